@@ -44,7 +44,10 @@ const REPLIES: usize = 2_000;
 const RECORDED: usize = 1_000;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
     runtime.expect("a runtime").block_on(async {
         // `cargo run_deps -- replies` runs one section only.
         let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
@@ -147,8 +150,12 @@ async fn replies() {
 }
 
 fn mails_in(folder: &Path) -> usize {
-    let names = std::fs::read_dir(folder).expect("a folder").map(|file| file.expect("an entry").file_name());
-    names.filter(|name| name.to_string_lossy().ends_with(".eml")).count()
+    let names = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|file| file.expect("an entry").file_name());
+    names
+        .filter(|name| name.to_string_lossy().ends_with(".eml"))
+        .count()
 }
 
 /// The same for letters that wait when the engine starts, one station after another.
@@ -157,7 +164,11 @@ async fn backlog() {
     let engine = open(&workspace).await;
     for number in 0..REPLIES {
         let eml = note(&format!("{number}@guest.example"), "", "When is breakfast?");
-        engine.intake().accept(app::letter(&eml)).await.expect("taken");
+        engine
+            .intake()
+            .accept(app::letter(&eml))
+            .await
+            .expect("taken");
     }
     let (began, cpu) = (Instant::now(), cpu_time());
     let drained = engine.drain().await.expect("drained");
@@ -165,7 +176,9 @@ async fn backlog() {
     assert_eq!((drained.runs, workspace.sent().len()), (REPLIES, REPLIES));
     let cost = (cpu_time() - cpu).as_secs_f64() * 1e6 / REPLIES as f64;
     let rate = REPLIES as f64 / took.as_secs_f64();
-    println!("  {REPLIES} letters that wait, worked off by `drain`: {rate:.0}/s, {cost:.0} µs of CPU each");
+    println!(
+        "  {REPLIES} letters that wait, worked off by `drain`: {rate:.0}/s, {cost:.0} µs of CPU each"
+    );
 }
 
 /// Records runs that call a tool and answer, and lets the program verify them.
@@ -178,15 +191,27 @@ async fn verify() {
     let engine = open(&workspace).await;
     for number in 0..RECORDED {
         let eml = note(&format!("{number}@guest.example"), "", "When is breakfast?");
-        engine.intake().accept(app::letter(&eml)).await.expect("taken");
+        engine
+            .intake()
+            .accept(app::letter(&eml))
+            .await
+            .expect("taken");
     }
     engine.drain().await.expect("drained");
     engine.store.clone().close().await;
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.args(["replay", "verify", "--all", "--json", "--workspace"]).arg(workspace.path());
-    let said = command.env_remove("ATTACHE_LOG").output().expect("the binary runs");
+    command
+        .args(["replay", "verify", "--all", "--json", "--workspace"])
+        .arg(workspace.path());
+    let said = command
+        .env_remove("ATTACHE_LOG")
+        .output()
+        .expect("the binary runs");
     let said: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
-    let (identical, seconds) = (said["identical"].as_u64(), said["seconds"].as_f64().expect("a number"));
+    let (identical, seconds) = (
+        said["identical"].as_u64(),
+        said["seconds"].as_f64().expect("a number"),
+    );
     assert_eq!(identical, Some(RECORDED as u64), "{said}");
     println!(
         "  {RECORDED} runs of two requests and a tool, all identical: {:.0} runs/s",
@@ -199,10 +224,22 @@ async fn context_at(length: usize) -> Duration {
     let workspace = workspace();
     let engine = open(&workspace).await;
     let first = note("0@guest.example", "", "The first letter.");
-    let accepted = engine.intake().accept(app::letter(&first)).await.expect("taken");
+    let accepted = engine
+        .intake()
+        .accept(app::letter(&first))
+        .await
+        .expect("taken");
     fill(&workspace, &accepted.copies[0].message, length).await;
-    let last = note("last@guest.example", "References: <0@guest.example>\n", "And now?");
-    let accepted = engine.intake().accept(app::letter(&last)).await.expect("taken");
+    let last = note(
+        "last@guest.example",
+        "References: <0@guest.example>\n",
+        "And now?",
+    );
+    let accepted = engine
+        .intake()
+        .accept(app::letter(&last))
+        .await
+        .expect("taken");
     let mut times = context_times(&workspace, &engine, &accepted.copies[0].message, 200).await;
     let median = percentile(&mut times, 50);
     println!("  {length:>7} messages: median {median:.2} ms");
@@ -218,7 +255,10 @@ async fn context_times(
 ) -> Vec<Duration> {
     let persona_id = PersonaId::parse("ada").expect("an id");
     let store = engine.store.persona(&persona_id);
-    let about = store.trigger_message(message, &engine.config.gateway.owners).await.expect("a message");
+    let about = store
+        .trigger_message(message, &engine.config.gateway.owners)
+        .await
+        .expect("a message");
     let subject = Subject::of(Trigger::Email, about);
     let root = cap_std::fs_utf8::Dir::open_ambient_dir(
         workspace.path().to_str().expect("a path"),
@@ -226,7 +266,13 @@ async fn context_times(
     )
     .expect("the workspace");
     let folder = root.open_dir("personas/ada").expect("a folder");
-    let reads = Live::new(Folders { workspace: &root, persona: &folder }, &store);
+    let reads = Live::new(
+        Folders {
+            workspace: &root,
+            persona: &folder,
+        },
+        &store,
+    );
     let sources = Sources {
         persona: engine.config.personas.get(&persona_id).expect("a persona"),
         reads: &reads,
@@ -237,7 +283,9 @@ async fn context_times(
     let mut times = Vec::new();
     for _ in 0..rounds {
         let began = Instant::now();
-        let (context, _) = context::assemble(sources, profile, 32_000, 32_000).await.expect("a context");
+        let (context, _) = context::assemble(sources, profile, 32_000, 32_000)
+            .await
+            .expect("a context");
         times.push(began.elapsed());
         assert!(!context.history.is_empty());
     }
@@ -251,5 +299,10 @@ async fn fill(workspace: &Workspace, first: &MessageId, length: usize) {
         INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject, text_body, received_at, trust)
         SELECT 'copy-' || i, thread_id, persona_id, direction, 'copy-' || i, sender, subject, text_body || ' ' || i,
           received_at, trust FROM messages, n WHERE id = $1";
-    sqlx::query(sql).bind(first.as_str()).bind(length as i64).execute(&mut rows).await.expect("filled");
+    sqlx::query(sql)
+        .bind(first.as_str())
+        .bind(length as i64)
+        .execute(&mut rows)
+        .await
+        .expect("filled");
 }

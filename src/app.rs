@@ -84,7 +84,11 @@ impl Engine {
         Self::with_store(config, store, clock).await
     }
 
-    async fn with_store(config: Config, store: Store, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+    async fn with_store(
+        config: Config,
+        store: Store,
+        clock: Arc<dyn Clock>,
+    ) -> anyhow::Result<Self> {
         let config = Arc::new(config);
         // The epoch is ours: the engine that started these agents is gone, and nothing records
         // their work.
@@ -95,11 +99,21 @@ impl Engine {
                 "an agent's processes had outlived their engine; they were killed"
             );
         }
-        guards::recover(&store, &config.workspace).await.context("putting back what agents changed")?;
+        guards::recover(&store, &config.workspace)
+            .await
+            .context("putting back what agents changed")?;
         let recovered = store.recover_runs().await.context("recovering runs")?;
-        let RecoveredRuns { queued, poison_runs, quarantined } = recovered;
+        let RecoveredRuns {
+            queued,
+            poison_runs,
+            quarantined,
+        } = recovered;
         if queued + quarantined > 0 {
-            tracing::info!(queued, poison_runs, "an engine stopped in the middle; its runs are queued again");
+            tracing::info!(
+                queued,
+                poison_runs,
+                "an engine stopped in the middle; its runs are queued again"
+            );
         }
         if quarantined > 0 {
             tracing::error!(
@@ -107,29 +121,57 @@ impl Engine {
                 "runs that stop every engine at the same step were quarantined"
             );
         }
-        store.forget_sessions(SESSION_UNUSED_MAX).await.context("forgetting sessions of agents")?;
+        store
+            .forget_sessions(SESSION_UNUSED_MAX)
+            .await
+            .context("forgetting sessions of agents")?;
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let deps = Arc::new(WorkerDeps::set_up(store.clone(), config.clone(), mail_queued.clone())?);
-        if let Some(errors) = ConfigErrors::of(price_problems(&config, &deps.providers, clock.now())) {
+        let deps = Arc::new(WorkerDeps::set_up(
+            store.clone(),
+            config.clone(),
+            mail_queued.clone(),
+        )?);
+        if let Some(errors) =
+            ConfigErrors::of(price_problems(&config, &deps.providers, clock.now()))
+        {
             return Err(errors.into());
         }
-        let intake = Arc::new(Intake::new(store.clone(), config.clone(), runs_queued.clone())?);
+        let intake = Arc::new(Intake::new(
+            store.clone(),
+            config.clone(),
+            runs_queued.clone(),
+        )?);
         let outbound = match &config.gateway.outbound {
             None => None,
             Some(transport) => {
-                let setup =
-                    outbound::Setup { transport, host_name: &config.gateway.host_name, clock: &clock };
+                let setup = outbound::Setup {
+                    transport,
+                    host_name: &config.gateway.host_name,
+                    clock: &clock,
+                };
                 let transport = outbound::transport(&setup)?;
-                Some(Arc::new(Outbound::new(store.clone(), transport, config.gateway.retry.clone())))
+                Some(Arc::new(Outbound::new(
+                    store.clone(),
+                    transport,
+                    config.gateway.retry.clone(),
+                )))
             }
         };
         if let Err(error) = in_force::note(&config.snapshot, &config.workspace) {
             tracing::warn!(%error, "commands beside this engine cannot tell what was edited since its start");
         }
         let notices = Notices::new(store.clone(), config.clone());
-        notices.note_out_of_service().await.context("noting which personas are out of service")?;
+        notices
+            .note_out_of_service()
+            .await
+            .context("noting which personas are out of service")?;
         let names = WorkspaceNames::of(&config, TOOLS.iter().map(|tool| tool.name()));
-        let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), names, clock);
+        let scheduler = Scheduler::new(
+            store.clone(),
+            Arc::new(config.personas.clone()),
+            names,
+            clock,
+        );
         let worker = Worker::new(deps.clone());
         Ok(Self {
             store,
@@ -149,7 +191,12 @@ impl Engine {
     pub fn warnings(&self) -> Vec<Problem> {
         let now = self.store.clock().now();
         let texts = preflight::text_problems(&self.config, now);
-        let out = self.config.personas.out_of_service().iter().flat_map(|out| out.problems.iter().cloned());
+        let out = self
+            .config
+            .personas
+            .out_of_service()
+            .iter()
+            .flat_map(|out| out.problems.iter().cloned());
         let out = out.map(|problem| Problem {
             message: format!("{}: the persona is out of service", problem.message),
             ..problem
@@ -173,18 +220,30 @@ impl Engine {
         let mut drained = Drained::default();
         let mut worker = Worker::new(self.deps.clone());
         loop {
-            let letters = self.intake.verify_held().await.context("verifying held letters")?;
+            let letters = self
+                .intake
+                .verify_held()
+                .await
+                .context("verifying held letters")?;
             let runs = worker.drain().await.context("working off runs")?;
             let mut mails = 0;
             if let Some(outbound) = &self.outbound {
                 loop {
-                    match outbound.work_once().await.context("working off the outbox")? {
+                    match outbound
+                        .work_once()
+                        .await
+                        .context("working off the outbox")?
+                    {
                         0 => break,
                         tried => mails += tried,
                     }
                 }
             }
-            let notices = self.notices.work_once().await.context("telling the owner")?;
+            let notices = self
+                .notices
+                .work_once()
+                .await
+                .context("telling the owner")?;
             drained.runs += runs;
             drained.mails += mails;
             if letters + runs + mails + notices == 0 {
@@ -195,7 +254,12 @@ impl Engine {
 
     /// Binds every configured listener and returns the addresses that the system bound.
     pub async fn bind(&self) -> anyhow::Result<Vec<Bound>> {
-        let Config { gateway, limits, security, .. } = &*self.config;
+        let Config {
+            gateway,
+            limits,
+            security,
+            ..
+        } = &*self.config;
         let relays = &security.authentication.trusted_relays;
         let listener_factory =
             ListenerFactory::open(gateway, limits, relays, self.store.clock()).context("no TLS")?;
@@ -213,9 +277,16 @@ impl Engine {
     ///
     /// Errors: nothing can be stored any more, because another engine holds the workspace or the
     /// disk failed.
-    pub async fn serve(self, listeners: Vec<Bound>, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let (store, intake, drain_max) =
-            (self.store.clone(), self.intake.clone(), self.config.limits.drain_max);
+    pub async fn serve(
+        self,
+        listeners: Vec<Bound>,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let (store, intake, drain_max) = (
+            self.store.clone(),
+            self.intake.clone(),
+            self.config.limits.drain_max,
+        );
         let mut work = self.start(listeners, &shutdown);
         let halted = tokio::select! {
             () = shutdown.cancelled() => None,
@@ -226,8 +297,10 @@ impl Engine {
         intake.stop();
         if let Some(error) = halted {
             tracing::error!(%error, "stopping at once");
-            let _cut =
-                timeout(LAST_REPLIES, async { while work.intake.join_next().await.is_some() {} }).await;
+            let _cut = timeout(LAST_REPLIES, async {
+                while work.intake.join_next().await.is_some() {}
+            })
+            .await;
             return Err(error);
         }
         tracing::info!("stopping");
@@ -240,7 +313,9 @@ impl Engine {
             work.ended().await;
         };
         if timeout(most, ended).await.is_err() {
-            tracing::warn!("some work did not end in time and is cut; the next start goes on with it");
+            tracing::warn!(
+                "some work did not end in time and is cut; the next start goes on with it"
+            );
         }
         drop((work, intake));
         let halted = store.halted().now_or_never();
@@ -256,30 +331,46 @@ impl Engine {
     fn start(self, listeners: Vec<Bound>, shutdown: &CancellationToken) -> Work {
         let mut work = Work::default();
         for listener in listeners {
-            work.intake.spawn(smtp::serve(listener, self.intake(), shutdown.clone()));
+            work.intake
+                .spawn(smtp::serve(listener, self.intake(), shutdown.clone()));
         }
         let (intake, stop) = (self.intake.clone(), shutdown.clone());
-        work.intake.spawn(async move { intake.watch_queue(stop).await });
+        work.intake
+            .spawn(async move { intake.watch_queue(stop).await });
         let (intake, stop) = (self.intake.clone(), shutdown.clone());
-        work.intake.spawn(async move { intake.watch_held(stop).await });
+        work.intake
+            .spawn(async move { intake.watch_held(stop).await });
         let (intake, stop) = (self.intake.clone(), shutdown.clone());
-        work.intake.spawn(async move { intake.watch_shortages(stop).await });
+        work.intake
+            .spawn(async move { intake.watch_shortages(stop).await });
         for watched in &self.config.gateway.folders {
-            work.intake.spawn(folder::watch(self.folder_watch(watched.clone()), shutdown.clone()));
+            work.intake.spawn(folder::watch(
+                self.folder_watch(watched.clone()),
+                shutdown.clone(),
+            ));
         }
         for mailbox in &self.config.gateway.mailboxes {
-            work.intake.spawn(imap::watch(self.mailbox_watch(mailbox.clone()), shutdown.clone()));
+            work.intake.spawn(imap::watch(
+                self.mailbox_watch(mailbox.clone()),
+                shutdown.clone(),
+            ));
         }
-        work.road.spawn(self.worker.run(self.runs_queued.clone(), shutdown.clone()));
-        let (scheduler, runs_queued, stop) = (self.scheduler, self.runs_queued.clone(), shutdown.clone());
-        work.road.spawn(async move { scheduler.run(&runs_queued, stop).await });
+        work.road
+            .spawn(self.worker.run(self.runs_queued.clone(), shutdown.clone()));
+        let (scheduler, runs_queued, stop) =
+            (self.scheduler, self.runs_queued.clone(), shutdown.clone());
+        work.road
+            .spawn(async move { scheduler.run(&runs_queued, stop).await });
         if let Some(outbound) = self.outbound {
             let (mail_queued, stop) = (self.mail_queued.clone(), shutdown.clone());
             let grace_period = self.config.limits.drain_grace_period();
-            work.road.spawn(async move { outbound.run(&mail_queued, stop, grace_period).await });
+            work.road
+                .spawn(async move { outbound.run(&mail_queued, stop, grace_period).await });
         }
-        let (notices, mail_queued, stop) = (self.notices, self.mail_queued.clone(), shutdown.clone());
-        work.road.spawn(async move { notices.run(&mail_queued, stop).await });
+        let (notices, mail_queued, stop) =
+            (self.notices, self.mail_queued.clone(), shutdown.clone());
+        work.road
+            .spawn(async move { notices.run(&mail_queued, stop).await });
         let edits = Edits::since(&self.config.snapshot, &self.config.workspace);
         work.intake.spawn(tell_edits(edits, shutdown.clone()));
         work
@@ -289,15 +380,26 @@ impl Engine {
         let fallback = self.address_of(watched.fallback.as_ref());
         let source = watched.path.display().to_string();
         let in_flight = InFlightMarker::open(self.store.clone(), &self.config.workspace, &source);
-        FolderWatch::new(watched, fallback, self.intake(), self.config.limits.letter_bytes_max)
-            .with_in_flight(in_flight)
+        FolderWatch::new(
+            watched,
+            fallback,
+            self.intake(),
+            self.config.limits.letter_bytes_max,
+        )
+        .with_in_flight(in_flight)
     }
 
     /// Builds the watch of one mailbox without starting it.
     pub fn mailbox_watch(&self, mailbox: ImapMailbox) -> MailboxWatch {
         let fallback = self.address_of(mailbox.fallback.as_ref());
-        MailboxWatch::new(mailbox, fallback, self.intake(), self.store.clone(), &self.config.limits)
-            .in_workspace(&self.config.workspace)
+        MailboxWatch::new(
+            mailbox,
+            fallback,
+            self.intake(),
+            self.store.clone(),
+            &self.config.limits,
+        )
+        .in_workspace(&self.config.workspace)
     }
 
     /// Returns an address of a persona; for a persona that is out of service, an address at which
@@ -307,7 +409,10 @@ impl Engine {
         if let Some(persona) = personas.get(id) {
             return Some(persona.address.clone());
         }
-        let out = personas.out_of_service().iter().find(|out| out.name == id.as_str())?;
+        let out = personas
+            .out_of_service()
+            .iter()
+            .find(|out| out.name == id.as_str())?;
         let usual = || Address::parse(&format!("{id}@{}", self.config.gateway.mail_domain)).ok();
         out.addresses.first().cloned().or_else(usual)
     }
@@ -340,7 +445,8 @@ impl Work {
             if let Err(error) = ended
                 && error.is_panic()
             {
-                return anyhow::Error::new(error).context("a part of the engine met a bug and ended");
+                return anyhow::Error::new(error)
+                    .context("a part of the engine met a bug and ended");
             }
         }
     }
@@ -359,11 +465,16 @@ async fn tell_edits(mut edits: Edits, shutdown: CancellationToken) {
             let new_edits = edits.new_edits();
             (edits, new_edits)
         });
-        let Ok((looked, new_edits)) = looking.await else { return };
+        let Ok((looked, new_edits)) = looking.await else {
+            return;
+        };
         edits = looked;
         if !new_edits.is_empty() {
             let files = new_edits.join(", ");
-            tracing::warn!(files, "edited, and not in force before this engine is started again");
+            tracing::warn!(
+                files,
+                "edited, and not in force before this engine is started again"
+            );
         }
     }
 }

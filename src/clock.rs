@@ -31,7 +31,9 @@ pub struct SystemClock {
 
 impl SystemClock {
     pub fn new() -> Self {
-        Self { started: Instant::now() }
+        Self {
+            started: Instant::now(),
+        }
     }
 }
 
@@ -45,7 +47,9 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         // A clock before 1970 reads as 1970: letters are still accepted, with a Date that shows the
         // fault.
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     }
     fn monotonic(&self) -> Duration {
@@ -69,7 +73,13 @@ struct ManualState {
 
 impl ManualClock {
     pub fn at(now: Timestamp) -> Self {
-        Self { state: Mutex::new(ManualState { now, monotonic: Duration::ZERO, ids: 0 }) }
+        Self {
+            state: Mutex::new(ManualState {
+                now,
+                monotonic: Duration::ZERO,
+                ids: 0,
+            }),
+        }
     }
     /// Advances wall and monotonic time.
     pub fn advance(&self, span: Duration) {
@@ -82,7 +92,9 @@ impl ManualClock {
         self.lock().now = now;
     }
     fn lock(&self) -> std::sync::MutexGuard<'_, ManualState> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -97,6 +109,11 @@ impl Clock for ManualClock {
         let mut state = self.lock();
         state.ids += 1;
         let ms = state.now.as_millis() & 0xffff_ffff_ffff;
-        format!("{:08x}-{:04x}-7000-8000-{:012x}", ms >> 16, ms & 0xffff, state.ids)
+        format!(
+            "{:08x}-{:04x}-7000-8000-{:012x}",
+            ms >> 16,
+            ms & 0xffff,
+            state.ids
+        )
     }
 }

@@ -49,37 +49,94 @@ mod armed {
     pub const POINTS: &[(&str, &str)] = &[
         ("I0", "nothing: a recipient is being judged"),
         ("I1", "nothing: a part of the letter is in memory"),
-        ("I2", "nothing: the letter is read, judged and about to be stored"),
-        ("I3", "nothing: the letter stands in a transaction that is not committed"),
+        (
+            "I2",
+            "nothing: the letter is read, judged and about to be stored",
+        ),
+        (
+            "I3",
+            "nothing: the letter stands in a transaction that is not committed",
+        ),
         ("I4", "the letter and its run; the peer has no yes"),
-        ("I5", "the letter and its run; the peer has its yes and has spoken since"),
+        (
+            "I5",
+            "the letter and its run; the peer has its yes and has spoken since",
+        ),
         ("IM1", "nothing: a letter of a mailbox is fetched"),
-        ("IM2", "the letter and its run; on its server it is not marked"),
-        ("IM3", "the letter and its run; on its server it is marked, and that is not written down"),
+        (
+            "IM2",
+            "the letter and its run; on its server it is not marked",
+        ),
+        (
+            "IM3",
+            "the letter and its run; on its server it is marked, and that is not written down",
+        ),
         ("R1", "a claimed run"),
         ("R2", "a claimed run; its context is in memory"),
-        ("R3", "a request, the first one with its context, and the advance for it; nothing was sent"),
-        ("R4", "the same; the provider has it, and a part of its answer is in memory"),
+        (
+            "R3",
+            "a request, the first one with its context, and the advance for it; nothing was sent",
+        ),
+        (
+            "R4",
+            "the same; the provider has it, and a part of its answer is in memory",
+        ),
         ("R5", "the same; the whole answer is in memory"),
-        ("R6", "an answer, with the call or the end that followed from it"),
+        (
+            "R6",
+            "an answer, with the call or the end that followed from it",
+        ),
         ("R7", "a call that has not begun"),
-        ("R8", "a call that has taken effect, if it acts outside the store; its result is in memory"),
+        (
+            "R8",
+            "a call that has taken effect, if it acts outside the store; its result is in memory",
+        ),
         ("R9", "a result with its effect in the store"),
-        ("R10", "all but the end: it stands in a transaction that is not committed"),
-        ("R11", "a request to cancel the run; the worker has just seen it"),
+        (
+            "R10",
+            "all but the end: it stands in a transaction that is not committed",
+        ),
+        (
+            "R11",
+            "a request to cancel the run; the worker has just seen it",
+        ),
         ("O1", "a queued mail"),
         ("O2", "a claimed mail; the transport was not asked"),
         ("O3", "a claimed mail; the server waits for its bytes"),
-        ("O4", "a mail past the point of no return; the final dot is sent and not answered"),
+        (
+            "O4",
+            "a mail past the point of no return; the final dot is sent and not answered",
+        ),
         ("O5", "the same; the server said yes"),
-        ("O6", "a verdict for every recipient; the connection is open"),
-        ("O7", "the same; one recipient has the mail and another one not yet"),
+        (
+            "O6",
+            "a verdict for every recipient; the connection is open",
+        ),
+        (
+            "O7",
+            "the same; one recipient has the mail and another one not yet",
+        ),
         ("SC1", "nothing of the slot: its work is in memory"),
-        ("SC2", "nothing of the slot: it stands in a transaction that is not committed"),
-        ("SC3", "the slot, its message and its run; no worker was woken"),
-        ("SC4", "a slot that waits for its turn, with the cursor behind it; nobody has looked at it"),
-        ("SC5", "a slot that waits: its message and its run stand in a transaction that is not committed"),
-        ("SC6", "as many failures as are allowed; the pause stands in a transaction that is not committed"),
+        (
+            "SC2",
+            "nothing of the slot: it stands in a transaction that is not committed",
+        ),
+        (
+            "SC3",
+            "the slot, its message and its run; no worker was woken",
+        ),
+        (
+            "SC4",
+            "a slot that waits for its turn, with the cursor behind it; nobody has looked at it",
+        ),
+        (
+            "SC5",
+            "a slot that waits: its message and its run stand in a transaction that is not committed",
+        ),
+        (
+            "SC6",
+            "as many failures as are allowed; the pause stands in a transaction that is not committed",
+        ),
         ("W1", "what was there before a group of writes"),
         ("W2", "the group of writes; nobody was told"),
     ];
@@ -94,7 +151,9 @@ mod armed {
         static ORDER: OnceLock<Option<Order>> = OnceLock::new();
         static HITS: AtomicU32 = AtomicU32::new(0);
         tracing::trace!(target: "attache::crash", point);
-        let Some(order) = ORDER.get_or_init(order) else { return };
+        let Some(order) = ORDER.get_or_init(order) else {
+            return;
+        };
         if order.point == point && HITS.fetch_add(1, Ordering::Relaxed) + 1 == order.hit {
             // No destructor runs and no buffer is flushed, as after `kill -9`.
             std::process::abort();
@@ -105,7 +164,10 @@ mod armed {
         let value = std::env::var(VARIABLE).ok()?;
         let order = value.split_once(':').and_then(|(point, hit)| {
             let is_listed = POINTS.iter().any(|(name, _)| *name == point);
-            Some(Order { point: point.to_owned(), hit: hit.parse().ok().filter(|_| is_listed)? })
+            Some(Order {
+                point: point.to_owned(),
+                hit: hit.parse().ok().filter(|_| is_listed)?,
+            })
         });
         if order.is_none() {
             // A sweep with a misspelt name would pass without having tested anything.

@@ -7,8 +7,12 @@ const WORKERS_MIN: usize = 2;
 
 fn main() -> ExitCode {
     attache::cli::protect();
-    let workers = std::thread::available_parallelism().map_or(WORKERS_MIN, |n| n.get().max(WORKERS_MIN));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let workers =
+        std::thread::available_parallelism().map_or(WORKERS_MIN, |n| n.get().max(WORKERS_MIN));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {

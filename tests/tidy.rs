@@ -12,6 +12,8 @@ mod floors;
 mod shape;
 #[path = "tidy/words.rs"]
 mod words;
+#[path = "tidy/overlong.rs"]
+mod overlong;
 #[path = "tidy/names.rs"]
 mod names;
 
@@ -26,11 +28,23 @@ fn root() -> PathBuf {
 fn files_below(folder: &str) -> Vec<File> {
     let mut found = Vec::new();
     gather(&root().join(folder), &mut found);
-    let relative = |path: &Path| path.strip_prefix(root()).expect("a path below the root").to_owned();
-    let slashed = |path: &Path| relative(path).to_str().expect("a UTF-8 path").replace('\\', "/");
+    let relative = |path: &Path| {
+        path.strip_prefix(root())
+            .expect("a path below the root")
+            .to_owned()
+    };
+    let slashed = |path: &Path| {
+        relative(path)
+            .to_str()
+            .expect("a UTF-8 path")
+            .replace('\\', "/")
+    };
     found.sort();
     let read = |path: &PathBuf| std::fs::read_to_string(path).expect("a readable file");
-    found.iter().map(|path| File::new(&slashed(path), &read(path))).collect()
+    found
+        .iter()
+        .map(|path| File::new(&slashed(path), &read(path)))
+        .collect()
 }
 
 fn gather(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -51,7 +65,10 @@ fn src() -> Vec<File> {
 }
 
 fn everywhere() -> Vec<File> {
-    ["src", "tests", "benches"].into_iter().flat_map(files_below).collect()
+    ["src", "tests", "benches"]
+        .into_iter()
+        .flat_map(files_below)
+        .collect()
 }
 
 fn no_complaints(complaints: Vec<String>) {
@@ -109,15 +126,19 @@ fn the_top_level_is_quiet() {
 #[test]
 fn pages_that_are_read_whole_are_short() {
     let page = |path: &str| std::fs::read_to_string(root().join(path)).expect("a page");
-    let lengths =
-        documents::SHORT.iter().flat_map(|(path, max)| documents::page_length(path, &page(path), *max));
+    let lengths = documents::SHORT
+        .iter()
+        .flat_map(|(path, max)| documents::page_length(path, &page(path), *max));
     no_complaints(lengths.collect());
 }
 
 #[test]
 fn every_module_of_the_tests_has_a_row() {
     let path = "tests/it/main.rs";
-    let main = File::new(path, &std::fs::read_to_string(root().join(path)).expect("the tests"));
+    let main = File::new(
+        path,
+        &std::fs::read_to_string(root().join(path)).expect("the tests"),
+    );
     let page = std::fs::read_to_string(root().join("tests/README.md")).expect("the tests' page");
     no_complaints(documents::unnamed_modules(&main, &page));
 }
@@ -144,5 +165,8 @@ fn a_type_name_means_one_thing() {
 
 #[test]
 fn doc_comments_begin_with_a_verb_or_a_noun() {
-    no_complaints(names::question_words(&src(), names::QUESTIONS_PER_MILLE_MAX));
+    no_complaints(names::question_words(
+        &src(),
+        names::QUESTIONS_PER_MILLE_MAX,
+    ));
 }

@@ -18,9 +18,11 @@ pub fn workspace() -> Workspace {
 }
 
 pub async fn open(workspace: &Workspace) -> Engine {
-    let config =
-        attache::config::load(workspace.path(), &attache::cli::name_catalog()).expect("a configuration");
-    Engine::open(config, Arc::new(attache::clock::SystemClock::new())).await.expect("an engine")
+    let config = attache::config::load(workspace.path(), &attache::cli::name_catalog())
+        .expect("a configuration");
+    Engine::open(config, Arc::new(attache::clock::SystemClock::new()))
+        .await
+        .expect("an engine")
 }
 
 /// A listener that serves until it is told to stop.
@@ -35,8 +37,13 @@ impl Listener {
         let listener = engine.bind().await.expect("a port").remove(0);
         let address = listener.tcp_address().expect("an address");
         let stop = CancellationToken::new();
-        let serving = attache::gateway::ingress::smtp::serve(listener, engine.intake(), stop.clone());
-        Self { address, stop, serving: tokio::spawn(serving) }
+        let serving =
+            attache::gateway::ingress::smtp::serve(listener, engine.intake(), stop.clone());
+        Self {
+            address,
+            stop,
+            serving: tokio::spawn(serving),
+        }
     }
 
     pub async fn stop(self) {
@@ -47,10 +54,19 @@ impl Listener {
 
 /// Sends letters over some connections at once; gives the time from MAIL to 250 of each. `name` keeps the Message-IDs of
 /// different calls apart.
-pub async fn send_all(address: SocketAddr, name: &str, connections: usize, letters: usize) -> Vec<Duration> {
+pub async fn send_all(
+    address: SocketAddr,
+    name: &str,
+    connections: usize,
+    letters: usize,
+) -> Vec<Duration> {
     let mut clients = tokio::task::JoinSet::new();
     for client in 0..connections {
-        clients.spawn(send(address, format!("{name}.{client}"), letters / connections));
+        clients.spawn(send(
+            address,
+            format!("{name}.{client}"),
+            letters / connections,
+        ));
     }
     clients.join_all().await.into_iter().flatten().collect()
 }
@@ -60,19 +76,32 @@ async fn send(address: SocketAddr, client: String, letters: usize) -> Vec<Durati
     stream.set_nodelay(true).expect("no delay");
     let mut stream = BufReader::new(stream);
     reply(&mut stream, "220").await;
-    stream.get_mut().write_all(b"EHLO bench.example\r\n").await.expect("sent");
+    stream
+        .get_mut()
+        .write_all(b"EHLO bench.example\r\n")
+        .await
+        .expect("sent");
     reply(&mut stream, "250").await;
     let mut waits = Vec::with_capacity(letters);
     let body = "A line of a letter that is neither short nor long.\n".repeat(LETTER_BYTES / 51);
     for number in 0..letters {
-        let letter = note(&format!("{client}.{number}@guest.example"), "", &body).replace('\n', "\r\n");
+        let letter =
+            note(&format!("{client}.{number}@guest.example"), "", &body).replace('\n', "\r\n");
         let began = Instant::now();
         let envelope = "MAIL FROM:<bob@guest.example>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n";
-        stream.get_mut().write_all(envelope.as_bytes()).await.expect("sent");
+        stream
+            .get_mut()
+            .write_all(envelope.as_bytes())
+            .await
+            .expect("sent");
         for code in ["250", "250", "354"] {
             reply(&mut stream, code).await;
         }
-        stream.get_mut().write_all(format!("{letter}.\r\n").as_bytes()).await.expect("sent");
+        stream
+            .get_mut()
+            .write_all(format!("{letter}.\r\n").as_bytes())
+            .await
+            .expect("sent");
         reply(&mut stream, "250").await;
         waits.push(began.elapsed());
     }

@@ -12,8 +12,14 @@ pub fn cron() {
     let began = Instant::now();
     for zone in oracle::ZONES {
         let minutes = oracle::decade(zone);
-        let judged: Vec<_> = expressions.iter().map(|text| oracle::agree(text, zone, &minutes)).collect();
-        let differing: Vec<&String> = judged.iter().filter_map(|judged| judged.as_ref().err()).collect();
+        let judged: Vec<_> = expressions
+            .iter()
+            .map(|text| oracle::agree(text, zone, &minutes))
+            .collect();
+        let differing: Vec<&String> = judged
+            .iter()
+            .filter_map(|judged| judged.as_ref().err())
+            .collect();
         assert!(
             differing.is_empty(),
             "{} of {EXPRESSIONS} differ in {zone}: {differing:#?}",

@@ -19,8 +19,16 @@ pub async fn duties() {
     write(&many);
     let began = Instant::now();
     let engine = open(&many).await;
-    let added = engine.scheduler().sync().await.expect("a synchronisation").added;
-    println!("  {added} files never seen before read into rows: {:.2} s", began.elapsed().as_secs_f64());
+    let added = engine
+        .scheduler()
+        .sync()
+        .await
+        .expect("a synchronisation")
+        .added;
+    println!(
+        "  {added} files never seen before read into rows: {:.2} s",
+        began.elapsed().as_secs_f64()
+    );
     assert_eq!(added, DUTIES);
     engine.store.clone().close().await;
     drop(engine);
@@ -42,7 +50,10 @@ pub async fn duties() {
         engine.scheduler().tick().await.expect("a tick");
         looks.push(began.elapsed().as_secs_f64() * 1e3);
     }
-    println!("  looking at what is due next, when nothing is: median {:.2} ms", median(looks));
+    println!(
+        "  looking at what is due next, when nothing is: median {:.2} ms",
+        median(looks)
+    );
 
     let (idle, busy) = (idle(open(&none).await).await, idle(engine).await);
     println!("  an idle engine: {busy:.2} % of a core with {DUTIES}, {idle:.2} % with none");
@@ -52,8 +63,12 @@ pub async fn duties() {
 /// Files that are due in a year's time at the earliest; their times of change are long ago, as after a day of rest.
 fn write(workspace: &Workspace) {
     let long_ago = SystemTime::now() - Duration::from_secs(86_400);
-    let next_year =
-        SystemClock::new().now().plus(Duration::from_secs(300 * 86_400)).to_utc().format("%-m").to_string();
+    let next_year = SystemClock::new()
+        .now()
+        .plus(Duration::from_secs(300 * 86_400))
+        .to_utc()
+        .format("%-m")
+        .to_string();
     for number in 0..DUTIES {
         let (minute, hour, day) = (number % 60, number / 60 % 24, 1 + number % 28);
         let text = format!(
@@ -62,7 +77,10 @@ fn write(workspace: &Workspace) {
         );
         let path = format!("personas/ada/responsibilities/duty-{number}.md");
         workspace.write(&path, &text);
-        let file = File::options().write(true).open(workspace.path().join(path)).expect("a file");
+        let file = File::options()
+            .write(true)
+            .open(workspace.path().join(path))
+            .expect("a file");
         file.set_modified(long_ago).expect("a time of change");
     }
 }
@@ -85,7 +103,12 @@ async fn idle(engine: Engine) -> f64 {
 async fn all_at_once(workspace: &Workspace) {
     let engine = open(workspace).await;
     engine.scheduler().sync().await.expect("a synchronisation");
-    let ago = |seconds| SystemClock::new().now().minus(Duration::from_secs(seconds)).to_string();
+    let ago = |seconds| {
+        SystemClock::new()
+            .now()
+            .minus(Duration::from_secs(seconds))
+            .to_string()
+    };
     sqlx::query(
         "UPDATE responsibilities SET cursor_at = $1, next_slot_at = $2, fire_at = $2, schedule = '* * * * *'",
     )
@@ -102,5 +125,8 @@ async fn all_at_once(workspace: &Workspace) {
         fired += report.fired.len();
     }
     let took = began.elapsed().as_secs_f64();
-    println!("  {fired} due in the same minute become runs in {took:.2} s ({:.0}/s)", fired as f64 / took);
+    println!(
+        "  {fired} due in the same minute become runs in {took:.2} s ({:.0}/s)",
+        fired as f64 / took
+    );
 }

@@ -40,7 +40,10 @@ struct Stock {
 pub async fn growth(many: usize) {
     let began = Instant::now();
     let mut stocks = [stock(FEW).await, stock(many).await];
-    println!("  {many} messages stored in {:.0} s", began.elapsed().as_secs_f64());
+    println!(
+        "  {many} messages stored in {:.0} s",
+        began.elapsed().as_secs_f64()
+    );
     for round in 0..ROUNDS {
         for stock in &mut stocks {
             stock.measure(round).await;
@@ -49,14 +52,21 @@ pub async fn growth(many: usize) {
     let [few, lot] = &mut stocks;
     line("accept, 32 connections", &mut few.accepts, &mut lot.accepts);
     line("context", &mut few.contexts, &mut lot.contexts);
-    for ((what, ..), (few, lot)) in SEARCHES_FOR.iter().zip(few.searches.iter_mut().zip(&mut lot.searches)) {
+    for ((what, ..), (few, lot)) in SEARCHES_FOR
+        .iter()
+        .zip(few.searches.iter_mut().zip(&mut lot.searches))
+    {
         line(&format!("search: {what}"), few, lot);
     }
 }
 
 fn line(what: &str, few: &mut [Duration], lot: &mut [Duration]) {
-    let [few_50, few_99, lot_50, lot_99] =
-        [percentile(few, 50), percentile(few, 99), percentile(lot, 50), percentile(lot, 99)];
+    let [few_50, few_99, lot_50, lot_99] = [
+        percentile(few, 50),
+        percentile(few, 99),
+        percentile(lot, 50),
+        percentile(lot, 99),
+    ];
     println!(
         "  {what:<32} p50 {few_50:>6.2} -> {lot_50:>6.2} ms (×{:.2}), p99 {few_99:>6.2} -> {lot_99:>6.2} ms (×{:.2})",
         lot_50 / few_50,
@@ -69,24 +79,48 @@ async fn stock(messages: usize) -> Stock {
     let engine = open(&workspace).await;
     fill(&workspace, messages).await;
     let searches = std::array::from_fn(|_| Vec::new());
-    Stock { _workspace: workspace, engine, accepts: Vec::new(), contexts: Vec::new(), searches }
+    Stock {
+        _workspace: workspace,
+        engine,
+        accepts: Vec::new(),
+        contexts: Vec::new(),
+        searches,
+    }
 }
 
 impl Stock {
     async fn measure(&mut self, round: usize) {
         let listener = Listener::of(&self.engine).await;
         let name = format!("round{round}");
-        self.accepts.extend(send_all(listener.address, &name, CONNECTIONS, LETTERS).await);
+        self.accepts
+            .extend(send_all(listener.address, &name, CONNECTIONS, LETTERS).await);
         listener.stop().await;
-        let answer =
-            note(&format!("{name}@guest.example"), &format!("References: <{}>\n", rfc_id(8)), "And now?");
-        let accepted = self.engine.intake().accept(app::letter(&answer)).await.expect("taken");
+        let answer = note(
+            &format!("{name}@guest.example"),
+            &format!("References: <{}>\n", rfc_id(8)),
+            "And now?",
+        );
+        let accepted = self
+            .engine
+            .intake()
+            .accept(app::letter(&answer))
+            .await
+            .expect("taken");
         let message = &accepted.copies[0].message;
-        self.contexts.extend(context_times(&self._workspace, &self.engine, message, CONTEXTS).await);
-        let store = self.engine.store.persona(&PersonaId::parse("ada").expect("an id"));
+        self.contexts
+            .extend(context_times(&self._workspace, &self.engine, message, CONTEXTS).await);
+        let store = self
+            .engine
+            .store
+            .persona(&PersonaId::parse("ada").expect("an id"));
         for ((_, query, from), times) in SEARCHES_FOR.iter().zip(&mut self.searches) {
             let (query, from) = (query.map(str::to_owned), from.map(str::to_owned));
-            let search = MessageSearch { query, from, limit: 10, ..MessageSearch::default() };
+            let search = MessageSearch {
+                query,
+                from,
+                limit: 10,
+                ..MessageSearch::default()
+            };
             for _ in 0..SEARCHES {
                 let began = Instant::now();
                 let found = store.search_messages(&search).await.expect("found");
@@ -98,7 +132,10 @@ impl Stock {
 }
 
 fn rfc_id(number: usize) -> String {
-    format!("{:08x}.{number}@guest.example", (number as u64 * 2_654_435_761) & 0xffff_ffff)
+    format!(
+        "{:08x}.{number}@guest.example",
+        (number as u64 * 2_654_435_761) & 0xffff_ffff
+    )
 }
 
 /// Writes rows as the store would have written them: a letter, its bytes, its place, its run that is over.
@@ -107,23 +144,40 @@ async fn fill(workspace: &Workspace, messages: usize) {
     let begin = "PRAGMA synchronous = OFF; PRAGMA cache_size = -262144; PRAGMA temp_store = MEMORY;
         CREATE TEMP TABLE bodies (number INTEGER PRIMARY KEY, body TEXT NOT NULL);
         CREATE TEMP TABLE numbers (i INTEGER PRIMARY KEY)";
-    sqlx::raw_sql(begin).execute(&mut rows).await.expect("begun");
+    sqlx::raw_sql(begin)
+        .execute(&mut rows)
+        .await
+        .expect("begun");
     for number in 0..997_u64 {
         // Words as languages have them: the n-th is about n times rarer than the first.
         let word = |place: u64| {
             let chance = (number * 60 + place).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-            format!("w{}", 20_000_f64.powf(chance as f64 / f64::from(1 << 24)) as u64)
+            format!(
+                "w{}",
+                20_000_f64.powf(chance as f64 / f64::from(1 << 24)) as u64
+            )
         };
-        let body = format!("breakfast {}", (0..60).map(word).collect::<Vec<_>>().join(" "));
-        let insert = sqlx::query("INSERT INTO bodies VALUES ($1, $2)").bind(number as i64).bind(body);
+        let body = format!(
+            "breakfast {}",
+            (0..60).map(word).collect::<Vec<_>>().join(" ")
+        );
+        let insert = sqlx::query("INSERT INTO bodies VALUES ($1, $2)")
+            .bind(number as i64)
+            .bind(body);
         insert.execute(&mut rows).await.expect("a body");
     }
     for first in (0..messages).step_by(20_000) {
         let last = messages.min(first + 20_000) - 1;
-        let fill = sqlx::query(FILL).bind(first as i64).bind(last as i64).bind(THREAD_LENGTH as i64);
+        let fill = sqlx::query(FILL)
+            .bind(first as i64)
+            .bind(last as i64)
+            .bind(THREAD_LENGTH as i64);
         fill.execute(&mut rows).await.expect("filled");
     }
-    sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut rows).await.expect("written back");
+    sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        .execute(&mut rows)
+        .await
+        .expect("written back");
 }
 
 /// The i-th message has a Message-ID that stands anywhere among the others, as real ones do.

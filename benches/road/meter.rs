@@ -6,8 +6,18 @@ use std::time::{Duration, Instant};
 pub fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name of the process may hold blanks; after it come the fields from the third on (proc_pid_stat(5)).
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0);
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let ticks = |at: usize| {
+        fields
+            .get(at)
+            .and_then(|ticks| ticks.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
@@ -29,7 +39,9 @@ pub fn disk_commits_per_second() -> f64 {
 /// The wait, in milliseconds, that so many of a hundred do not exceed.
 pub fn percentile(waits: &mut [Duration], of_hundred: usize) -> f64 {
     waits.sort();
-    waits.get(waits.len().saturating_sub(1) * of_hundred / 100).map_or(0.0, |wait| wait.as_secs_f64() * 1e3)
+    waits
+        .get(waits.len().saturating_sub(1) * of_hundred / 100)
+        .map_or(0.0, |wait| wait.as_secs_f64() * 1e3)
 }
 
 /// The middle of some figures.

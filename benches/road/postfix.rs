@@ -64,7 +64,10 @@ async fn source(address: SocketAddr, more: &[&str]) {
         "-l",
         &LETTER_BYTES.to_string(),
     ]);
-    source.args(["-f", "bob@guest.example", "-t", "ada@engine.test"]).args(more).arg(address.to_string());
+    source
+        .args(["-f", "bob@guest.example", "-t", "ada@engine.test"])
+        .args(more)
+        .arg(address.to_string());
     let sent = source.status().await.expect("smtp-source runs");
     assert!(sent.success(), "smtp-source: {sent}");
 }
@@ -75,7 +78,8 @@ pub async fn side_by_side() {
         Err(why) => return println!("  SKIPPED: {why}"),
     };
     for client in CLIENTS {
-        let (mut theirs, mut ours, mut ratios, mut cost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut theirs, mut ours, mut ratios, mut cost) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for round in 0..ROUNDS {
             let postfix_rate = client.rate(postfix.address, "postfix").await;
             postfix.empty().await;
@@ -83,7 +87,9 @@ pub async fn side_by_side() {
             let engine = open(&workspace).await;
             let listener = Listener::of(&engine).await;
             let before = cpu_time();
-            let our_rate = client.rate(listener.address, &format!("ours.{round}")).await;
+            let our_rate = client
+                .rate(listener.address, &format!("ours.{round}"))
+                .await;
             cost.push((cpu_time() - before).as_secs_f64() * 1e6 / LETTERS as f64);
             listener.stop().await;
             theirs.push(postfix_rate);
@@ -94,7 +100,11 @@ pub async fn side_by_side() {
         println!(
             "  {:<15} {CONNECTIONS} at once: Postfix {theirs:>6.0}/s, ours {ours:>6.0}/s: ×{ratio:.2} ({cost:.0} µs of CPU each{})",
             client.name(),
-            if matches!(client, Client::Ours) { ", client included" } else { "" }
+            if matches!(client, Client::Ours) {
+                ", client included"
+            } else {
+                ""
+            }
         );
     }
     postfix.stop().await;
@@ -110,17 +120,25 @@ impl Postfix {
     /// Errors: why it cannot run here.
     async fn start() -> Result<Self, String> {
         for program in ["postfix", "postsuper", "smtp-source"] {
-            let found =
-                Command::new("sh").args(["-c", &format!("command -v {program} >/dev/null")]).status().await;
+            let found = Command::new("sh")
+                .args(["-c", &format!("command -v {program} >/dev/null")])
+                .status()
+                .await;
             if !found.is_ok_and(|found| found.success()) {
-                return Err(format!("`{program}` is not installed, so there is nothing to compare with"));
+                return Err(format!(
+                    "`{program}` is not installed, so there is nothing to compare with"
+                ));
             }
         }
         if !rustix_is_root() {
-            return Err("Postfix starts only as root, so there is nothing to compare with".to_owned());
+            return Err(
+                "Postfix starts only as root, so there is nothing to compare with".to_owned(),
+            );
         }
         let folder = tempfile::tempdir().expect("a folder");
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .expect("a port");
         let address = free.local_addr().expect("an address");
         drop(free);
         configure(folder.path(), address);
@@ -136,7 +154,12 @@ impl Postfix {
     }
 
     async fn command(&self, program: &str, arguments: &[&str]) -> String {
-        let command = Command::new(program).arg("-c").arg(self.folder.path()).args(arguments).output().await;
+        let command = Command::new(program)
+            .arg("-c")
+            .arg(self.folder.path())
+            .args(arguments)
+            .output()
+            .await;
         command.map_or_else(
             |error| error.to_string(),
             |output| String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -165,7 +188,10 @@ fn configure(folder: &Path, address: SocketAddr) {
     for name in ["spool", "lib", "log"] {
         std::fs::create_dir(folder.join(name)).expect("a folder");
     }
-    let own = std::process::Command::new("chown").arg("postfix").arg(folder.join("lib")).status();
+    let own = std::process::Command::new("chown")
+        .arg("postfix")
+        .arg(folder.join("lib"))
+        .status();
     own.expect("chown runs");
     let at = folder.display();
     let main = format!(
@@ -197,7 +223,10 @@ fn configure(folder: &Path, address: SocketAddr) {
         "showq unix n - n - - showq",
         "postlog unix-dgram n - n - 1 postlogd",
     ];
-    let master = format!("{address} inet n - n - 100 smtpd\n{}\n", services.join("\n"));
+    let master = format!(
+        "{address} inet n - n - 100 smtpd\n{}\n",
+        services.join("\n")
+    );
     std::fs::write(folder.join("main.cf"), main).expect("written");
     std::fs::write(folder.join("master.cf"), master).expect("written");
 }

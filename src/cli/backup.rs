@@ -28,7 +28,9 @@ const SPARE_BYTES: u64 = 64 * 1024 * 1024;
 impl Command for Backup {
     fn clap(&self) -> clap::Command {
         clap::Command::new("backup")
-            .about("Copy the database into one file, also while an engine works, and check the copy")
+            .about(
+                "Copy the database into one file, also while an engine works, and check the copy",
+            )
             .arg(
                 Arg::new("file")
                     .value_name("FILE")
@@ -36,9 +38,18 @@ impl Command for Backup {
                     .value_parser(clap::value_parser!(PathBuf))
                     .help("The copy; it must not exist yet"),
             )
-            .arg(Arg::new("force").long("force").action(ArgAction::SetTrue).help("Replace FILE if it exists"))
+            .arg(
+                Arg::new("force")
+                    .long("force")
+                    .action(ArgAction::SetTrue)
+                    .help("Replace FILE if it exists"),
+            )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.get_one::<PathBuf>("file") {
                 Some(file) => back_up(context, file, args.get_flag("force")).await,
@@ -61,7 +72,9 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
             Exit::Usage,
             "a backup in the place of the database itself would take its mail with it",
         );
-        return Err(failure.hint("name another file, best on another disk").into());
+        return Err(failure
+            .hint("name another file, best on another disk")
+            .into());
     }
     if file.exists() && !force {
         return Err(exists(&file).into());
@@ -77,15 +90,26 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
             .because(cause)
     })?;
     let mut audit = Audit::open(&copy.path).await?;
-    let looking = audit.examine(Wanted { bytes: true, at_rest: false });
+    let looking = audit.examine(Wanted {
+        bytes: true,
+        at_rest: false,
+    });
     let findings = progress::turning(context, "looking the copy over", looking).await?;
     let content = backup::content(&copy.path).await?;
-    let bytes = std::fs::metadata(&copy.path).context("the copy is gone")?.len();
+    let bytes = std::fs::metadata(&copy.path)
+        .context("the copy is gone")?
+        .len();
     copy.finish(&file, force)?;
     let store = Store::open_shared(workspace, Arc::new(SystemClock::new())).await?;
     // The copy exists even when its disk accepts nothing more of the database.
-    if let Err(error) = store.note_maintenance("backup", file.display().to_string()).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the copy is not noted in the database");
+    if let Err(error) = store
+        .note_maintenance("backup", file.display().to_string())
+        .await
+    {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "the copy is not noted in the database"
+        );
     }
     let at = store.clock().now();
     let broken: Vec<&str> = findings.broken.iter().map(|broken| broken.name).collect();
@@ -112,8 +136,13 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
     if broken.is_empty() {
         return Ok(Exit::Ok);
     }
-    let failure = Failure::new(Exit::Failed, format!("the database is not sound: {}", broken.join(", ")));
-    Err(failure.hint("the copy was made all the same; `attache doctor --audit` says more").into())
+    let failure = Failure::new(
+        Exit::Failed,
+        format!("the database is not sound: {}", broken.join(", ")),
+    );
+    Err(failure
+        .hint("the copy was made all the same; `attache doctor --audit` says more")
+        .into())
 }
 
 fn exists(file: &Path) -> Failure {
@@ -123,11 +152,15 @@ fn exists(file: &Path) -> Failure {
 
 /// Refuses a copy that would fill the disk under the engine.
 fn require_room(database: &Path, copy: &Path) -> anyhow::Result<()> {
-    let needed = std::fs::metadata(database)?.len().saturating_add(SPARE_BYTES);
+    let needed = std::fs::metadata(database)?
+        .len()
+        .saturating_add(SPARE_BYTES);
     let room = free_disk_bytes(copy).context("how much room there is")?;
     if room < needed {
         let message = format!("the copy may need {needed} bytes, and {room} are free there");
-        return Err(Failure::new(Exit::CannotCreate, message).hint("name a file on another disk").into());
+        return Err(Failure::new(Exit::CannotCreate, message)
+            .hint("name a file on another disk")
+            .into());
     }
     Ok(())
 }
@@ -142,18 +175,36 @@ impl Unfinished {
     /// Chooses the temporary name and creates the file with a mode for its owner alone: it holds
     /// all the mail.
     fn beside(file: &Path) -> anyhow::Result<Self> {
-        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = file
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let path = file.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
         made.map_err(|cause| {
-            Failure::new(Exit::CannotCreate, format!("cannot write `{}`", path.display())).because(cause)
+            Failure::new(
+                Exit::CannotCreate,
+                format!("cannot write `{}`", path.display()),
+            )
+            .because(cause)
         })?;
-        Ok(Self { path, is_finished: false })
+        Ok(Self {
+            path,
+            is_finished: false,
+        })
     }
     /// Renames the copy to its final name, so that a file of that name is always complete.
     fn finish(mut self, file: &Path, force: bool) -> anyhow::Result<()> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
-        let flags = if force { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        let flags = if force {
+            RenameFlags::empty()
+        } else {
+            RenameFlags::NOREPLACE
+        };
         match renameat_with(CWD, &self.path, CWD, file, flags) {
             Ok(()) => {}
             Err(rustix::io::Errno::EXIST) => return Err(exists(file).into()),
@@ -164,7 +215,9 @@ impl Unfinished {
         self.is_finished = true;
         // The name is durable only after an `fsync` of the folder.
         let folder = file.parent().unwrap_or(Path::new("/"));
-        File::open(folder).and_then(|folder| folder.sync_all()).context("the copy's folder is not on disk")
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .context("the copy's folder is not on disk")
     }
 }
 

@@ -54,7 +54,11 @@ impl Command for ConfigCommand {
                     ),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.subcommand() {
                 Some(("check", args)) => check(context, args.get_flag("strict")),
@@ -86,11 +90,19 @@ impl Report {
                 let now = SystemClock::new().now();
                 let (problems, warnings) = beyond_the_files(&config);
                 let summary = problems.is_empty().then(|| Summary::of(&config, now));
-                Self { problems, warnings, summary, not_in_force }
+                Self {
+                    problems,
+                    warnings,
+                    summary,
+                    not_in_force,
+                }
             }
-            Err(errors) => {
-                Self { problems: errors.problems, warnings: Vec::new(), summary: None, not_in_force }
-            }
+            Err(errors) => Self {
+                problems: errors.problems,
+                warnings: Vec::new(),
+                summary: None,
+                not_in_force,
+            },
         }
     }
 }
@@ -117,7 +129,9 @@ fn check(context: &Context, is_strict: bool) -> anyhow::Result<Exit> {
         many => format!(", with {many} warnings"),
     };
     match report.problems.len() {
-        0 => context.screen.line(format!("the configuration is good{warned}"))?,
+        0 => context
+            .screen
+            .line(format!("the configuration is good{warned}"))?,
         1 => context.screen.line("1 problem")?,
         many => context.screen.line(format!("{many} problems"))?,
     }
@@ -135,7 +149,9 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     problems.extend(out_of_service.flat_map(|out| out.problems.iter().cloned()));
     if let Err(error) = ListenerFactory::open(&config.gateway, &config.limits, &[], &clock) {
         let message = format!("{:#}", anyhow::Error::new(error));
-        let problem = config.snapshot.problem_at("configs/gateway.json", "/tls", message);
+        let problem = config
+            .snapshot
+            .problem_at("configs/gateway.json", "/tls", message);
         let hint = "`certificate` is a PEM file that begins with `-----BEGIN CERTIFICATE-----`, `key` the private key of its \
                     first certificate; see that they are not exchanged";
         problems.push(problem.hint(hint));
@@ -146,11 +162,29 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     problems.extend(survey.problems.into_iter().map(of_file));
     warnings.extend(survey.warnings.into_iter().map(of_file));
     let of_its_own = |asks: &Asks| asks.run_options.model.is_some() || asks.budget_micros.is_some();
-    let schedules = survey.asks.into_iter().filter(of_its_own).filter_map(|asks| {
-        let Asks { persona, file, run_options: options, budget_micros } = asks;
-        Some(ScheduleRequirements { file, persona: config.personas.get(&persona)?, options, budget_micros })
-    });
-    problems.extend(preflight::schedule_problems(config, clock.now(), &schedules.collect::<Vec<_>>()));
+    let schedules = survey
+        .asks
+        .into_iter()
+        .filter(of_its_own)
+        .filter_map(|asks| {
+            let Asks {
+                persona,
+                file,
+                run_options: options,
+                budget_micros,
+            } = asks;
+            Some(ScheduleRequirements {
+                file,
+                persona: config.personas.get(&persona)?,
+                options,
+                budget_micros,
+            })
+        });
+    problems.extend(preflight::schedule_problems(
+        config,
+        clock.now(),
+        &schedules.collect::<Vec<_>>(),
+    ));
     let ordered = |found| ConfigErrors::of(found).map_or_else(Vec::new, |errors| errors.problems);
     (ordered(problems), ordered(warnings))
 }
@@ -178,7 +212,11 @@ fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             for (key, member) in members {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
                 flatten(path, member, lines);
             }
         }
@@ -192,7 +230,9 @@ fn print_schema(context: &Context, name: Option<&String>) -> anyhow::Result<Exit
     match schema::KINDS.iter().find(named) {
         Some(kind) => context.screen.json(&(kind.schema)())?,
         None => {
-            let all = schema::KINDS.iter().map(|kind| (kind.name.to_owned(), (kind.schema)()));
+            let all = schema::KINDS
+                .iter()
+                .map(|kind| (kind.name.to_owned(), (kind.schema)()));
             context.screen.json(&all.collect::<Map<_, _>>())?;
         }
     }
@@ -202,12 +242,18 @@ fn print_schema(context: &Context, name: Option<&String>) -> anyhow::Result<Exit
 fn write_schemas(context: &Context) -> anyhow::Result<Exit> {
     let folder = context.require_workspace()?.join("configs/schema");
     let failed = |source: std::io::Error| {
-        Failure::new(Exit::CannotCreate, format!("cannot write to `{}`", folder.display())).because(source)
+        Failure::new(
+            Exit::CannotCreate,
+            format!("cannot write to `{}`", folder.display()),
+        )
+        .because(source)
     };
     std::fs::create_dir_all(&folder).map_err(failed)?;
     for kind in schema::KINDS {
         std::fs::write(folder.join(format!("{}.json", kind.name)), kind.text()).map_err(failed)?;
-        context.screen.line(format!("configs/schema/{}.json", kind.name))?;
+        context
+            .screen
+            .line(format!("configs/schema/{}.json", kind.name))?;
     }
     Ok(Exit::Ok)
 }

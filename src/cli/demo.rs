@@ -40,7 +40,11 @@ impl Command for Demo {
                  scripted model answer them, and tells what happened. Exit code 0 means that every claim was checked.",
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, _args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        _args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { demo(context).await })
     }
 }
@@ -56,7 +60,11 @@ struct Story {
 
 async fn demo(context: &Context) -> anyhow::Result<Exit> {
     let story = play(&context.workspace).await?;
-    let holds = story.stations.iter().flat_map(|station| &station.claims).all(|claim| claim.holds);
+    let holds = story
+        .stations
+        .iter()
+        .flat_map(|station| &station.claims)
+        .all(|claim| claim.holds);
     if context.json() {
         context.screen.json(&json!({
             "workspace": story.workspace,
@@ -74,7 +82,9 @@ async fn demo(context: &Context) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     let failure = Failure::new(Exit::Failed, "the demo did not do what it claims");
-    Err(failure.hint("please report it, with the lines that say FAILED").into())
+    Err(failure
+        .hint("please report it, with the lines that say FAILED")
+        .into())
 }
 
 /// Runs an engine on a fresh workspace until both letters are answered.
@@ -84,7 +94,10 @@ async fn play(parent: &Path) -> anyhow::Result<Story> {
     let workspace = place::make(parent, clock.now()).map_err(|source| {
         Failure::new(
             Exit::CannotCreate,
-            format!("cannot write below `{}`", parent.join("data/demo").display()),
+            format!(
+                "cannot write below `{}`",
+                parent.join("data/demo").display()
+            ),
         )
         .hint("name a folder that can be written to with --workspace DIR")
         .because(source)
@@ -111,7 +124,13 @@ async fn play(parent: &Path) -> anyhow::Result<Story> {
     served.context("stopping the engine")?;
     let stations = checks::stations(&exchanges);
     let took = clock.monotonic().saturating_sub(began);
-    Ok(Story { workspace, server, exchanges, stations, took })
+    Ok(Story {
+        workspace,
+        server,
+        exchanges,
+        stations,
+        took,
+    })
 }
 
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -129,7 +148,11 @@ fn tell(context: &Context, story: &Story) -> anyhow::Result<()> {
             tell_session(screen, story)?;
         }
         for claim in &station.claims {
-            let (style, word) = if claim.holds { (GOOD, "ok    ") } else { (BAD, "FAILED") };
+            let (style, word) = if claim.holds {
+                (GOOD, "ok    ")
+            } else {
+                (BAD, "FAILED")
+            };
             screen.styled(&[(style, &format!("   {word}  ")), (PLAIN, &claim.what)])?;
         }
     }
@@ -154,7 +177,12 @@ fn tell_where(context: &Context, story: &Story, second: &Exchange) -> anyhow::Re
     let screen = &context.screen;
     let here = shown(&story.workspace);
     let file = |path: &str| format!("{here}/{path}");
-    let answer = second.file.strip_prefix(&story.workspace).unwrap_or(&second.file).display().to_string();
+    let answer = second
+        .file
+        .strip_prefix(&story.workspace)
+        .unwrap_or(&second.file)
+        .display()
+        .to_string();
     screen.line("")?;
     screen.heading("Where everything is")?;
     screen.fields(&[
@@ -172,7 +200,10 @@ fn tell_where(context: &Context, story: &Story, second: &Exchange) -> anyhow::Re
         format!("{attache} replay {}", second.run.run.id),
         format!("{attache} replay {} --full", second.run.run.thread),
         format!("cat {}", quoted(&file(&answer))),
-        format!("{attache} ingest {}", quoted(&file("configs/demo/letter.eml"))),
+        format!(
+            "{attache} ingest {}",
+            quoted(&file("configs/demo/letter.eml"))
+        ),
         format!("{attache} serve"),
         format!("{program} init my-house --domain example.org --owner you@example.org"),
     ];
@@ -181,13 +212,22 @@ fn tell_where(context: &Context, story: &Story, second: &Exchange) -> anyhow::Re
     }
     screen.line("")?;
     let claims = story.stations.iter().flat_map(|station| &station.claims);
-    let (holding, all) = (claims.clone().filter(|claim| claim.holds).count(), claims.count());
-    screen.line(format!("{holding} of {all} claims hold; it took {} ms", story.took.as_millis()))?;
+    let (holding, all) = (
+        claims.clone().filter(|claim| claim.holds).count(),
+        claims.count(),
+    );
+    screen.line(format!(
+        "{holding} of {all} claims hold; it took {} ms",
+        story.took.as_millis()
+    ))?;
     Ok(())
 }
 
 /// The path as a user in the current folder would type it.
 fn shown(path: &Path) -> String {
     let here = std::path::absolute(".").unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+    path.strip_prefix(&here)
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }

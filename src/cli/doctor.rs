@@ -18,7 +18,12 @@ pub struct Doctor;
 
 impl Command for Doctor {
     fn clap(&self) -> clap::Command {
-        let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+        let flag = |name, help| {
+            Arg::new(name)
+                .long(name)
+                .action(ArgAction::SetTrue)
+                .help(help)
+        };
         clap::Command::new("doctor")
             .about("Check that the records are consistent; exits with 1 when they are not")
             .after_help("It looks and changes nothing, beside a serving engine too.")
@@ -29,8 +34,15 @@ impl Command for Doctor {
                 "Also that nothing is left open: holds after `attache drain`, while no engine serves",
             ))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        let wanted = Wanted { bytes: !args.get_flag("quick"), at_rest: args.get_flag("at-rest") };
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        let wanted = Wanted {
+            bytes: !args.get_flag("quick"),
+            at_rest: args.get_flag("at-rest"),
+        };
         Box::pin(audit(context, wanted))
     }
 }
@@ -42,7 +54,8 @@ async fn audit(context: &Context, wanted: Wanted) -> anyhow::Result<Exit> {
         return Err(failure.hint("the first start of an engine makes it").into());
     }
     let mut audit = Audit::open(&database).await?;
-    let findings = progress::turning(context, "looking the database over", audit.examine(wanted)).await?;
+    let findings =
+        progress::turning(context, "looking the database over", audit.examine(wanted)).await?;
     let engine = working_engine(&context.workspace);
     let room = Room::below(context);
     if context.json() {
@@ -52,14 +65,22 @@ async fn audit(context: &Context, wanted: Wanted) -> anyhow::Result<Exit> {
         context.screen.json(&found)?;
     } else {
         print(context, &findings, engine.as_deref())?;
-        if let Some(Room { free_bytes, kept_bytes }) = room.filter(|room| room.free_bytes < room.kept_bytes) {
+        if let Some(Room {
+            free_bytes,
+            kept_bytes,
+        }) = room.filter(|room| room.free_bytes < room.kept_bytes)
+        {
             context.screen.line(format!(
                 "letters are refused: the disk below `data` has {free_bytes} bytes free, and \
                  `limits.free_disk_bytes_min` in configs/gateway.json keeps {kept_bytes}"
             ))?;
         }
     }
-    Ok(if findings.broken.is_empty() { Exit::Ok } else { Exit::Failed })
+    Ok(if findings.broken.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Failed
+    })
 }
 
 /// Free disk space for another letter.
@@ -73,13 +94,18 @@ impl Room {
     fn below(context: &Context) -> Option<Self> {
         let kept_bytes = context.config().ok()?.limits.free_disk_bytes_min;
         let free_bytes = free_disk_bytes(&context.workspace.join("data")).ok()?;
-        Some(Self { free_bytes, kept_bytes })
+        Some(Self {
+            free_bytes,
+            kept_bytes,
+        })
     }
 }
 
 fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow::Result<()> {
     for broken in &findings.broken {
-        context.screen.heading(format!("{} {}: {}", broken.group, broken.name, broken.says))?;
+        context
+            .screen
+            .heading(format!("{} {}: {}", broken.group, broken.name, broken.says))?;
         for what in &broken.what {
             context.screen.line(format!("  {what}"))?;
         }
@@ -89,10 +115,20 @@ fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow
         }
         context.screen.line(format!("  hint: {}", broken.hint))?;
     }
-    let Pending { runs, deliveries, calls, letters } = findings.pending;
+    let Pending {
+        runs,
+        deliveries,
+        calls,
+        letters,
+    } = findings.pending;
     if letters > 0 {
-        let (letters, wait) = (plural(letters, "letter"), if letters == 1 { "waits" } else { "wait" });
-        context.screen.line(format!("{letters} {wait} until a name server says who sent them"))?;
+        let (letters, wait) = (
+            plural(letters, "letter"),
+            if letters == 1 { "waits" } else { "wait" },
+        );
+        context.screen.line(format!(
+            "{letters} {wait} until a name server says who sent them"
+        ))?;
     }
     if engine.is_none() && runs + deliveries + calls > 0 {
         context.screen.line(format!(
@@ -115,12 +151,20 @@ fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow
 fn tell_modes(context: &Context) -> anyhow::Result<()> {
     let open = ["data", "personas"].map(|folder| open_to_others(&context.workspace.join(folder)));
     let open: Vec<&Path> = open.iter().flatten().map(PathBuf::as_path).collect();
-    let Some(first) = open.first() else { return Ok(()) };
-    let (count, first) =
-        (open.len() as u64, first.strip_prefix(&context.workspace).unwrap_or(first).display());
-    context
-        .screen
-        .line(format!("other users of this machine may read {}, such as `{first}`", plural(count, "file")))?;
+    let Some(first) = open.first() else {
+        return Ok(());
+    };
+    let (count, first) = (
+        open.len() as u64,
+        first
+            .strip_prefix(&context.workspace)
+            .unwrap_or(first)
+            .display(),
+    );
+    context.screen.line(format!(
+        "other users of this machine may read {}, such as `{first}`",
+        plural(count, "file")
+    ))?;
     Ok(context
         .screen
         .line("  hint: `chmod -R go= data personas` in the workspace, if they are not meant to")?)
@@ -132,12 +176,20 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
     const OPEN_MAX: usize = 10_000;
     let (mut open, mut left) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(path) = left.pop() {
-        let Ok(metadata) = path.symlink_metadata() else { continue };
+        let Ok(metadata) = path.symlink_metadata() else {
+            continue;
+        };
         let others = metadata.permissions().mode() & 0o077;
         if metadata.is_file() && others & 0o066 != 0 {
             open.push(path);
         } else if metadata.is_dir() && others != 0 {
-            left.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+            left.extend(
+                std::fs::read_dir(&path)
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .map(|entry| entry.path()),
+            );
         }
         if open.len() >= OPEN_MAX {
             break;
@@ -148,7 +200,12 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn as_json(findings: &Findings, wanted: Wanted, engine: Option<&str>, log_bytes: u64) -> Value {
-    let Pending { runs, deliveries, calls, letters } = findings.pending;
+    let Pending {
+        runs,
+        deliveries,
+        calls,
+        letters,
+    } = findings.pending;
     let violation = |broken: &Broken| {
         json!({
             "group": broken.group, "check": broken.name, "says": broken.says, "hint": broken.hint,

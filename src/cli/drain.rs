@@ -23,10 +23,15 @@ const GLANCE: Duration = Duration::from_millis(200);
 
 impl Command for Drain {
     fn clap(&self) -> clap::Command {
-        clap::Command::new("drain")
-            .about("Work off the runs and mails that are due, then end; exit code 1 if a run failed")
+        clap::Command::new("drain").about(
+            "Work off the runs and mails that are due, then end; exit code 1 if a run failed",
+        )
     }
-    fn run<'a>(&'a self, context: &'a Context, _args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        _args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { drain(context).await })
     }
 }
@@ -64,12 +69,20 @@ async fn report(
     began: Timestamp,
 ) -> anyhow::Result<Exit> {
     let ended = store.runs_ended_since(began).await?;
-    let count = |state| ended.iter().find(|(of, _)| *of == state).map_or(0, |(_, count)| *count);
+    let count = |state| {
+        ended
+            .iter()
+            .find(|(of, _)| *of == state)
+            .map_or(0, |(_, count)| *count)
+    };
     let (succeeded, failed) = (count(RunState::Succeeded), count(RunState::Failed));
     let cancelled = count(RunState::Cancelled);
     let waiting = (drained.runs as u64).saturating_sub(succeeded + failed + cancelled);
-    let queued =
-        DeliveryFilter { states: vec![DeliveryState::Queued], persona: None, limit: MAILS_COUNTED_MAX };
+    let queued = DeliveryFilter {
+        states: vec![DeliveryState::Queued],
+        persona: None,
+        limit: MAILS_COUNTED_MAX,
+    };
     let queued = store.list_deliveries(&queued).await?.len();
     let exit = if failed > 0 { Exit::Failed } else { Exit::Ok };
     let worst = RunFilter {
@@ -78,9 +91,14 @@ async fn report(
         limit: FAILURES_SHOWN_MAX,
         ..RunFilter::default()
     };
-    let failures = if failed > 0 { store.list_runs(&worst).await? } else { Vec::new() };
+    let failures = if failed > 0 {
+        store.list_runs(&worst).await?
+    } else {
+        Vec::new()
+    };
     let why = |run: &crate::store::RunSummary| run.error_message.clone().unwrap_or_default();
-    let class = |run: &crate::store::RunSummary| run.error_class.map(|c| c.to_string()).unwrap_or_default();
+    let class =
+        |run: &crate::store::RunSummary| run.error_class.map(|c| c.to_string()).unwrap_or_default();
     if context.json() {
         let failures = failures.iter().map(
             |run| json!({ "run": run.id.as_str(), "error_class": class(run), "error_message": why(run) }),
@@ -100,18 +118,25 @@ async fn report(
     );
     context.screen.fields(&[
         ("runs worked on", format!("{} ({of_runs})", drained.runs)),
-        ("delivery attempts", format!("{} ({queued} mails are still queued)", drained.mails)),
+        (
+            "delivery attempts",
+            format!("{} ({queued} mails are still queued)", drained.mails),
+        ),
     ])?;
     for run in &failures {
-        context.screen.line(format!("failed  {}  {}: {}", run.id, class(run), why(run)))?;
-    }
-    if waiting > 0 {
         context
             .screen
-            .line("`attache runs list --state waiting_retry` shows what waits, and `runs show` why")?;
+            .line(format!("failed  {}  {}: {}", run.id, class(run), why(run)))?;
+    }
+    if waiting > 0 {
+        context.screen.line(
+            "`attache runs list --state waiting_retry` shows what waits, and `runs show` why",
+        )?;
     }
     if let Some(run) = failures.first() {
-        context.screen.line(format!("`attache replay {}` shows what happened", run.id))?;
+        context
+            .screen
+            .line(format!("`attache replay {}` shows what happened", run.id))?;
     }
     Ok(exit)
 }

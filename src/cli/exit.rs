@@ -51,7 +51,12 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None, source: None }
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+            source: None,
+        }
     }
     /// Sets another exit code.
     #[must_use]
@@ -86,7 +91,10 @@ impl std::error::Error for Failure {
 
 /// Exit code of an error and its hint, from the outermost cause that has them.
 pub fn judge(error: &anyhow::Error) -> (Exit, Option<String>) {
-    error.chain().find_map(verdict).unwrap_or((Exit::Failed, None))
+    error
+        .chain()
+        .find_map(verdict)
+        .unwrap_or((Exit::Failed, None))
 }
 
 fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<String>)> {
@@ -115,23 +123,25 @@ fn of_open(error: &OpenError) -> (Exit, Option<String>) {
                 replaces one that does not answer";
             (Exit::Workspace, hint)
         }
-        OpenError::Folder { path, source } if source.kind() == std::io::ErrorKind::AlreadyExists => {
-            let hint =
-                format!("`{path}` is a file; the engine needs a folder of that name: move the file away");
+        OpenError::Folder { path, source }
+            if source.kind() == std::io::ErrorKind::AlreadyExists =>
+        {
+            let hint = format!(
+                "`{path}` is a file; the engine needs a folder of that name: move the file away"
+            );
             return (Exit::CannotCreate, Some(hint));
         }
         OpenError::Folder { .. } => {
-            let hint =
-                "the engine needs a folder `data` in which its user may write, on a file system with locks";
+            let hint = "the engine needs a folder `data` in which its user may write, on a file system with locks";
             (Exit::CannotCreate, hint)
         }
         OpenError::Sql(_) => {
-            let hint =
-                "`data/attache.db` must be a database of attache in a folder in which this user may write";
+            let hint = "`data/attache.db` must be a database of attache in a folder in which this user may write";
             (Exit::TryAgain, hint)
         }
         OpenError::Opening { .. } => {
-            let hint = "try again in a moment: it may be making the database, or bringing it up to date";
+            let hint =
+                "try again in a moment: it may be making the database, or bringing it up to date";
             (Exit::TryAgain, hint)
         }
         OpenError::Migrate(_) => {
@@ -164,7 +174,8 @@ fn of_open(error: &OpenError) -> (Exit, Option<String>) {
             (Exit::Failed, hint)
         }
         OpenError::Archive => {
-            let hint = "`attache replay show|diff` work there; name another workspace with --workspace";
+            let hint =
+                "`attache replay show|diff` work there; name another workspace with --workspace";
             (Exit::Workspace, hint)
         }
         _ => return (Exit::Failed, None),

@@ -41,9 +41,15 @@ impl Command for Export {
             .arg_required_else_help(true)
             .subcommand(persona)
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let Some(("persona", args)) = args.subcommand() else { return Ok(Exit::Usage) };
+            let Some(("persona", args)) = args.subcommand() else {
+                return Ok(Exit::Usage);
+            };
             let id = args.get_one::<String>("id").map_or("", String::as_str);
             match args.get_one::<PathBuf>("folder") {
                 Some(folder) => export(context, id, folder).await,
@@ -58,12 +64,18 @@ async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Ex
     let files = workspace.join("personas").join(id);
     let persona = PersonaId::parse(id).ok().filter(|_| files.is_dir());
     let persona = persona.ok_or_else(|| {
-        Failure::new(Exit::NoInput, format!("no persona `{id}`")).hint("`attache persona list` shows them")
+        Failure::new(Exit::NoInput, format!("no persona `{id}`"))
+            .hint("`attache persona list` shows them")
     })?;
     let make = |folder: &Path| DirBuilder::new().mode(0o700).create(folder);
     make(folder).map_err(|cause| {
-        let failure = Failure::new(Exit::CannotCreate, format!("cannot make `{}`", folder.display()));
-        failure.hint("name a folder that does not exist yet").because(cause)
+        let failure = Failure::new(
+            Exit::CannotCreate,
+            format!("cannot make `{}`", folder.display()),
+        );
+        failure
+            .hint("name a folder that does not exist yet")
+            .because(cause)
     })?;
     make(&folder.join("mail"))?;
     make(&folder.join("rows"))?;
@@ -75,35 +87,59 @@ async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Ex
         let copying = backup::copy_database(&database, &snapshot, backup::LOG_BYTES_MAX);
         progress::growing(context, (&snapshot, size), "copied", copying).await?;
         let mut copy = Snapshot::open(&snapshot).await?;
-        progress::turning(context, "writing mails and rows", write(&mut copy, &persona, folder)).await
+        progress::turning(
+            context,
+            "writing mails and rows",
+            write(&mut copy, &persona, folder),
+        )
+        .await
     };
     let written = written.await;
     fs::remove_file(&snapshot).context("the snapshot cannot be removed")?;
     let (mails, rows) = written?;
     let copied = copy_folder(&files, &folder.join("persona"), DEPTH_MAX)?;
     if context.json() {
-        context.screen.json(&json!({ "persona": id, "mails": mails, "rows": rows, "files": copied }))?;
+        context
+            .screen
+            .json(&json!({ "persona": id, "mails": mails, "rows": rows, "files": copied }))?;
     } else {
-        let what = format!("{}, {}, {}", plural(mails, "mail"), plural(rows, "row"), plural(copied, "file"));
-        context.screen.line(format!("{}: {what}", folder.display()))?;
+        let what = format!(
+            "{}, {}, {}",
+            plural(mails, "mail"),
+            plural(rows, "row"),
+            plural(copied, "file")
+        );
+        context
+            .screen
+            .line(format!("{}: {what}", folder.display()))?;
     }
     Ok(Exit::Ok)
 }
 
 /// Writes mails and rows; returns their numbers.
-async fn write(snapshot: &mut Snapshot, persona: &PersonaId, folder: &Path) -> anyhow::Result<(u64, u64)> {
+async fn write(
+    snapshot: &mut Snapshot,
+    persona: &PersonaId,
+    folder: &Path,
+) -> anyhow::Result<(u64, u64)> {
     let mut index = BufWriter::new(File::create(folder.join("mail.jsonl"))?);
     let mails = snapshot.mails(persona, |number, mail| {
         let file = format!("mail/{number:08}.eml");
         fs::write(folder.join(&file), mail.bytes)?;
-        writeln!(index, "{}", json!({ "file": file, "message": mail.message, "direction": mail.direction }))
+        writeln!(
+            index,
+            "{}",
+            json!({ "file": file, "message": mail.message, "direction": mail.direction })
+        )
     });
     let mails = mails.await??;
     index.flush()?;
     let mut rows = 0;
     for table in Snapshot::tables() {
         let mut lines = BufWriter::new(File::create(folder.join(format!("rows/{table}.jsonl")))?);
-        rows += snapshot.rows(table, persona, |row| writeln!(lines, "{row}")).await??;
+        rows += snapshot
+            .rows(table, persona, |row| writeln!(lines, "{row}"))
+            .await??;
         lines.flush()?;
     }
     Ok((mails, rows))

@@ -17,7 +17,10 @@ pub struct Gc;
 
 impl Command for Gc {
     fn clap(&self) -> clap::Command {
-        let kinds = KINDS.iter().map(|kind| format!("{:12} {}\n", kind.name, kind.says)).collect::<String>();
+        let kinds = KINDS
+            .iter()
+            .map(|kind| format!("{:12} {}\n", kind.name, kind.says))
+            .collect::<String>();
         clap::Command::new("gc")
             .about("Throw away what is old: recorded requests, raw letters, bytes of mails that were sent")
             .after_help(format!("Kinds:\n{kinds}"))
@@ -41,47 +44,76 @@ impl Command for Gc {
                 Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only say what would go"),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(prune_kind(context, args))
     }
 }
 
 async fn prune_kind(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let age = args.get_one::<String>("older-than").map_or("", String::as_str);
+    let age = args
+        .get_one::<String>("older-than")
+        .map_or("", String::as_str);
     let before = instant(age)?;
     let dry = args.get_flag("dry-run");
     if before > store.clock().now() {
-        let failure = Failure::new(Exit::Usage, format!("`{age}` is in the future, and everything is older"));
-        return Err(failure.hint("name an age, such as `90d`, or a day that is over").into());
+        let failure = Failure::new(
+            Exit::Usage,
+            format!("`{age}` is in the future, and everything is older"),
+        );
+        return Err(failure
+            .hint("name an age, such as `90d`, or a day that is over")
+            .into());
     }
-    let named: Vec<&str> =
-        args.get_many::<String>("kind").into_iter().flatten().map(String::as_str).collect();
-    let wanted = KINDS.iter().filter(|kind| named.is_empty() || named.contains(&kind.name));
+    let named: Vec<&str> = args
+        .get_many::<String>("kind")
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    let wanted = KINDS
+        .iter()
+        .filter(|kind| named.is_empty() || named.contains(&kind.name));
     let mut done: Vec<(&Kind, Pruned)> = Vec::new();
     for kind in wanted {
         let mut pruned = store.prune_kind(kind, before, dry).await?;
         if kind.has_folders() {
             let kept = store.forks_kept(before).await?;
-            pruned.bytes +=
-                fork::sweep(&context.workspace, &kept, before, dry).context("removing folders of forks")?;
+            pruned.bytes += fork::sweep(&context.workspace, &kept, before, dry)
+                .context("removing folders of forks")?;
         }
         done.push((kind, pruned));
     }
     if !dry {
         let rows: u64 = done.iter().map(|(_, pruned)| pruned.rows).sum();
-        store.note_maintenance("gc", format!("{rows} rows older than {before}")).await?;
+        store
+            .note_maintenance("gc", format!("{rows} rows older than {before}"))
+            .await?;
     }
     if context.json() {
         let kind = |(kind, pruned): &(&Kind, Pruned)| json!({ "kind": kind.name, "rows": pruned.rows, "bytes": pruned.bytes });
         let kinds: Vec<_> = done.iter().map(kind).collect();
-        context.screen.json(&json!({ "before": before.to_string(), "dry_run": dry, "kinds": kinds }))?;
+        context
+            .screen
+            .json(&json!({ "before": before.to_string(), "dry_run": dry, "kinds": kinds }))?;
         return Ok(Exit::Ok);
     }
     let row = |(kind, pruned): &(&Kind, Pruned)| {
-        vec![kind.name.to_owned(), pruned.rows.to_string(), pruned.bytes.to_string(), kind.says.to_owned()]
+        vec![
+            kind.name.to_owned(),
+            pruned.rows.to_string(),
+            pruned.bytes.to_string(),
+            kind.says.to_owned(),
+        ]
     };
-    context.screen.table(&["KIND", "ROWS", "BYTES", "WHAT"], &done.iter().map(row).collect::<Vec<_>>())?;
+    context.screen.table(
+        &["KIND", "ROWS", "BYTES", "WHAT"],
+        &done.iter().map(row).collect::<Vec<_>>(),
+    )?;
     match dry {
         true => output::remark("nothing was changed"),
         false => output::remark(

@@ -67,7 +67,11 @@ impl Command for Import {
                     .help("Letters from this address are the persona's own, too; may be given several times"),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { import(context, args).await })
     }
 }
@@ -104,12 +108,18 @@ async fn import(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     bar.finish_and_clear();
     tell(context, &tally)?;
     ended?;
-    Ok(if tally.refused.is_empty() { Exit::Ok } else { Exit::BadData })
+    Ok(if tally.refused.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::BadData
+    })
 }
 
 fn named_persona<'c>(config: &'c Config, args: &ArgMatches) -> anyhow::Result<&'c Persona> {
     let named = args.get_one::<String>("persona").map_or("", String::as_str);
-    let found = PersonaId::parse(named).ok().and_then(|id| config.personas.get(&id));
+    let found = PersonaId::parse(named)
+        .ok()
+        .and_then(|id| config.personas.get(&id));
     let unknown = || {
         let failure = Failure::new(Exit::NoInput, format!("no persona `{named}`"));
         failure.hint("`attache persona list` shows them").into()
@@ -122,12 +132,20 @@ fn address(typed: &str) -> anyhow::Result<Address> {
 }
 
 fn open(args: &ArgMatches, letter_bytes_max: usize) -> anyhow::Result<Archive> {
-    let path = args.get_one::<PathBuf>("path").map_or(Path::new(""), PathBuf::as_path);
+    let path = args
+        .get_one::<PathBuf>("path")
+        .map_or(Path::new(""), PathBuf::as_path);
     let unreadable = |source: std::io::Error| {
-        Failure::new(Exit::NoInput, format!("`{}` cannot be read", path.display())).because(source)
+        Failure::new(
+            Exit::NoInput,
+            format!("`{}` cannot be read", path.display()),
+        )
+        .because(source)
     };
     let named = args.get_one::<String>("format").map(String::as_str);
-    let named = Format::ALL.into_iter().find(|format| Some(format.as_str()) == named);
+    let named = Format::ALL
+        .into_iter()
+        .find(|format| Some(format.as_str()) == named);
     let format = match named {
         Some(format) => format,
         None => Format::guess(path).map_err(unreadable)?,
@@ -154,17 +172,34 @@ async fn file_all(
         }
         let read_bytes: u64 = burst.iter().map(|entry| entry.archived_bytes).sum();
         let filing = burst.into_iter().map(|entry| async move {
-            let Entry { place, bytes, received_at, .. } = entry;
-            let Some(bytes) = bytes else { return (place, None) };
+            let Entry {
+                place,
+                bytes,
+                received_at,
+                ..
+            } = entry;
+            let Some(bytes) = bytes else {
+                return (place, None);
+            };
             let letter = letter(bytes, received_at, intake, persona);
-            (place, Some(intake.file_history(letter, persona, owners).await))
+            (
+                place,
+                Some(intake.file_history(letter, persona, owners).await),
+            )
         });
-        let filed: Vec<_> = stream::iter(filing).buffered(BURST_LETTERS_MAX).collect().await;
+        let filed: Vec<_> = stream::iter(filing)
+            .buffered(BURST_LETTERS_MAX)
+            .collect()
+            .await;
         for (place, outcome) in filed {
             tally.count(place, outcome)?;
         }
         bar.inc(read_bytes);
-        bar.set_message(format!("{} new, {} here already", tally.received + tally.own, tally.duplicates));
+        bar.set_message(format!(
+            "{} new, {} here already",
+            tally.received + tally.own,
+            tally.duplicates
+        ));
         tokio::time::sleep(BREATH).await;
     }
 }
@@ -197,14 +232,21 @@ fn letter(
         helo: String::new(),
         peer: None,
         via: Via::Import,
-        arrival: Arrival { arrived_at: received_at, ..Arrival::default() },
+        arrival: Arrival {
+            arrived_at: received_at,
+            ..Arrival::default()
+        },
     };
     Letter { envelope, bytes }
 }
 
 impl Tally {
     /// Counts one outcome. Errors: the store accepts no letters now.
-    fn count(&mut self, place: String, outcome: Option<Result<Archived, Refusal>>) -> anyhow::Result<()> {
+    fn count(
+        &mut self,
+        place: String,
+        outcome: Option<Result<Archived, Refusal>>,
+    ) -> anyhow::Result<()> {
         let counter = match outcome {
             Some(Ok(Archived::Stored(ArchivedWay::ToPersona))) => &mut self.received,
             Some(Ok(Archived::Stored(ArchivedWay::FromPersona))) => &mut self.own,
@@ -233,13 +275,19 @@ impl Tally {
 
 fn stopped(cause: StoreError) -> anyhow::Error {
     let failure = Failure::new(Exit::TryAgain, "letters cannot be stored now");
-    failure.hint("import the archive again: what is stored is not stored twice").because(cause).into()
+    failure
+        .hint("import the archive again: what is stored is not stored twice")
+        .because(cause)
+        .into()
 }
 
 fn tell(context: &Context, tally: &Tally) -> anyhow::Result<()> {
     if context.json() {
         let refused: u64 = tally.refused.values().sum();
-        let letters = tally.named.iter().map(|(place, why)| json!({"letter": place, "why": why}));
+        let letters = tally
+            .named
+            .iter()
+            .map(|(place, why)| json!({"letter": place, "why": why}));
         return context.screen.json(&json!({
             "imported": tally.received + tally.own,
             "received": tally.received,
@@ -251,10 +299,16 @@ fn tell(context: &Context, tally: &Tally) -> anyhow::Result<()> {
         }));
     }
     let (new, own) = (tally.received + tally.own, tally.own);
-    context.screen.line(format!("imported    {new} ({own} by the persona itself)"))?;
-    context.screen.line(format!("duplicates  {}", tally.duplicates))?;
+    context
+        .screen
+        .line(format!("imported    {new} ({own} by the persona itself)"))?;
+    context
+        .screen
+        .line(format!("duplicates  {}", tally.duplicates))?;
     for (why, letters) in &tally.refused {
-        context.screen.line(format!("refused     {letters}: {why}"))?;
+        context
+            .screen
+            .line(format!("refused     {letters}: {why}"))?;
     }
     for (place, why) in &tally.named {
         context.screen.line(format!("  {place}: {why}"))?;

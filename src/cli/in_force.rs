@@ -9,13 +9,17 @@ use crate::store::working_engine;
 /// works here or every edit is in force.
 pub fn edited(context: &Context) -> Vec<String> {
     let engine = working_engine(&context.workspace);
-    engine.and_then(|pid| in_force::edited_since_start(&context.workspace, &pid)).unwrap_or_default()
+    engine
+        .and_then(|pid| in_force::edited_since_start(&context.workspace, &pid))
+        .unwrap_or_default()
 }
 
 /// Prints on stderr the files whose edits are not in force, if any.
 pub fn remark(edited: &[String]) {
     if !edited.is_empty() {
         let files = edited.join(", ");
-        output::remark(&format!("not in force before the engine that works here is started again: {files}"));
+        output::remark(&format!(
+            "not in force before the engine that works here is started again: {files}"
+        ));
     }
 }

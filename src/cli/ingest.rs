@@ -48,7 +48,11 @@ impl Command for Ingest {
                     .help("Envelope sender instead of the letter's own; `<>` is none"),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { ingest(context, args).await })
     }
 }
@@ -83,21 +87,34 @@ struct CopyReport {
 
 async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     // As below: an unmounted disk is no reason for a mail server to return the letter.
-    context.require_workspace().map_err(|failure| failure.with(Exit::TryAgain))?;
+    context
+        .require_workspace()
+        .map_err(|failure| failure.with(Exit::TryAgain))?;
     // A mail server that calls us for each letter must keep it and retry: that is `EX_TEMPFAIL`.
     let config = context.config().map_err(|errors| {
-        Failure::new(Exit::TryAgain, "the configuration is wrong, so no letter can be taken")
-            .hint("mend it, check it with `attache config check`, and give the letter again")
-            .because(errors)
+        Failure::new(
+            Exit::TryAgain,
+            "the configuration is wrong, so no letter can be taken",
+        )
+        .hint("mend it, check it with `attache config check`, and give the letter again")
+        .because(errors)
     })?;
     let config = Arc::new(config);
     let store = context.store_of_engine().await.map_err(|error| {
-        Failure::new(Exit::TryAgain, "the database cannot be used, so no letter can be taken").because(error)
+        Failure::new(
+            Exit::TryAgain,
+            "the database cannot be used, so no letter can be taken",
+        )
+        .because(error)
     })?;
     // No worker in this process waits for runs; a serving engine reads its table every second.
     let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()));
     let intake = intake.map_err(|error| {
-        Failure::new(Exit::TryAgain, "senders cannot be verified, so no letter can be taken").because(error)
+        Failure::new(
+            Exit::TryAgain,
+            "senders cannot be verified, so no letter can be taken",
+        )
+        .because(error)
     })?;
     let overrides = Overrides::read(args, &intake, &config)?;
     let files: Vec<&String> = args.get_many("files").into_iter().flatten().collect();
@@ -147,11 +164,18 @@ impl Overrides {
         let address = |text: &String| {
             Address::parse(text).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
         };
-        let rcpt_to: Vec<Address> =
-            args.get_many("to").into_iter().flatten().map(address).collect::<Result<_, _>>()?;
+        let rcpt_to: Vec<Address> = args
+            .get_many("to")
+            .into_iter()
+            .flatten()
+            .map(address)
+            .collect::<Result<_, _>>()?;
         let is_persona = |to: &&Address| intake.recipient(to).is_ours();
         if let Some(nobody) = rcpt_to.iter().find(|to| !is_persona(to)) {
-            let failure = Failure::new(Exit::NoInput, format!("no persona has the address `{nobody}`"));
+            let failure = Failure::new(
+                Exit::NoInput,
+                format!("no persona has the address `{nobody}`"),
+            );
             return Err(failure.hint(there(config)).into());
         }
         let mail_from = match args.get_one::<String>("from") {
@@ -165,11 +189,20 @@ impl Overrides {
 
 /// A hint with the addresses of the personas.
 fn there(config: &Config) -> String {
-    let addresses: Vec<&Address> = config.personas.iter().flat_map(Persona::addresses).collect();
-    let named = addresses.iter().take(NAMED_MAX).map(|address| format!("`{address}`"));
+    let addresses: Vec<&Address> = config
+        .personas
+        .iter()
+        .flat_map(Persona::addresses)
+        .collect();
+    let named = addresses
+        .iter()
+        .take(NAMED_MAX)
+        .map(|address| format!("`{address}`"));
     let named = named.collect::<Vec<_>>().join(", ");
     match addresses.len().saturating_sub(NAMED_MAX) {
-        0 if named.is_empty() => "no persona lives here; `attache persona create` makes one".to_owned(),
+        0 if named.is_empty() => {
+            "no persona lives here; `attache persona create` makes one".to_owned()
+        }
         0 => format!("there are: {named}"),
         more => format!("there are {named} and {more} more; `attache persona list` shows them"),
     }
@@ -194,7 +227,10 @@ async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Override
     }
     let fallback = overrides.rcpt_to.first();
     let Some(mut envelope) = envelope_for_file(&bytes, intake, fallback, Via::File) else {
-        return refused(format!("{}; --to ADDRESS names one", Refusal::NobodyAddressed));
+        return refused(format!(
+            "{}; --to ADDRESS names one",
+            Refusal::NobodyAddressed
+        ));
     };
     if !overrides.rcpt_to.is_empty() {
         envelope.rcpt_to.clone_from(&overrides.rcpt_to);
@@ -205,17 +241,27 @@ async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Override
     }
     // Never confirmed: the same file given twice is the same letter, also without a Message-ID.
     match intake.accept(Letter { envelope, bytes }).await {
-        Ok(accepted) => {
-            Report { file: file.to_owned(), outcome: "accepted", why: None, copies: copies(accepted) }
-        }
+        Ok(accepted) => Report {
+            file: file.to_owned(),
+            outcome: "accepted",
+            why: None,
+            copies: copies(accepted),
+        },
         Err(refusal) => {
             let outcome = match refusal {
                 Refusal::NotStored(_) | Refusal::Unverifiable | Refusal::OutOfService => "deferred",
                 _ => "refused",
             };
             let error = anyhow::Error::new(refusal);
-            let why = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
-            Report { outcome, ..refused(why) }
+            let why = error
+                .chain()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(": ");
+            Report {
+                outcome,
+                ..refused(why)
+            }
         }
     }
 }
@@ -234,7 +280,11 @@ fn read(file: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
         std::fs::File::open(file).and_then(|open| open.take(limit).read_to_end(&mut bytes))
     };
     done.map_err(|error| format!("cannot be read: {error}"))?;
-    if bytes.is_empty() { Err("is empty".to_owned()) } else { Ok(bytes) }
+    if bytes.is_empty() {
+        Err("is empty".to_owned())
+    } else {
+        Ok(bytes)
+    }
 }
 
 fn copies(accepted: Accepted) -> Vec<CopyReport> {
@@ -246,7 +296,9 @@ fn copies(accepted: Accepted) -> Vec<CopyReport> {
             CopyOutcome::Duplicate => ("duplicate", None, None),
             CopyOutcome::Held => ("held", None, None),
         };
-        let remedy = rule.as_ref().map(|rule| filed::remedy(rule, copy.message.as_str(), sender.as_ref()));
+        let remedy = rule
+            .as_ref()
+            .map(|rule| filed::remedy(rule, copy.message.as_str(), sender.as_ref()));
         CopyReport {
             remedy,
             persona: copy.persona.to_string(),
@@ -264,7 +316,11 @@ impl Report {
         let copy = |copy: &CopyReport| match (&copy.run, &copy.rule) {
             (Some(run), _) => format!("{}: run {run}", copy.persona),
             (None, Some(rule)) => {
-                format!("{}: filed without a run ({rule}): {}", copy.persona, filed::why(rule))
+                format!(
+                    "{}: filed without a run ({rule}): {}",
+                    copy.persona,
+                    filed::why(rule)
+                )
             }
             (None, None) if copy.outcome == "held" => {
                 format!(
@@ -272,7 +328,10 @@ impl Report {
                     copy.persona, copy.message
                 )
             }
-            (None, None) => format!("{}: here already, as message {}", copy.persona, copy.message),
+            (None, None) => format!(
+                "{}: here already, as message {}",
+                copy.persona, copy.message
+            ),
         };
         let what = match &self.why {
             Some(why) => why.clone(),

@@ -42,7 +42,8 @@ struct Wanted {
 
 impl Command for Init {
     fn clap(&self) -> clap::Command {
-        let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+        let text =
+            |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
         clap::Command::new("init")
             .about("Write a new workspace with one persona of your own")
             .arg(
@@ -70,9 +71,15 @@ impl Command for Init {
             )
             .arg(text("name", "NAME").help("Display name in its mails [default: its id]"))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let folder = args.get_one::<PathBuf>("dir").map_or(Path::new("."), PathBuf::as_path);
+            let folder = args
+                .get_one::<PathBuf>("dir")
+                .map_or(Path::new("."), PathBuf::as_path);
             let wanted = Wanted::read(args)?;
             init(context, folder, &wanted)
         })
@@ -83,12 +90,17 @@ impl Wanted {
     /// Errors: an argument is no domain, address, id or name, or the persona would have an owner's
     /// address.
     fn read(args: &ArgMatches) -> Result<Self, Failure> {
-        let text = |name: &str| args.get_one::<String>(name).map(String::as_str).unwrap_or_default();
+        let text = |name: &str| {
+            args.get_one::<String>(name)
+                .map(String::as_str)
+                .unwrap_or_default()
+        };
         let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
         let persona = PersonaId::parse(text("persona")).map_err(|error| bad(&error))?;
         let address = Address::parse(&format!("{persona}@{}", text("domain"))).map_err(|_| {
             let message = format!("`{}` is not a mail domain", text("domain"));
-            Failure::new(Exit::Usage, message).hint("write the part behind the @, such as `example.org`")
+            Failure::new(Exit::Usage, message)
+                .hint("write the part behind the @, such as `example.org`")
         })?;
         let owners = args.get_many::<String>("owner").into_iter().flatten();
         let owners: Vec<Address> = owners
@@ -97,26 +109,40 @@ impl Wanted {
             .map_err(|error| bad(&error))?;
         if owners.iter().any(|owner| owner.key() == address.key()) {
             let message = format!("`{address}` would be the persona's address and is an owner's");
-            return Err(
-                Failure::new(Exit::Usage, message).hint("name the persona otherwise with --persona ID")
-            );
+            return Err(Failure::new(Exit::Usage, message)
+                .hint("name the persona otherwise with --persona ID"));
         }
-        let name = args.get_one::<String>("name").map_or(persona.as_str(), |name| name.trim()).to_owned();
+        let name = args
+            .get_one::<String>("name")
+            .map_or(persona.as_str(), |name| name.trim())
+            .to_owned();
         check_name(&name).map_err(|error| bad(&error))?;
-        Ok(Self { mail_domain: address.domain().to_owned(), owners, persona, address, name })
+        Ok(Self {
+            mail_domain: address.domain().to_owned(),
+            owners,
+            persona,
+            address,
+            name,
+        })
     }
 }
 
 fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exit> {
     if folder.join(starter::LAST).symlink_metadata().is_ok() {
-        let message = format!("`{}` is a workspace already; nothing was written", folder.display());
+        let message = format!(
+            "`{}` is a workspace already; nothing was written",
+            folder.display()
+        );
         let hint = "`attache persona create ID --name NAME` adds a persona to it; name a folder that does not exist yet \
                     for another workspace";
         return Err(Failure::new(Exit::CannotCreate, message).hint(hint).into());
     }
     let cannot = |path: &str, source: std::io::Error| {
-        Failure::new(Exit::CannotCreate, format!("cannot write `{}`", folder.join(path).display()))
-            .because(source)
+        Failure::new(
+            Exit::CannotCreate,
+            format!("cannot write `{}`", folder.join(path).display()),
+        )
+        .because(source)
     };
     // Existing personas were written or removed by the operator and stay so.
     let is_new = folder.join("personas").symlink_metadata().is_err();
@@ -126,28 +152,47 @@ fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exi
         .into_iter()
         .partition(|(path, _)| *path == starter::LAST);
     for (path, content) in others {
-        let outcome = write_new(&folder.join(path), &content).map_err(|source| cannot(path, source))?;
-        files.push(Written { path: path.to_owned(), outcome });
+        let outcome =
+            write_new(&folder.join(path), &content).map_err(|source| cannot(path, source))?;
+        files.push(Written {
+            path: path.to_owned(),
+            outcome,
+        });
     }
     if is_new {
         let home = format!("personas/{}", wanted.persona);
         let description = starter::description(&wanted.name, &owners);
-        let persona =
-            Folder { name: &wanted.name, address: wanted.persona.as_str(), description: &description };
+        let persona = Folder {
+            name: &wanted.name,
+            address: wanted.persona.as_str(),
+            description: &description,
+        };
         persona::write_folder(&folder.join("personas"), &wanted.persona, &persona)
             .map_err(|source| cannot(&home, source))?;
         let written = persona::FILES.iter().map(|file| format!("{home}/{file}"));
-        files.extend(written.map(|path| Written { path, outcome: Outcome::Written }));
+        files.extend(written.map(|path| Written {
+            path,
+            outcome: Outcome::Written,
+        }));
     }
     // This file marks a workspace and is written last: until then a repeated `init` continues.
     for (path, content) in last {
-        let outcome = write_new(&folder.join(path), &content).map_err(|source| cannot(path, source))?;
-        files.push(Written { path: path.to_owned(), outcome });
+        let outcome =
+            write_new(&folder.join(path), &content).map_err(|source| cannot(path, source))?;
+        files.push(Written {
+            path: path.to_owned(),
+            outcome,
+        });
     }
     tell(context, folder, wanted, &files)
 }
 
-fn tell(context: &Context, folder: &Path, wanted: &Wanted, files: &[Written]) -> anyhow::Result<Exit> {
+fn tell(
+    context: &Context,
+    folder: &Path,
+    wanted: &Wanted,
+    files: &[Written],
+) -> anyhow::Result<Exit> {
     if context.json() {
         context.screen.json(&files)?;
         return Ok(Exit::Ok);
@@ -155,14 +200,21 @@ fn tell(context: &Context, folder: &Path, wanted: &Wanted, files: &[Written]) ->
     for file in files {
         match file.outcome {
             Outcome::Written => context.screen.line(format!("wrote {}", file.path))?,
-            Outcome::Kept => context.screen.line(format!("kept  {} (it exists)", file.path))?,
+            Outcome::Kept => context
+                .screen
+                .line(format!("kept  {} (it exists)", file.path))?,
         }
     }
-    if files.iter().any(|file| file.path == ".gitignore" && file.outcome == Outcome::Kept) {
+    if files
+        .iter()
+        .any(|file| file.path == ".gitignore" && file.outcome == Outcome::Kept)
+    {
         output::remark("see that your .gitignore names `/.secrets` and `/data/`");
     }
     let shown = output::quoted(&folder.display().to_string());
-    let Wanted { persona, address, .. } = wanted;
+    let Wanted {
+        persona, address, ..
+    } = wanted;
     context.screen.line(format!(
         "\n{address} is ready for a first letter: attache --workspace {shown} ingest --to {address} LETTER.eml\n\
          then describe it in personas/{persona}/PERSONA.md, name a model in configs/inference.json and the way in and \

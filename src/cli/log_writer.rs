@@ -48,9 +48,13 @@ impl LogWriter {
         // Bypasses the lock of `std::io::stderr`, for which other threads would wait while a write
         // hangs.
         let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        let writer = Self { queue: Arc::default() };
+        let writer = Self {
+            queue: Arc::default(),
+        };
         let queue = writer.queue.clone();
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || queue.write_to(stderr))?;
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || queue.write_to(stderr))?;
         Ok((writer.clone(), Flush(writer)))
     }
 }
@@ -79,7 +83,10 @@ impl Queue {
             state.is_writing = false;
             self.changed.notify_all();
             while state.waiting.is_empty() {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
             let lines = take(&mut state.waiting);
             state.is_writing = true;
@@ -87,7 +94,11 @@ impl Queue {
             let lost = write_lines(&mut sink, &lines, &mut is_line_open);
             let mut state = self.lock();
             state.dropped += lost;
-            let pending = if lost == 0 { state.dropped - state.reported } else { 0 };
+            let pending = if lost == 0 {
+                state.dropped - state.reported
+            } else {
+                0
+            };
             state.reported += pending;
             let dropped = state.dropped;
             drop(state);
@@ -151,7 +162,9 @@ impl Drop for Flush {
         let queue = &self.0.queue;
         let still_writes = |state: &mut State| state.is_writing || !state.waiting.is_empty();
         // Written or timed out: the command ends in both cases.
-        let _ended = queue.changed.wait_timeout_while(queue.lock(), FLUSH, still_writes);
+        let _ended = queue
+            .changed
+            .wait_timeout_while(queue.lock(), FLUSH, still_writes);
     }
 }
 
@@ -170,7 +183,11 @@ mod tests {
             let taken = bytes.len().min(self.room);
             self.room -= taken;
             self.holds.extend_from_slice(&bytes[..taken]);
-            if taken == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
+            if taken == 0 {
+                Err(io::ErrorKind::StorageFull.into())
+            } else {
+                Ok(taken)
+            }
         }
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
@@ -179,8 +196,17 @@ mod tests {
 
     #[test]
     fn what_a_full_disk_does_not_take_is_counted_in_lines_and_the_next_line_begins_anew() {
-        let (mut disk, mut is_open) = (Disk { room: 6, holds: Vec::new() }, false);
-        assert_eq!(write_lines(&mut disk, b"one\ntwo\nthree\n", &mut is_open), 2);
+        let (mut disk, mut is_open) = (
+            Disk {
+                room: 6,
+                holds: Vec::new(),
+            },
+            false,
+        );
+        assert_eq!(
+            write_lines(&mut disk, b"one\ntwo\nthree\n", &mut is_open),
+            2
+        );
         assert_eq!(write_lines(&mut disk, b"four\n", &mut is_open), 1);
         disk.room = 100;
         assert_eq!(write_lines(&mut disk, b"five\n", &mut is_open), 0);

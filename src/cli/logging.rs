@@ -15,7 +15,9 @@ pub fn start(filter: &str, json: bool) -> anyhow::Result<Flush> {
             .because(source)
     })?;
     let (writer, flush) = LogWriter::to_stderr().context("cannot start logging")?;
-    let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(writer);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(parsed)
+        .with_writer(writer);
     // The subscriber reports its own errors by `eprintln!`, which panics when stderr accepts
     // nothing more.
     let builder = builder.log_internal_errors(false);
@@ -23,7 +25,9 @@ pub fn start(filter: &str, json: bool) -> anyhow::Result<Flush> {
     let _already_started = if json {
         builder.json().flatten_event(true).try_init()
     } else {
-        builder.with_ansi(std::io::stderr().is_terminal()).try_init()
+        builder
+            .with_ansi(std::io::stderr().is_terminal())
+            .try_init()
     };
     Ok(flush)
 }

@@ -34,7 +34,11 @@ impl Command for MailboxesCommand {
                     .arg(Arg::new("name").value_name("NAME").help("Only this one")),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.subcommand() {
                 Some(("list", _)) => list(context).await,
@@ -53,7 +57,9 @@ async fn list(context: &Context) -> anyhow::Result<Exit> {
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     for mailbox in &config.gateway.mailboxes {
         let health = store.mailbox_health(&mailbox.name).await?;
-        let refused = store.refused_mailbox_letters(&mailbox.name, REFUSED_SHOWN_MAX).await?;
+        let refused = store
+            .refused_mailbox_letters(&mailbox.name, REFUSED_SHOWN_MAX)
+            .await?;
         values.push(as_json(mailbox, health.as_ref(), &refused, now));
         lines.push(as_line(mailbox, health.as_ref(), now));
     }
@@ -61,14 +67,24 @@ async fn list(context: &Context) -> anyhow::Result<Exit> {
         context.screen.json(&values)?;
         return Ok(Exit::Ok);
     }
-    let headings = &["MAILBOX", "SOURCE", "LAST FETCH", "BACKLOG", "REFUSED", "WRONG"];
-    context.screen.listing(headings, &lines, "no mailbox is configured")?;
+    let headings = &[
+        "MAILBOX",
+        "SOURCE",
+        "LAST FETCH",
+        "BACKLOG",
+        "REFUSED",
+        "WRONG",
+    ];
+    context
+        .screen
+        .listing(headings, &lines, "no mailbox is configured")?;
     Ok(Exit::Ok)
 }
 
 fn as_line(mailbox: &ImapMailbox, health: Option<&MailboxHealth>, now: Timestamp) -> Vec<String> {
     let fetched = health.and_then(|health| health.last_fetch_at);
-    let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let number =
+        |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     vec![
         mailbox.name.clone(),
         source(mailbox),
@@ -116,7 +132,10 @@ fn wrong_now(health: &MailboxHealth) -> Option<&str> {
 
 fn source(mailbox: &ImapMailbox) -> String {
     let port = mailbox.port;
-    format!("{} at {}:{port}, {}", mailbox.user, mailbox.host, mailbox.folder)
+    format!(
+        "{} at {}:{port}, {}",
+        mailbox.user, mailbox.host, mailbox.folder
+    )
 }
 
 /// Formats an age in the largest unit that fits.
@@ -137,7 +156,9 @@ async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit>
     let mailboxes: Vec<&ImapMailbox> = config.gateway.mailboxes.iter().filter(named).collect();
     if let (Some(name), []) = (name, mailboxes.as_slice()) {
         let failure = Failure::new(Exit::NoInput, format!("no mailbox `{name}`"));
-        return Err(failure.hint("`attache mailboxes list` shows their names").into());
+        return Err(failure
+            .hint("`attache mailboxes list` shows their names")
+            .into());
     }
     if mailboxes.is_empty() {
         output::remark("there is no mailbox: name one in `mailboxes` of configs/gateway.json");
@@ -151,7 +172,11 @@ async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit>
             exit = Exit::Unavailable;
         }
         if !context.json() {
-            context.screen.line(format!("{}\t{}", mailbox.name, probe_text(mailbox, probed.as_ref())))?;
+            context.screen.line(format!(
+                "{}\t{}",
+                mailbox.name,
+                probe_text(mailbox, probed.as_ref())
+            ))?;
         }
         values.push(probed_json(mailbox, probed.as_ref()));
     }
@@ -168,9 +193,20 @@ fn probe_text(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> String 
         Err(why) => return format!("cannot be read: {why}"),
     };
     let has = |capability: &str| probe.capabilities.iter().any(|known| known == capability);
-    let idle = if has("IDLE") { "tells of new letters" } else { "has no IDLE, so it is polled" };
-    let clear = if mailbox.tls == MailboxTls::None { ", in plain text" } else { "" };
-    format!("can be read{clear}: {} holds {} letters; the server {idle}", mailbox.folder, probe.letters)
+    let idle = if has("IDLE") {
+        "tells of new letters"
+    } else {
+        "has no IDLE, so it is polled"
+    };
+    let clear = if mailbox.tls == MailboxTls::None {
+        ", in plain text"
+    } else {
+        ""
+    };
+    format!(
+        "can be read{clear}: {} holds {} letters; the server {idle}",
+        mailbox.folder, probe.letters
+    )
 }
 
 fn probed_json(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> Value {

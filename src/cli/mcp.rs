@@ -20,12 +20,19 @@ impl Command for McpCommand {
             .subcommand(serve)
     }
 
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let run = args.subcommand().and_then(|(_, args)| args.get_one::<String>("run"));
+            let run = args
+                .subcommand()
+                .and_then(|(_, args)| args.get_one::<String>("run"));
             let run = RunId::new(run.map(String::as_str).unwrap_or_default());
             let store = context.shared_store().await?;
-            let config = crate::config::load_without_secrets(&context.workspace, &super::name_catalog())?;
+            let config =
+                crate::config::load_without_secrets(&context.workspace, &super::name_catalog())?;
             crate::mcp::serve(store, config, &run).await?;
             Ok(Exit::Ok)
         })

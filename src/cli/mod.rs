@@ -97,7 +97,11 @@ pub trait Command: Sync {
     fn default_log(&self) -> &'static str {
         "warn"
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>>;
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>>;
 }
 
 /// Values that every command may use.
@@ -128,8 +132,10 @@ impl Context {
         if self.workspace.join("configs").is_dir() {
             return Ok(&self.workspace);
         }
-        let message =
-            format!("`{}` is not a workspace: it has no folder `configs`", self.workspace.display());
+        let message = format!(
+            "`{}` is not a workspace: it has no folder `configs`",
+            self.workspace.display()
+        );
         Err(Failure::new(Exit::Workspace, message)
             .hint(
                 "make one with `attache init DIR --domain DOMAIN --owner ADDRESS`, or name one with --workspace DIR",
@@ -158,8 +164,14 @@ impl Context {
 pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
     // Found before parsing, because parse errors are printed in the same format.
-    let json = args.iter().skip(1).take_while(|arg| *arg != "--").any(|arg| arg == "--json");
-    let program = args.first().map_or("attache".into(), |typed| typed.to_string_lossy().into_owned());
+    let json = args
+        .iter()
+        .skip(1)
+        .take_while(|arg| *arg != "--")
+        .any(|arg| arg == "--json");
+    let program = args.first().map_or("attache".into(), |typed| {
+        typed.to_string_lossy().into_owned()
+    });
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) if json && error.use_stderr() => {
@@ -171,7 +183,9 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => {
             // clap reports help and version as errors that go to stdout; a closed pipe there is no
             // fault.
-            let printed = error.print().map_err(|error| anyhow::Error::new(Unwritten::from(error)));
+            let printed = error
+                .print()
+                .map_err(|error| anyhow::Error::new(Unwritten::from(error)));
             return match printed {
                 _ if error.use_stderr() => Exit::Usage,
                 Ok(()) => Exit::Ok,
@@ -198,13 +212,22 @@ fn complained(error: &anyhow::Error, json: bool) -> Exit {
 
 async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit> {
     let (name, args) = matches.subcommand().unwrap_or(("", matches));
-    let Some(command) = COMMANDS.iter().find(|command| command.clap().get_name() == name) else {
+    let Some(command) = COMMANDS
+        .iter()
+        .find(|command| command.clap().get_name() == name)
+    else {
         return Err(Failure::new(Exit::Usage, format!("no command `{name}`")).into());
     };
-    let filter = matches.get_one::<String>("log").map_or(command.default_log(), String::as_str);
-    let json_logs = matches.get_one::<String>("log-format").is_some_and(|format| format == "json");
+    let filter = matches
+        .get_one::<String>("log")
+        .map_or(command.default_log(), String::as_str);
+    let json_logs = matches
+        .get_one::<String>("log-format")
+        .is_some_and(|format| format == "json");
     let _flush = logging::start(filter, json_logs)?;
-    let named = matches.get_one::<PathBuf>("workspace").map_or(Path::new("."), PathBuf::as_path);
+    let named = matches
+        .get_one::<PathBuf>("workspace")
+        .map_or(Path::new("."), PathBuf::as_path);
     let workspace = std::path::absolute(named)
         .map_err(|source| Failure::new(Exit::Usage, "no such workspace path").because(source))?;
     let context = Context {

@@ -10,9 +10,14 @@ pub fn name_catalog() -> NameCatalog {
     let keys = adapters().filter_map(|adapter| adapter.key_variable.map(|key| (adapter.id, key)));
     NameCatalog {
         providers: adapters().map(|adapter| adapter.id).collect(),
-        resolvers: RESOLVERS.iter().map(|resolver| (resolver.name(), resolver.arguments())).collect(),
+        resolvers: RESOLVERS
+            .iter()
+            .map(|resolver| (resolver.name(), resolver.arguments()))
+            .collect(),
         tools: TOOLS.iter().map(|tool| tool.name()).collect(),
         key_variables: keys.collect(),
-        settings: adapters().map(|adapter| (adapter.id, adapter.settings.concat())).collect(),
+        settings: adapters()
+            .map(|adapter| (adapter.id, adapter.settings.concat()))
+            .collect(),
     }
 }

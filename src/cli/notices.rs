@@ -39,9 +39,15 @@ impl Command for NoticesCommand {
                     .arg(limit("Show so many events at most, the newest")),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let Some((command, args)) = args.subcommand() else { return Ok(Exit::Usage) };
+            let Some((command, args)) = args.subcommand() else {
+                return Ok(Exit::Usage);
+            };
             let store = context.shared_store().await?;
             match command {
                 "list" => list(context, &store, number(args, "limit")).await?,
@@ -55,7 +61,9 @@ impl Command for NoticesCommand {
 async fn list(context: &Context, store: &Store, limit: u32) -> anyhow::Result<()> {
     let folds = store.list_notices(limit).await?;
     if context.json() {
-        return context.screen.json(&folds.iter().map(fold_json).collect::<Vec<_>>());
+        return context
+            .screen
+            .json(&folds.iter().map(fold_json).collect::<Vec<_>>());
     }
     let rows = folds.iter().map(|fold| {
         let (notified_at, delivery) = notified_cells(fold.notified.as_ref());
@@ -70,14 +78,22 @@ async fn list(context: &Context, store: &Store, limit: u32) -> anyhow::Result<()
             fold.summary.clone(),
         ]
     });
-    let headings = ["CAUSE", "EVENTS", "FIRST", "LAST", "NOTIFIED", "DELIVERY", "MAIL", "NEWEST"];
-    let columns =
-        Columns::of(&headings).main("CAUSE").optional(&["FIRST", "DELIVERY", "NOTIFIED", "MAIL", "EVENTS"]);
-    Ok(context.screen.listing(columns, &rows.collect::<Vec<_>>(), "there is no notice")?)
+    let headings = [
+        "CAUSE", "EVENTS", "FIRST", "LAST", "NOTIFIED", "DELIVERY", "MAIL", "NEWEST",
+    ];
+    let columns = Columns::of(&headings)
+        .main("CAUSE")
+        .optional(&["FIRST", "DELIVERY", "NOTIFIED", "MAIL", "EVENTS"]);
+    Ok(context
+        .screen
+        .listing(columns, &rows.collect::<Vec<_>>(), "there is no notice")?)
 }
 
 async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<()> {
-    let which = args.get_one::<String>("which").map(String::as_str).unwrap_or_default();
+    let which = args
+        .get_one::<String>("which")
+        .map(String::as_str)
+        .unwrap_or_default();
     let limit = usize::try_from(number(args, "limit")).unwrap_or(usize::MAX);
     let mut events = store.notices_of_cause(which, limit).await?;
     if events.is_empty() {
@@ -85,7 +101,9 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         events.push(one.map_err(unknown)?);
     }
     if context.json() {
-        return context.screen.json(&events.iter().map(notice_json).collect::<Vec<_>>());
+        return context
+            .screen
+            .json(&events.iter().map(notice_json).collect::<Vec<_>>());
     }
     for (place, event) in events.iter().enumerate() {
         if place > 0 {
@@ -96,7 +114,14 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
             ("notice", event.id.to_string()),
             ("cause", event.cause.clone()),
             ("about", format!("{} {}", event.subject, event.subject_id)),
-            ("persona", event.persona.as_ref().map(ToString::to_string).unwrap_or_default()),
+            (
+                "persona",
+                event
+                    .persona
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            ),
             ("emitted", event.emitted_at.to_string()),
             ("notified", notified_at),
             ("delivery", delivery),
@@ -120,8 +145,10 @@ fn unknown(error: StoreError) -> anyhow::Error {
 /// Instant and mail of a notification; dashes while the notice is pending.
 fn notified_cells(notified: Option<&Notified>) -> (String, String) {
     let dash = || "-".to_owned();
-    notified
-        .map_or_else(|| (dash(), dash()), |notified| (notified.at.to_string(), notified.delivery.to_string()))
+    notified.map_or_else(
+        || (dash(), dash()),
+        |notified| (notified.at.to_string(), notified.delivery.to_string()),
+    )
 }
 
 fn fold_json(fold: &NoticeFold) -> Value {

@@ -11,8 +11,8 @@ use super::threads::persona_of;
 use super::{Command, Context, Exit, Failure, output};
 use crate::domain::{DeliveryId, ReportAction, RunId, Timestamp};
 use crate::store::{
-    Delivery, DeliveryFilter, DeliveryRecipient, DeliveryReport, DeliveryState, FrozenDelivery, Store,
-    StoreError, TransportState,
+    Delivery, DeliveryFilter, DeliveryRecipient, DeliveryReport, DeliveryState, FrozenDelivery,
+    Store, StoreError, TransportState,
 };
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -34,10 +34,15 @@ const UNFINISHED: [DeliveryState; 5] = [
 
 impl Command for OutboxCommand {
     fn clap(&self) -> clap::Command {
-        let id =
-            || Arg::new("id").value_name("ID").required(true).help("Id of a delivery, as `list` shows it");
-        let with_id =
-            |name: &'static str, about: &'static str| clap::Command::new(name).about(about).arg(id());
+        let id = || {
+            Arg::new("id")
+                .value_name("ID")
+                .required(true)
+                .help("Id of a delivery, as `list` shows it")
+        };
+        let with_id = |name: &'static str, about: &'static str| {
+            clap::Command::new(name).about(about).arg(id())
+        };
         let raw = Arg::new("raw")
             .long("raw")
             .action(ArgAction::SetTrue)
@@ -63,9 +68,15 @@ impl Command for OutboxCommand {
                     .about("Print the DNS records of the keys that sign, for the domain's zone"),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let Some((command, args)) = args.subcommand() else { return Ok(Exit::Usage) };
+            let Some((command, args)) = args.subcommand() else {
+                return Ok(Exit::Usage);
+            };
             match command {
                 "check" => return check::check(context).await,
                 "dkim" => return dkim(context),
@@ -87,7 +98,10 @@ impl Command for OutboxCommand {
 
 fn retry_command() -> clap::Command {
     let every = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+        Arg::new(name)
+            .long(name)
+            .action(ArgAction::SetTrue)
+            .help(help)
     };
     clap::Command::new("retry")
         .about("Send a failed, held or deferred delivery now")
@@ -97,15 +111,25 @@ fn retry_command() -> clap::Command {
                 .conflicts_with_all(["all-failed", "held"])
                 .help("Id of a delivery, as `list` shows it"),
         )
-        .arg(every("all-failed", "Every failed delivery; recipients who have the mail do not get it again"))
+        .arg(every(
+            "all-failed",
+            "Every failed delivery; recipients who have the mail do not get it again",
+        ))
         .arg(every("held", "Every held delivery"))
-        .group(clap::ArgGroup::new("which").args(["id", "all-failed", "held"]).multiple(true).required(true))
+        .group(
+            clap::ArgGroup::new("which")
+                .args(["id", "all-failed", "held"])
+                .multiple(true)
+                .required(true),
+        )
 }
 
 fn list_command() -> clap::Command {
     let states = PossibleValuesParser::new(DeliveryState::ALL.map(DeliveryState::as_str));
     clap::Command::new("list")
-        .about("List deliveries, newest first; without options those that are not done or cancelled")
+        .about(
+            "List deliveries, newest first; without options those that are not done or cancelled",
+        )
         .arg(
             Arg::new("state")
                 .long("state")
@@ -121,7 +145,12 @@ fn list_command() -> clap::Command {
                 .conflicts_with("state")
                 .help("Every state"),
         )
-        .arg(Arg::new("persona").long("persona").value_name("ID").help("Only this persona's"))
+        .arg(
+            Arg::new("persona")
+                .long("persona")
+                .value_name("ID")
+                .help("Only this persona's"),
+        )
         .arg(
             Arg::new("limit")
                 .long("limit")
@@ -134,28 +163,61 @@ fn list_command() -> clap::Command {
 
 async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
     let named = args.get_many::<String>("state").into_iter().flatten();
-    let named: Vec<DeliveryState> = named.filter_map(|name| DeliveryState::parse(name)).collect();
+    let named: Vec<DeliveryState> = named
+        .filter_map(|name| DeliveryState::parse(name))
+        .collect();
     let states = match (args.get_flag("all"), named.is_empty()) {
         (true, _) => Vec::new(),
         (false, true) => UNFINISHED.to_vec(),
         (false, false) => named,
     };
     let persona = persona_of(context, store, args).await?;
-    let limit = args.get_one::<i64>("limit").and_then(|limit| u32::try_from(*limit).ok()).unwrap_or(u32::MAX);
-    let deliveries = store.list_deliveries(&DeliveryFilter { states, persona, limit }).await?;
+    let limit = args
+        .get_one::<i64>("limit")
+        .and_then(|limit| u32::try_from(*limit).ok())
+        .unwrap_or(u32::MAX);
+    let deliveries = store
+        .list_deliveries(&DeliveryFilter {
+            states,
+            persona,
+            limit,
+        })
+        .await?;
     if context.json() {
-        context.screen.json(&deliveries.iter().map(delivery_json).collect::<Vec<_>>())?;
+        context
+            .screen
+            .json(&deliveries.iter().map(delivery_json).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
     }
-    if let Some(health) = store.transport_health().await?.filter(|h| h.state != TransportState::Well) {
-        let next = health.next_probe_at.map(|at| format!("; next try at {at}")).unwrap_or_default();
-        let (state, since, reason) = (health.state.as_str(), health.since, output::one_line(&health.reason));
-        let what = if next.is_empty() { "has failed" } else { "rests" };
-        output::remark(&format!("mail out {what} since {since} ({state}): {reason}{next}"));
+    if let Some(health) = store
+        .transport_health()
+        .await?
+        .filter(|h| h.state != TransportState::Well)
+    {
+        let next = health
+            .next_probe_at
+            .map(|at| format!("; next try at {at}"))
+            .unwrap_or_default();
+        let (state, since, reason) = (
+            health.state.as_str(),
+            health.since,
+            output::one_line(&health.reason),
+        );
+        let what = if next.is_empty() {
+            "has failed"
+        } else {
+            "rests"
+        };
+        output::remark(&format!(
+            "mail out {what} since {since} ({state}): {reason}{next}"
+        ));
     }
     let lines = deliveries.iter().map(|delivery| {
-        let to: Vec<&str> =
-            delivery.recipients.iter().map(|recipient| recipient.recipient.as_str()).collect();
+        let to: Vec<&str> = delivery
+            .recipients
+            .iter()
+            .map(|recipient| recipient.recipient.as_str())
+            .collect();
         vec![
             delivery.id.to_string(),
             delivery.persona.to_string(),
@@ -168,13 +230,17 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     });
     let columns = Columns::of(&["ID", "PERSONA", "STATE", "TRIES", "NEXT", "TO", "SUBJECT"])
         .optional(&["TRIES", "PERSONA"]);
-    context.screen.listing(columns, &lines.collect::<Vec<_>>(), "nothing is queued")?;
+    context
+        .screen
+        .listing(columns, &lines.collect::<Vec<_>>(), "nothing is queued")?;
     Ok(Exit::Ok)
 }
 
 async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let FrozenDelivery { delivery, bytes } =
-        store.delivery(&id(store, args).await?).await.map_err(named_failure)?;
+    let FrozenDelivery { delivery, bytes } = store
+        .delivery(&id(store, args).await?)
+        .await
+        .map_err(named_failure)?;
     let raw = args.get_flag("raw");
     let reports = store.delivery_reports(&delivery.id).await?;
     if context.json() {
@@ -190,7 +256,11 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         context.screen.bytes(&bytes)?;
         return Ok(Exit::Ok);
     }
-    let from = if delivery.envelope_from.is_empty() { "<>" } else { &delivery.envelope_from };
+    let from = if delivery.envelope_from.is_empty() {
+        "<>"
+    } else {
+        &delivery.envelope_from
+    };
     context.screen.fields(&[
         ("Delivery", delivery.id.to_string()),
         ("Persona", delivery.persona.to_string()),
@@ -203,28 +273,46 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         ("Queued at", delivery.created_at.to_string()),
         ("Finished at", time(delivery.finished_at)),
         ("Message", delivery.message_id.to_string()),
-        ("Run", delivery.run_id.as_ref().map(ToString::to_string).unwrap_or_default()),
+        (
+            "Run",
+            delivery
+                .run_id
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        ),
     ])?;
     let lines: Vec<Vec<String>> = delivery.recipients.iter().map(recipient_line).collect();
     context.screen.line("")?;
-    context.screen.table(&["RECIPIENT", "STATE", "TRIES", "NEXT", "LAST REPLY"], &lines)?;
+    context.screen.table(
+        &["RECIPIENT", "STATE", "TRIES", "NEXT", "LAST REPLY"],
+        &lines,
+    )?;
     if !reports.is_empty() {
         context.screen.line("")?;
         let lines: Vec<Vec<String>> = reports.iter().map(report_line).collect();
-        context.screen.table(&["CAME BACK", "RECIPIENT", "SAYS", "REASON", "DIAGNOSTIC"], &lines)?;
+        context.screen.table(
+            &["CAME BACK", "RECIPIENT", "SAYS", "REASON", "DIAGNOSTIC"],
+            &lines,
+        )?;
     }
     Ok(Exit::Ok)
 }
 
 async fn retry_many(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
     let mut queued = Vec::new();
-    for (flag, state) in [("all-failed", DeliveryState::Failed), ("held", DeliveryState::Held)] {
+    for (flag, state) in [
+        ("all-failed", DeliveryState::Failed),
+        ("held", DeliveryState::Held),
+    ] {
         if args.get_flag(flag) {
             queued.extend(store.retry_deliveries(state).await?);
         }
     }
     if context.json() {
-        context.screen.json(&queued.iter().map(DeliveryId::as_str).collect::<Vec<_>>())?;
+        context
+            .screen
+            .json(&queued.iter().map(DeliveryId::as_str).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
     }
     for id in &queued {
@@ -239,7 +327,9 @@ async fn retry_many(context: &Context, store: &Store, args: &ArgMatches) -> anyh
 
 async fn health(context: &Context, store: &Store) -> anyhow::Result<Exit> {
     let health = store.transport_health().await?;
-    let state = health.as_ref().map_or(TransportState::Well, |health| health.state);
+    let state = health
+        .as_ref()
+        .map_or(TransportState::Well, |health| health.state);
     let since = health.as_ref().map(|health| health.since);
     let next = health.as_ref().and_then(|health| health.next_probe_at);
     let reason = health.map(|health| health.reason).unwrap_or_default();
@@ -280,12 +370,23 @@ fn dkim(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-async fn change(context: &Context, store: &Store, command: &str, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn change(
+    context: &Context,
+    store: &Store,
+    command: &str,
+    args: &ArgMatches,
+) -> anyhow::Result<Exit> {
     let id = id(store, args).await?;
     let (changed, remark) = match command {
-        "retry" => (store.retry_delivery(&id).await, "queued for now; a running engine sends it"),
+        "retry" => (
+            store.retry_delivery(&id).await,
+            "queued for now; a running engine sends it",
+        ),
         "cancel" => (store.cancel_delivery(&id).await, "cancelled"),
-        _ => (store.hold_delivery(&id).await, "held; `attache outbox retry` lets it go"),
+        _ => (
+            store.hold_delivery(&id).await,
+            "held; `attache outbox retry` lets it go",
+        ),
     };
     changed.map_err(named_failure)?;
     if context.json() {
@@ -309,26 +410,49 @@ fn named_failure(error: StoreError) -> anyhow::Error {
         StoreError::Missing { .. } => Failure::new(Exit::NoInput, error.to_string())
             .hint("`attache outbox list --all` shows every delivery")
             .into(),
-        StoreError::WrongState { kind, id, state, hint } => {
-            Failure::new(Exit::Failed, format!("{kind} `{id}` is {state}")).hint(hint).into()
-        }
+        StoreError::WrongState {
+            kind,
+            id,
+            state,
+            hint,
+        } => Failure::new(Exit::Failed, format!("{kind} `{id}` is {state}"))
+            .hint(hint)
+            .into(),
         other => other.into(),
     }
 }
 
 fn state(delivery: &Delivery) -> String {
-    let copy = if delivery.possible_duplicate { " (a copy may exist)" } else { "" };
-    let back = delivery.recipients.iter().any(|recipient| recipient.bounced_at.is_some());
-    format!("{}{}{copy}", delivery.state.as_str(), if back { " (came back)" } else { "" })
+    let copy = if delivery.possible_duplicate {
+        " (a copy may exist)"
+    } else {
+        ""
+    };
+    let back = delivery
+        .recipients
+        .iter()
+        .any(|recipient| recipient.bounced_at.is_some());
+    format!(
+        "{}{}{copy}",
+        delivery.state.as_str(),
+        if back { " (came back)" } else { "" }
+    )
 }
 
 /// Columns of a delivery report, with the evidence for its origin.
 fn report_line(report: &DeliveryReport) -> Vec<String> {
-    let status = report.status.as_deref().map(|status| format!(" {status}")).unwrap_or_default();
+    let status = report
+        .status
+        .as_deref()
+        .map(|status| format!(" {status}"))
+        .unwrap_or_default();
     let permanent = if report.is_hard { ", permanent" } else { "" };
     let doubt = if report.believed { "" } else { " (not proven)" };
-    let says =
-        if report.action == ReportAction::None { report.kind.as_str() } else { report.action.as_str() };
+    let says = if report.action == ReportAction::None {
+        report.kind.as_str()
+    } else {
+        report.action.as_str()
+    };
     vec![
         report.at.to_string(),
         report.recipient.clone(),
@@ -360,13 +484,19 @@ fn time(at: Option<Timestamp>) -> String {
 }
 
 fn recipient_line(recipient: &DeliveryRecipient) -> Vec<String> {
-    let code = recipient.last_code.map(|code| format!("{code} ")).unwrap_or_default();
+    let code = recipient
+        .last_code
+        .map(|code| format!("{code} "))
+        .unwrap_or_default();
     vec![
         recipient.recipient.clone(),
         recipient.state.as_str().to_owned(),
         recipient.attempts.to_string(),
         time(recipient.next_attempt_at),
-        format!("{code}{}", recipient.last_reply.as_deref().unwrap_or_default()),
+        format!(
+            "{code}{}",
+            recipient.last_reply.as_deref().unwrap_or_default()
+        ),
     ]
 }
 

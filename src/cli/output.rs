@@ -53,8 +53,13 @@ impl Screen {
     /// Standard output; colours and tables only on a terminal.
     pub fn stdout(json: bool) -> Self {
         let terminal = std::io::stdout().is_terminal();
-        let width = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
-        let screen = Self::new(Box::new(anstream::AutoStream::auto(std::io::stdout())), terminal, json);
+        let width = terminal_size::terminal_size_of(std::io::stdout())
+            .map(|(width, _)| usize::from(width.0));
+        let screen = Self::new(
+            Box::new(anstream::AutoStream::auto(std::io::stdout())),
+            terminal,
+            json,
+        );
         Self { width, ..screen }
     }
     /// Sets whether lists in a pipe begin with the names of their columns.
@@ -65,11 +70,20 @@ impl Screen {
     /// Sets the number of columns of the terminal.
     #[must_use]
     pub fn with_width(self, width: usize) -> Self {
-        Self { width: Some(width), ..self }
+        Self {
+            width: Some(width),
+            ..self
+        }
     }
     /// Prints to any other writer, for tests and pagers.
     pub fn new(out: Box<dyn Write + Send>, terminal: bool, json: bool) -> Self {
-        Self { out: Mutex::new(out), terminal, width: None, json, header: false }
+        Self {
+            out: Mutex::new(out),
+            terminal,
+            width: None,
+            json,
+            header: false,
+        }
     }
     /// Reports whether stdout is a terminal.
     pub fn is_terminal(&self) -> bool {
@@ -94,11 +108,19 @@ impl Screen {
     }
     /// Formats a stored instant for display: in the local time zone on a terminal.
     pub fn moment(&self, at: &str) -> String {
-        if self.terminal { times::localised(at) } else { at.to_owned() }
+        if self.terminal {
+            times::localised(at)
+        } else {
+            at.to_owned()
+        }
     }
     /// Formats every instant in a line as [`Screen::moment`] does.
     pub fn moments(&self, line: &str) -> String {
-        if self.terminal { times::localised_words(line) } else { line.to_owned() }
+        if self.terminal {
+            times::localised_words(line)
+        } else {
+            line.to_owned()
+        }
     }
     /// Prints one JSON value, whatever `--json` says.
     pub fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
@@ -135,18 +157,34 @@ impl Screen {
         self.table(columns, rows)
     }
     /// Prints rows within a larger output.
-    pub fn table<'c>(&self, columns: impl Into<Columns<'c>>, rows: &[Vec<String>]) -> Result<(), Unwritten> {
+    pub fn table<'c>(
+        &self,
+        columns: impl Into<Columns<'c>>,
+        rows: &[Vec<String>],
+    ) -> Result<(), Unwritten> {
         let columns = columns.into();
         if self.terminal {
             return self.raw(&table::quiet(&columns, rows, self.width));
         }
-        let headings = columns.headings().iter().map(|heading| (*heading).to_owned()).collect();
-        let headings: Vec<Vec<String>> = if self.header { vec![headings] } else { Vec::new() };
+        let headings = columns
+            .headings()
+            .iter()
+            .map(|heading| (*heading).to_owned())
+            .collect();
+        let headings: Vec<Vec<String>> = if self.header {
+            vec![headings]
+        } else {
+            Vec::new()
+        };
         self.raw(&(tabbed(&headings) + &tabbed(rows)))
     }
     /// Prints pairs of label and value, the labels aligned.
     pub fn fields(&self, fields: &[(&str, String)]) -> Result<(), Unwritten> {
-        let width = fields.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+        let width = fields
+            .iter()
+            .map(|(label, _)| label.chars().count())
+            .max()
+            .unwrap_or(0);
         let lines = fields.iter().map(|(label, value)| {
             let value = one_line(value);
             let value = self.moment(&value);
@@ -157,15 +195,23 @@ impl Screen {
     /// Prints text line by line behind a mark, so that it cannot imitate the surrounding output.
     pub fn behind(&self, mark: &str, text: &str) -> Result<(), Unwritten> {
         let lines = printable(text);
-        let lines = lines.lines().map(|line| self.broken(&format!("{mark}{line}"), mark) + "\n");
+        let lines = lines
+            .lines()
+            .map(|line| self.broken(&format!("{mark}{line}"), mark) + "\n");
         self.raw(&lines.collect::<String>())
     }
     /// Wraps a line at the width of the terminal; the lines after the first are prefixed with
     /// `hang`.
     fn broken(&self, line: &str, hang: &str) -> String {
-        let Some(width) = self.width.filter(|_| self.terminal) else { return line.to_owned() };
+        let Some(width) = self.width.filter(|_| self.terminal) else {
+            return line.to_owned();
+        };
         let parts = wrap::breaks(line, width, hang.chars().count());
-        parts.into_iter().map(|range| &line[range]).collect::<Vec<_>>().join(&format!("\n{hang}"))
+        parts
+            .into_iter()
+            .map(|range| &line[range])
+            .collect::<Vec<_>>()
+            .join(&format!("\n{hang}"))
     }
     /// Prints a mail: byte by byte in a pipe, without control characters on a terminal.
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), Unwritten> {
@@ -177,8 +223,14 @@ impl Screen {
     /// Prints pieces of text, each in its own style, and a line end. Styles show on a terminal
     /// only, and there the line wraps at its width.
     pub fn styled(&self, pieces: &[(Style, &str)]) -> Result<(), Unwritten> {
-        let pieces = pieces.iter().map(|(style, piece)| (*style, printable(piece))).collect::<Vec<_>>();
-        let line = pieces.iter().map(|(_, piece)| piece.as_str()).collect::<String>();
+        let pieces = pieces
+            .iter()
+            .map(|(style, piece)| (*style, printable(piece)))
+            .collect::<Vec<_>>();
+        let line = pieces
+            .iter()
+            .map(|(_, piece)| piece.as_str())
+            .collect::<String>();
         let (line, hang) = (line.trim_end(), wrap::hanging(&line));
         let ranges = match self.width.filter(|_| self.terminal && !line.contains('\n')) {
             Some(width) => wrap::breaks(line, width, hang.chars().count()),
@@ -202,7 +254,11 @@ impl Screen {
                 && from < until
             {
                 let is_plain = !self.terminal || *style == Style::new();
-                let painted = if is_plain { part.to_owned() } else { format!("{style}{part}{style:#}") };
+                let painted = if is_plain {
+                    part.to_owned()
+                } else {
+                    format!("{style}{part}{style:#}")
+                };
                 text.push_str(&painted);
             }
             begin += piece.len();
@@ -242,21 +298,33 @@ fn escaped(text: &str) -> String {
 /// tab, and the direction overrides that reorder text.
 pub fn printable(text: &str) -> String {
     let stripped = anstream::adapter::strip_str(text).to_string();
-    stripped.chars().filter(|c| matches!(c, '\n' | '\t') || !is_hostile(*c)).collect()
+    stripped
+        .chars()
+        .filter(|c| matches!(c, '\n' | '\t') || !is_hostile(*c))
+        .collect()
 }
 
 /// Returns [`printable`] text on one line, for a cell of a table.
 pub fn one_line(text: &str) -> String {
-    printable(text).split_whitespace().collect::<Vec<_>>().join(" ")
+    printable(text)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn is_hostile(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    c.is_control()
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
 fn tabbed(rows: &[Vec<String>]) -> String {
-    let line =
-        |row: &Vec<String>| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>().join("\t") + "\n";
+    let line = |row: &Vec<String>| {
+        row.iter()
+            .map(|cell| one_line(cell))
+            .collect::<Vec<_>>()
+            .join("\t")
+            + "\n"
+    };
     rows.iter().map(line).collect()
 }
 
@@ -284,7 +352,11 @@ pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
 /// Prints an error to stderr as one line of JSON, so that it is distinct from log lines: `error`,
 /// `causes`, `hint` (or `null`) and `exit_code`.
 pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
-    let causes = error.chain().skip(1).map(ToString::to_string).collect::<Vec<_>>();
+    let causes = error
+        .chain()
+        .skip(1)
+        .map(ToString::to_string)
+        .collect::<Vec<_>>();
     let said = serde_json::json!({
         "error": error.to_string(), "causes": causes, "hint": hint, "exit_code": exit_code,
     });
@@ -304,7 +376,11 @@ fn to_stderr(text: String) {
         let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
         let _too_late = written.send(());
     };
-    if std::thread::Builder::new().name("stderr".to_owned()).spawn(write).is_ok() {
+    if std::thread::Builder::new()
+        .name("stderr".to_owned())
+        .spawn(write)
+        .is_ok()
+    {
         let _unread = is_written.recv_timeout(STDERR_GRACE_PERIOD);
     }
 }
@@ -329,7 +405,10 @@ mod tests {
     #[test]
     fn json_escapes_what_json_lets_through() {
         let text = json_text(&["\u{9b}31m\u{1b}[2J"]).expect("a list of strings is JSON");
-        assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
+        assert!(
+            !text.chars().any(|c| c != '\n' && c.is_control()),
+            "{text:?}"
+        );
         let back: Vec<String> = serde_json::from_str(&text).expect("it is still JSON");
         assert_eq!(back, ["\u{9b}31m\u{1b}[2J"]);
     }

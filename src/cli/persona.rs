@@ -15,8 +15,12 @@ pub struct PersonaCommand;
 
 impl Command for PersonaCommand {
     fn clap(&self) -> clap::Command {
-        let id =
-            || Arg::new("id").value_name("ID").required(true).help("Its folder's name below `personas/`");
+        let id = || {
+            Arg::new("id")
+                .value_name("ID")
+                .required(true)
+                .help("Its folder's name below `personas/`")
+        };
         clap::Command::new("persona")
             .about("List, show and create personas")
             .subcommand_required(true)
@@ -39,7 +43,11 @@ impl Command for PersonaCommand {
                     )),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             context.require_workspace()?;
             match args.subcommand() {
@@ -53,13 +61,17 @@ impl Command for PersonaCommand {
 }
 
 fn text<'a>(args: &'a ArgMatches, name: &str) -> &'a str {
-    args.get_one::<String>(name).map(String::as_str).unwrap_or_default()
+    args.get_one::<String>(name)
+        .map(String::as_str)
+        .unwrap_or_default()
 }
 
 fn list(context: &Context) -> anyhow::Result<Exit> {
     let config = context.config()?;
     if context.json() {
-        context.screen.json(&config.personas.iter().map(show_persona).collect::<Vec<_>>())?;
+        context
+            .screen
+            .json(&config.personas.iter().map(show_persona).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
     }
     let rows = config.personas.iter().map(|persona| {
@@ -71,9 +83,14 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
         ]
     });
     let columns = Columns::of(&["ID", "ADDRESS", "NAME", "ALIASES"]).main("ADDRESS");
-    context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no persona lives here")?;
+    context
+        .screen
+        .listing(columns, &rows.collect::<Vec<_>>(), "no persona lives here")?;
     for out in config.personas.out_of_service() {
-        output::remark(&format!("`{}` is out of service; `attache config check` says why", out.name));
+        output::remark(&format!(
+            "`{}` is out of service; `attache config check` says why",
+            out.name
+        ));
     }
     in_force::remark(&in_force::edited(context));
     Ok(Exit::Ok)
@@ -81,18 +98,25 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
 
 fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
     let config = context.config()?;
-    let found = PersonaId::parse(id).ok().and_then(|id| config.personas.get(&id).cloned());
+    let found = PersonaId::parse(id)
+        .ok()
+        .and_then(|id| config.personas.get(&id).cloned());
     let Some(persona) = found else {
-        let ids = config.personas.iter().map(|persona| persona.id.as_str()).collect::<Vec<_>>();
+        let ids = config
+            .personas
+            .iter()
+            .map(|persona| persona.id.as_str())
+            .collect::<Vec<_>>();
         let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
-        return Err(failure.hint(format!("there are: {}", ids.join(", "))).into());
+        return Err(failure
+            .hint(format!("there are: {}", ids.join(", ")))
+            .into());
     };
     let (knowledge, responsibilities) = (surveyed(&persona)?, pages(&persona, "responsibilities"));
     if context.json() {
         let mut shown = show_persona(&persona);
         shown["folder"] = json!(persona.folder);
-        let used =
-            |file: &Surveyed| json!({"path": file.path, "tokens": file.tokens, "charset": file.charset});
+        let used = |file: &Surveyed| json!({"path": file.path, "tokens": file.tokens, "charset": file.charset});
         shown["knowledge"] = knowledge.used.iter().map(used).collect();
         let left_out = |(path, why): &(String, String)| json!({"path": path, "why": why});
         shown["knowledge_left_out"] = knowledge.left_out.iter().map(left_out).collect();
@@ -100,16 +124,30 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
         context.screen.json(&shown)?;
         return Ok(Exit::Ok);
     }
-    let default =
-        |own: &Option<String>, general: &str| own.clone().unwrap_or_else(|| format!("{general} (default)"));
-    let tools = persona.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
+    let default = |own: &Option<String>, general: &str| {
+        own.clone()
+            .unwrap_or_else(|| format!("{general} (default)"))
+    };
+    let tools = persona
+        .tools
+        .as_ref()
+        .map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
     context.screen.fields(&[
         ("id", persona.id.to_string()),
         ("name", persona.name.clone()),
         ("address", persona.address.to_string()),
         ("aliases", joined(&persona.aliases)),
-        ("reply", show_persona(&persona)["reply"].as_str().unwrap_or_default().to_owned()),
-        ("provider", default(&persona.provider, &config.inference.provider)),
+        (
+            "reply",
+            show_persona(&persona)["reply"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        ),
+        (
+            "provider",
+            default(&persona.provider, &config.inference.provider),
+        ),
         ("model", default(&persona.model, &config.inference.model)),
         ("tools", tools),
         ("timezone", persona.timezone.name().to_owned()),
@@ -118,11 +156,15 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
         ("responsibilities", responsibilities.join(", ")),
     ])?;
     let used = knowledge.used.iter().map(|file| {
-        let charset = file.charset.map(|charset| format!("read as {charset}")).unwrap_or_default();
+        let charset = file
+            .charset
+            .map(|charset| format!("read as {charset}"))
+            .unwrap_or_default();
         vec![file.path.clone(), file.tokens.to_string(), charset]
     });
     let left_out = knowledge.left_out.iter();
-    let left_out = left_out.map(|(path, why)| vec![path.clone(), "-".to_owned(), format!("left out: {why}")]);
+    let left_out =
+        left_out.map(|(path, why)| vec![path.clone(), "-".to_owned(), format!("left out: {why}")]);
     let rows: Vec<_> = used.chain(left_out).collect();
     if !rows.is_empty() {
         context.screen.line("")?;
@@ -134,7 +176,11 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
 /// Parts of the persona's knowledge that its runs can load.
 fn surveyed(persona: &Persona) -> anyhow::Result<Survey> {
     let unreadable = |source| {
-        Failure::new(Exit::NoInput, format!("cannot read the folder of `{}`", persona.id)).because(source)
+        Failure::new(
+            Exit::NoInput,
+            format!("cannot read the folder of `{}`", persona.id),
+        )
+        .because(source)
     };
     Ok(knowledge::survey(&persona.folder).map_err(unreadable)?)
 }
@@ -145,18 +191,30 @@ fn described(knowledge: &Survey) -> String {
         0 => String::new(),
         count => format!("; {count} left out"),
     };
-    format!("{} files, about {tokens} tokens{left_out}", knowledge.used.len())
+    format!(
+        "{} files, about {tokens} tokens{left_out}",
+        knowledge.used.len()
+    )
 }
 
 fn joined(addresses: &[Address]) -> String {
-    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Markdown files directly below one of a persona's folders, sorted.
 fn pages(persona: &Persona, folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(persona.folder.join(folder)).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(persona.folder.join(folder))
+        .into_iter()
+        .flatten()
+        .flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut pages = names.filter(|name| name.ends_with(".md")).collect::<Vec<_>>();
+    let mut pages = names
+        .filter(|name| name.ends_with(".md"))
+        .collect::<Vec<_>>();
     pages.sort();
     pages
 }
@@ -167,40 +225,69 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let id = PersonaId::parse(text(args, "id")).map_err(|error| bad(&error))?;
     let name = text(args, "name").trim();
     check_name(name).map_err(|error| bad(&error))?;
-    let typed = args.get_one::<String>("address").map_or(id.as_str(), String::as_str);
+    let typed = args
+        .get_one::<String>("address")
+        .map_or(id.as_str(), String::as_str);
     let whole = if typed.contains('@') {
         typed.to_owned()
     } else {
         format!("{typed}@{}", config.gateway.mail_domain)
     };
     let address = Address::parse(&whole).map_err(|error| bad(&error))?;
-    let owner =
-        config.personas.iter().find(|persona| persona.addresses().any(|taken| taken.key() == address.key()));
+    let owner = config.personas.iter().find(|persona| {
+        persona
+            .addresses()
+            .any(|taken| taken.key() == address.key())
+    });
     if let Some(persona) = owner {
         let message = format!("`{address}` belongs to persona `{}` already", persona.id);
         return Err(Failure::new(Exit::CannotCreate, message)
             .hint("choose another one with --address")
             .into());
     }
-    if config.gateway.owners.iter().any(|owner| owner.key() == address.key()) {
-        return Err(Failure::new(Exit::CannotCreate, format!("`{address}` is an owner's address")).into());
+    if config
+        .gateway
+        .owners
+        .iter()
+        .any(|owner| owner.key() == address.key())
+    {
+        return Err(Failure::new(
+            Exit::CannotCreate,
+            format!("`{address}` is an owner's address"),
+        )
+        .into());
     }
     let personas = context.workspace.join("personas");
     let folder = personas.join(id.as_str());
     // A dangling link also blocks the name.
     if folder.symlink_metadata().is_ok() {
-        return Err(Failure::new(Exit::CannotCreate, format!("`personas/{id}` exists already")).into());
+        return Err(Failure::new(
+            Exit::CannotCreate,
+            format!("`personas/{id}` exists already"),
+        )
+        .into());
     }
     let description = description(name);
-    let whole = Folder { name, address: typed, description: &description };
+    let whole = Folder {
+        name,
+        address: typed,
+        description: &description,
+    };
     write_folder(&personas, &id, &whole).map_err(|source| {
         Failure::new(Exit::CannotCreate, format!("cannot write `personas/{id}`")).because(source)
     })?;
     if context.json() {
-        context.screen.json(&json!({"id": id.as_str(), "address": address.to_string(), "folder": folder}))?;
+        context
+            .screen
+            .json(&json!({"id": id.as_str(), "address": address.to_string(), "folder": folder}))?;
     } else {
-        context.screen.line(format!("created persona `{id}` at {address}"))?;
-        context.screen.line(format!("now describe it in {}", folder.join("PERSONA.md").display()))?;
+        context
+            .screen
+            .line(format!("created persona `{id}` at {address}"))?;
+        context.screen.line(format!(
+            "now describe it in {}",
+            folder.join("PERSONA.md").display()
+        ))?;
     }
     in_force::remark(&in_force::edited(context));
     Ok(Exit::Ok)
@@ -219,7 +306,11 @@ pub(super) const FILES: [&str; 3] = ["persona.json", "PERSONA.md", "active.md"];
 
 /// Writes a whole persona into a temporary folder; the rename that follows makes it visible at
 /// once.
-pub(super) fn write_folder(personas: &Path, id: &PersonaId, persona: &Folder<'_>) -> io::Result<()> {
+pub(super) fn write_folder(
+    personas: &Path,
+    id: &PersonaId,
+    persona: &Folder<'_>,
+) -> io::Result<()> {
     let draft = personas.join(format!(".{id}.new"));
     match std::fs::remove_dir_all(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -235,7 +326,11 @@ pub(super) fn write_folder(personas: &Path, id: &PersonaId, persona: &Folder<'_>
         "reply": "final",
         "timezone": "UTC",
     });
-    let contents = [&format!("{settings:#}\n"), persona.description, "# Open\n\nNothing yet.\n"];
+    let contents = [
+        &format!("{settings:#}\n"),
+        persona.description,
+        "# Open\n\nNothing yet.\n",
+    ];
     for (file, content) in FILES.iter().zip(contents) {
         std::fs::write(draft.join(file), content)?;
     }

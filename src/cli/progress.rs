@@ -12,17 +12,29 @@ const GLANCE: Duration = Duration::from_millis(200);
 
 /// A bar over a known number of items, such as `runs`.
 pub fn bar(context: &Context, total: u64, things: &str) -> ProgressBar {
-    shaped(context, ProgressBar::new(total), &format!("{{bar:24}} {{pos}}/{{len}} {things}, {{eta}} left"))
+    shaped(
+        context,
+        ProgressBar::new(total),
+        &format!("{{bar:24}} {{pos}}/{{len}} {things}, {{eta}} left"),
+    )
 }
 
 /// A bar over bytes, with a message behind them.
 pub fn bytes(context: &Context, total: u64) -> ProgressBar {
-    shaped(context, ProgressBar::new(total), "{bar:16} {binary_bytes}/{binary_total_bytes} {msg}, {eta} left")
+    shaped(
+        context,
+        ProgressBar::new(total),
+        "{bar:16} {binary_bytes}/{binary_total_bytes} {msg}, {eta} left",
+    )
 }
 
 /// A spinner with the current action, for work of unknown duration.
 pub fn spinner(context: &Context, doing: impl Into<String>) -> ProgressBar {
-    let spinner = shaped(context, ProgressBar::new_spinner(), "{spinner} {msg}, {elapsed}");
+    let spinner = shaped(
+        context,
+        ProgressBar::new_spinner(),
+        "{spinner} {msg}, {elapsed}",
+    );
     spinner.set_message(doing.into());
     spinner
 }
@@ -51,11 +63,17 @@ pub async fn growing<T>(
 ) -> T {
     let bar = bytes(context, total);
     bar.set_message(doing.to_owned());
-    let look = |bar: &ProgressBar| bar.set_position(std::fs::metadata(file).map_or(0, |found| found.len()));
+    let look = |bar: &ProgressBar| {
+        bar.set_position(std::fs::metadata(file).map_or(0, |found| found.len()))
+    };
     beside(&bar, look, work).await
 }
 
-async fn beside<T>(bar: &ProgressBar, look: impl Fn(&ProgressBar), work: impl Future<Output = T>) -> T {
+async fn beside<T>(
+    bar: &ProgressBar,
+    look: impl Fn(&ProgressBar),
+    work: impl Future<Output = T>,
+) -> T {
     tokio::pin!(work);
     loop {
         tokio::select! {

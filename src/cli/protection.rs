@@ -12,7 +12,10 @@ pub fn protect() {
     umask(Mode::RWXG | Mode::RWXO);
     // A core file would hold keys and letters. Lowering a limit needs no privilege, so this does
     // not fail.
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
     let _unlimited = setrlimit(Resource::Core, none);
     hide_memory();
     // Orphaned processes of an agent are reparented to this process instead of `init`.

@@ -22,13 +22,24 @@ pub struct ProvidersCommand;
 
 impl Command for ProvidersCommand {
     fn clap(&self) -> clap::Command {
-        let id = || Arg::new("id").value_name("ID").help("A provider, as configs/inference.json calls it");
+        let id = || {
+            Arg::new("id")
+                .value_name("ID")
+                .help("A provider, as configs/inference.json calls it")
+        };
         let check = clap::Command::new("check")
-            .about("Ask providers whether they work: endpoint or program, key, models; costs nothing")
-            .arg(id().action(ArgAction::Append).help("Only these [default: those that are in use]"));
+            .about(
+                "Ask providers whether they work: endpoint or program, key, models; costs nothing",
+            )
+            .arg(
+                id().action(ArgAction::Append)
+                    .help("Only these [default: those that are in use]"),
+            );
         let model = Arg::new("model").long("model").value_name("MODEL");
-        let capture =
-            Arg::new("capture").long("capture").value_name("DIR").value_parser(value_parser!(PathBuf));
+        let capture = Arg::new("capture")
+            .long("capture")
+            .value_name("DIR")
+            .value_parser(value_parser!(PathBuf));
         let test = clap::Command::new("test")
             .about("Make two small real calls, a text and a tool call; costs what they cost")
             .arg(id().required(true))
@@ -41,13 +52,18 @@ impl Command for ProvidersCommand {
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommand(
-                clap::Command::new("list")
-                    .about("List providers: who uses them, key, endpoint, last success and failure"),
+                clap::Command::new("list").about(
+                    "List providers: who uses them, key, endpoint, last success and failure",
+                ),
             )
             .subcommand(check)
             .subcommand(test)
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             context.require_workspace()?;
             let config = context.config()?;
@@ -67,15 +83,32 @@ async fn list(context: &Context, config: &Config) -> anyhow::Result<Exit> {
     let mut seats = provider_status::seats(config);
     seats.sort_by_key(|seat| seat.users.is_empty());
     if context.json() {
-        let values: Vec<Value> = seats.iter().map(|seat| listed_json(seat, of(seat))).collect();
+        let values: Vec<Value> = seats
+            .iter()
+            .map(|seat| listed_json(seat, of(seat)))
+            .collect();
         context.screen.json(&values)?;
         return Ok(Exit::Ok);
     }
-    let rows: Vec<Vec<String>> = seats.iter().map(|seat| listed_row(seat, of(seat))).collect();
-    let headings =
-        ["PROVIDER", "USED BY", "MODEL", "KEY", "ENDPOINT", "CALLS", "LAST SUCCESS", "TOOK", "LAST FAILURE"];
+    let rows: Vec<Vec<String>> = seats
+        .iter()
+        .map(|seat| listed_row(seat, of(seat)))
+        .collect();
+    let headings = [
+        "PROVIDER",
+        "USED BY",
+        "MODEL",
+        "KEY",
+        "ENDPOINT",
+        "CALLS",
+        "LAST SUCCESS",
+        "TOOK",
+        "LAST FAILURE",
+    ];
     let columns = Columns::of(&headings).optional(&["TOOK", "ENDPOINT", "LAST SUCCESS", "CALLS"]);
-    context.screen.listing(columns, &rows, "there is no provider")?;
+    context
+        .screen
+        .listing(columns, &rows, "there is no provider")?;
     Ok(Exit::Ok)
 }
 
@@ -83,17 +116,29 @@ fn listed_row(seat: &Seat, calls: Option<&ProviderCalls>) -> Vec<String> {
     let joined = |of: fn(&User) -> &String| {
         let mut words: Vec<&str> = seat.users.iter().map(|user| of(user).as_str()).collect();
         words.dedup();
-        if words.is_empty() { "-".to_owned() } else { words.join(", ") }
+        if words.is_empty() {
+            "-".to_owned()
+        } else {
+            words.join(", ")
+        }
     };
     let key = match (&seat.key_variable, seat.has_key) {
         (None, _) => "none needed".to_owned(),
         (Some(variable), true) => variable.clone(),
         (Some(variable), false) => format!("{variable} is not set"),
     };
-    let success = calls.and_then(|calls| calls.last_success_at).map(|at| at.to_string());
-    let took = calls.and_then(|calls| calls.last_latency_ms).map(|ms| format!("{ms} ms"));
+    let success = calls
+        .and_then(|calls| calls.last_success_at)
+        .map(|at| at.to_string());
+    let took = calls
+        .and_then(|calls| calls.last_latency_ms)
+        .map(|ms| format!("{ms} ms"));
     let failure = calls.and_then(|calls| {
-        Some(format!("{} {}", calls.last_failure_at?, calls.last_failure_class.as_deref()?))
+        Some(format!(
+            "{} {}",
+            calls.last_failure_at?,
+            calls.last_failure_class.as_deref()?
+        ))
     });
     vec![
         seat.name.clone(),
@@ -114,13 +159,15 @@ fn listed_json(seat: &Seat, calls: Option<&ProviderCalls>) -> Value {
         LoopOwner::Engine => "engine",
         LoopOwner::Agent => "agent",
     });
-    let failure = calls.filter(|calls| calls.last_failure_at.is_some()).map(|calls| {
-        json!({
-            "at": formatted(calls.last_failure_at),
-            "class": calls.last_failure_class,
-            "message": calls.last_failure_message,
-        })
-    });
+    let failure = calls
+        .filter(|calls| calls.last_failure_at.is_some())
+        .map(|calls| {
+            json!({
+                "at": formatted(calls.last_failure_at),
+                "class": calls.last_failure_class,
+                "message": calls.last_failure_message,
+            })
+        });
     json!({
         "name": seat.name,
         "adapter": provider_status::adapter(&seat.name),
@@ -139,30 +186,58 @@ fn listed_json(seat: &Seat, calls: Option<&ProviderCalls>) -> Value {
 }
 
 fn users_json(seat: &Seat) -> Value {
-    seat.users.iter().map(|user| json!({ "who": user.who, "model": user.model })).collect()
+    seat.users
+        .iter()
+        .map(|user| json!({ "who": user.who, "model": user.model }))
+        .collect()
 }
 
 async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let named: Vec<&String> = args.get_many::<String>("id").into_iter().flatten().collect();
+    let named: Vec<&String> = args
+        .get_many::<String>("id")
+        .into_iter()
+        .flatten()
+        .collect();
     let mut seats = provider_status::seats(config);
     for name in &named {
         find(&seats, name)?;
     }
-    seats.retain(|seat| if named.is_empty() { !seat.users.is_empty() } else { named.contains(&&seat.name) });
+    seats.retain(|seat| {
+        if named.is_empty() {
+            !seat.users.is_empty()
+        } else {
+            named.contains(&&seat.name)
+        }
+    });
     let clock = SystemClock::new();
-    let findings = join_all(seats.iter().map(|seat| provider_status::check(seat, &clock))).await;
+    let findings = join_all(
+        seats
+            .iter()
+            .map(|seat| provider_status::check(seat, &clock)),
+    )
+    .await;
     let found = || seats.iter().zip(&findings);
     if context.json() {
-        context.screen.json(&found().map(|(seat, finding)| found_json(seat, finding)).collect::<Vec<_>>())?;
+        context.screen.json(
+            &found()
+                .map(|(seat, finding)| found_json(seat, finding))
+                .collect::<Vec<_>>(),
+        )?;
     } else {
         for (seat, finding) in found() {
-            context.screen.line(format!("{}\t{}", seat.name, finding_text(finding)))?;
+            context
+                .screen
+                .line(format!("{}\t{}", seat.name, finding_text(finding)))?;
             for advice in advised(seat, finding) {
                 context.screen.line(format!("\t{advice}"))?;
             }
         }
     }
-    Ok(if findings.iter().all(Finding::is_good) { Exit::Ok } else { Exit::Failed })
+    Ok(if findings.iter().all(Finding::is_good) {
+        Exit::Ok
+    } else {
+        Exit::Failed
+    })
 }
 
 /// Formats a finding, or the reason that there is none, on one line.
@@ -171,25 +246,46 @@ fn finding_text(finding: &Finding) -> String {
         Ok(health) => health,
         Err(error) => return format!("does not work: {}: {error}", error.class),
     };
-    let mut parts: Vec<String> = [&health.endpoint, &health.version].into_iter().flatten().cloned().collect();
+    let mut parts: Vec<String> = [&health.endpoint, &health.version]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
     parts.push(format!("answered in {} ms", finding.latency.as_millis()));
     if !health.models.is_empty() {
         parts.push(format!("{} models", health.models.len()));
     }
     parts.extend(health.note.clone());
-    let works = if finding.is_good() { "works" } else { "does not work" };
+    let works = if finding.is_good() {
+        "works"
+    } else {
+        "does not work"
+    };
     format!("{works}: {}", parts.join(", "))
 }
 
 /// Recommended steps, one line each.
 fn advised(seat: &Seat, finding: &Finding) -> Vec<String> {
-    let missing = finding.models.iter().filter(|model| !model.is_listed).map(|listed| {
-        let near = listed.near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        format!("model `{}` is not among its models{near}", listed.model)
-    });
-    let error = finding.health.as_ref().err().map(|error| provider_status::advice(seat, error.class));
+    let missing = finding
+        .models
+        .iter()
+        .filter(|model| !model.is_listed)
+        .map(|listed| {
+            let near = listed
+                .near
+                .as_ref()
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_default();
+            format!("model `{}` is not among its models{near}", listed.model)
+        });
+    let error = finding
+        .health
+        .as_ref()
+        .err()
+        .map(|error| provider_status::advice(seat, error.class));
     let toolless = seat.without_tools.iter();
-    let toolless = toolless.map(|persona| format!("its model does not get the tools of persona `{persona}`"));
+    let toolless =
+        toolless.map(|persona| format!("its model does not get the tools of persona `{persona}`"));
     error.into_iter().chain(missing).chain(toolless).collect()
 }
 
@@ -224,15 +320,23 @@ fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
 
 async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
     let seats = provider_status::seats(config);
-    let seat = find(&seats, args.get_one::<String>("id").map_or("", String::as_str))?;
+    let seat = find(
+        &seats,
+        args.get_one::<String>("id").map_or("", String::as_str),
+    )?;
     let in_use = seat.users.first().map(|user| &user.model);
     let Some(model) = args.get_one::<String>("model").or(in_use) else {
         let failure = Failure::new(Exit::Usage, format!("nobody uses provider `{}`", seat.name));
         return Err(failure.hint("name a model of it with --model MODEL").into());
     };
     let provider = seat.provider.as_ref().map_err(|error| {
-        let failure = Failure::new(Exit::Unavailable, format!("provider `{}` cannot be used", seat.name));
-        failure.hint(provider_status::advice(seat, error.class)).because(error.clone())
+        let failure = Failure::new(
+            Exit::Unavailable,
+            format!("provider `{}` cannot be used", seat.name),
+        );
+        failure
+            .hint(provider_status::advice(seat, error.class))
+            .because(error.clone())
     })?;
     let path = args.get_one::<PathBuf>("capture");
     let probe = Probe {
@@ -240,32 +344,49 @@ async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::
         model,
         clock: &SystemClock::new(),
         folder: &config.workspace,
-        capture: path.map(|path| Folder { path, secrets: &config.secrets }),
+        capture: path.map(|path| Folder {
+            path,
+            secrets: &config.secrets,
+        }),
     };
     probe.prepare().map_err(|error| uncaptured(&error))?;
     let (mut values, mut is_good) = (Vec::new(), true);
     for call in probe.calls() {
-        let tried = probe.make(*call).await.map_err(|error| uncaptured(&error))?;
+        let tried = probe
+            .make(*call)
+            .await
+            .map_err(|error| uncaptured(&error))?;
         is_good &= tried.fault().is_none();
         if !context.json() {
-            context.screen.line(probe::clean(&tried_line(&tried), &config.secrets))?;
+            context
+                .screen
+                .line(probe::clean(&tried_line(&tried), &config.secrets))?;
             for file in &tried.files {
-                context.screen.line(format!("\twritten: {}", file.display()))?;
+                context
+                    .screen
+                    .line(format!("\twritten: {}", file.display()))?;
             }
         }
         let value = probe::clean(&tried_json(&tried).to_string(), &config.secrets);
         values.push(serde_json::from_str::<Value>(&value).unwrap_or_default());
     }
     if context.json() {
-        context.screen.json(&json!({ "name": seat.name, "model": model, "ok": is_good, "calls": values }))?;
+        context
+            .screen
+            .json(&json!({ "name": seat.name, "model": model, "ok": is_good, "calls": values }))?;
     } else if path.is_some() {
-        output::remark("look through the files before you hand them on: they hold what the provider said");
+        output::remark(
+            "look through the files before you hand them on: they hold what the provider said",
+        );
     }
     Ok(if is_good { Exit::Ok } else { Exit::Failed })
 }
 
 fn uncaptured(error: &std::io::Error) -> Failure {
-    let failure = Failure::new(Exit::CannotCreate, format!("the capture cannot be written: {error}"));
+    let failure = Failure::new(
+        Exit::CannotCreate,
+        format!("the capture cannot be written: {error}"),
+    );
     failure.hint("name a new folder with --capture DIR")
 }
 
@@ -274,13 +395,19 @@ fn tried_line(tried: &Tried) -> String {
     let took = tried.took.as_millis();
     let fault = tried.fault();
     let Ok(response) = &tried.outcome else {
-        return format!("{name}\tfailed after {took} ms: {}", fault.unwrap_or_default());
+        return format!(
+            "{name}\tfailed after {took} ms: {}",
+            fault.unwrap_or_default()
+        );
     };
     let said = match fault {
         Some(fault) => format!("not as asked: {fault}"),
         None => {
             let calls = response.calls().map(|(_, name, args)| {
-                format!("calls {name} {}", serde_json::to_string(args).unwrap_or_default())
+                format!(
+                    "calls {name} {}",
+                    serde_json::to_string(args).unwrap_or_default()
+                )
             });
             let text = response.text();
             calls

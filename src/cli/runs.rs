@@ -22,7 +22,9 @@ pub struct RunsCommand;
 impl Command for RunsCommand {
     fn clap(&self) -> clap::Command {
         // No run waits for an approval before approvals exist.
-        let states = RunState::ALL.iter().filter(|state| **state != RunState::WaitingApproval);
+        let states = RunState::ALL
+            .iter()
+            .filter(|state| **state != RunState::WaitingApproval);
         let states = PossibleValuesParser::new(states.map(|state| state.as_str()));
         let state = Arg::new("state")
             .long("state")
@@ -60,9 +62,15 @@ impl Command for RunsCommand {
             ))
             .subcommand(retry_command())
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let Some((command, args)) = args.subcommand() else { return Ok(Exit::Usage) };
+            let Some((command, args)) = args.subcommand() else {
+                return Ok(Exit::Usage);
+            };
             if command == "list" {
                 return list(context, args).await;
             }
@@ -73,7 +81,10 @@ impl Command for RunsCommand {
             if command == "retry" && args.get_flag("failed") {
                 return retry_failed(context, &store, args).await;
             }
-            let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+            let id = args
+                .get_one::<String>("id")
+                .map(String::as_str)
+                .unwrap_or_default();
             if command == "answer" {
                 let message = find_letter(&store, id).await?;
                 answer(context, &store, &message).await?;
@@ -95,7 +106,10 @@ impl Command for RunsCommand {
 
 async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let states = args.get_many::<String>("state").into_iter().flatten();
-    let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
+    let since = args
+        .get_one::<String>("since")
+        .map(|typed| instant(typed))
+        .transpose()?;
     let store = context.shared_store().await?;
     let filter = RunFilter {
         states: states.filter_map(|word| RunState::parse(word)).collect(),
@@ -107,12 +121,16 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     };
     let runs = store.list_runs(&filter).await?;
     if context.json() {
-        context.screen.json(&runs.iter().map(shown).collect::<Vec<_>>())?;
+        context
+            .screen
+            .json(&runs.iter().map(shown).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
     }
     let rows = runs.iter().map(|run| {
         let why = run.error_class.map(|class| class.to_string());
-        let why = why.or_else(|| run.stop_reason.map(|stop| stop.to_string())).unwrap_or_default();
+        let why = why
+            .or_else(|| run.stop_reason.map(|stop| stop.to_string()))
+            .unwrap_or_default();
         vec![
             run.id.to_string(),
             run.created_at.to_string(),
@@ -123,9 +141,13 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             run.subject.clone(),
         ]
     });
-    let columns = Columns::of(&["ID", "QUEUED", "PERSONA", "TRIGGER", "STATE", "WHY", "SUBJECT"])
-        .optional(&["TRIGGER", "PERSONA"]);
-    context.screen.listing(columns, &rows.collect::<Vec<_>>(), "there is no such run")?;
+    let columns = Columns::of(&[
+        "ID", "QUEUED", "PERSONA", "TRIGGER", "STATE", "WHY", "SUBJECT",
+    ])
+    .optional(&["TRIGGER", "PERSONA"]);
+    context
+        .screen
+        .listing(columns, &rows.collect::<Vec<_>>(), "there is no such run")?;
     Ok(Exit::Ok)
 }
 
@@ -198,27 +220,46 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
     }
     let run = &record.run;
     let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-    let error = run.error.as_ref().map(|error| format!("{}: {}", error.class, error.message));
+    let error = run
+        .error
+        .as_ref()
+        .map(|error| format!("{}: {}", error.class, error.message));
     let slot = record.slot.iter().map(|slot| ("slot", slot.named()));
-    let options =
-        record.slot.iter().map(|slot| ("terms", slot.options())).filter(|(_, value)| !value.is_empty());
+    let options = record
+        .slot
+        .iter()
+        .map(|slot| ("terms", slot.options()))
+        .filter(|(_, value)| !value.is_empty());
     let mut fields = vec![
         ("run", run.id.clone()),
         ("persona", run.persona.clone()),
         ("thread", run.thread.clone()),
-        ("trigger", format!("{} {} ({})", run.trigger, record.trigger.id, record.trigger.subject)),
+        (
+            "trigger",
+            format!(
+                "{} {} ({})",
+                run.trigger, record.trigger.id, record.trigger.subject
+            ),
+        ),
         ("state", run.state.clone()),
         ("stopped", said(&run.stop_reason)),
         ("error", said(&error)),
         ("attempt", run.attempt.to_string()),
         ("next try", said(&run.next_attempt_at)),
         ("cancel asked", said(&run.cancel_requested_at)),
-        ("tokens", format!("{} in, {} out", run.usage.input_tokens, run.usage.output_tokens)),
+        (
+            "tokens",
+            format!(
+                "{} in, {} out",
+                run.usage.input_tokens, run.usage.output_tokens
+            ),
+        ),
         (
             "cost",
-            run.usage
-                .cost_micros
-                .map_or_else(|| "unknown".to_owned(), |micros| format!("{} usd", dollars(micros))),
+            run.usage.cost_micros.map_or_else(
+                || "unknown".to_owned(),
+                |micros| format!("{} usd", dollars(micros)),
+            ),
         ),
         ("queued", run.created_at.clone()),
         ("started", said(&run.started_at)),
@@ -226,7 +267,12 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
     ];
     fields.extend(slot.chain(options));
     screen.fields(&fields)?;
-    section(screen, "\nlimits", &["PURSE", "SPAN", "MAX", "SET BY"], &limits(record))?;
+    section(
+        screen,
+        "\nlimits",
+        &["PURSE", "SPAN", "MAX", "SET BY"],
+        &limits(record),
+    )?;
     if let Some(context) = &record.context {
         screen.heading("\ncontext")?;
         if let Some(note) = &context.note {
@@ -235,17 +281,45 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
         let rows = context.entries.iter().map(|entry| {
             let why = entry.why.clone().unwrap_or_default();
             let (bytes, tokens) = (entry.bytes.to_string(), entry.tokens.to_string());
-            vec![entry.resolver.clone(), entry.source.clone(), bytes, tokens, entry.outcome.clone(), why]
+            vec![
+                entry.resolver.clone(),
+                entry.source.clone(),
+                bytes,
+                tokens,
+                entry.outcome.clone(),
+                why,
+            ]
         });
         let headings = ["RESOLVER", "SOURCE", "BYTES", "TOKENS", "OUTCOME", "WHY"];
-        screen
-            .table(Columns::of(&headings).main("SOURCE").optional(&["BYTES"]), &rows.collect::<Vec<_>>())?;
+        screen.table(
+            Columns::of(&headings).main("SOURCE").optional(&["BYTES"]),
+            &rows.collect::<Vec<_>>(),
+        )?;
     }
-    section(screen, "\nturns", &["TURN", "TRY", "STATE", "MODEL", "IN", "OUT", "ERROR"], &turns(record))?;
-    section(screen, "\ncalls", &["ID", "TOOL", "ENDED", "ARGUMENTS"], &calls(record))?;
-    let columns = ["MESSAGE", "OUTCOME", "DELIVERY", "RECIPIENT", "STATE", "LAST REPLY"];
+    section(
+        screen,
+        "\nturns",
+        &["TURN", "TRY", "STATE", "MODEL", "IN", "OUT", "ERROR"],
+        &turns(record),
+    )?;
+    section(
+        screen,
+        "\ncalls",
+        &["ID", "TOOL", "ENDED", "ARGUMENTS"],
+        &calls(record),
+    )?;
+    let columns = [
+        "MESSAGE",
+        "OUTCOME",
+        "DELIVERY",
+        "RECIPIENT",
+        "STATE",
+        "LAST REPLY",
+    ];
     section(screen, "\nmails", &columns, &mails(record))?;
-    let Some(output) = &record.output else { return Ok(()) };
+    let Some(output) = &record.output else {
+        return Ok(());
+    };
     screen.heading(format!("\noutput, {} repairs", output.repairs))?;
     Ok(screen.line(format!("{:#}", output.value))?)
 }
@@ -253,8 +327,19 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
 /// The bounds on tokens and money with which the run began.
 fn limits(record: &RunRecord) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for account in record.run.limits.as_ref().and_then(Value::as_array).into_iter().flatten() {
-        let said = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for account in record
+        .run
+        .limits
+        .as_ref()
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let said = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
         for (key, unit) in [("cost_max", "usd"), ("tokens_max", "tokens")] {
             if let Some(bound) = account.get(key).filter(|bound| !bound.is_null()) {
                 let max = format!("{} {unit}", said(&bound[unit]));
@@ -270,7 +355,12 @@ fn limits(record: &RunRecord) -> Vec<Vec<String>> {
     rows
 }
 
-fn section(screen: &Screen, heading: &str, columns: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
+fn section(
+    screen: &Screen,
+    heading: &str,
+    columns: &[&str],
+    rows: &[Vec<String>],
+) -> anyhow::Result<()> {
     if !rows.is_empty() {
         screen.heading(heading)?;
         screen.table(columns, rows)?;
@@ -303,7 +393,10 @@ fn calls(record: &RunRecord) -> Vec<Vec<String>> {
         let ended = match &call.result {
             None => "no result".to_owned(),
             Some(_) if call.succeeded() => "ok".to_owned(),
-            Some(result) => result["error"]["code"].as_str().unwrap_or("failed").to_owned(),
+            Some(result) => result["error"]["code"]
+                .as_str()
+                .unwrap_or("failed")
+                .to_owned(),
         };
         let arguments = call.call.get("args").unwrap_or(&call.call).to_string();
         let arguments = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
@@ -318,13 +411,21 @@ fn mails(record: &RunRecord) -> Vec<Vec<String>> {
     for mail in &record.mails {
         let (id, outcome) = (mail.message.id.clone(), mail.message.disposition.clone());
         let Some(delivery) = &mail.delivery else {
-            rows.push([id, outcome].into_iter().chain(std::iter::repeat_n(String::new(), 4)).collect());
+            rows.push(
+                [id, outcome]
+                    .into_iter()
+                    .chain(std::iter::repeat_n(String::new(), 4))
+                    .collect(),
+            );
             continue;
         };
         for recipient in &delivery.recipients {
             let code = recipient.last_code.map(|code| code.to_string());
-            let reply =
-                [code, recipient.last_reply.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let reply = [code, recipient.last_reply.clone()]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" ");
             let (id, outcome) = (id.clone(), outcome.clone());
             let (to, state) = (recipient.recipient.clone(), recipient.state.clone());
             rows.push(vec![id, outcome, delivery.id.clone(), to, state, reply]);
@@ -336,12 +437,15 @@ fn mails(record: &RunRecord) -> Vec<Vec<String>> {
 async fn cancel(context: &Context, store: &Store, run: &RunId) -> anyhow::Result<()> {
     let (word, sentence) = match store.request_cancel(run).await? {
         Cancellation::Done => ("cancelled", format!("cancelled run {run}")),
-        Cancellation::Requested => {
-            ("requested", format!("asked the engine to stop run {run}; it does so within about a second"))
-        }
+        Cancellation::Requested => (
+            "requested",
+            format!("asked the engine to stop run {run}; it does so within about a second"),
+        ),
     };
     if context.json() {
-        return context.screen.json(&json!({ "run": run.as_str(), "outcome": word }));
+        return context
+            .screen
+            .json(&json!({ "run": run.as_str(), "outcome": word }));
     }
     Ok(context.screen.line(sentence)?)
 }
@@ -350,33 +454,63 @@ fn retry_command() -> clap::Command {
     let classes = PossibleValuesParser::new(ErrorClass::ALL.iter().map(|class| class.as_str()));
     // Not `requires("failed")`: clap waives it when an argument that conflicts with it is given.
     let of_failed = |name: &'static str, value: &'static str| {
-        Arg::new(name).long(name).value_name(value).conflicts_with("id")
+        Arg::new(name)
+            .long(name)
+            .value_name(value)
+            .conflicts_with("id")
     };
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     clap::Command::new("retry")
         .about("Queue a failed, cancelled or waiting run for now, or with --failed all that failed")
-        .arg(id_arg().required(false).help("Its id, the last or first characters of it, or `last`"))
-        .arg(flag("failed").conflicts_with("id").help("All failed runs; says how many and waits for --yes"))
-        .arg(of_failed("class", "CLASS").value_parser(classes).help("Only those that failed with this class"))
+        .arg(
+            id_arg()
+                .required(false)
+                .help("Its id, the last or first characters of it, or `last`"),
+        )
+        .arg(
+            flag("failed")
+                .conflicts_with("id")
+                .help("All failed runs; says how many and waits for --yes"),
+        )
+        .arg(
+            of_failed("class", "CLASS")
+                .value_parser(classes)
+                .help("Only those that failed with this class"),
+        )
         .arg(of_failed("persona", "ID").help("Only this persona's"))
         .arg(of_failed("since", "TIME").help("Only those that failed since then, such as `12h`"))
         .arg(flag("yes").conflicts_with("id").help("Do it"))
-        .group(clap::ArgGroup::new("which").args(["id", "failed"]).required(true))
+        .group(
+            clap::ArgGroup::new("which")
+                .args(["id", "failed"])
+                .required(true),
+        )
 }
 
 /// Retries all failed runs at once, such as after an expired key.
 async fn retry_failed(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
     let which = FailedRuns {
-        class: args.get_one::<String>("class").and_then(|word| ErrorClass::parse(word)),
+        class: args
+            .get_one::<String>("class")
+            .and_then(|word| ErrorClass::parse(word)),
         persona: persona_of(context, store, args).await?,
-        since: args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?,
+        since: args
+            .get_one::<String>("since")
+            .map(|typed| instant(typed))
+            .transpose()?,
     };
     let found = store.failed_runs(&which).await?;
     let (count, is_meant) = (found.len(), args.get_flag("yes"));
     let ids = found.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let queued = if is_meant && count > 0 { store.retry_runs(found).await? } else { 0 };
+    let queued = if is_meant && count > 0 {
+        store.retry_runs(found).await?
+    } else {
+        0
+    };
     if context.json() {
-        context.screen.json(&json!({ "found": count, "queued": queued, "runs": ids }))?;
+        context
+            .screen
+            .json(&json!({ "found": count, "queued": queued, "runs": ids }))?;
         return Ok(Exit::Ok);
     }
     context.screen.line(match (count, is_meant) {
@@ -395,17 +529,22 @@ async fn retry_failed(context: &Context, store: &Store, args: &ArgMatches) -> an
 async fn answer(context: &Context, store: &Store, message: &MessageId) -> anyhow::Result<()> {
     let run = store.answer_message(message).await?;
     if context.json() {
-        let queued = json!({ "message": message.as_str(), "run": run.as_str(), "outcome": "queued" });
+        let queued =
+            json!({ "message": message.as_str(), "run": run.as_str(), "outcome": "queued" });
         return context.screen.json(&queued);
     }
     let next = "a serving engine takes it within about a second, `attache drain` now";
-    Ok(context.screen.line(format!("queued run {run} for letter {message}; {next}"))?)
+    Ok(context
+        .screen
+        .line(format!("queued run {run} for letter {message}; {next}"))?)
 }
 
 async fn retry(context: &Context, store: &Store, run: &RunId) -> anyhow::Result<()> {
     store.retry_run(run).await?;
     if context.json() {
-        return context.screen.json(&json!({ "run": run.as_str(), "outcome": "queued" }));
+        return context
+            .screen
+            .json(&json!({ "run": run.as_str(), "outcome": "queued" }));
     }
     let next = "a serving engine takes it within about a second, `attache drain` now";
     Ok(context.screen.line(format!("queued run {run}; {next}"))?)

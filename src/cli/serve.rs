@@ -38,7 +38,11 @@ impl Command for Serve {
         // The ticker logs its own life cycle at `info`, which is of no use to an operator.
         "info,tokio_cron_scheduler=warn"
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { serve(context, args.get_flag("take-over")).await })
     }
 }
@@ -83,11 +87,19 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
 /// good: it could write no more, and its successor could not listen, so no process would accept
 /// letters.
 fn refuse_stopped(context: &Context, config: &Config) -> Result<(), Failure> {
-    let Some(pid) = working_engine(&context.workspace) else { return Ok(()) };
+    let Some(pid) = working_engine(&context.workspace) else {
+        return Ok(());
+    };
     // The state follows the name of the program, which may hold any character and ends at the last
     // bracket (proc_pid_stat(5)).
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(')').next().unwrap_or_default().trim_start().chars().next();
+    let state = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .trim_start()
+        .chars()
+        .next();
     let is_taken = |listener: &SmtpListener| match &listener.address {
         ListenAddress::Tcp(address) => std::net::TcpListener::bind(address).is_err(),
         ListenAddress::Unix { path, .. } => std::os::unix::net::UnixStream::connect(path).is_ok(),
@@ -95,9 +107,11 @@ fn refuse_stopped(context: &Context, config: &Config) -> Result<(), Failure> {
     if !matches!(state, Some('T' | 't')) || !config.gateway.listeners.iter().any(is_taken) {
         return Ok(());
     }
-    let says = format!("process {pid} works on this workspace, is stopped, and keeps its addresses");
-    let hint =
-        format!("`kill -9 {pid}` ends it, then `attache serve` goes on where it was; nothing was changed");
+    let says =
+        format!("process {pid} works on this workspace, is stopped, and keeps its addresses");
+    let hint = format!(
+        "`kill -9 {pid}` ends it, then `attache serve` goes on where it was; nothing was changed"
+    );
     Err(Failure::new(Exit::Workspace, says).hint(hint))
 }
 
@@ -111,7 +125,9 @@ async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<Bound>, Failure> {
             Ok(listeners) => return Ok(listeners),
             Err(cause) if cause.is::<TlsError>() || tries == 0 => {
                 let hint = unbound(&cause, take_over);
-                return Err(Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause));
+                return Err(Failure::new(Exit::Failed, "cannot take letters")
+                    .hint(hint)
+                    .because(cause));
             }
             Err(_taken) => tokio::time::sleep(ADDRESS_PAUSE).await,
         }
@@ -123,8 +139,10 @@ fn unbound(cause: &anyhow::Error, take_over: bool) -> &'static str {
     if cause.is::<TlsError>() {
         return "`tls` in configs/gateway.json names the PEM files of certificate and key";
     }
-    let kind =
-        cause.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>()).map(std::io::Error::kind);
+    let kind = cause
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .map(std::io::Error::kind);
     match kind {
         Some(ErrorKind::PermissionDenied) => {
             "ports below 1024 need a right: `setcap cap_net_bind_service=+ep PROGRAM`, or `AmbientCapabilities=CAP_NET_BIND_SERVICE` \
@@ -148,18 +166,25 @@ fn announce(context: &Context, engine: &Engine, formatted: &[String]) -> anyhow:
     let personas = engine.config.personas.iter().count();
     if context.json() {
         let pid = std::process::id();
-        return context.screen.json(&json!({ "listening": formatted, "personas": personas, "pid": pid }));
+        return context
+            .screen
+            .json(&json!({ "listening": formatted, "personas": personas, "pid": pid }));
     }
     let way = match formatted {
         [] => "without a listener".to_owned(),
         some => format!("listening on {}", some.join(", ")),
     };
     let personas = plural(personas, "persona");
-    context.screen.line(format!("attache {} serves {personas}, {way}", env!("CARGO_PKG_VERSION")))?;
+    context.screen.line(format!(
+        "attache {} serves {personas}, {way}",
+        env!("CARGO_PKG_VERSION")
+    ))?;
     if engine.config.gateway.outbound.is_none() {
         output::remark("no outbound transport is configured: answers are stored and not sent");
     } else if let Some(reason) = Notices::silence(&engine.config) {
-        output::remark(&format!("{reason}: what goes wrong is only listed, by `attache notices list`"));
+        output::remark(&format!(
+            "{reason}: what goes wrong is only listed, by `attache notices list`"
+        ));
     }
     Ok(())
 }

@@ -8,8 +8,13 @@ use std::borrow::Cow;
 pub const LAST: &str = "configs/gateway.json";
 
 /// Sample files that are copied unchanged.
-const SHARED: &[&str] =
-    &["configs/context.json", "configs/prices.json", "configs/prompts/", "configs/schema/", ".gitignore"];
+const SHARED: &[&str] = &[
+    "configs/context.json",
+    "configs/prices.json",
+    "configs/prompts/",
+    "configs/schema/",
+    ".gitignore",
+];
 
 /// The answers of `scripted`, until a model is configured.
 const SCRIPT: &str = r#"{
@@ -34,7 +39,9 @@ const SCRIPT: &str = r#"{
 pub fn files(mail_domain: &str, owners: &[String]) -> Vec<(&'static str, Cow<'static, str>)> {
     let is_shared = |path: &str| SHARED.iter().any(|shared| path.starts_with(shared));
     let shared = sample::FILES.iter().filter(|(path, _)| is_shared(path));
-    let mut files: Vec<_> = shared.map(|(path, content)| (*path, Cow::Borrowed(*content))).collect();
+    let mut files: Vec<_> = shared
+        .map(|(path, content)| (*path, Cow::Borrowed(*content)))
+        .collect();
     let owners: Vec<String> = owners.iter().map(|owner| format!("\"{owner}\"")).collect();
     let owners = owners.join(", ");
     files.extend([

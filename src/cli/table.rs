@@ -27,7 +27,11 @@ pub struct Columns<'a> {
 impl<'a> Columns<'a> {
     /// The last column is the main one unless [`Columns::main`] names another.
     pub fn of(headings: &[&'a str]) -> Self {
-        Self { headings: headings.to_vec(), main: headings.last().copied(), optional: Vec::new() }
+        Self {
+            headings: headings.to_vec(),
+            main: headings.last().copied(),
+            optional: Vec::new(),
+        }
     }
     /// Sets the main column, which keeps the most width.
     #[must_use]
@@ -71,15 +75,23 @@ impl Column<'_> {
         self.cells_width().max(self.heading.chars().count())
     }
     fn cells_width(&self) -> usize {
-        self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
+        self.cells
+            .iter()
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
     }
     /// `true` when its cells are useless if cut.
     fn is_fixed(&self) -> bool {
-        self.cells.iter().any(|cell| is_id(cell) || is_tail(cell) || times::is_local(cell))
+        self.cells
+            .iter()
+            .any(|cell| is_id(cell) || is_tail(cell) || times::is_local(cell))
     }
     /// `true` when all cells are empty, `0` or `-`.
     fn is_blank(&self) -> bool {
-        self.cells.iter().all(|cell| matches!(cell.as_str(), "" | "0" | "-"))
+        self.cells
+            .iter()
+            .all(|cell| matches!(cell.as_str(), "" | "0" | "-"))
     }
 }
 
@@ -87,13 +99,17 @@ impl Column<'_> {
 /// needed or can be inferred (the heads of ids, seconds, the year, columns without content), then
 /// optional columns, then the ends of its widest cells, the main column's last.
 pub fn quiet(columns: &Columns<'_>, rows: &[Vec<String>], width: Option<usize>) -> String {
-    let cell = |row: &Vec<String>, at: usize| row.get(at).map(|cell| times::localised(&one_line(cell)));
+    let cell =
+        |row: &Vec<String>, at: usize| row.get(at).map(|cell| times::localised(&one_line(cell)));
     let headings = columns.headings.iter().enumerate();
     let mut table: Vec<Column<'_>> = headings
         .map(|(at, heading)| Column {
             heading,
             is_main: columns.main == Some(heading),
-            cells: rows.iter().map(|row| cell(row, at).unwrap_or_default()).collect(),
+            cells: rows
+                .iter()
+                .map(|row| cell(row, at).unwrap_or_default())
+                .collect(),
         })
         .collect();
     if let Some(width) = width {
@@ -104,7 +120,9 @@ pub fn quiet(columns: &Columns<'_>, rows: &[Vec<String>], width: Option<usize>) 
 
 fn drawn(columns: &[Column<'_>], rows: usize, width: usize) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(columns.iter().map(|column| column.heading));
     for row in 0..rows {
         table.add_row(columns.iter().map(|column| column.cells[row].as_str()));
@@ -125,7 +143,9 @@ fn drawn(columns: &[Column<'_>], rows: usize, width: usize) -> String {
 fn fit(table: &mut Vec<Column<'_>>, optional: &[&str], width: usize) {
     for shorter in [shorten_ids, times::drop_seconds, times::drop_year] {
         if overflow(table, width) > 0 {
-            table.iter_mut().for_each(|column| shorter(&mut column.cells));
+            table
+                .iter_mut()
+                .for_each(|column| shorter(&mut column.cells));
         }
     }
     if overflow(table, width) > 0 {
@@ -149,11 +169,14 @@ fn narrow(table: &mut [Column<'_>], width: usize, main_min: usize) {
     loop {
         let overflow = overflow(table, width);
         let least = |column: &Column<'_>| if column.is_main { main_min } else { CELL_MIN };
-        let cuttable =
-            table.iter_mut().filter(|column| !column.is_fixed() && column.cells_width() > least(column));
+        let cuttable = table
+            .iter_mut()
+            .filter(|column| !column.is_fixed() && column.cells_width() > least(column));
         // Among columns of equal width the main one is cut last.
         let widest = cuttable.max_by_key(|column| (!column.is_main, column.cells_width()));
-        let Some(column) = widest.filter(|_| overflow > 0) else { return };
+        let Some(column) = widest.filter(|_| overflow > 0) else {
+            return;
+        };
         let (cells, least) = (column.cells_width(), least(column));
         let to = cells.saturating_sub(overflow.min(CELL_MIN)).max(least);
         column.cells.iter_mut().for_each(|cell| cut(cell, to));
@@ -168,7 +191,11 @@ fn overflow(table: &[Column<'_>], width: usize) -> usize {
 
 /// Cuts ids to their tails, as long as these are distinct.
 fn shorten_ids(cells: &mut [String]) {
-    let ids: Vec<&str> = cells.iter().filter(|cell| is_id(cell)).map(String::as_str).collect();
+    let ids: Vec<&str> = cells
+        .iter()
+        .filter(|cell| is_id(cell))
+        .map(String::as_str)
+        .collect();
     let distinct = |list: &mut Vec<&str>| {
         list.sort_unstable();
         list.dedup();
@@ -193,12 +220,18 @@ fn is_id(cell: &str) -> bool {
 }
 
 fn is_tail(cell: &str) -> bool {
-    cell.len() == ID_TAIL && cell.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    cell.len() == ID_TAIL
+        && cell
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 pub(super) fn cut(cell: &mut String, chars_max: usize) {
     if let Some((end, _)) = cell.char_indices().nth(chars_max) {
-        let end = cell[..end].char_indices().next_back().map_or(0, |(last, _)| last);
+        let end = cell[..end]
+            .char_indices()
+            .next_back()
+            .map_or(0, |(last, _)| last);
         cell.truncate(end);
         cell.push('…');
     }
@@ -210,8 +243,15 @@ mod tests {
 
     fn rows() -> Vec<Vec<String>> {
         let row = |id: &str, held: &str, subject: &str| {
-            let cells =
-                [id, "2026-11-21T00:55:03+01:00", "concierge", "0", held, "bob@guests.example", subject];
+            let cells = [
+                id,
+                "2026-11-21T00:55:03+01:00",
+                "concierge",
+                "0",
+                held,
+                "bob@guests.example",
+                subject,
+            ];
             cells.map(ToOwned::to_owned).to_vec()
         };
         vec![
@@ -236,10 +276,19 @@ mod tests {
             lines[0],
             "decaa857  11-21 00:55+01:00  concierge  bob@guest…  A very long subject about m…"
         );
-        assert_eq!(lines[1], "cc08a2b9  11-21 00:55+01:00  concierge  bob@guest…  Short");
+        assert_eq!(
+            lines[1],
+            "cc08a2b9  11-21 00:55+01:00  concierge  bob@guest…  Short"
+        );
         for width in 1..160 {
             let shown = quiet(&columns(), &rows(), Some(width));
-            assert!(shown.lines().skip(1).all(|line| line.chars().count() <= width), "{width}:\n{shown}");
+            assert!(
+                shown
+                    .lines()
+                    .skip(1)
+                    .all(|line| line.chars().count() <= width),
+                "{width}:\n{shown}"
+            );
         }
     }
 
@@ -251,8 +300,15 @@ mod tests {
         let all = quiet(&columns(), &rows, Some(96));
         assert!(all.contains("RUNS"), "{all}");
         let shown = quiet(&columns().optional(&["RUNS", "HELD"]), &rows, Some(80));
-        assert!(!shown.contains("RUNS") && shown.contains("A very long subject about m"), "{shown}");
-        let with = quiet(&columns().main("WITH").optional(&["RUNS", "HELD"]), &rows, Some(80));
+        assert!(
+            !shown.contains("RUNS") && shown.contains("A very long subject about m"),
+            "{shown}"
+        );
+        let with = quiet(
+            &columns().main("WITH").optional(&["RUNS", "HELD"]),
+            &rows,
+            Some(80),
+        );
         assert!(with.contains("bob@guests.example"), "{with}");
     }
 
@@ -271,6 +327,9 @@ mod tests {
         let mut rows = rows();
         rows[1][0] = "01a1fb99-8146-7284-91a1-a7c9decaa857".to_owned();
         let shown = quiet(&columns(), &rows, Some(120));
-        assert!(shown.contains("01a1fb99-8145-") && shown.contains("01a1fb99-8146-"), "{shown}");
+        assert!(
+            shown.contains("01a1fb99-8145-") && shown.contains("01a1fb99-8146-"),
+            "{shown}"
+        );
     }
 }

@@ -30,13 +30,28 @@ pub fn command() -> clap::Command {
 
 pub async fn run(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
-    let id = store.find_thread(id).await.map_err(|error| not_found(error, "`attache threads list`"))?;
+    let id = args
+        .get_one::<String>("id")
+        .map(String::as_str)
+        .unwrap_or_default();
+    let id = store
+        .find_thread(id)
+        .await
+        .map_err(|error| not_found(error, "`attache threads list`"))?;
     let before = store.thread_budget(&id).await?;
-    let (usd, tokens) = (|name: &str| money(args, name), |name: &str| count(args, name));
+    let (usd, tokens) = (
+        |name: &str| money(args, name),
+        |name: &str| count(args, name),
+    );
     let typed = ThreadBudget {
-        run: Allowance { cost_micros_max: usd("run-usd")?, tokens_max: tokens("run-tokens")? },
-        day: Allowance { cost_micros_max: usd("day-usd")?, tokens_max: tokens("day-tokens")? },
+        run: Allowance {
+            cost_micros_max: usd("run-usd")?,
+            tokens_max: tokens("run-tokens")?,
+        },
+        day: Allowance {
+            cost_micros_max: usd("day-usd")?,
+            tokens_max: tokens("day-tokens")?,
+        },
     };
     let either = |typed: Allowance, before: Allowance| Allowance {
         cost_micros_max: typed.cost_micros_max.or(before.cost_micros_max),
@@ -44,11 +59,16 @@ pub async fn run(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     };
     let wanted = match args.get_flag("clear") {
         true => ThreadBudget::default(),
-        false => ThreadBudget { run: either(typed.run, before.run), day: either(typed.day, before.day) },
+        false => ThreadBudget {
+            run: either(typed.run, before.run),
+            day: either(typed.day, before.day),
+        },
     };
     if wanted != before {
         let is_nothing = wanted == ThreadBudget::default();
-        store.set_thread_budget(&id, (!is_nothing).then_some(wanted)).await?;
+        store
+            .set_thread_budget(&id, (!is_nothing).then_some(wanted))
+            .await?;
     }
     if context.json() {
         context.screen.json(&json!({
@@ -59,7 +79,10 @@ pub async fn run(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     let usd = |micros: Option<i64>| {
-        micros.map_or_else(|| "-".to_owned(), |micros| format!("{} usd", dollars(micros)))
+        micros.map_or_else(
+            || "-".to_owned(),
+            |micros| format!("{} usd", dollars(micros)),
+        )
     };
     let tokens = |n: Option<i64>| n.map_or_else(|| "-".to_owned(), |n| format!("{n} tokens"));
     let spell = |of: Allowance| format!("{}, {}", usd(of.cost_micros_max), tokens(of.tokens_max));
@@ -72,7 +95,9 @@ pub async fn run(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
 }
 
 fn money(args: &ArgMatches, name: &str) -> Result<Option<i64>, Failure> {
-    let Some(typed) = args.get_one::<String>(name) else { return Ok(None) };
+    let Some(typed) = args.get_one::<String>(name) else {
+        return Ok(None);
+    };
     micros_of(typed).map(Some).ok_or_else(|| {
         Failure::new(Exit::Usage, format!("`{typed}` is no sum of money"))
             .hint("write US dollars such as `0.25`")
@@ -80,7 +105,9 @@ fn money(args: &ArgMatches, name: &str) -> Result<Option<i64>, Failure> {
 }
 
 fn count(args: &ArgMatches, name: &str) -> Result<Option<i64>, Failure> {
-    let Some(typed) = args.get_one::<String>(name) else { return Ok(None) };
+    let Some(typed) = args.get_one::<String>(name) else {
+        return Ok(None);
+    };
     let count = typed.parse().ok().filter(|count: &i64| *count > 0);
     count.map(Some).ok_or_else(|| {
         Failure::new(Exit::Usage, format!("`{typed}` is no number of tokens"))

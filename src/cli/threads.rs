@@ -20,7 +20,9 @@ const RUNS_MAX: u32 = 100;
 
 impl Command for ThreadsCommand {
     fn clap(&self) -> clap::Command {
-        let list = clap::Command::new("list").about("List threads, the last active first").args(page_args());
+        let list = clap::Command::new("list")
+            .about("List threads, the last active first")
+            .args(page_args());
         let limit = Arg::new("limit")
             .long("limit")
             .value_name("N")
@@ -45,7 +47,11 @@ impl Command for ThreadsCommand {
                     .arg(id_arg()),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.subcommand() {
                 Some(("list", args)) => list(context, args).await,
@@ -60,16 +66,26 @@ impl Command for ThreadsCommand {
 
 /// Argument for an id, or a prefix or suffix of it.
 pub fn id_arg() -> Arg {
-    Arg::new("id").value_name("ID").required(true).help("Its id, or the last or first characters of it")
+    Arg::new("id")
+        .value_name("ID")
+        .required(true)
+        .help("Its id, or the last or first characters of it")
 }
 
 /// Arguments for the persona, the limit and the offset of a listing.
 pub fn page_args() -> [Arg; 3] {
     let number = |name: &'static str, default: &'static str| {
-        Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u32)).default_value(default)
+        Arg::new(name)
+            .long(name)
+            .value_name("N")
+            .value_parser(value_parser!(u32))
+            .default_value(default)
     };
     [
-        Arg::new("persona").long("persona").value_name("ID").help("Only this persona's"),
+        Arg::new("persona")
+            .long("persona")
+            .value_name("ID")
+            .help("Only this persona's"),
         number("limit", "50").help("Show so many at most"),
         number("offset", "0").help("Pass over so many first"),
     ]
@@ -84,12 +100,21 @@ pub async fn persona_of(
     store: &Store,
     args: &ArgMatches,
 ) -> anyhow::Result<Option<PersonaId>> {
-    let Some(typed) = args.get_one::<String>("persona") else { return Ok(None) };
-    let id = PersonaId::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let has_folder = context.workspace.join("personas").join(id.as_str()).is_dir();
+    let Some(typed) = args.get_one::<String>("persona") else {
+        return Ok(None);
+    };
+    let id =
+        PersonaId::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let has_folder = context
+        .workspace
+        .join("personas")
+        .join(id.as_str())
+        .is_dir();
     if !has_folder && !store.knows_persona(&id).await? {
         let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
-        return Err(failure.hint("`attache persona list` shows who lives here").into());
+        return Err(failure
+            .hint("`attache persona list` shows who lives here")
+            .into());
     }
     Ok(Some(id))
 }
@@ -108,7 +133,9 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     };
     let threads = store.list_threads(&filter).await?;
     if context.json() {
-        context.screen.json(&threads.iter().map(shown).collect::<Vec<_>>())?;
+        context
+            .screen
+            .json(&threads.iter().map(shown).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
     }
     let rows = threads.iter().map(|thread| {
@@ -124,10 +151,13 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             thread.subject.clone(),
         ]
     });
-    let columns =
-        Columns::of(&["ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT"])
-            .optional(&["RUNS", "MSGS", "OPEN", "PERSONA"]);
-    context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no letter has come yet")?;
+    let columns = Columns::of(&[
+        "ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT",
+    ])
+    .optional(&["RUNS", "MSGS", "OPEN", "PERSONA"]);
+    context
+        .screen
+        .listing(columns, &rows.collect::<Vec<_>>(), "no letter has come yet")?;
     Ok(Exit::Ok)
 }
 
@@ -149,8 +179,14 @@ fn shown(thread: &ThreadSummary) -> Value {
 
 async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
-    let id = store.find_thread(id).await.map_err(|error| not_found(error, "`attache threads list`"))?;
+    let id = args
+        .get_one::<String>("id")
+        .map(String::as_str)
+        .unwrap_or_default();
+    let id = store
+        .find_thread(id)
+        .await
+        .map_err(|error| not_found(error, "`attache threads list`"))?;
     let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
     let sessions = store.thread_sessions(&id).await?;
     if context.json() {
@@ -175,13 +211,25 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         ("participants", thread.participants.join(", ")),
     ];
     fields.extend(sessions.iter().map(|session| {
-        let ThreadSession { provider, model, id, state, created_at, used_at } = session;
-        let said = format!("{provider}/{model} {id}, {state}, since {created_at}, last used {used_at}");
+        let ThreadSession {
+            provider,
+            model,
+            id,
+            state,
+            created_at,
+            used_at,
+        } = session;
+        let said =
+            format!("{provider}/{model} {id}, {state}, since {created_at}, last used {used_at}");
         ("session", context.screen.moments(&said))
     }));
     context.screen.fields(&fields)?;
     for message in &thread.messages {
-        let run = thread.runs.iter().find(|run| run.trigger.id == message.id).map(|run| &run.run);
+        let run = thread
+            .runs
+            .iter()
+            .find(|run| run.trigger.id == message.id)
+            .map(|run| &run.run);
         show_message(context, message, run)?;
     }
     Ok(Exit::Ok)
@@ -200,7 +248,10 @@ fn session_json(session: &ThreadSession) -> Value {
 
 async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+    let id = args
+        .get_one::<String>("id")
+        .map(String::as_str)
+        .unwrap_or_default();
     let found = |error| not_found(error, "`attache threads show`");
     let message = store.find_message(id).await.map_err(found)?;
     let letter = store.raw_letter(&message).await.map_err(found)?;
@@ -212,16 +263,30 @@ async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         }))?;
         return Ok(Exit::Ok);
     }
-    context.screen.bytes(letter.trace.unwrap_or_default().as_bytes())?;
+    context
+        .screen
+        .bytes(letter.trace.unwrap_or_default().as_bytes())?;
     context.screen.bytes(&letter.bytes)?;
     Ok(Exit::Ok)
 }
 
-fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunRow>) -> anyhow::Result<()> {
+fn show_message(
+    context: &Context,
+    message: &MessageRecord,
+    run: Option<&RunRow>,
+) -> anyhow::Result<()> {
     let screen = &context.screen;
     screen.line("")?;
-    let subject = message.subject.split_whitespace().collect::<Vec<_>>().join(" ");
-    screen.heading(format!("{}  {}  {subject}", screen.moment(&message.received_at), message.direction))?;
+    let subject = message
+        .subject
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    screen.heading(format!(
+        "{}  {}  {subject}",
+        screen.moment(&message.received_at),
+        message.direction
+    ))?;
     let trust = match &message.trust_basis {
         Some(basis) => format!("{} ({basis})", message.trust),
         None => message.trust.clone(),
@@ -234,7 +299,10 @@ fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunRow>
     ];
     for attachment in &message.attachments {
         let (name, kind) = (&attachment.filename, &attachment.content_type);
-        fields.push(("attachment", format!("{name} ({kind}, {} bytes)", attachment.size_bytes)));
+        fields.push((
+            "attachment",
+            format!("{name} ({kind}, {} bytes)", attachment.size_bytes),
+        ));
     }
     if let Some(run) = run {
         fields.push(("run", format!("{} {}", run.id, run.state)));

@@ -6,8 +6,8 @@ use super::{Command, Context, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Spending, dollars, spending};
 use crate::domain::{
-    Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, ThreadBudget, ThreadId, Timestamp,
-    day_of,
+    Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, ThreadBudget, ThreadId,
+    Timestamp, day_of,
 };
 use crate::replay::timeline::plural;
 use crate::store::{Store, UsageBy, UsageSum};
@@ -47,25 +47,42 @@ impl Command for Usage {
                 "Show every budget instead: spent, reserved for calls in flight, left, and where it was set",
             ))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let store = context.shared_store().await?;
             if args.get_flag("budgets") {
                 budgets(context, &store).await?;
                 return Ok(Exit::Ok);
             }
-            let since = args.get_one::<String>("since").map_or("30d", String::as_str);
-            let by =
-                args.get_one::<String>("by").and_then(|word| UsageBy::parse(word)).unwrap_or(UsageBy::Day);
+            let since = args
+                .get_one::<String>("since")
+                .map_or("30d", String::as_str);
+            let by = args
+                .get_one::<String>("by")
+                .and_then(|word| UsageBy::parse(word))
+                .unwrap_or(UsageBy::Day);
             sums(context, &store, instant(since)?, by).await?;
             Ok(Exit::Ok)
         })
     }
 }
 
-async fn sums(context: &Context, store: &Store, since: Timestamp, by: UsageBy) -> anyhow::Result<()> {
+async fn sums(
+    context: &Context,
+    store: &Store,
+    since: Timestamp,
+    by: UsageBy,
+) -> anyhow::Result<()> {
     let sums = store.usage_since(since, Some(by), LINES_MAX).await?;
-    let total = store.usage_since(since, None, 1).await?.pop().unwrap_or_default();
+    let total = store
+        .usage_since(since, None, 1)
+        .await?
+        .pop()
+        .unwrap_or_default();
     let waiting = store.runs_waiting_for_money().await?;
     if context.json() {
         return context.screen.json(&json!({
@@ -90,10 +107,21 @@ async fn sums(context: &Context, store: &Store, since: Timestamp, by: UsageBy) -
         "ESTIMATED".to_owned(),
     ];
     let headings = headings.iter().map(String::as_str).collect::<Vec<_>>();
-    let rows = sums.iter().chain((sums.len() > 1).then_some(&total)).map(row);
-    let columns =
-        Columns::of(&headings).main(headings[0]).optional(&["REASONING", "SOURCE", "CACHED", "ESTIMATED"]);
-    context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no model was called since then")?;
+    let rows = sums
+        .iter()
+        .chain((sums.len() > 1).then_some(&total))
+        .map(row);
+    let columns = Columns::of(&headings).main(headings[0]).optional(&[
+        "REASONING",
+        "SOURCE",
+        "CACHED",
+        "ESTIMATED",
+    ]);
+    context.screen.listing(
+        columns,
+        &rows.collect::<Vec<_>>(),
+        "no model was called since then",
+    )?;
     for remark in remarks(&total, waiting) {
         context.screen.line(remark)?;
     }
@@ -118,13 +146,20 @@ fn remarks(total: &UsageSum, waiting: i64) -> Vec<String> {
         ));
     }
     if waiting > 0 {
-        remarks.push(format!("{} waiting for money; see `attache usage --budgets`", plural(waiting, "run")));
+        remarks.push(format!(
+            "{} waiting for money; see `attache usage --budgets`",
+            plural(waiting, "run")
+        ));
     }
     remarks
 }
 
 fn row(sum: &UsageSum) -> Vec<String> {
-    let open = if sum.unknown_cost + sum.lost > 0 { " + ?" } else { "" };
+    let open = if sum.unknown_cost + sum.lost > 0 {
+        " + ?"
+    } else {
+        ""
+    };
     vec![
         sum.what.clone(),
         sum.calls.to_string(),
@@ -132,7 +167,10 @@ fn row(sum: &UsageSum) -> Vec<String> {
         sum.cache_read_tokens.to_string(),
         sum.output_tokens.to_string(),
         sum.reasoning_tokens.to_string(),
-        sum.cost_micros.map_or_else(|| "?".to_owned(), |micros| format!("{}{open}", dollars(micros))),
+        sum.cost_micros.map_or_else(
+            || "?".to_owned(),
+            |micros| format!("{}{open}", dollars(micros)),
+        ),
         sum.sources.join(", "),
         sum.unknown_cost.to_string(),
         sum.lost.to_string(),
@@ -169,24 +207,35 @@ struct Line {
 
 impl Line {
     fn spell(&self, amount: i64) -> String {
-        if self.unit == "usd" { dollars(amount) } else { amount.to_string() }
+        if self.unit == "usd" {
+            dollars(amount)
+        } else {
+            amount.to_string()
+        }
     }
 
     fn left(&self) -> Option<i64> {
-        self.bound.map(|bound| (bound.value - self.spent - self.reserved).max(0))
+        self.bound
+            .map(|bound| (bound.value - self.spent - self.reserved).max(0))
     }
 
     fn cells(&self) -> Vec<String> {
         let none = || "-".to_owned();
         vec![
             self.account.whose(),
-            if self.account.period.is_empty() { "each run".to_owned() } else { self.account.period.clone() },
+            if self.account.period.is_empty() {
+                "each run".to_owned()
+            } else {
+                self.account.period.clone()
+            },
             self.unit.to_owned(),
             self.spell(self.spent),
             self.spell(self.reserved),
             self.left().map_or_else(none, |left| self.spell(left)),
-            self.bound.map_or_else(|| "no bound".to_owned(), |bound| self.spell(bound.value)),
-            self.bound.map_or_else(none, |bound| bound.origin.to_string()),
+            self.bound
+                .map_or_else(|| "no bound".to_owned(), |bound| self.spell(bound.value)),
+            self.bound
+                .map_or_else(none, |bound| bound.origin.to_string()),
         ]
     }
 
@@ -204,25 +253,36 @@ async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
     let config = context.config()?;
     let now = SystemClock::new().now();
     let lines = lines(&config, store, now).await?;
-    let (zone, waiting) = (config.inference.budgets.zone.name(), store.runs_waiting_for_money().await?);
+    let (zone, waiting) = (
+        config.inference.budgets.zone.name(),
+        store.runs_waiting_for_money().await?,
+    );
     if context.json() {
         let lines = lines.iter().map(Line::json).collect::<Vec<_>>();
-        return context
-            .screen
-            .json(&json!({ "timezone": zone, "budgets": lines, "runs_waiting_for_money": waiting }));
+        return context.screen.json(
+            &json!({ "timezone": zone, "budgets": lines, "runs_waiting_for_money": waiting }),
+        );
     }
-    let headings = ["PURSE", "PERIOD", "UNIT", "SPENT", "RESERVED", "LEFT", "MAX", "SET BY"];
-    let columns = Columns::of(&headings).main("PURSE").optional(&["RESERVED", "SET BY"]);
+    let headings = [
+        "PURSE", "PERIOD", "UNIT", "SPENT", "RESERVED", "LEFT", "MAX", "SET BY",
+    ];
+    let columns = Columns::of(&headings)
+        .main("PURSE")
+        .optional(&["RESERVED", "SET BY"]);
     context.screen.listing(
         columns,
         &lines.iter().map(Line::cells).collect::<Vec<_>>(),
         "no persona lives here",
     )?;
-    context.screen.line(format!("days and months begin at midnight in {zone}"))?;
+    context
+        .screen
+        .line(format!("days and months begin at midnight in {zone}"))?;
     if waiting > 0 {
-        let hint =
-            "raise one and start the engine again, or `attache threads budget ID`, and they go at once";
-        context.screen.line(format!("{} waiting for money; {hint}", plural(waiting, "run")))?;
+        let hint = "raise one and start the engine again, or `attache threads budget ID`, and they go at once";
+        context.screen.line(format!(
+            "{} waiting for money; {hint}",
+            plural(waiting, "run")
+        ))?;
     }
     Ok(())
 }
@@ -231,23 +291,38 @@ async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result
     let mut lines: Vec<Line> = Vec::new();
     let nobody = ThreadId::new("");
     for persona in config.personas.iter() {
-        let known = spending((&config.inference, persona), (&nobody, ThreadBudget::default()), None, now);
+        let known = spending(
+            (&config.inference, persona),
+            (&nobody, ThreadBudget::default()),
+            None,
+            now,
+        );
         let each_run = BudgetAccountId {
             scope: BudgetScope::Persona,
             owner: persona.id.to_string(),
             period: String::new(),
         };
-        for account in known.accounts.iter().filter(|account| account.id.scope != BudgetScope::Thread) {
+        for account in known
+            .accounts
+            .iter()
+            .filter(|account| account.id.scope != BudgetScope::Thread)
+        {
             add(&mut lines, store, account).await?;
         }
         lines.extend(each_run_of(&each_run, &known));
     }
     let day = day_of(now, &config.inference.budgets.zone);
     for (thread, persona) in store.threads_that_spend(&day, THREADS_MAX).await? {
-        let Some(persona) = config.personas.get(&persona) else { continue };
+        let Some(persona) = config.personas.get(&persona) else {
+            continue;
+        };
         let said = store.thread_budget(&thread).await?;
         let known = spending((&config.inference, persona), (&thread, said), None, now);
-        for account in known.accounts.iter().filter(|account| account.id.scope == BudgetScope::Thread) {
+        for account in known
+            .accounts
+            .iter()
+            .filter(|account| account.id.scope == BudgetScope::Thread)
+        {
             if account.cost_micros_max.or(account.tokens_max).is_some() {
                 add(&mut lines, store, account).await?;
             }
@@ -266,19 +341,47 @@ async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result
 
 /// Bounds of each run of an account's owner; a run's own budget account is shown with the run.
 fn each_run_of(whose: &BudgetAccountId, known: &Spending) -> [Line; 2] {
-    let line = |unit, bound| Line { account: whose.clone(), unit, bound, spent: 0, reserved: 0 };
-    [line("usd", known.run_cost_micros_max), line("tokens", Some(known.run_tokens_max))]
+    let line = |unit, bound| Line {
+        account: whose.clone(),
+        unit,
+        bound,
+        spent: 0,
+        reserved: 0,
+    };
+    [
+        line("usd", known.run_cost_micros_max),
+        line("tokens", Some(known.run_tokens_max)),
+    ]
 }
 
 async fn add(lines: &mut Vec<Line>, store: &Store, account: &BudgetAccount) -> anyhow::Result<()> {
     if lines.iter().any(|line| line.account == account.id) {
         return Ok(());
     }
-    let BudgetBalance { spent_micros, reserved_micros, spent_tokens, reserved_tokens } =
-        store.account(&account.id).await?;
-    let line =
-        |unit, bound, spent, reserved| Line { account: account.id.clone(), unit, bound, spent, reserved };
-    lines.push(line("usd", account.cost_micros_max, spent_micros, reserved_micros));
-    lines.push(line("tokens", account.tokens_max, spent_tokens, reserved_tokens));
+    let BudgetBalance {
+        spent_micros,
+        reserved_micros,
+        spent_tokens,
+        reserved_tokens,
+    } = store.account(&account.id).await?;
+    let line = |unit, bound, spent, reserved| Line {
+        account: account.id.clone(),
+        unit,
+        bound,
+        spent,
+        reserved,
+    };
+    lines.push(line(
+        "usd",
+        account.cost_micros_max,
+        spent_micros,
+        reserved_micros,
+    ));
+    lines.push(line(
+        "tokens",
+        account.tokens_max,
+        spent_tokens,
+        reserved_tokens,
+    ));
     Ok(())
 }

@@ -17,7 +17,10 @@ pub fn breaks(line: &str, width: usize, hang: usize) -> Vec<std::ops::Range<usiz
         // A blank directly behind the room is a place to cut too; the line's indentation is not.
         let behind = limit + rest[limit..].chars().next().map_or(0, char::len_utf8);
         let indent = rest.len() - rest.trim_start().len();
-        let cut = rest[..behind].rfind(' ').filter(|cut| *cut > indent).unwrap_or(limit);
+        let cut = rest[..behind]
+            .rfind(' ')
+            .filter(|cut| *cut > indent)
+            .unwrap_or(limit);
         ranges.push(start..start + rest[..cut].trim_end().len());
         start += cut + (rest[cut..].len() - rest[cut..].trim_start_matches(' ').len());
         room = width.saturating_sub(hang).max(ROOM_MIN);
@@ -30,7 +33,10 @@ pub fn hanging(line: &str) -> String {
     const STEP: &str = "  ";
     let rest = line.trim_start_matches(' ');
     let indent = &line[..line.len() - rest.len()];
-    format!("{indent}{}", if rest.starts_with(MARK) { MARK } else { STEP })
+    format!(
+        "{indent}{}",
+        if rest.starts_with(MARK) { MARK } else { STEP }
+    )
 }
 
 #[cfg(test)]
@@ -38,7 +44,10 @@ mod tests {
     use super::*;
 
     fn broken(line: &str, width: usize, hang: usize) -> Vec<&str> {
-        breaks(line, width, hang).into_iter().map(|range| &line[range]).collect()
+        breaks(line, width, hang)
+            .into_iter()
+            .map(|range| &line[range])
+            .collect()
     }
 
     #[test]
@@ -46,12 +55,22 @@ mod tests {
         let line = "You carry the bags of guests who müssen früh to the station.";
         assert_eq!(
             broken(line, 24, 2),
-            ["You carry the bags of", "guests who müssen früh", "to the station."]
+            [
+                "You carry the bags of",
+                "guests who müssen früh",
+                "to the station."
+            ]
         );
         assert_eq!(broken("short", 24, 2), ["short"]);
         assert_eq!(broken("", 24, 2), [""]);
         let long = "a".repeat(50);
-        assert_eq!(broken(&long, 24, 0).iter().map(|piece| piece.len()).collect::<Vec<_>>(), [24, 24, 2]);
+        assert_eq!(
+            broken(&long, 24, 0)
+                .iter()
+                .map(|piece| piece.len())
+                .collect::<Vec<_>>(),
+            [24, 24, 2]
+        );
         assert_eq!(
             broken("    indented words that go on and on", 24, 6),
             ["    indented words that", "go on and on"]
@@ -63,7 +82,10 @@ mod tests {
         let line = "  Łódź — ein   Brief mit_einem_sehr_langen_Wort_darin_das_nicht_passt und noch mehr Worte 日本語 日本語";
         for width in 20..90 {
             let pieces = broken(line, width, 0);
-            assert!(pieces.iter().all(|piece| piece.chars().count() <= width), "{width}: {pieces:?}");
+            assert!(
+                pieces.iter().all(|piece| piece.chars().count() <= width),
+                "{width}: {pieces:?}"
+            );
             let letters = |text: &str| text.chars().filter(|c| *c != ' ').collect::<String>();
             assert_eq!(letters(&pieces.concat()), letters(line));
         }

@@ -44,7 +44,10 @@ pub struct ResolverSettings {
 
 impl Default for ResolverSettings {
     fn default() -> Self {
-        Self { servers: Vec::new(), timeout: Duration::from_secs(3) }
+        Self {
+            servers: Vec::new(),
+            timeout: Duration::from_secs(3),
+        }
     }
 }
 
@@ -121,16 +124,21 @@ pub fn resolve(file: &ConfigFile<SecurityFile>, ctx: &mut CheckContext<'_>) -> A
             Some(server) => servers.push(server),
             None => {
                 let pointer = child("/authentication/resolver/servers", index);
-                let problem = file.problem_at(&pointer, format!("`{text}` is not a server's address"));
+                let problem =
+                    file.problem_at(&pointer, format!("`{text}` is not a server's address"));
                 ctx.report(problem.hint("write one such as `127.0.0.1:5353` or `[::1]:5353`"));
             }
         }
     }
-    let timeout = resolver.timeout.map_or(ResolverSettings::default().timeout, |span| span.0);
+    let timeout = resolver
+        .timeout
+        .map_or(ResolverSettings::default().timeout, |span| span.0);
     if timeout.is_zero() || timeout > TIMEOUT_MAX {
         let limit = spell(TIMEOUT_MAX);
-        let problem =
-            file.problem_at("/authentication/resolver/timeout", format!("must be from 1ms to {limit}"));
+        let problem = file.problem_at(
+            "/authentication/resolver/timeout",
+            format!("must be from 1ms to {limit}"),
+        );
         ctx.report(problem);
     }
     Authentication {
@@ -155,7 +163,8 @@ fn resolve_relays(
                 Ok(network) => peers.push(network),
                 Err(_) => {
                     let pointer = child(&format!("{pointer}/peers"), at);
-                    let problem = file.problem_at(&pointer, format!("`{text}` is no address and no network"));
+                    let problem =
+                        file.problem_at(&pointer, format!("`{text}` is no address and no network"));
                     ctx.report(problem.hint("write one such as `192.0.2.1` or `10.0.0.0/8`"));
                 }
             }
@@ -164,7 +173,10 @@ fn resolve_relays(
             Some(authserv_id) => relays.push(TrustedRelay { peers, authserv_id }),
             None => {
                 let pointer = format!("{pointer}/authserv_id");
-                ctx.report(file.problem_at(&pointer, format!("`{}` is not a host name", relay.authserv_id)));
+                ctx.report(file.problem_at(
+                    &pointer,
+                    format!("`{}` is not a host name", relay.authserv_id),
+                ));
             }
         }
     }
@@ -190,17 +202,33 @@ fn resolve_arc_signers(
 }
 
 fn server(text: &str) -> Option<SocketAddr> {
-    let bare = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, DNS_PORT));
-    text.parse().ok().or_else(bare).filter(|server: &SocketAddr| server.port() != 0)
+    let bare = || {
+        text.parse::<IpAddr>()
+            .ok()
+            .map(|ip| SocketAddr::new(ip, DNS_PORT))
+    };
+    text.parse()
+        .ok()
+        .or_else(bare)
+        .filter(|server: &SocketAddr| server.port() != 0)
 }
 
 /// JSON for `attache config show`.
 pub fn show(settings: &Authentication) -> Value {
     let relays = settings.trusted_relays.iter().map(|relay| {
-        let peers = relay.peers.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let peers = relay
+            .peers
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
         json!({"peers": peers, "authserv_id": relay.authserv_id})
     });
-    let servers = settings.resolver.servers.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let servers = settings
+        .resolver
+        .servers
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>();
     json!({
         "mode": settings.mode.as_str(),
         "resolver": {"servers": servers, "timeout": spell(settings.resolver.timeout)},

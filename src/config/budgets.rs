@@ -10,8 +10,8 @@ use super::load::CheckContext;
 use super::settings::{Budget, Inference, Persona};
 use super::span::Span;
 use crate::domain::{
-    Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetScope, OnBudget, Origin, ThreadBudget, ThreadId,
-    Timestamp, day_of, month_of,
+    Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetScope, OnBudget, Origin, ThreadBudget,
+    ThreadId, Timestamp, day_of, month_of,
 };
 use chrono_tz::Tz;
 use schemars::JsonSchema;
@@ -175,7 +175,10 @@ impl Spending {
     /// Reports whether a bound is on money: then every call must have a price.
     pub fn counts_money(&self) -> bool {
         self.run_cost_micros_max.is_some()
-            || self.accounts.iter().any(|account| account.cost_micros_max.is_some())
+            || self
+                .accounts
+                .iter()
+                .any(|account| account.cost_micros_max.is_some())
     }
 }
 
@@ -189,14 +192,20 @@ pub fn finish_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget
         tool_failures_max: budget.tool_failures_max.unwrap_or(10),
         tokens_max: budget.tokens_max.unwrap_or(RUN_TOKENS_MAX),
         cost_micros_max: budget.cost_usd_max.map(micros),
-        duration_max: budget.duration_max.map_or(Duration::from_secs(600), |span| span.0),
+        duration_max: budget
+            .duration_max
+            .map_or(Duration::from_secs(600), |span| span.0),
         context_tokens_max: budget.context_tokens_max.unwrap_or(60_000),
         mails_max: budget.mails_max.unwrap_or(5),
     }
 }
 
 /// Resolves the bounds of the budget accounts. Problems go to the context.
-pub fn resolve<T>(file: &ConfigFile<T>, typed: Option<&TypedBudget>, ctx: &mut CheckContext<'_>) -> Budgets {
+pub fn resolve<T>(
+    file: &ConfigFile<T>,
+    typed: Option<&TypedBudget>,
+    ctx: &mut CheckContext<'_>,
+) -> Budgets {
     let none = TypedBudget::default();
     let typed = typed.unwrap_or(&none);
     let zone = typed.timezone.as_deref().map_or(Ok(Tz::UTC), str::parse);
@@ -232,7 +241,10 @@ pub fn resolve_persona(typed: Option<&TypedPersonaBudget>) -> PersonaBudget {
 
 fn allowance(usd: Option<f64>, tokens: Option<u64>) -> Allowance {
     let tokens_max = tokens.map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX));
-    Allowance { cost_micros_max: usd.map(micros), tokens_max }
+    Allowance {
+        cost_micros_max: usd.map(micros),
+        tokens_max,
+    }
 }
 
 /// Whole micro-dollars. The schema keeps the sum between 0 and 10^6 dollars, so the cast loses
@@ -271,15 +283,25 @@ pub fn spending(
 ) -> Spending {
     let (all, own) = (&inference.budgets, &persona.budget);
     let bound = |value: Option<i64>, origin| value.map(|value| Bound { value, origin });
-    let nearest =
-        |chain: &[(Option<i64>, Origin)]| chain.iter().find_map(|(value, origin)| bound(*value, *origin));
+    let nearest = |chain: &[(Option<i64>, Origin)]| {
+        chain
+            .iter()
+            .find_map(|(value, origin)| bound(*value, *origin))
+    };
     let either = |near: Allowance, near_origin, far: Allowance| {
         let pick = |near, far| nearest(&[(near, near_origin), (far, Origin::Global)]);
-        (pick(near.cost_micros_max, far.cost_micros_max), pick(near.tokens_max, far.tokens_max))
+        (
+            pick(near.cost_micros_max, far.cost_micros_max),
+            pick(near.tokens_max, far.tokens_max),
+        )
     };
     let (day, month) = (day_of(now, &all.zone), month_of(now, &all.zone));
     let account = |scope, owner: &str, period: &str, (cost_micros_max, tokens_max)| BudgetAccount {
-        id: BudgetAccountId { scope, owner: owner.to_owned(), period: period.to_owned() },
+        id: BudgetAccountId {
+            scope,
+            owner: owner.to_owned(),
+            period: period.to_owned(),
+        },
         cost_micros_max,
         tokens_max,
     };
@@ -290,7 +312,11 @@ pub fn spending(
     let none = Allowance::default();
     let tokens = i64::try_from(inference.budget.tokens_max).unwrap_or(i64::MAX);
     let said_somewhere = inference.budget.tokens_max != RUN_TOKENS_MAX;
-    let tokens_origin = if said_somewhere { Origin::Global } else { Origin::Default };
+    let tokens_origin = if said_somewhere {
+        Origin::Global
+    } else {
+        Origin::Default
+    };
     Spending {
         run_cost_micros_max: nearest(&[
             (schedule_micros, Origin::Responsibility),
@@ -302,12 +328,25 @@ pub fn spending(
             (said.run.tokens_max, Origin::Thread),
             (own.run.tokens_max, Origin::Persona),
         ])
-        .unwrap_or(Bound { value: tokens, origin: tokens_origin }),
+        .unwrap_or(Bound {
+            value: tokens,
+            origin: tokens_origin,
+        }),
         accounts: vec![
             account(engine, "", &day, either(none, Origin::Global, all.day)),
             account(engine, "", &month, either(none, Origin::Global, all.month)),
-            account(who, persona.id.as_str(), &day, either(own.day, Origin::Persona, all.persona_day)),
-            account(who, persona.id.as_str(), &month, either(own.month, Origin::Persona, all.persona_month)),
+            account(
+                who,
+                persona.id.as_str(),
+                &day,
+                either(own.day, Origin::Persona, all.persona_day),
+            ),
+            account(
+                who,
+                persona.id.as_str(),
+                &month,
+                either(own.month, Origin::Persona, all.persona_month),
+            ),
             account(BudgetScope::Thread, thread.as_str(), &day, of_thread),
         ],
         on_budget: own.on_budget.unwrap_or(all.on_budget),
@@ -329,27 +368,41 @@ pub fn show(budgets: &Budgets) -> Map<String, Value> {
     }
     shown.insert("on_budget".to_owned(), budgets.on_budget.as_str().into());
     shown.insert("timezone".to_owned(), budgets.zone.name().into());
-    shown.insert("reserve_usd_per_call".to_owned(), json!(budgets.reserve_micros_per_call.map(dollars)));
+    shown.insert(
+        "reserve_usd_per_call".to_owned(),
+        json!(budgets.reserve_micros_per_call.map(dollars)),
+    );
     shown
 }
 
 /// JSON of a persona's `budget`.
 pub fn show_persona(budget: &PersonaBudget) -> Map<String, Value> {
     let mut shown = Map::new();
-    shown.insert("cost_usd_max".to_owned(), json!(budget.run.cost_micros_max.map(dollars)));
+    shown.insert(
+        "cost_usd_max".to_owned(),
+        json!(budget.run.cost_micros_max.map(dollars)),
+    );
     shown.insert("tokens_max".to_owned(), json!(budget.run.tokens_max));
-    for (name, allowance) in
-        [("day_", budget.day), ("month_", budget.month), ("thread_day_", budget.thread_day)]
-    {
+    for (name, allowance) in [
+        ("day_", budget.day),
+        ("month_", budget.month),
+        ("thread_day_", budget.thread_day),
+    ] {
         shown.extend(show_allowance(name, allowance));
     }
-    shown.insert("on_budget".to_owned(), json!(budget.on_budget.map(OnBudget::as_str)));
+    shown.insert(
+        "on_budget".to_owned(),
+        json!(budget.on_budget.map(OnBudget::as_str)),
+    );
     shown
 }
 
 fn show_allowance(prefix: &str, allowance: Allowance) -> [(String, Value); 2] {
     [
-        (format!("{prefix}usd_max"), json!(allowance.cost_micros_max.map(dollars))),
+        (
+            format!("{prefix}usd_max"),
+            json!(allowance.cost_micros_max.map(dollars)),
+        ),
         (format!("{prefix}tokens_max"), json!(allowance.tokens_max)),
     ]
 }

@@ -34,7 +34,10 @@ impl<T> ConfigFile<T> {
     }
     /// Reports whether a JSON pointer has a non-null value, valid or not.
     pub fn has(&self, pointer: &str) -> bool {
-        self.document.value.pointer(pointer).is_some_and(|value| !value.is_null())
+        self.document
+            .value
+            .pointer(pointer)
+            .is_some_and(|value| !value.is_null())
     }
 }
 
@@ -63,7 +66,10 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
     for fault in &faults {
         cut_out(&mut sound, &fault.pointer);
     }
-    let blamed = faults.iter().map(|fault| fault.pointer.clone()).collect::<Vec<_>>();
+    let blamed = faults
+        .iter()
+        .map(|fault| fault.pointer.clone())
+        .collect::<Vec<_>>();
     let mut reported = !faults.is_empty();
     problems.extend(faults.into_iter().map(|fault| fault.problem));
     loop {
@@ -76,12 +82,19 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
         let pointer = pointer_of(error.path());
         if !cut_out(&mut sound, &pointer) {
             if !reported {
-                problems.push(document.problem_at(&pointer, Spot::Value, error.into_inner().to_string()));
+                problems.push(document.problem_at(
+                    &pointer,
+                    Spot::Value,
+                    error.into_inner().to_string(),
+                ));
             }
             return None;
         }
         // The fault that was removed from it is reported already, and now it is missing.
-        if blamed.iter().any(|fault| fault.starts_with(&format!("{pointer}/"))) {
+        if blamed
+            .iter()
+            .any(|fault| fault.starts_with(&format!("{pointer}/")))
+        {
             continue;
         }
         let message = match document.value.pointer(&pointer) {
@@ -103,16 +116,27 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<Fault> {
     let mut faults = document
         .pointers()
         .filter(|pointer| looks_secret(&last_key(pointer)))
-        .map(|pointer| Fault { pointer: pointer.to_owned(), problem: secret_in_file(document, pointer) })
+        .map(|pointer| Fault {
+            pointer: pointer.to_owned(),
+            problem: secret_in_file(document, pointer),
+        })
         .collect::<Vec<_>>();
     let inspection = Inspection { document, schema };
     match jsonschema::validator_for(schema) {
         Ok(validator) => {
-            validator.iter_errors(&document.value).for_each(|e| inspection.explain(&e, &mut faults));
+            validator
+                .iter_errors(&document.value)
+                .for_each(|e| inspection.explain(&e, &mut faults));
         }
         Err(error) => {
-            let problem = Problem::of_file(&document.file, format!("its schema cannot be used: {error}"));
-            faults.push(Fault { pointer: String::new(), problem });
+            let problem = Problem::of_file(
+                &document.file,
+                format!("its schema cannot be used: {error}"),
+            );
+            faults.push(Fault {
+                pointer: String::new(),
+                problem,
+            });
         }
     }
     faults
@@ -121,14 +145,26 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<Fault> {
 /// Reports whether a key looks like one that holds a secret. `password_variable` and `tokens_max`
 /// do not.
 fn looks_secret(key: &str) -> bool {
-    const ENDINGS: &[&str] =
-        &["api_key", "apikey", "password", "passwd", "passphrase", "secret", "token", "private_key"];
+    const ENDINGS: &[&str] = &[
+        "api_key",
+        "apikey",
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "token",
+        "private_key",
+    ];
     let key = key.to_ascii_lowercase().replace('-', "_");
     ENDINGS.iter().any(|ending| key.ends_with(ending))
 }
 
 fn secret_in_file(document: &Document, pointer: &str) -> Problem {
-    let problem = document.problem_at(pointer, Spot::Key, "a secret must not stand in a configuration file");
+    let problem = document.problem_at(
+        pointer,
+        Spot::Key,
+        "a secret must not stand in a configuration file",
+    );
     let mut parts = pointer.split('/').skip(1);
     match (parts.next(), parts.next()) {
         (Some("providers"), Some(provider)) => {
@@ -165,18 +201,27 @@ impl Inspection<'_> {
                     faults.push(Fault { pointer, problem });
                 }
             }
-            ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            ValidationErrorKind::AnyOf { context }
+            | ValidationErrorKind::OneOfNotValid { context } => {
                 self.explain_choice(error, context, faults);
             }
             ValidationErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
-                let problem = self.document.problem_at(pointer, Spot::Value, format!("`{name}` is missing"));
+                let problem =
+                    self.document
+                        .problem_at(pointer, Spot::Value, format!("`{name}` is missing"));
                 let problem = problem.hint(self.wanted(error, name));
-                faults.push(Fault { pointer: pointer.to_owned(), problem });
+                faults.push(Fault {
+                    pointer: pointer.to_owned(),
+                    problem,
+                });
             }
             _ => {
                 let problem = self.worded(error);
-                faults.push(Fault { pointer: pointer.to_owned(), problem });
+                faults.push(Fault {
+                    pointer: pointer.to_owned(),
+                    problem,
+                });
             }
         }
     }
@@ -194,10 +239,16 @@ impl Inspection<'_> {
         let is_other_form = |form: &&Vec<ValidationError<'_>>| {
             form.iter().filter(here).any(|e| {
                 use ValidationErrorKind as Kind;
-                matches!(e.kind(), Kind::Type { .. } | Kind::Constant { .. } | Kind::Enum { .. })
+                matches!(
+                    e.kind(),
+                    Kind::Type { .. } | Kind::Constant { .. } | Kind::Enum { .. }
+                )
             })
         };
-        let meant = forms.iter().filter(|form| !is_other_form(form)).collect::<Vec<_>>();
+        let meant = forms
+            .iter()
+            .filter(|form| !is_other_form(form))
+            .collect::<Vec<_>>();
         if let [only] = meant.as_slice() {
             return only.iter().for_each(|e| self.explain(e, faults));
         }
@@ -207,12 +258,18 @@ impl Inspection<'_> {
         let problem = match typed.as_str() {
             Some(text) if !options.is_empty() => self.unknown_value(pointer, text, &options),
             _ => {
-                let types = leaves.iter().flat_map(|e| expected_types(e)).collect::<Vec<_>>();
+                let types = leaves
+                    .iter()
+                    .flat_map(|e| expected_types(e))
+                    .collect::<Vec<_>>();
                 let strings = (!options.is_empty() && types.is_empty()).then_some(JsonType::String);
                 self.wrong_type(pointer, typed, types.into_iter().chain(strings))
             }
         };
-        faults.push(Fault { pointer: pointer.to_owned(), problem });
+        faults.push(Fault {
+            pointer: pointer.to_owned(),
+            problem,
+        });
     }
 
     fn worded(&self, error: &ValidationError<'_>) -> Problem {
@@ -220,19 +277,23 @@ impl Inspection<'_> {
         let problem_at = |message: String| self.document.problem_at(pointer, Spot::Value, message);
         let typed = error.instance();
         match error.kind() {
-            ValidationErrorKind::Type { .. } => self.wrong_type(pointer, typed, expected_types(error)),
+            ValidationErrorKind::Type { .. } => {
+                self.wrong_type(pointer, typed, expected_types(error))
+            }
             ValidationErrorKind::Enum { .. } | ValidationErrorKind::Constant { .. } => {
                 self.unknown_value(pointer, typed.as_str().unwrap_or_default(), &options(error))
             }
-            ValidationErrorKind::Pattern { pattern } if pattern == span::PATTERN => {
-                problem_at(format!("`{}` is not a duration", typed.as_str().unwrap_or_default()))
-                    .hint("write a whole number and ms, s, m, h or d, such as `30s` or `5d`")
-            }
+            ValidationErrorKind::Pattern { pattern } if pattern == span::PATTERN => problem_at(
+                format!("`{}` is not a duration", typed.as_str().unwrap_or_default()),
+            )
+            .hint("write a whole number and ms, s, m, h or d, such as `30s` or `5d`"),
             ValidationErrorKind::Minimum { limit } => {
-                problem_at(format!("must be at least {limit}")).hint(format!("write {limit} or more"))
+                problem_at(format!("must be at least {limit}"))
+                    .hint(format!("write {limit} or more"))
             }
             ValidationErrorKind::Maximum { limit } => {
-                problem_at(format!("must be at most {limit}")).hint(format!("write {limit} or less"))
+                problem_at(format!("must be at most {limit}"))
+                    .hint(format!("write {limit} or less"))
             }
             ValidationErrorKind::MinLength { .. } | ValidationErrorKind::MinItems { .. } => {
                 problem_at("must not be empty".to_owned())
@@ -248,8 +309,11 @@ impl Inspection<'_> {
         expected: impl IntoIterator<Item = JsonType>,
     ) -> Problem {
         // `null` is always permitted for an optional value and needs no mention.
-        let mut names =
-            expected.into_iter().filter(|t| *t != JsonType::Null).map(type_name).collect::<Vec<_>>();
+        let mut names = expected
+            .into_iter()
+            .filter(|t| *t != JsonType::Null)
+            .map(type_name)
+            .collect::<Vec<_>>();
         names.dedup();
         let typed = type_name(JsonType::from(found));
         let message = format!("expected {}, found {typed}", names.join(" or "));
@@ -263,12 +327,19 @@ impl Inspection<'_> {
     /// Hint for a missing member: its name and the description of its type.
     fn wanted(&self, error: &ValidationError<'_>, name: &str) -> String {
         let path = error.schema_path().as_str();
-        let object = path.rsplit_once('/').and_then(|(object, _)| self.schema.pointer(object));
-        let about = object
-            .and_then(|object| object.pointer(&child("/properties", name))?.get("description")?.as_str());
+        let object = path
+            .rsplit_once('/')
+            .and_then(|(object, _)| self.schema.pointer(object));
+        let about = object.and_then(|object| {
+            object
+                .pointer(&child("/properties", name))?
+                .get("description")?
+                .as_str()
+        });
         // Only the first sentence; the schema has the full description.
-        let about =
-            about.and_then(|about| about.split(['.', ';']).next()).map(|about| about.replace('\n', " "));
+        let about = about
+            .and_then(|about| about.split(['.', ';']).next())
+            .map(|about| about.replace('\n', " "));
         match about {
             Some(about) => format!("write `\"{name}\": …` ({})", about.trim()),
             None => format!("write `\"{name}\": …`"),
@@ -276,15 +347,21 @@ impl Inspection<'_> {
     }
 
     fn unknown_value(&self, pointer: &str, typed: &str, options: &[String]) -> Problem {
-        let problem = self.document.problem_at(pointer, Spot::Value, format!("unknown value `{typed}`"));
+        let problem =
+            self.document
+                .problem_at(pointer, Spot::Value, format!("unknown value `{typed}`"));
         problem.did_you_mean(typed, options.iter().map(String::as_str))
     }
 
     /// The permitted keys of the object of an `additionalProperties` error.
     fn known_keys(&self, error: &ValidationError<'_>) -> Vec<&str> {
         let path = error.schema_path().as_str();
-        let object = path.rsplit_once('/').and_then(|(object, _)| self.schema.pointer(object));
-        let properties = object.and_then(|object| object.get("properties")).and_then(Value::as_object);
+        let object = path
+            .rsplit_once('/')
+            .and_then(|(object, _)| self.schema.pointer(object));
+        let properties = object
+            .and_then(|object| object.get("properties"))
+            .and_then(Value::as_object);
         properties
             .into_iter()
             .flat_map(|p| p.keys())
@@ -299,7 +376,9 @@ fn retyped(wanted: &str, found: &Value) -> String {
     let shown = found.to_string();
     let text = found.as_str().unwrap_or_default().trim();
     match wanted {
-        "a list" if !found.is_object() && shown.len() <= SHOWN_CHARS_MAX => format!("write `[{shown}]`"),
+        "a list" if !found.is_object() && shown.len() <= SHOWN_CHARS_MAX => {
+            format!("write `[{shown}]`")
+        }
         "a list" => "write `[…]`".to_owned(),
         "an object" => "write `{…}`".to_owned(),
         "true or false" => "write `true` or `false`, without quotation marks".to_owned(),
@@ -336,7 +415,10 @@ fn bytes_of(text: &str) -> Option<u64> {
 
 fn options(error: &ValidationError<'_>) -> Vec<String> {
     let texts = |value: &Value| match value {
-        Value::Array(all) => all.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect(),
+        Value::Array(all) => all
+            .iter()
+            .filter_map(|v| v.as_str().map(str::to_owned))
+            .collect(),
         Value::String(one) => vec![one.clone()],
         _ => Vec::new(),
     };
@@ -349,8 +431,12 @@ fn options(error: &ValidationError<'_>) -> Vec<String> {
 
 fn expected_types(error: &ValidationError<'_>) -> Vec<JsonType> {
     match error.kind() {
-        ValidationErrorKind::Type { kind: TypeKind::Single(one) } => vec![*one],
-        ValidationErrorKind::Type { kind: TypeKind::Multiple(set) } => set.iter().collect(),
+        ValidationErrorKind::Type {
+            kind: TypeKind::Single(one),
+        } => vec![*one],
+        ValidationErrorKind::Type {
+            kind: TypeKind::Multiple(set),
+        } => set.iter().collect(),
         _ => Vec::new(),
     }
 }
@@ -371,9 +457,18 @@ fn type_name(json_type: JsonType) -> &'static str {
 /// list, because removing it alone would shift the other items.
 fn cut_out(value: &mut Value, pointer: &str) -> bool {
     let is_index = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    let parts = pointer.split('/').skip(1).take_while(|part| !is_index(part)).collect::<Vec<_>>();
-    let Some((last, parents)) = parts.split_last() else { return false };
-    let parent = parents.iter().map(|part| format!("/{part}")).collect::<String>();
+    let parts = pointer
+        .split('/')
+        .skip(1)
+        .take_while(|part| !is_index(part))
+        .collect::<Vec<_>>();
+    let Some((last, parents)) = parts.split_last() else {
+        return false;
+    };
+    let parent = parents
+        .iter()
+        .map(|part| format!("/{part}"))
+        .collect::<String>();
     match value.pointer_mut(&parent) {
         Some(Value::Object(members)) => members.shift_remove(&last_key(last)).is_some(),
         _ => false,
@@ -382,9 +477,10 @@ fn cut_out(value: &mut Value, pointer: &str) -> bool {
 
 fn pointer_of(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
-    path.iter().fold(String::new(), |pointer, segment| match segment {
-        Segment::Seq { index } => child(&pointer, index),
-        Segment::Map { key } => child(&pointer, key),
-        Segment::Enum { .. } | Segment::Unknown => pointer,
-    })
+    path.iter()
+        .fold(String::new(), |pointer, segment| match segment {
+            Segment::Seq { index } => child(&pointer, index),
+            Segment::Map { key } => child(&pointer, key),
+            Segment::Enum { .. } | Segment::Unknown => pointer,
+        })
 }

@@ -48,7 +48,10 @@ struct TypedStepObject {
 }
 
 /// Resolves the file. Problems go to the context.
-pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> BTreeMap<String, ContextProfile> {
+pub fn resolve(
+    file: &ConfigFile<Typed>,
+    ctx: &mut CheckContext<'_>,
+) -> BTreeMap<String, ContextProfile> {
     let mut profiles = BTreeMap::new();
     for (name, steps) in &file.typed.profiles {
         let pointer = child("", name);
@@ -63,13 +66,18 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> BTreeMap
         profiles.insert(name.clone(), ContextProfile { steps });
     }
     for name in REQUIRED.iter().filter(|name| !file.has(&child("", name))) {
-        let others = profiles.keys().map(String::as_str).filter(|other| !REQUIRED.contains(other));
+        let others = profiles
+            .keys()
+            .map(String::as_str)
+            .filter(|other| !REQUIRED.contains(other));
         let typo = others.min_by_key(|other| strsim::damerau_levenshtein(other, name));
         let problem = file.problem_at("", format!("profile `{name}` is missing"));
-        ctx.report(match typo.filter(|other| strsim::damerau_levenshtein(other, name) <= name.len() / 3) {
-            Some(other) => problem.hint(format!("is `{other}` a misspelling of it?")),
-            None => problem,
-        });
+        ctx.report(
+            match typo.filter(|other| strsim::damerau_levenshtein(other, name) <= name.len() / 3) {
+                Some(other) => problem.hint(format!("is `{other}` a misspelling of it?")),
+                None => problem,
+            },
+        );
     }
     profiles
 }
@@ -82,7 +90,12 @@ fn resolve_step(
 ) -> Option<ContextStep> {
     let step = match typed {
         TypedStep::Text(text) => match step::parse(text) {
-            Ok((resolver, args)) => ContextStep { resolver, args, budget_tokens: None, required: false },
+            Ok((resolver, args)) => ContextStep {
+                resolver,
+                args,
+                budget_tokens: None,
+                required: false,
+            },
             Err(error) => {
                 let problem = file.problem_at(pointer, format!("`{text}` is not a step: {error}"));
                 ctx.report(problem.hint("write `name` or `name(arg, …)`"));
@@ -106,7 +119,12 @@ fn resolve_step(
 }
 
 /// Checks that the resolver exists and takes that many arguments.
-fn check_resolver(file: &ConfigFile<Typed>, pointer: &str, step: &ContextStep, ctx: &mut CheckContext<'_>) {
+fn check_resolver(
+    file: &ConfigFile<Typed>,
+    pointer: &str,
+    step: &ContextStep,
+    ctx: &mut CheckContext<'_>,
+) {
     let resolvers = &ctx.names.resolvers;
     let Some((name, arity)) = resolvers.iter().find(|(name, _)| *name == step.resolver) else {
         let problem = file.problem_at(pointer, format!("no resolver `{}`", step.resolver));
@@ -122,7 +140,14 @@ fn check_resolver(file: &ConfigFile<Typed>, pointer: &str, step: &ContextStep, c
         };
         let message = format!("`{name}` takes {wanted}, not {given}");
         let places = vec!["…"; *arity.start()].join(", ");
-        let form = if places.is_empty() { format!("`{name}`") } else { format!("`{name}({places})`") };
-        ctx.report(file.problem_at(pointer, message).hint(format!("write {form}")));
+        let form = if places.is_empty() {
+            format!("`{name}`")
+        } else {
+            format!("`{name}({places})`")
+        };
+        ctx.report(
+            file.problem_at(pointer, message)
+                .hint(format!("write {form}")),
+        );
     }
 }

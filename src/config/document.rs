@@ -79,10 +79,23 @@ impl Document {
         let not_json = |error: serde_json::Error| Box::new(syntax::problem(file, text, &error));
         let value: Value = serde_json::from_str(text).map_err(not_json)?;
         let raw: &RawValue = serde_json::from_str(text).map_err(not_json)?;
-        let mut walk = Walk { text, places: BTreeMap::new(), repeated: Vec::new() };
-        walk.visit("", walk.offset(raw.get()), raw).map_err(not_json)?;
-        let Walk { places, repeated, .. } = walk;
-        Ok(Self { file: file.to_owned(), value, text: text.to_owned(), places, repeated })
+        let mut walk = Walk {
+            text,
+            places: BTreeMap::new(),
+            repeated: Vec::new(),
+        };
+        walk.visit("", walk.offset(raw.get()), raw)
+            .map_err(not_json)?;
+        let Walk {
+            places, repeated, ..
+        } = walk;
+        Ok(Self {
+            file: file.to_owned(),
+            value,
+            text: text.to_owned(),
+            places,
+            repeated,
+        })
     }
 
     /// Builds a problem at a JSON pointer. A pointer to a missing member points at the nearest
@@ -96,7 +109,13 @@ impl Document {
                 (None, None) => break None,
             }
         };
-        let offset = place.map_or(0, |place| if spot == Spot::Key { place.key } else { place.value });
+        let offset = place.map_or(0, |place| {
+            if spot == Spot::Key {
+                place.key
+            } else {
+                place.value
+            }
+        });
         let (line, column) = line_and_column(&self.text, offset);
         let mut problem = Problem::of_file(&self.file, message);
         problem.path = dotted(pointer);
@@ -113,19 +132,28 @@ impl Document {
     pub fn repeated(&self) -> impl Iterator<Item = Problem> {
         let repeated = self.repeated.iter();
         repeated.map(|pointer| {
-            self.problem_at(pointer, Spot::Key, "this key is written twice").hint("keep one of the two")
+            self.problem_at(pointer, Spot::Key, "this key is written twice")
+                .hint("keep one of the two")
         })
     }
 }
 
 /// The pointer of a member or an item below `parent` (RFC 6901 section 3).
 pub fn child(parent: &str, key: impl fmt::Display) -> String {
-    format!("{parent}/{}", key.to_string().replace('~', "~0").replace('/', "~1"))
+    format!(
+        "{parent}/{}",
+        key.to_string().replace('~', "~0").replace('/', "~1")
+    )
 }
 
 /// The last part of a pointer, unescaped.
 pub fn last_key(pointer: &str) -> String {
-    pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~")
+    pointer
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .replace("~1", "/")
+        .replace("~0", "~")
 }
 
 /// Formats `/listeners/0/address` as `listeners[0].address`.
@@ -153,21 +181,29 @@ struct Walk<'t> {
 
 impl<'t> Walk<'t> {
     fn offset(&self, part: &'t str) -> usize {
-        part.as_ptr().addr().saturating_sub(self.text.as_ptr().addr())
+        part.as_ptr()
+            .addr()
+            .saturating_sub(self.text.as_ptr().addr())
     }
 
     /// Visits a value and its members. Depth is bounded: the text was read as a [`Value`] before,
     /// which refuses more than 128 levels.
     fn visit(&mut self, pointer: &str, key: usize, raw: &'t RawValue) -> serde_json::Result<()> {
         let value = self.offset(raw.get());
-        if self.places.insert(pointer.to_owned(), Place { key, value }).is_some() {
+        if self
+            .places
+            .insert(pointer.to_owned(), Place { key, value })
+            .is_some()
+        {
             self.repeated.push(pointer.to_owned());
         }
         match raw.get().as_bytes().first() {
             Some(b'{') => {
                 let Members(members) = serde_json::from_str(raw.get())?;
                 for (key, member) in members {
-                    let place = key.raw.map_or(self.offset(member.get()), |raw| self.offset(raw) - 1);
+                    let place = key
+                        .raw
+                        .map_or(self.offset(member.get()), |raw| self.offset(raw) - 1);
                     self.visit(&child(pointer, &key.text), place, member)?;
                 }
             }
@@ -228,10 +264,16 @@ impl<'de> Visitor<'de> for KeyVisitor {
         f.write_str("a key")
     }
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Key { text: text.to_owned(), raw: Some(text) })
+        Ok(Key {
+            text: text.to_owned(),
+            raw: Some(text),
+        })
     }
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Key { text: text.to_owned(), raw: None })
+        Ok(Key {
+            text: text.to_owned(),
+            raw: None,
+        })
     }
 }
 
@@ -240,9 +282,15 @@ mod tests {
     use super::*;
 
     fn at(text: &str, pointer: &str, spot: Spot) -> (usize, usize, String) {
-        let Ok(document) = Document::parse("x.json", text) else { panic!("not JSON: {text}") };
+        let Ok(document) = Document::parse("x.json", text) else {
+            panic!("not JSON: {text}")
+        };
         let problem = document.problem_at(pointer, spot, "");
-        (problem.line.unwrap_or(0), problem.column.unwrap_or(0), problem.path)
+        (
+            problem.line.unwrap_or(0),
+            problem.column.unwrap_or(0),
+            problem.path,
+        )
     }
 
     #[test]
@@ -262,7 +310,9 @@ mod tests {
         let repeated = document.map(|d| d.repeated().map(|p| p.to_string()).collect::<Vec<_>>());
         assert_eq!(
             repeated,
-            Ok(vec!["x.json:2:2: a.b: this key is written twice; keep one of the two".to_owned()])
+            Ok(vec![
+                "x.json:2:2: a.b: this key is written twice; keep one of the two".to_owned()
+            ])
         );
     }
 }

@@ -34,12 +34,17 @@ pub fn resolve<T>(
         .filter(|(_, choice)| !ctx.knows_provider(&choice.provider))
         .collect::<Vec<_>>()
     {
-        let problem = file.problem_at(&pointer(index), format!("no provider `{}`", choice.provider));
+        let problem = file.problem_at(
+            &pointer(index),
+            format!("no provider `{}`", choice.provider),
+        );
         let problem = providers::explained(problem, &choice.provider, ctx);
         ctx.report(problem);
     }
-    let choice =
-        |typed: &TypedChoice| ModelChoice { provider: typed.provider.clone(), model: typed.model.clone() };
+    let choice = |typed: &TypedChoice| ModelChoice {
+        provider: typed.provider.clone(),
+        model: typed.model.clone(),
+    };
     typed.iter().map(choice).collect()
 }
 
@@ -75,14 +80,24 @@ impl Inference {
             };
         }
         let fallbacks = persona.fallback.as_ref().unwrap_or(&self.fallback);
-        let at = fallbacks.iter().position(|other| other == choice).unwrap_or_default();
-        (file(persona.fallback.is_some()), format!("/fallback/{at}/model"))
+        let at = fallbacks
+            .iter()
+            .position(|other| other == choice)
+            .unwrap_or_default();
+        (
+            file(persona.fallback.is_some()),
+            format!("/fallback/{at}/model"),
+        )
     }
 
     /// Models for a run with these options: its own model first, then the persona's fallbacks.
     pub fn choices_under(&self, terms: &RunOptions, persona: &Persona) -> Vec<ModelChoice> {
         let said = |of_run: &Option<String>, of_persona: &Option<String>, of_sample: &String| {
-            of_run.as_ref().or(of_persona.as_ref()).unwrap_or(of_sample).clone()
+            of_run
+                .as_ref()
+                .or(of_persona.as_ref())
+                .unwrap_or(of_sample)
+                .clone()
         };
         let first = ModelChoice {
             provider: said(&terms.provider, &persona.provider, &self.provider),

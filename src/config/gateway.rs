@@ -90,33 +90,56 @@ impl Typed {
     }
     /// Names of the variables with the passwords of the submission users.
     pub fn submission_variables(&self) -> impl Iterator<Item = &str> {
-        self.submission.iter().flatten().map(|submitter| submitter.password_variable.as_str())
+        self.submission
+            .iter()
+            .flatten()
+            .map(|submitter| submitter.password_variable.as_str())
     }
     /// Name of the variable with the smarthost's password.
     pub fn password_variable(&self) -> &str {
-        self.outbound.as_ref().map_or(PASSWORD_VARIABLE, outbound::Typed::password_variable)
+        self.outbound
+            .as_ref()
+            .map_or(PASSWORD_VARIABLE, outbound::Typed::password_variable)
     }
     /// Names of the variables that the mailboxes read.
     pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
-        self.mailboxes.iter().flatten().flat_map(mailboxes::Typed::variables)
+        self.mailboxes
+            .iter()
+            .flatten()
+            .flat_map(mailboxes::Typed::variables)
     }
 }
 
 /// Resolves the file. Problems go to the context; the result is valid only without problems.
 pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> (Gateway, Limits) {
     let typed = &file.typed;
-    let mail_domain = typed.mail_domain().unwrap_or_else(|| "unknown.invalid".to_owned());
-    let named = [("/mail_domain", &typed.mail_domain), ("/host_name", &typed.host_name)];
+    let mail_domain = typed
+        .mail_domain()
+        .unwrap_or_else(|| "unknown.invalid".to_owned());
+    let named = [
+        ("/mail_domain", &typed.mail_domain),
+        ("/host_name", &typed.host_name),
+    ];
     for (pointer, name) in named {
         if let Some(name) = name.as_deref().filter(|name| domain(name).is_none()) {
             let problem = file.problem_at(pointer, format!("`{name}` is not a domain name"));
             ctx.report(problem.hint(domain_hint(name)));
         }
     }
-    let host_name = typed.host_name.as_deref().and_then(domain).unwrap_or_else(|| mail_domain.clone());
+    let host_name = typed
+        .host_name
+        .as_deref()
+        .and_then(domain)
+        .unwrap_or_else(|| mail_domain.clone());
     let folders = resolve_folders(file, ctx);
-    let outbound = typed.outbound.as_ref().and_then(|typed| outbound::resolve(file, typed, ctx));
-    let signers = typed.outbound.as_ref().map(|typed| outbound::resolve_dkim(file, typed, ctx));
+    let outbound = typed
+        .outbound
+        .as_ref()
+        .and_then(|typed| outbound::resolve(file, typed, ctx));
+    let signers = typed
+        .outbound
+        .as_ref()
+        .map(|typed| outbound::resolve_dkim(file, typed, ctx));
     let on_unknown = typed.outbound.as_ref().map(outbound::Typed::on_unknown);
     if let Some(Transport::Folder(out)) = &outbound {
         let loops = folders.iter().position(|folder| folder.path == *out);
@@ -145,14 +168,24 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> (Gateway
         mailboxes: mailboxes::resolve(file, typed.mailboxes.as_deref().unwrap_or_default(), ctx),
         outbound,
         signers: signers.unwrap_or_default(),
-        bounce_address: typed.outbound.as_ref().map(outbound::Typed::bounce_address).unwrap_or_default(),
+        bounce_address: typed
+            .outbound
+            .as_ref()
+            .map(outbound::Typed::bounce_address)
+            .unwrap_or_default(),
         retry: RetryPolicy {
             give_up_after: give_up_after.map_or(Duration::from_secs(5 * 24 * 3600), |s| s.0),
             on_unknown: on_unknown.unwrap_or_default(),
         },
         notices: notices::resolve(file, typed.notices.as_ref(), ctx),
     };
-    (gateway, typed.limits.as_ref().map_or_else(Limits::default, limits::resolve))
+    (
+        gateway,
+        typed
+            .limits
+            .as_ref()
+            .map_or_else(Limits::default, limits::resolve),
+    )
 }
 
 fn settle_owners(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<Address> {
@@ -175,23 +208,33 @@ fn resolve_folders(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<
         let pointer = format!("/folders/{index}");
         let path = below(ctx.workspace, &typed.path);
         if folders.iter().any(|other| other.path == path) {
-            ctx.report(
-                file.problem_at(&child(&pointer, "path"), format!("`{}` is watched twice", typed.path)),
-            );
+            ctx.report(file.problem_at(
+                &child(&pointer, "path"),
+                format!("`{}` is watched twice", typed.path),
+            ));
         }
         let poll = typed.poll.map_or(Duration::from_secs(2), |span| span.0);
         if poll.is_zero() {
             ctx.report(file.problem_at(&child(&pointer, "poll"), "must be more than nothing"));
         }
         let fallback = typed.fallback.as_deref().and_then(|name| {
-            let id = PersonaId::parse(name).ok().filter(|id| ctx.persona_ids.contains(id));
+            let id = PersonaId::parse(name)
+                .ok()
+                .filter(|id| ctx.persona_ids.contains(id));
             if id.is_none() {
-                let problem = file.problem_at(&child(&pointer, "fallback"), format!("no persona `{name}`"));
-                ctx.report(problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)));
+                let problem =
+                    file.problem_at(&child(&pointer, "fallback"), format!("no persona `{name}`"));
+                ctx.report(
+                    problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)),
+                );
             }
             id
         });
-        folders.push(WatchedFolder { path, fallback, poll });
+        folders.push(WatchedFolder {
+            path,
+            fallback,
+            poll,
+        });
     }
     folders
 }

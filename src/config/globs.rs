@@ -16,7 +16,9 @@ impl Access {
 
 fn matches_any(globs: &[String], address: &Address) -> bool {
     let key = address.key();
-    globs.iter().any(|glob| glob_matches(&glob.to_ascii_lowercase(), &key))
+    globs
+        .iter()
+        .any(|glob| glob_matches(&glob.to_ascii_lowercase(), &key))
 }
 
 /// Matches `*` (any run of bytes) and `?` (any one byte); worst-case time is proportional to the

@@ -31,10 +31,18 @@ struct InForce {
 /// atomically.
 pub fn note(snapshot: &Snapshot, workspace: &Path) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
-    let said = InForce { pid: std::process::id().to_string(), index: snapshot.index().to_string() };
+    let said = InForce {
+        pid: std::process::id().to_string(),
+        index: snapshot.index().to_string(),
+    };
     let draft = workspace.join(format!("{FILE}.tmp"));
     let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&draft)?;
     file.write_all(&serde_json::to_vec(&said)?)?;
     std::fs::rename(draft, workspace.join(FILE))
 }
@@ -43,21 +51,30 @@ pub fn note(snapshot: &Snapshot, workspace: &Path) -> io::Result<()> {
 /// without a file of that process.
 pub fn edited_since_start(workspace: &Path, engine_pid: &str) -> Option<Vec<String>> {
     let said: InForce = serde_json::from_slice(&std::fs::read(workspace.join(FILE)).ok()?).ok()?;
-    let recorded = Snapshot::paths_and_digests(&said.index).ok().filter(|_| said.pid == engine_pid)?;
+    let recorded = Snapshot::paths_and_digests(&said.index)
+        .ok()
+        .filter(|_| said.pid == engine_pid)?;
     Some(edited(workspace, &recorded).into_iter().collect())
 }
 
 fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<String> {
     let source = ConfigSource::new(Place::Folder(workspace));
-    let known = recorded.iter().filter(|(path, digest)| match source.read(path) {
-        Ok(text) => sha256_hex(&[text.as_bytes()]) != **digest,
-        // Removed, or no longer text.
-        Err(_) => true,
-    });
+    let known = recorded
+        .iter()
+        .filter(|(path, digest)| match source.read(path) {
+            Ok(text) => sha256_hex(&[text.as_bytes()]) != **digest,
+            // Removed, or no longer text.
+            Err(_) => true,
+        });
     let mut edited: BTreeSet<String> = known.map(|(path, _)| path.clone()).collect();
     let names = source.persona_folders().unwrap_or_default();
-    let personas = names.iter().filter(|name| !name.starts_with('.')).map(|name| persona::file(name));
-    let new = personas.chain([prices::FILE.to_owned()]).filter(|file| !recorded.contains_key(file));
+    let personas = names
+        .iter()
+        .filter(|name| !name.starts_with('.'))
+        .map(|name| persona::file(name));
+    let new = personas
+        .chain([prices::FILE.to_owned()])
+        .filter(|file| !recorded.contains_key(file));
     edited.extend(new.filter(|file| source.has(file)));
     edited
 }
@@ -79,7 +96,12 @@ impl Edits {
     pub fn since(snapshot: &Arc<Snapshot>, workspace: &Path) -> Self {
         let recorded = Snapshot::paths_and_digests(snapshot.index()).unwrap_or_default();
         let known = edited(workspace, &recorded);
-        let mut edits = Self { workspace: workspace.to_owned(), recorded, known, looks: BTreeMap::new() };
+        let mut edits = Self {
+            workspace: workspace.to_owned(),
+            recorded,
+            known,
+            looks: BTreeMap::new(),
+        };
         edits.looks = edits.look();
         edits
     }
@@ -103,11 +125,17 @@ impl Edits {
     fn look(&self) -> BTreeMap<String, Look> {
         let source = ConfigSource::new(Place::Folder(&self.workspace));
         let personas = source.persona_folders().unwrap_or_default();
-        let files = personas.iter().map(|name| persona::file(name)).chain(self.recorded.keys().cloned());
+        let files = personas
+            .iter()
+            .map(|name| persona::file(name))
+            .chain(self.recorded.keys().cloned());
         let files = files.chain([secrets::FILE, prices::FILE].map(str::to_owned));
         let look = |file: String| {
             let found = std::fs::metadata(self.workspace.join(&file)).ok();
-            (file, found.map(|found| (found.modified().ok(), found.len())))
+            (
+                file,
+                found.map(|found| (found.modified().ok(), found.len())),
+            )
         };
         files.map(look).collect()
     }

@@ -114,11 +114,25 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Inferenc
         temperature: typed.temperature,
         budget: budgets::finish_run(typed.max_tool_turns, typed.budget.as_ref()),
         budgets: budgets::resolve(file, typed.budget.as_ref(), ctx),
-        idle_timeout: positive(file, "/timeouts/idle", times.idle, Duration::from_secs(90), ctx),
-        call_timeout: positive(file, "/timeouts/call", times.call, Duration::from_secs(600), ctx),
+        idle_timeout: positive(
+            file,
+            "/timeouts/idle",
+            times.idle,
+            Duration::from_secs(90),
+            ctx,
+        ),
+        call_timeout: positive(
+            file,
+            "/timeouts/call",
+            times.call,
+            Duration::from_secs(600),
+            ctx,
+        ),
         call_attempts_max: retry.call_attempts_max.unwrap_or(3),
         run_attempts_max: retry.run_attempts_max.unwrap_or(5),
-        inline_wait_max: retry.inline_wait_max.map_or(Duration::from_secs(20), |span| span.0),
+        inline_wait_max: retry
+            .inline_wait_max
+            .map_or(Duration::from_secs(20), |span| span.0),
         providers: providers::resolve(file, file.typed.provider_blocks(), ctx),
         concurrent_runs_max: crowd.runs_max.unwrap_or(4),
         concurrent_runs_per_persona_max: crowd.runs_per_persona_max.unwrap_or(2),

@@ -118,12 +118,21 @@ pub fn resolve(typed: &Typed) -> Limits {
         (&mut limits.letter_bytes_max, typed.letter_bytes_max),
         (&mut limits.line_bytes_max, typed.line_bytes_max),
         (&mut limits.header_bytes_max, typed.header_bytes_max),
-        (&mut limits.command_line_bytes_max, typed.command_line_bytes_max),
+        (
+            &mut limits.command_line_bytes_max,
+            typed.command_line_bytes_max,
+        ),
         (&mut limits.recipients_max, typed.recipients_max),
         (&mut limits.connections_max, typed.connections_max),
-        (&mut limits.connections_per_address_max, typed.connections_per_address_max),
+        (
+            &mut limits.connections_per_address_max,
+            typed.connections_per_address_max,
+        ),
         (&mut limits.session_errors_max, typed.session_errors_max),
-        (&mut limits.letter_bytes_per_second_min, typed.letter_bytes_per_second_min),
+        (
+            &mut limits.letter_bytes_per_second_min,
+            typed.letter_bytes_per_second_min,
+        ),
         (&mut limits.login_failures_max, typed.login_failures_max),
         (&mut limits.open_runs_max, typed.open_runs_max),
         (&mut limits.mime_depth_max, typed.mime_depth_max),
@@ -132,10 +141,16 @@ pub fn resolve(typed: &Typed) -> Limits {
         (&mut limits.html_bytes_max, typed.html_bytes_max),
         (&mut limits.html_depth_max, typed.html_depth_max),
         (&mut limits.references_max, typed.references_max),
-        (&mut limits.tool_result_bytes_max, typed.tool_result_bytes_max),
+        (
+            &mut limits.tool_result_bytes_max,
+            typed.tool_result_bytes_max,
+        ),
         (&mut limits.file_bytes_max, typed.file_bytes_max),
         (&mut limits.memory_bytes_max, typed.memory_bytes_max),
-        (&mut limits.attachments_bytes_max, typed.attachments_bytes_max),
+        (
+            &mut limits.attachments_bytes_max,
+            typed.attachments_bytes_max,
+        ),
         (&mut limits.replies_per_hour_max, typed.replies_per_hour_max),
         (&mut limits.replies_per_day_max, typed.replies_per_day_max),
         (&mut limits.alternations_max, typed.alternations_max),
@@ -156,7 +171,9 @@ pub fn resolve(typed: &Typed) -> Limits {
     for (limit, span) in spans {
         *limit = span.map_or(*limit, |span| span.0);
     }
-    limits.free_disk_bytes_min = typed.free_disk_bytes_min.unwrap_or(limits.free_disk_bytes_min);
+    limits.free_disk_bytes_min = typed
+        .free_disk_bytes_min
+        .unwrap_or(limits.free_disk_bytes_min);
     limits
 }
 
@@ -168,10 +185,15 @@ mod tests {
     #[test]
     fn every_limit_can_be_typed() {
         let schema = super::super::schema::of::<Typed>();
-        let typed = schema["properties"].as_object().map(|p| p.keys().cloned().collect::<Vec<_>>());
+        let typed = schema["properties"]
+            .as_object()
+            .map(|p| p.keys().cloned().collect::<Vec<_>>());
         let debug = format!("{:?}", Limits::default());
         let inside = debug.trim_start_matches("Limits { ").trim_end_matches(" }");
-        let meant = inside.split(", ").filter_map(|field| field.split_once(": ")).map(|(name, _)| name);
+        let meant = inside
+            .split(", ")
+            .filter_map(|field| field.split_once(": "))
+            .map(|(name, _)| name);
         assert_eq!(typed, Some(meant.map(str::to_owned).collect()));
     }
 }

@@ -5,7 +5,9 @@ use super::check::ConfigFile;
 use super::document::child;
 use super::gateway::{self, below};
 use super::load::CheckContext;
-use super::settings::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
+use super::settings::{
+    ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles,
+};
 use crate::domain::{Address, Network};
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
@@ -111,8 +113,12 @@ pub fn resolve(
     let mut listeners: Vec<SmtpListener> = Vec::new();
     for (index, one) in typed.listeners.iter().enumerate() {
         let pointer = format!("/listeners/{index}");
-        let Some(listener) = resolve_listener(file, &pointer, one, ctx) else { continue };
-        let is_taken = listeners.iter().any(|other| is_same(&other.address, &listener.address));
+        let Some(listener) = resolve_listener(file, &pointer, one, ctx) else {
+            continue;
+        };
+        let is_taken = listeners
+            .iter()
+            .any(|other| is_same(&other.address, &listener.address));
         if is_taken {
             let message = format!("`{}` is listened on twice", one.address);
             ctx.report(file.problem_at(&child(&pointer, "address"), message));
@@ -121,12 +127,21 @@ pub fn resolve(
     }
     let submission = resolve_submission(file, typed.submission, owners, ctx);
     let is_read = !typed.listeners.is_empty() || !file.has("/listeners");
-    if is_read && file.has("/submission") && !typed.listeners.iter().any(|one| one.auth == Some(true)) {
-        let problem =
-            file.problem_at_key("/submission", "nobody can log in: no listener has `\"auth\": true`");
+    if is_read
+        && file.has("/submission")
+        && !typed.listeners.iter().any(|one| one.auth == Some(true))
+    {
+        let problem = file.problem_at_key(
+            "/submission",
+            "nobody can log in: no listener has `\"auth\": true`",
+        );
         ctx.report(problem.hint("add it to a listener with TLS, or leave `submission` out"));
     }
-    Resolved { listeners, tls: typed.tls.map(|tls| resolve_tls(file, tls, ctx)), submission }
+    Resolved {
+        listeners,
+        tls: typed.tls.map(|tls| resolve_tls(file, tls, ctx)),
+        submission,
+    }
 }
 
 fn resolve_listener(
@@ -152,10 +167,18 @@ fn resolve_listener(
     let auth = typed.auth.unwrap_or(false);
     let mut complain = |key: &str, message: &str, hint: &str| {
         let problem = file.problem_at(&child(pointer, key), message.to_owned());
-        ctx.report(if hint.is_empty() { problem } else { problem.hint(hint) });
+        ctx.report(if hint.is_empty() {
+            problem
+        } else {
+            problem.hint(hint)
+        });
     };
     if tls != ListenerTls::None && !has_certificate {
-        complain("tls", "there is no certificate", "name its files in `tls` beside `listeners`");
+        complain(
+            "tls",
+            "there is no certificate",
+            "name its files in `tls` beside `listeners`",
+        );
     }
     if auth && kind == ListenerKind::Lmtp {
         complain("auth", "has no meaning for kind `lmtp`", "");
@@ -166,7 +189,11 @@ fn resolve_listener(
         };
         complain("auth", "passwords need TLS", hint);
     } else if auth && !file.has("/submission") {
-        complain("auth", "nobody may log in", "name users in `submission` beside `listeners`");
+        complain(
+            "auth",
+            "nobody may log in",
+            "name users in `submission` beside `listeners`",
+        );
     }
     if is_unix && file.has(&child(pointer, "proxy_protocol")) {
         complain("proxy_protocol", "has no meaning for a Unix socket", "");
@@ -181,7 +208,13 @@ fn resolve_listener(
         );
     }
     let proxy_protocol = resolve_proxies(file, pointer, typed, ctx);
-    Some(SmtpListener { kind, address, tls, auth, proxy_protocol })
+    Some(SmtpListener {
+        kind,
+        address,
+        tls,
+        auth,
+        proxy_protocol,
+    })
 }
 
 fn resolve_address(
@@ -197,9 +230,14 @@ fn resolve_address(
             ctx.report(file.problem_at_key(&child(pointer, "mode"), message));
         }
         let Ok(address) = typed.address.parse::<SocketAddr>() else {
-            let problem = file.problem_at(&at, format!("`{}` is not an address to listen on", typed.address));
+            let problem = file.problem_at(
+                &at,
+                format!("`{}` is not an address to listen on", typed.address),
+            );
             ctx.report(
-                problem.hint("write an IP address and a port, such as `127.0.0.1:2525`, or `unix:PATH`"),
+                problem.hint(
+                    "write an IP address and a port, such as `127.0.0.1:2525`, or `unix:PATH`",
+                ),
             );
             return None;
         };
@@ -207,24 +245,35 @@ fn resolve_address(
     };
     let whole = below(ctx.workspace, path);
     if path.is_empty() || whole.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
-        let message =
-            format!("a socket's path has 1 to {SOCKET_PATH_BYTES_MAX} bytes, the workspace's included");
+        let message = format!(
+            "a socket's path has 1 to {SOCKET_PATH_BYTES_MAX} bytes, the workspace's included"
+        );
         ctx.report(file.problem_at(&at, message));
     }
     let digits = typed.mode.as_deref().unwrap_or(SOCKET_MODE);
-    let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777);
+    let mode = u32::from_str_radix(digits, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777);
     if mode.is_none() {
-        let problem = file.problem_at(&child(pointer, "mode"), format!("`{digits}` are no permissions"));
+        let problem = file.problem_at(
+            &child(pointer, "mode"),
+            format!("`{digits}` are no permissions"),
+        );
         ctx.report(problem.hint("write octal digits, such as `0660`"));
     }
-    Some(ListenAddress::Unix { path: whole, mode: mode? })
+    Some(ListenAddress::Unix {
+        path: whole,
+        mode: mode?,
+    })
 }
 
 /// Compares addresses; port 0 is a different port each time.
 fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
         (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,
-        (ListenAddress::Unix { path: one, .. }, ListenAddress::Unix { path: other, .. }) => one == other,
+        (ListenAddress::Unix { path: one, .. }, ListenAddress::Unix { path: other, .. }) => {
+            one == other
+        }
         _ => false,
     }
 }
@@ -239,7 +288,10 @@ fn resolve_proxies(
     if typed.proxy_protocol.as_ref().is_some_and(Vec::is_empty) {
         // An empty list would mean "every peer, without a header", which is not the intention of an
         // operator who writes the key.
-        ctx.report(file.problem_at(&at, "must not be empty").hint("name the proxies, or leave the key out"));
+        ctx.report(
+            file.problem_at(&at, "must not be empty")
+                .hint("name the proxies, or leave the key out"),
+        );
     }
     let mut proxies = Vec::new();
     for (index, text) in typed.proxy_protocol.iter().flatten().enumerate() {
@@ -262,7 +314,10 @@ fn resolve_tls(file: &GatewayFile, typed: &TypedTls, ctx: &mut CheckContext<'_>)
         }
         path
     };
-    TlsFiles { certificate: file("certificate", &typed.certificate), key: file("key", &typed.key) }
+    TlsFiles {
+        certificate: file("certificate", &typed.certificate),
+        key: file("key", &typed.key),
+    }
 }
 
 fn resolve_submission(
@@ -275,28 +330,44 @@ fn resolve_submission(
     for (index, one) in typed.iter().enumerate() {
         let pointer = format!("/submission/{index}");
         if submission.iter().any(|other| other.user == one.user) {
-            ctx.report(file.problem_at(&child(&pointer, "user"), format!("`{}` is named twice", one.user)));
+            ctx.report(file.problem_at(
+                &child(&pointer, "user"),
+                format!("`{}` is named twice", one.user),
+            ));
         }
         let address = Address::parse(&one.address).ok();
-        let owner = address.and_then(|address| owners.iter().find(|owner| owner.key() == address.key()));
+        let owner =
+            address.and_then(|address| owners.iter().find(|owner| owner.key() == address.key()));
         if owner.is_none() {
-            let problem =
-                file.problem_at(&child(&pointer, "address"), format!("`{}` is no owner", one.address));
+            let problem = file.problem_at(
+                &child(&pointer, "address"),
+                format!("`{}` is no owner", one.address),
+            );
             ctx.report(problem.hint("only addresses in `owners` may log in"));
         }
         let password = ctx.secrets.get(&one.password_variable);
-        if password.as_ref().is_none_or(|password| password.expose_secret().is_empty()) {
+        if password
+            .as_ref()
+            .is_none_or(|password| password.expose_secret().is_empty())
+        {
             let variable = &one.password_variable;
             let message = format!("this user's password is not in `{variable}`");
             let problem = file.problem_at(&child(&pointer, "password_variable"), message);
-            ctx.report(problem.hint(format!("set {variable} in the environment or in `.secrets`")));
+            ctx.report(problem.hint(format!(
+                "set {variable} in the environment or in `.secrets`"
+            )));
         }
         let user = one.user.clone();
-        submission.extend(owner.cloned().zip(password).map(|(address, password)| Submitter {
-            user,
-            address,
-            password,
-        }));
+        submission.extend(
+            owner
+                .cloned()
+                .zip(password)
+                .map(|(address, password)| Submitter {
+                    user,
+                    address,
+                    password,
+                }),
+        );
     }
     submission
 }
@@ -322,7 +393,6 @@ pub fn show(listeners: &[SmtpListener]) -> Vec<Value> {
 
 /// JSON of the submission users, without their passwords.
 pub fn show_submission(submission: &[Submitter]) -> Vec<Value> {
-    let shown =
-        |one: &Submitter| json!({"user": one.user, "address": one.address.to_string(), "password": "[set]"});
+    let shown = |one: &Submitter| json!({"user": one.user, "address": one.address.to_string(), "password": "[set]"});
     submission.iter().map(shown).collect()
 }

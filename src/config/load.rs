@@ -7,7 +7,9 @@ use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
 use super::settings::{Config, Gateway, Inference, ModelChoice, OutOfService, Persona, Personas};
 use super::snapshot::{ConfigSource, Place, Snapshot};
-use super::{context, fallback, gateway, inference, persona, prices, providers, security, warnings};
+use super::{
+    context, fallback, gateway, inference, persona, prices, providers, security, warnings,
+};
 use crate::domain::{LoopKey, PersonaId};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -63,7 +65,10 @@ pub fn load_for_one(workspace: &Path, names: &NameCatalog) -> Result<Config, Con
     let is_stand_in = |secret: &SecretString| secret.expose_secret() == STAND_IN;
     for settings in config.inference.providers.values_mut() {
         settings.api_key.take_if(|key| is_stand_in(key));
-        settings.agent.environment.retain(|(_, value)| !is_stand_in(value));
+        settings
+            .agent
+            .environment
+            .retain(|(_, value)| !is_stand_in(value));
     }
     config.secrets.retain(|secret| !is_stand_in(secret));
     Ok(config)
@@ -87,15 +92,23 @@ pub fn load_foreign(
     }
     for (name, settings) in &mut config.inference.providers {
         let mut usual = names.key_variables.iter();
-        settings.key_variable =
-            usual.find(|(provider, _)| provider == name).map(|(_, variable)| (*variable).to_owned());
-        settings.api_key = settings.key_variable.as_ref().and_then(|variable| secrets.get(variable));
+        settings.key_variable = usual
+            .find(|(provider, _)| provider == name)
+            .map(|(_, variable)| (*variable).to_owned());
+        settings.api_key = settings
+            .key_variable
+            .as_ref()
+            .and_then(|variable| secrets.get(variable));
         settings.base_url = None;
         settings.agent.binary = None;
         settings.agent.environment.clear();
     }
-    config.secrets =
-        config.inference.providers.values().filter_map(|settings| settings.api_key.clone()).collect();
+    config.secrets = config
+        .inference
+        .providers
+        .values()
+        .filter_map(|settings| settings.api_key.clone())
+        .collect();
     Ok(config)
 }
 
@@ -157,20 +170,44 @@ fn load_from(
     }
     let known_secrets = ctx.known_secrets(gateway_file.as_ref(), inference_file.as_ref());
 
-    let gateway = gateway_file.as_ref().map(|file| gateway::resolve(file, &mut ctx));
-    let inference = inference_file.as_ref().map(|file| inference::resolve(file, &mut ctx));
-    let prices = prices_file.as_ref().map(|file| prices::resolve(file, &mut ctx));
-    let context = context_file.as_ref().map(|file| context::resolve(file, &mut ctx));
-    let security = security_file.as_ref().map(|file| security::resolve(file, &mut ctx));
+    let gateway = gateway_file
+        .as_ref()
+        .map(|file| gateway::resolve(file, &mut ctx));
+    let inference = inference_file
+        .as_ref()
+        .map(|file| inference::resolve(file, &mut ctx));
+    let prices = prices_file
+        .as_ref()
+        .map(|file| prices::resolve(file, &mut ctx));
+    let context = context_file
+        .as_ref()
+        .map(|file| context::resolve(file, &mut ctx));
+    let security = security_file
+        .as_ref()
+        .map(|file| security::resolve(file, &mut ctx));
     // Without a mail domain, addresses are checked in a reserved one (RFC 2606 section 2).
-    let domain = gateway.as_ref().map_or("unknown.invalid", |(gateway, _)| gateway.mail_domain.as_str());
+    let domain = gateway.as_ref().map_or("unknown.invalid", |(gateway, _)| {
+        gateway.mail_domain.as_str()
+    });
     let files = ctx.read_personas(domain);
 
-    check_addresses(gateway_file.as_ref(), gateway.as_ref().map(|(gateway, _)| gateway), &files, &mut ctx);
+    check_addresses(
+        gateway_file.as_ref(),
+        gateway.as_ref().map(|(gateway, _)| gateway),
+        &files,
+        &mut ctx,
+    );
     if let (Some(file), Some(inference)) = (&inference_file, &inference) {
         check_providers(file, inference, &files, &mut ctx);
     }
-    let read = (&gateway_file, &gateway, &inference_file, &inference, &security_file, &security);
+    let read = (
+        &gateway_file,
+        &gateway,
+        &inference_file,
+        &inference,
+        &security_file,
+        &security,
+    );
     let warnings = match read {
         (
             Some(gateway_file),
@@ -190,7 +227,9 @@ fn load_from(
     };
     let (personas, out_of_service) = ctx.parted(files, domain)?;
     let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));
-    let unsaid = |what: &str| ConfigErrors { problems: vec![Problem::of_file("configs", what)] };
+    let unsaid = |what: &str| ConfigErrors {
+        problems: vec![Problem::of_file("configs", what)],
+    };
     let (gateway, limits) = gateway.ok_or_else(|| unsaid("the gateway's file is missing"))?;
     Ok(Config {
         workspace: workspace.to_owned(),
@@ -205,7 +244,9 @@ fn load_from(
         warnings,
         secrets: known_secrets,
         snapshot: Arc::new(ctx.source.snapshot()),
-        loop_key: secrets.get(LOOP_KEY_VARIABLE).map(|key| LoopKey::new(key.expose_secret().as_bytes())),
+        loop_key: secrets
+            .get(LOOP_KEY_VARIABLE)
+            .map(|key| LoopKey::new(key.expose_secret().as_bytes())),
     })
 }
 
@@ -237,7 +278,17 @@ impl<'a> CheckContext<'a> {
         let (source, mut of_personas) = (ConfigSource::new(place), BTreeMap::new());
         let persona_ids = list_personas(&source, &mut problems, &mut of_personas);
         let (compat, key_variables) = Default::default();
-        Self { workspace, source, names, secrets, persona_ids, compat, key_variables, problems, of_personas }
+        Self {
+            workspace,
+            source,
+            names,
+            secrets,
+            persona_ids,
+            compat,
+            key_variables,
+            problems,
+            of_personas,
+        }
     }
 }
 
@@ -251,7 +302,10 @@ impl CheckContext<'_> {
         let checked = check(self);
         let reported = self.problems.split_off(before);
         if !reported.is_empty() {
-            self.of_personas.entry(persona.to_owned()).or_default().extend(reported);
+            self.of_personas
+                .entry(persona.to_owned())
+                .or_default()
+                .extend(reported);
         }
         checked
     }
@@ -268,21 +322,32 @@ impl CheckContext<'_> {
             .partition(|persona| self.of_personas.contains_key(persona.id.as_str()));
         let mut problems = std::mem::take(&mut self.problems);
         if !problems.is_empty() || (well.is_empty() && !self.of_personas.is_empty()) {
-            problems.extend(std::mem::take(&mut self.of_personas).into_values().flatten());
+            problems.extend(
+                std::mem::take(&mut self.of_personas)
+                    .into_values()
+                    .flatten(),
+            );
         }
         if let Some(errors) = ConfigErrors::of(problems) {
             return Err(errors);
         }
-        let out = std::mem::take(&mut self.of_personas).into_iter().map(|(name, mut problems)| {
-            problems.sort();
-            problems.dedup();
-            // A file that could be resolved names all its addresses; in any other file each word
-            // may be one.
-            let is_known = broken.iter().any(|persona| persona.id.as_str() == name);
-            let text = self.source.read(&persona::file(&name)).unwrap_or_default();
-            let addresses = persona::possible_addresses(&text, mail_domain);
-            OutOfService { name, problems, addresses, is_known }
-        });
+        let out = std::mem::take(&mut self.of_personas)
+            .into_iter()
+            .map(|(name, mut problems)| {
+                problems.sort();
+                problems.dedup();
+                // A file that could be resolved names all its addresses; in any other file each word
+                // may be one.
+                let is_known = broken.iter().any(|persona| persona.id.as_str() == name);
+                let text = self.source.read(&persona::file(&name)).unwrap_or_default();
+                let addresses = persona::possible_addresses(&text, mail_domain);
+                OutOfService {
+                    name,
+                    problems,
+                    addresses,
+                    is_known,
+                }
+            });
         let out = out.collect();
         Ok((well, out))
     }
@@ -291,14 +356,23 @@ impl CheckContext<'_> {
     }
     /// Names of all providers, including those that the configuration defines.
     pub fn provider_names(&self) -> Vec<String> {
-        let adapters = self.names.providers.iter().filter(|name| **name != providers::COMPAT);
-        adapters.map(|name| (*name).to_owned()).chain(self.compat.iter().cloned()).collect()
+        let adapters = self
+            .names
+            .providers
+            .iter()
+            .filter(|name| **name != providers::COMPAT);
+        adapters
+            .map(|name| (*name).to_owned())
+            .chain(self.compat.iter().cloned())
+            .collect()
     }
     /// The variable that holds a provider's key.
     pub fn key_variable(&self, provider: &str) -> Option<String> {
         let usual = || {
             let mut usual = self.names.key_variables.iter();
-            usual.find(|(name, _)| *name == provider).map(|(_, variable)| (*variable).to_owned())
+            usual
+                .find(|(name, _)| *name == provider)
+                .map(|(_, variable)| (*variable).to_owned())
         };
         self.key_variables.get(provider).cloned().or_else(usual)
     }
@@ -321,17 +395,35 @@ impl CheckContext<'_> {
         gateway: Option<&ConfigFile<gateway::Typed>>,
         inference: Option<&ConfigFile<inference::Typed>>,
     ) -> Vec<SecretString> {
-        let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |file| file.typed.password_variable());
-        let keys = self.names.key_variables.iter().map(|(_, variable)| *variable);
-        let mailboxes = gateway.iter().flat_map(|file| file.typed.mailbox_variables());
-        let submission = gateway.into_iter().flat_map(|file| file.typed.submission_variables());
-        let blocks = inference.into_iter().flat_map(|file| file.typed.provider_blocks());
+        let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |file| {
+            file.typed.password_variable()
+        });
+        let keys = self
+            .names
+            .key_variables
+            .iter()
+            .map(|(_, variable)| *variable);
+        let mailboxes = gateway
+            .iter()
+            .flat_map(|file| file.typed.mailbox_variables());
+        let submission = gateway
+            .into_iter()
+            .flat_map(|file| file.typed.submission_variables());
+        let blocks = inference
+            .into_iter()
+            .flat_map(|file| file.typed.provider_blocks());
         let named = blocks.flat_map(|(_, typed)| typed.variables());
         let keys = keys.chain(named);
-        let known =
-            keys.chain([password, LOOP_KEY_VARIABLE]).chain(mailboxes).chain(submission).collect::<Vec<_>>();
+        let known = keys
+            .chain([password, LOOP_KEY_VARIABLE])
+            .chain(mailboxes)
+            .chain(submission)
+            .collect::<Vec<_>>();
         self.problems.extend(self.secrets.unknown(&known));
-        known.iter().filter_map(|name| self.secrets.get(name)).collect()
+        known
+            .iter()
+            .filter_map(|name| self.secrets.get(name))
+            .collect()
     }
     fn read_personas(&mut self, domain: &str) -> Vec<(ConfigFile<persona::Typed>, Persona)> {
         let mut read = Vec::new();
@@ -356,14 +448,20 @@ fn list_personas(
     let mut names = match source.persona_folders() {
         Ok(names) => names,
         Err(error) => {
-            problems.push(Problem::of_file("personas", format!("cannot be read: {error}")));
+            problems.push(Problem::of_file(
+                "personas",
+                format!("cannot be read: {error}"),
+            ));
             return Vec::new();
         }
     };
     names.retain(|name| !name.starts_with('.'));
     names.sort();
     if names.len() > PERSONAS_MAX {
-        problems.push(Problem::of_file("personas", format!("holds more than {PERSONAS_MAX} folders")));
+        problems.push(Problem::of_file(
+            "personas",
+            format!("holds more than {PERSONAS_MAX} folders"),
+        ));
         names.truncate(PERSONAS_MAX);
     }
     let mut ids = Vec::new();
@@ -372,8 +470,10 @@ fn list_personas(
             Ok(id) => ids.push(id),
             Err(error) => {
                 let problem = Problem::of_file(&format!("personas/{name}"), error.to_string());
-                of_personas
-                    .insert(name, vec![problem.hint("rename the folder, or take it out of `personas/`")]);
+                of_personas.insert(
+                    name,
+                    vec![problem.hint("rename the folder, or take it out of `personas/`")],
+                );
             }
         }
     }
@@ -392,28 +492,43 @@ fn check_addresses(
     let mut taken: BTreeMap<String, &PersonaId> = BTreeMap::new();
     for (file, persona) in personas {
         let own = std::iter::once(("/address".to_owned(), &persona.address));
-        let aliases = persona.aliases.iter().enumerate().map(|(i, a)| (child("/aliases", i), a));
+        let aliases = persona
+            .aliases
+            .iter()
+            .enumerate()
+            .map(|(i, a)| (child("/aliases", i), a));
         for (pointer, address) in own.chain(aliases) {
             if let Some(other) = taken.insert(address.key(), &persona.id) {
                 let message = format!("`{address}` belongs to persona `{other}` already");
-                let problem = file.problem_at(&pointer, message).hint("give one of the two another address");
+                let problem = file
+                    .problem_at(&pointer, message)
+                    .hint("give one of the two another address");
                 ctx.on_behalf_of(other.as_str(), |ctx| ctx.report(problem.clone()));
                 ctx.on_behalf_of(persona.id.as_str(), |ctx| ctx.report(problem));
             }
         }
     }
-    let Some((file, gateway)) = file.zip(gateway) else { return };
+    let Some((file, gateway)) = file.zip(gateway) else {
+        return;
+    };
     let unsigned = |persona: &&Persona| !gateway.signers.covers(persona.address.domain());
     let all = personas.iter().map(|(_, persona)| persona);
     for persona in all.filter(|_| !gateway.signers.is_empty()).filter(unsigned) {
         let message = format!("no key signs the mail of `{}`", persona.address);
-        let problem = file.problem_at("/outbound/dkim", message).hint("add one of its domain");
+        let problem = file
+            .problem_at("/outbound/dkim", message)
+            .hint("add one of its domain");
         ctx.on_behalf_of(persona.id.as_str(), |ctx| ctx.report(problem));
     }
     for owner in &gateway.owners {
-        let Some(persona) = taken.get(&owner.key()) else { continue };
+        let Some(persona) = taken.get(&owner.key()) else {
+            continue;
+        };
         let pointer = file.typed.owner_pointer(owner);
-        let problem = file.problem_at(&pointer, format!("`{owner}` is a persona's address, not an owner's"));
+        let problem = file.problem_at(
+            &pointer,
+            format!("`{owner}` is a persona's address, not an owner's"),
+        );
         ctx.on_behalf_of(persona.as_str(), |ctx| ctx.report(problem));
     }
 }
@@ -426,7 +541,10 @@ fn check_fallbacks<T>(
 ) {
     for (index, choice) in choices.iter().enumerate() {
         if let Some((message, hint)) = providers::unready(&choice.provider, inference, ctx) {
-            ctx.report(file.problem_at(&fallback::pointer(index), message).hint(hint));
+            ctx.report(
+                file.problem_at(&fallback::pointer(index), message)
+                    .hint(hint),
+            );
         }
     }
 }
@@ -444,7 +562,9 @@ fn check_providers(
     }
     check_fallbacks(file, &inference.fallback, inference, ctx);
     for (file, persona) in personas {
-        ctx.on_behalf_of(persona.id.as_str(), |ctx| check_own_provider(file, inference, persona, ctx));
+        ctx.on_behalf_of(persona.id.as_str(), |ctx| {
+            check_own_provider(file, inference, persona, ctx)
+        });
     }
 }
 
@@ -454,8 +574,17 @@ fn check_own_provider(
     persona: &Persona,
     ctx: &mut CheckContext<'_>,
 ) {
-    check_fallbacks(file, persona.fallback.as_deref().unwrap_or_default(), inference, ctx);
-    let Some(provider) = persona.provider.as_deref().filter(|name| *name != inference.provider) else {
+    check_fallbacks(
+        file,
+        persona.fallback.as_deref().unwrap_or_default(),
+        inference,
+        ctx,
+    );
+    let Some(provider) = persona
+        .provider
+        .as_deref()
+        .filter(|name| *name != inference.provider)
+    else {
         return;
     };
     if let Some((message, hint)) = providers::unready(provider, inference, ctx) {
@@ -463,7 +592,10 @@ fn check_own_provider(
     }
     if persona.model.is_none() && !file.has("/model") {
         let message = format!("provider `{provider}` needs a `model` beside it");
-        let hint = format!("`{}` is a model of `{}`", inference.model, inference.provider);
+        let hint = format!(
+            "`{}` is a model of `{}`",
+            inference.model, inference.provider
+        );
         ctx.report(file.problem_at("/provider", message).hint(hint));
     }
 }

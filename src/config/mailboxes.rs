@@ -164,11 +164,16 @@ pub enum AfterStored {
 impl Typed {
     /// Names of the variables that this mailbox reads.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        let password =
-            self.password_variable.as_deref().or(self.oauth.is_none().then_some(PASSWORD_VARIABLE));
+        let password = self
+            .password_variable
+            .as_deref()
+            .or(self.oauth.is_none().then_some(PASSWORD_VARIABLE));
         let oauth = self.oauth.iter();
         let tokens = oauth.flat_map(|oauth| {
-            [Some(oauth.refresh_token_variable.as_str()), oauth.client_secret_variable.as_deref()]
+            [
+                Some(oauth.refresh_token_variable.as_str()),
+                oauth.client_secret_variable.as_deref(),
+            ]
         });
         password.into_iter().chain(tokens.flatten())
     }
@@ -185,17 +190,30 @@ pub fn resolve(
     }
     let mut mailboxes: Vec<ImapMailbox> = Vec::new();
     for (index, typed) in list.iter().enumerate() {
-        let place = Place { file, pointer: child("/mailboxes", index) };
+        let place = Place {
+            file,
+            pointer: child("/mailboxes", index),
+        };
         if mailboxes.iter().any(|other| other.name == typed.name) {
-            place.problem_at("name", format!("there is another mailbox `{}`", typed.name), ctx);
+            place.problem_at(
+                "name",
+                format!("there is another mailbox `{}`", typed.name),
+                ctx,
+            );
         }
-        let Some(mailbox) = resolve_one(&place, typed, ctx) else { continue };
+        let Some(mailbox) = resolve_one(&place, typed, ctx) else {
+            continue;
+        };
         let same = |other: &ImapMailbox| {
             (&other.host, other.port, &other.user, &other.folder)
                 == (&mailbox.host, mailbox.port, &mailbox.user, &mailbox.folder)
         };
         if let Some(other) = mailboxes.iter().find(|other| same(other)) {
-            place.problem_at("folder", format!("mailbox `{}` reads this folder already", other.name), ctx);
+            place.problem_at(
+                "folder",
+                format!("mailbox `{}` reads this folder already", other.name),
+                ctx,
+            );
         }
         mailboxes.push(mailbox);
     }
@@ -213,15 +231,23 @@ impl Place<'_> {
         ctx.report(self.file.problem_at(&self.at(key), message));
     }
     fn at(&self, key: &str) -> String {
-        key.split('/').fold(self.pointer.clone(), |pointer, part| child(&pointer, part))
+        key.split('/')
+            .fold(self.pointer.clone(), |pointer, part| child(&pointer, part))
     }
 }
 
-fn resolve_one(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> Option<ImapMailbox> {
+fn resolve_one(
+    place: &Place<'_>,
+    typed: &Typed,
+    ctx: &mut CheckContext<'_>,
+) -> Option<ImapMailbox> {
     if !is_name(&typed.name) {
         place.problem_at(
             "name",
-            format!("`{}` is not a name: use letters, digits, `.`, `_` and `-`", typed.name),
+            format!(
+                "`{}` is not a name: use letters, digits, `.`, `_` and `-`",
+                typed.name
+            ),
             ctx,
         );
     }
@@ -234,7 +260,10 @@ fn resolve_one(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> 
         place.problem_at("host", format!("`{}` is not a host name", typed.host), ctx);
     }
     if tls == MailboxTls::None && !is_loopback_host(&typed.host) {
-        let message = format!("`none` would send password and mail in plain text from `{}`", typed.host);
+        let message = format!(
+            "`none` would send password and mail in plain text from `{}`",
+            typed.host
+        );
         let problem = place.file.problem_at(&place.at("tls"), message);
         ctx.report(problem.hint("use `implicit` or `starttls`; `none` is for this machine only"));
     }
@@ -250,7 +279,11 @@ fn resolve_one(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> 
     }
     let poll = typed.poll.map_or(POLL_DEFAULT, |span| span.0);
     if poll < POLL_MIN {
-        place.problem_at("poll", format!("must be at least {}", span::spell(POLL_MIN)), ctx);
+        place.problem_at(
+            "poll",
+            format!("must be at least {}", span::spell(POLL_MIN)),
+            ctx,
+        );
     }
     let login = resolve_login(place, typed, ctx);
     Some(ImapMailbox {
@@ -271,35 +304,66 @@ fn resolve_one(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> 
     })
 }
 
-fn resolve_login(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> Option<MailboxLogin> {
+fn resolve_login(
+    place: &Place<'_>,
+    typed: &Typed,
+    ctx: &mut CheckContext<'_>,
+) -> Option<MailboxLogin> {
     let Some(oauth) = &typed.oauth else {
-        let variable = typed.password_variable.as_deref().unwrap_or(PASSWORD_VARIABLE);
+        let variable = typed
+            .password_variable
+            .as_deref()
+            .unwrap_or(PASSWORD_VARIABLE);
         return secret(place, "user", variable, ctx).map(MailboxLogin::Password);
     };
     if typed.password_variable.is_some() {
         place.problem_at("password_variable", "has no meaning beside `oauth`", ctx);
     }
     if let Err((message, hint)) = check_base_url(&oauth.token_url, false) {
-        ctx.report(place.file.problem_at(&place.at("oauth/token_url"), message).hint(hint));
+        ctx.report(
+            place
+                .file
+                .problem_at(&place.at("oauth/token_url"), message)
+                .hint(hint),
+        );
     }
     let client_secret = match &oauth.client_secret_variable {
         None => None,
-        Some(variable) => Some(secret(place, "oauth/client_secret_variable", variable, ctx)?),
+        Some(variable) => Some(secret(
+            place,
+            "oauth/client_secret_variable",
+            variable,
+            ctx,
+        )?),
     };
     Some(MailboxLogin::OAuth(OAuth {
         token_url: oauth.token_url.clone(),
         client_id: oauth.client_id.clone(),
         client_secret,
-        refresh_token: secret(place, "oauth/refresh_token_variable", &oauth.refresh_token_variable, ctx)?,
+        refresh_token: secret(
+            place,
+            "oauth/refresh_token_variable",
+            &oauth.refresh_token_variable,
+            ctx,
+        )?,
         scope: oauth.scope.clone(),
     }))
 }
 
-fn secret(place: &Place<'_>, key: &str, variable: &str, ctx: &mut CheckContext<'_>) -> Option<SecretString> {
+fn secret(
+    place: &Place<'_>,
+    key: &str,
+    variable: &str,
+    ctx: &mut CheckContext<'_>,
+) -> Option<SecretString> {
     let found = ctx.secrets.get(variable);
     if found.is_none() {
-        let problem = place.file.problem_at(&place.at(key), format!("there is nothing in `{variable}`"));
-        ctx.report(problem.hint(format!("set {variable} in the environment or in `.secrets`")));
+        let problem = place
+            .file
+            .problem_at(&place.at(key), format!("there is nothing in `{variable}`"));
+        ctx.report(problem.hint(format!(
+            "set {variable} in the environment or in `.secrets`"
+        )));
     }
     found
 }
@@ -309,13 +373,13 @@ fn settle_after(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) ->
         None => AfterStored::Flag("\\Seen".to_owned()),
         Some(TypedAfter::Flag(flag)) => {
             if !is_flag(flag) {
-                let problem =
-                    place.file.problem_at(&place.at("after/flag"), format!("`{flag}` is not a flag to set"));
-                ctx.report(
-                    problem.hint(
-                        "use `\\\\Seen`, `\\\\Flagged`, `\\\\Answered` or a keyword such as `$Attache`",
-                    ),
+                let problem = place.file.problem_at(
+                    &place.at("after/flag"),
+                    format!("`{flag}` is not a flag to set"),
                 );
+                ctx.report(problem.hint(
+                    "use `\\\\Seen`, `\\\\Flagged`, `\\\\Answered` or a keyword such as `$Attache`",
+                ));
             }
             AfterStored::Flag(flag.clone())
         }
@@ -326,25 +390,38 @@ fn settle_after(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) ->
             if Some(folder) == typed.folder.as_ref()
                 || (typed.folder.is_none() && folder.eq_ignore_ascii_case("inbox"))
             {
-                place.problem_at("after/move", "letters would be moved to where they are", ctx);
+                place.problem_at(
+                    "after/move",
+                    "letters would be moved to where they are",
+                    ctx,
+                );
             }
             AfterStored::Move(folder.clone())
         }
     }
 }
 
-fn resolve_fallback(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> Option<PersonaId> {
+fn resolve_fallback(
+    place: &Place<'_>,
+    typed: &Typed,
+    ctx: &mut CheckContext<'_>,
+) -> Option<PersonaId> {
     let name = typed.fallback.as_deref()?;
-    let id = PersonaId::parse(name).ok().filter(|id| ctx.persona_ids.contains(id));
+    let id = PersonaId::parse(name)
+        .ok()
+        .filter(|id| ctx.persona_ids.contains(id));
     if id.is_none() {
-        let problem = place.file.problem_at(&place.at("fallback"), format!("no persona `{name}`"));
+        let problem = place
+            .file
+            .problem_at(&place.at("fallback"), format!("no persona `{name}`"));
         ctx.report(problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)));
     }
     id
 }
 
 fn is_name(name: &str) -> bool {
-    name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+    name.chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
 /// Reports whether a flag may be set (RFC 9051 section 2.3.2): not `\Deleted`, because other
@@ -352,7 +429,9 @@ fn is_name(name: &str) -> bool {
 fn is_flag(flag: &str) -> bool {
     const SYSTEM: [&str; 3] = ["\\Seen", "\\Flagged", "\\Answered"];
     let is_keyword = |c: char| c.is_ascii_graphic() && !"(){%*\"\\]".contains(c);
-    SYSTEM.iter().any(|system| flag.eq_ignore_ascii_case(system))
+    SYSTEM
+        .iter()
+        .any(|system| flag.eq_ignore_ascii_case(system))
         || (!flag.is_empty() && flag.len() <= 64 && flag.chars().all(is_keyword))
 }
 

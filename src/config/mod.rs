@@ -49,11 +49,12 @@ pub use persona::{BadName, check_name, description, is_untouched};
 pub use prices::Prices;
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
-    AGENT_FOLDER, Access, AgentSettings, BounceAddress, Budget, ChatSwitches, Config, ContextProfile,
-    ContextStep, DataCollection, Decision, Effort, Gateway, Inference, Limits, ListenAddress, ListenerKind,
-    ListenerTls, Mode, ModelChoice, OnUnknown, OutOfService, Persona, Personas, ProviderSettings, ReplyMode,
-    RetryPolicy, Security, Smarthost, SmarthostTls, SmtpListener, StructuredOutput, Submitter, Think, Tier,
-    TlsFiles, Transport, WatchedFolder, is_protected,
+    AGENT_FOLDER, Access, AgentSettings, BounceAddress, Budget, ChatSwitches, Config,
+    ContextProfile, ContextStep, DataCollection, Decision, Effort, Gateway, Inference, Limits,
+    ListenAddress, ListenerKind, ListenerTls, Mode, ModelChoice, OnUnknown, OutOfService, Persona,
+    Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls,
+    SmtpListener, StructuredOutput, Submitter, Think, Tier, TlsFiles, Transport, WatchedFolder,
+    is_protected,
 };
 pub use show::{effective, show_persona};
 pub use snapshot::Snapshot;

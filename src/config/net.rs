@@ -5,13 +5,17 @@ use std::net::IpAddr;
 
 /// Parses a domain name into lower case, by the rules of mail addresses (RFC 5321 section 4.1.2).
 pub fn domain(text: &str) -> Option<String> {
-    Address::parse(&format!("postmaster@{text}")).ok().map(|address| address.domain().to_owned())
+    Address::parse(&format!("postmaster@{text}"))
+        .ok()
+        .map(|address| address.domain().to_owned())
 }
 
 /// Hint for a text that is no mail address.
 pub fn address_hint(text: &str) -> String {
-    let inside =
-        text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(inside, _)| inside.trim());
+    let inside = text
+        .split_once('<')
+        .and_then(|(_, rest)| rest.split_once('>'))
+        .map(|(inside, _)| inside.trim());
     let alone = inside.unwrap_or_else(|| text.trim().trim_start_matches("mailto:"));
     match Address::parse(alone) {
         Ok(address) => format!("write the address alone: `{address}`"),
@@ -32,20 +36,30 @@ pub fn domain_hint(text: &str) -> String {
 }
 
 /// Suffixes of URLs that belong to a single API call.
-const CALLS: &[&str] =
-    &["/chat/completions", "/completions", "/responses", "/messages", "/api/chat", "/models"];
+const CALLS: &[&str] = &[
+    "/chat/completions",
+    "/completions",
+    "/responses",
+    "/messages",
+    "/api/chat",
+    "/models",
+];
 
 /// Reports whether a host is this machine by definition: plain text to it crosses no network.
 pub fn is_loopback_host(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let name = bare.to_ascii_lowercase();
-    bare.parse::<IpAddr>().map_or(name == "localhost", |address| address.is_loopback())
+    bare.parse::<IpAddr>()
+        .map_or(name == "localhost", |address| address.is_loopback())
 }
 
 /// Reports whether a host is in a private network by its name: loopback, RFC 1918, unique local
 /// (RFC 4193), or `.local` (RFC 6762), which no public name server resolves.
 pub fn is_private_host(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    let bare = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .trim_end_matches('.');
     match bare.parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_private(),
         Ok(IpAddr::V6(address)) => address.is_loopback() || address.is_unique_local(),
@@ -63,7 +77,10 @@ pub fn may_speak_http(host: &str, plain_http: bool) -> bool {
 /// `http` in private networks.
 pub fn check_base_url(text: &str, plain_http: bool) -> Result<(), (String, &'static str)> {
     let Ok(url) = reqwest::Url::parse(text) else {
-        return Err((format!("`{text}` is not a URL"), "write one such as `https://api.example/v1`"));
+        return Err((
+            format!("`{text}` is not a URL"),
+            "write one such as `https://api.example/v1`",
+        ));
     };
     if !url.username().is_empty() || url.password().is_some() {
         // The URL holds a secret, so it is not shown.
@@ -73,9 +90,15 @@ pub fn check_base_url(text: &str, plain_http: bool) -> Result<(), (String, &'sta
         ));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(("a base URL ends before `?` and `#`".to_owned(), "leave the rest out"));
+        return Err((
+            "a base URL ends before `?` and `#`".to_owned(),
+            "leave the rest out",
+        ));
     }
-    if let Some(call) = CALLS.iter().find(|call| url.path().trim_end_matches('/').ends_with(*call)) {
+    if let Some(call) = CALLS
+        .iter()
+        .find(|call| url.path().trim_end_matches('/').ends_with(*call))
+    {
         return Err((
             format!("a base URL ends before `{call}`, which is added for each call"),
             "leave that part out",
@@ -90,7 +113,10 @@ pub fn check_base_url(text: &str, plain_http: bool) -> Result<(), (String, &'sta
             let own = "use `https`, or write `\"plain_http\": true` beside it if everybody in that network may read them";
             Err((message, if is_near { own } else { "use `https`" }))
         }
-        _ => Err((format!("`{text}` is not an https URL"), "write one such as `https://api.example/v1`")),
+        _ => Err((
+            format!("`{text}` is not an https URL"),
+            "write one such as `https://api.example/v1`",
+        )),
     }
 }
 
@@ -110,9 +136,12 @@ mod tests {
 
     #[test]
     fn plain_http_stays_on_this_machine() {
-        for good in
-            ["https://api.test/v1", "http://127.0.0.1:8080", "http://localhost:11434/v1", "http://[::1]:1"]
-        {
+        for good in [
+            "https://api.test/v1",
+            "http://127.0.0.1:8080",
+            "http://localhost:11434/v1",
+            "http://[::1]:1",
+        ] {
             assert_eq!(check_base_url(good, false), Ok(()), "{good}");
         }
         let evasions = [
@@ -146,7 +175,10 @@ mod tests {
         for url in near {
             assert_eq!(check_base_url(url, true), Ok(()), "{url}");
             let (message, hint) = check_base_url(url, false).expect_err(url);
-            assert!(message.contains("plain text") && hint.contains("plain_http"), "{message}: {hint}");
+            assert!(
+                message.contains("plain text") && hint.contains("plain_http"),
+                "{message}: {hint}"
+            );
             assert!(is_near_url(url, true) && !is_near_url(url, false), "{url}");
         }
         let elsewhere = [

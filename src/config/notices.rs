@@ -36,19 +36,34 @@ pub fn resolve(
     let none = Typed::default();
     let typed = typed.unwrap_or(&none);
     let persona = typed.persona.as_deref().and_then(|name| {
-        let id = PersonaId::parse(name).ok().filter(|id| ctx.persona_ids.contains(id));
+        let id = PersonaId::parse(name)
+            .ok()
+            .filter(|id| ctx.persona_ids.contains(id));
         if id.is_none() {
             let problem = file.problem_at("/notices/persona", format!("no persona `{name}`"));
             ctx.report(problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)));
         }
         id
     });
-    let interval = typed.interval.map_or(Duration::from_secs(3600), |span| span.0);
+    let interval = typed
+        .interval
+        .map_or(Duration::from_secs(3600), |span| span.0);
     if interval < Duration::from_secs(60) {
         let problem = file.problem_at("/notices/interval", "must be a minute or more");
-        ctx.report(problem.hint("a broken mail server would otherwise fill the mailbox of its owner"));
+        ctx.report(
+            problem.hint("a broken mail server would otherwise fill the mailbox of its owner"),
+        );
     }
-    let delayed_after = typed.delayed_after.map_or(Duration::from_secs(4 * 3600), |span| span.0);
-    let filed_interval = typed.filed_interval.map_or(Duration::from_secs(24 * 3600), |span| span.0);
-    Notices { persona, interval, delayed_after, filed_interval }
+    let delayed_after = typed
+        .delayed_after
+        .map_or(Duration::from_secs(4 * 3600), |span| span.0);
+    let filed_interval = typed
+        .filed_interval
+        .map_or(Duration::from_secs(24 * 3600), |span| span.0);
+    Notices {
+        persona,
+        interval,
+        delayed_after,
+        filed_interval,
+    }
 }

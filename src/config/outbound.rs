@@ -102,7 +102,9 @@ enum TypedTls {
 impl Typed {
     /// Name of the variable with the smarthost's password.
     pub fn password_variable(&self) -> &str {
-        self.password_variable.as_deref().unwrap_or(PASSWORD_VARIABLE)
+        self.password_variable
+            .as_deref()
+            .unwrap_or(PASSWORD_VARIABLE)
     }
     pub fn on_unknown(&self) -> OnUnknown {
         match self.on_unknown {
@@ -125,9 +127,17 @@ pub fn resolve(
     ctx: &mut CheckContext<'_>,
 ) -> Option<Transport> {
     let (kind, foreign): (_, &[&str]) = match typed.kind {
-        TypedKind::Folder => {
-            ("folder", &["host", "port", "tls", "user", "password_variable", "connections_max"])
-        }
+        TypedKind::Folder => (
+            "folder",
+            &[
+                "host",
+                "port",
+                "tls",
+                "user",
+                "password_variable",
+                "connections_max",
+            ],
+        ),
         TypedKind::Smarthost => ("smarthost", &["path"]),
     };
     for pointer in foreign.iter().map(|key| child("/outbound", key)) {
@@ -160,12 +170,17 @@ fn resolve_smarthost(
         ctx.report(file.problem_at("/outbound/host", format!("`{host}` is not a host name")));
     }
     if tls == SmarthostTls::None && !is_loopback_host(host) {
-        let problem =
-            file.problem_at("/outbound/tls", format!("`none` would send mail in plain text to `{host}`"));
+        let problem = file.problem_at(
+            "/outbound/tls",
+            format!("`none` would send mail in plain text to `{host}`"),
+        );
         ctx.report(problem.hint("use `starttls` or `implicit`; `none` is for this machine only"));
     }
     if typed.user.is_none() && file.has("/outbound/password_variable") {
-        ctx.report(file.problem_at("/outbound/password_variable", "there is a password but no `user`"));
+        ctx.report(file.problem_at(
+            "/outbound/password_variable",
+            "there is a password but no `user`",
+        ));
     }
     Some(Smarthost {
         host: host.to_owned(),
@@ -186,9 +201,13 @@ fn resolve_password(
     let variable = typed.password_variable();
     let password = ctx.secrets.get(variable);
     if password.is_none() {
-        let problem =
-            file.problem_at("/outbound/user", format!("this user's password is not in `{variable}`"));
-        ctx.report(problem.hint(format!("set {variable} in the environment or in `.secrets`")));
+        let problem = file.problem_at(
+            "/outbound/user",
+            format!("this user's password is not in `{variable}`"),
+        );
+        ctx.report(problem.hint(format!(
+            "set {variable} in the environment or in `.secrets`"
+        )));
     }
     password
 }
@@ -209,17 +228,29 @@ fn required<'t>(
 }
 
 /// Reads the DKIM keys. Problems go to the context.
-pub fn resolve_dkim(file: &ConfigFile<gateway::Typed>, typed: &Typed, ctx: &mut CheckContext<'_>) -> Signers {
+pub fn resolve_dkim(
+    file: &ConfigFile<gateway::Typed>,
+    typed: &Typed,
+    ctx: &mut CheckContext<'_>,
+) -> Signers {
     let mut signers: Vec<Signer> = Vec::new();
     // Keys are no configuration: a snapshot is loaded without signing keys.
-    let keys = typed.dkim.iter().flatten().filter(|_| ctx.source.has_world()).collect::<Vec<_>>();
+    let keys = typed
+        .dkim
+        .iter()
+        .flatten()
+        .filter(|_| ctx.source.has_world())
+        .collect::<Vec<_>>();
     for (index, typed) in keys.into_iter().enumerate() {
         let pointer = child("/outbound/dkim", index);
         let before = signers.len();
         for (key, name) in [("domain", &typed.domain), ("selector", &typed.selector)] {
             // A selector has the syntax of a domain (RFC 6376 section 3.1).
             if domain(name).is_none() {
-                ctx.report(file.problem_at(&child(&pointer, key), format!("`{name}` is not a domain name")));
+                ctx.report(file.problem_at(
+                    &child(&pointer, key),
+                    format!("`{name}` is not a domain name"),
+                ));
             }
         }
         match read_key(ctx.workspace, typed) {
@@ -231,15 +262,24 @@ pub fn resolve_dkim(file: &ConfigFile<gateway::Typed>, typed: &Typed, ctx: &mut 
         }
         let same = |a: &Signer, b: &Signer| a.record().name == b.record().name;
         let (others, new) = signers.split_at(before);
-        if new.iter().any(|signer| others.iter().any(|other| same(signer, other))) {
-            let message = format!("`{}` has two keys in this domain: its record holds one", typed.selector);
+        if new
+            .iter()
+            .any(|signer| others.iter().any(|other| same(signer, other)))
+        {
+            let message = format!(
+                "`{}` has two keys in this domain: its record holds one",
+                typed.selector
+            );
             ctx.report(file.problem_at(&child(&pointer, "selector"), message));
         }
     }
     Signers::new(signers)
 }
 
-fn read_key(workspace: &std::path::Path, typed: &TypedDkim) -> Result<Signer, (String, Option<String>)> {
+fn read_key(
+    workspace: &std::path::Path,
+    typed: &TypedDkim,
+) -> Result<Signer, (String, Option<String>)> {
     let (path, name) = (below(workspace, &typed.key), &typed.key);
     let make = format!("`openssl genpkey -algorithm ed25519 -out {name}` makes one");
     let unreadable = |error: std::io::Error| match error.kind() {
@@ -249,10 +289,15 @@ fn read_key(workspace: &std::path::Path, typed: &TypedDkim) -> Result<Signer, (S
     let file = std::fs::File::open(&path).map_err(unreadable)?;
     if let Some(mode) = secrets::open_to_others(&path) {
         let hint = format!("run `chmod 600 {name}`, and make a new key if others had access");
-        return Err((format!("others may read `{name}`: its mode is {mode:04o}"), Some(hint)));
+        return Err((
+            format!("others may read `{name}`: its mode is {mode:04o}"),
+            Some(hint),
+        ));
     }
     let mut pem = Vec::new();
-    file.take(KEY_BYTES_MAX).read_to_end(&mut pem).map_err(unreadable)?;
+    file.take(KEY_BYTES_MAX)
+        .read_to_end(&mut pem)
+        .map_err(unreadable)?;
     Signer::from_pem(&typed.domain, &typed.selector, &pem)
         .map_err(|error| (format!("`{name}` {error}"), Some(make.clone())))
 }

@@ -74,7 +74,11 @@ pub struct BadName;
 /// Checks a display name.
 pub fn check_name(name: &str) -> Result<(), BadName> {
     let fits = !name.trim().is_empty() && name.chars().count() <= NAME_CHARS_MAX;
-    if fits && !name.contains(char::is_control) { Ok(()) } else { Err(BadName) }
+    if fits && !name.contains(char::is_control) {
+        Ok(())
+    } else {
+        Err(BadName)
+    }
 }
 
 /// The text of a new `PERSONA.md`, for its owner to replace.
@@ -107,8 +111,8 @@ pub fn resolve(
     }
     check_names(file, ctx);
     let aliases = typed.aliases.iter().flatten().enumerate();
-    let aliases =
-        aliases.filter_map(|(i, text)| address(file, &child("/aliases", i), text, mail_domain, ctx));
+    let aliases = aliases
+        .filter_map(|(i, text)| address(file, &child("/aliases", i), text, mail_domain, ctx));
     let aliases = aliases.collect();
     let timezone = match typed.timezone.as_deref().map(str::parse) {
         None => chrono_tz::UTC,
@@ -121,7 +125,13 @@ pub fn resolve(
     Some(Persona {
         id: id.clone(),
         name: typed.name.clone().unwrap_or_default(),
-        address: address(file, "/address", typed.address.as_deref()?, mail_domain, ctx)?,
+        address: address(
+            file,
+            "/address",
+            typed.address.as_deref()?,
+            mail_domain,
+            ctx,
+        )?,
         aliases,
         reply: match typed.reply {
             None | Some(TypedReply::Final) => ReplyMode::Final,
@@ -129,7 +139,10 @@ pub fn resolve(
         },
         provider: typed.provider.clone(),
         model: typed.model.clone(),
-        fallback: typed.fallback.as_deref().map(|typed| fallback::resolve(file, typed, ctx)),
+        fallback: typed
+            .fallback
+            .as_deref()
+            .map(|typed| fallback::resolve(file, typed, ctx)),
         tools: typed.tools.clone(),
         timezone,
         budget: budgets::resolve_persona(typed.budget.as_ref()),
@@ -141,12 +154,16 @@ pub fn resolve(
 /// are harmless, because their mail is only deferred.
 pub fn possible_addresses(text: &str, mail_domain: &str) -> Vec<Address> {
     let words = text.split('"').skip(1).map(str::trim);
-    let words = words.filter(|word| word.len() <= ADDRESS_BYTES_MAX && !word.contains(char::is_whitespace));
+    let words =
+        words.filter(|word| word.len() <= ADDRESS_BYTES_MAX && !word.contains(char::is_whitespace));
     let whole = |word: &str| match word.contains('@') {
         true => word.to_owned(),
         false => format!("{word}@{mail_domain}"),
     };
-    words.filter_map(|word| Address::parse(&whole(word)).ok()).take(WORDS_MAX).collect()
+    words
+        .filter_map(|word| Address::parse(&whole(word)).ok())
+        .take(WORDS_MAX)
+        .collect()
 }
 
 fn address(
@@ -156,11 +173,18 @@ fn address(
     mail_domain: &str,
     ctx: &mut CheckContext<'_>,
 ) -> Option<Address> {
-    let whole = if text.contains('@') { text.to_owned() } else { format!("{text}@{mail_domain}") };
+    let whole = if text.contains('@') {
+        text.to_owned()
+    } else {
+        format!("{text}@{mail_domain}")
+    };
     match Address::parse(&whole) {
         Ok(address) => Some(address),
         Err(error) => {
-            ctx.report(file.problem_at(pointer, error.to_string()).hint(address_hint(text)));
+            ctx.report(
+                file.problem_at(pointer, error.to_string())
+                    .hint(address_hint(text)),
+            );
             None
         }
     }
@@ -168,7 +192,12 @@ fn address(
 
 /// Checks names that higher modules define.
 fn check_names(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) {
-    if let Some(provider) = file.typed.provider.as_deref().filter(|name| !ctx.knows_provider(name)) {
+    if let Some(provider) = file
+        .typed
+        .provider
+        .as_deref()
+        .filter(|name| !ctx.knows_provider(name))
+    {
         let problem = file.problem_at("/provider", format!("no provider `{provider}`"));
         let problem = providers::explained(problem, provider, ctx);
         ctx.report(problem);

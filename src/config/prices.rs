@@ -92,11 +92,13 @@ impl Prices {
         };
         // `max_by_key` returns the last of equal elements: an entry that a user appends has
         // priority.
-        let best = self
-            .prices
-            .iter()
-            .filter(fits)
-            .max_by_key(|price| (specificity(&price.model), specificity(&price.provider), price.since));
+        let best = self.prices.iter().filter(fits).max_by_key(|price| {
+            (
+                specificity(&price.model),
+                specificity(&price.provider),
+                price.since,
+            )
+        });
         best.map(|price| price.rates)
     }
 }
@@ -116,23 +118,37 @@ fn matches(pattern: &str, name: &str) -> bool {
 /// Resolves the file. Problems go to the context.
 pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Prices {
     let typed = file.typed.prices.iter().flatten().enumerate();
-    let prices = typed.map(|(index, typed)| one(file, &child("/prices", index), typed, ctx)).collect();
-    Prices { version: file.typed.version.clone().unwrap_or_default(), prices }
+    let prices = typed
+        .map(|(index, typed)| one(file, &child("/prices", index), typed, ctx))
+        .collect();
+    Prices {
+        version: file.typed.version.clone().unwrap_or_default(),
+        prices,
+    }
 }
 
-fn one(file: &ConfigFile<Typed>, pointer: &str, typed: &TypedPrice, ctx: &mut CheckContext<'_>) -> Price {
+fn one(
+    file: &ConfigFile<Typed>,
+    pointer: &str,
+    typed: &TypedPrice,
+    ctx: &mut CheckContext<'_>,
+) -> Price {
     for (key, pattern) in [("provider", &typed.provider), ("model", &typed.model)] {
         if pattern[..pattern.len().saturating_sub(1)].contains('*') {
-            let problem =
-                file.problem_at(&child(pointer, key), format!("`{pattern}` has a `*` that is not its end"));
+            let problem = file.problem_at(
+                &child(pointer, key),
+                format!("`{pattern}` has a `*` that is not its end"),
+            );
             ctx.report(problem.hint("write the beginning of the name and a `*`"));
         }
     }
     let mut rate = |key: &str, dollars: f64| {
         let picos = picos(dollars);
         if picos.is_none() {
-            let problem =
-                file.problem_at(&child(pointer, key), format!("`{dollars}` has more than six decimals"));
+            let problem = file.problem_at(
+                &child(pointer, key),
+                format!("`{dollars}` has more than six decimals"),
+            );
             ctx.report(problem.hint("prices are dollars per million tokens"));
         }
         picos.unwrap_or_default()
@@ -141,10 +157,17 @@ fn one(file: &ConfigFile<Typed>, pointer: &str, typed: &TypedPrice, ctx: &mut Ch
     let rates = Rates {
         input,
         output: rate("output", typed.output),
-        cache_read: typed.cache_read.map_or(input, |dollars| rate("cache_read", dollars)),
-        cache_write: typed.cache_write.map_or(input, |dollars| rate("cache_write", dollars)),
+        cache_read: typed
+            .cache_read
+            .map_or(input, |dollars| rate("cache_read", dollars)),
+        cache_write: typed
+            .cache_write
+            .map_or(input, |dollars| rate("cache_write", dollars)),
     };
-    let since = typed.since.as_deref().map(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d"));
+    let since = typed
+        .since
+        .as_deref()
+        .map(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d"));
     if let Some(Err(_)) = since {
         let typed = typed.since.as_deref().unwrap_or_default();
         let problem = file.problem_at(&child(pointer, "since"), format!("`{typed}` is not a day"));

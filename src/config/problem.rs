@@ -26,7 +26,14 @@ impl Problem {
     /// Builds a problem of a file as a whole.
     pub fn of_file(file: &str, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { file: file.to_owned(), line: None, column: None, path: String::new(), message, hint: None }
+        Self {
+            file: file.to_owned(),
+            line: None,
+            column: None,
+            path: String::new(),
+            message,
+            hint: None,
+        }
     }
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -42,7 +49,10 @@ impl Problem {
             None if names.is_empty() => self,
             None if names.len() > NAMES_LISTED_MAX => {
                 let first = names[..NAMES_LISTED_MAX].join(", ");
-                self.hint(format!("there are: {first}, and {} more", names.len() - NAMES_LISTED_MAX))
+                self.hint(format!(
+                    "there are: {first}, and {} more",
+                    names.len() - NAMES_LISTED_MAX
+                ))
             }
             None => self.hint(format!("there are: {}", names.join(", "))),
         }
@@ -52,8 +62,9 @@ impl Problem {
 /// The name that a typing error most likely means, if one is near enough.
 fn nearest<'n>(typed: &str, names: &[&'n str]) -> Option<&'n str> {
     let typed = typed.to_ascii_lowercase().replace('-', "_");
-    let distance =
-        |name: &str| strsim::damerau_levenshtein(&typed, &name.to_ascii_lowercase().replace('-', "_"));
+    let distance = |name: &str| {
+        strsim::damerau_levenshtein(&typed, &name.to_ascii_lowercase().replace('-', "_"))
+    };
     let best = names.iter().map(|name| (distance(name), *name)).min()?;
     // A third of the characters may differ, and at least one.
     let near = best.0 <= (best.1.chars().count() / 3).max(1);
@@ -101,7 +112,8 @@ impl fmt::Display for ConfigErrors {
             [only] => write!(f, "{only}"),
             many => {
                 write!(f, "the configuration has {} problems", many.len())?;
-                many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+                many.iter()
+                    .try_for_each(|problem| write!(f, "\n  {problem}"))
             }
         }
     }

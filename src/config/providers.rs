@@ -10,8 +10,8 @@ use super::load::CheckContext;
 use super::net::{check_base_url, is_near_url};
 use super::problem::Problem;
 use super::settings::{
-    AgentSettings, ChatSwitches, DataCollection, Effort, Inference, ProviderSettings, StructuredOutput,
-    Think, Tier,
+    AgentSettings, ChatSwitches, DataCollection, Effort, Inference, ProviderSettings,
+    StructuredOutput, Think, Tier,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -117,7 +117,10 @@ pub struct TypedProvider {
 impl TypedProvider {
     /// Names of secrets in this block.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        self.api_key_variable.iter().chain(self.environment.iter().flatten()).map(String::as_str)
+        self.api_key_variable
+            .iter()
+            .chain(self.environment.iter().flatten())
+            .map(String::as_str)
     }
 }
 
@@ -128,7 +131,8 @@ pub fn resolve<'p, T>(
     blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>,
     ctx: &mut CheckContext<'_>,
 ) -> BTreeMap<String, ProviderSettings> {
-    let blocks: BTreeMap<&str, &TypedProvider> = blocks.map(|(name, typed)| (name.as_str(), typed)).collect();
+    let blocks: BTreeMap<&str, &TypedProvider> =
+        blocks.map(|(name, typed)| (name.as_str(), typed)).collect();
     let mut providers = BTreeMap::new();
     for name in ctx.provider_names() {
         let typed = blocks.get(name.as_str()).copied();
@@ -136,7 +140,8 @@ pub fn resolve<'p, T>(
         providers.insert(name, settings);
     }
     for name in blocks.keys().filter(|name| !providers.contains_key(**name)) {
-        let problem = file.problem_at_key(&child("/providers", *name), format!("no provider `{name}`"));
+        let problem =
+            file.problem_at_key(&child("/providers", *name), format!("no provider `{name}`"));
         let problem = explained(problem, name, ctx);
         ctx.report(problem);
     }
@@ -155,7 +160,10 @@ fn one<T>(
     let plain_http = typed.plain_http.unwrap_or(false);
     let check = |url| check_base_url(url, plain_http);
     if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check) {
-        ctx.report(file.problem_at(&child(&pointer, "base_url"), message).hint(hint));
+        ctx.report(
+            file.problem_at(&child(&pointer, "base_url"), message)
+                .hint(hint),
+        );
     }
     if is_there && typed.base_url.is_none() && name.starts_with(COMPAT) {
         let problem = file.problem_at_key(&pointer, format!("provider `{name}` has no `base_url`"));
@@ -164,15 +172,24 @@ fn one<T>(
     if is_there {
         check_readers(file, name, ctx);
     }
-    let visible = ENVIRONMENT.iter().copied().chain(typed.environment.iter().flatten().map(String::as_str));
-    let environment = visible.filter_map(|name| ctx.secrets.get(name).map(|value| (name.to_owned(), value)));
+    let visible = ENVIRONMENT
+        .iter()
+        .copied()
+        .chain(typed.environment.iter().flatten().map(String::as_str));
+    let environment =
+        visible.filter_map(|name| ctx.secrets.get(name).map(|value| (name.to_owned(), value)));
     ProviderSettings {
         name: name.to_owned(),
         base_url: typed.base_url.clone(),
         plain_http,
         key_variable: ctx.key_variable(name),
-        api_key: ctx.key_variable(name).and_then(|variable| ctx.secrets.get(&variable)),
-        script: typed.script.as_ref().map(|script| ctx.workspace.join(script)),
+        api_key: ctx
+            .key_variable(name)
+            .and_then(|variable| ctx.secrets.get(&variable)),
+        script: typed
+            .script
+            .as_ref()
+            .map(|script| ctx.workspace.join(script)),
         chat: switches(typed),
         context_tokens: typed.context_tokens,
         keep_alive: typed.keep_alive.clone(),
@@ -193,17 +210,30 @@ fn one<T>(
 fn check_readers<T>(file: &ConfigFile<T>, name: &str, ctx: &mut CheckContext<'_>) {
     let pointer = child("/providers", name);
     let adapter = name.split_once(':').map_or(name, |(adapter, _)| adapter);
-    let block = file.document.value.pointer(&pointer).and_then(Value::as_object);
+    let block = file
+        .document
+        .value
+        .pointer(&pointer)
+        .and_then(Value::as_object);
     for (key, value) in block.into_iter().flatten() {
         let known = &ctx.names.settings;
-        let readers = known.iter().filter(|(_, keys)| keys.contains(&key.as_str())).map(|(id, _)| *id);
+        let readers = known
+            .iter()
+            .filter(|(_, keys)| keys.contains(&key.as_str()))
+            .map(|(id, _)| *id);
         let readers: Vec<_> = readers.collect();
         // A setting without any reader is an unknown key, which is reported elsewhere.
         if readers.is_empty() || readers.contains(&adapter) || value.is_null() {
             continue;
         }
-        let own = known.iter().find(|(id, _)| *id == adapter).map(|(_, keys)| keys.join(", "));
-        let message = format!("`{adapter}` does not read it; it is a setting of {}", readers.join(", "));
+        let own = known
+            .iter()
+            .find(|(id, _)| *id == adapter)
+            .map(|(_, keys)| keys.join(", "));
+        let message = format!(
+            "`{adapter}` does not read it; it is a setting of {}",
+            readers.join(", ")
+        );
         let problem = file.problem_at_key(&child(&pointer, key), message);
         ctx.report(problem.hint(format!("`{adapter}` reads: {}", own.unwrap_or_default())));
     }
@@ -247,8 +277,10 @@ pub fn introduce<'p>(
 pub fn explained(problem: Problem, name: &str, ctx: &CheckContext<'_>) -> Problem {
     if name.strip_prefix("compat:").is_some_and(is_compat_name) {
         let block = format!("\"{name}\": {{\"base_url\": \"…\"}}");
-        return problem
-            .hint(format!("describe it in `providers` of `{}`: `{block}`", super::inference::FILE));
+        return problem.hint(format!(
+            "describe it in `providers` of `{}`: `{block}`",
+            super::inference::FILE
+        ));
     }
     problem.did_you_mean(name, ctx.provider_names().iter().map(String::as_str))
 }
@@ -260,16 +292,30 @@ fn is_compat_name(name: &str) -> bool {
 }
 
 /// Checks that a provider in use can answer; else returns a message (no key, no script) and a hint.
-pub fn unready(name: &str, inference: &Inference, ctx: &CheckContext<'_>) -> Option<(String, String)> {
+pub fn unready(
+    name: &str,
+    inference: &Inference,
+    ctx: &CheckContext<'_>,
+) -> Option<(String, String)> {
     let settings = inference.providers.get(name)?;
     if name == "scripted" && settings.script.is_none() {
-        let hint = "write `\"providers\": {\"scripted\": {\"script\": \"configs/demo-script.json\"}}`";
-        return Some(("provider `scripted` has no script".to_owned(), hint.to_owned()));
+        let hint =
+            "write `\"providers\": {\"scripted\": {\"script\": \"configs/demo-script.json\"}}`";
+        return Some((
+            "provider `scripted` has no script".to_owned(),
+            hint.to_owned(),
+        ));
     }
     let variable = ctx.key_variable(name)?;
-    let local = settings.base_url.as_deref().is_some_and(|url| is_near_url(url, settings.plain_http));
+    let local = settings
+        .base_url
+        .as_deref()
+        .is_some_and(|url| is_near_url(url, settings.plain_http));
     (settings.api_key.is_none() && !local).then(|| {
         let hint = format!("set {variable} in the environment or in `.secrets`");
-        (format!("provider `{name}` has no key: `{variable}` is not set"), hint)
+        (
+            format!("provider `{name}` has no key: `{variable}` is not set"),
+            hint,
+        )
     })
 }

@@ -14,12 +14,30 @@ pub struct Kind {
 
 /// Every kind of configuration file.
 pub static KINDS: &[Kind] = &[
-    Kind { name: "gateway", schema: of::<gateway::Typed> },
-    Kind { name: "inference", schema: of::<inference::Typed> },
-    Kind { name: "prices", schema: of::<prices::Typed> },
-    Kind { name: "context", schema: of::<context::Typed> },
-    Kind { name: "security", schema: of::<security::Typed> },
-    Kind { name: "persona", schema: of::<persona::Typed> },
+    Kind {
+        name: "gateway",
+        schema: of::<gateway::Typed>,
+    },
+    Kind {
+        name: "inference",
+        schema: of::<inference::Typed>,
+    },
+    Kind {
+        name: "prices",
+        schema: of::<prices::Typed>,
+    },
+    Kind {
+        name: "context",
+        schema: of::<context::Typed>,
+    },
+    Kind {
+        name: "security",
+        schema: of::<security::Typed>,
+    },
+    Kind {
+        name: "persona",
+        schema: of::<persona::Typed>,
+    },
 ];
 
 impl Kind {
@@ -34,5 +52,8 @@ impl Kind {
 /// schema.
 pub fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
-    settings.into_generator().into_root_schema_for::<T>().to_value()
+    settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value()
 }

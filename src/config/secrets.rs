@@ -47,12 +47,18 @@ impl<'e> Secrets<'e> {
                 String::new()
             }
         };
-        Self { environment, file: parse(&text, problems) }
+        Self {
+            environment,
+            file: parse(&text, problems),
+        }
     }
 
     /// Secrets of the environment alone.
     pub fn only(environment: &'e dyn Fn(&str) -> Option<String>) -> Self {
-        Self { environment, file: BTreeMap::new() }
+        Self {
+            environment,
+            file: BTreeMap::new(),
+        }
     }
 
     /// Returns the secret of that name; an empty variable counts as unset.
@@ -65,9 +71,13 @@ impl<'e> Secrets<'e> {
 
     /// Names in `.secrets` that no setting refers to.
     pub fn unknown<'a>(&'a self, known: &'a [&'a str]) -> impl Iterator<Item = Problem> + 'a {
-        let strangers = self.file.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        let strangers = self
+            .file
+            .iter()
+            .filter(|(name, _)| !known.contains(&name.as_str()));
         strangers.map(|(name, (line, _))| {
-            at_line(*line, format!("nothing reads `{name}`")).did_you_mean(name, known.iter().copied())
+            at_line(*line, format!("nothing reads `{name}`"))
+                .did_you_mean(name, known.iter().copied())
         })
     }
 }
@@ -81,7 +91,10 @@ fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, Se
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let Some((name, value)) = line.split_once('=').filter(|(name, _)| is_name(name.trim_end())) else {
+        let Some((name, value)) = line
+            .split_once('=')
+            .filter(|(name, _)| is_name(name.trim_end()))
+        else {
             problems.push(misshapen(line, index + 1));
             continue;
         };
@@ -95,7 +108,10 @@ fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, Se
         let value = unquoted(value);
         if value.is_empty() {
             problems.push(at_line(index + 1, format!("`{name}` has no value")));
-        } else if found.insert(name.to_owned(), (index + 1, SecretString::from(value))).is_some() {
+        } else if found
+            .insert(name.to_owned(), (index + 1, SecretString::from(value)))
+            .is_some()
+        {
             problems.push(at_line(index + 1, format!("`{name}` is written twice")));
         }
     }
@@ -113,13 +129,17 @@ fn at_line(line: usize, message: String) -> Problem {
 fn misshapen(line: &str, number: usize) -> Problem {
     let problem = at_line(number, "not a line of the form KEY=VALUE".to_owned());
     let name = line.split_once('=').map(|(name, _)| name.trim_end());
-    if name.and_then(|name| name.strip_prefix("export ")).is_some_and(|name| is_name(name.trim())) {
+    if name
+        .and_then(|name| name.strip_prefix("export "))
+        .is_some_and(|name| is_name(name.trim()))
+    {
         return problem.hint("leave out the word `export`: this is no script of a shell");
     }
     match name {
-        Some(name) if is_name(&name.to_ascii_uppercase()) => {
-            problem.hint(format!("names are written in capital letters: `{}`", name.to_ascii_uppercase()))
-        }
+        Some(name) if is_name(&name.to_ascii_uppercase()) => problem.hint(format!(
+            "names are written in capital letters: `{}`",
+            name.to_ascii_uppercase()
+        )),
         _ if line.contains(':') && name.is_none() => {
             problem.hint("write `=` between name and value, not `:`")
         }
@@ -140,11 +160,17 @@ fn has_comment(value: &str) -> bool {
 
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase())
-        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
 fn unquoted(value: &str) -> &str {
-    let inside = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    let inside = |quote: char| {
+        value
+            .strip_prefix(quote)
+            .and_then(|rest| rest.strip_suffix(quote))
+    };
     inside('"').or_else(|| inside('\'')).unwrap_or(value)
 }
 

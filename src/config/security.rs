@@ -67,8 +67,10 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Security
             None => Address::parse(text).is_ok(),
         };
         if !legal {
-            let problem =
-                file.problem_at(&child("/send_allow", index), format!("`{text}` is not a recipient"));
+            let problem = file.problem_at(
+                &child("/send_allow", index),
+                format!("`{text}` is not a recipient"),
+            );
             ctx.report(problem.hint("write an address or `*@domain`"));
         }
     }
@@ -98,7 +100,10 @@ fn resolve_patterns(
         // A pattern that can match an address is an address once its wildcards are filled in.
         let filled = pattern.replace(['*', '?'], "x");
         if pattern != "*" && Address::parse(&filled).is_err() {
-            let problem = file.problem_at(&child(pointer, index), format!("`{pattern}` matches no address"));
+            let problem = file.problem_at(
+                &child(pointer, index),
+                format!("`{pattern}` matches no address"),
+            );
             ctx.report(problem.hint("write one such as `*@example.org` or `ada@*`"));
         }
     }

@@ -7,8 +7,8 @@ use super::settings::{
 };
 use super::span::spell;
 use super::{
-    authentication, budgets, context, fallback, gateway, inference, listeners, mailboxes, persona, prices,
-    security,
+    authentication, budgets, context, fallback, gateway, inference, listeners, mailboxes, persona,
+    prices, security,
 };
 use crate::domain::PersonaId;
 use crate::mime::Signer;
@@ -17,11 +17,22 @@ use serde_json::{Map, Value, json};
 /// Every setting, grouped by its file.
 pub fn effective(config: &Config) -> Map<String, Value> {
     let mut files = Map::new();
-    files.insert(gateway::FILE.to_owned(), show_gateway(&config.gateway, &config.limits));
-    files.insert(inference::FILE.to_owned(), show_inference(&config.inference));
+    files.insert(
+        gateway::FILE.to_owned(),
+        show_gateway(&config.gateway, &config.limits),
+    );
+    files.insert(
+        inference::FILE.to_owned(),
+        show_inference(&config.inference),
+    );
     files.insert(prices::FILE.to_owned(), prices::show(&config.prices));
     let profiles = config.context.iter();
-    let profiles = profiles.map(|(name, p)| (name.clone(), p.steps.iter().map(show_step).collect::<Value>()));
+    let profiles = profiles.map(|(name, p)| {
+        (
+            name.clone(),
+            p.steps.iter().map(show_step).collect::<Value>(),
+        )
+    });
     files.insert(context::FILE.to_owned(), Value::Object(profiles.collect()));
     let access = &config.security.access;
     let access = json!({
@@ -30,7 +41,8 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     });
     let send_allow = &config.security.send_allow;
     let authentication = authentication::show(&config.security.authentication);
-    let shown = json!({"access": access, "authentication": authentication, "send_allow": send_allow});
+    let shown =
+        json!({"access": access, "authentication": authentication, "send_allow": send_allow});
     files.insert(security::FILE.to_owned(), shown);
     for persona in config.personas.iter() {
         files.insert(persona::file(persona.id.as_str()), show_persona(persona));
@@ -160,8 +172,10 @@ fn show_limits(limits: &Limits) -> Value {
 }
 
 fn show_inference(inference: &Inference) -> Value {
-    let providers =
-        inference.providers.iter().map(|(name, settings)| (name.clone(), show_provider(settings)));
+    let providers = inference
+        .providers
+        .iter()
+        .map(|(name, settings)| (name.clone(), show_provider(settings)));
     json!({
         "provider": inference.provider,
         "model": inference.model,

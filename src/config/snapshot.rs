@@ -41,11 +41,20 @@ impl Snapshot {
     }
 
     fn read_by(engine: &str, files: BTreeMap<String, Arc<str>>) -> Self {
-        let digests = files.iter().map(|(path, text)| (path.clone(), sha256_hex(&[text.as_bytes()])));
-        let index = Index { engine: engine.to_owned(), files: digests.collect() };
+        let digests = files
+            .iter()
+            .map(|(path, text)| (path.clone(), sha256_hex(&[text.as_bytes()])));
+        let index = Index {
+            engine: engine.to_owned(),
+            files: digests.collect(),
+        };
         // A map of strings to strings always serializes to JSON.
         let index = serde_json::to_string(&index).unwrap_or_default();
-        Self { sha256: sha256_hex(&[index.as_bytes()]), index: index.into(), files }
+        Self {
+            sha256: sha256_hex(&[index.as_bytes()]),
+            index: index.into(),
+            files,
+        }
     }
 
     /// SHA-256 of the index, which identifies the snapshot.
@@ -70,14 +79,20 @@ impl Snapshot {
 
     /// The digests in an index. Errors: the text is no index.
     pub fn digests(index: &str) -> Result<Vec<String>, serde_json::Error> {
-        Ok(serde_json::from_str::<Index>(index)?.files.into_values().collect())
+        Ok(serde_json::from_str::<Index>(index)?
+            .files
+            .into_values()
+            .collect())
     }
 
     /// Builds a snapshot from its index and the contents by their digests.
     ///
     /// Errors: the paths of files whose contents are missing; an empty list when the text is no
     /// index.
-    pub fn from_index(index: &str, contents: &BTreeMap<String, Arc<str>>) -> Result<Self, Vec<String>> {
+    pub fn from_index(
+        index: &str,
+        contents: &BTreeMap<String, Arc<str>>,
+    ) -> Result<Self, Vec<String>> {
         let Index { engine, files } = serde_json::from_str(index).map_err(|_| Vec::new())?;
         let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
         for (path, digest) in files {
@@ -86,13 +101,20 @@ impl Snapshot {
                 None => missing.push(path),
             }
         }
-        if missing.is_empty() { Ok(Self::read_by(&engine, found)) } else { Err(missing) }
+        if missing.is_empty() {
+            Ok(Self::read_by(&engine, found))
+        } else {
+            Err(missing)
+        }
     }
 
     /// Builds a problem at a JSON pointer of one of the files, or of the file as a whole where the
     /// pointer does not exist.
     pub fn problem_at(&self, file: &str, pointer: &str, message: String) -> Problem {
-        let text = self.files.get(file).map(|text| text.strip_prefix('\u{feff}').unwrap_or(text));
+        let text = self
+            .files
+            .get(file)
+            .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text));
         match text.and_then(|text| Document::parse(file, text).ok()) {
             Some(document) => document.problem_at(pointer, Spot::Value, message),
             None => Problem::of_file(file, message),
@@ -123,7 +145,10 @@ pub struct ConfigSource<'a> {
 
 impl<'a> ConfigSource<'a> {
     pub fn new(place: Place<'a>) -> Self {
-        Self { place, read: RefCell::default() }
+        Self {
+            place,
+            read: RefCell::default(),
+        }
     }
 
     /// Reports whether the files beside the configuration exist: keys, certificates, `.secrets`.
@@ -142,8 +167,14 @@ impl<'a> ConfigSource<'a> {
     /// The text of a file.
     pub fn read(&self, file: &str) -> Result<Arc<str>, Unreadable> {
         let text: Arc<str> = match self.place {
-            Place::Folder(workspace) => text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into(),
-            Place::Snapshot(snapshot) => snapshot.files.get(file).cloned().ok_or(Unreadable::Missing)?,
+            Place::Folder(workspace) => {
+                text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into()
+            }
+            Place::Snapshot(snapshot) => snapshot
+                .files
+                .get(file)
+                .cloned()
+                .ok_or(Unreadable::Missing)?,
         };
         self.read.borrow_mut().insert(file.to_owned(), text.clone());
         Ok(text)
@@ -154,14 +185,21 @@ impl<'a> ConfigSource<'a> {
         let workspace = match self.place {
             Place::Folder(workspace) => workspace,
             Place::Snapshot(snapshot) => {
-                let below = snapshot.files.keys().filter_map(|file| file.strip_prefix("personas/"));
-                let names = below.filter_map(|file| file.split_once('/')).map(|(name, _)| name.to_owned());
+                let below = snapshot
+                    .files
+                    .keys()
+                    .filter_map(|file| file.strip_prefix("personas/"));
+                let names = below
+                    .filter_map(|file| file.split_once('/'))
+                    .map(|(name, _)| name.to_owned());
                 return Ok(names.collect::<BTreeSet<_>>().into_iter().collect());
             }
         };
         let entries = std::fs::read_dir(workspace.join("personas"))?;
         let folders = entries.flatten().filter(|entry| entry.path().is_dir());
-        Ok(folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        Ok(folders
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect())
     }
 
     /// Returns everything that was read as a snapshot.
@@ -176,19 +214,34 @@ mod tests {
 
     #[test]
     fn a_snapshot_comes_back_from_its_index_and_contents_or_says_what_is_missing() {
-        let files = [("configs/a.json", "{}"), ("personas/ada/persona.json", "{\"name\": \"Ada\"}")];
-        let files: BTreeMap<String, Arc<str>> =
-            files.into_iter().map(|(path, text)| (path.to_owned(), Arc::from(text))).collect();
+        let files = [
+            ("configs/a.json", "{}"),
+            ("personas/ada/persona.json", "{\"name\": \"Ada\"}"),
+        ];
+        let files: BTreeMap<String, Arc<str>> = files
+            .into_iter()
+            .map(|(path, text)| (path.to_owned(), Arc::from(text)))
+            .collect();
         let snapshot = Snapshot::of(files.clone());
-        let mut contents: BTreeMap<String, Arc<str>> =
-            files.values().map(|text| (sha256_hex(&[text.as_bytes()]), text.clone())).collect();
+        let mut contents: BTreeMap<String, Arc<str>> = files
+            .values()
+            .map(|text| (sha256_hex(&[text.as_bytes()]), text.clone()))
+            .collect();
         let again = Snapshot::from_index(snapshot.index(), &contents).expect("a snapshot");
         assert_eq!(again, snapshot);
         assert_eq!(sha256_hex(&[again.index().as_bytes()]), snapshot.sha256());
         contents.remove(&sha256_hex(&[b"{}"]));
         let missing = Snapshot::from_index(snapshot.index(), &contents).expect_err("not complete");
         assert_eq!(missing, ["configs/a.json"]);
-        assert_ne!(snapshot.with("configs/a.json", "{ }").sha256(), snapshot.sha256());
-        assert_eq!(ConfigSource::new(Place::Snapshot(&snapshot)).persona_folders().expect("names"), ["ada"]);
+        assert_ne!(
+            snapshot.with("configs/a.json", "{ }").sha256(),
+            snapshot.sha256()
+        );
+        assert_eq!(
+            ConfigSource::new(Place::Snapshot(&snapshot))
+                .persona_folders()
+                .expect("names"),
+            ["ada"]
+        );
     }
 }

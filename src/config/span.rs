@@ -20,7 +20,9 @@ pub struct Span(pub Duration);
 impl TryFrom<String> for Span {
     type Error = String;
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        parse(&text).map(Self).ok_or_else(|| format!("`{text}` is not a duration"))
+        parse(&text)
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is not a duration"))
     }
 }
 
@@ -51,9 +53,19 @@ fn parse(text: &str) -> Option<Duration> {
 /// Formats the shortest text that parses to the same duration, to the millisecond.
 pub fn spell(span: Duration) -> String {
     let ms = span.as_millis();
-    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
-    let whole = units.iter().find(|(_, size)| ms > 0 && ms.is_multiple_of(*size));
-    whole.map_or_else(|| format!("{ms}ms"), |(unit, size)| format!("{}{unit}", ms / size))
+    let units = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("m", 60_000),
+        ("s", 1000),
+    ];
+    let whole = units
+        .iter()
+        .find(|(_, size)| ms > 0 && ms.is_multiple_of(*size));
+    whole.map_or_else(
+        || format!("{ms}ms"),
+        |(unit, size)| format!("{}{unit}", ms / size),
+    )
 }
 
 #[cfg(test)]
@@ -65,7 +77,17 @@ mod tests {
         assert_eq!(parse("30s"), Some(Duration::from_secs(30)));
         assert_eq!(parse("250ms"), Some(Duration::from_millis(250)));
         assert_eq!(parse("5d"), Some(Duration::from_secs(432_000)));
-        for bad in ["", "30", "s", "-5s", "1.5h", "5 m", "5M", "99999999999999999999s", "40000d"] {
+        for bad in [
+            "",
+            "30",
+            "s",
+            "-5s",
+            "1.5h",
+            "5 m",
+            "5M",
+            "99999999999999999999s",
+            "40000d",
+        ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }

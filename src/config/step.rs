@@ -31,7 +31,9 @@ pub fn parse(text: &str) -> Result<(String, Vec<String>), BadStep> {
     if name.is_empty() || !name.chars().all(legal) {
         return Err(BadStep::Name);
     }
-    let Some(inside) = rest.strip_prefix('(') else { return Ok((name.to_owned(), Vec::new())) };
+    let Some(inside) = rest.strip_prefix('(') else {
+        return Ok((name.to_owned(), Vec::new()));
+    };
     let (inside, after) = inside.split_once(')').ok_or(BadStep::Unclosed)?;
     if !after.is_empty() {
         return Err(BadStep::Trailing);
@@ -39,7 +41,10 @@ pub fn parse(text: &str) -> Result<(String, Vec<String>), BadStep> {
     if inside.trim().is_empty() {
         return Ok((name.to_owned(), Vec::new()));
     }
-    let args = inside.split(',').map(|arg| arg.trim().to_owned()).collect::<Vec<_>>();
+    let args = inside
+        .split(',')
+        .map(|arg| arg.trim().to_owned())
+        .collect::<Vec<_>>();
     if args.iter().any(String::is_empty) {
         return Err(BadStep::EmptyArgument);
     }
@@ -68,8 +73,14 @@ mod tests {
     #[test]
     fn steps_are_read() {
         let read = |text| parse(text).map(|(name, args)| (name, args.join("|")));
-        assert_eq!(read("thread-history"), Ok(("thread-history".into(), String::new())));
-        assert_eq!(read(" knowledge ( ) "), Ok(("knowledge".into(), String::new())));
+        assert_eq!(
+            read("thread-history"),
+            Ok(("thread-history".into(), String::new()))
+        );
+        assert_eq!(
+            read(" knowledge ( ) "),
+            Ok(("knowledge".into(), String::new()))
+        );
         assert_eq!(
             read("load-file(a/{persona_id}/B.md, 2)"),
             Ok(("load-file".into(), "a/{persona_id}/B.md|2".into()))
@@ -90,7 +101,10 @@ mod tests {
             assert_eq!(parse(text), Err(error), "{text}");
         }
         assert_eq!(check_placeholders("a/{persona_id}/{persona_id}"), Ok(()));
-        assert_eq!(check_placeholders("{persona}"), Err(BadStep::Placeholder("persona".into())));
+        assert_eq!(
+            check_placeholders("{persona}"),
+            Err(BadStep::Placeholder("persona".into()))
+        );
         assert_eq!(check_placeholders("a}"), Err(BadStep::Brace("a}".into())));
         assert_eq!(check_placeholders("{a"), Err(BadStep::Brace("{a".into())));
     }

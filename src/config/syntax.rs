@@ -7,7 +7,9 @@ use super::problem::Problem;
 use serde_json::error::Category;
 
 /// Quotation marks that word processors and chat programs put in place of `"`.
-const CURLY: &[char] = &['\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '\u{ab}', '\u{bb}'];
+const CURLY: &[char] = &[
+    '\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '\u{ab}', '\u{bb}',
+];
 /// Maximum characters of a wrong word that a message repeats.
 const WORD_CHARS_MAX: usize = 30;
 
@@ -20,7 +22,11 @@ struct Mistake {
 
 impl Mistake {
     fn new(offset: usize, what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { offset, what: what.into(), hint: hint.into() }
+        Self {
+            offset,
+            what: what.into(),
+            hint: hint.into(),
+        }
     }
 }
 
@@ -36,7 +42,8 @@ pub fn problem(file: &str, text: &str, error: &serde_json::Error) -> Problem {
         Mistake::new(offset_of(text, error), what, hint)
     });
     let (line, column) = line_and_column(text, mistake.offset);
-    let mut problem = Problem::of_file(file, format!("is not JSON: {}", mistake.what)).hint(mistake.hint);
+    let mut problem =
+        Problem::of_file(file, format!("is not JSON: {}", mistake.what)).hint(mistake.hint);
     (problem.line, problem.column) = (Some(line), Some(column));
     problem
 }
@@ -45,7 +52,10 @@ pub fn problem(file: &str, text: &str, error: &serde_json::Error) -> Problem {
 pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
 }
 
 fn recognised(text: &str, error: &serde_json::Error) -> Option<Mistake> {
@@ -58,31 +68,53 @@ fn recognised(text: &str, error: &serde_json::Error) -> Option<Mistake> {
     if said.starts_with("control character") {
         // Nearly always the closing quotation mark is missing, not the escape of a line break.
         let Open { text_at, .. } = open;
-        let hint = "end a text on its own line; `\\n` stands for a line break in it, `\\t` for a tab";
-        return text_at.map(|start| Mistake::new(start, "a text is not closed by `\"` on its line", hint));
+        let hint =
+            "end a text on its own line; `\\n` stands for a line break in it, `\\t` for a tab";
+        return text_at
+            .map(|start| Mistake::new(start, "a text is not closed by `\"` on its line", hint));
     }
     if said.starts_with("invalid escape") {
-        return Some(Mistake::new(at, "a backslash begins no escape here", "write `\\\\` for a backslash"));
+        return Some(Mistake::new(
+            at,
+            "a backslash begins no escape here",
+            "write `\\\\` for a backslash",
+        ));
     }
     let rest = &text[at..];
     foreign(at, rest)
         .or_else(|| punctuation(text, at, &said))
-        .or_else(|| said.starts_with("trailing characters").then(|| behind_the_end(at)))
+        .or_else(|| {
+            said.starts_with("trailing characters")
+                .then(|| behind_the_end(at))
+        })
         .or_else(|| word(text, at))
 }
 
 /// Syntax of other languages that JSON lacks.
 fn foreign(at: usize, rest: &str) -> Option<Mistake> {
     if ["//", "/*", "#"].iter().any(|mark| rest.starts_with(mark)) {
-        return Some(Mistake::new(at, "JSON has no comments", "take the comment out"));
+        return Some(Mistake::new(
+            at,
+            "JSON has no comments",
+            "take the comment out",
+        ));
     }
     if rest.starts_with('\'') || rest.starts_with(CURLY) {
         let first = rest.chars().next().unwrap_or_default();
         let what = format!("`{first}` is no quotation mark of JSON");
-        return Some(Mistake::new(at, what, "write texts and keys between `\"` and `\"`"));
+        return Some(Mistake::new(
+            at,
+            what,
+            "write texts and keys between `\"` and `\"`",
+        ));
     }
-    rest.starts_with('=')
-        .then(|| Mistake::new(at, "`=` stands where `:` is wanted", "write `\"key\": value`"))
+    rest.starts_with('=').then(|| {
+        Mistake::new(
+            at,
+            "`=` stands where `:` is wanted",
+            "write `\"key\": value`",
+        )
+    })
 }
 
 /// Missing or superfluous commas and colons.
@@ -92,7 +124,11 @@ fn punctuation(text: &str, at: usize, said: &str) -> Option<Mistake> {
     let is_closing = text[at..].starts_with(['}', ']']);
     let last = end.saturating_sub(1);
     if is_closing && before.ends_with(',') {
-        return Some(Mistake::new(last, "a comma stands before the closing bracket", "take the comma out"));
+        return Some(Mistake::new(
+            last,
+            "a comma stands before the closing bracket",
+            "take the comma out",
+        ));
     }
     if is_closing && before.ends_with(':') || text[at..].starts_with(',') && before.ends_with(':') {
         return Some(Mistake::new(
@@ -102,7 +138,11 @@ fn punctuation(text: &str, at: usize, said: &str) -> Option<Mistake> {
         ));
     }
     if text[at..].starts_with(',') {
-        return Some(Mistake::new(at, "a comma too many", "one comma stands between two members"));
+        return Some(Mistake::new(
+            at,
+            "a comma too many",
+            "one comma stands between two members",
+        ));
     }
     let is_glued = before.len() == at && before.ends_with(|c: char| c.is_ascii_digit());
     if is_glued && text[at..].starts_with(|c: char| c.is_alphanumeric() || c == '_') {
@@ -111,29 +151,50 @@ fn punctuation(text: &str, at: usize, said: &str) -> Option<Mistake> {
     if said.starts_with("expected `,`") {
         if is_closing || text[at..].starts_with(':') {
             let found = text[at..].chars().next().unwrap_or_default();
-            let hint = "`{` is closed by `}`, `[` by `]`, and `:` stands only behind a key of `{…}`";
-            return Some(Mistake::new(at, format!("`{found}` does not fit here"), hint));
+            let hint =
+                "`{` is closed by `}`, `[` by `]`, and `:` stands only behind a key of `{…}`";
+            return Some(Mistake::new(
+                at,
+                format!("`{found}` does not fit here"),
+                hint,
+            ));
         }
-        return Some(Mistake::new(end, "a comma is missing here", "put `,` between two members"));
+        return Some(Mistake::new(
+            end,
+            "a comma is missing here",
+            "put `,` between two members",
+        ));
     }
     if said.starts_with("expected `:`") {
-        return Some(Mistake::new(end, "a `:` is missing behind this key", "write `\"key\": value`"));
+        return Some(Mistake::new(
+            end,
+            "a `:` is missing behind this key",
+            "write `\"key\": value`",
+        ));
     }
     None
 }
 
 fn behind_the_end(at: usize) -> Mistake {
-    Mistake::new(at, "something follows the end of the object", "one file holds one `{…}`")
+    Mistake::new(
+        at,
+        "something follows the end of the object",
+        "one file holds one `{…}`",
+    )
 }
 
 /// A word or a number that is not JSON.
 fn word(text: &str, at: usize) -> Option<Mistake> {
     // serde_json stops inside a word that begins like one of its own.
     let is_part = |c: char| c.is_alphanumeric() || "_-.+$".contains(c);
-    let start = text[..at]
-        .rfind(|c| !is_part(c))
-        .map_or(0, |found| found + text[found..].chars().next().map_or(1, char::len_utf8));
-    let word: String = text[start..].chars().take_while(|c| is_part(*c)).take(WORD_CHARS_MAX).collect();
+    let start = text[..at].rfind(|c| !is_part(c)).map_or(0, |found| {
+        found + text[found..].chars().next().map_or(1, char::len_utf8)
+    });
+    let word: String = text[start..]
+        .chars()
+        .take_while(|c| is_part(*c))
+        .take(WORD_CHARS_MAX)
+        .collect();
     if word.is_empty() {
         return None;
     }
@@ -151,10 +212,13 @@ fn word(text: &str, at: usize) -> Option<Mistake> {
             format!("write `\"{word}\"`"),
         )
     } else if let Some(known) = known {
-        Mistake::new(start, format!("`{word}` is no word of JSON"), format!("write `{known}`"))
+        Mistake::new(
+            start,
+            format!("`{word}` is no word of JSON"),
+            format!("write `{known}`"),
+        )
     } else if word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
-        let hint =
-            "write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks";
+        let hint = "write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks";
         Mistake::new(start, format!("`{word}` is no number of JSON"), hint)
     } else {
         let what = format!("the text `{word}` stands without quotation marks");
@@ -199,14 +263,21 @@ fn unclosed(open: Open) -> Option<Mistake> {
     let (at, bracket) = open.brackets.last().copied()?;
     let closing = if bracket == '{' { '}' } else { ']' };
     let what = format!("the `{bracket}` that stands here is not closed before the file ends");
-    Some(Mistake::new(at, what, format!("write `{closing}` where it ends")))
+    Some(Mistake::new(
+        at,
+        what,
+        format!("write `{closing}` where it ends"),
+    ))
 }
 
 /// Offset of the byte at which serde_json stopped.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     let line_start = match error.line() {
         0 | 1 => 0,
-        line => text.match_indices('\n').nth(line - 2).map_or(text.len(), |(at, _)| at + 1),
+        line => text
+            .match_indices('\n')
+            .nth(line - 2)
+            .map_or(text.len(), |(at, _)| at + 1),
     };
     // serde_json counts bytes from 1, and reports column 0 after a line end.
     let mut offset = (line_start + error.column().saturating_sub(1)).min(text.len());
@@ -223,8 +294,14 @@ mod tests {
 
     /// Pairs of a text and the expected message.
     const SLIPS: &[(&str, &str)] = &[
-        ("{\n  // door\n  \"a\": 1\n}", "x:2:3: is not JSON: JSON has no comments; take the comment out"),
-        ("{\"a\": 1} # end", "x:1:10: is not JSON: JSON has no comments; take the comment out"),
+        (
+            "{\n  // door\n  \"a\": 1\n}",
+            "x:2:3: is not JSON: JSON has no comments; take the comment out",
+        ),
+        (
+            "{\"a\": 1} # end",
+            "x:1:10: is not JSON: JSON has no comments; take the comment out",
+        ),
         (
             "{'a': 1}",
             "x:1:2: is not JSON: `'` is no quotation mark of JSON; write texts and keys between `\"` and `\"`",
@@ -237,8 +314,14 @@ mod tests {
             "{\n \"a\": 1\n \"b\": 2\n}",
             "x:2:8: is not JSON: a comma is missing here; put `,` between two members",
         ),
-        ("[\"a\" \"b\"]", "x:1:5: is not JSON: a comma is missing here; put `,` between two members"),
-        ("{\"a\": 1,}", "x:1:8: is not JSON: a comma stands before the closing bracket; take the comma out"),
+        (
+            "[\"a\" \"b\"]",
+            "x:1:5: is not JSON: a comma is missing here; put `,` between two members",
+        ),
+        (
+            "{\"a\": 1,}",
+            "x:1:8: is not JSON: a comma stands before the closing bracket; take the comma out",
+        ),
         (
             "{\"a\": [1,\n]}",
             "x:1:9: is not JSON: a comma stands before the closing bracket; take the comma out",
@@ -251,15 +334,30 @@ mod tests {
             "{\"a\": }",
             "x:1:5: is not JSON: nothing stands behind the `:`; write a value, or take the key out",
         ),
-        ("{\"a\" 1}", "x:1:5: is not JSON: a `:` is missing behind this key; write `\"key\": value`"),
-        ("{\"a\" = 1}", "x:1:6: is not JSON: `=` stands where `:` is wanted; write `\"key\": value`"),
-        ("{a: 1}", "x:1:2: is not JSON: the key `a` stands without quotation marks; write `\"a\"`"),
-        ("{\"a\": True}", "x:1:7: is not JSON: `True` is no word of JSON; write `true`"),
+        (
+            "{\"a\" 1}",
+            "x:1:5: is not JSON: a `:` is missing behind this key; write `\"key\": value`",
+        ),
+        (
+            "{\"a\" = 1}",
+            "x:1:6: is not JSON: `=` stands where `:` is wanted; write `\"key\": value`",
+        ),
+        (
+            "{a: 1}",
+            "x:1:2: is not JSON: the key `a` stands without quotation marks; write `\"a\"`",
+        ),
+        (
+            "{\"a\": True}",
+            "x:1:7: is not JSON: `True` is no word of JSON; write `true`",
+        ),
         (
             "{\"a\": tru}",
             "x:1:7: is not JSON: the text `tru` stands without quotation marks; write `\"tru\"`",
         ),
-        ("{\"a\": no}", "x:1:7: is not JSON: `no` is no word of JSON; write `false`"),
+        (
+            "{\"a\": no}",
+            "x:1:7: is not JSON: `no` is no word of JSON; write `false`",
+        ),
         (
             "{\"a\": 5m}",
             "x:1:7: is not JSON: `5m` is no number of JSON; write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks",
@@ -292,7 +390,10 @@ mod tests {
             "{\"a\": \"b",
             "x:1:7: is not JSON: a text is not closed before the file ends; write `\"` at its end",
         ),
-        ("{} {}", "x:1:4: is not JSON: something follows the end of the object; one file holds one `{…}`"),
+        (
+            "{} {}",
+            "x:1:4: is not JSON: something follows the end of the object; one file holds one `{…}`",
+        ),
         (" \n", "x: the file is empty; write at least `{}`"),
     ];
 
@@ -309,7 +410,9 @@ mod tests {
         let whole = "{\"ä\": [1, \"ü\\n\", {\"b\": tru, 'c': “d”}], // é\n \"e\": 5m,,}";
         for end in whole.char_indices().map(|(at, _)| at) {
             for text in [&whole[..end], &whole[end..]] {
-                let Err(error) = serde_json::from_str::<Value>(text) else { continue };
+                let Err(error) = serde_json::from_str::<Value>(text) else {
+                    continue;
+                };
                 assert!(!problem("x", text, &error).message.is_empty());
             }
         }

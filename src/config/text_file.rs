@@ -38,12 +38,12 @@ impl Unreadable {
                 Some("write the file that it leads to, or make the link anew".to_owned())
             }
             Self::Folder => Some("move the folder away, and write a file of that name".to_owned()),
-            Self::OtherEncoding(_) | Self::NotUtf8 { .. } => {
-                Some("save it as UTF-8 in your editor, or convert it with `iconv -t UTF-8`".to_owned())
-            }
-            Self::Forbidden { user } => {
-                Some(format!("`ls -l` shows whose it is; `chown {user}` makes it this user's"))
-            }
+            Self::OtherEncoding(_) | Self::NotUtf8 { .. } => Some(
+                "save it as UTF-8 in your editor, or convert it with `iconv -t UTF-8`".to_owned(),
+            ),
+            Self::Forbidden { user } => Some(format!(
+                "`ls -l` shows whose it is; `chown {user}` makes it this user's"
+            )),
             Self::Missing | Self::Irregular | Self::TooLarge { .. } | Self::Failed(_) => None,
         }
     }
@@ -53,7 +53,9 @@ impl From<io::Error> for Unreadable {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::NotFound => Self::Missing,
-            ErrorKind::PermissionDenied => Self::Forbidden { user: rustix::process::geteuid().as_raw() },
+            ErrorKind::PermissionDenied => Self::Forbidden {
+                user: rustix::process::geteuid().as_raw(),
+            },
             _ => Self::Failed(error),
         }
     }
@@ -63,9 +65,9 @@ impl From<io::Error> for Unreadable {
 pub fn read(path: &Path, bytes_max: u64) -> Result<String, Unreadable> {
     // Checked before the file is opened: opening a pipe would block until a writer opens it.
     let metadata = std::fs::metadata(path).map_err(|error| match std::fs::read_link(path) {
-        Ok(to) if error.kind() == ErrorKind::NotFound => {
-            Unreadable::DanglingLink { to: to.display().to_string() }
-        }
+        Ok(to) if error.kind() == ErrorKind::NotFound => Unreadable::DanglingLink {
+            to: to.display().to_string(),
+        },
         _ => error.into(),
     })?;
     let bytes = metadata.len();
@@ -76,7 +78,9 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<String, Unreadable> {
         () => {}
     }
     let mut content = Vec::new();
-    std::fs::File::open(path)?.take(bytes_max).read_to_end(&mut content)?;
+    std::fs::File::open(path)?
+        .take(bytes_max)
+        .read_to_end(&mut content)?;
     decode(content)
 }
 
@@ -88,8 +92,15 @@ fn decode(content: Vec<u8>) -> Result<String, Unreadable> {
     String::from_utf8(content).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let content = error.into_bytes();
-        let line = content[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
-        Unreadable::NotUtf8 { line, byte: content.get(valid).copied().unwrap_or_default() }
+        let line = content[..valid]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+            + 1;
+        Unreadable::NotUtf8 {
+            line,
+            byte: content.get(valid).copied().unwrap_or_default(),
+        }
     })
 }
 
@@ -102,7 +113,9 @@ mod tests {
     fn an_unreadable_file_names_the_user_and_the_remedy() {
         let error = Unreadable::from(io::Error::from(ErrorKind::PermissionDenied));
         let user = rustix::process::geteuid().as_raw();
-        let said = format!("may not be read by the user with the number {user}, as which this program runs");
+        let said = format!(
+            "may not be read by the user with the number {user}, as which this program runs"
+        );
         assert_eq!(error.to_string(), said);
         let hint = format!("`ls -l` shows whose it is; `chown {user}` makes it this user's");
         assert_eq!(error.hint(), Some(hint));

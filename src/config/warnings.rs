@@ -82,10 +82,18 @@ pub fn all(seen: &Seen<'_>) -> Vec<Problem> {
 fn nobody_owns(seen: &Seen<'_>) -> Vec<Problem> {
     let (file, gateway) = seen.gateway;
     let problem = || {
-        file.problem_at("/owners", "nobody owns this engine: no notice and no digest reaches anybody")
-            .hint("write `\"owners\": [\"you@your.domain\"]`")
+        file.problem_at(
+            "/owners",
+            "nobody owns this engine: no notice and no digest reaches anybody",
+        )
+        .hint("write `\"owners\": [\"you@your.domain\"]`")
     };
-    gateway.owners.is_empty().then(problem).into_iter().collect()
+    gateway
+        .owners
+        .is_empty()
+        .then(problem)
+        .into_iter()
+        .collect()
 }
 
 fn nobody_lives(seen: &Seen<'_>) -> Vec<Problem> {
@@ -102,21 +110,34 @@ fn nothing_leaves(seen: &Seen<'_>) -> Vec<Problem> {
         file.problem_at("/outbound", "no way out: answers are stored and not sent")
             .hint("describe your smarthost in `outbound`, or a folder for trying: `{\"kind\": \"folder\", \"path\": \"data/outbox\"}`")
     };
-    gateway.outbound.is_none().then(problem).into_iter().collect()
+    gateway
+        .outbound
+        .is_none()
+        .then(problem)
+        .into_iter()
+        .collect()
 }
 
 /// Watched folders that do not exist: they are created, so that a misspelt path would stay empty
 /// for ever.
 fn folders(seen: &Seen<'_>) -> Vec<Problem> {
     let (file, gateway) = seen.gateway;
-    let missing = gateway.folders.iter().enumerate().filter(|(_, folder)| !folder.path.is_dir());
+    let missing = gateway
+        .folders
+        .iter()
+        .enumerate()
+        .filter(|(_, folder)| !folder.path.is_dir());
     let warnings = missing.filter_map(|(index, folder)| {
         let beside = neighbour(&folder.path);
         // Folders below `data` are the engine's own and are created at its first start.
         if beside.is_none() && folder.path.starts_with(seen.ctx.workspace.join("data")) {
             return None;
         }
-        let shown = folder.path.strip_prefix(seen.ctx.workspace).unwrap_or(&folder.path).display();
+        let shown = folder
+            .path
+            .strip_prefix(seen.ctx.workspace)
+            .unwrap_or(&folder.path)
+            .display();
         let problem = file.problem_at(
             &format!("/folders/{index}/path"),
             format!("there is no folder `{shown}`; it will be made, empty"),
@@ -132,7 +153,10 @@ fn folders(seen: &Seen<'_>) -> Vec<Problem> {
 /// A folder whose name is nearly that of the missing one.
 fn neighbour(missing: &Path) -> Option<String> {
     let wanted = missing.file_name()?.to_str()?;
-    let entries = std::fs::read_dir(missing.parent()?).ok()?.flatten().filter(|entry| entry.path().is_dir());
+    let entries = std::fs::read_dir(missing.parent()?)
+        .ok()?
+        .flatten()
+        .filter(|entry| entry.path().is_dir());
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut near = names.filter_map(|name| {
         let slips = strsim::damerau_levenshtein(&name.to_lowercase(), &wanted.to_lowercase());
@@ -159,7 +183,9 @@ fn listeners(seen: &Seen<'_>) -> Vec<Problem> {
 
 fn tls_key(seen: &Seen<'_>) -> Vec<Problem> {
     let (file, gateway) = seen.gateway;
-    let Some(tls) = &gateway.tls else { return Vec::new() };
+    let Some(tls) = &gateway.tls else {
+        return Vec::new();
+    };
     // Its group may read it: Debian's `ssl-cert` exists for that.
     let mode = super::secrets::open_to_others(&tls.key).filter(|mode| mode & 0o007 != 0);
     let problem = |mode| {
@@ -167,7 +193,10 @@ fn tls_key(seen: &Seen<'_>) -> Vec<Problem> {
             "/tls/key",
             format!("everybody on this machine may read the private key: its mode is {mode:04o}"),
         )
-        .hint(format!("run `chmod 640 {}`, and make a new key if others had access", tls.key.display()))
+        .hint(format!(
+            "run `chmod 640 {}`, and make a new key if others had access",
+            tls.key.display()
+        ))
     };
     mode.map(problem).into_iter().collect()
 }
@@ -176,17 +205,23 @@ fn tls_key(seen: &Seen<'_>) -> Vec<Problem> {
 fn models(seen: &Seen<'_>) -> Vec<Problem> {
     let (file, inference) = seen.inference;
     let foreign = |provider: &str, model: &str| {
-        let (_, vendor) = MODEL_FAMILIES.iter().find(|(family, _)| model.starts_with(family))?;
+        let (_, vendor) = MODEL_FAMILIES
+            .iter()
+            .find(|(family, _)| model.starts_with(family))?;
         let is_vendor = MODEL_FAMILIES.iter().any(|(_, vendor)| *vendor == provider);
         // A server with its own base URL may use any model names.
-        let is_elsewhere =
-            inference.providers.get(provider).is_some_and(|settings| settings.base_url.is_some());
-        let message = format!("`{model}` is a model of `{vendor}`, and the provider is `{provider}`");
+        let is_elsewhere = inference
+            .providers
+            .get(provider)
+            .is_some_and(|settings| settings.base_url.is_some());
+        let message =
+            format!("`{model}` is a model of `{vendor}`, and the provider is `{provider}`");
         let hint = format!("write `\"provider\": \"{vendor}\"`, or a model of `{provider}`");
         (is_vendor && !is_elsewhere && *vendor != provider).then_some((message, hint))
     };
-    let problem_at =
-        |pointer: &str, (message, hint): (String, String)| file.problem_at(pointer, message).hint(hint);
+    let problem_at = |pointer: &str, (message, hint): (String, String)| {
+        file.problem_at(pointer, message).hint(hint)
+    };
     let mut warnings: Vec<Problem> = foreign(&inference.provider, &inference.model)
         .map(|found| problem_at("/model", found))
         .into_iter()
@@ -196,8 +231,13 @@ fn models(seen: &Seen<'_>) -> Vec<Problem> {
         warnings.extend(found.map(|found| problem_at(&format!("/fallback/{index}/model"), found)));
     }
     for (file, persona) in seen.personas {
-        let Some(model) = &persona.model else { continue };
-        let found = foreign(persona.provider.as_ref().unwrap_or(&inference.provider), model);
+        let Some(model) = &persona.model else {
+            continue;
+        };
+        let found = foreign(
+            persona.provider.as_ref().unwrap_or(&inference.provider),
+            model,
+        );
         warnings.extend(found.map(|(message, hint)| file.problem_at("/model", message).hint(hint)));
     }
     warnings
@@ -206,7 +246,13 @@ fn models(seen: &Seen<'_>) -> Vec<Problem> {
 /// A key variable that is named but not set: the call would go out without a key.
 fn variables(seen: &Seen<'_>) -> Vec<Problem> {
     let (file, _) = seen.inference;
-    let blocks = file.document.value.pointer("/providers").and_then(Value::as_object).into_iter().flatten();
+    let blocks = file
+        .document
+        .value
+        .pointer("/providers")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
     let unset = blocks.filter_map(|(provider, block)| {
         let name = block.get("api_key_variable")?.as_str()?;
         let pointer = child(&child("/providers", provider), "api_key_variable");
@@ -224,8 +270,17 @@ fn variables(seen: &Seen<'_>) -> Vec<Problem> {
 fn allowed_and_denied(seen: &Seen<'_>) -> Vec<Problem> {
     let (file, security) = seen.security;
     let access = &security.access;
-    let denied = |pattern: &&String| access.deny.iter().any(|other| other.eq_ignore_ascii_case(pattern));
-    let both = access.allow.iter().enumerate().filter(|(_, pattern)| denied(pattern));
+    let denied = |pattern: &&String| {
+        access
+            .deny
+            .iter()
+            .any(|other| other.eq_ignore_ascii_case(pattern))
+    };
+    let both = access
+        .allow
+        .iter()
+        .enumerate()
+        .filter(|(_, pattern)| denied(pattern));
     let warnings = both.map(|(index, pattern)| {
         let message = format!("`{pattern}` stands in `allow` and in `deny`, and `deny` wins");
         file.problem_at(&format!("/access/allow/{index}"), message)
@@ -240,7 +295,9 @@ fn mailbox_domains(seen: &Seen<'_>) -> Vec<Problem> {
     let fetches = |address: &Address| {
         gateway.mailboxes.iter().any(|mailbox| {
             let user = Address::parse(&mailbox.user).ok();
-            user.is_none_or(|user| user.base_local() == address.base_local() || user.key() == address.key())
+            user.is_none_or(|user| {
+                user.base_local() == address.base_local() || user.key() == address.key()
+            })
         })
     };
     let stranded = seen.personas.iter().filter(|(_, persona)| {

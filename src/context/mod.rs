@@ -95,10 +95,18 @@ async fn resolve_step(
     gathered: &mut Vec<Gathered>,
     report: &mut ContextReport,
 ) -> Result<(), ResolveError> {
-    let broken = |problem: String| ResolveError::Config { resolver: step.resolver.clone(), problem };
-    let resolver = resolvers::find(&step.resolver).ok_or_else(|| broken("no such resolver".to_owned()))?;
+    let broken = |problem: String| ResolveError::Config {
+        resolver: step.resolver.clone(),
+        problem,
+    };
+    let resolver =
+        resolvers::find(&step.resolver).ok_or_else(|| broken("no such resolver".to_owned()))?;
     if !resolver.arguments().contains(&step.args.len()) {
-        return Err(broken(format!("takes {:?} arguments, not {}", resolver.arguments(), step.args.len())));
+        return Err(broken(format!(
+            "takes {:?} arguments, not {}",
+            resolver.arguments(),
+            step.args.len()
+        )));
     }
     let args: Vec<String> = step.args.iter().map(|arg| expand(arg, sources)).collect();
     let call = ResolverCall {
@@ -127,19 +135,40 @@ async fn resolve_step(
             let why = contribution.note.unwrap_or_default();
             return Err(broken(format!("is required and gave nothing: {why}")));
         }
-        report.entries.push(nothing(args.join(", "), Outcome::Empty, contribution.note.clone()));
+        report.entries.push(nothing(
+            args.join(", "),
+            Outcome::Empty,
+            contribution.note.clone(),
+        ));
     }
     for (source, piece) in contribution.pieces {
         let (bytes, tokens) = size(&piece);
-        let outcome = if contribution.note.is_some() { Outcome::Trimmed } else { Outcome::Used };
+        let outcome = if contribution.note.is_some() {
+            Outcome::Trimmed
+        } else {
+            Outcome::Used
+        };
         let why = contribution.note.clone();
         let resolver = step.resolver.clone();
-        let entry = ReportEntry { resolver, source, bytes, tokens, outcome, why, sha256: None };
-        gathered.push(Gathered { entry: report.entries.len(), piece });
+        let entry = ReportEntry {
+            resolver,
+            source,
+            bytes,
+            tokens,
+            outcome,
+            why,
+            sha256: None,
+        };
+        gathered.push(Gathered {
+            entry: report.entries.len(),
+            piece,
+        });
         report.entries.push(entry);
     }
     for (source, why) in contribution.left_out {
-        report.entries.push(nothing(source, Outcome::LeftOut, Some(why)));
+        report
+            .entries
+            .push(nothing(source, Outcome::LeftOut, Some(why)));
     }
     Ok(())
 }
@@ -159,7 +188,10 @@ fn size(piece: &Piece) -> (usize, usize) {
         | Piece::Metadata(text)
         | Piece::Input(text) => text.len(),
         Piece::History(exchanges) => {
-            let blocks = exchanges.iter().flat_map(|e| &e.messages).flat_map(|m| &m.blocks);
+            let blocks = exchanges
+                .iter()
+                .flat_map(|e| &e.messages)
+                .flat_map(|m| &m.blocks);
             blocks.map(block_bytes).sum()
         }
     };
@@ -183,15 +215,26 @@ fn digest(piece: &Piece) -> Option<String> {
         | Piece::Input(text) => Some(sha256_hex(&[text.as_bytes()])),
         Piece::History(exchanges) if exchanges.is_empty() => None,
         Piece::History(exchanges) => {
-            let messages: Vec<&Message> = exchanges.iter().flat_map(|exchange| &exchange.messages).collect();
-            serde_json::to_vec(&messages).ok().map(|json| sha256_hex(&[&json]))
+            let messages: Vec<&Message> = exchanges
+                .iter()
+                .flat_map(|exchange| &exchange.messages)
+                .collect();
+            serde_json::to_vec(&messages)
+                .ok()
+                .map(|json| sha256_hex(&[&json]))
         }
     }
 }
 
 /// Trims the whole to its budget: first history, oldest exchange first, then optional sections.
 fn trim(gathered: &mut Vec<Gathered>, report: &mut ContextReport) {
-    let total = |report: &ContextReport| report.entries.iter().map(|entry| entry.tokens).sum::<usize>();
+    let total = |report: &ContextReport| {
+        report
+            .entries
+            .iter()
+            .map(|entry| entry.tokens)
+            .sum::<usize>()
+    };
     let excess = total(report).saturating_sub(report.budget_tokens);
     if excess == 0 {
         return;
@@ -199,20 +242,34 @@ fn trim(gathered: &mut Vec<Gathered>, report: &mut ContextReport) {
     for item in gathered.iter_mut() {
         if let Piece::History(exchanges) = &mut item.piece {
             let entry = &mut report.entries[item.entry];
-            let (kept, left_out) =
-                newest_within(std::mem::take(exchanges), entry.tokens.saturating_sub(excess));
+            let (kept, left_out) = newest_within(
+                std::mem::take(exchanges),
+                entry.tokens.saturating_sub(excess),
+            );
             *exchanges = kept;
             if left_out > 0 {
                 (entry.bytes, entry.tokens) = size(&item.piece);
-                entry.outcome = if entry.tokens == 0 { Outcome::Dropped } else { Outcome::Trimmed };
-                entry.why = Some(format!("{left_out} older exchanges did not fit the context budget"));
+                entry.outcome = if entry.tokens == 0 {
+                    Outcome::Dropped
+                } else {
+                    Outcome::Trimmed
+                };
+                entry.why = Some(format!(
+                    "{left_out} older exchanges did not fit the context budget"
+                ));
             }
         }
     }
     let mut index = gathered.len();
     while index > 0 && total(report) > report.budget_tokens {
         index -= 1;
-        if matches!(gathered[index].piece, Piece::System { required: false, .. }) {
+        if matches!(
+            gathered[index].piece,
+            Piece::System {
+                required: false,
+                ..
+            }
+        ) {
             let entry = &mut report.entries[gathered[index].entry];
             (entry.bytes, entry.tokens, entry.outcome) = (0, 0, Outcome::Dropped);
             entry.why = Some("did not fit the context budget".to_owned());
@@ -227,7 +284,12 @@ fn build(subject: &Subject, gathered: Vec<Gathered>) -> Context {
         thread_id: subject.message.thread.clone(),
         system_sections: Vec::new(),
         history: Vec::new(),
-        input: Input { message_id, text: String::new(), metadata: String::new(), notes: None },
+        input: Input {
+            message_id,
+            text: String::new(),
+            metadata: String::new(),
+            notes: None,
+        },
     };
     for item in gathered {
         match item.piece {
@@ -247,7 +309,9 @@ impl Context {
         let past = self.history.iter();
         let found = past.clone().flat_map(|exchange| &exchange.results);
         let found = found.map(|(tool, payload)| words_of_result(tool, payload));
-        past.map(|exchange| exchange.words).chain(found).fold(WordsRead::default(), WordsRead::and)
+        past.map(|exchange| exchange.words)
+            .chain(found)
+            .fold(WordsRead::default(), WordsRead::and)
     }
 
     /// Returns the system text, section by section. It holds nothing that a letter can influence.
@@ -257,8 +321,15 @@ impl Context {
 
     /// Returns history in its alternation, then the input as the last user message.
     pub fn messages(&self) -> Vec<Message> {
-        let past = self.history.iter().flat_map(|exchange| exchange.messages.iter().cloned());
-        past.chain([Message { role: Role::User, blocks: vec![Block::text(self.input.framed())] }]).collect()
+        let past = self
+            .history
+            .iter()
+            .flat_map(|exchange| exchange.messages.iter().cloned());
+        past.chain([Message {
+            role: Role::User,
+            blocks: vec![Block::text(self.input.framed())],
+        }])
+        .collect()
     }
 }
 
@@ -268,19 +339,35 @@ impl Input {
     fn framed(&self) -> String {
         let mut framed = String::new();
         if !self.metadata.is_empty() {
-            framed.push_str(&format!("<invocation>\n{}</invocation>\n\n", defuse(&self.metadata)));
+            framed.push_str(&format!(
+                "<invocation>\n{}</invocation>\n\n",
+                defuse(&self.metadata)
+            ));
         }
         if let Some(notes) = &self.notes {
-            framed.push_str(&format!("<notes>\n{NOTES_HEAD}\n\n{}\n</notes>\n\n", defuse(notes.trim_end())));
+            framed.push_str(&format!(
+                "<notes>\n{NOTES_HEAD}\n\n{}\n</notes>\n\n",
+                defuse(notes.trim_end())
+            ));
         }
-        framed.push_str(&format!("<letter>\n{}\n</letter>", defuse(self.text.trim_end())));
+        framed.push_str(&format!(
+            "<letter>\n{}\n</letter>",
+            defuse(self.text.trim_end())
+        ));
         framed
     }
 }
 
 /// Escapes the frame's own tags inside it.
 fn defuse(text: &str) -> String {
-    const TAGS: [&str; 6] = ["</letter", "<letter", "</invocation", "<invocation", "</notes", "<notes"];
+    const TAGS: [&str; 6] = [
+        "</letter",
+        "<letter",
+        "</invocation",
+        "<invocation",
+        "</notes",
+        "<notes",
+    ];
     if !text.contains('<') {
         return text.to_owned();
     }
@@ -289,8 +376,10 @@ fn defuse(text: &str) -> String {
     while let Some(at) = rest.find('<') {
         defused.push_str(&rest[..at]);
         rest = &rest[at..];
-        let is_frame =
-            TAGS.iter().any(|tag| rest.get(..tag.len()).is_some_and(|s| s.eq_ignore_ascii_case(tag)));
+        let is_frame = TAGS.iter().any(|tag| {
+            rest.get(..tag.len())
+                .is_some_and(|s| s.eq_ignore_ascii_case(tag))
+        });
         defused.push_str(if is_frame { "&lt;" } else { "<" });
         rest = &rest[1..];
     }

@@ -38,7 +38,9 @@ pub fn render(
         time => local.format("%H:%M").to_string(),
         trigger => trigger.as_str(),
     };
-    let rendered = environment.render_named_str(name, source, values).map_err(|error| error.to_string())?;
+    let rendered = environment
+        .render_named_str(name, source, values)
+        .map_err(|error| error.to_string())?;
     if rendered.len() > RENDERED_BYTES_MAX {
         return Err(format!("renders to more than {RENDERED_BYTES_MAX} bytes"));
     }

@@ -72,18 +72,20 @@ impl ContextReport {
             source: entry.source.clone(),
             what: what.to_owned(),
         };
-        Some(match (self.entries.get(common), again.entries.get(common)) {
-            (Some(gone), _) => lone(gone, "contributed this then, and not any more"),
-            (None, Some(new)) => lone(new, "did not contribute this then"),
-            (None, None) => ContextCause {
-                resolver: "profile".to_owned(),
-                source: again.profile.clone(),
-                what: format!(
-                    "`{}` within {} tokens then, `{}` within {} now",
-                    self.profile, self.budget_tokens, again.profile, again.budget_tokens
-                ),
+        Some(
+            match (self.entries.get(common), again.entries.get(common)) {
+                (Some(gone), _) => lone(gone, "contributed this then, and not any more"),
+                (None, Some(new)) => lone(new, "did not contribute this then"),
+                (None, None) => ContextCause {
+                    resolver: "profile".to_owned(),
+                    source: again.profile.clone(),
+                    what: format!(
+                        "`{}` within {} tokens then, `{}` within {} now",
+                        self.profile, self.budget_tokens, again.profile, again.budget_tokens
+                    ),
+                },
             },
-        })
+        )
     }
 }
 
@@ -92,18 +94,30 @@ impl ReportEntry {
     fn against(&self, is: &ReportEntry) -> ContextCause {
         if self.resolver != is.resolver {
             let what = format!("`{}` stood here then", self.resolver);
-            return ContextCause { resolver: is.resolver.clone(), source: is.source.clone(), what };
+            return ContextCause {
+                resolver: is.resolver.clone(),
+                source: is.source.clone(),
+                what,
+            };
         }
         let what = if self.source != is.source {
             format!("came from `{}` then, from `{}` now", self.source, is.source)
         } else if self.outcome != is.outcome {
-            format!("was {} then, is {} now", self.outcome.as_str(), is.outcome.as_str())
+            format!(
+                "was {} then, is {} now",
+                self.outcome.as_str(),
+                is.outcome.as_str()
+            )
         } else if self.bytes != is.bytes {
             format!("gave {} bytes then, {} now", self.bytes, is.bytes)
         } else {
             "gave other words of the same length".to_owned()
         };
-        ContextCause { resolver: self.resolver.clone(), source: self.source.clone(), what }
+        ContextCause {
+            resolver: self.resolver.clone(),
+            source: self.source.clone(),
+            what,
+        }
     }
 }
 

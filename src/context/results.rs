@@ -10,11 +10,20 @@ pub fn words_of_result(tool: &str, payload: &str) -> WordsRead {
     if !tools::find(tool).is_some_and(|tool| tool.effects().reads_mail) {
         return WordsRead::default();
     }
-    let Ok(payload) = serde_json::from_str::<Value>(payload) else { return WordsRead::UNKNOWN };
+    let Ok(payload) = serde_json::from_str::<Value>(payload) else {
+        return WordsRead::UNKNOWN;
+    };
     let (result, found) = (&payload["result"], payload["result"]["messages"].as_array());
     let is_of_others = result["scope"] != tools::SCOPE_OF_THREAD;
     let found = found.map(Vec::as_slice).unwrap_or_default();
-    let letters = found.iter().filter(|message| message["direction"] == "inbound");
-    let lowest = letters.map(|letter| Trust::of_stored(letter["trust"].as_str().unwrap_or_default())).min();
-    WordsRead { lowest, of_others: is_of_others && !found.is_empty() }
+    let letters = found
+        .iter()
+        .filter(|message| message["direction"] == "inbound");
+    let lowest = letters
+        .map(|letter| Trust::of_stored(letter["trust"].as_str().unwrap_or_default()))
+        .min();
+    WordsRead {
+        lowest,
+        of_others: is_of_others && !found.is_empty(),
+    }
 }

@@ -39,7 +39,12 @@ pub struct Breaker {
 
 impl Breaker {
     pub fn new(tolerance: Tolerance) -> Self {
-        Self { tolerance, failures: 0, pauses: 0, paused_until: None }
+        Self {
+            tolerance,
+            failures: 0,
+            pauses: 0,
+            paused_until: None,
+        }
     }
 
     pub fn state(&self, now: Duration) -> BreakerState {
@@ -71,8 +76,11 @@ impl Breaker {
         if self.failures < self.tolerance.failures_max && self.paused_until.is_none() {
             return None;
         }
-        let pause =
-            self.tolerance.pause_min.saturating_mul(1 << self.pauses.min(16)).min(self.tolerance.pause_max);
+        let pause = self
+            .tolerance
+            .pause_min
+            .saturating_mul(1 << self.pauses.min(16))
+            .min(self.tolerance.pause_max);
         self.pauses += 1;
         self.paused_until = Some(now + pause);
         Some(pause)
@@ -104,7 +112,10 @@ mod tests {
     fn the_third_failure_in_a_row_pauses_and_each_failed_probe_doubles() {
         let mut breaker = breaker();
         let mut now = Duration::ZERO;
-        assert_eq!((breaker.unreachable(now), breaker.unreachable(now)), (None, None));
+        assert_eq!(
+            (breaker.unreachable(now), breaker.unreachable(now)),
+            (None, None)
+        );
         for minutes in [1, 2, 4, 8, 16, 30, 30] {
             assert_eq!(breaker.unreachable(now), Some(MINUTE * minutes));
             assert_eq!(breaker.state(now), BreakerState::Paused(MINUTE * minutes));

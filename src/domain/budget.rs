@@ -125,17 +125,28 @@ pub fn end_of<Z: TimeZone>(period: &str, now: Timestamp, zone: &Z) -> Timestamp 
             first.and_then(|first| first.checked_add_months(Months::new(1)))
         }
     };
-    let next = next.unwrap_or_else(|| date(now, zone)).and_time(NaiveTime::MIN);
+    let next = next
+        .unwrap_or_else(|| date(now, zone))
+        .and_time(NaiveTime::MIN);
     // A midnight that a change of the clocks skips: the hour after it exists.
     let later = next + chrono::TimeDelta::hours(1);
-    let instant = zone.from_local_datetime(&next).earliest().or(zone.from_local_datetime(&later).earliest());
-    instant.map_or(now, |at: DateTime<Z>| Timestamp::from_millis(at.timestamp_millis()))
+    let instant = zone
+        .from_local_datetime(&next)
+        .earliest()
+        .or(zone.from_local_datetime(&later).earliest());
+    instant.map_or(now, |at: DateTime<Z>| {
+        Timestamp::from_millis(at.timestamp_millis())
+    })
 }
 
 fn date<Z: TimeZone>(now: Timestamp, zone: &Z) -> NaiveDate {
     let local = now.to_utc().with_timezone(zone).date_naive();
     // Four digits, so that text order is time order.
-    if (0..=9999).contains(&local.year()) { local } else { NaiveDate::default() }
+    if (0..=9999).contains(&local.year()) {
+        local
+    } else {
+        NaiveDate::default()
+    }
 }
 
 #[cfg(test)]
@@ -156,9 +167,18 @@ mod tests {
             ("2026-10".into(), "2026-11".into())
         );
         // The day on which the clocks go back has 25 hours.
-        assert_eq!(end_of("2026-10-25", late, &berlin), at("2026-10-25T23:00:00Z"));
-        assert_eq!(end_of("2026-12", late, &chrono_tz::UTC), at("2027-01-01T00:00:00Z"));
+        assert_eq!(
+            end_of("2026-10-25", late, &berlin),
+            at("2026-10-25T23:00:00Z")
+        );
+        assert_eq!(
+            end_of("2026-12", late, &chrono_tz::UTC),
+            at("2027-01-01T00:00:00Z")
+        );
         // Midnight of 2019-09-08 did not exist in Santiago.
-        assert_eq!(end_of("2019-09-07", late, &chrono_tz::America::Santiago), at("2019-09-08T04:00:00Z"));
+        assert_eq!(
+            end_of("2019-09-07", late, &chrono_tz::America::Santiago),
+            at("2019-09-08T04:00:00Z")
+        );
     }
 }

@@ -7,17 +7,22 @@ use std::fmt::Write;
 pub fn sha256_hex(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
-    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
+    hash.finalize()
+        .iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _infallible = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// Returns a number that is equal for equal texts and spread evenly over different ones: jitter
 /// without a random source.
 pub fn stable_seed(text: &str) -> u64 {
-    Sha256::digest(text.as_bytes()).iter().take(8).fold(0, |seed, byte| (seed << 8) | u64::from(*byte))
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .take(8)
+        .fold(0, |seed, byte| (seed << 8) | u64::from(*byte))
 }
 
 #[cfg(test)]

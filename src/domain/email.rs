@@ -83,7 +83,9 @@ pub struct Letter {
 }
 
 /// Trust in the sender's identity; fixed at the gateway, never raised by content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Trust {
     Unauthenticated,
@@ -107,7 +109,13 @@ impl Trust {
 
     /// Parses the text of [`Trust::as_str`].
     pub fn parse(text: &str) -> Option<Self> {
-        let all = [Trust::Unauthenticated, Trust::Unknown, Trust::Contact, Trust::Owner, Trust::System];
+        let all = [
+            Trust::Unauthenticated,
+            Trust::Unknown,
+            Trust::Contact,
+            Trust::Owner,
+            Trust::System,
+        ];
         all.into_iter().find(|trust| trust.as_str() == text)
     }
 
@@ -162,7 +170,15 @@ pub struct AutomaticSigns {
 impl AutomaticSigns {
     /// Reports whether a value of `Precedence` marks bulk mail or the answer of a program.
     pub fn is_bulk(word: &str) -> bool {
-        ["list", "bulk", "junk", "auto_reply", "auto-reply", "autoreply"].contains(&word)
+        [
+            "list",
+            "bulk",
+            "junk",
+            "auto_reply",
+            "auto-reply",
+            "autoreply",
+        ]
+        .contains(&word)
     }
 }
 

@@ -30,7 +30,11 @@ enum Remedy {
 }
 
 static RULES: &[FiledRule] = &[
-    FiledRule { name: "unauthenticated", why: "nothing proves who sent it", remedy: Remedy::Allow },
+    FiledRule {
+        name: "unauthenticated",
+        why: "nothing proves who sent it",
+        remedy: Remedy::Allow,
+    },
     FiledRule {
         name: "unverifiable",
         why: "no name server said within five days who sent it",
@@ -56,8 +60,16 @@ static RULES: &[FiledRule] = &[
         why: "it has gone from persona to persona as often as a mail may",
         remedy: Remedy::Limit("persona_hops_max"),
     },
-    FiledRule { name: "malformed", why: "it has no one sender in From", remedy: Remedy::Answer },
-    FiledRule { name: "unreadable", why: "it is no email that can be read", remedy: Remedy::Nothing },
+    FiledRule {
+        name: "malformed",
+        why: "it has no one sender in From",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
+        name: "unreadable",
+        why: "it is no email that can be read",
+        remedy: Remedy::Nothing,
+    },
     FiledRule {
         name: "own_persona",
         why: "it bears a persona's address, and that persona did not send it",
@@ -68,7 +80,11 @@ static RULES: &[FiledRule] = &[
         why: "it is a mail of this engine that came back",
         remedy: Remedy::Nothing,
     },
-    FiledRule { name: "bounce", why: "it reports on a mail of this engine", remedy: Remedy::Nothing },
+    FiledRule {
+        name: "bounce",
+        why: "it reports on a mail of this engine",
+        remedy: Remedy::Nothing,
+    },
     FiledRule {
         name: "bounce_address",
         why: "it came to the return address of a mail",
@@ -89,15 +105,25 @@ static RULES: &[FiledRule] = &[
         why: "its From or its envelope has the address of a program",
         remedy: Remedy::Answer,
     },
-    FiledRule { name: "import", why: "it was imported as history", remedy: Remedy::Answer },
+    FiledRule {
+        name: "import",
+        why: "it was imported as history",
+        remedy: Remedy::Answer,
+    },
 ];
 
 /// Text of the rules of RFC 3834 and its kin, which all mean that a program wrote the letter.
-const AUTOMATIC: FiledRule =
-    FiledRule { name: "", why: "its header says that a program sent it", remedy: Remedy::Answer };
+const AUTOMATIC: FiledRule = FiledRule {
+    name: "",
+    why: "its header says that a program sent it",
+    remedy: Remedy::Answer,
+};
 
 fn rule(name: &str) -> &'static FiledRule {
-    RULES.iter().find(|rule| rule.name == name).unwrap_or(&AUTOMATIC)
+    RULES
+        .iter()
+        .find(|rule| rule.name == name)
+        .unwrap_or(&AUTOMATIC)
 }
 
 /// Returns the rule of a disposition such as `filed:unauthenticated`.
@@ -128,7 +154,9 @@ pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
         (Remedy::Limit(limit), _) => format!(
             "wait, or raise `{limit}` under `limits` in `configs/gateway.json` and start the engine again; then {answer}"
         ),
-        (Remedy::Nothing, _) => format!("nothing has to be done; `attache threads raw {id}` prints it"),
+        (Remedy::Nothing, _) => {
+            format!("nothing has to be done; `attache threads raw {id}` prints it")
+        }
     }
 }
 
@@ -157,9 +185,18 @@ mod tests {
     #[test]
     fn the_address_of_a_field_is_what_stands_in_its_last_brackets() {
         let found = |from| address_in(from).map(|address| address.to_string());
-        assert_eq!(found("Bob <bob@guest.example>").as_deref(), Some("bob@guest.example"));
-        assert_eq!(found("bob@guest.example").as_deref(), Some("bob@guest.example"));
-        assert_eq!(found("<ada@x.test> <bob@guest.example>").as_deref(), Some("bob@guest.example"));
+        assert_eq!(
+            found("Bob <bob@guest.example>").as_deref(),
+            Some("bob@guest.example")
+        );
+        assert_eq!(
+            found("bob@guest.example").as_deref(),
+            Some("bob@guest.example")
+        );
+        assert_eq!(
+            found("<ada@x.test> <bob@guest.example>").as_deref(),
+            Some("bob@guest.example")
+        );
         assert_eq!(found("(nobody)"), None);
     }
 
@@ -171,7 +208,10 @@ mod tests {
             said.contains("`attache runs answer 0199`") && said.contains("[\"bob@guest.example\"]"),
             "{said}"
         );
-        assert_eq!(remedy("unauthenticated", "0199", None), "`attache runs answer 0199` has it answered");
+        assert_eq!(
+            remedy("unauthenticated", "0199", None),
+            "`attache runs answer 0199` has it answered"
+        );
         assert!(remedy("alternations", "0199", None).contains("`alternations_max`"));
     }
 }

@@ -57,7 +57,9 @@ pub struct PersonaId(String);
 
 /// Error with the text that is not a persona id.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is not a persona id: use 1 to 64 of a-z, 0-9, `-` and `_`, starting with a letter or a digit")]
+#[error(
+    "`{0}` is not a persona id: use 1 to 64 of a-z, 0-9, `-` and `_`, starting with a letter or a digit"
+)]
 pub struct BadPersonaId(pub String);
 
 impl PersonaId {
@@ -88,7 +90,10 @@ mod tests {
     #[test]
     fn a_persona_id_is_a_safe_file_name() {
         for good in ["ada", "digest-writer", "p2_x", "7"] {
-            assert_eq!(PersonaId::parse(good).map(|p| p.as_str().to_owned()), Ok(good.to_owned()));
+            assert_eq!(
+                PersonaId::parse(good).map(|p| p.as_str().to_owned()),
+                Ok(good.to_owned())
+            );
         }
         for bad in ["", "-a", "Ada", "a/b", "..", "a b", "é", &"x".repeat(65)] {
             assert_eq!(PersonaId::parse(bad), Err(BadPersonaId(bad.to_owned())));

@@ -40,7 +40,12 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    pub const WHOLE: Self = Self { to: true, cc: true, reply_to: true, threading: true };
+    pub const WHOLE: Self = Self {
+        to: true,
+        cc: true,
+        reply_to: true,
+        threading: true,
+    };
 
     /// Returns the union of two coverages.
     pub fn or(self, other: Self) -> Self {
@@ -54,9 +59,15 @@ impl Coverage {
 
     /// Returns the names of the covered fields.
     pub fn fields(self) -> impl Iterator<Item = &'static str> {
-        let all =
-            [("to", self.to), ("cc", self.cc), ("reply-to", self.reply_to), ("references", self.threading)];
-        all.into_iter().filter(|(_, is_covered)| *is_covered).map(|(name, _)| name)
+        let all = [
+            ("to", self.to),
+            ("cc", self.cc),
+            ("reply-to", self.reply_to),
+            ("references", self.threading),
+        ];
+        all.into_iter()
+            .filter(|(_, is_covered)| *is_covered)
+            .map(|(name, _)| name)
     }
 }
 
@@ -98,6 +109,7 @@ impl Identity {
     /// operator's `allow` names it (`is_allowed`) and its domain neither disowns the letter nor
     /// failed to answer.
     pub fn is_believable(&self, is_allowed: bool) -> bool {
-        self.trust > Trust::Unauthenticated || (is_allowed && self.disowned.is_none() && !self.is_temporary)
+        self.trust > Trust::Unauthenticated
+            || (is_allowed && self.disowned.is_none() && !self.is_temporary)
     }
 }

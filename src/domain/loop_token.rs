@@ -55,7 +55,9 @@ impl LoopKey {
         let message_id = id.trim_start().strip_prefix("id=")?.to_owned();
         let hops = hops.parse().ok()?;
         // The comparison takes the same time however much of the seal is right.
-        self.mac(hops, &message_id).verify_slice(&bytes_of(seal)?).ok()?;
+        self.mac(hops, &message_id)
+            .verify_slice(&bytes_of(seal)?)
+            .ok()?;
         Some(LoopToken { hops, message_id })
     }
 
@@ -80,7 +82,10 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
     if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -90,10 +95,16 @@ mod tests {
     #[test]
     fn only_what_this_key_sealed_is_read_back() {
         let (ours, theirs) = (LoopKey::new(b"ours"), LoopKey::new(b"theirs"));
-        let token = LoopToken { hops: 2, message_id: "a.B-1@engine.test".to_owned() };
+        let token = LoopToken {
+            hops: 2,
+            message_id: "a.B-1@engine.test".to_owned(),
+        };
         let text = ours.seal(&token);
         assert_eq!(ours.open(&text), Some(token.clone()));
-        assert_eq!(ours.open(&format!("  {}", text.replace("; ", ";  "))), Some(token));
+        assert_eq!(
+            ours.open(&format!("  {}", text.replace("; ", ";  "))),
+            Some(token)
+        );
         assert_eq!(theirs.open(&text), None);
         for forged in [
             text.replace("hops=2", "hops=1"),

@@ -27,18 +27,20 @@ pub use budget::{
     ThreadBudget, day_of, end_of, month_of,
 };
 pub use digest::{sha256_hex, stable_seed};
-pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via};
+pub use email::{
+    Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via,
+};
 pub use id::{
-    AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId, ResponsibilityId,
-    RunId, ThreadId,
+    AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId,
+    ResponsibilityId, RunId, ThreadId,
 };
 pub use identity::{Coverage, DomainPolicy, Identity};
 pub use loop_token::{LoopKey, LoopToken, OwnMail};
 pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use report::{
-    BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient, bounce_address,
-    bounce_token,
+    BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient,
+    bounce_address, bounce_token,
 };
 pub use run::{ErrorClass, RunState, StopReason, Trigger, Withheld};
 pub use schedule::{CatchUp, DeliverTo, Overlap, PausedBy, RunOptions, SlotOptions};

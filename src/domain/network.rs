@@ -34,7 +34,10 @@ impl Network {
             }
             Some(_) => return Err(bad()),
         };
-        let network = Self { address, prefix_bits };
+        let network = Self {
+            address,
+            prefix_bits,
+        };
         let is_clean = prefix_bits <= bits_max && network.masked(bits(address)) == bits(address);
         if is_clean { Ok(network) } else { Err(bad()) }
     }
@@ -43,12 +46,15 @@ impl Network {
     /// IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        address.is_ipv4() == self.address.is_ipv4() && self.masked(bits(address)) == bits(self.address)
+        address.is_ipv4() == self.address.is_ipv4()
+            && self.masked(bits(address)) == bits(self.address)
     }
 
     /// The bits of the prefix; the address stands at the upper end of the 128.
     fn masked(&self, bits: u128) -> u128 {
-        bits & u128::MAX.checked_shl(128 - u32::from(self.prefix_bits)).unwrap_or(0)
+        bits & u128::MAX
+            .checked_shl(128 - u32::from(self.prefix_bits))
+            .unwrap_or(0)
     }
 }
 
@@ -93,9 +99,16 @@ mod tests {
         ] {
             assert_eq!(holds(network, address), Ok(false), "{network} {address}");
         }
-        for bad in
-            ["", "192.0.2.1/24", "192.0.2.0/33", "::/129", "192.0.2.0/+8", "192.0.2.0/", "a.test", "1.2.3"]
-        {
+        for bad in [
+            "",
+            "192.0.2.1/24",
+            "192.0.2.0/33",
+            "::/129",
+            "192.0.2.0/+8",
+            "192.0.2.0/",
+            "a.test",
+            "1.2.3",
+        ] {
             assert!(Network::parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -125,7 +125,10 @@ word_enum!(
 impl BounceReason {
     /// Reports whether the address itself is wrong, so that no later mail to it can arrive either.
     pub fn is_about_the_address(self) -> bool {
-        matches!(self, Self::UserUnknown | Self::HostUnknown | Self::HasMoved | Self::NotAccept)
+        matches!(
+            self,
+            Self::UserUnknown | Self::HostUnknown | Self::HasMoved | Self::NotAccept
+        )
     }
 }
 
@@ -161,15 +164,21 @@ mod tests {
     fn a_token_comes_back_however_the_address_is_written() {
         let tagged = bounce_address(&address("Ada@engine.test"), "0f3c");
         assert_eq!(tagged.to_string(), "Ada+b.0f3c@engine.test");
-        assert_eq!(bounce_token(&address("ADA+B.0F3C@ENGINE.TEST")).as_deref(), Some("0f3c"));
+        assert_eq!(
+            bounce_token(&address("ADA+B.0F3C@ENGINE.TEST")).as_deref(),
+            Some("0f3c")
+        );
         assert_eq!(tagged.base_local(), "ada");
         assert_eq!(
             bounce_token(&bounce_address(&address("ada+lists@engine.test"), "9")).as_deref(),
             Some("9")
         );
-        for plain in
-            ["ada@engine.test", "ada+bob.x@engine.test", "b.0f3c@engine.test", "ada+c+b.0f@engine.test"]
-        {
+        for plain in [
+            "ada@engine.test",
+            "ada+bob.x@engine.test",
+            "b.0f3c@engine.test",
+            "ada+c+b.0f@engine.test",
+        ] {
             assert_eq!(bounce_token(&address(plain)), None, "{plain}");
         }
     }
@@ -177,7 +186,10 @@ mod tests {
     #[test]
     fn a_name_without_room_for_a_token_stays_as_it_is() {
         let token = "0123456789abcdef0123";
-        let longest = address(&format!("{}@engine.test", "a".repeat(64 - TAG.len() - token.len())));
+        let longest = address(&format!(
+            "{}@engine.test",
+            "a".repeat(64 - TAG.len() - token.len())
+        ));
         assert_eq!(bounce_address(&longest, token).local().len(), 64);
         let too_long = address(&format!("{}@engine.test", "a".repeat(64)));
         assert_eq!(bounce_address(&too_long, token), too_long);
@@ -185,7 +197,8 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_name_of_its_own() {
-        let names: std::collections::BTreeSet<&str> = BounceReason::ALL.iter().map(|r| r.as_str()).collect();
+        let names: std::collections::BTreeSet<&str> =
+            BounceReason::ALL.iter().map(|r| r.as_str()).collect();
         assert_eq!(names.len(), BounceReason::ALL.len());
     }
 }

@@ -48,7 +48,10 @@ word_enum!(
 impl RunState {
     /// Reports whether no further transition happens by itself.
     pub fn is_terminal(self) -> bool {
-        matches!(self, RunState::Succeeded | RunState::Failed | RunState::Cancelled)
+        matches!(
+            self,
+            RunState::Succeeded | RunState::Failed | RunState::Cancelled
+        )
     }
 }
 

@@ -17,25 +17,37 @@ impl Timestamp {
     pub fn from_millis(ms: i64) -> Self {
         const YEAR_10000_MS: i64 = 253_402_300_800_000;
         const YEAR_0_MS: i64 = -62_167_219_200_000;
-        Self(if (YEAR_0_MS..YEAR_10000_MS).contains(&ms) { ms } else { 0 })
+        Self(if (YEAR_0_MS..YEAR_10000_MS).contains(&ms) {
+            ms
+        } else {
+            0
+        })
     }
     pub fn as_millis(self) -> i64 {
         self.0
     }
     /// Parses RFC 3339; `None` when the text is not an instant.
     pub fn parse(text: &str) -> Option<Self> {
-        DateTime::parse_from_rfc3339(text).ok().map(|t| Self::from_millis(t.timestamp_millis()))
+        DateTime::parse_from_rfc3339(text)
+            .ok()
+            .map(|t| Self::from_millis(t.timestamp_millis()))
     }
     pub fn to_utc(self) -> DateTime<Utc> {
         DateTime::from_timestamp_millis(self.0).unwrap_or(DateTime::UNIX_EPOCH)
     }
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
-        Self::from_millis(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+        Self::from_millis(
+            self.0
+                .saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)),
+        )
     }
     #[must_use]
     pub fn minus(self, span: Duration) -> Self {
-        Self::from_millis(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+        Self::from_millis(
+            self.0
+                .saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)),
+        )
     }
     /// Returns the span from `earlier` to `self`; zero when `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {

@@ -44,7 +44,10 @@ impl Rates {
             (usage.cache_write_tokens, self.cache_write),
             (usage.output_tokens, self.output),
         ];
-        let picos: u128 = parts.iter().map(|(tokens, rate)| u128::from(*tokens) * u128::from(*rate)).sum();
+        let picos: u128 = parts
+            .iter()
+            .map(|(tokens, rate)| u128::from(*tokens) * u128::from(*rate))
+            .sum();
         i64::try_from(picos.div_ceil(1_000_000)).unwrap_or(i64::MAX)
     }
 
@@ -78,8 +81,12 @@ impl Usage {
     pub fn plus(self, other: Usage) -> Usage {
         Usage {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
-            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
+            cache_read_tokens: self
+                .cache_read_tokens
+                .saturating_add(other.cache_read_tokens),
+            cache_write_tokens: self
+                .cache_write_tokens
+                .saturating_add(other.cache_write_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
             cost_micros: match (self.cost_micros, other.cost_micros) {

@@ -8,7 +8,9 @@ use std::io;
 
 /// Reason of a failed handshake; rustls' own words where nothing better is known.
 pub fn why_no_tls(error: &io::Error) -> String {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
+    let cause = error
+        .get_ref()
+        .and_then(|cause| cause.downcast_ref::<Error>());
     match cause {
         // A root with the right name and another key yields a bad signature.
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
@@ -32,12 +34,18 @@ mod tests {
     use std::sync::Arc;
 
     fn message(error: CertificateError) -> String {
-        why_no_tls(&io::Error::new(io::ErrorKind::InvalidData, Error::InvalidCertificate(error)))
+        why_no_tls(&io::Error::new(
+            io::ErrorKind::InvalidData,
+            Error::InvalidCertificate(error),
+        ))
     }
 
     #[test]
     fn what_an_operator_can_mend_is_said_in_words() {
-        for error in [CertificateError::UnknownIssuer, CertificateError::BadSignature] {
+        for error in [
+            CertificateError::UnknownIssuer,
+            CertificateError::BadSignature,
+        ] {
             assert!(message(error).contains("signed by nobody whom this machine trusts"));
         }
         let authority = rustls::OtherError(Arc::new(io::Error::other("CaUsedAsEndEntity")));
@@ -46,8 +54,14 @@ mod tests {
 
     #[test]
     fn what_is_not_known_keeps_the_words_it_came_with() {
-        assert_eq!(message(CertificateError::Expired), "invalid peer certificate: Expired");
-        assert_eq!(why_no_tls(&io::Error::other("the line broke")), "the line broke");
+        assert_eq!(
+            message(CertificateError::Expired),
+            "invalid peer certificate: Expired"
+        );
+        assert_eq!(
+            why_no_tls(&io::Error::other("the line broke")),
+            "the line broke"
+        );
         let other = OtherError(Arc::new(io::Error::other("something else")));
         assert!(message(CertificateError::Other(other)).contains("something else"));
     }

@@ -76,12 +76,25 @@ struct Judged<'l> {
 
 impl Intake {
     /// Errors: the name resolver cannot be built from the settings.
-    pub fn new(store: Store, config: Arc<Config>, runs_queued: Arc<Notify>) -> Result<Self, ResolverError> {
+    pub fn new(
+        store: Store,
+        config: Arc<Config>,
+        runs_queued: Arc<Notify>,
+    ) -> Result<Self, ResolverError> {
         let clock = store.clock().clone();
         let verifier = Verifier::new(&config, clock.clone())?;
         let data = config.workspace.join("data");
         let (allowance, shortages) = (Allowance::unwatched(), Shortages::default());
-        Ok(Self { store, config, clock, verifier, runs_queued, allowance, shortages, data })
+        Ok(Self {
+            store,
+            config,
+            clock,
+            verifier,
+            runs_queued,
+            allowance,
+            shortages,
+            data,
+        })
     }
 
     /// Stops waiting for name servers: letters whose sender is being verified are deferred.
@@ -102,7 +115,11 @@ impl Intake {
     }
 
     /// Judges and stores a letter; `from` is set to its sender as soon as it is known.
-    async fn store_letter(&self, letter: Letter, from: &mut Option<Address>) -> Result<Accepted, Refusal> {
+    async fn store_letter(
+        &self,
+        letter: Letter,
+        from: &mut Option<Address>,
+    ) -> Result<Accepted, Refusal> {
         let max_bytes = self.config.limits.letter_bytes_max;
         if letter.bytes.len() > max_bytes {
             return Err(Refusal::TooLarge { max_bytes });
@@ -116,35 +133,69 @@ impl Intake {
         let sender = email.as_ref().and_then(Email::sender);
         from.clone_from(&sender);
         let mut decisions = admission::by_name(&security, sender.as_ref(), &envelope)?;
-        let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await?;
+        let identity = self
+            .verifier
+            .identify(&envelope, email.as_ref(), &bytes)
+            .await?;
         if identity.is_temporary {
             self.shortages.note(Shortage::NameServers);
         }
-        decisions.extend(admission::by_identity(&security, sender.as_ref(), &envelope, &identity)?);
+        decisions.extend(admission::by_identity(
+            &security,
+            sender.as_ref(),
+            &envelope,
+            &identity,
+        )?);
         if identity.is_temporary {
             return self.hold(&envelope, &bytes, &personas, sender).await;
         }
-        let judged =
-            Judged { envelope: &envelope, bytes, email, returned, identity, decisions, refused_by: None };
+        let judged = Judged {
+            envelope: &envelope,
+            bytes,
+            email,
+            returned,
+            identity,
+            decisions,
+            refused_by: None,
+        };
         let copies = self.copies(judged, &personas, None).await?;
-        let messages = copies.iter().map(|copy| copy.id.clone()).collect::<Vec<_>>();
+        let messages = copies
+            .iter()
+            .map(|copy| copy.id.clone())
+            .collect::<Vec<_>>();
         let needs_confirmation = copies.iter().any(|copy| !copy.ack_confirmed);
         crate::crash::crash_point!("I2");
         let stored = self.store.accept_letter(copies).await?;
         crate::crash::crash_point!("I4");
         self.runs_queued.notify_one();
-        let outcomes = stored.into_iter().zip(messages).map(|(stored, id)| match stored {
-            StoredInbound::New { run: Some(run), .. } => (id, CopyOutcome::Run(run)),
-            StoredInbound::New { run: None, disposition, .. } => {
-                let rule = disposition.strip_prefix("filed:").unwrap_or_default();
-                (id, CopyOutcome::Filed(rule.to_owned()))
-            }
-            StoredInbound::Duplicate { message } => (message, CopyOutcome::Duplicate),
-        });
+        let outcomes = stored
+            .into_iter()
+            .zip(messages)
+            .map(|(stored, id)| match stored {
+                StoredInbound::New { run: Some(run), .. } => (id, CopyOutcome::Run(run)),
+                StoredInbound::New {
+                    run: None,
+                    disposition,
+                    ..
+                } => {
+                    let rule = disposition.strip_prefix("filed:").unwrap_or_default();
+                    (id, CopyOutcome::Filed(rule.to_owned()))
+                }
+                StoredInbound::Duplicate { message } => (message, CopyOutcome::Duplicate),
+            });
         let copies = outcomes.zip(&personas);
-        let copies =
-            copies.map(|((message, outcome), p)| Copy { persona: p.id.clone(), message, outcome }).collect();
-        Ok(Accepted { sender, copies, needs_confirmation })
+        let copies = copies
+            .map(|((message, outcome), p)| Copy {
+                persona: p.id.clone(),
+                message,
+                outcome,
+            })
+            .collect();
+        Ok(Accepted {
+            sender,
+            copies,
+            needs_confirmation,
+        })
     }
 
     /// Builds the rows of a letter for each of these personas; `id` is the message's if it already
@@ -155,11 +206,24 @@ impl Intake {
         personas: &[&Persona],
         id: Option<&MessageId>,
     ) -> Result<Vec<NewInbound>, Refusal> {
-        let Judged { envelope, bytes, email, returned, identity, decisions, refused_by } = judged;
+        let Judged {
+            envelope,
+            bytes,
+            email,
+            returned,
+            identity,
+            decisions,
+            refused_by,
+        } = judged;
         let records = records::of(&self.store, &self.config, email.as_ref()).await?;
         let mut understood = understand(email, &returned);
         understood.held_by = understood.held_by.or(refused_by.map(str::to_owned));
-        let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref(), &identity);
+        let dedup = Dedup::of(
+            &understood.email,
+            &bytes,
+            envelope.mail_from.as_ref(),
+            &identity,
+        );
         let id = id.cloned();
         let draft = Draft {
             intake: self,
@@ -174,7 +238,8 @@ impl Intake {
             dedup,
         };
         let copies: Vec<NewInbound> = personas.iter().map(|persona| draft.copy(persona)).collect();
-        self.allowance.take(copies.iter().filter(|copy| copy.run.is_some()).count());
+        self.allowance
+            .take(copies.iter().filter(|copy| copy.run.is_some()).count());
         Ok(copies)
     }
 
@@ -184,9 +249,13 @@ impl Intake {
         if letter.envelope.rcpt_to.iter().any(is_out) {
             return Err(Refusal::OutOfService);
         }
-        let found =
-            letter.envelope.rcpt_to.iter().filter_map(|address| self.config.personas.by_address(address));
-        let personas: BTreeMap<&PersonaId, &Persona> = found.map(|persona| (&persona.id, persona)).collect();
+        let found = letter
+            .envelope
+            .rcpt_to
+            .iter()
+            .filter_map(|address| self.config.personas.by_address(address));
+        let personas: BTreeMap<&PersonaId, &Persona> =
+            found.map(|persona| (&persona.id, persona)).collect();
         if personas.is_empty() {
             return Err(Refusal::NobodyAddressed);
         }
@@ -202,7 +271,9 @@ impl Intake {
         } else {
             let parsing = tokio::task::spawn_blocking(move || mime::parse(&bytes, &limits));
             // A parser that panics cannot parse the letter; the letter is stored all the same.
-            parsing.await.unwrap_or(Err(ParseError::NotAnEmail("the parser gave up")))
+            parsing
+                .await
+                .unwrap_or(Err(ParseError::NotAnEmail("the parser gave up")))
         };
         match parsed {
             Ok(email) => Ok(Some(email)),
@@ -232,10 +303,19 @@ fn understand(email: Option<Email>, returned: &Returned) -> Understood {
         Some(email) => (email, None),
         None => {
             let subject = "(a letter that could not be read)".to_owned();
-            (Email { subject, ..Email::default() }, Some("unreadable"))
+            (
+                Email {
+                    subject,
+                    ..Email::default()
+                },
+                Some("unreadable"),
+            )
         }
     };
-    Understood { email, held_by: returned.rule().or(unreadable).map(str::to_owned) }
+    Understood {
+        email,
+        held_by: returned.rule().or(unreadable).map(str::to_owned),
+    }
 }
 
 impl From<Stopping> for Refusal {
@@ -245,7 +325,9 @@ impl From<Stopping> for Refusal {
 }
 
 fn contains_html(bytes: &[u8]) -> bool {
-    bytes.windows(9).any(|window| window.eq_ignore_ascii_case(b"text/html"))
+    bytes
+        .windows(9)
+        .any(|window| window.eq_ignore_ascii_case(b"text/html"))
 }
 
 impl LetterIntake for Intake {
@@ -268,7 +350,11 @@ impl LetterIntake for Intake {
 
     fn confirm<'a>(&'a self, accepted: &'a Accepted) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let ids: Vec<MessageId> = accepted.copies.iter().map(|copy| copy.message.clone()).collect();
+            let ids: Vec<MessageId> = accepted
+                .copies
+                .iter()
+                .map(|copy| copy.message.clone())
+                .collect();
             if let Err(error) = self.store.confirm_ack(&ids).await {
                 // The effect is small: the same letter sent again on purpose would count as a
                 // retry.
@@ -285,7 +371,9 @@ impl LetterIntake for Intake {
         } else {
             None
         };
-        shortage.inspect(|shortage| self.short_of(*shortage)).is_none()
+        shortage
+            .inspect(|shortage| self.short_of(*shortage))
+            .is_none()
     }
 
     fn short_of(&self, what: Shortage) {

@@ -125,8 +125,12 @@ impl Refusal {
     /// Remedy for the operator.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Refusal::TooLarge { .. } => "`limits.letter_bytes_max` in `configs/gateway.json` bounds letters",
-            Refusal::Hostile(_) => "nothing has to be done: what cannot be read safely is not taken",
+            Refusal::TooLarge { .. } => {
+                "`limits.letter_bytes_max` in `configs/gateway.json` bounds letters"
+            }
+            Refusal::Hostile(_) => {
+                "nothing has to be done: what cannot be read safely is not taken"
+            }
             Refusal::Denied => {
                 "see `deny`, `allow` and `default_decision` under `access` in `configs/security.json`"
             }
@@ -137,8 +141,12 @@ impl Refusal {
             Refusal::OutOfService => {
                 "its sender tries again; `attache config check` names what is wrong with the persona"
             }
-            Refusal::NobodyAddressed => "`attache persona list` shows the addresses of the personas",
-            Refusal::NotStored(_) => "its sender tries again; `attache doctor` looks the database over",
+            Refusal::NobodyAddressed => {
+                "`attache persona list` shows the addresses of the personas"
+            }
+            Refusal::NotStored(_) => {
+                "its sender tries again; `attache doctor` looks the database over"
+            }
         }
     }
 }

@@ -5,7 +5,9 @@
 //! (`store/correspondence.rs`).
 
 use crate::config::{Access, Decision, Limits, Persona, Personas};
-use crate::domain::{Address, AutomaticSigns, Email, Envelope, Identity, LoopToken, Mailbox, OwnMail};
+use crate::domain::{
+    Address, AutomaticSigns, Email, Envelope, Identity, LoopToken, Mailbox, OwnMail,
+};
 use crate::gateway::intake_contract::{RecipientVerdict, SenderVerdict};
 
 /// Letters that no automatic mail may answer, in the order in which the rules are checked.
@@ -14,22 +16,70 @@ use crate::gateway::intake_contract::{RecipientVerdict, SenderVerdict};
 /// letter with more `Received` than the limit is not here: it is refused earlier (RFC 5321 section
 /// 6.3).
 static RULES: &[Rule] = &[
-    Rule { name: "malformed", forbids: |m| m.email.sender().is_none() },
-    Rule { name: "null_sender", forbids: |m| m.envelope.mail_from.is_none() },
-    Rule { name: "own_persona", forbids: |m| m.origin == Origin::Forged },
-    Rule { name: "own_mail", forbids: |m| m.origin == Origin::Returned },
-    Rule { name: "hop_limit", forbids: |m| m.origin.hops() as usize >= m.limits.persona_hops_max },
-    Rule { name: "delivered_twice", forbids: |m| m.email.automatic.delivered_twice },
-    Rule { name: "report", forbids: |m| m.email.automatic.is_report },
-    Rule { name: "auto_submitted", forbids: auto_submitted },
-    Rule { name: "list", forbids: |m| m.email.automatic.has_list_header || m.email.list_id.is_some() },
-    Rule { name: "precedence", forbids: bulk_precedence },
-    Rule { name: "auto_response_suppress", forbids: suppresses_replies },
-    Rule { name: "autoreply_header", forbids: |m| m.email.automatic.has_autoreply_header },
-    Rule { name: "robot_sender", forbids: |m| m.senders().any(|sender| is_robot(sender.local())) },
-    Rule { name: "not_addressed", forbids: |m| !is_addressed(m) },
-    Rule { name: "unverifiable", forbids: |m| m.identity.is_temporary },
-    Rule { name: "unauthenticated", forbids: unauthenticated },
+    Rule {
+        name: "malformed",
+        forbids: |m| m.email.sender().is_none(),
+    },
+    Rule {
+        name: "null_sender",
+        forbids: |m| m.envelope.mail_from.is_none(),
+    },
+    Rule {
+        name: "own_persona",
+        forbids: |m| m.origin == Origin::Forged,
+    },
+    Rule {
+        name: "own_mail",
+        forbids: |m| m.origin == Origin::Returned,
+    },
+    Rule {
+        name: "hop_limit",
+        forbids: |m| m.origin.hops() as usize >= m.limits.persona_hops_max,
+    },
+    Rule {
+        name: "delivered_twice",
+        forbids: |m| m.email.automatic.delivered_twice,
+    },
+    Rule {
+        name: "report",
+        forbids: |m| m.email.automatic.is_report,
+    },
+    Rule {
+        name: "auto_submitted",
+        forbids: auto_submitted,
+    },
+    Rule {
+        name: "list",
+        forbids: |m| m.email.automatic.has_list_header || m.email.list_id.is_some(),
+    },
+    Rule {
+        name: "precedence",
+        forbids: bulk_precedence,
+    },
+    Rule {
+        name: "auto_response_suppress",
+        forbids: suppresses_replies,
+    },
+    Rule {
+        name: "autoreply_header",
+        forbids: |m| m.email.automatic.has_autoreply_header,
+    },
+    Rule {
+        name: "robot_sender",
+        forbids: |m| m.senders().any(|sender| is_robot(sender.local())),
+    },
+    Rule {
+        name: "not_addressed",
+        forbids: |m| !is_addressed(m),
+    },
+    Rule {
+        name: "unverifiable",
+        forbids: |m| m.identity.is_temporary,
+    },
+    Rule {
+        name: "unauthenticated",
+        forbids: unauthenticated,
+    },
 ];
 
 /// The names of the rules, in the order in which they are checked.
@@ -57,7 +107,11 @@ pub struct PolicyInput<'a> {
 impl PolicyInput<'_> {
     /// The addresses of the envelope's sender and the header's, as far as they exist.
     fn senders(&self) -> impl Iterator<Item = Address> {
-        self.envelope.mail_from.clone().into_iter().chain(self.email.sender())
+        self.envelope
+            .mail_from
+            .clone()
+            .into_iter()
+            .chain(self.email.sender())
     }
 }
 
@@ -114,7 +168,11 @@ pub fn origin(
     records: &Records,
 ) -> Origin {
     let reaches = |text: &String| Address::parse(text).is_ok_and(|to| is(persona, personas, &to));
-    if let Some(writer) = email.sender().as_ref().and_then(|from| personas.by_address(from)) {
+    if let Some(writer) = email
+        .sender()
+        .as_ref()
+        .and_then(|from| personas.by_address(from))
+    {
         return match &records.by_id {
             None => Origin::Forged,
             Some(mail) if mail.persona != writer.id || writer.id == persona.id => Origin::Returned,
@@ -122,7 +180,11 @@ pub fn origin(
             Some(mail) => Origin::Persona { hops: mail.hops },
         };
     }
-    if envelope.mail_from.as_ref().is_some_and(|from| personas.by_address(from).is_some()) {
+    if envelope
+        .mail_from
+        .as_ref()
+        .is_some_and(|from| personas.by_address(from).is_some())
+    {
         return Origin::Forged;
     }
     match (&records.token, &records.by_token) {
@@ -136,12 +198,17 @@ pub fn origin(
 
 /// Reports whether an address belongs to this persona.
 fn is(persona: &Persona, personas: &Personas, address: &Address) -> bool {
-    personas.by_address(address).is_some_and(|found| found.id == persona.id)
+    personas
+        .by_address(address)
+        .is_some_and(|found| found.id == persona.id)
 }
 
 /// The rule that forbids an automatic answer to a letter; `None` when it may be answered.
 pub fn automatic_mail_rule(input: &PolicyInput<'_>) -> Option<&'static str> {
-    RULES.iter().find(|rule| (rule.forbids)(input)).map(|rule| rule.name)
+    RULES
+        .iter()
+        .find(|rule| (rule.forbids)(input))
+        .map(|rule| rule.name)
 }
 
 /// Mails of personas are marked too. Between personas the count of hops replaces the mark, which
@@ -152,24 +219,45 @@ fn auto_submitted(input: &PolicyInput<'_>) -> bool {
 }
 
 fn bulk_precedence(input: &PolicyInput<'_>) -> bool {
-    input.email.automatic.precedence.as_deref().is_some_and(AutomaticSigns::is_bulk)
+    input
+        .email
+        .automatic
+        .precedence
+        .as_deref()
+        .is_some_and(AutomaticSigns::is_bulk)
 }
 
 /// A personal responder answers only letters that name it: blind copies, forwarded and redirected
 /// mail were meant for others (RFC 3834 section 2). `ingest --to` names the persona explicitly.
 fn is_addressed(input: &PolicyInput<'_>) -> bool {
-    let PolicyInput { envelope, email, persona, personas, .. } = input;
+    let PolicyInput {
+        envelope,
+        email,
+        persona,
+        personas,
+        ..
+    } = input;
     if envelope.arrival.names_recipients {
         return true;
     }
-    let named = email.to.iter().chain(&email.cc).chain(&email.resent).filter_map(Mailbox::address);
-    named.into_iter().any(|address| is(persona, personas, &address))
+    let named = email
+        .to
+        .iter()
+        .chain(&email.cc)
+        .chain(&email.resent)
+        .filter_map(Mailbox::address);
+    named
+        .into_iter()
+        .any(|address| is(persona, personas, &address))
 }
 
 /// An answer to a forged sender reaches a person who never wrote. Senders in `access.allow` are
 /// answered all the same, by the operator's decision.
 fn unauthenticated(input: &PolicyInput<'_>) -> bool {
-    let is_allowed = input.email.sender().is_some_and(|sender| input.access.allows(&sender));
+    let is_allowed = input
+        .email
+        .sender()
+        .is_some_and(|sender| input.access.allows(&sender));
     !input.identity.is_believable(is_allowed) && !matches!(input.origin, Origin::Persona { .. })
 }
 
@@ -178,8 +266,17 @@ fn suppresses_replies(input: &PolicyInput<'_>) -> bool {
     if input.origin.is_a_personas() {
         return false;
     }
-    let words = input.email.automatic.auto_response_suppress.as_deref().unwrap_or_default();
-    let ours = |word: &str| ["all", "autoreply", "oof"].iter().any(|w| word.trim().eq_ignore_ascii_case(w));
+    let words = input
+        .email
+        .automatic
+        .auto_response_suppress
+        .as_deref()
+        .unwrap_or_default();
+    let ours = |word: &str| {
+        ["all", "autoreply", "oof"]
+            .iter()
+            .any(|w| word.trim().eq_ignore_ascii_case(w))
+    };
     words.split([',', ';']).any(ours)
 }
 
@@ -219,10 +316,22 @@ fn is_robot(local: &str) -> bool {
 /// Either address can be denied. Only the header's `From` can be allowed, because the persona
 /// answers it; a letter without one strict `From` is welcome only where the default admits every
 /// sender.
-pub fn access(access: &Access, from: Option<&Address>, envelope_from: Option<&Address>) -> SenderVerdict {
-    let denied = [from, envelope_from].into_iter().flatten().any(|address| access.denies(address));
-    let allowed = access.default_decision == Decision::Allow || from.is_some_and(|from| access.allows(from));
-    if allowed && !denied { SenderVerdict::Welcome } else { SenderVerdict::Denied }
+pub fn access(
+    access: &Access,
+    from: Option<&Address>,
+    envelope_from: Option<&Address>,
+) -> SenderVerdict {
+    let denied = [from, envelope_from]
+        .into_iter()
+        .flatten()
+        .any(|address| access.denies(address));
+    let allowed =
+        access.default_decision == Decision::Allow || from.is_some_and(|from| access.allows(from));
+    if allowed && !denied {
+        SenderVerdict::Welcome
+    } else {
+        SenderVerdict::Denied
+    }
 }
 
 /// Judges an envelope sender before the header is known. Only `deny` applies here: an allowed

@@ -12,13 +12,13 @@ pub mod letter;
 
 use crate::config::{Config, Persona};
 use crate::domain::{
-    Address, ConversationId, DeliveryId, LoopToken, MessageId, NoticeId, NoticeKind, NoticeSubject, ThreadId,
-    Trust, sha256_hex,
+    Address, ConversationId, DeliveryId, LoopToken, MessageId, NoticeId, NoticeKind, NoticeSubject,
+    ThreadId, Trust, sha256_hex,
 };
 use crate::mime::{self, Automatic, ComposeError, Outgoing, SignError};
 use crate::store::{
-    Content, DeliveryKind, NewDelivery, NewNotice, NoticeMail, PendingNotices, Place, Result, Store,
-    StoreError, quoted,
+    Content, DeliveryKind, NewDelivery, NewNotice, NoticeMail, PendingNotices, Place, Result,
+    Store, StoreError, quoted,
 };
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,12 @@ impl Notices {
     /// Uses the store's clock.
     pub fn new(store: Store, config: Arc<Config>) -> Self {
         let owners = readers(&config);
-        Self { store, config, owners, swept: Mutex::default() }
+        Self {
+            store,
+            config,
+            owners,
+            swept: Mutex::default(),
+        }
     }
 
     /// Reason that prevents notices by mail; `None` when they are sent.
@@ -73,8 +78,10 @@ impl Notices {
             return Ok(0);
         }
         let mut notified = 0;
-        for pending in
-            self.store.pending_notices(self.config.gateway.notices.interval, letter::LISTED_MAX).await?
+        for pending in self
+            .store
+            .pending_notices(self.config.gateway.notices.interval, letter::LISTED_MAX)
+            .await?
         {
             notified += usize::from(self.tell(&pending).await?);
         }
@@ -87,7 +94,9 @@ impl Notices {
             match self.work_once().await {
                 Ok(0) => {}
                 Ok(_some) => mail_queued.notify_one(),
-                Err(error) => tracing::error!(%error, "cannot tell the owner what happened; trying again"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot tell the owner what happened; trying again")
+                }
             }
             tokio::select! {
                 () = shutdown.cancelled() => {}
@@ -100,8 +109,9 @@ impl Notices {
     /// there are no attempts.
     async fn sweep(&self) -> Result<()> {
         let now = self.store.clock().monotonic();
-        let is_due =
-            |last: &Option<Duration>| last.is_none_or(|last| now.saturating_sub(last) >= DELAY_SWEEP);
+        let is_due = |last: &Option<Duration>| {
+            last.is_none_or(|last| now.saturating_sub(last) >= DELAY_SWEEP)
+        };
         if !is_due(&self.swept.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(());
         }
@@ -120,7 +130,10 @@ impl Notices {
         for out in self.config.personas.out_of_service() {
             let problems: Vec<String> = out.problems.iter().map(ToString::to_string).collect();
             let digest = sha256_hex(&[problems.join("\n").as_bytes()]);
-            let first = problems.first().map(|problem| quoted(problem)).unwrap_or_default();
+            let first = problems
+                .first()
+                .map(|problem| quoted(problem))
+                .unwrap_or_default();
             let more = match problems.len() {
                 0 | 1 => String::new(),
                 many => format!(" and {} more", many - 1),
@@ -139,7 +152,8 @@ impl Notices {
                      responsibilities wait",
                     quoted(&out.name)
                 ),
-                hint: "put right what `attache config check` names, and start the engine again".to_owned(),
+                hint: "put right what `attache config check` names, and start the engine again"
+                    .to_owned(),
             };
             notified += usize::from(self.store.emit_notice(new).await?);
         }
@@ -153,8 +167,13 @@ impl Notices {
     }
 
     async fn tell(&self, pending: &PendingNotices) -> Result<bool> {
-        let about = pending.newest.first().and_then(|fact| fact.persona.as_ref());
-        let Some(persona) = speaker(&self.config, about) else { return Ok(false) };
+        let about = pending
+            .newest
+            .first()
+            .and_then(|fact| fact.persona.as_ref());
+        let Some(persona) = speaker(&self.config, about) else {
+            return Ok(false);
+        };
         let mail = match self.compose(pending, persona) {
             Ok(mail) => mail,
             // Owners and persona have checked addresses and the text is bounded, so this is a bug
@@ -185,9 +204,16 @@ impl Notices {
         let id = MessageId::new(clock.new_id());
         let before = pending.before.as_ref();
         let message_id = mime::new_message_id(id.as_str(), persona.address.domain());
-        let key = self.config.loop_key.as_ref().unwrap_or(self.store.loop_key());
+        let key = self
+            .config
+            .loop_key
+            .as_ref()
+            .unwrap_or(self.store.loop_key());
         let outgoing = Outgoing {
-            loop_token: Some(key.seal(&LoopToken { hops: 1, message_id: message_id.clone() })),
+            loop_token: Some(key.seal(&LoopToken {
+                hops: 1,
+                message_id: message_id.clone(),
+            })),
             message_id,
             date: clock.now(),
             from_name: DISPLAY_NAME.to_owned(),
@@ -211,10 +237,20 @@ impl Notices {
             kind: DeliveryKind::Notice,
             envelope_from: String::new(),
             recipients: self.owners.iter().map(Address::to_string).collect(),
-            bytes: self.config.gateway.signers.seal(bytes, &outgoing.from, outgoing.date)?,
+            bytes: self
+                .config
+                .gateway
+                .signers
+                .seal(bytes, &outgoing.from, outgoing.date)?,
         };
         let place = self.place(pending, &outgoing);
-        Ok(NoticeMail { persona: persona.id.clone(), id, place, content: content(&outgoing), delivery })
+        Ok(NoticeMail {
+            persona: persona.id.clone(),
+            id,
+            place,
+            content: content(&outgoing),
+            delivery,
+        })
     }
 
     /// The thread of the cause, as long as only owners participate: a participant whom an owner has
@@ -262,10 +298,22 @@ fn readers(config: &Config) -> Vec<Address> {
 
 /// Persona that sends a notice: the one that it is about, else the one configured for the engine,
 /// else the first.
-fn speaker<'c>(config: &'c Config, about: Option<&crate::domain::PersonaId>) -> Option<&'c Persona> {
+fn speaker<'c>(
+    config: &'c Config,
+    about: Option<&crate::domain::PersonaId>,
+) -> Option<&'c Persona> {
     let named = about.and_then(|id| config.personas.get(id));
-    let configured = || config.gateway.notices.persona.as_ref().and_then(|id| config.personas.get(id));
-    named.or_else(configured).or_else(|| config.personas.iter().next())
+    let configured = || {
+        config
+            .gateway
+            .notices
+            .persona
+            .as_ref()
+            .and_then(|id| config.personas.get(id))
+    };
+    named
+        .or_else(configured)
+        .or_else(|| config.personas.iter().next())
 }
 
 /// Content of the stored message, equal to the mail that is sent.

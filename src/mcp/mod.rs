@@ -54,5 +54,9 @@ where
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(McpError::Handshake(Box::new(error))),
     };
-    server.waiting().await.map(|_reason| ()).map_err(McpError::Broken)
+    server
+        .waiting()
+        .await
+        .map(|_reason| ())
+        .map_err(McpError::Broken)
 }

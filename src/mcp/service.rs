@@ -10,11 +10,14 @@ use crate::runs::label::RunLabel;
 use crate::runs::reply;
 use crate::runs::tool_policy::{self, Asked, ToolCallContext, Verdict};
 use crate::runs::work::words_of_context;
-use crate::store::{ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError};
+use crate::store::{
+    ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError,
+};
 use crate::tools::{Tool, ToolClass};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -43,18 +46,38 @@ impl Toolbox {
     /// Loads the subject of the run.
     pub async fn open(deps: WorkerDeps, run: ClaimedRun) -> Result<Self, RunError> {
         let store = deps.store.persona(&run.persona);
-        let about = store.trigger_message(&run.trigger_message, &deps.config.gateway.owners).await?;
+        let about = store
+            .trigger_message(&run.trigger_message, &deps.config.gateway.owners)
+            .await?;
         let subject = Subject::of(run.trigger, about);
         let persona = deps.persona(&run.persona)?;
         let run_options = deps.options_of(&run).await?;
         let first_request = store.journal_so_far(&run.id).await?.first_request_json;
-        let words = first_request.map_or(Ok(WordsRead::default()), |json| words_of_context(&json))?;
+        let words =
+            first_request.map_or(Ok(WordsRead::default()), |json| words_of_context(&json))?;
         let label = RunLabel::of(&subject);
-        let (persona, tools) = (persona.clone(), deps.tools(persona, &run_options.run_options, label));
-        let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
+        let (persona, tools) = (
+            persona.clone(),
+            deps.tools(persona, &run_options.run_options, label),
+        );
+        let key = RunKey {
+            run: run.id.clone(),
+            trigger_message: run.trigger_message.clone(),
+        };
         let cancel = CancellationToken::new();
         let label = label.having_read(words);
-        Ok(Self { deps, run, key, store, persona, subject, label, tools, cancel, turn: Mutex::new(()) })
+        Ok(Self {
+            deps,
+            run,
+            key,
+            store,
+            persona,
+            subject,
+            label,
+            tools,
+            cancel,
+            turn: Mutex::new(()),
+        })
     }
 
     /// Executes one call through the tool policy; returns its recorded result.
@@ -62,20 +85,32 @@ impl Toolbox {
         let _alone = self.turn.lock().await;
         let args = ToolArgs::of(args);
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
-        let label = self.label.after_all(&self.store.steps_of_run(&self.run.id).await?);
+        let label = self
+            .label
+            .after_all(&self.store.steps_of_run(&self.run.id).await?);
         let ctx = self.ctx(label, mails as usize, replied);
         let policy = reply::mail_policy(&ctx).await?;
         // A call that is cut off here is not resumed, because the agent's loop is not ours; but its
         // expected effects are recorded, so that its owner is notified and its file is known.
-        let asked = Asked { id: "", name, args: &args, begun: None };
+        let asked = Asked {
+            id: "",
+            name,
+            args: &args,
+            begun: None,
+        };
         let call = NewCall {
             executor: Executor::Engine,
             tool_name: name.to_owned(),
-            payload_json: tool_policy::call_payload(&args, tool_policy::begin(&ctx, asked, &policy).await),
+            payload_json: tool_policy::call_payload(
+                &args,
+                tool_policy::begin(&ctx, asked, &policy).await,
+            ),
         };
         let id = self.store.record_call(&self.key, call).await?;
         let verdict = match self.store.calls_so_far(&self.run.id).await? {
-            calls if calls > self.deps.config.inference.budget.tool_calls_max => tool_policy::used_up(),
+            calls if calls > self.deps.config.inference.budget.tool_calls_max => {
+                tool_policy::used_up()
+            }
             _ => {
                 let asked = Asked { id: &id, ..asked };
                 match self.tools.iter().find(|tool| tool.name() == name) {
@@ -87,7 +122,8 @@ impl Toolbox {
         match self.conclude(&ctx, name, &id, verdict).await {
             // Another server of this run has sent the last permitted mail meanwhile.
             Err(RunError::Store(StoreError::MailsUsedUp { max })) => {
-                self.conclude(&ctx, name, &id, tool_policy::no_more_mails(max)).await
+                self.conclude(&ctx, name, &id, tool_policy::no_more_mails(max))
+                    .await
             }
             concluded => concluded,
         }
@@ -100,7 +136,9 @@ impl Toolbox {
             return Ok(false);
         }
         let steps = self.store.steps_of_run(&self.run.id).await?;
-        Ok(tool_policy::asks_again(tool, &steps, asked.name, asked.args))
+        Ok(tool_policy::asks_again(
+            tool, &steps, asked.name, asked.args,
+        ))
     }
 
     /// Commits a call's result with its effect, all or nothing.
@@ -145,7 +183,8 @@ impl Toolbox {
 impl ServerHandler for Toolbox {
     fn get_info(&self) -> ServerConfig {
         let server = Implementation::new("attache", env!("CARGO_PKG_VERSION"));
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(server)
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(server)
     }
 
     async fn list_tools(
@@ -153,7 +192,9 @@ impl ServerHandler for Toolbox {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.iter().map(|tool| described(*tool)).collect()))
+        Ok(ListToolsResult::with_all_items(
+            self.tools.iter().map(|tool| described(*tool)).collect(),
+        ))
     }
 
     async fn call_tool(
@@ -161,7 +202,9 @@ impl ServerHandler for Toolbox {
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let called = self.call(&request.name, request.arguments.unwrap_or_default()).await;
+        let called = self
+            .call(&request.name, request.arguments.unwrap_or_default())
+            .await;
         let payload = called.unwrap_or_else(|error| {
             tracing::warn!(run = %self.run.id, tool = %request.name, %error, "a call came to nothing");
             not_done(&request.name, &error)
@@ -193,7 +236,10 @@ fn not_done(name: &str, error: &RunError) -> String {
         }
         _ => "nothing was done: the call cannot be executed here",
     };
-    let verdict = Verdict::Failed { code: "not_done", message: message.to_owned() };
+    let verdict = Verdict::Failed {
+        code: "not_done",
+        message: message.to_owned(),
+    };
     let (payload, ..) = tool_policy::finish(verdict, name);
     payload
 }

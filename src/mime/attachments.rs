@@ -19,8 +19,13 @@ pub(super) fn build(parts: &[Part<'_>], indices: &[usize]) -> Vec<Attachment> {
 fn attachment(parts: &[Part<'_>], part: &Part<'_>, number: usize, names: &mut Names) -> Attachment {
     let declared_name = declared_name(part);
     let filename = match part.kind {
-        Kind::Message if declared_name.is_empty() => names.give(&subject_name(parts, part), "forwarded.eml"),
-        _ => names.give(&declared_name, &format!("attachment-{number}.{}", extension(&part.media))),
+        Kind::Message if declared_name.is_empty() => {
+            names.give(&subject_name(parts, part), "forwarded.eml")
+        }
+        _ => names.give(
+            &declared_name,
+            &format!("attachment-{number}.{}", extension(&part.media)),
+        ),
     };
     Attachment {
         filename,
@@ -36,16 +41,25 @@ fn attachment(parts: &[Part<'_>], part: &Part<'_>, number: usize, names: &mut Na
 pub(super) fn declared_name(part: &Part<'_>) -> String {
     let disposition = part.fields.content_type("content-disposition");
     let filename = disposition.as_ref().and_then(|d| d.attribute("filename"));
-    filename.or_else(|| part.parameter("name")).unwrap_or_default().to_owned()
+    filename
+        .or_else(|| part.parameter("name"))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Returns the forwarded message's subject as a file name; empty when it has none.
 fn subject_name(parts: &[Part<'_>], part: &Part<'_>) -> String {
     let inner = part.children.first().and_then(|child| parts.get(*child));
-    let subject = inner.and_then(|inner| inner.fields.text("subject")).unwrap_or_default();
+    let subject = inner
+        .and_then(|inner| inner.fields.text("subject"))
+        .unwrap_or_default();
     // A slash in a subject is not a path separator.
     let subject = subject.replace(['/', '\\'], "-");
-    if subject.trim().is_empty() { String::new() } else { format!("{}.eml", subject.trim()) }
+    if subject.trim().is_empty() {
+        String::new()
+    } else {
+        format!("{}.eml", subject.trim())
+    }
 }
 
 /// Returns the extension for a part without a name: one that programs know, or `bin`.
@@ -56,7 +70,9 @@ fn extension(media: &str) -> &'static str {
         "text/csv" => "csv",
         "text/calendar" => "ics",
         "text/vcard" | "text/x-vcard" | "text/directory" => "vcf",
-        "text/rfc822-headers" | "message/delivery-status" | "message/disposition-notification" => "txt",
+        "text/rfc822-headers" | "message/delivery-status" | "message/disposition-notification" => {
+            "txt"
+        }
         "message/rfc822" | "message/global" => "eml",
         "image/jpeg" | "image/jpg" => "jpg",
         "image/png" => "png",

@@ -27,8 +27,16 @@ pub(super) struct Body {
 
 /// Reads the parts of a letter.
 pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits) -> Body {
-    let mut reader = Reader { parts, limits, texts: Vec::new(), body: Body::default() };
-    reader.texts = parts.iter().map(|part| is_inline_text(part).then(|| transfer::text(part))).collect();
+    let mut reader = Reader {
+        parts,
+        limits,
+        texts: Vec::new(),
+        body: Body::default(),
+    };
+    reader.texts = parts
+        .iter()
+        .map(|part| is_inline_text(part).then(|| transfer::text(part)))
+        .collect();
     let own = reader.readable(0, true);
     reader.body.own = joined([own]);
     reader.collect(0);
@@ -60,7 +68,9 @@ impl Reader<'_> {
     /// Returns the text of a part and of its children. Recursion is bounded by the depth limit of
     /// the walk.
     fn readable(&mut self, index: usize, is_own: bool) -> String {
-        let Some(part) = self.parts.get(index) else { return String::new() };
+        let Some(part) = self.parts.get(index) else {
+            return String::new();
+        };
         match part.kind {
             Kind::Message => {
                 let rendered = self.forwarded(index);
@@ -72,11 +82,16 @@ impl Reader<'_> {
             }
             Kind::Multipart if part.is_multipart("alternative") => {
                 let child = self.best_alternative(&part.children);
-                child.map(|child| self.readable(child, is_own)).unwrap_or_default()
+                child
+                    .map(|child| self.readable(child, is_own))
+                    .unwrap_or_default()
             }
             Kind::Multipart if !part.children.is_empty() => {
-                let texts: Vec<String> =
-                    part.children.iter().map(|child| self.readable(*child, is_own)).collect();
+                let texts: Vec<String> = part
+                    .children
+                    .iter()
+                    .map(|child| self.readable(*child, is_own))
+                    .collect();
                 joined(texts)
             }
             _ => self.leaf(index),
@@ -98,33 +113,61 @@ impl Reader<'_> {
     /// Returns the alternative to read: the first with plain text, else the last with any text (RFC
     /// 2046 section 5.1.4 puts the richest last).
     fn best_alternative(&self, children: &[usize]) -> Option<usize> {
-        let plain = children.iter().find(|child| self.has_words(**child, "text/plain"));
-        let rich = || children.iter().rev().find(|child| self.has_words(**child, "text/html"));
+        let plain = children
+            .iter()
+            .find(|child| self.has_words(**child, "text/plain"));
+        let rich = || {
+            children
+                .iter()
+                .rev()
+                .find(|child| self.has_words(**child, "text/html"))
+        };
         plain.or_else(rich).or(children.first()).copied()
     }
 
     fn has_words(&self, index: usize, media: &str) -> bool {
-        let Some(part) = self.parts.get(index) else { return false };
+        let Some(part) = self.parts.get(index) else {
+            return false;
+        };
         let own = self.texts.get(index).and_then(Option::as_ref);
         let says = own.is_some_and(|text| part.media == media && !text.trim().is_empty());
-        says || part.children.iter().any(|child| self.has_words(*child, media))
+        says || part
+            .children
+            .iter()
+            .any(|child| self.has_words(*child, media))
     }
 
     /// Renders a forwarded message: its headers, its text, the names of its files.
     fn forwarded(&mut self, index: usize) -> String {
-        let child = self.parts.get(index).and_then(|part| part.children.first()).copied();
-        let Some(inner) = child.and_then(|child| self.parts.get(child)) else { return String::new() };
+        let child = self
+            .parts
+            .get(index)
+            .and_then(|part| part.children.first())
+            .copied();
+        let Some(inner) = child.and_then(|child| self.parts.get(child)) else {
+            return String::new();
+        };
         let mut lines = vec!["---------- Forwarded message ----------".to_owned()];
-        for (name, title) in
-            [("from", "From"), ("date", "Date"), ("subject", "Subject"), ("to", "To"), ("cc", "Cc")]
-        {
+        for (name, title) in [
+            ("from", "From"),
+            ("date", "Date"),
+            ("subject", "Subject"),
+            ("to", "To"),
+            ("cc", "Cc"),
+        ] {
             if let Some(value) = inner.fields.text(name).filter(|v| !v.is_empty()) {
                 lines.push(format!("{title}: {value}"));
             }
         }
-        let text = child.map(|child| self.readable(child, false)).unwrap_or_default();
+        let text = child
+            .map(|child| self.readable(child, false))
+            .unwrap_or_default();
         let end = "---------- End of forwarded message ----------";
-        format!("{}\n\n{}\n\n{end}", lines.join("\n"), text.trim_matches('\n'))
+        format!(
+            "{}\n\n{}\n\n{end}",
+            lines.join("\n"),
+            text.trim_matches('\n')
+        )
     }
 
     /// Fills the plain and HTML bodies and the lists of attachments, in the order of the parts.
@@ -133,12 +176,25 @@ impl Reader<'_> {
         let mut html = Vec::new();
         let mut pending = vec![(root, false)];
         while let Some((index, is_inner)) = pending.pop() {
-            let Some(part) = self.parts.get(index) else { continue };
+            let Some(part) = self.parts.get(index) else {
+                continue;
+            };
             let inside_message = is_inner || part.kind == Kind::Message;
-            pending.extend(part.children.iter().rev().map(|child| (*child, inside_message)));
-            let list = if is_inner { &mut self.body.inner_attachments } else { &mut self.body.attachments };
+            pending.extend(
+                part.children
+                    .iter()
+                    .rev()
+                    .map(|child| (*child, inside_message)),
+            );
+            let list = if is_inner {
+                &mut self.body.inner_attachments
+            } else {
+                &mut self.body.attachments
+            };
             match self.texts.get(index) {
-                Some(Some(text)) if !is_inner && part.media == "text/html" => html.push(text.clone()),
+                Some(Some(text)) if !is_inner && part.media == "text/html" => {
+                    html.push(text.clone())
+                }
                 Some(Some(text)) if !is_inner => plain.push(text.clone()),
                 Some(Some(_)) => {}
                 _ if part.kind == Kind::Multipart => {}
@@ -153,10 +209,16 @@ impl Reader<'_> {
 /// Joins texts with a blank line between them; blank texts and blank edges are left out.
 pub(super) fn joined(texts: impl IntoIterator<Item = String>) -> String {
     let blank_edges = |text: String| {
-        let start = text.find(|c: char| !c.is_whitespace()).unwrap_or(text.len());
+        let start = text
+            .find(|c: char| !c.is_whitespace())
+            .unwrap_or(text.len());
         let start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         text[start..].trim_end().to_owned()
     };
-    let texts: Vec<String> = texts.into_iter().map(blank_edges).filter(|t| !t.is_empty()).collect();
+    let texts: Vec<String> = texts
+        .into_iter()
+        .map(blank_edges)
+        .filter(|t| !t.is_empty())
+        .collect();
     texts.join("\n\n")
 }

@@ -40,20 +40,33 @@ fn without_idle_escapes(bytes: &[u8]) -> Vec<u8> {
 /// Reports whether the charset switches by ASCII escape sequences (RFC 1468, RFC 1557, RFC 1842,
 /// RFC 2152).
 fn is_seven_bit(label: &str) -> bool {
-    ["iso-2022-", "csiso2022", "hz-gb", "utf-7", "unicode-1-1-utf-7"]
-        .iter()
-        .any(|name| label.starts_with(name))
+    [
+        "iso-2022-",
+        "csiso2022",
+        "hz-gb",
+        "utf-7",
+        "unicode-1-1-utf-7",
+    ]
+    .iter()
+    .any(|name| label.starts_with(name))
 }
 
 /// Maps the extensions of ISO-2022-JP to the one name that the library knows.
 fn name_in_library(label: &str) -> &str {
     const JAPANESE: [&str; 4] = [ISO_2022_JP, "cp50220", "cp50221", "cp50222"];
-    if JAPANESE.iter().any(|name| label.starts_with(name)) { ISO_2022_JP } else { label }
+    if JAPANESE.iter().any(|name| label.starts_with(name)) {
+        ISO_2022_JP
+    } else {
+        label
+    }
 }
 
 fn guessed(bytes: &[u8]) -> String {
     let decode = charset_decoder(b"windows-1252").filter(|_| !is_mostly_utf8(bytes));
-    decode.map_or_else(|| String::from_utf8_lossy(bytes).into_owned(), |decode| decode(bytes))
+    decode.map_or_else(
+        || String::from_utf8_lossy(bytes).into_owned(),
+        |decode| decode(bytes),
+    )
 }
 
 /// Reports whether more of the bytes beyond ASCII form UTF-8 characters than do not: one byte that
@@ -75,9 +88,21 @@ mod tests {
     #[test]
     fn a_stray_byte_takes_no_text_along_and_latin_text_stays_latin() {
         let cases: [(&str, &[u8], &str); 11] = [
-            ("utf-8", "Frühstück für zwei".as_bytes(), "Frühstück für zwei"),
-            ("utf-8", b"Fr\xc3\xbchst\xc3\xbcck f\xfcr", "Frühstück f\u{fffd}r"),
-            ("", b"caf\xc3\xa9, na\xc3\xafve \xe2\x82", "café, naïve \u{fffd}"),
+            (
+                "utf-8",
+                "Frühstück für zwei".as_bytes(),
+                "Frühstück für zwei",
+            ),
+            (
+                "utf-8",
+                b"Fr\xc3\xbchst\xc3\xbcck f\xfcr",
+                "Frühstück f\u{fffd}r",
+            ),
+            (
+                "",
+                b"caf\xc3\xa9, na\xc3\xafve \xe2\x82",
+                "café, naïve \u{fffd}",
+            ),
             ("us-ascii", b"\xe3\x81\x82\xe3\x81\x84\xff", "あい\u{fffd}"),
             ("utf-8", b"Fr\xfchst\xfcck", "Frühstück"),
             ("", b"\x93Hi\x94 \xfc", "“Hi” ü"),

@@ -89,7 +89,10 @@ pub fn compose(mail: &Outgoing) -> Result<Vec<u8>, ComposeError> {
     }
     if mail.body_markdown.len() > TEXT_BYTES_MAX {
         let bytes = mail.body_markdown.len();
-        return Err(ComposeError::TextTooLarge { bytes, max: TEXT_BYTES_MAX });
+        return Err(ComposeError::TextTooLarge {
+            bytes,
+            max: TEXT_BYTES_MAX,
+        });
     }
     let mut bytes = headers(mail)?.into_bytes();
     bytes.extend_from_slice(&content(mail).formatted());
@@ -111,13 +114,31 @@ fn headers(mail: &Outgoing) -> Result<String, ComposeError> {
         Automatic::Generated => "auto-generated",
     };
     let fields = [
-        ("Date", mail.date.to_utc().format("%a, %d %b %Y %H:%M:%S +0000").to_string()),
-        ("From", wire::mailbox(&cut(&mail.from_name, NAME_CHARS_MAX), &mail.from)),
+        (
+            "Date",
+            mail.date
+                .to_utc()
+                .format("%a, %d %b %Y %H:%M:%S +0000")
+                .to_string(),
+        ),
+        (
+            "From",
+            wire::mailbox(&cut(&mail.from_name, NAME_CHARS_MAX), &mail.from),
+        ),
         ("To", wire::addresses(&mail.to)),
         ("Cc", wire::addresses(&mail.cc)),
-        ("Subject", wire::unstructured(&cut(&mail.subject, SUBJECT_CHARS_MAX), "Subject".len())),
+        (
+            "Subject",
+            wire::unstructured(&cut(&mail.subject, SUBJECT_CHARS_MAX), "Subject".len()),
+        ),
         ("Message-ID", format!("<{}>", mail.message_id)),
-        ("In-Reply-To", mail.in_reply_to.as_ref().and_then(bracketed).unwrap_or_default()),
+        (
+            "In-Reply-To",
+            mail.in_reply_to
+                .as_ref()
+                .and_then(bracketed)
+                .unwrap_or_default(),
+        ),
         // One id per line: no fold falls into an id, no line grows too long.
         ("References", references.join("\r\n ")),
         ("Auto-Submitted", automatic.to_owned()),
@@ -125,15 +146,21 @@ fn headers(mail: &Outgoing) -> Result<String, ComposeError> {
         (LOOP_FIELD, mail.loop_token.clone().unwrap_or_default()),
         ("MIME-Version", "1.0".to_owned()),
     ];
-    let written = fields.iter().filter(|(name, value)| !value.is_empty() || *name == "Subject");
-    Ok(written.map(|(name, value)| format!("{name}: {value}\r\n")).collect())
+    let written = fields
+        .iter()
+        .filter(|(name, value)| !value.is_empty() || *name == "Subject");
+    Ok(written
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect())
 }
 
 /// Reports whether an id between angle brackets ends neither them, nor the line, nor the header.
 fn is_safe_id(id: &str) -> bool {
     !id.is_empty()
         && id.len() <= ID_CHARS_MAX
-        && id.bytes().all(|b| b.is_ascii_graphic() && b != b'<' && b != b'>')
+        && id
+            .bytes()
+            .all(|b| b.is_ascii_graphic() && b != b'<' && b != b'>')
 }
 
 fn content(mail: &Outgoing) -> MultiPart {
@@ -148,7 +175,9 @@ fn content(mail: &Outgoing) -> MultiPart {
         return alternative;
     }
     let mut names = Names::default();
-    let mixed = MultiPart::mixed().boundary(format!("mix-{boundary}")).multipart(alternative);
+    let mixed = MultiPart::mixed()
+        .boundary(format!("mix-{boundary}"))
+        .multipart(alternative);
     mail.attachments.iter().fold(mixed, |mixed, file| {
         let filename = names.give(&file.filename, "attachment.bin");
         mixed.singlepart(attachment_part(file, &filename))
@@ -166,7 +195,9 @@ fn boundary(mail: &Outgoing) -> String {
 }
 
 fn text_part(text: &str, content_type: ContentType) -> SinglePart {
-    SinglePart::builder().header(content_type).body(quoted_printable(text))
+    SinglePart::builder()
+        .header(content_type)
+        .body(quoted_printable(text))
 }
 
 /// Encodes as quoted-printable, whatever the text: pure ASCII of short lines even after relays that
@@ -180,7 +211,13 @@ fn quoted_printable(text: &str) -> Body {
     };
     // A lone dot ends the data at a relay without dot-stuffing (RFC 5321 section 4.5.2).
     let lines = encoded.split_inclusive(|b| *b == b'\n');
-    let safe = lines.flat_map(|line| if line.trim_ascii_end() == b"." { &b"=2E\r\n"[..] } else { line });
+    let safe = lines.flat_map(|line| {
+        if line.trim_ascii_end() == b"." {
+            &b"=2E\r\n"[..]
+        } else {
+            line
+        }
+    });
     Body::dangerous_pre_encoded(safe.copied().collect(), encoding)
 }
 
@@ -201,8 +238,14 @@ fn content_type(declared: &str) -> ContentType {
     let lower = declared.trim().to_ascii_lowercase();
     let is_plain = lower.len() <= 100 && lower.bytes().all(|b| b.is_ascii_graphic());
     let is_container = lower.starts_with("message/") || lower.starts_with("multipart/");
-    let wanted = if is_plain && !is_container { lower.as_str() } else { OCTETS };
-    ContentType::parse(wanted).or_else(|_| ContentType::parse(OCTETS)).unwrap_or(ContentType::TEXT_PLAIN)
+    let wanted = if is_plain && !is_container {
+        lower.as_str()
+    } else {
+        OCTETS
+    };
+    ContentType::parse(wanted)
+        .or_else(|_| ContentType::parse(OCTETS))
+        .unwrap_or(ContentType::TEXT_PLAIN)
 }
 
 const OCTETS: &str = "application/octet-stream";
@@ -210,13 +253,20 @@ const OCTETS: &str = "application/octet-stream";
 /// Reports whether the bytes keep RFC 5322 sections 2.1.1 and 2.3: lines end in CRLF, CR and LF
 /// stand nowhere else, no line is longer than 998.
 fn keeps_line_rules(bytes: &[u8]) -> bool {
-    let Some(all) = bytes.strip_suffix(b"\r\n") else { return false };
+    let Some(all) = bytes.strip_suffix(b"\r\n") else {
+        return false;
+    };
     let mut lines = all.split(|b| *b == b'\n').peekable();
     while let Some(line) = lines.next() {
         let is_last = lines.peek().is_none();
-        let text = if is_last { Some(line) } else { line.strip_suffix(b"\r") };
-        let is_legal =
-            |text: &[u8]| text.len() <= LINE_BYTES_MAX && !text.contains(&b'\r') && !text.contains(&0);
+        let text = if is_last {
+            Some(line)
+        } else {
+            line.strip_suffix(b"\r")
+        };
+        let is_legal = |text: &[u8]| {
+            text.len() <= LINE_BYTES_MAX && !text.contains(&b'\r') && !text.contains(&0)
+        };
         if !text.is_some_and(is_legal) {
             return false;
         }

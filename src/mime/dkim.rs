@@ -40,8 +40,9 @@ const SIGNED: [&str; 14] = [
 /// Longest character string of a TXT record (RFC 1035 section 3.3.14).
 const TXT_STRING_BYTES_MAX: usize = 255;
 /// `SEQUENCE { OBJECT IDENTIFIER rsaEncryption, NULL }` (RFC 8017 appendix A.1).
-const RSA_ALGORITHM: [u8; 15] =
-    [0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
+const RSA_ALGORITHM: [u8; 15] = [
+    0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
+];
 
 /// Every key that signs, in the order of the configuration. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -99,9 +100,18 @@ impl Signers {
     /// section 3.1.1).
     ///
     /// `bytes` is a whole mail with CRLF line ends, `at` becomes `t=` in whole seconds.
-    pub fn seal(&self, bytes: Vec<u8>, from: &Address, at: Timestamp) -> Result<Vec<u8>, SignError> {
+    pub fn seal(
+        &self,
+        bytes: Vec<u8>,
+        from: &Address,
+        at: Timestamp,
+    ) -> Result<Vec<u8>, SignError> {
         let mut sealed = Vec::new();
-        for signer in self.0.iter().filter(|signer| signer.domain == from.domain()) {
+        for signer in self
+            .0
+            .iter()
+            .filter(|signer| signer.domain == from.domain())
+        {
             signer.sign(&bytes, at)?.write(&mut sealed, true);
         }
         sealed.extend_from_slice(&bytes);
@@ -132,7 +142,12 @@ impl Signer {
             }
         };
         let (domain, selector) = (domain.to_lowercase(), selector.to_owned());
-        Ok(Self { domain, selector, key, public })
+        Ok(Self {
+            domain,
+            selector,
+            key,
+            public,
+        })
     }
 
     pub fn domain(&self) -> &str {
@@ -152,7 +167,11 @@ impl Signer {
     pub fn record(&self) -> KeyRecord {
         KeyRecord {
             name: format!("{}._domainkey.{}", self.selector, self.domain),
-            text: format!("v=DKIM1; k={}; p={}", self.algorithm(), STANDARD.encode(&self.public)),
+            text: format!(
+                "v=DKIM1; k={}; p={}",
+                self.algorithm(),
+                STANDARD.encode(&self.public)
+            ),
         }
     }
 
@@ -170,8 +189,16 @@ impl Signer {
         let (_, headers, h, body) = template.canonicalize(Fields(bytes));
         let bh = self.key.hash(body).as_ref().to_vec();
         let t = u64::try_from(at.as_millis() / 1000).unwrap_or(0);
-        let unsigned = Signature { h, bh, t, ..template };
-        let signed = self.key.sign(Signable { headers, signature: &unsigned });
+        let unsigned = Signature {
+            h,
+            bh,
+            t,
+            ..template
+        };
+        let signed = self.key.sign(Signable {
+            headers,
+            signature: &unsigned,
+        });
         let b = signed.map_err(|error| SignError(error.to_string()))?;
         Ok(Signature { b, ..unsigned })
     }
@@ -180,8 +207,16 @@ impl Signer {
 /// Returns the names of [`SIGNED`], each once more than the mail has that field.
 fn signed_fields(bytes: &[u8]) -> Vec<String> {
     let there: Vec<&[u8]> = Fields(bytes).map(|(name, _)| name).collect();
-    let times = |name: &str| 1 + there.iter().filter(|n| n.eq_ignore_ascii_case(name.as_bytes())).count();
-    SIGNED.iter().flat_map(|name| std::iter::repeat_n((*name).to_owned(), times(name))).collect()
+    let times = |name: &str| {
+        1 + there
+            .iter()
+            .filter(|n| n.eq_ignore_ascii_case(name.as_bytes()))
+            .count()
+    };
+    SIGNED
+        .iter()
+        .flat_map(|name| std::iter::repeat_n((*name).to_owned(), times(name)))
+        .collect()
 }
 
 /// Iterator over the fields of a mail that was composed here, so that every line ends with CRLF and
@@ -197,7 +232,12 @@ impl<'x> Iterator for Fields<'x> {
             return None;
         }
         let is_folded = |end: &usize| matches!(self.0.get(end + 1), Some(b' ' | b'\t'));
-        let mut ends = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
+        let mut ends = self
+            .0
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte == b'\n')
+            .map(|(at, _)| at);
         let end = ends.find(|end| !is_folded(end))?;
         let (field, rest) = self.0.split_at(end + 1);
         let colon = field.iter().position(|byte| *byte == b':')?;
@@ -269,6 +309,9 @@ impl KeyRecord {
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.record().name;
-        f.debug_struct("Signer").field("record", &name).field("key", &"[REDACTED]").finish()
+        f.debug_struct("Signer")
+            .field("record", &name)
+            .field("key", &"[REDACTED]")
+            .finish()
     }
 }

@@ -29,7 +29,10 @@ pub(super) fn runs(value: &[u8]) -> Vec<Run> {
     let mut found = Vec::new();
     let mut at = 0;
     // No word begins after the last `?=`, and the search stops there: the cost is linear.
-    let last_end = value.windows(2).rposition(|pair| pair == b"?=").unwrap_or(0);
+    let last_end = value
+        .windows(2)
+        .rposition(|pair| pair == b"?=")
+        .unwrap_or(0);
     while at < last_end {
         match word(value, at) {
             Some(first) => {
@@ -87,7 +90,10 @@ impl Masked {
         let mut whole = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let (number, rest) = part.split_once(MASK.1).unwrap_or(("", part));
-            let text = number.parse().ok().and_then(|number: usize| self.0.get(number));
+            let text = number
+                .parse()
+                .ok()
+                .and_then(|number: usize| self.0.get(number));
             whole.push_str(text.map_or("", String::as_str));
             whole.push_str(rest);
         }
@@ -102,8 +108,13 @@ fn run(value: &[u8], start: usize, first: Word<'_>) -> Run {
     let (mut text, mut end) = (String::new(), first.end);
     let (mut charset, mut content) = (first.charset, first.content);
     loop {
-        let blanks = value[end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        let Some(next) = word(value, end + blanks) else { break };
+        let blanks = value[end..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count();
+        let Some(next) = word(value, end + blanks) else {
+            break;
+        };
         if next.charset.eq_ignore_ascii_case(charset) {
             content.extend_from_slice(&next.content);
         } else {
@@ -113,13 +124,19 @@ fn run(value: &[u8], start: usize, first: Word<'_>) -> Run {
         end = next.end;
     }
     text.push_str(&charsets::decoded(charset, &content));
-    Run { range: start..end, text }
+    Run {
+        range: start..end,
+        text,
+    }
 }
 
 /// Parses `=?charset*language?encoding?content?=` at `start`.
 fn word(value: &[u8], start: usize) -> Option<Word<'_>> {
     let rest = value.get(start..)?.strip_prefix(b"=?")?;
-    let length = rest.iter().take(CHARSET_BYTES_MAX).position(|byte| *byte == b'?')?;
+    let length = rest
+        .iter()
+        .take(CHARSET_BYTES_MAX)
+        .position(|byte| *byte == b'?')?;
     let (charset, rest) = (&rest[..length], &rest[length + 1..]);
     let (encoding, content) = (rest.first()?, rest.get(2..).filter(|_| rest[1] == b'?')?);
     let charset = charset.split(|byte| *byte == b'*').next()?;
@@ -133,12 +150,19 @@ fn word(value: &[u8], start: usize) -> Option<Word<'_>> {
         b'B' | b'b' => transfer::lenient_base64(encoded),
         _ => return None,
     };
-    Some(Word { charset, content, end })
+    Some(Word {
+        charset,
+        content,
+        end,
+    })
 }
 
 /// Decodes the `Q` encoding (section 4.2).
 fn quoted(encoded: &[u8]) -> Vec<u8> {
-    let blanks: Vec<u8> = encoded.iter().map(|byte| if *byte == b'_' { b' ' } else { *byte }).collect();
+    let blanks: Vec<u8> = encoded
+        .iter()
+        .map(|byte| if *byte == b'_' { b' ' } else { *byte })
+        .collect();
     let mut content = Vec::with_capacity(blanks.len());
     transfer::decode_escapes(&blanks, &mut content);
     content
@@ -155,16 +179,28 @@ mod tests {
             ("(=?iso-8859-1?q?K=FCche?=)", "(Küche)"),
             ("Re:=?utf-8?b?w6k=?=!", "Re:é!"),
             ("a =?utf-8?q?b?=  c", "a b  c"),
-            ("=?utf-8?q?a?= =?utf-8?q?b?=\t=?iso-8859-1?q?=E9?= c", "abé c"),
+            (
+                "=?utf-8?q?a?= =?utf-8?q?b?=\t=?iso-8859-1?q?=E9?= c",
+                "abé c",
+            ),
             ("=?utf-8*de?q?=C3=A4?=", "ä"),
             ("=?utf-8?q??=x", "x"),
             // A character and a shift state that are cut between words.
             ("=?utf-8?q?M=C3?= =?utf-8?q?=BCnchen?=", "München"),
             ("=?utf-8?b?w5w=?= =?utf-8?b?4oI=?= =?UTF-8?b?rA==?=", "Ü€"),
-            ("=?iso-2022-jp?b?GyRCRCs=?= =?iso-2022-jp?b?Pykb?= =?iso-2022-jp?b?KEI=?=", "朝食"),
-            ("=?iso-2022-jp?b?GyRCRCsbKEI=?= =?iso-2022-jp?b?GyRCPykbKEI=?=", "朝食"),
+            (
+                "=?iso-2022-jp?b?GyRCRCs=?= =?iso-2022-jp?b?Pykb?= =?iso-2022-jp?b?KEI=?=",
+                "朝食",
+            ),
+            (
+                "=?iso-2022-jp?b?GyRCRCsbKEI=?= =?iso-2022-jp?b?GyRCPykbKEI=?=",
+                "朝食",
+            ),
             // Texts without an encoded word.
-            ("=?utf-8?x?a?= =?q?= =? ?= =?utf-8?q?open", "=?utf-8?x?a?= =?q?= =? ?= =?utf-8?q?open"),
+            (
+                "=?utf-8?x?a?= =?q?= =? ?= =?utf-8?q?open",
+                "=?utf-8?x?a?= =?q?= =? ?= =?utf-8?q?open",
+            ),
             ("1 =? 2", "1 =? 2"),
         ];
         for (value, text) in cases {

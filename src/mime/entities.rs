@@ -23,7 +23,12 @@ pub(super) fn decoded(text: &str) -> String {
         rest = &rest[at..];
         let window = &rest.as_bytes()[..rest.len().min(REFERENCE_BYTES_MAX)];
         let is_reference = |b: &u8| b.is_ascii_alphanumeric() || *b == b'#';
-        let length = window.iter().skip(1).take_while(|b| is_reference(b)).count() + 1;
+        let length = window
+            .iter()
+            .skip(1)
+            .take_while(|b| is_reference(b))
+            .count()
+            + 1;
         if length > 1 && window.get(length) == Some(&b';') {
             push_reference(&mut out, &rest[..=length]);
             rest = &rest[length + 1..];
@@ -60,7 +65,12 @@ pub(super) fn disguised(text: &str) -> String {
 
 /// Undoes [`disguised`].
 pub(super) fn revealed(text: &str) -> String {
-    let real = |c: char| STAND_INS.iter().find(|(_, stand_in)| *stand_in == c).map_or(c, |(real, _)| *real);
+    let real = |c: char| {
+        STAND_INS
+            .iter()
+            .find(|(_, stand_in)| *stand_in == c)
+            .map_or(c, |(real, _)| *real)
+    };
     text.chars().map(real).collect()
 }
 
@@ -70,8 +80,12 @@ mod tests {
 
     #[test]
     fn references_are_decoded_and_ampersands_are_left() {
-        let text = "a &amp; b &lt;c&gt; &#233;&#xE9; &eacute; &#146; &nosuch; & &; &#; AT&T &amp;lt;";
-        assert_eq!(decoded(text), "a & b <c> éé é ’ &nosuch; & &; &#; AT&T &lt;");
+        let text =
+            "a &amp; b &lt;c&gt; &#233;&#xE9; &eacute; &#146; &nosuch; & &; &#; AT&T &amp;lt;";
+        assert_eq!(
+            decoded(text),
+            "a & b <c> éé é ’ &nosuch; & &; &#; AT&T &lt;"
+        );
     }
 
     #[test]

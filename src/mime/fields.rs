@@ -42,8 +42,12 @@ impl<'a> Fields<'a> {
                 None if is_mbox_line => start = end,
                 Some(colon) => {
                     let end = field_end(bytes, end);
-                    let name = String::from_utf8_lossy(&line[..colon]).trim_end().to_ascii_lowercase();
-                    fields.all.push((name, trim_line_end(&bytes[start + colon + 1..end])));
+                    let name = String::from_utf8_lossy(&line[..colon])
+                        .trim_end()
+                        .to_ascii_lowercase();
+                    fields
+                        .all
+                        .push((name, trim_line_end(&bytes[start + colon + 1..end])));
                     start = end;
                 }
                 // A stray line between fields: a line that was wrapped without a fold. A line that
@@ -73,7 +77,10 @@ impl<'a> Fields<'a> {
     }
     /// Returns the values of every field of that (lower-case) name.
     pub(super) fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
-        self.all.iter().filter(move |(n, _)| n == name).map(|(_, value)| *value)
+        self.all
+            .iter()
+            .filter(move |(n, _)| n == name)
+            .map(|(_, value)| *value)
     }
     pub(super) fn first(&self, name: &str) -> Option<&'a [u8]> {
         self.values(name).next()
@@ -87,7 +94,12 @@ impl<'a> Fields<'a> {
     /// Returns the first field of that name as a lower-case token without comments or parameters.
     pub(super) fn token(&self, name: &str) -> Option<String> {
         let text = self.text(name)?;
-        let token = text.split([';', '(']).next().unwrap_or_default().trim().to_ascii_lowercase();
+        let token = text
+            .split([';', '('])
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
         (!token.is_empty()).then_some(token)
     }
     /// Returns the mailboxes of all fields of that name; groups are flattened. Entries without an
@@ -98,7 +110,10 @@ impl<'a> Fields<'a> {
     /// Returns [`Self::mailboxes`] without entries that have no address: empty groups,
     /// `undisclosed-recipients:;`.
     pub(super) fn recipients(&self, name: &str) -> Vec<Mailbox> {
-        self.mailboxes(name).into_iter().filter(|m| !m.spec.is_empty()).collect()
+        self.mailboxes(name)
+            .into_iter()
+            .filter(|m| !m.spec.is_empty())
+            .collect()
     }
     /// Returns the ids of all fields of that name.
     pub(super) fn ids(&self, name: &str) -> Vec<String> {
@@ -116,16 +131,20 @@ impl<'a> Fields<'a> {
     }
     /// Returns the time in the uppermost `Received` field.
     pub(super) fn trace_date(&self) -> Option<Timestamp> {
-        date(self.first("received")?.rsplit(|byte| *byte == b';').next()?)
+        date(
+            self.first("received")?
+                .rsplit(|byte| *byte == b';')
+                .next()?,
+        )
     }
 }
 
 fn date(value: &[u8]) -> Option<Timestamp> {
     let terminated = terminated(value, STRUCTURED_BYTES_MAX);
     match MessageStream::new(&terminated).parse_date() {
-        HeaderValue::DateTime(date) if date.is_valid() && date.year >= 1970 => {
-            Some(Timestamp::from_millis(date.to_timestamp().saturating_mul(1000)))
-        }
+        HeaderValue::DateTime(date) if date.is_valid() && date.year >= 1970 => Some(
+            Timestamp::from_millis(date.to_timestamp().saturating_mul(1000)),
+        ),
         _ => Timestamp::parse(String::from_utf8_lossy(value).trim()),
     }
 }
@@ -134,13 +153,20 @@ fn owned(content_type: ContentType<'_>) -> ContentType<'static> {
     match HeaderValue::ContentType(content_type).into_owned() {
         HeaderValue::ContentType(owned) => owned,
         // `into_owned` keeps the variant.
-        _ => ContentType { c_type: Cow::Borrowed(""), c_subtype: None, attributes: None },
+        _ => ContentType {
+            c_type: Cow::Borrowed(""),
+            c_subtype: None,
+            attributes: None,
+        },
     }
 }
 
 /// Index after the line feed of the line that starts at `start`.
 fn line_end(bytes: &[u8], start: usize) -> usize {
-    bytes[start..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |at| start + at + 1)
+    bytes[start..]
+        .iter()
+        .position(|b| *b == b'\n')
+        .map_or(bytes.len(), |at| start + at + 1)
 }
 
 pub(super) fn trim_line_end(line: &[u8]) -> &[u8] {
@@ -159,10 +185,21 @@ fn field_name(line: &[u8]) -> Option<usize> {
 /// Reports whether the first line begins a field that mail has; a word and a colon may also begin a
 /// sentence.
 pub(super) fn begins_known_field(bytes: &[u8]) -> bool {
-    const SHORT: [&str; 8] = ["from", "to", "cc", "subject", "date", "received", "sender", "references"];
+    const SHORT: [&str; 8] = [
+        "from",
+        "to",
+        "cc",
+        "subject",
+        "date",
+        "received",
+        "sender",
+        "references",
+    ];
     let line = trim_line_end(&bytes[..line_end(bytes, 0)]);
     field_name(line).is_some_and(|colon| {
-        let name = String::from_utf8_lossy(&line[..colon]).trim_end().to_ascii_lowercase();
+        let name = String::from_utf8_lossy(&line[..colon])
+            .trim_end()
+            .to_ascii_lowercase();
         name.contains('-') || SHORT.contains(&name.as_str())
     })
 }
@@ -178,7 +215,12 @@ fn field_end(bytes: &[u8], mut end: usize) -> usize {
 
 /// Copies at most `max` bytes without line ends.
 fn unfolded(value: &[u8], max: usize) -> Vec<u8> {
-    value.iter().take(max).filter(|b| !matches!(b, b'\r' | b'\n')).copied().collect()
+    value
+        .iter()
+        .take(max)
+        .filter(|b| !matches!(b, b'\r' | b'\n'))
+        .copied()
+        .collect()
 }
 
 /// Copies an unfolded value and appends CRLF, as the library's field parsers expect.
@@ -190,13 +232,19 @@ fn terminated(value: &[u8], max: usize) -> Vec<u8> {
 
 /// Decodes an unstructured value.
 pub(super) fn unstructured(value: &[u8]) -> String {
-    one_line(&encoded_words::decoded(&unfolded(value, STRUCTURED_BYTES_MAX)))
+    one_line(&encoded_words::decoded(&unfolded(
+        value,
+        STRUCTURED_BYTES_MAX,
+    )))
 }
 
 /// Replaces control characters and line separators by blanks and trims the ends.
 pub(super) fn one_line(text: &str) -> String {
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    let replaced: String = text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect();
+    let replaced: String = text
+        .chars()
+        .map(|c| if breaks(c) { ' ' } else { c })
+        .collect();
     replaced.trim().to_owned()
 }
 
@@ -208,16 +256,26 @@ fn mailboxes(value: &[u8]) -> Vec<Mailbox> {
         return Vec::new();
     };
     let mailbox = |addr: &mail_parser::Addr<'_>| {
-        let (name, spec) = (addr.name().unwrap_or_default(), addr.address().unwrap_or_default());
+        let (name, spec) = (
+            addr.name().unwrap_or_default(),
+            addr.address().unwrap_or_default(),
+        );
         // An address with an encoded word in it is not an address (RFC 2047 section 5): it decodes
         // to a display name.
         let (name, spec) = match words.are_in(spec) {
             true => (format!("{name} {spec}"), ""),
             false => (name.to_owned(), spec),
         };
-        Mailbox { name: one_line(&words.revealed(&name)), spec: one_line(spec) }
+        Mailbox {
+            name: one_line(&words.revealed(&name)),
+            spec: one_line(spec),
+        }
     };
-    parsed.iter().map(mailbox).filter(|m| !m.name.is_empty() || !m.spec.is_empty()).collect()
+    parsed
+        .iter()
+        .map(mailbox)
+        .filter(|m| !m.name.is_empty() || !m.spec.is_empty())
+        .collect()
 }
 
 /// Returns the Message-IDs of one value: the texts between angle brackets, else every word (RFC
@@ -236,10 +294,16 @@ pub(super) fn ids(value: &[u8]) -> Vec<String> {
         rest = &inside[close + 1..];
     }
     if found.is_empty() {
-        let words = text.split_whitespace().map(|w| w.trim_matches(['<', '>', ',', ';', '"']));
+        let words = text
+            .split_whitespace()
+            .map(|w| w.trim_matches(['<', '>', ',', ';', '"']));
         let words: Vec<&str> = words.filter(|w| !w.is_empty()).collect();
         let only_ids = words.len() == 1 || words.iter().all(|w| w.contains('@'));
-        found = words.into_iter().filter(|_| only_ids).map(clean_id).collect();
+        found = words
+            .into_iter()
+            .filter(|_| only_ids)
+            .map(clean_id)
+            .collect();
     }
     found.retain(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
     found
@@ -247,5 +311,7 @@ pub(super) fn ids(value: &[u8]) -> Vec<String> {
 
 /// Removes stray brackets: an id with a bracket could not be written between brackets of ours.
 fn clean_id(id: &str) -> String {
-    id.chars().filter(|c| !c.is_whitespace() && !c.is_control() && !matches!(c, '<' | '>')).collect()
+    id.chars()
+        .filter(|c| !c.is_whitespace() && !c.is_control() && !matches!(c, '<' | '>'))
+        .collect()
 }

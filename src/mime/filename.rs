@@ -15,7 +15,10 @@ const EXTENSION_CHARS_MAX: usize = 16;
 /// No path, no control or direction characters, no `..`, no device name of Windows, at most 120
 /// characters with the extension kept.
 pub fn safe_filename(declared: &str) -> String {
-    let last = declared.rsplit(['/', '\\']).find(|part| !part.trim().is_empty()).unwrap_or_default();
+    let last = declared
+        .rsplit(['/', '\\'])
+        .find(|part| !part.trim().is_empty())
+        .unwrap_or_default();
     let mut name = String::new();
     for c in last.chars().filter(|c| !is_deceptive(*c)) {
         match c {
@@ -29,8 +32,14 @@ pub fn safe_filename(declared: &str) -> String {
             c => name.push(c),
         }
     }
-    let name = name.trim_start_matches(['.', ' ', '-']).trim_end_matches(['.', ' ']);
-    let name = if is_device(name) { format!("_{name}") } else { name.to_owned() };
+    let name = name
+        .trim_start_matches(['.', ' ', '-'])
+        .trim_end_matches(['.', ' ']);
+    let name = if is_device(name) {
+        format!("_{name}")
+    } else {
+        name.to_owned()
+    };
     shortened(&name, "")
 }
 
@@ -45,14 +54,24 @@ fn is_deceptive(c: char) -> bool {
 /// Reports whether Windows opens a device for this name; a text after the first dot changes
 /// nothing.
 fn is_device(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .trim_end()
+        .to_ascii_uppercase();
     let numbered = |prefix: &str| {
         stem.strip_prefix(prefix).is_some_and(|n| {
-            matches!(n, "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³")
+            matches!(
+                n,
+                "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³"
+            )
         })
     };
-    matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
-        || numbered("COM")
+    matches!(
+        stem.as_str(),
+        "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$"
+    ) || numbered("COM")
         || numbered("LPT")
 }
 
@@ -86,7 +105,11 @@ impl Names {
     /// be used.
     pub(super) fn give(&mut self, declared: &str, fallback: &str) -> String {
         let safe = safe_filename(declared);
-        let wanted = if safe.is_empty() { fallback.to_owned() } else { safe };
+        let wanted = if safe.is_empty() {
+            fallback.to_owned()
+        } else {
+            safe
+        };
         let mut name = wanted.clone();
         let mut number = 2_u32;
         while !self.taken.insert(name.to_lowercase()) {
@@ -142,8 +165,19 @@ mod tests {
     #[test]
     fn names_are_unique_without_regard_to_case() {
         let mut names = Names::default();
-        let given: Vec<String> =
-            ["a.txt", "A.TXT", "a.txt", "", ""].iter().map(|n| names.give(n, "attachment.bin")).collect();
-        assert_eq!(given, ["a.txt", "A (2).TXT", "a (3).txt", "attachment.bin", "attachment (2).bin"]);
+        let given: Vec<String> = ["a.txt", "A.TXT", "a.txt", "", ""]
+            .iter()
+            .map(|n| names.give(n, "attachment.bin"))
+            .collect();
+        assert_eq!(
+            given,
+            [
+                "a.txt",
+                "A (2).TXT",
+                "a (3).txt",
+                "attachment.bin",
+                "attachment (2).bin"
+            ]
+        );
     }
 }

@@ -7,11 +7,17 @@ use crate::domain::{Mailbox, Timestamp};
 /// Every parser of a header starts here, so that all of them see the same header.
 pub fn from_first_field(letter: &[u8]) -> &[u8] {
     let letter = letter.strip_prefix(b"\xef\xbb\xbf").unwrap_or(letter);
-    let blank = letter.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.trim_ascii().is_empty());
+    let blank = letter
+        .split_inclusive(|byte| *byte == b'\n')
+        .take_while(|line| line.trim_ascii().is_empty());
     let rest = &letter[blank.map(<[u8]>::len).sum()..];
     // A letter without a header begins with an empty line, too, and may have a line `Note: …` after
     // it.
-    if begins_known_field(rest) { rest } else { letter }
+    if begins_known_field(rest) {
+        rest
+    } else {
+        letter
+    }
 }
 
 /// The header section at the front of a letter; the body is not looked at.
@@ -22,7 +28,9 @@ pub struct Header<'a> {
 
 impl<'a> Header<'a> {
     pub fn read(letter: &'a [u8]) -> Self {
-        Self { fields: Fields::cut(from_first_field(letter)).0 }
+        Self {
+            fields: Fields::cut(from_first_field(letter)).0,
+        }
     }
     /// Returns every field in order: lower-case name, value with its folds.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &'a [u8])> {

@@ -4,9 +4,15 @@
 /// address. `None` when the text names no place, or only that one.
 pub(super) fn hidden_place(text: &str, target: &str) -> Option<String> {
     let place = place_of(target)?;
-    let named: Vec<String> = text.split(is_between_words).filter_map(named_place).collect();
+    let named: Vec<String> = text
+        .split(is_between_words)
+        .filter_map(named_place)
+        .collect();
     let is_same = |named: &String| {
-        bare(named) == bare(&place) || place.rsplit_once('@').is_some_and(|(_, host)| named == host)
+        bare(named) == bare(&place)
+            || place
+                .rsplit_once('@')
+                .is_some_and(|(_, host)| named == host)
     };
     (!named.iter().all(is_same)).then_some(place)
 }
@@ -47,7 +53,9 @@ fn named_place(word: &str) -> Option<String> {
         return Some(host(rest).to_owned()).filter(|host| !host.is_empty());
     }
     let word = word.strip_prefix("mailto:").unwrap_or(&word);
-    let is_address = word.split_once('@').is_some_and(|(local, domain)| !local.is_empty() && is_name(domain));
+    let is_address = word
+        .split_once('@')
+        .is_some_and(|(local, domain)| !local.is_empty() && is_name(domain));
     if is_address {
         return Some(word.trim_end_matches('.').to_owned());
     }
@@ -58,12 +66,18 @@ fn named_place(word: &str) -> Option<String> {
 /// Reports whether a text has two labels or more, the last of letters.
 fn is_name(text: &str) -> bool {
     let text = text.trim_end_matches(['.', '!', ':', ';']);
-    let is_label =
-        |label: &str| !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
-    let is_top = |label: &str| {
-        label.chars().count() > 1 && label.chars().all(char::is_alphabetic) || label.starts_with("xn--")
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .chars()
+                .all(|c| c.is_alphanumeric() || c == '-' || c == '_')
     };
-    text.rsplit_once('.').is_some_and(|(front, top)| is_top(top) && front.split('.').all(is_label))
+    let is_top = |label: &str| {
+        label.chars().count() > 1 && label.chars().all(char::is_alphabetic)
+            || label.starts_with("xn--")
+    };
+    text.rsplit_once('.')
+        .is_some_and(|(front, top)| is_top(top) && front.split('.').all(is_label))
 }
 
 fn bare(host: &str) -> &str {
@@ -78,14 +92,46 @@ mod tests {
     #[test]
     fn a_text_that_names_another_place_is_found_out() {
         let cases = [
-            ("https://bank.example", "https://evil.test/phish", Some("evil.test")),
-            ("bank.example", "https://bank.example@evil.test/", Some("evil.test")),
-            ("see www.bank.example/login!", "http://evil.test:8080", Some("evil.test")),
-            ("bank.example", "https://evil.test\\@bank.example/", Some("evil.test")),
-            ("b\u{430}nk.example", "https://bank.example/", Some("bank.example")),
-            ("bank.example", "https://login.bank.example/", Some("login.bank.example")),
-            ("bank.example and bank.test", "https://bank.test", Some("bank.test")),
-            ("ada@bank.example", "mailto:eve@evil.test?subject=x", Some("eve@evil.test")),
+            (
+                "https://bank.example",
+                "https://evil.test/phish",
+                Some("evil.test"),
+            ),
+            (
+                "bank.example",
+                "https://bank.example@evil.test/",
+                Some("evil.test"),
+            ),
+            (
+                "see www.bank.example/login!",
+                "http://evil.test:8080",
+                Some("evil.test"),
+            ),
+            (
+                "bank.example",
+                "https://evil.test\\@bank.example/",
+                Some("evil.test"),
+            ),
+            (
+                "b\u{430}nk.example",
+                "https://bank.example/",
+                Some("bank.example"),
+            ),
+            (
+                "bank.example",
+                "https://login.bank.example/",
+                Some("login.bank.example"),
+            ),
+            (
+                "bank.example and bank.test",
+                "https://bank.test",
+                Some("bank.test"),
+            ),
+            (
+                "ada@bank.example",
+                "mailto:eve@evil.test?subject=x",
+                Some("eve@evil.test"),
+            ),
             ("https://bank.example", "https://BANK.example/x", None),
             ("www.bank.example.", "https://bank.example", None),
             ("bank.example:443/x", "https://bank.example/y", None),
@@ -96,7 +142,11 @@ mod tests {
             ("click here", "https://evil.test", None),
         ];
         for (text, target, place) in cases {
-            assert_eq!(hidden_place(text, target).as_deref(), place, "{text} -> {target}");
+            assert_eq!(
+                hidden_place(text, target).as_deref(),
+                place,
+                "{text} -> {target}"
+            );
         }
     }
 }

@@ -65,14 +65,22 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
         defects.push("no readable Date".to_owned());
     }
     email.defects = defects;
-    Ok(ParsedLetter { email, plain: read.plain, own_attachments: read.attachments.len() })
+    Ok(ParsedLetter {
+        email,
+        plain: read.plain,
+        own_attachments: read.attachments.len(),
+    })
 }
 
 /// Reads the fields of the letter's own header.
 fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
     let fields = &letter.fields;
-    let capped =
-        |name| threading::keep_first_and_last(threading::unrepeated(fields.ids(name)), limits.references_max);
+    let capped = |name| {
+        threading::keep_first_and_last(
+            threading::unrepeated(fields.ids(name)),
+            limits.references_max,
+        )
+    };
     Email {
         message_id: fields.ids("message-id").into_iter().next(),
         in_reply_to: capped("in-reply-to"),
@@ -82,7 +90,10 @@ fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
         reply_to: fields.recipients("reply-to"),
         to: fields.recipients("to"),
         cc: fields.recipients("cc"),
-        resent: ["resent-to", "resent-cc"].into_iter().flat_map(|name| fields.recipients(name)).collect(),
+        resent: ["resent-to", "resent-cc"]
+            .into_iter()
+            .flat_map(|name| fields.recipients(name))
+            .collect(),
         subject: fields.text("subject").unwrap_or_default(),
         date: fields.date("date"),
         ..Email::default()
@@ -103,7 +114,9 @@ fn defects(fields: &Fields<'_>) -> Vec<String> {
         ("content-type", "Content-Type"),
     ];
     let repeated = ONCE.iter().filter(|(name, _)| fields.count(name) > 1);
-    let mut found: Vec<String> = repeated.map(|(_, title)| format!("more than one {title} field")).collect();
+    let mut found: Vec<String> = repeated
+        .map(|(_, title)| format!("more than one {title} field"))
+        .collect();
     for (name, title) in [("from", "From"), ("message-id", "Message-ID")] {
         if !fields.has(name) {
             found.push(format!("no {title} field"));

@@ -26,19 +26,33 @@ pub fn fresh_text(text: &str, subject: &str) -> String {
         return text.to_owned();
     }
     let lines: Vec<&str> = text.lines().collect();
-    let mut cutter = Cutter { lines: &lines, kept: Vec::new(), has_cut: false };
+    let mut cutter = Cutter {
+        lines: &lines,
+        kept: Vec::new(),
+        has_cut: false,
+    };
     cutter.run();
     if !cutter.has_cut {
         return text.to_owned();
     }
     let fresh = joined([cutter.kept.join("\n")]);
-    if fresh.is_empty() && holds_words(&lines) { text.to_owned() } else { fresh }
+    if fresh.is_empty() && holds_words(&lines) {
+        text.to_owned()
+    } else {
+        fresh
+    }
 }
 
 /// Reports whether there is text at any depth of quoting; attributions do not count.
 fn holds_words(lines: &[&str]) -> bool {
-    let inner = |line: &&str| line.trim_start_matches(|c: char| c == '>' || c.is_whitespace()).to_owned();
-    lines.iter().map(inner).any(|line| !line.is_empty() && !is_attribution(&line))
+    let inner = |line: &&str| {
+        line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
+            .to_owned()
+    };
+    lines
+        .iter()
+        .map(inner)
+        .any(|line| !line.is_empty() && !is_attribution(&line))
 }
 
 struct Cutter<'t> {
@@ -84,9 +98,18 @@ impl<'t> Cutter<'t> {
             return Found::Own;
         }
         if is_quoted(lines[0]) {
-            let run = lines.iter().take_while(|l| is_quoted(l) || l.trim().is_empty()).count();
-            let is_forward = lines[..run].iter().any(|l| is_forward_marker(l.trim_start_matches(['>', ' '])));
-            return if is_forward { Found::Forward } else { Found::Quote(at + run) };
+            let run = lines
+                .iter()
+                .take_while(|l| is_quoted(l) || l.trim().is_empty())
+                .count();
+            let is_forward = lines[..run]
+                .iter()
+                .any(|l| is_forward_marker(l.trim_start_matches(['>', ' '])));
+            return if is_forward {
+                Found::Forward
+            } else {
+                Found::Quote(at + run)
+            };
         }
         if is_forward_marker(lines[0]) {
             return Found::Forward;
@@ -122,13 +145,22 @@ impl<'t> Cutter<'t> {
     /// the end.
     fn attribution(&mut self, end: usize) -> usize {
         self.has_cut = true;
-        let next = self.lines[end..].iter().find(|line| !line.trim().is_empty());
-        if self.has_own() && !next.is_some_and(|line| is_quoted(line)) { self.cut_rest() } else { end }
+        let next = self.lines[end..]
+            .iter()
+            .find(|line| !line.trim().is_empty());
+        if self.has_own() && !next.is_some_and(|line| is_quoted(line)) {
+            self.cut_rest()
+        } else {
+            end
+        }
     }
 
     /// Handles a quote: at the end it is history, above own words it is the text that they answer.
     fn quote(&mut self, at: usize, end: usize) -> usize {
-        let is_answered = self.lines.get(end).is_some_and(|line| !is_signature_mark(line));
+        let is_answered = self
+            .lines
+            .get(end)
+            .is_some_and(|line| !is_signature_mark(line));
         if !is_answered && self.has_own() {
             return self.cut_rest();
         }
@@ -138,9 +170,13 @@ impl<'t> Cutter<'t> {
             self.kept.extend_from_slice(quote);
         } else if is_answered {
             self.has_cut = true;
-            let from = quote.iter().rposition(|line| !line.trim().is_empty()).unwrap_or(0);
+            let from = quote
+                .iter()
+                .rposition(|line| !line.trim().is_empty())
+                .unwrap_or(0);
             self.kept.push("> […]");
-            self.kept.extend_from_slice(&quote[(from + 1).saturating_sub(QUOTE_LINES_KEPT)..]);
+            self.kept
+                .extend_from_slice(&quote[(from + 1).saturating_sub(QUOTE_LINES_KEPT)..]);
         } else if holds_words(quote) {
             self.kept.extend_from_slice(quote);
         } else {
@@ -162,7 +198,8 @@ fn is_signature_mark(line: &str) -> bool {
 /// Reports whether a line is blank, or drawn with one of the characters that mail programs draw
 /// rulers with.
 fn is_ruler(line: &str) -> bool {
-    line.chars().all(|c| c.is_whitespace() || "-_=*".contains(c))
+    line.chars()
+        .all(|c| c.is_whitespace() || "-_=*".contains(c))
 }
 
 /// Returns the line without the decoration around it, lower case; `None` when it has none.
@@ -187,8 +224,11 @@ fn is_forward_marker(line: &str) -> bool {
         "vidarebefordrat meddelande",
         "пересылаемое сообщение",
     ];
-    let bare = line.trim().trim_matches(|c: char| c.is_whitespace() || "-_*=:".contains(c));
-    bare.chars().count() < line.trim().chars().count() && MARKERS.contains(&bare.to_lowercase().as_str())
+    let bare = line
+        .trim()
+        .trim_matches(|c: char| c.is_whitespace() || "-_*=:".contains(c));
+    bare.chars().count() < line.trim().chars().count()
+        && MARKERS.contains(&bare.to_lowercase().as_str())
 }
 
 fn is_original_marker(line: &str) -> bool {
@@ -292,8 +332,18 @@ fn is_header_block(lines: &[&str]) -> bool {
         Some(label.trim_end_matches(['*', ' ', '\u{a0}']).to_lowercase())
     };
     let is_sender = label(lines[0]).is_some_and(|l| SENDER_LABELS.contains(&l.as_str()));
-    let below = || lines.iter().skip(1).filter(|l| !l.trim().is_empty()).take(6);
-    is_sender && below().filter(|l| label(l).is_some_and(|l| OTHER_LABELS.contains(&l.as_str()))).count() >= 2
+    let below = || {
+        lines
+            .iter()
+            .skip(1)
+            .filter(|l| !l.trim().is_empty())
+            .take(6)
+    };
+    is_sender
+        && below()
+            .filter(|l| label(l).is_some_and(|l| OTHER_LABELS.contains(&l.as_str())))
+            .count()
+            >= 2
 }
 
 /// Returns the number of lines, from the first one on, that form an attribution.
@@ -322,13 +372,19 @@ fn attribution_lines(lines: &[&str]) -> Option<usize> {
 /// language.
 fn begins_like_attribution(text: &str) -> bool {
     const LEADS: [&str; 19] = [
-        "on", "am", "le", "el", "il", "op", "den", "em", "dnia", "w", "dne", "på", "tir", "pada", "vào",
-        "em", "la", "le", "στις",
+        "on", "am", "le", "el", "il", "op", "den", "em", "dnia", "w", "dne", "på", "tir", "pada",
+        "vào", "em", "la", "le", "στις",
     ];
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || "-*".contains(c));
-    let first = text.split_whitespace().next().unwrap_or_default().trim_end_matches(',').to_lowercase();
+    let first = text
+        .split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(',')
+        .to_lowercase();
     let has_early_digit = text.chars().take(40).any(|c| c.is_ascii_digit());
-    text.starts_with(|c: char| c.is_ascii_digit()) || (LEADS.contains(&first.as_str()) && has_early_digit)
+    text.starts_with(|c: char| c.is_ascii_digit())
+        || (LEADS.contains(&first.as_str()) && has_early_digit)
 }
 
 fn is_attribution(text: &str) -> bool {
@@ -368,7 +424,8 @@ fn is_attribution(text: &str) -> bool {
     let is_decorated = inner.len() + 4 <= text.len();
     let lower = inner.to_lowercase();
     let says_who = lower.contains('@') || digit_groups(&lower) >= 2;
-    let ends = lower.ends_with([':', '：']) || (is_decorated && VERBS.iter().any(|v| lower.ends_with(v)));
+    let ends =
+        lower.ends_with([':', '：']) || (is_decorated && VERBS.iter().any(|v| lower.ends_with(v)));
     // The verb stands near the end, or right after the date where the language puts it there.
     let has_verb = VERBS.iter().any(|verb| lower.contains(verb));
     let is_lead = begins_like_attribution(inner) || lower.contains('@');
@@ -382,8 +439,11 @@ fn is_dated_sender(text: &str) -> bool {
     let is_iso = date.len() >= 8
         && date.chars().take(4).all(|c| c.is_ascii_digit())
         && digit_groups(date) == 3
-        && date.chars().all(|c| c.is_ascii_digit() || c == '-' || c == '/');
-    let ends = text.trim_end_matches(':').ends_with('>') || (text.contains(" GMT") && !text.contains('<'));
+        && date
+            .chars()
+            .all(|c| c.is_ascii_digit() || c == '-' || c == '/');
+    let ends =
+        text.trim_end_matches(':').ends_with('>') || (text.contains(" GMT") && !text.contains('<'));
     is_iso && ends && text.chars().count() <= 200 && (text.contains('@') || text.contains(" GMT"))
 }
 

@@ -33,7 +33,9 @@ pub fn read_report(bytes: &[u8], limits: &ParseLimits) -> Option<Report> {
     let parts = structure::walk(bytes, limits).ok()?;
     let letter = Letter::new(&parts, limits)?;
     let read = feedback::complaint(&letter).or_else(|| feedback::disposition(&letter));
-    let read = read.or_else(|| dsn::read(&letter)).or_else(|| prose::read(&letter))?;
+    let read = read
+        .or_else(|| dsn::read(&letter))
+        .or_else(|| prose::read(&letter))?;
     let report = letter.report(read);
     (report.kind == ReportKind::Feedback || !report.recipients.is_empty()).then_some(report)
 }
@@ -84,14 +86,23 @@ impl<'a> Letter<'a> {
         while let Some(part) = pending.pop() {
             own.push(part);
             if part.kind != Kind::Message {
-                pending.extend(part.children.iter().rev().filter_map(|child| parts.get(*child)));
+                pending.extend(
+                    part.children
+                        .iter()
+                        .rev()
+                        .filter_map(|child| parts.get(*child)),
+                );
             }
         }
         let mut text = body::read(parts, limits).own;
         let (explanation_bytes, tail) = prose::before_returned(&text);
         let returned = Returned::find(parts, &own).unwrap_or_else(|| Returned::in_text(tail));
         text.truncate(text.floor_char_boundary(explanation_bytes.min(EXPLANATION_BYTES_MAX)));
-        Some(Self { own, explanation: text, returned })
+        Some(Self {
+            own,
+            explanation: text,
+            returned,
+        })
     }
 
     fn header(&self) -> &Fields<'a> {
@@ -101,17 +112,23 @@ impl<'a> Letter<'a> {
 
     /// Returns the first own part with one of these media types.
     fn part(&self, media: &[&str]) -> Option<&'a Part<'a>> {
-        self.own.iter().copied().find(|part| media.contains(&part.media.as_str()))
+        self.own
+            .iter()
+            .copied()
+            .find(|part| media.contains(&part.media.as_str()))
     }
 
     fn report(&self, read: Read) -> Report {
         let mut recipients: Vec<ReportedRecipient> = Vec::new();
         let is_only = read.recipients.len() == 1;
         for mut mention in read.recipients.into_iter().take(RECIPIENTS_MAX) {
-            let Some(address) = fields::address(&mention.address) else { continue };
+            let Some(address) = fields::address(&mention.address) else {
+                continue;
+            };
             mention.address = address;
-            let is_known =
-                recipients.iter().any(|known| known.address.eq_ignore_ascii_case(&mention.address));
+            let is_known = recipients
+                .iter()
+                .any(|known| known.address.eq_ignore_ascii_case(&mention.address));
             if !is_known {
                 recipients.push(self.judged(mention, is_only));
             }
@@ -129,11 +146,18 @@ impl<'a> Letter<'a> {
     fn judged(&self, mention: Mention, is_only: bool) -> ReportedRecipient {
         let found = find_status(&mention.diagnostic).filter(|status| status.is_specific());
         let field = mention.status;
-        let status = field.filter(|status| status.detail != 0).or(found).or(field);
+        let status = field
+            .filter(|status| status.detail != 0)
+            .or(found)
+            .or(field);
         let code = find_code(&mention.diagnostic);
         // A text for a person describes all recipients together.
         let is_shared = !is_only && !mention.diagnostic.is_empty();
-        let explanation = if is_shared { "" } else { self.explanation.as_str() };
+        let explanation = if is_shared {
+            ""
+        } else {
+            self.explanation.as_str()
+        };
         let context = one_line(&format!("{} {explanation}", mention.comment)).to_lowercase();
         let diagnostic = one_line(&mention.diagnostic);
         let reason = reason::classify(&Evidence {
@@ -143,7 +167,8 @@ impl<'a> Letter<'a> {
             diagnostic: &diagnostic.to_lowercase(),
             context: &context,
         });
-        let is_final = mention.action == ReportAction::Failed && !status.is_some_and(Status::is_temporary);
+        let is_final =
+            mention.action == ReportAction::Failed && !status.is_some_and(Status::is_temporary);
         ReportedRecipient {
             address: mention.address,
             original: mention.original,
@@ -160,23 +185,34 @@ impl<'a> Letter<'a> {
 impl Returned {
     /// Finds the returned message, or its header, in a part of its own.
     fn find(parts: &[Part<'_>], own: &[&Part<'_>]) -> Option<Self> {
-        const HEADERS: [&str; 3] = ["text/rfc822-headers", "message/rfc822-headers", "text/rfc822"];
+        const HEADERS: [&str; 3] = [
+            "text/rfc822-headers",
+            "message/rfc822-headers",
+            "text/rfc822",
+        ];
         own.iter().skip(1).find_map(|part| match part.kind {
-            Kind::Message => {
-                part.children.first().and_then(|child| parts.get(*child)).map(|p| Self::of(&p.fields))
-            }
+            Kind::Message => part
+                .children
+                .first()
+                .and_then(|child| parts.get(*child))
+                .map(|p| Self::of(&p.fields)),
             _ if HEADERS.contains(&part.media.as_str()) => {
                 Some(Self::of(&Fields::cut(&transfer::content(part)).0))
             }
             // Some reporters put the header of the returned message in place of the part's own.
-            _ if part.fields.has("received") && part.fields.has("message-id") => Some(Self::of(&part.fields)),
+            _ if part.fields.has("received") && part.fields.has("message-id") => {
+                Some(Self::of(&part.fields))
+            }
             _ => None,
         })
     }
 
     /// Reads the returned message below an explanation.
     fn in_text(tail: &str) -> Self {
-        let start = tail.lines().take(20).position(|line| fields::named(line).is_some());
+        let start = tail
+            .lines()
+            .take(20)
+            .position(|line| fields::named(line).is_some());
         let lines: Vec<&str> = tail.lines().skip(start.unwrap_or(0)).take(500).collect();
         Self::of(&Fields::cut(lines.join("\n").trim_start().as_bytes()).0)
     }
@@ -184,7 +220,12 @@ impl Returned {
     fn of(fields: &Fields<'_>) -> Self {
         Self {
             message_id: fields.ids("message-id").into_iter().next(),
-            to: fields.recipients("to").into_iter().map(|to| to.spec).take(RECIPIENTS_MAX).collect(),
+            to: fields
+                .recipients("to")
+                .into_iter()
+                .map(|to| to.spec)
+                .take(RECIPIENTS_MAX)
+                .collect(),
         }
     }
 }

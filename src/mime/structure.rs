@@ -54,9 +54,17 @@ struct Pending<'a> {
 
 /// Splits a letter into parts. The first part is the letter itself; a part stands before its
 /// children.
-pub(super) fn walk<'a>(letter: &'a [u8], limits: &ParseLimits) -> Result<Vec<Part<'a>>, ParseError> {
+pub(super) fn walk<'a>(
+    letter: &'a [u8],
+    limits: &ParseLimits,
+) -> Result<Vec<Part<'a>>, ParseError> {
     let mut parts: Vec<Part<'a>> = Vec::new();
-    let mut pending = vec![Pending { bytes: letter, parent: None, depth: 0, default_media: TEXT }];
+    let mut pending = vec![Pending {
+        bytes: letter,
+        parent: None,
+        depth: 0,
+        default_media: TEXT,
+    }];
     while let Some(next) = pending.pop() {
         if next.depth > limits.depth_max {
             return Err(ParseError::Hostile("body parts are nested too deeply"));
@@ -73,8 +81,17 @@ pub(super) fn walk<'a>(letter: &'a [u8], limits: &ParseLimits) -> Result<Vec<Par
         let room = limits.parts_max - index;
         // Pushed in reverse, so that the first child is taken from the stack first.
         for bytes in inside(&part, room)?.into_iter().rev() {
-            let default_media = if part.is_multipart("digest") { "message/rfc822" } else { TEXT };
-            pending.push(Pending { bytes, parent: Some(index), depth: next.depth + 1, default_media });
+            let default_media = if part.is_multipart("digest") {
+                "message/rfc822"
+            } else {
+                TEXT
+            };
+            pending.push(Pending {
+                bytes,
+                parent: Some(index),
+                depth: next.depth + 1,
+                default_media,
+            });
         }
         if let Some(parent) = next.parent {
             parts[parent].children.push(index);
@@ -100,14 +117,23 @@ fn part<'a>(fields: Fields<'a>, body: &'a [u8], default_media: &str) -> Part<'a>
         Some(_) if fields.has("content-disposition") => "application/octet-stream".to_owned(),
         _ => default_media.to_owned(),
     };
-    let encoding = fields.token("content-transfer-encoding").unwrap_or_default();
+    let encoding = fields
+        .token("content-transfer-encoding")
+        .unwrap_or_default();
     let is_plain = !matches!(encoding.as_str(), "base64" | "quoted-printable");
     let kind = match media.as_str() {
         "message/rfc822" | "message/global" if is_plain => Kind::Message,
         m if m.starts_with("multipart/") => Kind::Multipart,
         _ => Kind::Leaf,
     };
-    Part { fields, media, content_type, body, kind, children: Vec::new() }
+    Part {
+        fields,
+        media,
+        content_type,
+        body,
+        kind,
+        children: Vec::new(),
+    }
 }
 
 /// Returns the byte ranges of the direct children of a part.
@@ -123,7 +149,11 @@ fn inside<'a>(part: &Part<'a>, room: usize) -> Result<Vec<&'a [u8]>, ParseError>
 
 /// Returns the ranges between delimiter lines (RFC 2046 section 5.1.1). The line end before a
 /// delimiter belongs to the delimiter; an end of the body stands in for a missing close delimiter.
-fn between_boundaries<'a>(body: &'a [u8], boundary: &[u8], room: usize) -> Result<Vec<&'a [u8]>, ParseError> {
+fn between_boundaries<'a>(
+    body: &'a [u8],
+    boundary: &[u8],
+    room: usize,
+) -> Result<Vec<&'a [u8]>, ParseError> {
     let mut found = Vec::new();
     let mut open: Option<usize> = None;
     let mut start = 0;
@@ -151,7 +181,10 @@ fn between_boundaries<'a>(body: &'a [u8], boundary: &[u8], room: usize) -> Resul
 
 /// Parses a delimiter line: `None` when the line is none, `Some(true)` for the closing one.
 fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
-    let rest = line.strip_prefix(b"--")?.strip_prefix(boundary)?.trim_ascii_end();
+    let rest = line
+        .strip_prefix(b"--")?
+        .strip_prefix(boundary)?
+        .trim_ascii_end();
     match rest {
         b"" => Some(false),
         b"--" => Some(true),

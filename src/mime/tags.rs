@@ -67,13 +67,17 @@ impl<'a> Tokens<'a> {
             (Some(b'<'), Some(b'/'), Some(c)) | (Some(b'<'), Some(c), _) => c.is_ascii_alphabetic(),
             _ => false,
         };
-        let end = (0..bytes.len()).find(|at| begins(*at)).unwrap_or(bytes.len());
+        let end = (0..bytes.len())
+            .find(|at| begins(*at))
+            .unwrap_or(bytes.len());
         self.advance(end)
     }
 
     fn skip_comment(&mut self) -> bool {
         let end_of = |from: usize, needle: &str| {
-            self.rest[from..].find(needle).map_or(self.rest.len(), |at| from + at + needle.len())
+            self.rest[from..]
+                .find(needle)
+                .map_or(self.rest.len(), |at| from + at + needle.len())
         };
         let end = if self.rest.starts_with("<!-->") || self.rest.starts_with("<!--->") {
             end_of(4, ">")
@@ -94,14 +98,18 @@ impl<'a> Tokens<'a> {
         let inner = tag.trim_start_matches('<').trim_end_matches('>');
         let is_close = inner.starts_with('/');
         let inner = inner.trim_start_matches('/');
-        let name_end = inner.find(|c: char| c.is_ascii_whitespace() || c == '/').unwrap_or(inner.len());
+        let name_end = inner
+            .find(|c: char| c.is_ascii_whitespace() || c == '/')
+            .unwrap_or(inner.len());
         let (name, attributes) = inner.split_at(name_end);
         let name = name.to_ascii_lowercase();
         if is_close {
             return Some(Token::Close { name });
         }
-        const RAW: [&str; 9] =
-            ["script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes", "template"];
+        const RAW: [&str; 9] = [
+            "script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes",
+            "template",
+        ];
         if RAW.contains(&name.as_str()) {
             self.skip_raw(&name);
             return None;
@@ -118,7 +126,9 @@ impl<'a> Tokens<'a> {
                     .get(at + 2..at + 2 + name.len())
                     .is_some_and(|n| n.eq_ignore_ascii_case(name.as_bytes()))
         };
-        let end = (0..bytes.len()).find(|at| closes(*at)).unwrap_or(bytes.len());
+        let end = (0..bytes.len())
+            .find(|at| closes(*at))
+            .unwrap_or(bytes.len());
         self.advance(end);
     }
 }
@@ -175,7 +185,10 @@ fn attribute_value(text: &str) -> (&str, &str) {
             return inner.split_once(quote).unwrap_or((inner, ""));
         }
     }
-    text.split_at(text.find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len()))
+    text.split_at(
+        text.find(|c: char| c.is_ascii_whitespace())
+            .unwrap_or(text.len()),
+    )
 }
 
 /// Handling of an element in the output.
@@ -199,15 +212,15 @@ fn role(name: &str) -> Option<Role> {
         "blockquote" => Role::Block("blockquote"),
         "pre" | "listing" => Role::Block("pre"),
         "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => Role::Block("p"),
-        "div" | "center" | "section" | "article" | "header" | "footer" | "main" | "nav" | "aside"
-        | "address" | "form" | "fieldset" | "figure" | "figcaption" | "details" | "summary" | "dl" | "dt"
-        | "dd" | "table" | "caption" => Role::Block("div"),
+        "div" | "center" | "section" | "article" | "header" | "footer" | "main" | "nav"
+        | "aside" | "address" | "form" | "fieldset" | "figure" | "figcaption" | "details"
+        | "summary" | "dl" | "dt" | "dd" | "table" | "caption" => Role::Block("div"),
         "tr" => Role::Row,
         "td" | "th" => Role::Cell,
         "a" => Role::Link,
-        "span" | "font" | "b" | "strong" | "i" | "em" | "u" | "s" | "strike" | "del" | "ins" | "big"
-        | "small" | "sub" | "sup" | "code" | "tt" | "kbd" | "samp" | "var" | "cite" | "q" | "mark"
-        | "label" | "abbr" | "time" | "button" | "svg" => Role::Inline,
+        "span" | "font" | "b" | "strong" | "i" | "em" | "u" | "s" | "strike" | "del" | "ins"
+        | "big" | "small" | "sub" | "sup" | "code" | "tt" | "kbd" | "samp" | "var" | "cite"
+        | "q" | "mark" | "label" | "abbr" | "time" | "button" | "svg" => Role::Inline,
         _ => return None,
     })
 }
@@ -266,7 +279,8 @@ pub(super) fn strip(html: &str) -> String {
         match token {
             Token::Text(text) => out.push_str(&decoded(text)),
             Token::Open { name, .. } | Token::Close { name } => {
-                let breaks = name == "br" || matches!(role(&name), Some(Role::Block(_) | Role::Row));
+                let breaks =
+                    name == "br" || matches!(role(&name), Some(Role::Block(_) | Role::Row));
                 out.push_str(if breaks { "\n" } else { "" });
             }
         }
@@ -284,7 +298,10 @@ impl Writer {
             if row.separator_due && row.has_text {
                 self.out.push_str(" | ");
             }
-            *row = RowState { has_text: true, separator_due: false };
+            *row = RowState {
+                has_text: true,
+                separator_due: false,
+            };
         }
         self.out.push_str(&text);
     }
@@ -303,7 +320,8 @@ impl Writer {
             Role::Row => Some("div"),
             Role::Cell | Role::Link | Role::Inline => None,
         };
-        let emitted = emitted.filter(|_| self.hidden == 0 && self.emitted_depth < EMITTED_DEPTH_MAX);
+        let emitted =
+            emitted.filter(|_| self.hidden == 0 && self.emitted_depth < EMITTED_DEPTH_MAX);
         if let Some(tag) = emitted {
             self.write(&format!("<{tag}>"));
             self.emitted_depth += 1;
@@ -319,8 +337,16 @@ impl Writer {
         }
         let hides = is_hidden(attributes);
         self.hidden += usize::from(hides);
-        let href = (role == Role::Link).then(|| attribute(attributes, "href").unwrap_or_default().to_owned());
-        self.open.push(Open { name: name.to_owned(), role, emitted, href, start: self.out.len(), hides });
+        let href = (role == Role::Link)
+            .then(|| attribute(attributes, "href").unwrap_or_default().to_owned());
+        self.open.push(Open {
+            name: name.to_owned(),
+            role,
+            emitted,
+            href,
+            start: self.out.len(),
+            hides,
+        });
     }
 
     /// Closes what the HTML standard closes before this element: items by items, cells by cells,
@@ -332,9 +358,10 @@ impl Writer {
             "tr" => (&["tr"], &["table"]),
             "td" | "th" => (&["td", "th"], &["tr", "table"]),
             "a" => (&["a"], &["table"]),
-            _ if matches!(role, Role::Block(_)) => {
-                (&["p"], &["td", "th", "div", "li", "blockquote", "table", "button"])
-            }
+            _ if matches!(role, Role::Block(_)) => (
+                &["p"],
+                &["td", "th", "div", "li", "blockquote", "table", "button"],
+            ),
             _ => return,
         };
         for at in (0..self.open.len()).rev() {
@@ -354,8 +381,9 @@ impl Writer {
             return self.write("<br>");
         }
         // A cell's content cannot close what is outside its table.
-        let crosses =
-            |open: &Open| open.name == "table" && name != "table" && name != "body" && name != "html";
+        let crosses = |open: &Open| {
+            open.name == "table" && name != "table" && name != "body" && name != "html"
+        };
         for at in (0..self.open.len()).rev() {
             if self.open[at].name == name {
                 return self.pop_to(at);
@@ -373,7 +401,9 @@ impl Writer {
     }
 
     fn pop(&mut self) {
-        let Some(element) = self.open.pop() else { return };
+        let Some(element) = self.open.pop() else {
+            return;
+        };
         if let Some(href) = &element.href {
             self.link_target(href, element.start);
         }
@@ -394,7 +424,9 @@ impl Writer {
         let href = decoded(href);
         let href = href.trim();
         let lower = href.to_ascii_lowercase();
-        let is_shown = ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme));
+        let is_shown = ["http://", "https://", "mailto:"]
+            .iter()
+            .any(|scheme| lower.starts_with(scheme));
         if !is_shown || href.chars().count() > LINK_CHARS_MAX {
             return;
         }
@@ -423,12 +455,14 @@ impl Writer {
 
 /// Reports whether a browser would show nothing of the element.
 fn is_hidden(attributes: &str) -> bool {
-    let style = attribute(attributes, "style").unwrap_or_default().to_ascii_lowercase();
+    let style = attribute(attributes, "style")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     let hides = |declaration: &str| {
         let (property, value) = declaration.split_once(':').unwrap_or_default();
         let value = value.trim().trim_end_matches("!important").trim();
-        let is_zero =
-            !value.is_empty() && value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%') == "0";
+        let is_zero = !value.is_empty()
+            && value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%') == "0";
         match property.trim() {
             "display" => value == "none",
             "visibility" => value == "hidden" || value == "collapse",

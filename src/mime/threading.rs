@@ -7,13 +7,14 @@ const REFERENCES_MAX: usize = 100;
 
 /// Prefixes that mail programs of the world put before the subject of a reply.
 const REPLY_PREFIXES: [&str; 16] = [
-    "re", "aw", "antw", "antwort", "sv", "vs", "odp", "ynt", "rif", "res", "ref", "回复", "答复", "返信",
-    "отв", "απ",
+    "re", "aw", "antw", "antwort", "sv", "vs", "odp", "ynt", "rif", "res", "ref", "回复", "答复",
+    "返信", "отв", "απ",
 ];
 
 /// Prefixes of forwarded mail.
-const FORWARD_PREFIXES: [&str; 13] =
-    ["fw", "fwd", "wg", "tr", "rv", "enc", "pd", "vl", "doorst", "i", "转发", "轉寄", "πρθ"];
+const FORWARD_PREFIXES: [&str; 13] = [
+    "fw", "fwd", "wg", "tr", "rv", "enc", "pd", "vl", "doorst", "i", "转发", "轉寄", "πρθ",
+];
 
 /// Returns the subject of a reply: one `Re:`, whatever reply prefix the original had.
 ///
@@ -36,8 +37,12 @@ pub(super) fn is_forward_subject(subject: &str) -> bool {
 /// Reports whether the text before the first colon is one of the prefixes, with an optional
 /// counter: `Re[2]:`, `AW(3):`.
 fn starts_with_prefix(subject: &str, prefixes: &[&str]) -> bool {
-    let Some((before, _)) = subject.split_once([':', '：']) else { return false };
-    let word = before.trim_end().trim_end_matches(|c: char| c.is_ascii_digit() || "[]()^ ".contains(c));
+    let Some((before, _)) = subject.split_once([':', '：']) else {
+        return false;
+    };
+    let word = before
+        .trim_end()
+        .trim_end_matches(|c: char| c.is_ascii_digit() || "[]()^ ".contains(c));
     let word = word.to_lowercase();
     prefixes.contains(&word.as_str())
 }
@@ -81,7 +86,13 @@ pub fn new_message_id(id: &str, domain: &str) -> String {
     let legal = |c: &char| c.is_ascii_alphanumeric() || "-._+".contains(*c);
     let left: String = id.chars().filter(legal).collect();
     let right: String = domain.chars().filter(legal).collect();
-    let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+    let or = |text: String, other: &str| {
+        if text.is_empty() {
+            other.to_owned()
+        } else {
+            text
+        }
+    };
     format!("{}@{}", or(left, "id"), or(right, "localhost"))
 }
 

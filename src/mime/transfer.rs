@@ -9,7 +9,9 @@ use std::borrow::Cow;
 /// possible.
 pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
     match part.fields.token("content-transfer-encoding").as_deref() {
-        Some("base64") => Cow::Owned(base64_decode(part.body).unwrap_or_else(|| lenient_base64(part.body))),
+        Some("base64") => {
+            Cow::Owned(base64_decode(part.body).unwrap_or_else(|| lenient_base64(part.body)))
+        }
         Some("quoted-printable") => Cow::Owned(quoted_printable(part.body)),
         _ => Cow::Borrowed(part.body),
     }
@@ -80,7 +82,10 @@ pub(super) fn decode_escapes(mut text: &[u8], out: &mut Vec<u8>) {
 
 /// Returns the text of a part by its declared charset.
 pub(super) fn text(part: &Part<'_>) -> String {
-    plain_lines(&charsets::decoded(part.parameter("charset").unwrap_or_default(), &content(part)))
+    plain_lines(&charsets::decoded(
+        part.parameter("charset").unwrap_or_default(),
+        &content(part),
+    ))
 }
 
 /// Replaces line ends by `\n` and removes control characters other than tab and line feed. The

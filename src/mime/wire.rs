@@ -12,7 +12,11 @@ const WORD_BYTES_MAX: usize = 42;
 /// Encodes unstructured text, for example a subject, after a field name of `name_len` characters.
 pub(super) fn unstructured(text: &str, name_len: usize) -> String {
     let text = one_line(text);
-    if is_plain(&text) { folded(&text, name_len + 2) } else { encoded_words(&text) }
+    if is_plain(&text) {
+        folded(&text, name_len + 2)
+    } else {
+        encoded_words(&text)
+    }
 }
 
 /// Formats `name <address>`, or the address alone.
@@ -83,7 +87,11 @@ fn base64(bytes: &[u8]) -> String {
         let bits = at(0) << 16 | at(1) << 8 | at(2);
         for place in 0..4 {
             let digit = (bits >> (18 - 6 * place)) as usize & 63;
-            out.push(if place <= chunk.len() { char::from(ALPHABET[digit]) } else { '=' });
+            out.push(if place <= chunk.len() {
+                char::from(ALPHABET[digit])
+            } else {
+                '='
+            });
         }
     }
     out
@@ -99,7 +107,10 @@ mod tests {
         let wire = unstructured(&long, 7);
         assert!(wire.split("\r\n").all(|line| line.len() <= FOLD_COLUMN));
         assert_eq!(wire.replace("\r\n", ""), long.trim_end());
-        assert_eq!(unstructured("Zimmer für zwei", 7), "=?utf-8?B?WmltbWVyIGbDvHIgendlaQ==?=");
+        assert_eq!(
+            unstructured("Zimmer für zwei", 7),
+            "=?utf-8?B?WmltbWVyIGbDvHIgendlaQ==?="
+        );
         assert_eq!(unstructured("=?x?q?y?=", 7), "=?utf-8?B?PT94P3E/eT89?=");
         assert_eq!(unstructured("a\r\nBcc: b@c.test", 7), "a  Bcc: b@c.test");
     }
@@ -108,6 +119,9 @@ mod tests {
     fn a_name_cannot_leave_its_quotes() {
         let address = Address::parse("a@b.test");
         let written = address.map(|a| mailbox("x\" <evil@c.test>\\", &a));
-        assert_eq!(written, Ok("\"x\\\" <evil@c.test>\\\\\" <a@b.test>".to_owned()));
+        assert_eq!(
+            written,
+            Ok("\"x\\\" <evil@c.test>\\\\\" <a@b.test>".to_owned())
+        );
     }
 }

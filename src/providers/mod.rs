@@ -22,7 +22,10 @@ pub use contract::traits::*;
 
 /// Adapters, by the name used in `configs/inference.json`.
 pub fn adapters() -> impl Iterator<Item = &'static Adapter> {
-    api::ADAPTERS.iter().chain([&scripted::ADAPTER]).chain(agents::ADAPTERS)
+    api::ADAPTERS
+        .iter()
+        .chain([&scripted::ADAPTER])
+        .chain(agents::ADAPTERS)
 }
 
 /// Description of an adapter.
@@ -46,7 +49,11 @@ pub fn build(id: &str, settings: &ProviderSettings) -> Result<Box<dyn Provider>,
         None => {
             let known: Vec<_> = adapters().map(|adapter| adapter.id).collect();
             let message = format!("no provider `{id}`; there are: {}", known.join(", "));
-            Err(ProviderError::new(ErrorClass::Unsupported, Phase::Config, message))
+            Err(ProviderError::new(
+                ErrorClass::Unsupported,
+                Phase::Config,
+                message,
+            ))
         }
     }
 }

@@ -112,8 +112,15 @@ impl Fault {
     pub fn error(&self) -> ProviderError {
         // `Script::parse` has refused every other name.
         let class = ErrorClass::parse(&self.class).unwrap_or(ErrorClass::Config);
-        let phase = if self.mid_stream { Phase::MidStream } else { Phase::BeforeFirstByte };
-        let message = self.message.clone().unwrap_or_else(|| format!("scripted failure: {class}"));
+        let phase = if self.mid_stream {
+            Phase::MidStream
+        } else {
+            Phase::BeforeFirstByte
+        };
+        let message = self
+            .message
+            .clone()
+            .unwrap_or_else(|| format!("scripted failure: {class}"));
         ProviderError {
             http_status: self.status,
             retry_after: self.retry_after_ms.map(Duration::from_millis),
@@ -129,7 +136,11 @@ impl Script {
     /// Parses a script. Errors: class `Config`, phase `Config`, with file and place.
     pub fn parse(name: &str, text: &str) -> Result<Self, ProviderError> {
         let wrong = |message: String| {
-            ProviderError::new(ErrorClass::Config, Phase::Config, format!("script `{name}`: {message}"))
+            ProviderError::new(
+                ErrorClass::Config,
+                Phase::Config,
+                format!("script `{name}`: {message}"),
+            )
         };
         let mut reader = serde_json::Deserializer::from_str(text);
         let mut script: Script = serde_path_to_error::deserialize(&mut reader)
@@ -137,7 +148,8 @@ impl Script {
         reader.end().map_err(|e| wrong(e.to_string()))?;
         for (list, answers) in [("turns", &script.turns), ("rules", &script.rules)] {
             for (at, answer) in answers.iter().enumerate() {
-                check(list, answer).map_err(|message| wrong(format!("at `{list}[{at}]`: {message}")))?;
+                check(list, answer)
+                    .map_err(|message| wrong(format!("at `{list}[{at}]`: {message}")))?;
             }
         }
         script.name = name.to_owned();
@@ -147,11 +159,22 @@ impl Script {
     /// Returns the first rule that applies, otherwise the answer of this turn; with its index in
     /// the script.
     pub fn answer_for(&self, situation: &Situation<'_>) -> Option<(usize, &Answer)> {
-        let applies = |answer: &Answer| answer.when.as_ref().is_none_or(|when| situation.meets(when));
-        let rule = self.rules.iter().enumerate().find(|(_, answer)| applies(answer));
+        let applies = |answer: &Answer| {
+            answer
+                .when
+                .as_ref()
+                .is_none_or(|when| situation.meets(when))
+        };
+        let rule = self
+            .rules
+            .iter()
+            .enumerate()
+            .find(|(_, answer)| applies(answer));
         rule.or_else(|| {
             let turn = usize::try_from(situation.turn).ok()?;
-            self.turns.get(turn).map(|answer| (self.rules.len() + turn, answer))
+            self.turns
+                .get(turn)
+                .map(|answer| (self.rules.len() + turn, answer))
         })
     }
 }
@@ -162,7 +185,10 @@ fn check(list: &str, answer: &Answer) -> Result<(), String> {
     }
     let silent = answer.say.is_none() && answer.call.is_empty() && !answer.hang;
     let only_stops = answer.stop.is_some();
-    let always_fails = answer.error.as_ref().is_some_and(|fault| fault.times.is_none());
+    let always_fails = answer
+        .error
+        .as_ref()
+        .is_some_and(|fault| fault.times.is_none());
     if silent && !only_stops && !always_fails {
         return Err("give it `say`, `call`, `stop`, `hang` or a permanent `error`".to_owned());
     }
@@ -170,7 +196,11 @@ fn check(list: &str, answer: &Answer) -> Result<(), String> {
         && ErrorClass::parse(&fault.class).is_none()
     {
         let known: Vec<_> = ErrorClass::ALL.iter().map(|class| class.as_str()).collect();
-        return Err(format!("no error class `{}`; there are: {}", fault.class, known.join(", ")));
+        return Err(format!(
+            "no error class `{}`; there are: {}",
+            fault.class,
+            known.join(", ")
+        ));
     }
     for call in &answer.call {
         if call.tool.is_empty() || (call.raw.is_some() && !call.args.is_empty()) {
@@ -195,8 +225,12 @@ fn check_template(text: &str) -> Result<(), String> {
     let mut unknown = None;
     expand(text, |name| {
         let known = PLAIN_PLACEHOLDERS.contains(&name)
-            || name.strip_prefix("header:").is_some_and(|header| !header.is_empty())
-            || name.strip_prefix("result:").is_some_and(|pointer| pointer.starts_with('/'));
+            || name
+                .strip_prefix("header:")
+                .is_some_and(|header| !header.is_empty())
+            || name
+                .strip_prefix("result:")
+                .is_some_and(|pointer| pointer.starts_with('/'));
         if !known {
             unknown = Some(name.to_owned());
         }
@@ -211,14 +245,24 @@ fn check_template(text: &str) -> Result<(), String> {
     }
 }
 
-const PLAIN_PLACEHOLDERS: &[&str] = &["text", "body", "first_line", "subject", "from", "sender", "result"];
+const PLAIN_PLACEHOLDERS: &[&str] = &[
+    "text",
+    "body",
+    "first_line",
+    "subject",
+    "from",
+    "sender",
+    "result",
+];
 
 /// Replaces every `{{name}}` in one pass; an opening without its end stays as it is.
 fn expand(text: &str, mut fill: impl FnMut(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
-        let Some((name, tail)) = after.split_once("}}") else { break };
+        let Some((name, tail)) = after.split_once("}}") else {
+            break;
+        };
         out.push_str(before);
         out.push_str(&fill(name.trim()));
         rest = tail;
@@ -242,19 +286,35 @@ impl<'a> Situation<'a> {
         let contains = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
         let results = newest_results(self.request);
         let failed = results.iter().any(|(_, _, is_error)| *is_error);
-        let offered = self.request.tool_choice == ToolChoice::Auto && !self.request.tools.is_empty();
+        let offered =
+            self.request.tool_choice == ToolChoice::Auto && !self.request.tools.is_empty();
         when.turn.is_none_or(|turn| turn == self.turn)
-            && when.contains.as_ref().is_none_or(|part| contains(&last_user_text(self.request), part))
+            && when
+                .contains
+                .as_ref()
+                .is_none_or(|part| contains(&last_user_text(self.request), part))
             && when
                 .system_contains
                 .as_ref()
                 .is_none_or(|part| contains(&self.request.system.join("\n"), part))
-            && when.after_tool.as_ref().is_none_or(|tool| results.iter().any(|(name, ..)| name == tool))
-            && when.after_error.is_none_or(|expected| !results.is_empty() && failed == expected)
+            && when
+                .after_tool
+                .as_ref()
+                .is_none_or(|tool| results.iter().any(|(name, ..)| name == tool))
+            && when
+                .after_error
+                .is_none_or(|expected| !results.is_empty() && failed == expected)
             && when.tools.is_none_or(|expected| offered == expected)
-            && when.model.as_ref().is_none_or(|model| *model == self.request.model)
-            && when.without.is_none_or(|parameter| self.request.without.contains(&parameter))
-            && when.longer_than.is_none_or(|chars| length(self.request) > chars)
+            && when
+                .model
+                .as_ref()
+                .is_none_or(|model| *model == self.request.model)
+            && when
+                .without
+                .is_none_or(|parameter| self.request.without.contains(&parameter))
+            && when
+                .longer_than
+                .is_none_or(|chars| length(self.request) > chars)
     }
 }
 
@@ -262,30 +322,51 @@ impl<'a> Situation<'a> {
 fn length(request: &Request) -> usize {
     let of = |block: &Block| match block {
         Block::Text { text } | Block::Thinking { text, .. } => text.chars().count(),
-        Block::ToolCall { args, .. } => serde_json::to_string(args).map_or(0, |json| json.chars().count()),
+        Block::ToolCall { args, .. } => {
+            serde_json::to_string(args).map_or(0, |json| json.chars().count())
+        }
         Block::ToolResult { content, .. } => content.chars().count(),
     };
     let system: usize = request.system.iter().map(|text| text.chars().count()).sum();
-    system + request.messages.iter().flat_map(|message| &message.blocks).map(of).sum::<usize>()
+    system
+        + request
+            .messages
+            .iter()
+            .flat_map(|message| &message.blocks)
+            .map(of)
+            .sum::<usize>()
 }
 
 /// Returns name, content and error flag of the tool results in the last message; empty if it has
 /// none.
 fn newest_results(request: &Request) -> Vec<(&str, &str, bool)> {
-    let blocks = request.messages.last().map(|message| message.blocks.as_slice()).unwrap_or_default();
+    let blocks = request
+        .messages
+        .last()
+        .map(|message| message.blocks.as_slice())
+        .unwrap_or_default();
     blocks.iter().filter_map(result_of).collect()
 }
 
 fn result_of(block: &Block) -> Option<(&str, &str, bool)> {
     match block {
-        Block::ToolResult { name, content, is_error, .. } => Some((name, content, *is_error)),
+        Block::ToolResult {
+            name,
+            content,
+            is_error,
+            ..
+        } => Some((name, content, *is_error)),
         _ => None,
     }
 }
 
 /// Returns all text of the last user message that has any.
 fn last_user_text(request: &Request) -> String {
-    let mut users = request.messages.iter().rev().filter(|message| message.role == Role::User);
+    let mut users = request
+        .messages
+        .iter()
+        .rev()
+        .filter(|message| message.role == Role::User);
     let texts = users.find_map(|message| {
         let texts: Vec<&str> = message.blocks.iter().filter_map(text_of).collect();
         (!texts.is_empty()).then_some(texts)
@@ -308,8 +389,13 @@ pub struct Placeholders {
 
 impl Placeholders {
     pub fn of(request: &Request) -> Self {
-        let result = newest_results(request).last().map(|(_, content, _)| (*content).to_owned());
-        Self { text: last_user_text(request), result: result.unwrap_or_default() }
+        let result = newest_results(request)
+            .last()
+            .map(|(_, content, _)| (*content).to_owned());
+        Self {
+            text: last_user_text(request),
+            result: result.unwrap_or_default(),
+        }
     }
 
     pub fn fill(&self, text: &str) -> String {
@@ -317,7 +403,9 @@ impl Placeholders {
     }
 
     pub fn fill_map(&self, map: &Map<String, Value>) -> Map<String, Value> {
-        map.iter().map(|(key, value)| (key.clone(), self.fill_value(value))).collect()
+        map.iter()
+            .map(|(key, value)| (key.clone(), self.fill_value(value)))
+            .collect()
     }
 
     fn fill_value(&self, value: &Value) -> Value {
@@ -333,7 +421,13 @@ impl Placeholders {
         match name {
             "text" => self.text.clone(),
             "body" => self.body().to_owned(),
-            "first_line" => self.body().lines().next().unwrap_or_default().trim().to_owned(),
+            "first_line" => self
+                .body()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
             "subject" => self.header("Subject"),
             "from" => self.header("From"),
             "sender" => bare_address(&self.header("From")),
@@ -347,13 +441,18 @@ impl Placeholders {
     }
 
     fn body(&self) -> &str {
-        self.text.split_once("\n\n").map_or(self.text.as_str(), |(_, body)| body).trim()
+        self.text
+            .split_once("\n\n")
+            .map_or(self.text.as_str(), |(_, body)| body)
+            .trim()
     }
 
     fn header(&self, name: &str) -> String {
         let value = |line: &str| {
             let (key, value) = line.split_once(':')?;
-            key.trim().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+            key.trim()
+                .eq_ignore_ascii_case(name)
+                .then(|| value.trim().to_owned())
         };
         self.text.lines().find_map(value).unwrap_or_default()
     }
@@ -369,7 +468,10 @@ impl Placeholders {
 }
 
 fn bare_address(value: &str) -> String {
-    match value.rsplit_once('<').and_then(|(_, tail)| tail.split_once('>')) {
+    match value
+        .rsplit_once('<')
+        .and_then(|(_, tail)| tail.split_once('>'))
+    {
         Some((address, _)) => address.trim().to_owned(),
         None => value.trim().to_owned(),
     }

@@ -28,8 +28,8 @@ use crate::providers::Adapter;
 use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, CallContext, Capabilities, Event, Phase, Provider, ProviderError, Request, RequestEncoder,
-    Response, Stop, TokenUsage, ToolArgs,
+    Block, CallContext, Capabilities, Event, Phase, Provider, ProviderError, Request,
+    RequestEncoder, Response, Stop, TokenUsage, ToolArgs,
 };
 use crate::providers::script::{Answer, Fault, Placeholders, Script, Situation};
 use crate::providers::transport::guard::Guard;
@@ -39,8 +39,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-pub const ADAPTER: Adapter =
-    Adapter { id: "scripted", key_variable: None, settings: &[&["script", "tier"]], build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "scripted",
+    key_variable: None,
+    settings: &[&["script", "tier"]],
+    build,
+};
 
 /// Number of failures that are remembered; the oldest run is dropped first.
 const FAILURES_MAX: usize = 10_000;
@@ -56,17 +60,28 @@ pub struct Scripted {
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     let wrong = |message: String| {
-        ProviderError::new(ErrorClass::Config, Phase::Config, format!("`scripted`: {message}"))
+        ProviderError::new(
+            ErrorClass::Config,
+            Phase::Config,
+            format!("`scripted`: {message}"),
+        )
     };
-    let path = settings.script.as_ref().ok_or_else(|| wrong("set `script` to a JSON file".to_owned()))?;
+    let path = settings
+        .script
+        .as_ref()
+        .ok_or_else(|| wrong("set `script` to a JSON file".to_owned()))?;
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot read `{name}`: {e}")))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot read `{name}`: {e}")))?;
     Ok(Box::new(Scripted::named(&name, &text)?))
 }
 
 /// Returns an encoder that needs no script.
 pub(super) fn encoder() -> Box<dyn RequestEncoder> {
-    Box::new(Scripted { script: Script::default(), failures: Mutex::default() })
+    Box::new(Scripted {
+        script: Script::default(),
+        failures: Mutex::default(),
+    })
 }
 
 impl Scripted {
@@ -77,10 +92,17 @@ impl Scripted {
     }
 
     fn named(name: &str, text: &str) -> Result<Self, ProviderError> {
-        Ok(Self { script: Script::parse(name, text)?, failures: Mutex::new(BTreeMap::new()) })
+        Ok(Self {
+            script: Script::parse(name, text)?,
+            failures: Mutex::new(BTreeMap::new()),
+        })
     }
 
-    async fn answer(&self, encoded: &str, context: CallContext) -> Vec<Result<Event, ProviderError>> {
+    async fn answer(
+        &self,
+        encoded: &str,
+        context: CallContext,
+    ) -> Vec<Result<Event, ProviderError>> {
         let mut guard = Guard::start(&context);
         let request: Request = match serde_json::from_str(encoded) {
             Ok(request) => request,
@@ -93,9 +115,16 @@ impl Scripted {
         if let Err(ended) = pause(&mut guard, answer).await {
             return vec![Err(ended)];
         }
-        let started = Event::Started { provider_request_id: None, model: self.model(&request) };
+        let started = Event::Started {
+            provider_request_id: None,
+            model: self.model(&request),
+        };
         let key = (context.run_id, context.turn_index, place);
-        match answer.error.as_ref().filter(|fault| self.fails_now(fault, key)) {
+        match answer
+            .error
+            .as_ref()
+            .filter(|fault| self.fails_now(fault, key))
+        {
             Some(fault) if fault.mid_stream => vec![Ok(started), Err(fault.error())],
             Some(fault) => vec![Err(fault.error())],
             None => self.events(started, answer, &situation, encoded.len()),
@@ -121,9 +150,15 @@ impl Scripted {
                 Block::Thinking { .. } | Block::ToolResult { .. } => {}
             }
         }
-        let natural = if answer.call.is_empty() { Stop::EndTurn } else { Stop::ToolUse };
+        let natural = if answer.call.is_empty() {
+            Stop::EndTurn
+        } else {
+            Stop::ToolUse
+        };
         events.push(Ok(Event::Finished(Response {
-            usage: answer.usage.map_or_else(|| estimated(wire_len, &blocks), TokenUsage::from),
+            usage: answer
+                .usage
+                .map_or_else(|| estimated(wire_len, &blocks), TokenUsage::from),
             blocks,
             stop: answer.stop.clone().unwrap_or(natural),
             model_served: self.model(situation.request),
@@ -135,12 +170,17 @@ impl Scripted {
     }
 
     fn model(&self, request: &Request) -> String {
-        self.script.model.clone().unwrap_or_else(|| request.model.clone())
+        self.script
+            .model
+            .clone()
+            .unwrap_or_else(|| request.model.clone())
     }
 
     /// Reports whether this fault has failures left for this run and place; counts one.
     fn fails_now(&self, fault: &Fault, key: FailureKey) -> bool {
-        let Some(times) = fault.times else { return true };
+        let Some(times) = fault.times else {
+            return true;
+        };
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.len() >= FAILURES_MAX && !failures.contains_key(&key) {
             // Run ids sort by time, so the first key belongs to the oldest run.
@@ -153,7 +193,8 @@ impl Scripted {
 
     fn no_answer(&self, situation: &Situation<'_>) -> ProviderError {
         let (name, turn) = (&self.script.name, situation.turn);
-        let message = format!("script `{name}` has no answer for turn {turn}: add a rule or a turn");
+        let message =
+            format!("script `{name}` has no answer for turn {turn}: add a rule or a turn");
         ProviderError::new(ErrorClass::Config, Phase::BeforeFirstByte, message)
     }
 }
@@ -165,7 +206,11 @@ impl RequestEncoder for Scripted {
 
     /// A script may name the cost of a call (`usage.cost_micros`).
     fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities { reports_cost: true, window_tokens: self.script.window_tokens, ..Capabilities::MODEL }
+        Capabilities {
+            reports_cost: true,
+            window_tokens: self.script.window_tokens,
+            ..Capabilities::MODEL
+        }
     }
 
     fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
@@ -180,20 +225,28 @@ impl Provider for Scripted {
         encoded: &'a str,
         context: CallContext,
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        stream::once(self.answer(encoded, context)).flat_map(stream::iter).boxed()
+        stream::once(self.answer(encoded, context))
+            .flat_map(stream::iter)
+            .boxed()
     }
 }
 
 async fn pause(guard: &mut Guard, answer: &Answer) -> Result<(), ProviderError> {
     if answer.hang {
-        guard.wait(Phase::BeforeFirstByte, std::future::pending::<()>()).await?;
+        guard
+            .wait(Phase::BeforeFirstByte, std::future::pending::<()>())
+            .await?;
     }
     let delay = Duration::from_millis(answer.delay_ms);
     if delay.is_zero() {
         // Still checks for cancellation.
-        return guard.wait(Phase::BeforeFirstByte, std::future::ready(())).await;
+        return guard
+            .wait(Phase::BeforeFirstByte, std::future::ready(()))
+            .await;
     }
-    guard.wait(Phase::BeforeFirstByte, tokio::time::sleep(delay)).await
+    guard
+        .wait(Phase::BeforeFirstByte, tokio::time::sleep(delay))
+        .await
 }
 
 fn blocks(answer: &Answer, situation: &Situation<'_>) -> Vec<Block> {
@@ -209,7 +262,12 @@ fn blocks(answer: &Answer, situation: &Situation<'_>) -> Vec<Block> {
             None => ToolArgs::Object(filling.fill_map(&call.args)),
         };
         let id = call.id.clone().unwrap_or_else(made);
-        blocks.push(Block::ToolCall { id, name: call.tool.clone(), args, provider_state: None });
+        blocks.push(Block::ToolCall {
+            id,
+            name: call.tool.clone(),
+            args,
+            provider_state: None,
+        });
     }
     blocks
 }

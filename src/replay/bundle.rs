@@ -22,7 +22,8 @@ const VERSION: u32 = 1;
 pub const BYTES_MAX: u64 = 512 * 1024 * 1024;
 const LINES_MAX: usize = 1_000_000;
 /// Warning to the operator who passes the file on.
-const BEWARE: &str = "this file holds the text of mails, of what the model was told and of what it wrote";
+const BEWARE: &str =
+    "this file holds the text of mails, of what the model was told and of what it wrote";
 
 /// First line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +110,12 @@ pub fn write(
     if rename {
         Names::of(&rows).rename(&mut rows);
     }
-    let Label { engine, schema, made_at, runs } = label;
+    let Label {
+        engine,
+        schema,
+        made_at,
+        runs,
+    } = label;
     let header = Header {
         format: FORMAT.into(),
         version: VERSION,
@@ -127,7 +133,10 @@ pub fn write(
         out.push_str(&line(&RowLine { table, row: cells }));
     }
     let sha256 = hash(out.as_bytes());
-    out.push_str(&line(&Trailer { rows: count, sha256 }));
+    out.push_str(&line(&Trailer {
+        rows: count,
+        sha256,
+    }));
     Ok((header, out.into_bytes()))
 }
 
@@ -144,13 +153,19 @@ pub fn read(bytes: &[u8], schema: i64) -> Result<(Header, Vec<BundleRow>), Bundl
     match (header["format"].as_str(), header["version"].as_u64()) {
         (Some(FORMAT), Some(version)) if version == u64::from(VERSION) => {}
         (Some(FORMAT), Some(version)) => {
-            return Err(BundleError::Version { found: u32::try_from(version).unwrap_or(u32::MAX) });
+            return Err(BundleError::Version {
+                found: u32::try_from(version).unwrap_or(u32::MAX),
+            });
         }
         _ => return Err(BundleError::Foreign),
     }
-    let header: Header = serde_json::from_value(header).map_err(|_| BundleError::Line { number: 1 })?;
+    let header: Header =
+        serde_json::from_value(header).map_err(|_| BundleError::Line { number: 1 })?;
     if header.schema > schema {
-        return Err(BundleError::Newer { found: header.schema, known: schema });
+        return Err(BundleError::Newer {
+            found: header.schema,
+            known: schema,
+        });
     }
     let body = text.strip_suffix('\n').ok_or(BundleError::Damaged)?;
     let end = body.rfind('\n').ok_or(BundleError::Damaged)? + 1;
@@ -184,6 +199,9 @@ fn hash(bytes: &[u8]) -> String {
 
 impl BundleError {
     fn in_pieces(table: &str, column: &str) -> impl Fn(ScrubError) -> Self {
-        move |ScrubError::InPieces| BundleError::InPieces { table: table.into(), column: column.into() }
+        move |ScrubError::InPieces| BundleError::InPieces {
+            table: table.into(),
+            column: column.into(),
+        }
     }
 }

@@ -53,14 +53,27 @@ pub struct Difference {
 pub fn compare(a: &RunRecord, b: &RunRecord, exact: bool) -> Comparison {
     let (mut of_a, mut of_b) = (Normal::of(a, exact), Normal::of(b, exact));
     let mut view = DiffView { pairs: Vec::new() };
-    view.values("letter", Some(of_a.value(letter(a))), Some(of_b.value(letter(b))));
+    view.values(
+        "letter",
+        Some(of_a.value(letter(a))),
+        Some(of_b.value(letter(b))),
+    );
     let options = |record: &RunRecord| record.slot.is_some().then(|| options(record));
     if a.slot.is_some() || b.slot.is_some() {
-        view.values("terms", options(a).map(|v| of_a.value(v)), options(b).map(|v| of_b.value(v)));
+        view.values(
+            "terms",
+            options(a).map(|v| of_a.value(v)),
+            options(b).map(|v| of_b.value(v)),
+        );
     }
     view.context(a, b, &mut of_a, &mut of_b);
-    let indices =
-        |record: &RunRecord| record.turns.iter().map(|turn| turn.turn_index).collect::<BTreeSet<_>>();
+    let indices = |record: &RunRecord| {
+        record
+            .turns
+            .iter()
+            .map(|turn| turn.turn_index)
+            .collect::<BTreeSet<_>>()
+    };
     for index in indices(a).union(&indices(b)) {
         view.turn(*index, (a, &mut of_a), (b, &mut of_b));
     }
@@ -71,11 +84,23 @@ pub fn compare(a: &RunRecord, b: &RunRecord, exact: bool) -> Comparison {
     let output = |record: &RunRecord| record.output.as_ref().map(|output| output.value.clone());
     if a.output.is_some() || b.output.is_some() {
         let (output_a, output_b) = (output(a), output(b));
-        view.values("output", output_a.map(|v| of_a.value(v)), output_b.map(|v| of_b.value(v)));
+        view.values(
+            "output",
+            output_a.map(|v| of_a.value(v)),
+            output_b.map(|v| of_b.value(v)),
+        );
     }
     view.values("end", Some(of_a.value(end(a))), Some(of_b.value(end(b))));
-    let first = view.pairs.iter().find_map(|pair| pair.differences.first()).cloned();
-    Comparison { same: first.is_none(), first, pairs: view.pairs }
+    let first = view
+        .pairs
+        .iter()
+        .find_map(|pair| pair.differences.first())
+        .cloned();
+    Comparison {
+        same: first.is_none(),
+        first,
+        pairs: view.pairs,
+    }
 }
 
 fn mails(record: &RunRecord, of: &mut Normal) -> VecDeque<Value> {
@@ -131,7 +156,11 @@ fn end(record: &RunRecord) -> Value {
 
 /// Returns the comparable outcome: a fork has drafts where its run sent mails.
 fn outcome(disposition: &str) -> &str {
-    if disposition == "draft" { "sent" } else { disposition }
+    if disposition == "draft" {
+        "sent"
+    } else {
+        disposition
+    }
 }
 
 /// Pairs the indices of two lists.
@@ -147,27 +176,47 @@ impl DiffView {
     fn values(&mut self, pair: &str, a: Option<Value>, b: Option<Value>) {
         let mut differences = Vec::new();
         differ(pair, "", a.as_ref(), b.as_ref(), &mut differences);
-        self.pairs.push(StepPair { name: pair.to_owned(), differences });
+        self.pairs.push(StepPair {
+            name: pair.to_owned(),
+            differences,
+        });
     }
 
     /// Compares the contributions of the resolvers, by their position in the profile.
     fn context(&mut self, a: &RunRecord, b: &RunRecord, of_a: &mut Normal, of_b: &mut Normal) {
         let pair = "context";
         let entries = |record: &RunRecord| {
-            record.context.as_ref().map(|context| context.entries.clone()).unwrap_or_default()
+            record
+                .context
+                .as_ref()
+                .map(|context| context.entries.clone())
+                .unwrap_or_default()
         };
         let (in_a, in_b) = (entries(a), entries(b));
         let mut differences = Vec::new();
         for (at_a, at_b) in pairs(in_a.len(), in_b.len()) {
             let (entry_a, entry_b) = (at_a.map(|at| &in_a[at]), at_b.map(|at| &in_b[at]));
-            let name = entry_a.or(entry_b).map(|entry| entry.resolver.clone()).unwrap_or_default();
-            let (said_a, said_b) =
-                (entry_a.map(|e| of_a.text(&entry_text(e))), entry_b.map(|e| of_b.text(&entry_text(e))));
+            let name = entry_a
+                .or(entry_b)
+                .map(|entry| entry.resolver.clone())
+                .unwrap_or_default();
+            let (said_a, said_b) = (
+                entry_a.map(|e| of_a.text(&entry_text(e))),
+                entry_b.map(|e| of_b.text(&entry_text(e))),
+            );
             if said_a != said_b {
-                differences.push(Difference { pair: pair.into(), place: name, a: said_a, b: said_b });
+                differences.push(Difference {
+                    pair: pair.into(),
+                    place: name,
+                    a: said_a,
+                    b: said_b,
+                });
             }
         }
-        self.pairs.push(StepPair { name: pair.into(), differences });
+        self.pairs.push(StepPair {
+            name: pair.into(),
+            differences,
+        });
     }
 
     fn turn(
@@ -184,7 +233,11 @@ impl DiffView {
                 }))
             })
         };
-        self.values(&format!("turn {index} request"), request(turn_a, of_a), request(turn_b, of_b));
+        self.values(
+            &format!("turn {index} request"),
+            request(turn_a, of_a),
+            request(turn_b, of_b),
+        );
         let answer = |turn: Option<&TurnRecord>, of: &mut Normal| {
             turn.map(|turn| {
                 of.value(json!({
@@ -194,19 +247,34 @@ impl DiffView {
                 }))
             })
         };
-        self.values(&format!("turn {index} answer"), answer(turn_a, of_a), answer(turn_b, of_b));
+        self.values(
+            &format!("turn {index} answer"),
+            answer(turn_a, of_a),
+            answer(turn_b, of_b),
+        );
         let (calls_a, calls_b) = (calls(a, index), calls(b, index));
         for (at_a, at_b) in pairs(calls_a.len(), calls_b.len()) {
             let (call_a, call_b) = (at_a.map(|at| calls_a[at]), at_b.map(|at| calls_b[at]));
-            let id = call_a.or(call_b).map(|call| call.id.clone()).unwrap_or_default();
+            let id = call_a
+                .or(call_b)
+                .map(|call| call.id.clone())
+                .unwrap_or_default();
             let asked = |call: Option<&CallRecord>, of: &mut Normal| {
                 call.map(|call| of.value(json!({ "tool": call.tool, "call": asked_for(call) })))
             };
-            self.values(&format!("turn {index} call {id}"), asked(call_a, of_a), asked(call_b, of_b));
+            self.values(
+                &format!("turn {index} call {id}"),
+                asked(call_a, of_a),
+                asked(call_b, of_b),
+            );
             let result = |call: Option<&CallRecord>, of: &mut Normal| {
                 call.map(|call| of.value(call.result.clone().unwrap_or_default()))
             };
-            self.values(&format!("turn {index} result {id}"), result(call_a, of_a), result(call_b, of_b));
+            self.values(
+                &format!("turn {index} result {id}"),
+                result(call_a, of_a),
+                result(call_b, of_b),
+            );
         }
     }
 }
@@ -224,38 +292,77 @@ fn asked_for(call: &CallRecord) -> Value {
 /// Formats a resolver's line of the report; sizes depend on ids and dates too, so only a changed
 /// outcome counts there.
 fn entry_text(entry: &ContextEntry) -> String {
-    let ContextEntry { resolver, source, bytes, outcome, why, .. } = entry;
-    let why = why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let ContextEntry {
+        resolver,
+        source,
+        bytes,
+        outcome,
+        why,
+        ..
+    } = entry;
+    let why = why
+        .as_deref()
+        .map(|why| format!(" ({why})"))
+        .unwrap_or_default();
     // These two return a file as it is; the other texts contain ids and days.
     let is_as_it_is = ["persona", "active-memory"].contains(&resolver.as_str());
-    let text = entry.sha256.as_deref().filter(|_| is_as_it_is).map(|text| format!(", text {text:.8}"));
-    format!("{resolver} {source}: {bytes} bytes{}, {outcome}{why}", text.unwrap_or_default())
+    let text = entry
+        .sha256
+        .as_deref()
+        .filter(|_| is_as_it_is)
+        .map(|text| format!(", text {text:.8}"));
+    format!(
+        "{resolver} {source}: {bytes} bytes{}, {outcome}{why}",
+        text.unwrap_or_default()
+    )
 }
 
 /// Returns the answered attempt of a turn, or its last one. Failed attempts before an answer are no
 /// difference.
 fn last_try(record: &RunRecord, index: u32) -> Option<&TurnRecord> {
     let tries = || record.turns.iter().filter(|turn| turn.turn_index == index);
-    tries().find(|turn| turn.state == "answered").or_else(|| tries().next_back())
+    tries()
+        .find(|turn| turn.state == "answered")
+        .or_else(|| tries().next_back())
 }
 
 fn calls(record: &RunRecord, index: u32) -> Vec<&CallRecord> {
-    record.calls.iter().filter(|call| call.turn_index == Some(index)).collect()
+    record
+        .calls
+        .iter()
+        .filter(|call| call.turn_index == Some(index))
+        .collect()
 }
 
 /// Collects every leaf of JSON that differs, in order.
-fn differ(pair: &str, place: &str, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<Difference>) {
+fn differ(
+    pair: &str,
+    place: &str,
+    a: Option<&Value>,
+    b: Option<&Value>,
+    found: &mut Vec<Difference>,
+) {
     match (a, b) {
         (Some(Value::Object(of_a)), Some(Value::Object(of_b))) => {
             let only_b = of_b.keys().filter(|key| !of_a.contains_key(*key));
             for key in of_a.keys().chain(only_b) {
-                let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+                let place = if place.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{place}.{key}")
+                };
                 differ(pair, &place, of_a.get(key), of_b.get(key), found);
             }
         }
         (Some(Value::Array(of_a)), Some(Value::Array(of_b))) => {
             for index in 0..of_a.len().max(of_b.len()) {
-                differ(pair, &format!("{place}[{index}]"), of_a.get(index), of_b.get(index), found);
+                differ(
+                    pair,
+                    &format!("{place}[{index}]"),
+                    of_a.get(index),
+                    of_b.get(index),
+                    found,
+                );
             }
         }
         (a, b) if a == b => {}
@@ -273,12 +380,18 @@ fn differ(pair: &str, place: &str, a: Option<&Value>, b: Option<&Value>, found: 
 }
 
 fn formatted(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn excerpt(text: &str, first: usize) -> String {
     let start = first.saturating_sub(LEAD_CHARS);
     let shown: String = text.chars().skip(start).take(EXCERPT_CHARS).collect();
     let (before, after) = (start > 0, text.chars().count() > start + EXCERPT_CHARS);
-    format!("{}{shown}{}", if before { "…" } else { "" }, if after { "…" } else { "" })
+    format!(
+        "{}{shown}{}",
+        if before { "…" } else { "" },
+        if after { "…" } else { "" }
+    )
 }

@@ -61,7 +61,11 @@ pub enum ForkError {
     #[error("the run has no result of a call `{id}`")]
     NoResult { id: String, there: Vec<String> },
     #[error("at turn {at_turn} there is no result of `{id}` yet, which turn {of_turn} asked for")]
-    ResultLater { id: String, at_turn: u32, of_turn: u32 },
+    ResultLater {
+        id: String,
+        at_turn: u32,
+        of_turn: u32,
+    },
     #[error("no provider `{name}`")]
     NoProvider { name: String, there: Vec<String> },
     #[error("another persona text changes the run from its beginning: fork it at turn 0")]
@@ -165,12 +169,22 @@ fn past_of(
     change: &Change,
 ) -> Result<JournalSoFar, ForkError> {
     let answered = u32::try_from(whole.answers.len()).unwrap_or(u32::MAX);
-    let asked = record.turns.iter().map(|turn| turn.turn_index + 1).max().unwrap_or(0);
-    if at_turn > answered || at_turn >= asked.max(answered + u32::from(has_open_end(record, answered))) {
+    let asked = record
+        .turns
+        .iter()
+        .map(|turn| turn.turn_index + 1)
+        .max()
+        .unwrap_or(0);
+    if at_turn > answered
+        || at_turn >= asked.max(answered + u32::from(has_open_end(record, answered)))
+    {
         return Err(ForkError::NoTurn(at_turn));
     }
-    let started =
-        record.turns.iter().find(|turn| turn.turn_index == at_turn).map(|turn| turn.started_at.as_str());
+    let started = record
+        .turns
+        .iter()
+        .find(|turn| turn.turn_index == at_turn)
+        .map(|turn| turn.started_at.as_str());
     let is_before = |call: &str| {
         let call = record.calls.iter().find(|known| known.id == call);
         call.is_some_and(|call| call.turn_index.is_some_and(|turn| turn < at_turn))
@@ -178,14 +192,20 @@ fn past_of(
     whole.answers.retain(|(turn, _)| *turn < at_turn);
     whole.steps.retain(|step| is_before(&step.tool_call_id));
     whole.attempts.clear();
-    let last = record.turns.iter().rfind(|turn| turn.turn_index < at_turn && turn.state == "answered");
+    let last = record
+        .turns
+        .iter()
+        .rfind(|turn| turn.turn_index < at_turn && turn.state == "answered");
     whole.answered_by = last.map(|turn| (turn.provider.clone(), turn.model.clone()));
     if change.provider.is_some() || change.model.is_some() {
         whole.answered_by = None;
     }
     let is_past = |at: &str| started.is_some_and(|started| at < started);
     let sent = || {
-        let sent = record.mails.iter().filter(|mail| mail.message.disposition == "sent");
+        let sent = record
+            .mails
+            .iter()
+            .filter(|mail| mail.message.disposition == "sent");
         sent.filter(|mail| is_past(&mail.message.received_at))
     };
     whole.mails = u32::try_from(sent().count()).unwrap_or(u32::MAX);
@@ -206,7 +226,11 @@ fn past_of(
 /// Reports whether another turn would have followed the last answer: its calls all have results,
 /// and nothing came after them.
 fn has_open_end(record: &RunRecord, answered: u32) -> bool {
-    let mut last = record.calls.iter().filter(|call| call.turn_index == answered.checked_sub(1)).peekable();
+    let mut last = record
+        .calls
+        .iter()
+        .filter(|call| call.turn_index == answered.checked_sub(1))
+        .peekable();
     last.peek().is_some() && last.all(|call| call.result.is_some())
 }
 
@@ -216,23 +240,44 @@ fn change_result(
     at_turn: u32,
     (id, payload): (&str, &Value),
 ) -> Result<(), ForkError> {
-    let is_result = |step: &&mut Step| step.kind == StepKind::Result && step.executor == Executor::Engine;
-    if let Some(step) = steps.iter_mut().filter(is_result).find(|step| step.tool_call_id == id) {
+    let is_result =
+        |step: &&mut Step| step.kind == StepKind::Result && step.executor == Executor::Engine;
+    if let Some(step) = steps
+        .iter_mut()
+        .filter(is_result)
+        .find(|step| step.tool_call_id == id)
+    {
         step.payload_json = payload.to_string();
         return Ok(());
     }
-    let call = record.calls.iter().find(|call| call.id == id && call.result.is_some());
+    let call = record
+        .calls
+        .iter()
+        .find(|call| call.id == id && call.result.is_some());
     let id = id.to_owned();
-    match call.and_then(|call| call.turn_index).filter(|turn| *turn >= at_turn) {
-        Some(of_turn) => Err(ForkError::ResultLater { id, at_turn, of_turn }),
-        None => Err(ForkError::NoResult { id, there: results_of(record) }),
+    match call
+        .and_then(|call| call.turn_index)
+        .filter(|turn| *turn >= at_turn)
+    {
+        Some(of_turn) => Err(ForkError::ResultLater {
+            id,
+            at_turn,
+            of_turn,
+        }),
+        None => Err(ForkError::NoResult {
+            id,
+            there: results_of(record),
+        }),
     }
 }
 
 /// Returns the calls whose results a fork can change.
 pub fn results_of(record: &RunRecord) -> Vec<String> {
     let engine = Executor::Engine.as_str();
-    let changeable = record.calls.iter().filter(|call| call.result.is_some() && call.executor == engine);
+    let changeable = record
+        .calls
+        .iter()
+        .filter(|call| call.result.is_some() && call.executor == engine);
     changeable.map(|call| call.id.clone()).collect()
 }
 
@@ -248,7 +293,10 @@ async fn read_of(store: &Store, run: &RunId, record: &RunRecord) -> Vec<(String,
         };
         path.map(|path| (path.to_owned(), text.clone()))
     };
-    contexts.last().map(|context| context.reads.files().filter_map(below).collect()).unwrap_or_default()
+    contexts
+        .last()
+        .map(|context| context.reads.files().filter_map(below).collect())
+        .unwrap_or_default()
 }
 
 /// Puts another persona text into the first request. Every resolver's text is a part of its own
@@ -262,8 +310,13 @@ fn change_persona(
 ) -> Result<(), ForkError> {
     let none = || ForkError::PersonaText("the run's context has no part from `PERSONA.md`");
     let context = record.context.as_mut().ok_or_else(none)?;
-    let is_persona = |entry: &&mut ContextEntry| entry.resolver == "persona" && entry.outcome == "used";
-    let entry = context.entries.iter_mut().find(is_persona).ok_or_else(none)?;
+    let is_persona =
+        |entry: &&mut ContextEntry| entry.resolver == "persona" && entry.outcome == "used";
+    let entry = context
+        .entries
+        .iter_mut()
+        .find(is_persona)
+        .ok_or_else(none)?;
     let first = past.first_request_json.as_deref().unwrap_or_default();
     let mut kept: Value = serde_json::from_str(first).map_err(ForkError::Unreadable)?;
     let is_it = |part: &str| match &entry.sha256 {
@@ -272,7 +325,10 @@ fn change_persona(
         None => part.len() as u64 == entry.bytes,
     };
     // An export masks the text in the request and in the file alike.
-    let file = read.iter().find(|(path, _)| path == "PERSONA.md").map(|(_, text)| text.trim_end());
+    let file = read
+        .iter()
+        .find(|(path, _)| path == "PERSONA.md")
+        .map(|(_, text)| text.trim_end());
     let parts = kept["system"].as_array_mut().into_iter().flatten();
     let mut parts: Vec<&mut Value> = parts.filter(|part| part.is_string()).collect();
     let place = |is_it: &dyn Fn(&str) -> bool| {
@@ -280,11 +336,15 @@ fn change_persona(
         places.next().filter(|_| places.next().is_none())
     };
     let found = place(&is_it).or_else(|| place(&|part| Some(part) == file));
-    let found =
-        found.ok_or(ForkError::PersonaText("its part of the run's context cannot be told from others"))?;
+    let found = found.ok_or(ForkError::PersonaText(
+        "its part of the run's context cannot be told from others",
+    ))?;
     *parts[found] = Value::String(text.to_owned());
     let tokens = estimate_tokens(text) as u64;
-    context.used_tokens = context.used_tokens.saturating_sub(entry.tokens).saturating_add(tokens);
+    context.used_tokens = context
+        .used_tokens
+        .saturating_sub(entry.tokens)
+        .saturating_add(tokens);
     (entry.bytes, entry.tokens) = (text.len() as u64, tokens);
     entry.sha256 = Some(sha256_hex(&[text.as_bytes()]));
     entry.why = Some("another text, by --persona-file".to_owned());
@@ -333,15 +393,33 @@ fn choose(
         return Ok(());
     }
     let known = &config.inference.providers;
-    if let Some(name) = change.provider.as_ref().filter(|name| !known.contains_key(*name)) {
-        return Err(ForkError::NoProvider { name: name.clone(), there: known.keys().cloned().collect() });
+    if let Some(name) = change
+        .provider
+        .as_ref()
+        .filter(|name| !known.contains_key(*name))
+    {
+        return Err(ForkError::NoProvider {
+            name: name.clone(),
+            there: known.keys().cloned().collect(),
+        });
     }
-    let Config { personas, inference, .. } = config;
+    let Config {
+        personas,
+        inference,
+        ..
+    } = config;
     let (provider, model) = (options.provider.take(), options.model.take());
     let changed = personas.iter().cloned().map(|mut persona: Persona| {
         if persona.id == run.persona {
-            let model = model.clone().or(persona.model).unwrap_or_else(|| inference.model.clone());
-            persona.provider = change.provider.clone().or(provider.clone()).or(persona.provider);
+            let model = model
+                .clone()
+                .or(persona.model)
+                .unwrap_or_else(|| inference.model.clone());
+            persona.provider = change
+                .provider
+                .clone()
+                .or(provider.clone())
+                .or(persona.provider);
             persona.model = change.model.clone().or(Some(model));
             persona.fallback = Some(Vec::new());
         }
@@ -378,7 +456,14 @@ fn providers(
 
 /// Returns the stored form of the change.
 fn change_json(change: &Change) -> Value {
-    let Change { provider, model, result, persona_text } = change;
-    let result = result.as_ref().map(|(id, payload)| json!({ "call": id, "payload": payload }));
+    let Change {
+        provider,
+        model,
+        result,
+        persona_text,
+    } = change;
+    let result = result
+        .as_ref()
+        .map(|(id, payload)| json!({ "call": id, "payload": payload }));
     json!({ "provider": provider, "model": model, "result": result, "persona_text": persona_text })
 }

@@ -8,8 +8,8 @@ mod write;
 
 use super::timeline::{offset, outcome_of, people, plural, span_between, tokens, word};
 use super::{
-    CallRecord, ContextRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, SlotRecord, ThreadRecord,
-    TurnRecord,
+    CallRecord, ContextRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, SlotRecord,
+    ThreadRecord, TurnRecord,
 };
 use serde_json::Value;
 use write::Html;
@@ -31,14 +31,32 @@ pub fn thread(record: &ThreadRecord, full: bool) -> String {
         ("subject", &record.subject),
         ("participants", &record.participants.join(", ")),
     ]);
-    let is_of_run = |id: &Option<String>| record.runs.iter().any(|run| Some(&run.run.id) == id.as_ref());
-    for message in record.messages.iter().filter(|message| !is_of_run(&message.run)) {
+    let is_of_run = |id: &Option<String>| {
+        record
+            .runs
+            .iter()
+            .any(|run| Some(&run.run.id) == id.as_ref())
+    };
+    for message in record
+        .messages
+        .iter()
+        .filter(|message| !is_of_run(&message.run))
+    {
         write_message(&mut page, &message.received_at, message, None);
-        for run in record.runs.iter().filter(|run| run.trigger.id == message.id) {
+        for run in record
+            .runs
+            .iter()
+            .filter(|run| run.trigger.id == message.id)
+        {
             write_run(&mut page, run, false);
         }
     }
-    let is_shown = |run: &&RunRecord| record.messages.iter().any(|message| message.id == run.trigger.id);
+    let is_shown = |run: &&RunRecord| {
+        record
+            .messages
+            .iter()
+            .any(|message| message.id == run.trigger.id)
+    };
     for run in record.runs.iter().filter(|run| !is_shown(run)) {
         write_run(&mut page, run, true);
     }
@@ -51,15 +69,37 @@ fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
     page.block("h1", "", &format!("Run {}", run.id));
     let stop = run.stop_reason.as_ref().filter(|stop| **stop != run.state);
     let state = stop.map_or(run.state.clone(), |stop| format!("{} ({stop})", run.state));
-    let model = [run.provider.as_deref(), run.model.as_deref()].map(Option::unwrap_or_default).join("/");
-    let error = run.error.as_ref().map(|error| format!("{}: {}", error.class, error.message));
+    let model = [run.provider.as_deref(), run.model.as_deref()]
+        .map(Option::unwrap_or_default)
+        .join("/");
+    let error = run
+        .error
+        .as_ref()
+        .map(|error| format!("{}: {}", error.class, error.message));
     page.fields(&[
         ("state", &state),
         ("error", &error.unwrap_or_default()),
         ("persona", &run.persona),
-        ("trigger", &format!("{}, profile {}", run.trigger, run.profile)),
-        ("slot", &record.slot.as_ref().map(SlotRecord::named).unwrap_or_default()),
-        ("terms", &record.slot.as_ref().map(SlotRecord::options).unwrap_or_default()),
+        (
+            "trigger",
+            &format!("{}, profile {}", run.trigger, run.profile),
+        ),
+        (
+            "slot",
+            &record
+                .slot
+                .as_ref()
+                .map(SlotRecord::named)
+                .unwrap_or_default(),
+        ),
+        (
+            "terms",
+            &record
+                .slot
+                .as_ref()
+                .map(SlotRecord::options)
+                .unwrap_or_default(),
+        ),
         ("model", if model == "/" { "" } else { &model }),
         ("used", &tokens(&run.usage)),
         ("attempt", &run.attempt.to_string()),
@@ -68,7 +108,12 @@ fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
         ("ended", run.finished_at.as_deref().unwrap_or_default()),
     ]);
     if with_trigger {
-        write_message(page, &since(&record.trigger.received_at), &record.trigger, None);
+        write_message(
+            page,
+            &since(&record.trigger.received_at),
+            &record.trigger,
+            None,
+        );
     }
     if let Some(context) = &record.context {
         write_context(page, context);
@@ -76,7 +121,12 @@ fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
     for turn in &record.turns {
         write_turn(page, &since(&turn.started_at), turn);
         let asked = |call: &&CallRecord| call.turn_index == Some(turn.turn_index);
-        for call in record.calls.iter().filter(asked).filter(|_| turn.state == "answered") {
+        for call in record
+            .calls
+            .iter()
+            .filter(asked)
+            .filter(|_| turn.state == "answered")
+        {
             write_call(page, &since(&call.called_at), call);
         }
     }
@@ -84,7 +134,12 @@ fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
         write_call(page, &since(&call.called_at), call);
     }
     for mail in &record.mails {
-        write_message(page, &since(&mail.message.received_at), &mail.message, Some(mail));
+        write_message(
+            page,
+            &since(&mail.message.received_at),
+            &mail.message,
+            Some(mail),
+        );
     }
     if let Some(output) = &record.output {
         write_output(page, &since(&output.created_at), output);
@@ -98,7 +153,9 @@ fn write_message(page: &mut Html, time: &str, message: &MessageRecord, mail: Opt
         _ => "prompt",
     };
     let outcome = message.disposition.split_once(':');
-    let outcome = outcome.map(|(verb, rule)| format!("{verb}: {}", outcome_of(rule))).unwrap_or_default();
+    let outcome = outcome
+        .map(|(verb, rule)| format!("{verb}: {}", outcome_of(rule)))
+        .unwrap_or_default();
     page.section(what, time, &message.subject, &outcome);
     page.fields(&[
         ("from", &message.sender),
@@ -108,19 +165,37 @@ fn write_message(page: &mut Html, time: &str, message: &MessageRecord, mail: Opt
         ("trust", &message.trust),
     ]);
     for attachment in &message.attachments {
-        let (name, kind, size) = (&attachment.filename, &attachment.content_type, attachment.size_bytes);
+        let (name, kind, size) = (
+            &attachment.filename,
+            &attachment.content_type,
+            attachment.size_bytes,
+        );
         page.fields(&[("attached", &format!("{name} ({kind}, {size} bytes)"))]);
     }
     page.quote(&message.text);
     if let Some(delivery) = mail.and_then(|mail| mail.delivery.as_ref()) {
         let attempts = plural(delivery.attempts as usize, "attempt");
-        let said = format!("{}, {} bytes, {attempts}", delivery.state, delivery.size_bytes);
-        let twice = if delivery.possible_duplicate { "a recipient may have it twice" } else { "" };
+        let said = format!(
+            "{}, {} bytes, {attempts}",
+            delivery.state, delivery.size_bytes
+        );
+        let twice = if delivery.possible_duplicate {
+            "a recipient may have it twice"
+        } else {
+            ""
+        };
         page.fields(&[("delivery", &said), ("beware", twice)]);
         let row = |recipient: &super::RecipientRecord| {
-            let code = recipient.last_code.map(|code| code.to_string()).unwrap_or_default();
+            let code = recipient
+                .last_code
+                .map(|code| code.to_string())
+                .unwrap_or_default();
             let reply = recipient.last_reply.clone().unwrap_or_default();
-            vec![recipient.recipient.clone(), recipient.state.clone(), format!("{code} {reply}")]
+            vec![
+                recipient.recipient.clone(),
+                recipient.state.clone(),
+                format!("{code} {reply}"),
+            ]
         };
         let rows: Vec<Vec<String>> = delivery.recipients.iter().map(row).collect();
         page.table(&["recipient", "state", "last reply"], &rows);
@@ -133,11 +208,23 @@ fn write_context(page: &mut Html, context: &ContextRecord) {
         "profile {}, about {} of {} tokens",
         context.profile, context.used_tokens, context.budget_tokens
     );
-    page.section("context", "", &used, context.note.as_deref().unwrap_or_default());
+    page.section(
+        "context",
+        "",
+        &used,
+        context.note.as_deref().unwrap_or_default(),
+    );
     let rows = context.entries.iter().map(|entry| {
         let why = entry.why.clone().unwrap_or_default();
         let (bytes, tokens) = (entry.bytes.to_string(), entry.tokens.to_string());
-        vec![entry.resolver.clone(), entry.source.clone(), bytes, tokens, entry.outcome.clone(), why]
+        vec![
+            entry.resolver.clone(),
+            entry.source.clone(),
+            bytes,
+            tokens,
+            entry.outcome.clone(),
+            why,
+        ]
     });
     let headings = ["resolver", "source", "bytes", "tokens", "outcome", "why"];
     page.table(&headings, &rows.collect::<Vec<_>>());
@@ -145,10 +232,20 @@ fn write_context(page: &mut Html, context: &ContextRecord) {
 }
 
 fn write_turn(page: &mut Html, time: &str, turn: &TurnRecord) {
-    let tries = if turn.attempt > 1 { format!(", try {}", turn.attempt) } else { String::new() };
+    let tries = if turn.attempt > 1 {
+        format!(", try {}", turn.attempt)
+    } else {
+        String::new()
+    };
     let end = turn.finished_at.as_deref();
-    let took = end.map(|end| span_between(&turn.started_at, end)).unwrap_or_default();
-    let stop = turn.response.as_ref().map(|response| word(&response["stop"])).unwrap_or_default();
+    let took = end
+        .map(|end| span_between(&turn.started_at, end))
+        .unwrap_or_default();
+    let stop = turn
+        .response
+        .as_ref()
+        .map(|response| word(&response["stop"]))
+        .unwrap_or_default();
     let wrong = match (turn.state.as_str(), &turn.error) {
         ("answered", _) => String::new(),
         ("failed", Some(error)) => format!("failed: {}: {}", error.class, error.message),
@@ -156,9 +253,20 @@ fn write_turn(page: &mut Html, time: &str, turn: &TurnRecord) {
         _ => "no answer was recorded".to_owned(),
     };
     let name = format!("turn {}{tries}", turn.turn_index);
-    page.section(&name, time, &format!("{}/{} {took} {stop}", turn.provider, turn.model), &wrong);
-    page.fields(&[("used", &tokens(&turn.usage)), ("request", &turn.request_sha256)]);
-    let blocks = turn.response.as_ref().and_then(|response| response["blocks"].as_array());
+    page.section(
+        &name,
+        time,
+        &format!("{}/{} {took} {stop}", turn.provider, turn.model),
+        &wrong,
+    );
+    page.fields(&[
+        ("used", &tokens(&turn.usage)),
+        ("request", &turn.request_sha256),
+    ]);
+    let blocks = turn
+        .response
+        .as_ref()
+        .and_then(|response| response["blocks"].as_array());
     for block in blocks.into_iter().flatten() {
         let text = block["text"].as_str().unwrap_or_default();
         match block["type"].as_str() {
@@ -176,17 +284,32 @@ fn write_turn(page: &mut Html, time: &str, turn: &TurnRecord) {
 
 fn write_call(page: &mut Html, time: &str, call: &CallRecord) {
     let end = call.finished_at.as_deref();
-    let took = end.map(|end| span_between(&call.called_at, end)).unwrap_or_default();
-    let whose = if call.executor == "agent" { " (the agent's own)" } else { "" };
+    let took = end
+        .map(|end| span_between(&call.called_at, end))
+        .unwrap_or_default();
+    let whose = if call.executor == "agent" {
+        " (the agent's own)"
+    } else {
+        ""
+    };
     let wrong = match &call.result {
         None => "no result was recorded".to_owned(),
         Some(_) if call.succeeded() => String::new(),
         Some(result) => {
             let error = &result["error"];
-            format!("failed: {}: {}", word(&error["code"]), error["message"].as_str().unwrap_or_default())
+            format!(
+                "failed: {}: {}",
+                word(&error["code"]),
+                error["message"].as_str().unwrap_or_default()
+            )
         }
     };
-    page.section("call", time, &format!("{}{whose} {took}", call.tool), &wrong);
+    page.section(
+        "call",
+        time,
+        &format!("{}{whose} {took}", call.tool),
+        &wrong,
+    );
     page.fields(&[("id", &call.id)]);
     page.quote(&pretty(call.call.get("args").unwrap_or(&call.call)));
     if let Some(result) = call.result.as_ref().filter(|_| call.succeeded()) {
@@ -196,7 +319,10 @@ fn write_call(page: &mut Html, time: &str, call: &CallRecord) {
 }
 
 fn write_output(page: &mut Html, time: &str, output: &OutputRecord) {
-    let repairs = format!("fits its schema, {}", plural(output.repairs as usize, "repair"));
+    let repairs = format!(
+        "fits its schema, {}",
+        plural(output.repairs as usize, "repair")
+    );
     page.section("output", time, &repairs, "");
     page.quote(&pretty(&output.value));
     page.end_section();

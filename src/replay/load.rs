@@ -1,8 +1,8 @@
 //! Loads the record of a run or of a thread from the store. Reads only.
 
 use super::{
-    AttachmentRecord, CallRecord, DeliveryRecord, ErrorRecord, MailRecord, MessageRecord, OutputRecord,
-    RecipientRecord, RunRecord, RunRow, ThreadRecord, TurnRecord, UsageRecord,
+    AttachmentRecord, CallRecord, DeliveryRecord, ErrorRecord, MailRecord, MessageRecord,
+    OutputRecord, RecipientRecord, RunRecord, RunRow, ThreadRecord, TurnRecord, UsageRecord,
 };
 use crate::domain::{RunId, ThreadId, Timestamp, Usage};
 use crate::store::{
@@ -19,19 +19,38 @@ pub async fn load_run(store: &Store, id: &RunId) -> Result<RunRecord> {
     let attachments = persona.attachment_infos(&summary.trigger_message).await?;
     let context = match persona.context_report(id).await? {
         None => None,
-        Some(json) => serde_json::from_str(&json)
-            .map(Some)
-            .map_err(|_| StoreError::Unreadable { what: "context report of a run" })?,
+        Some(json) => {
+            serde_json::from_str(&json)
+                .map(Some)
+                .map_err(|_| StoreError::Unreadable {
+                    what: "context report of a run",
+                })?
+        }
     };
-    let turns: Vec<TurnRecord> = persona.turns_of_run(id).await?.into_iter().map(turn).collect();
+    let turns: Vec<TurnRecord> = persona
+        .turns_of_run(id)
+        .await?
+        .into_iter()
+        .map(turn)
+        .collect();
     let calls = pair(persona.timed_steps_of_run(id).await?, &turns);
-    let deliveries: Vec<Delivery> =
-        persona.deliveries_of_run(id).await?.into_iter().map(|frozen| frozen.delivery).collect();
+    let deliveries: Vec<Delivery> = persona
+        .deliveries_of_run(id)
+        .await?
+        .into_iter()
+        .map(|frozen| frozen.delivery)
+        .collect();
     let mut mails = Vec::new();
     for mail in persona.mails_of_run(id).await? {
-        let delivery = deliveries.iter().find(|delivery| delivery.message_id == mail.id).map(delivery);
+        let delivery = deliveries
+            .iter()
+            .find(|delivery| delivery.message_id == mail.id)
+            .map(delivery);
         let attachments = persona.attachment_infos(&mail.id).await?;
-        mails.push(MailRecord { message: message(mail, attachments), delivery });
+        mails.push(MailRecord {
+            message: message(mail, attachments),
+            delivery,
+        });
     }
     Ok(RunRecord {
         run: run_record(&summary),
@@ -49,7 +68,9 @@ fn output(stored: StoredOutput) -> Result<OutputRecord> {
     let StoredOutput { output, created_at } = stored;
     let value = serde_json::from_str(&output.json);
     Ok(OutputRecord {
-        value: value.map_err(|_| StoreError::Unreadable { what: "output of a run" })?,
+        value: value.map_err(|_| StoreError::Unreadable {
+            what: "output of a run",
+        })?,
         schema_sha256: output.schema_sha256,
         repairs: output.repairs,
         created_at: created_at.to_string(),
@@ -77,7 +98,10 @@ pub async fn load_thread(
         conversation: summary.conversation.to_string(),
         subject: summary.subject,
         participants: summary.participants,
-        messages: messages.into_iter().map(|found| message(found.message, found.attachments)).collect(),
+        messages: messages
+            .into_iter()
+            .map(|found| message(found.message, found.attachments))
+            .collect(),
         runs,
     })
 }
@@ -115,8 +139,12 @@ fn message(message: StoredMessage, attachments: Vec<AttachmentInfo>) -> MessageR
         size_bytes: found.size_bytes,
     };
     let metadata = json(&message.metadata_json);
-    let identity =
-        |key: &str| metadata["identity"][key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let identity = |key: &str| {
+        metadata["identity"][key]
+            .as_str()
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    };
     MessageRecord {
         id: message.id.to_string(),
         direction: message.direction,
@@ -140,7 +168,8 @@ fn message(message: StoredMessage, attachments: Vec<AttachmentInfo>) -> MessageR
 fn turn(turn: StoredTurn) -> TurnRecord {
     let (request, request_text) = exactly(turn.request_json);
     let response = turn.response_json.map(exactly);
-    let (response, response_text) = response.map_or((None, None), |(value, text)| (Some(value), text));
+    let (response, response_text) =
+        response.map_or((None, None), |(value, text)| (Some(value), text));
     TurnRecord {
         turn_index: turn.turn_index,
         attempt: turn.attempt,
@@ -148,9 +177,10 @@ fn turn(turn: StoredTurn) -> TurnRecord {
         provider: turn.provider,
         model: turn.model,
         usage: usage(turn.usage),
-        error: turn
-            .error_class
-            .map(|class| ErrorRecord { class, message: turn.error_message.unwrap_or_default() }),
+        error: turn.error_class.map(|class| ErrorRecord {
+            class,
+            message: turn.error_message.unwrap_or_default(),
+        }),
         started_at: turn.started_at.to_string(),
         finished_at: text(turn.finished_at),
         request_sha256: turn.request_sha256,
@@ -198,14 +228,23 @@ fn asking_turn(turns: &[TurnRecord], call_id: &str, at: &str) -> Option<u32> {
     };
     let answered = || turns.iter().filter(|turn| turn.state == "answered");
     let asking = turns.iter().find(|turn| asks_for(turn, call_id));
-    let asking = asking.or_else(|| answered().find(during).filter(|_| !call_id.starts_with('c')));
+    let asking = asking.or_else(|| {
+        answered()
+            .find(during)
+            .filter(|_| !call_id.starts_with('c'))
+    });
     asking.map(|turn| turn.turn_index)
 }
 
 fn asks_for(turn: &TurnRecord, call_id: &str) -> bool {
-    let blocks = turn.response.as_ref().and_then(|response| response["blocks"].as_array());
+    let blocks = turn
+        .response
+        .as_ref()
+        .and_then(|response| response["blocks"].as_array());
     blocks.is_some_and(|blocks| {
-        blocks.iter().any(|block| block["type"] == "tool_call" && block["id"] == call_id)
+        blocks
+            .iter()
+            .any(|block| block["type"] == "tool_call" && block["id"] == call_id)
     })
 }
 

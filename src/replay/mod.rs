@@ -158,7 +158,10 @@ impl MessageRecord {
     pub fn filed(&self) -> Option<(&'static str, String)> {
         let rule = filed::rule_of(&self.disposition)?;
         let sender = filed::address_in(&self.sender);
-        Some((filed::why(rule), filed::remedy(rule, &self.id, sender.as_ref())))
+        Some((
+            filed::why(rule),
+            filed::remedy(rule, &self.id, sender.as_ref()),
+        ))
     }
 }
 
@@ -231,13 +234,19 @@ pub struct TurnRecord {
 impl TurnRecord {
     /// Returns the body that was sent, byte by byte.
     pub fn request_sent(&self) -> String {
-        self.request_text.clone().unwrap_or_else(|| self.request.to_string())
+        self.request_text
+            .clone()
+            .unwrap_or_else(|| self.request.to_string())
     }
 
     /// Returns the response as it was committed, byte by byte; `None` when there was none.
     pub fn response_kept(&self) -> Option<String> {
         let response = self.response.as_ref()?;
-        Some(self.response_text.clone().unwrap_or_else(|| response.to_string()))
+        Some(
+            self.response_text
+                .clone()
+                .unwrap_or_else(|| response.to_string()),
+        )
     }
 }
 
@@ -268,7 +277,9 @@ fn engine() -> String {
 impl CallRecord {
     /// Reports whether its result is a success.
     pub fn succeeded(&self) -> bool {
-        self.result.as_ref().is_some_and(|result| result["ok"] == true)
+        self.result
+            .as_ref()
+            .is_some_and(|result| result["ok"] == true)
     }
 }
 

@@ -44,7 +44,12 @@ impl From<SlotOfRun> for SlotRecord {
             responsibility,
             slot_at,
             kind,
-            run_options: RunOptionsInForce { output_schema, run_options, .. },
+            run_options:
+                RunOptionsInForce {
+                    output_schema,
+                    run_options,
+                    ..
+                },
         } = slot;
         Self {
             responsibility,
@@ -70,7 +75,10 @@ impl From<SlotOfRun> for SlotRecord {
 impl SlotRecord {
     /// Formats the slot: `2026-11-20T09:05:00.000Z of Report (scheduled)`.
     pub fn named(&self) -> String {
-        format!("{} of {} ({})", self.slot_at, self.responsibility, self.kind)
+        format!(
+            "{} of {} ({})",
+            self.slot_at, self.responsibility, self.kind
+        )
     }
 
     /// Formats the options that differ from the default; empty when none does.
@@ -86,16 +94,23 @@ impl SlotRecord {
         });
         let answer = match &self.deliver_to {
             Destination::Owners => None,
-            Destination::People(people) => Some(format!("its answer goes to {}", people.join(", "))),
+            Destination::People(people) => {
+                Some(format!("its answer goes to {}", people.join(", ")))
+            }
             Destination::Thread(thread) => Some(format!("its answer goes into thread {thread}")),
             Destination::Store => Some("its answer is only stored".to_owned()),
         };
-        let form = self.has_output_schema.then(|| "its answer fits a schema".to_owned());
+        let form = self
+            .has_output_schema
+            .then(|| "its answer fits a schema".to_owned());
         let tries = self.retries.map(|retries| match retries {
             0 => "never tried again".to_owned(),
             _ => format!("tried again at most {}", plural(retries, "time")),
         });
-        let phrases: Vec<String> = [model, tools, answer, form, tries].into_iter().flatten().collect();
+        let phrases: Vec<String> = [model, tools, answer, form, tries]
+            .into_iter()
+            .flatten()
+            .collect();
         phrases.join("; ")
     }
 }

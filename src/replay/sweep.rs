@@ -83,7 +83,12 @@ pub struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     pub fn new(store: &'a Store, configs: &'a Configs, changes: Vec<Change>) -> Self {
-        Self { store, configs, changes, changed: Mutex::default() }
+        Self {
+            store,
+            configs,
+            changes,
+            changed: Mutex::default(),
+        }
     }
 
     /// Judges one run. Errors: those of the store; an insufficient record, or a row that cannot be
@@ -98,30 +103,69 @@ impl<'a> Sweep<'a> {
 
     async fn compare(&self, run: &RunId) -> Result<Judgement, AsOfError> {
         let then = AsOf::of_run(self.store, run).await?.swap_remove(0);
-        let recorded = self.configs.get(&self.store.persona(&then.persona), &then.config).await?;
+        let recorded = self
+            .configs
+            .get(&self.store.persona(&then.persona), &then.config)
+            .await?;
         let config = self.with_changes(&then, &recorded).await?;
-        let options = self.store.persona(&then.persona).options_of_run(run).await?.run_options;
+        let options = self
+            .store
+            .persona(&then.persona)
+            .options_of_run(run)
+            .await?
+            .run_options;
         if let Some((by, why)) = asked(&then, &options, &recorded, &config) {
             return Ok(judgement(run, Effect::Asked, by, "", why));
         }
         let (_, before) = then.assemble(&recorded).await?;
-        let (_, after) = self.after(&then, &recorded, &config).assemble(&config).await?;
+        let (_, after) = self
+            .after(&then, &recorded, &config)
+            .assemble(&config)
+            .await?;
         // A changed bound that is not reached changes nothing.
-        let after = ContextReport { budget_tokens: before.budget_tokens, ..after };
+        let after = ContextReport {
+            budget_tokens: before.budget_tokens,
+            ..after
+        };
         if let Some(cause) = before.cause(&after) {
-            let effect = if makes_room(&before, &after) { Effect::Room } else { Effect::Wording };
-            return Ok(judgement(run, effect, &cause.resolver, &cause.source, cause.what));
+            let effect = if makes_room(&before, &after) {
+                Effect::Room
+            } else {
+                Effect::Wording
+            };
+            return Ok(judgement(
+                run,
+                effect,
+                &cause.resolver,
+                &cause.source,
+                cause.what,
+            ));
         }
         if let Some(path) = self.knowledge_of(&then) {
-            let why = "the knowledge was searched, and what that finds with another file is not recorded";
-            return Ok(judgement(run, Effect::Unknown, "knowledge", path, why.to_owned()));
+            let why =
+                "the knowledge was searched, and what that finds with another file is not recorded";
+            return Ok(judgement(
+                run,
+                Effect::Unknown,
+                "knowledge",
+                path,
+                why.to_owned(),
+            ));
         }
         Ok(judgement(run, Effect::Same, "", "", String::new()))
     }
 
     /// Returns the configuration of the run with the change.
-    async fn with_changes(&self, then: &AsOf, recorded: &Arc<Config>) -> Result<Arc<Config>, AsOfError> {
-        let changes: Vec<&Change> = self.changes.iter().filter(|change| is_config(&change.path)).collect();
+    async fn with_changes(
+        &self,
+        then: &AsOf,
+        recorded: &Arc<Config>,
+    ) -> Result<Arc<Config>, AsOfError> {
+        let changes: Vec<&Change> = self
+            .changes
+            .iter()
+            .filter(|change| is_config(&change.path))
+            .collect();
         if changes.is_empty() {
             return Ok(recorded.clone());
         }
@@ -137,7 +181,10 @@ impl<'a> Sweep<'a> {
             known().insert(then.config.clone(), resolved.clone());
             resolved
         });
-        resolved.map_err(|why| AsOfError::Config { digest: then.config.clone(), why })
+        resolved.map_err(|why| AsOfError::Config {
+            digest: then.config.clone(),
+            why,
+        })
     }
 
     /// Returns the run's context with the changed texts, within the bounds of the changed
@@ -145,9 +192,15 @@ impl<'a> Sweep<'a> {
     fn after(&self, then: &AsOf, recorded: &Config, config: &Config) -> AsOf {
         let mut after = then.clone();
         for change in &self.changes {
-            let text = change.text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
+            let text = change
+                .text
+                .trim_start_matches('\u{feff}')
+                .replace("\r\n", "\n");
             after.reads.add_file(Place::Workspace, &change.path, &text);
-            if let Some(path) = change.path.strip_prefix(&format!("personas/{}/", then.persona)) {
+            if let Some(path) = change
+                .path
+                .strip_prefix(&format!("personas/{}/", then.persona))
+            {
                 after.reads.add_file(Place::Persona, path, &text);
             }
         }
@@ -167,26 +220,40 @@ impl<'a> Sweep<'a> {
     /// Returns a changed file of the knowledge that the run searched.
     fn knowledge_of(&self, then: &AsOf) -> Option<&str> {
         let folder = format!("personas/{}/knowledge/", then.persona);
-        let changed = self.changes.iter().find(|change| change.path.starts_with(&folder));
-        changed.filter(|_| then.reads.searched_knowledge()).map(|change| change.path.as_str())
+        let changed = self
+            .changes
+            .iter()
+            .find(|change| change.path.starts_with(&folder));
+        changed
+            .filter(|_| then.reads.searched_knowledge())
+            .map(|change| change.path.as_str())
     }
 }
 
 fn judgement(run: &RunId, effect: Effect, by: &str, source: &str, why: String) -> Judgement {
-    Judgement { run: run.to_string(), effect, by: by.to_owned(), source: source.to_owned(), why }
+    Judgement {
+        run: run.to_string(),
+        effect,
+        by: by.to_owned(),
+        source: source.to_owned(),
+        why,
+    }
 }
 
 /// Reports whether a configuration is read from the file.
 pub fn is_config(path: &str) -> bool {
-    let of_persona = path.strip_prefix("personas/").and_then(|rest| rest.split_once('/'));
+    let of_persona = path
+        .strip_prefix("personas/")
+        .and_then(|rest| rest.split_once('/'));
     CONFIGS.contains(&path) || of_persona.is_some_and(|(_, file)| file == "persona.json")
 }
 
 /// Reports whether the two differ in what was left out, and not only in text.
 fn makes_room(before: &ContextReport, after: &ContextReport) -> bool {
     let outcomes = |report: &ContextReport| -> Vec<(String, Outcome, Option<String>)> {
-        let entry =
-            |entry: &crate::context::ReportEntry| (entry.resolver.clone(), entry.outcome, entry.why.clone());
+        let entry = |entry: &crate::context::ReportEntry| {
+            (entry.resolver.clone(), entry.outcome, entry.why.clone())
+        };
         report.entries.iter().map(entry).collect()
     };
     outcomes(before) != outcomes(after)
@@ -199,24 +266,47 @@ fn asked(
     recorded: &Config,
     config: &Config,
 ) -> Option<(&'static str, String)> {
-    let (was, is) = (recorded.personas.get(&then.persona)?, config.personas.get(&then.persona)?);
+    let (was, is) = (
+        recorded.personas.get(&then.persona)?,
+        config.personas.get(&then.persona)?,
+    );
     let first = |config: &Config, persona: &Persona| {
-        let choice = config.inference.choices_under(options, persona).into_iter().next();
-        choice.map(|choice| (choice.provider, choice.model)).unwrap_or_default()
+        let choice = config
+            .inference
+            .choices_under(options, persona)
+            .into_iter()
+            .next();
+        choice
+            .map(|choice| (choice.provider, choice.model))
+            .unwrap_or_default()
     };
     let (then_asked, now_asked) = (first(recorded, was), first(config, is));
-    let differs =
-        |was: String, is: String| (was != is).then(|| format!("`{was}` then, `{is}` with the change"));
-    let is_meant = |tool: &&String| options.tools.as_ref().is_none_or(|tools| tools.contains(tool));
+    let differs = |was: String, is: String| {
+        (was != is).then(|| format!("`{was}` then, `{is}` with the change"))
+    };
+    let is_meant = |tool: &&String| {
+        options
+            .tools
+            .as_ref()
+            .is_none_or(|tools| tools.contains(tool))
+    };
     let all = |tools: &Option<Vec<String>>| match (tools, &options.tools) {
-        (Some(tools), _) => tools.iter().filter(is_meant).cloned().collect::<Vec<_>>().join(", "),
+        (Some(tools), _) => tools
+            .iter()
+            .filter(is_meant)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", "),
         (None, Some(tools)) => tools.join(", "),
         (None, None) => "all".to_owned(),
     };
     let temperature = |of: Option<f32>| of.map_or("none".to_owned(), |of| of.to_string());
     let (recorded_inference, inference) = (&recorded.inference, &config.inference);
     let settings = [
-        ("provider", differs(then_asked.0.clone(), now_asked.0.clone())),
+        (
+            "provider",
+            differs(then_asked.0.clone(), now_asked.0.clone()),
+        ),
         ("model", differs(then_asked.1, now_asked.1)),
         ("tools", differs(all(&was.tools), all(&is.tools))),
         (
@@ -228,14 +318,24 @@ fn asked(
         ),
         (
             "temperature",
-            differs(temperature(recorded_inference.temperature), temperature(inference.temperature)),
+            differs(
+                temperature(recorded_inference.temperature),
+                temperature(inference.temperature),
+            ),
         ),
     ];
-    let setting = settings.into_iter().find_map(|(name, how)| how.map(|how| (name, how)));
+    let setting = settings
+        .into_iter()
+        .find_map(|(name, how)| how.map(|how| (name, how)));
     setting.or_else(|| {
         let provider = now_asked.0;
         let encoder = |config: &Config| -> Option<String> {
-            let settings = config.inference.providers.get(&provider).cloned().unwrap_or_default();
+            let settings = config
+                .inference
+                .providers
+                .get(&provider)
+                .cloned()
+                .unwrap_or_default();
             let request: Request = serde_json::from_str(&then.request_json).ok()?;
             providers::encoder(&provider, &settings, Path::new("/nowhere"))
                 .ok()?
@@ -243,7 +343,11 @@ fn asked(
                 .ok()
         };
         let (was, is) = (encoder(recorded), encoder(config));
-        (was != is)
-            .then(|| ("providers", format!("the settings of `{provider}` write the request otherwise")))
+        (was != is).then(|| {
+            (
+                "providers",
+                format!("the settings of `{provider}` write the request otherwise"),
+            )
+        })
     })
 }

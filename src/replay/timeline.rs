@@ -11,8 +11,8 @@ pub use page::{Line, Span, Tone};
 pub use sides::comparison;
 
 use super::{
-    CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, RunRow, ThreadRecord,
-    TurnRecord, UsageRecord,
+    CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, RunRow,
+    ThreadRecord, TurnRecord, UsageRecord,
 };
 use crate::domain::Timestamp;
 use page::{Page, span};
@@ -40,7 +40,10 @@ pub fn part(record: &RunRecord, part: &RunRecord, full: bool) -> Vec<Line> {
         of(part.calls.len(), record.calls.len(), "tool call"),
         of(part.mails.len(), record.mails.len(), "mail"),
     ];
-    page.line(vec![span(Tone::Faint, format!("selected: {}", shown.join(", ")))]);
+    page.line(vec![span(
+        Tone::Faint,
+        format!("selected: {}", shown.join(", ")),
+    )]);
     page.into_lines()
 }
 
@@ -50,7 +53,10 @@ pub fn context(record: &RunRecord) -> Vec<Line> {
     write_head(&mut page, record);
     match &record.context {
         Some(context) => write_shares(&mut page, context),
-        None => page.line(vec![span(Tone::Bad, "nothing was assembled: the run has not begun")]),
+        None => page.line(vec![span(
+            Tone::Bad,
+            "nothing was assembled: the run has not begun",
+        )]),
     }
     page.into_lines()
 }
@@ -59,10 +65,24 @@ pub fn context(record: &RunRecord) -> Vec<Line> {
 /// triggered.
 pub fn thread(record: &ThreadRecord, full: bool) -> Vec<Line> {
     let mut page = Page::new(full);
-    page.line(vec![span(Tone::Title, format!("thread {}", record.id)), count_of(record)]);
-    page.line(vec![span(Tone::Plain, format!("persona {}, {}", record.persona, inline(&record.subject)))]);
-    page.line(vec![span(Tone::Faint, page.short(&record.participants.join(", "), 400))]);
-    let is_known_run = |id: &Option<String>| record.runs.iter().any(|run| Some(&run.run.id) == id.as_ref());
+    page.line(vec![
+        span(Tone::Title, format!("thread {}", record.id)),
+        count_of(record),
+    ]);
+    page.line(vec![span(
+        Tone::Plain,
+        format!("persona {}, {}", record.persona, inline(&record.subject)),
+    )]);
+    page.line(vec![span(
+        Tone::Faint,
+        page.short(&record.participants.join(", "), 400),
+    )]);
+    let is_known_run = |id: &Option<String>| {
+        record
+            .runs
+            .iter()
+            .any(|run| Some(&run.run.id) == id.as_ref())
+    };
     for message in &record.messages {
         // A message of a known run is shown with the run.
         if is_known_run(&message.run) {
@@ -70,12 +90,21 @@ pub fn thread(record: &ThreadRecord, full: bool) -> Vec<Line> {
         }
         page.blank();
         write_message(&mut page, &message.received_at, message);
-        for run in record.runs.iter().filter(|run| run.trigger.id == message.id) {
+        for run in record
+            .runs
+            .iter()
+            .filter(|run| run.trigger.id == message.id)
+        {
             page.blank();
             write_run(&mut page, run, false);
         }
     }
-    let is_shown = |run: &&RunRecord| record.messages.iter().any(|message| message.id == run.trigger.id);
+    let is_shown = |run: &&RunRecord| {
+        record
+            .messages
+            .iter()
+            .any(|message| message.id == run.trigger.id)
+    };
     for run in record.runs.iter().filter(|run| !is_shown(run)) {
         page.blank();
         write_run(&mut page, run, true);
@@ -90,7 +119,10 @@ pub fn plain(lines: &[Line]) -> String {
 
 fn count_of(record: &ThreadRecord) -> Span {
     let (messages, runs) = (record.messages.len(), record.runs.len());
-    span(Tone::Plain, format!("  {}, {}", plural(messages, "message"), plural(runs, "run")))
+    span(
+        Tone::Plain,
+        format!("  {}, {}", plural(messages, "message"), plural(runs, "run")),
+    )
 }
 
 fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
@@ -100,7 +132,10 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
         write_message(page, &since(&record.trigger.received_at), &record.trigger);
     }
     if let Some(context) = &record.context {
-        let assembled = record.turns.first().map_or(String::new(), |turn| since(&turn.started_at));
+        let assembled = record
+            .turns
+            .first()
+            .map_or(String::new(), |turn| since(&turn.started_at));
         write_context(page, &assembled, context);
     }
     write_work(page, record);
@@ -113,13 +148,20 @@ fn write_work(page: &mut Page, record: &RunRecord) {
     for turn in &record.turns {
         write_turn(page, record, turn);
         if turn.state == "answered" {
-            for call in record.calls.iter().filter(|call| call.turn_index == Some(turn.turn_index)) {
+            for call in record
+                .calls
+                .iter()
+                .filter(|call| call.turn_index == Some(turn.turn_index))
+            {
                 write_call(page, &since(&call.called_at), call);
             }
         }
     }
     let is_listed = |call: &&CallRecord| {
-        record.turns.iter().any(|turn| turn.state == "answered" && call.turn_index == Some(turn.turn_index))
+        record
+            .turns
+            .iter()
+            .any(|turn| turn.state == "answered" && call.turn_index == Some(turn.turn_index))
     };
     for call in record.calls.iter().filter(|call| !is_listed(call)) {
         write_call(page, &since(&call.called_at), call);
@@ -128,15 +170,25 @@ fn write_work(page: &mut Page, record: &RunRecord) {
         write_mail(page, &since(&mail.message.received_at), mail);
     }
     if let Some(output) = &record.output {
-        let repairs = format!("  fits its schema, {}", plural(output.repairs as usize, "repair"));
-        page.pair(&since(&output.created_at), "output", vec![span(Tone::Good, repairs)]);
+        let repairs = format!(
+            "  fits its schema, {}",
+            plural(output.repairs as usize, "repair")
+        );
+        page.pair(
+            &since(&output.created_at),
+            "output",
+            vec![span(Tone::Good, repairs)],
+        );
         page.json(&output.value);
     }
 }
 
 fn write_head(page: &mut Page, record: &RunRecord) {
     let run = &record.run;
-    let mut head = vec![span(Tone::Title, format!("run {}", run.id)), span(Tone::Plain, "  ")];
+    let mut head = vec![
+        span(Tone::Title, format!("run {}", run.id)),
+        span(Tone::Plain, "  "),
+    ];
     head.extend(ending(run));
     page.line(head);
     let model = match (&run.provider, &run.model) {
@@ -146,15 +198,29 @@ fn write_head(page: &mut Page, record: &RunRecord) {
     let (persona, trigger, profile) = (&run.persona, &run.trigger, &run.profile);
     page.line(vec![span(
         Tone::Plain,
-        inline(&format!("persona {persona}, trigger {trigger}, profile {profile}{model}")),
+        inline(&format!(
+            "persona {persona}, trigger {trigger}, profile {profile}{model}"
+        )),
     )]);
-    for shown in record.slot.iter().flat_map(|slot| [format!("slot {}", slot.named()), slot.options()]) {
+    for shown in record
+        .slot
+        .iter()
+        .flat_map(|slot| [format!("slot {}", slot.named()), slot.options()])
+    {
         if !shown.is_empty() {
             page.line(vec![span(Tone::Plain, inline(&shown))]);
         }
     }
-    let failed = record.calls.iter().filter(|call| call.result.is_some() && !call.succeeded()).count();
-    let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
+    let failed = record
+        .calls
+        .iter()
+        .filter(|call| call.result.is_some() && !call.succeeded())
+        .count();
+    let failed = if failed > 0 {
+        format!(" ({failed} failed)")
+    } else {
+        String::new()
+    };
     let totals = format!(
         "{}, {}{failed}, {}, attempt {}",
         turns_of(record),
@@ -163,13 +229,25 @@ fn write_head(page: &mut Page, record: &RunRecord) {
         run.attempt
     );
     page.line(vec![span(Tone::Plain, totals)]);
-    page.line(vec![span(Tone::Faint, format!("thread {}, queued {}", run.thread, run.created_at))]);
+    page.line(vec![span(
+        Tone::Faint,
+        format!("thread {}, queued {}", run.thread, run.created_at),
+    )]);
 }
 
 /// Formats the number of turns and of failed attempts.
 fn turns_of(record: &RunRecord) -> String {
-    let turns = record.turns.iter().map(|turn| turn.turn_index).collect::<BTreeSet<_>>().len();
-    let failed = record.turns.iter().filter(|turn| turn.state == "failed").count();
+    let turns = record
+        .turns
+        .iter()
+        .map(|turn| turn.turn_index)
+        .collect::<BTreeSet<_>>()
+        .len();
+    let failed = record
+        .turns
+        .iter()
+        .filter(|turn| turn.state == "failed")
+        .count();
     match failed {
         0 => plural(turns, "turn"),
         1 => format!("{} (1 try failed)", plural(turns, "turn")),
@@ -209,7 +287,11 @@ fn write_message(page: &mut Page, time: &str, message: &MessageRecord) {
         page.whole_field("remedy", &remedy);
     }
     for attachment in &message.attachments {
-        let (name, kind, size) = (&attachment.filename, &attachment.content_type, attachment.size_bytes);
+        let (name, kind, size) = (
+            &attachment.filename,
+            &attachment.content_type,
+            attachment.size_bytes,
+        );
         page.field("attached", &format!("{name} ({kind}, {size} bytes)"));
     }
     page.quote(&message.text);
@@ -228,24 +310,44 @@ fn write_context(page: &mut Page, time: &str, context: &ContextRecord) {
     }
     let rows = context.entries.iter().map(|entry| {
         let why = entry.why.clone().unwrap_or_default();
-        let cells = [&entry.resolver, &entry.source, &entry.tokens.to_string(), &entry.outcome, &why];
-        (outcome_tone(&entry.outcome), cells.map(|cell| (*cell).clone()).to_vec())
+        let cells = [
+            &entry.resolver,
+            &entry.source,
+            &entry.tokens.to_string(),
+            &entry.outcome,
+            &why,
+        ];
+        (
+            outcome_tone(&entry.outcome),
+            cells.map(|cell| (*cell).clone()).to_vec(),
+        )
     });
     let headings = ["RESOLVER", "SOURCE", "TOKENS", "OUTCOME", "WHY"];
     page.table(&headings, &[2], &rows.collect::<Vec<_>>());
 }
 
 fn write_shares(page: &mut Page, context: &ContextRecord) {
-    let ContextRecord { profile, used_tokens, budget_tokens, .. } = context;
-    let of = format!("  profile {}, about {used_tokens} of {budget_tokens} tokens", inline(profile));
+    let ContextRecord {
+        profile,
+        used_tokens,
+        budget_tokens,
+        ..
+    } = context;
+    let of = format!(
+        "  profile {}, about {used_tokens} of {budget_tokens} tokens",
+        inline(profile)
+    );
     page.pair("", "context", vec![span(Tone::Plain, of)]);
     if let Some(note) = &context.note {
         page.inside(vec![span(Tone::Bad, inline(note))]);
     }
     let rows = context.entries.iter().map(|entry| {
         let share = entry.tokens * 100 / (*used_tokens).max(1);
-        let (bytes, tokens, share) =
-            (entry.bytes.to_string(), entry.tokens.to_string(), format!("{share} %"));
+        let (bytes, tokens, share) = (
+            entry.bytes.to_string(),
+            entry.tokens.to_string(),
+            format!("{share} %"),
+        );
         let why = entry.why.clone().unwrap_or_default();
         let cells = vec![
             entry.resolver.clone(),
@@ -258,7 +360,9 @@ fn write_shares(page: &mut Page, context: &ContextRecord) {
         ];
         (outcome_tone(&entry.outcome), cells)
     });
-    let headings = ["RESOLVER", "SOURCE", "BYTES", "TOKENS", "SHARE", "OUTCOME", "WHY"];
+    let headings = [
+        "RESOLVER", "SOURCE", "BYTES", "TOKENS", "SHARE", "OUTCOME", "WHY",
+    ];
     page.table(&headings, &[2, 3, 4], &rows.collect::<Vec<_>>());
 }
 
@@ -272,22 +376,39 @@ fn outcome_tone(outcome: &str) -> Tone {
 
 fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
     let time = offset(&record.run.created_at, &turn.started_at);
-    let attempt = if turn.attempt > 1 { format!(", try {}", turn.attempt) } else { String::new() };
+    let attempt = if turn.attempt > 1 {
+        format!(", try {}", turn.attempt)
+    } else {
+        String::new()
+    };
     let name = format!("turn {}{attempt}", turn.turn_index);
-    let took = turn.finished_at.as_deref().map(|end| format!(", {}", span_between(&turn.started_at, end)));
+    let took = turn
+        .finished_at
+        .as_deref()
+        .map(|end| format!(", {}", span_between(&turn.started_at, end)));
     let took = took.unwrap_or_default();
     let asked = format!("  {}/{}", inline(&turn.provider), inline(&turn.model));
     match (turn.state.as_str(), &turn.error) {
         ("answered", _) => {
-            let stop = turn.response.as_ref().map(|response| word(&response["stop"])).unwrap_or_default();
+            let stop = turn
+                .response
+                .as_ref()
+                .map(|response| word(&response["stop"]))
+                .unwrap_or_default();
             let said = format!("{asked}: {}{took}, {stop}", tokens(&turn.usage));
             page.pair(&time, &name, vec![span(Tone::Plain, said)]);
             write_said(page, record, turn);
         }
         ("failed", error) => {
-            page.pair(&time, &name, vec![span(Tone::Plain, format!("{asked}{took}"))]);
+            page.pair(
+                &time,
+                &name,
+                vec![span(Tone::Plain, format!("{asked}{took}"))],
+            );
             let error = error.as_ref();
-            let why = error.map_or(String::new(), |e| format!("{}: {}", e.class, inline(&e.message)));
+            let why = error.map_or(String::new(), |e| {
+                format!("{}: {}", e.class, inline(&e.message))
+            });
             page.inside(vec![span(Tone::Bad, format!("failed  {why}"))]);
         }
         _ => {
@@ -302,8 +423,13 @@ fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
 
 /// Writes the model's text of a turn, unless it is shown below as the reply.
 fn write_said(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
-    let Some(response) = &turn.response else { return };
-    let blocks = response["blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(response) = &turn.response else {
+        return;
+    };
+    let blocks = response["blocks"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     for block in blocks.iter().filter(|block| block["type"] == "thinking") {
         page.inside(vec![span(Tone::Faint, "thinks")]);
         page.quote(block["text"].as_str().unwrap_or_default());
@@ -313,16 +439,34 @@ fn write_said(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
     if text.trim().is_empty() {
         return;
     }
-    let is_mailed = record.mails.iter().any(|mail| mail.message.text.trim() == text.trim());
-    page.inside(vec![span(Tone::Faint, if is_mailed { "says the text of the mail below" } else { "says" })]);
+    let is_mailed = record
+        .mails
+        .iter()
+        .any(|mail| mail.message.text.trim() == text.trim());
+    page.inside(vec![span(
+        Tone::Faint,
+        if is_mailed {
+            "says the text of the mail below"
+        } else {
+            "says"
+        },
+    )]);
     if !is_mailed {
         page.quote(&text);
     }
 }
 
 fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
-    let took = call.finished_at.as_deref().map(|end| span_between(&call.called_at, end)).unwrap_or_default();
-    let whose = if call.executor == "agent" { " (the agent's own)" } else { "" };
+    let took = call
+        .finished_at
+        .as_deref()
+        .map(|end| span_between(&call.called_at, end))
+        .unwrap_or_default();
+    let whose = if call.executor == "agent" {
+        " (the agent's own)"
+    } else {
+        ""
+    };
     let rest = vec![
         span(Tone::Plain, format!("  {}{whose}", inline(&call.tool))),
         span(Tone::Faint, format!("  {took}")),
@@ -343,8 +487,11 @@ fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
         }
         Some(result) => {
             let error = &result["error"];
-            let known =
-                format!("{}: {}", word(&error["code"]), inline(error["message"].as_str().unwrap_or("")));
+            let known = format!(
+                "{}: {}",
+                word(&error["code"]),
+                inline(error["message"].as_str().unwrap_or(""))
+            );
             page.inside(vec![span(Tone::Bad, format!("failed  {known}"))]);
         }
     }
@@ -352,8 +499,16 @@ fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
 
 fn write_mail(page: &mut Page, time: &str, mail: &MailRecord) {
     write_message(page, time, &mail.message);
-    let Some(delivery) = &mail.delivery else { return };
-    let DeliveryRecord { id, state, attempts, size_bytes, .. } = delivery;
+    let Some(delivery) = &mail.delivery else {
+        return;
+    };
+    let DeliveryRecord {
+        id,
+        state,
+        attempts,
+        size_bytes,
+        ..
+    } = delivery;
     let tries = plural(*attempts as usize, "attempt");
     page.inside(vec![
         span(Tone::Faint, "delivery  "),
@@ -367,26 +522,54 @@ fn write_mail(page: &mut Page, time: &str, mail: &MailRecord) {
         let reply = [
             recipient.last_code.map(|code| code.to_string()),
             recipient.last_reply.clone(),
-            recipient.next_attempt_at.as_ref().map(|at| format!("(next attempt {at})")),
+            recipient
+                .next_attempt_at
+                .as_ref()
+                .map(|at| format!("(next attempt {at})")),
         ];
         let reply = reply.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        (state_tone(&recipient.state), vec![recipient.recipient.clone(), recipient.state.clone(), reply])
+        (
+            state_tone(&recipient.state),
+            vec![recipient.recipient.clone(), recipient.state.clone(), reply],
+        )
     });
-    page.table(&["RECIPIENT", "STATE", "LAST REPLY"], &[], &rows.collect::<Vec<_>>());
+    page.table(
+        &["RECIPIENT", "STATE", "LAST REPLY"],
+        &[],
+        &rows.collect::<Vec<_>>(),
+    );
 }
 
 fn write_end(page: &mut Page, record: &RunRecord) {
     let run = &record.run;
-    let time = run.finished_at.as_deref().map(|at| offset(&run.created_at, at)).unwrap_or_default();
+    let time = run
+        .finished_at
+        .as_deref()
+        .map(|at| offset(&run.created_at, at))
+        .unwrap_or_default();
     let mut rest = vec![span(Tone::Plain, "  ")];
     rest.extend(ending(run));
-    page.pair(&time, if run.finished_at.is_some() { "end" } else { "now" }, rest);
+    page.pair(
+        &time,
+        if run.finished_at.is_some() {
+            "end"
+        } else {
+            "now"
+        },
+        rest,
+    );
     if let Some(error) = &run.error {
-        page.inside(vec![span(Tone::Bad, format!("{}: {}", error.class, inline(&error.message)))]);
+        page.inside(vec![span(
+            Tone::Bad,
+            format!("{}: {}", error.class, inline(&error.message)),
+        )]);
     }
     page.field("again", run.next_attempt_at.as_deref().unwrap_or_default());
     if run.finished_at.is_none() {
-        page.field("cancel", run.cancel_requested_at.as_deref().unwrap_or_default());
+        page.field(
+            "cancel",
+            run.cancel_requested_at.as_deref().unwrap_or_default(),
+        );
     }
 }
 
@@ -405,8 +588,15 @@ pub(super) fn outcome_of(rule: &str) -> String {
 }
 
 pub(super) fn people(recipients: &Value, label: &str) -> String {
-    let listed = recipients[label].as_array().map(Vec::as_slice).unwrap_or_default();
-    listed.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+    let listed = recipients[label]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    listed
+        .iter()
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn state_tone(state: &str) -> Tone {
@@ -424,9 +614,16 @@ pub(super) fn tokens(usage: &UsageRecord) -> String {
     };
     let cost = match usage.cost_micros {
         None => String::new(),
-        Some(micros) => format!(", ${}.{:06}", micros / 1_000_000, (micros % 1_000_000).abs()),
+        Some(micros) => format!(
+            ", ${}.{:06}",
+            micros / 1_000_000,
+            (micros % 1_000_000).abs()
+        ),
     };
-    format!("{} tokens in{cached}, {} out{cost}", usage.input_tokens, usage.output_tokens)
+    format!(
+        "{} tokens in{cached}, {} out{cost}",
+        usage.input_tokens, usage.output_tokens
+    )
 }
 
 /// Formats a count: `1 run`, `2 runs`.
@@ -439,9 +636,11 @@ pub fn plural(count: impl TryInto<u64> + Copy + Display, noun: &str) -> String {
 pub(super) fn word(value: &Value) -> String {
     match value {
         Value::String(word) => inline(word),
-        Value::Object(members) => {
-            members.iter().next().map(|(key, of)| format!("{key}: {of}")).unwrap_or_default()
-        }
+        Value::Object(members) => members
+            .iter()
+            .next()
+            .map(|(key, of)| format!("{key}: {of}"))
+            .unwrap_or_default(),
         _ => String::new(),
     }
 }

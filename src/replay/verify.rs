@@ -116,7 +116,13 @@ impl From<AsOfError> for Fault {
 impl Verifier {
     pub fn new(store: Store, workspace: PathBuf, names: NameCatalog) -> Self {
         let configs = Configs::new(workspace, names);
-        Self { store, configs, given: BTreeMap::new(), encoders: Mutex::default(), masks: OnceCell::new() }
+        Self {
+            store,
+            configs,
+            given: BTreeMap::new(),
+            encoders: Mutex::default(),
+            masks: OnceCell::new(),
+        }
     }
 
     /// Replaces the encoder of a provider.
@@ -134,7 +140,9 @@ impl Verifier {
                 return Ok(Verified {
                     run,
                     state,
-                    outcome: Outcome::Unreadable { reason: error.to_string() },
+                    outcome: Outcome::Unreadable {
+                        reason: error.to_string(),
+                    },
                 });
             }
             summary => summary?,
@@ -150,22 +158,30 @@ impl Verifier {
             Err(Fault::Pruned(at)) => Outcome::Pruned { at: at.to_string() },
             Err(Fault::Unverifiable(reason)) => Outcome::NotVerifiable { reason },
             Err(Fault::Changed(reason)) => match self.masks().await? {
-                Some(masked) => Outcome::Masked { reason: masked.to_owned() },
+                Some(masked) => Outcome::Masked {
+                    reason: masked.to_owned(),
+                },
                 None => Outcome::NotVerifiable { reason },
             },
             // A broken row concerns one run; the others are still verified.
-            Err(Fault::Store(error)) if error.is_of_one_row() => {
-                Outcome::Unreadable { reason: error.to_string() }
-            }
+            Err(Fault::Store(error)) if error.is_of_one_row() => Outcome::Unreadable {
+                reason: error.to_string(),
+            },
             Err(Fault::Store(error)) => return Err(error),
         };
-        Ok(Verified { run: run.to_string(), state, outcome })
+        Ok(Verified {
+            run: run.to_string(),
+            state,
+            outcome,
+        })
     }
 
     async fn replay(&self, record: Arc<Record>) -> Result<Outcome, Fault> {
         if let Some(difference) = record.damage() {
             return Ok(match self.masks().await? {
-                Some(masked) => Outcome::Masked { reason: masked.to_owned() },
+                Some(masked) => Outcome::Masked {
+                    reason: masked.to_owned(),
+                },
                 None => Outcome::Differs(Box::new(difference)),
             });
         }
@@ -173,13 +189,18 @@ impl Verifier {
         for attempt in &attempts {
             match self.replay_attempt(&record, attempt).await? {
                 Some(difference) if record.rules() < RULES => {
-                    return Ok(Outcome::NotVerifiable { reason: earlier_rules(record.rules(), &difference) });
+                    return Ok(Outcome::NotVerifiable {
+                        reason: earlier_rules(record.rules(), &difference),
+                    });
                 }
                 Some(difference) => return Ok(Outcome::Differs(Box::new(difference))),
                 None => {}
             }
         }
-        Ok(Outcome::Identical { requests: record.calls.len(), attempts: attempts.len() })
+        Ok(Outcome::Identical {
+            requests: record.calls.len(),
+            attempts: attempts.len(),
+        })
     }
 
     /// Returns the reason why texts may differ from the original ones; `None`: they may not.
@@ -223,11 +244,22 @@ impl Verifier {
         let choices = choices.flat_map(|persona| config.inference.choices_under(options, persona));
         let mut providers: BTreeMap<String, Box<dyn Provider>> = BTreeMap::new();
         for choice in choices {
-            let encoder = self.encoder(config, digest, &choice.provider, record.program(&choice.provider));
+            let encoder = self.encoder(
+                config,
+                digest,
+                &choice.provider,
+                record.program(&choice.provider),
+            );
             let encoder = encoder.map_err(|error| {
-                Fault::Unverifiable(format!("provider `{}` cannot be had: {error}", choice.provider))
+                Fault::Unverifiable(format!(
+                    "provider `{}` cannot be had: {error}",
+                    choice.provider
+                ))
             })?;
-            providers.insert(choice.provider, Box::new(Recorded::new(encoder, recorded_env.clone())));
+            providers.insert(
+                choice.provider,
+                Box::new(Recorded::new(encoder, recorded_env.clone())),
+            );
         }
         Ok(RunDeps {
             config: config.clone(),
@@ -261,8 +293,14 @@ impl Verifier {
         if let Some(encoder) = encoders().get(&key) {
             return Ok(encoder.clone());
         }
-        let settings = config.inference.providers.get(provider).cloned().unwrap_or_default();
-        let encoder: Arc<dyn RequestEncoder> = Arc::from(providers::encoder(provider, &settings, &key.2)?);
+        let settings = config
+            .inference
+            .providers
+            .get(provider)
+            .cloned()
+            .unwrap_or_default();
+        let encoder: Arc<dyn RequestEncoder> =
+            Arc::from(providers::encoder(provider, &settings, &key.2)?);
         encoders().insert(key, encoder.clone());
         Ok(encoder)
     }
@@ -292,7 +330,12 @@ fn unfinished(
     let has_end = matches!(record.run.state, RunState::Succeeded | RunState::Failed);
     match (worked, record.run.stop_reason) {
         (Ok(stop), Some(then)) if is_last && has_end && stop != then => {
-            Some(Difference::of_engine(record, next - 1, &format!("the end `{then}`"), &format!("`{stop}`")))
+            Some(Difference::of_engine(
+                record,
+                next - 1,
+                &format!("the end `{then}`"),
+                &format!("`{stop}`"),
+            ))
         }
         _ => None,
     }

@@ -14,7 +14,9 @@ use crate::context::resolvers::recorded::Recorded;
 use crate::context::resolvers::{ResolveError, Subject};
 use crate::context::{self, Context, ContextCause, ContextReport, Sources};
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::{Assembly, AttachmentInfo, NewSources, RunSummary, Store, StoreError, StoredMessage};
+use crate::store::{
+    Assembly, AttachmentInfo, NewSources, RunSummary, Store, StoreError, StoredMessage,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -58,7 +60,11 @@ pub fn sources(
         report: report.clone(),
     };
     let json = serde_json::to_string(&note)?;
-    Ok(NewSources { json, texts: seen.texts, config: config.snapshot.clone() })
+    Ok(NewSources {
+        json,
+        texts: seen.texts,
+        config: config.snapshot.clone(),
+    })
 }
 
 /// One context of a run, with everything to assemble it again.
@@ -127,7 +133,9 @@ impl AsOf {
             let Some(json) = &assembly.sources_json else {
                 return Err(AsOfError::NotRecorded(run.clone()));
             };
-            let unreadable = StoreError::Unreadable { what: "sources of a context" };
+            let unreadable = StoreError::Unreadable {
+                what: "sources of a context",
+            };
             let note: Note = serde_json::from_str(json).map_err(|_| unreadable)?;
             let reads = Recorded::load(&persona, &note.reads).await?;
             contexts.push(AsOf::new(&summary, message.clone(), assembly, note, reads)?);
@@ -142,8 +150,16 @@ impl AsOf {
         note: Note,
         reads: Recorded,
     ) -> Result<Self, StoreError> {
-        let message = StoredMessage { thread: ThreadId::new(note.thread), ..message };
-        let Note { attachments, readers, has_past, .. } = note;
+        let message = StoredMessage {
+            thread: ThreadId::new(note.thread),
+            ..message
+        };
+        let Note {
+            attachments,
+            readers,
+            has_past,
+            ..
+        } = note;
         Ok(AsOf {
             run: run.id.clone(),
             persona: run.persona.clone(),
@@ -151,7 +167,13 @@ impl AsOf {
             turn_index: assembly.turn_index,
             attempt: assembly.attempt,
             config: note.config,
-            subject: Subject { trigger: run.trigger, message, attachments, readers, has_past },
+            subject: Subject {
+                trigger: run.trigger,
+                message,
+                attachments,
+                readers,
+                has_past,
+            },
             now: Timestamp::parse(&note.now).ok_or(StoreError::Unreadable { what: "time" })?,
             allowed_tokens: note.allowed_tokens,
             budget_tokens: note.budget_tokens,
@@ -163,15 +185,29 @@ impl AsOf {
 
     /// Assembles the context again, with the compiled-in pipeline and the given configuration.
     pub async fn assemble(&self, config: &Config) -> Result<(Context, ContextReport), AsOfError> {
-        let missing = |what: String| AsOfError::Config { digest: self.config.clone(), why: what };
+        let missing = |what: String| AsOfError::Config {
+            digest: self.config.clone(),
+            why: what,
+        };
         let persona = config.personas.get(&self.persona);
-        let persona = persona.ok_or_else(|| missing(format!("it has no persona `{}`", self.persona)))?;
+        let persona =
+            persona.ok_or_else(|| missing(format!("it has no persona `{}`", self.persona)))?;
         let profile = config.context.get(&self.profile);
-        let profile = profile.ok_or_else(|| missing(format!("it has no profile `{}`", self.profile)))?;
-        let sources = Sources { persona, reads: &self.reads, subject: &self.subject, now: self.now };
-        let (context, mut report) =
-            context::assemble(sources, (&self.profile, profile), self.allowed_tokens, self.budget_tokens)
-                .await?;
+        let profile =
+            profile.ok_or_else(|| missing(format!("it has no profile `{}`", self.profile)))?;
+        let sources = Sources {
+            persona,
+            reads: &self.reads,
+            subject: &self.subject,
+            now: self.now,
+        };
+        let (context, mut report) = context::assemble(
+            sources,
+            (&self.profile, profile),
+            self.allowed_tokens,
+            self.budget_tokens,
+        )
+        .await?;
         report.note.clone_from(&self.report.note);
         Ok((context, report))
     }
@@ -186,7 +222,11 @@ impl AsOf {
                     return Ok(Some(earlier));
                 }
                 let what = format!("{what} was not read then");
-                return Ok(Some(self.explained(ContextCause { resolver, source: String::new(), what })));
+                return Ok(Some(self.explained(ContextCause {
+                    resolver,
+                    source: String::new(),
+                    what,
+                })));
             }
             Err(error) => return Err(error),
         };
@@ -194,9 +234,14 @@ impl AsOf {
             return Ok(Some(self.explained(cause)));
         }
         let recorded = RecordedPrompt::read(&self.request_json)?;
-        let same = |then: &RawValue, now: serde_json::Result<String>| now.is_ok_and(|now| now == then.get());
+        let same = |then: &RawValue, now: serde_json::Result<String>| {
+            now.is_ok_and(|now| now == then.get())
+        };
         let is_same = same(recorded.system, serde_json::to_string(&context.system()))
-            && same(recorded.messages, serde_json::to_string(&context.messages()));
+            && same(
+                recorded.messages,
+                serde_json::to_string(&context.messages()),
+            );
         Ok((!is_same).then(|| ContextCause {
             resolver: "assembly".to_owned(),
             source: self.profile.clone(),
@@ -206,9 +251,14 @@ impl AsOf {
 
     /// Finds the earlier entry that changed a resolver's search terms, such as a changed letter.
     async fn behind(&self, config: &Config) -> Option<ContextCause> {
-        let lenient = AsOf { reads: self.reads.leniently(), ..self.clone() };
+        let lenient = AsOf {
+            reads: self.reads.leniently(),
+            ..self.clone()
+        };
         let (_, report) = lenient.assemble(config).await.ok()?;
-        self.report.cause(&report).map(|cause| self.explained(cause))
+        self.report
+            .cause(&report)
+            .map(|cause| self.explained(cause))
     }
 
     /// Adds the recorded damage of its source to a cause.
@@ -217,7 +267,11 @@ impl AsOf {
             "thread-history" => of.starts_with("message number") || of == "tool traces",
             _ => cause.source.contains(of) || cause.what.contains(of),
         };
-        let damage = self.reads.damages().iter().find(|damage| concerns(&damage.of));
+        let damage = self
+            .reads
+            .damages()
+            .iter()
+            .find(|damage| concerns(&damage.of));
         if let Some(damage) = damage {
             cause.what = format!("{}; {}: {}", cause.what, damage.of, damage.what);
         }
@@ -236,6 +290,8 @@ struct RecordedPrompt<'j> {
 
 impl<'j> RecordedPrompt<'j> {
     fn read(json: &'j str) -> Result<Self, StoreError> {
-        serde_json::from_str(json).map_err(|_| StoreError::Unreadable { what: "context of a run" })
+        serde_json::from_str(json).map_err(|_| StoreError::Unreadable {
+            what: "context of a run",
+        })
     }
 }

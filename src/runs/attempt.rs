@@ -37,7 +37,10 @@ pub async fn make(
 ) -> Result<Result<Response, ProviderError>, RunError> {
     sessions::prepare(work).await?;
     work.leave_out();
-    let (turn_index, request) = (work.counters.turns, work.request(question.choice, question.note.clone()));
+    let (turn_index, request) = (
+        work.counters.turns,
+        work.request(question.choice, question.note.clone()),
+    );
     let encoded = match work.route.provider.encode_request(&request) {
         Ok(encoded) => encoded,
         Err(error) => return Ok(Err(error)),
@@ -51,7 +54,12 @@ pub async fn make(
         provider: work.route.name.clone(),
         model: request.model.clone(),
         context: work.fresh_context.take(),
-        reservation: Some(budget::reservation(work, &request, &encoded, question.choice)?),
+        reservation: Some(budget::reservation(
+            work,
+            &request,
+            &encoded,
+            question.choice,
+        )?),
         config: (!work.is_config_kept).then(|| work.deps.config.snapshot.clone()),
         begun_json: Some(to_json(&work.begun())?),
     };
@@ -113,10 +121,14 @@ async fn call(
 
 /// Turns an answer without usable content into an error that carries its cost.
 fn usable(work: &Work<'_>, response: Response) -> Result<Response, ProviderError> {
-    let (calls, calls_max) = (response.calls().count(), work.budget().tool_calls_max as usize);
+    let (calls, calls_max) = (
+        response.calls().count(),
+        work.budget().tool_calls_max as usize,
+    );
     let calls_max = calls_max.max(CALLS_PER_ANSWER_MAX);
     if calls > calls_max {
-        let message = format!("the answer has {calls} calls of tools, and at most {calls_max} are taken");
+        let message =
+            format!("the answer has {calls} calls of tools, and at most {calls_max} are taken");
         let used = Some(Box::new(response.usage));
         return Err(ProviderError {
             used,
@@ -125,26 +137,34 @@ fn usable(work: &Work<'_>, response: Response) -> Result<Response, ProviderError
     }
     let is_empty = response.text().trim().is_empty() && response.calls().next().is_none();
     let fault = match response.stop {
-        Stop::ContextExhausted => Some((ErrorClass::ContextOverflow, "the answer did not fit the window")),
+        Stop::ContextExhausted => Some((
+            ErrorClass::ContextOverflow,
+            "the answer did not fit the window",
+        )),
         // All output tokens went into thinking. With a tool call the run can go on.
-        Stop::MaxTokens if is_empty => {
-            Some((ErrorClass::OutputLimit, "the answer came to its length limit before its first word"))
-        }
+        Stop::MaxTokens if is_empty => Some((
+            ErrorClass::OutputLimit,
+            "the answer came to its length limit before its first word",
+        )),
         Stop::Refused if work.takes_refusals_elsewhere() => {
             Some((ErrorClass::ContentFilter, "the model refused to answer"))
         }
         // A fault of the provider on the first turn (cold starts do it); after tool calls the model
         // has nothing to add.
-        Stop::EndTurn | Stop::Other(_) if is_empty && work.counters.turns == 0 => {
-            Some((ErrorClass::Protocol, "the model answered with nothing at all"))
-        }
+        Stop::EndTurn | Stop::Other(_) if is_empty && work.counters.turns == 0 => Some((
+            ErrorClass::Protocol,
+            "the model answered with nothing at all",
+        )),
         _ => None,
     };
     match fault {
         None => Ok(response),
         Some((class, message)) => {
             let used = Some(Box::new(response.usage));
-            Err(ProviderError { used, ..ProviderError::new(class, Phase::MidStream, message) })
+            Err(ProviderError {
+                used,
+                ..ProviderError::new(class, Phase::MidStream, message)
+            })
         }
     }
 }
@@ -163,8 +183,14 @@ fn accept(
             *id = format!("c{turn_index}_{position}");
             position += 1;
         }
-        if let Block::ToolCall { provider_state: Some(state), .. }
-        | Block::Thinking { provider_state: Some(state), .. } = block
+        if let Block::ToolCall {
+            provider_state: Some(state),
+            ..
+        }
+        | Block::Thinking {
+            provider_state: Some(state),
+            ..
+        } = block
         {
             state.model.clone_from(&work.route.model);
         }
@@ -187,9 +213,17 @@ fn accept(
     response
 }
 
-fn fail(work: &mut Work<'_>, (turn_index, attempt): (u32, u32), before: (u32, u32), error: &ProviderError) {
+fn fail(
+    work: &mut Work<'_>,
+    (turn_index, attempt): (u32, u32),
+    before: (u32, u32),
+    error: &ProviderError,
+) {
     let ended_json = ended(work, before, Some(error));
-    let used = error.used.as_deref().map(|used| budget::priced_failure(work, *used));
+    let used = error
+        .used
+        .as_deref()
+        .map(|used| budget::priced_failure(work, *used));
     if let Some((usage, _)) = &used {
         work.counters.usage = work.counters.usage.plus(*usage);
     }

@@ -16,8 +16,12 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_secs(60);
 /// A burst of letters must neither multiply the load of a server that is down, nor repeat a refused
 /// key a thousand times.
-const TOLERANCE: Tolerance =
-    Tolerance { failures_max: 5, pause_min: PAUSE, pause_max: PAUSE, refused_pause: PAUSE };
+const TOLERANCE: Tolerance = Tolerance {
+    failures_max: 5,
+    pause_min: PAUSE,
+    pause_max: PAUSE,
+    refused_pause: PAUSE,
+};
 
 /// Circuit breakers by provider; one value per engine, next to the adapters.
 pub struct CircuitBreakers {
@@ -37,13 +41,21 @@ struct Entry {
 
 impl Default for Entry {
     fn default() -> Self {
-        Self { breaker: Breaker::new(TOLERANCE), probing: None, last: None }
+        Self {
+            breaker: Breaker::new(TOLERANCE),
+            probing: None,
+            last: None,
+        }
     }
 }
 
 impl CircuitBreakers {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, of: Mutex::default(), refusals: Mutex::default() }
+        Self {
+            clock,
+            of: Mutex::default(),
+            refusals: Mutex::default(),
+        }
     }
 
     /// Admits a call whatever the breaker's state, because an operator asked for it; the call
@@ -68,7 +80,12 @@ impl CircuitBreakers {
                 let was_open = entry.breaker.state(now) == BreakerState::Open;
                 if let (Some(pause), true) = (entry.breaker.unreachable(now), was_open) {
                     let (failures, pause) = (entry.breaker.failures(), pause.as_secs());
-                    tracing::warn!(provider, failures, pause, "the provider fails again and again; it rests");
+                    tracing::warn!(
+                        provider,
+                        failures,
+                        pause,
+                        "the provider fails again and again; it rests"
+                    );
                 }
             }
             Some((class @ (ErrorClass::Auth | ErrorClass::Billing), _)) => {
@@ -93,7 +110,9 @@ impl ProviderHealth for CircuitBreakers {
             return Ok(());
         }
         let mut breakers = lock(&self.of);
-        let Some(entry) = breakers.get_mut(provider) else { return Ok(()) };
+        let Some(entry) = breakers.get_mut(provider) else {
+            return Ok(());
+        };
         match (entry.breaker.state(now), entry.probing) {
             (BreakerState::Open, _) => Ok(()),
             (BreakerState::Paused(left), _) => Err(entry.resting(provider, left)),
@@ -122,7 +141,9 @@ impl ProviderHealth for CircuitBreakers {
     /// Records the parameter: every later request to that model leaves it out.
     fn refused(&self, route: &Route<'_>, parameter: Parameter) {
         let mut refusals = lock(&self.refusals);
-        let known = refusals.entry((route.name.clone(), route.model.clone())).or_default();
+        let known = refusals
+            .entry((route.name.clone(), route.model.clone()))
+            .or_default();
         if !known.contains(&parameter) {
             known.push(parameter);
         }
@@ -152,7 +173,10 @@ impl Entry {
             Some(last) => (last.class, last.message.as_str()),
             None => (ErrorClass::Overloaded, "it failed"),
         };
-        let message = format!("provider `{provider}` rests for {} s: {why}", left.as_secs().max(1));
+        let message = format!(
+            "provider `{provider}` rests for {} s: {why}",
+            left.as_secs().max(1)
+        );
         ProviderError {
             retry_after: Some(left),
             // No request of this run was sent yet, so even a refused key is worth a later retry.

@@ -14,8 +14,8 @@ use crate::domain::{
 };
 use crate::providers::{Phase, ProviderError, Request, Response, TokenUsage, ToolChoice};
 use crate::store::{
-    Billing, BudgetExhausted, CallReservation, ClaimedRun, Entry, NewNotice, RunFailure, StoreError,
-    TurnStarted, budget_reached,
+    Billing, BudgetExhausted, CallReservation, ClaimedRun, Entry, NewNotice, RunFailure,
+    StoreError, TurnStarted, budget_reached,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -38,7 +38,12 @@ pub const NOTHING_LEFT: &str =
 /// Returns the spending bounds of a run, each with its origin.
 pub fn spending(deps: &RunDeps, run: &ClaimedRun, persona: &Persona) -> Spending {
     let thread = (&run.thread, run.thread_budget);
-    config::spending((&deps.config.inference, persona), thread, run.budget_micros, deps.clock.now())
+    config::spending(
+        (&deps.config.inference, persona),
+        thread,
+        run.budget_micros,
+        deps.clock.now(),
+    )
 }
 
 /// Returns the spending bounds of a run, and its budget with those bounds applied.
@@ -54,12 +59,12 @@ pub fn bounds(deps: &RunDeps, run: &ClaimedRun, persona: &Persona) -> (Spending,
 
 /// Returns the bounds in the form of the run's row.
 pub fn limits_json(spending: &Spending) -> String {
-    let usd =
-        |bound: crate::domain::Bound| json!({ "usd": dollars(bound.value), "origin": bound.origin.as_str() });
-    let tokens =
-        |bound: crate::domain::Bound| json!({ "tokens": bound.value, "origin": bound.origin.as_str() });
-    let accounts =
-        spending.accounts.iter().filter(|account| account.cost_micros_max.or(account.tokens_max).is_some());
+    let usd = |bound: crate::domain::Bound| json!({ "usd": dollars(bound.value), "origin": bound.origin.as_str() });
+    let tokens = |bound: crate::domain::Bound| json!({ "tokens": bound.value, "origin": bound.origin.as_str() });
+    let accounts = spending
+        .accounts
+        .iter()
+        .filter(|account| account.cost_micros_max.or(account.tokens_max).is_some());
     let accounts = accounts.map(|account| {
         let (cost, most) = (account.cost_micros_max.map(usd), account.tokens_max.map(tokens));
         json!({ "account": account.id.whose(), "span": account.id.span(), "cost_max": cost, "tokens_max": most })
@@ -79,10 +84,16 @@ pub fn reservation(
     encoded: &str,
     choice: ToolChoice,
 ) -> Result<CallReservation, RunError> {
-    let Spending { run_cost_micros_max, mut accounts, on_budget, .. } =
-        spending(work.deps, work.run, work.persona);
-    let counts =
-        run_cost_micros_max.is_some() || accounts.iter().any(|account| account.cost_micros_max.is_some());
+    let Spending {
+        run_cost_micros_max,
+        mut accounts,
+        on_budget,
+        ..
+    } = spending(work.deps, work.run, work.persona);
+    let counts = run_cost_micros_max.is_some()
+        || accounts
+            .iter()
+            .any(|account| account.cost_micros_max.is_some());
     let (micros, tokens) = most(work, request, encoded, counts)?;
     accounts.extend(run_cost_micros_max.map(|bound| BudgetAccount {
         id: BudgetAccountId {
@@ -95,29 +106,72 @@ pub fn reservation(
     }));
     // The final turn of a run is paid from what each earlier call left. One call of an agent is a
     // whole run.
-    let final_turn = if choice == ToolChoice::Auto && request.agent.is_none() { micros } else { 0 };
-    let left_elsewhere = if on_budget == OnBudget::Answer { final_turn } else { 0 };
-    Ok(CallReservation { micros, tokens, accounts, left_in_run: final_turn, left_elsewhere })
+    let final_turn = if choice == ToolChoice::Auto && request.agent.is_none() {
+        micros
+    } else {
+        0
+    };
+    let left_elsewhere = if on_budget == OnBudget::Answer {
+        final_turn
+    } else {
+        0
+    };
+    Ok(CallReservation {
+        micros,
+        tokens,
+        accounts,
+        left_in_run: final_turn,
+        left_elsewhere,
+    })
 }
 
 /// Returns the most micro-dollars and tokens that a call may cost.
-fn most(work: &Work<'_>, request: &Request, encoded: &str, counts: bool) -> Result<(i64, i64), RunError> {
+fn most(
+    work: &Work<'_>,
+    request: &Request,
+    encoded: &str,
+    counts: bool,
+) -> Result<(i64, i64), RunError> {
     let (config, route) = (&work.deps.config, &work.route);
     let rates = rates(config, &route.name, &request.model, work.deps.clock.now());
     let (input, output) = match &request.agent {
-        None => ((encoded.len() as u64).saturating_add(HIDDEN_TOKENS), u64::from(request.max_output_tokens)),
+        None => (
+            (encoded.len() as u64).saturating_add(HIDDEN_TOKENS),
+            u64::from(request.max_output_tokens),
+        ),
         // An agent reads any number of files: all tokens that the run may still use, at the dearer
         // price.
-        Some(_) => (0, work.budget().tokens_max.saturating_sub(work.counters.usage.total_tokens())),
+        Some(_) => (
+            0,
+            work.budget()
+                .tokens_max
+                .saturating_sub(work.counters.usage.total_tokens()),
+        ),
     };
     let tokens = i64::try_from(input.saturating_add(output)).unwrap_or(i64::MAX);
     let by_price = |rates: Rates| {
         let (dearest, answer) = (rates.dearest_input(), rates.output);
-        let answer = if request.agent.is_some() { answer.max(dearest) } else { answer };
-        let used = Usage { input_tokens: input, output_tokens: output, ..Usage::default() };
-        Rates { input: dearest, output: answer, ..Rates::default() }.cost_micros(used)
+        let answer = if request.agent.is_some() {
+            answer.max(dearest)
+        } else {
+            answer
+        };
+        let used = Usage {
+            input_tokens: input,
+            output_tokens: output,
+            ..Usage::default()
+        };
+        Rates {
+            input: dearest,
+            output: answer,
+            ..Rates::default()
+        }
+        .cost_micros(used)
     };
-    let stated = request.agent.as_ref().and_then(|agent| agent.cost_micros_max);
+    let stated = request
+        .agent
+        .as_ref()
+        .and_then(|agent| agent.cost_micros_max);
     let reserve = config.inference.budgets.reserve_micros_per_call;
     let reserve = reserve.filter(|_| route.provider.capabilities(&request.model).reports_cost);
     match stated.or_else(|| rates.map(by_price)).or(reserve) {
@@ -126,13 +180,19 @@ fn most(work: &Work<'_>, request: &Request, encoded: &str, counts: bool) -> Resu
         None => {
             let (name, model) = (&route.name, &request.model);
             let message = format!("{}; {}", no_price(name, model), what_to_write(name, model));
-            Err(RunError::Fatal { class: ErrorClass::Config, message })
+            Err(RunError::Fatal {
+                class: ErrorClass::Config,
+                message,
+            })
         }
     }
 }
 
 fn rates(config: &Config, provider: &str, model: &str, now: Timestamp) -> Option<Rates> {
-    let day = now.to_utc().with_timezone(&config.inference.budgets.zone).date_naive();
+    let day = now
+        .to_utc()
+        .with_timezone(&config.inference.budgets.zone)
+        .date_naive();
     config.prices.find(provider, model, day)
 }
 
@@ -141,7 +201,8 @@ fn no_price(provider: &str, model: &str) -> String {
 }
 
 fn price_to_write(provider: &str, model: &str) -> String {
-    let line = format!(r#"{{"provider": "{provider}", "model": "{model}", "input": …, "output": …}}"#);
+    let line =
+        format!(r#"{{"provider": "{provider}", "model": "{model}", "input": …, "output": …}}"#);
     format!(
         "add `{line}` to `prices` in `configs/prices.json`, in dollars per million tokens (0 if it costs nothing)"
     )
@@ -156,12 +217,19 @@ fn what_to_write(provider: &str, model: &str) -> String {
 
 /// Reports models in use without a price although a bound on money is configured, as problems of
 /// the configuration. `reports_cost` tells by provider and model whether calls return their cost.
-pub fn unpriced(config: &Config, now: Timestamp, reports_cost: impl Fn(&str, &str) -> bool) -> Vec<Problem> {
+pub fn unpriced(
+    config: &Config,
+    now: Timestamp,
+    reports_cost: impl Fn(&str, &str) -> bool,
+) -> Vec<Problem> {
     let counts = |persona: &&Persona| counts_money(config, persona, None, now);
     let mut problems = Vec::new();
     for persona in config.personas.iter().filter(counts) {
         let choices = config.inference.choices_for(persona);
-        for choice in choices.iter().filter(|choice| is_unpriced(config, choice, now, &reports_cost)) {
+        for choice in choices
+            .iter()
+            .filter(|choice| is_unpriced(config, choice, now, &reports_cost))
+        {
             let (file, pointer) = config.inference.place_of(persona, choice);
             let message = no_price(&choice.provider, &choice.model);
             let problem = config.snapshot.problem_at(&file, &pointer, message);
@@ -184,7 +252,8 @@ pub fn unpriced_uncounted(
     for persona in config.personas.iter().filter(uncounted) {
         for choice in config.inference.choices_for(persona) {
             let ModelChoice { provider, model } = &choice;
-            let is_priced = reports_cost(provider, model) || rates(config, provider, model, now).is_some();
+            let is_priced =
+                reports_cost(provider, model) || rates(config, provider, model, now).is_some();
             if is_priced || !warned.insert((provider.clone(), model.clone())) {
                 continue;
             }
@@ -207,18 +276,33 @@ pub fn unpriced_schedule(
     (options, budget_micros): (&RunOptions, Option<i64>),
     reports_cost: impl Fn(&str, &str) -> bool,
 ) -> Option<Problem> {
-    let choice = config.inference.choices_under(options, persona).into_iter().next()?;
-    let is_unpriced =
-        counts_money(config, persona, budget_micros, now) && is_unpriced(config, &choice, now, &reports_cost);
+    let choice = config
+        .inference
+        .choices_under(options, persona)
+        .into_iter()
+        .next()?;
+    let is_unpriced = counts_money(config, persona, budget_micros, now)
+        && is_unpriced(config, &choice, now, &reports_cost);
     is_unpriced.then(|| {
         let problem = Problem::of_file(file, no_price(&choice.provider, &choice.model));
         problem.hint(what_to_write(&choice.provider, &choice.model))
     })
 }
 
-fn counts_money(config: &Config, persona: &Persona, budget_micros: Option<i64>, now: Timestamp) -> bool {
+fn counts_money(
+    config: &Config,
+    persona: &Persona,
+    budget_micros: Option<i64>,
+    now: Timestamp,
+) -> bool {
     let (thread, budget) = (crate::domain::ThreadId::new(""), ThreadBudget::default());
-    config::spending((&config.inference, persona), (&thread, budget), budget_micros, now).counts_money()
+    config::spending(
+        (&config.inference, persona),
+        (&thread, budget),
+        budget_micros,
+        now,
+    )
+    .counts_money()
 }
 
 fn is_unpriced(
@@ -259,7 +343,8 @@ pub async fn begin(work: &mut Work<'_>, started: TurnStarted) -> Result<(), RunE
                 if let Some(Entry::TurnStarted(started)) = begun {
                     work.fresh_context = started.context;
                 }
-                work.blocked_by.push(BlockedBy::account(empty.account.scope));
+                work.blocked_by
+                    .push(BlockedBy::account(empty.account.scope));
                 return Err(RunError::BudgetExhausted(empty));
             }
         };
@@ -279,7 +364,10 @@ pub async fn ends(work: &Work<'_>, empty: &BudgetExhausted) -> Result<bool, RunE
     }
     let waits = spending(work.deps, work.run, work.persona).on_budget == OnBudget::Wait;
     if !waits && !empty.held_by_others {
-        work.deps.run_store.emit_notice(notice(work.deps, work.run, empty)).await?;
+        work.deps
+            .run_store
+            .emit_notice(notice(work.deps, work.run, empty))
+            .await?;
     }
     Ok(!waits)
 }
@@ -295,29 +383,53 @@ pub async fn park(
     let now = deps.clock.now();
     let (until, notice) = match empty.held_by_others {
         true => (now.plus(HELD_WAIT), None),
-        false => (refilled(deps, &empty.account), Some(notice(deps, run, empty))),
+        false => (
+            refilled(deps, &empty.account),
+            Some(notice(deps, run, empty)),
+        ),
     };
     tracing::warn!(run = %run.id, persona = %run.persona, %until, error = %empty, "run waits for money");
-    let error = deps.store.wait_for_budget(&run.id, empty, (until, worked), notice).await.err()?;
+    let error = deps
+        .store
+        .wait_for_budget(&run.id, empty, (until, worked), notice)
+        .await
+        .err()?;
     tracing::error!(run = %run.id, %error, "a run that waits for money is not stored yet; trying again");
-    Some(RunFailure { class: ErrorClass::Budget, message: empty.to_string(), retry_at: Some(until), worked })
+    Some(RunFailure {
+        class: ErrorClass::Budget,
+        message: empty.to_string(),
+        retry_at: Some(until),
+        worked,
+    })
 }
 
 fn refilled(deps: &RunDeps, account: &BudgetAccountId) -> Timestamp {
-    end_of(&account.period, deps.clock.now(), &deps.config.inference.budgets.zone)
+    end_of(
+        &account.period,
+        deps.clock.now(),
+        &deps.config.inference.budgets.zone,
+    )
 }
 
 /// Builds one notice per budget account and period.
 fn notice(deps: &RunDeps, run: &ClaimedRun, empty: &BudgetExhausted) -> NewNotice {
     let (zone, account) = (deps.config.inference.budgets.zone.name(), &empty.account);
-    let of_money = empty.cost_micros_max.is_some_and(|max| empty.state.spent_micros + empty.micros > max);
+    let of_money = empty
+        .cost_micros_max
+        .is_some_and(|max| empty.state.spent_micros + empty.micros > max);
     let (spent, call, max) = match (of_money, empty.cost_micros_max, empty.tokens_max) {
-        (true, Some(max), _) | (_, Some(max), None) => {
-            (dollars(empty.state.spent_micros), dollars(empty.micros), format!("{} dollars", dollars(max)))
-        }
+        (true, Some(max), _) | (_, Some(max), None) => (
+            dollars(empty.state.spent_micros),
+            dollars(empty.micros),
+            format!("{} dollars", dollars(max)),
+        ),
         (_, _, max) => {
             let max = format!("{} tokens", max.unwrap_or_default());
-            (empty.state.spent_tokens.to_string(), empty.tokens.to_string(), max)
+            (
+                empty.state.spent_tokens.to_string(),
+                empty.tokens.to_string(),
+                max,
+            )
         }
     };
     let summary = format!(
@@ -342,7 +454,12 @@ fn notice(deps: &RunDeps, run: &ClaimedRun, empty: &BudgetExhausted) -> NewNotic
          `attache usage --budgets` shows every budget and where it was set",
         refilled(deps, account)
     );
-    budget_reached(NoticeId::new(deps.clock.new_id()), &run.persona, empty, (summary, hint))
+    budget_reached(
+        NoticeId::new(deps.clock.new_id()),
+        &run.persona,
+        empty,
+        (summary, hint),
+    )
 }
 
 /// Reports whether a failed call may still be billed.
@@ -371,18 +488,26 @@ pub fn priced_failure(work: &Work<'_>, used: TokenUsage) -> (Usage, Vec<UsageLin
 fn price(work: &Work<'_>, whole: TokenUsage, mut lines: Vec<UsageLine>) -> (Usage, Vec<UsageLine>) {
     let config = &work.deps.config;
     let total = whole.cost_micros;
-    let of_lines = lines.iter().filter_map(|line| line.usage.cost_micros).fold(0, i64::saturating_add);
+    let of_lines = lines
+        .iter()
+        .filter_map(|line| line.usage.cost_micros)
+        .fold(0, i64::saturating_add);
     for (index, line) in lines.iter_mut().enumerate() {
         let now = work.deps.clock.now();
         let known = || {
             let asked = || rates(config, &work.route.name, &work.route.model, now);
             // The price of the requested model does not apply to another model that helped it.
-            rates(config, &work.route.name, &line.model, now).or_else(|| asked().filter(|_| index == 0))
+            rates(config, &work.route.name, &line.model, now)
+                .or_else(|| asked().filter(|_| index == 0))
         };
         match (total, line.usage.cost_micros) {
             // The provider's total counts; what its parts leave of it is added to the first line.
             (Some(total), own) => {
-                let rest = if index == 0 { total.saturating_sub(of_lines).max(0) } else { 0 };
+                let rest = if index == 0 {
+                    total.saturating_sub(of_lines).max(0)
+                } else {
+                    0
+                };
                 line.usage.cost_micros = Some(own.unwrap_or(0).saturating_add(rest));
                 line.source = CostSource::Provider;
             }
@@ -396,17 +521,34 @@ fn price(work: &Work<'_>, whole: TokenUsage, mut lines: Vec<UsageLine>) -> (Usag
             }
         }
     }
-    let cost = lines.iter().fold(Usage::default(), |sum, line| sum.plus(line.usage)).cost_micros;
-    (Usage { cost_micros: cost, ..Usage::from(whole) }, lines)
+    let cost = lines
+        .iter()
+        .fold(Usage::default(), |sum, line| sum.plus(line.usage))
+        .cost_micros;
+    (
+        Usage {
+            cost_micros: cost,
+            ..Usage::from(whole)
+        },
+        lines,
+    )
 }
 
 /// Returns one line per model, none priced yet.
 fn lines_of(response: &Response, asked: &str) -> Vec<UsageLine> {
-    let served = if response.model_served.is_empty() { asked } else { &response.model_served };
+    let served = if response.model_served.is_empty() {
+        asked
+    } else {
+        &response.model_served
+    };
     let whole = [(served, response.usage)];
     let parts: Vec<(&str, TokenUsage)> = match response.breakdown.is_empty() {
         true => whole.to_vec(),
-        false => response.breakdown.iter().map(|part| (part.model.as_str(), part.usage)).collect(),
+        false => response
+            .breakdown
+            .iter()
+            .map(|part| (part.model.as_str(), part.usage))
+            .collect(),
     };
     let mut lines: Vec<UsageLine> = Vec::new();
     for (model, used) in parts {

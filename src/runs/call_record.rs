@@ -77,7 +77,12 @@ fn nothing_said(budget: &[Option<i64>; 4]) -> bool {
 /// Returns the bounds in the order of [`Claim::thread_budget`].
 pub fn amounts(budget: ThreadBudget) -> [Option<i64>; 4] {
     let ThreadBudget { run, day } = budget;
-    [run.cost_micros_max, run.tokens_max, day.cost_micros_max, day.tokens_max]
+    [
+        run.cost_micros_max,
+        run.tokens_max,
+        day.cost_micros_max,
+        day.tokens_max,
+    ]
 }
 
 /// Reason why a call was not made.
@@ -93,7 +98,9 @@ pub enum BlockedBy {
 
 impl BlockedBy {
     pub fn account(scope: BudgetScope) -> Self {
-        BlockedBy::BudgetAccount { scope: scope.as_str().to_owned() }
+        BlockedBy::BudgetAccount {
+            scope: scope.as_str().to_owned(),
+        }
     }
 }
 
@@ -195,7 +202,10 @@ mod tests {
             refused: Some(Parameter::Temperature),
             window_tokens: Some(8192),
             acted: true,
-            used: Some(Box::new(TokenUsage { input_tokens: 3, ..TokenUsage::default() })),
+            used: Some(Box::new(TokenUsage {
+                input_tokens: 3,
+                ..TokenUsage::default()
+            })),
             ..ProviderError::new(ErrorClass::RateLimited, Phase::BeforeFirstByte, "slow down")
         };
         let json = serde_json::to_string(&Failure::from(&error)).expect("json");

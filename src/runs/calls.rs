@@ -36,7 +36,8 @@ pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Bl
             continue;
         }
         if let Some(cause) = &failed {
-            let message = format!("not executed, because `{cause}` failed before it in the same answer");
+            let message =
+                format!("not executed, because `{cause}` failed before it in the same answer");
             let payload = skip(work, &call, message);
             results.push(result_block(&call, payload));
             continue;
@@ -79,24 +80,48 @@ async fn verdict(
 ) -> Result<Verdict, RunError> {
     let begun = begun(work, call);
     if begun.is_none() {
-        let asked = Asked { id: call.id, name: call.name, args: call.args, begun: None };
+        let asked = Asked {
+            id: call.id,
+            name: call.name,
+            args: call.args,
+            begun: None,
+        };
         let expected = tool_policy::begin(&work.ctx(), asked, mail).await;
-        let entry = step(call, StepKind::Call, tool_policy::call_payload(call.args, expected));
+        let entry = step(
+            call,
+            StepKind::Call,
+            tool_policy::call_payload(call.args, expected),
+        );
         work.commit(Some(entry)).await?;
     }
     if response.stop == Stop::MaxTokens {
-        let message = "the answer was cut off at its length limit, so these arguments may be incomplete";
-        return Ok(Verdict::Failed { code: "truncated", message: message.to_owned() });
+        let message =
+            "the answer was cut off at its length limit, so these arguments may be incomplete";
+        return Ok(Verdict::Failed {
+            code: "truncated",
+            message: message.to_owned(),
+        });
     }
     if work.counters.tool_calls >= work.budget().tool_calls_max {
         return Ok(tool_policy::used_up());
     }
-    let tool = work.tools.iter().copied().find(|tool| tool.name() == call.name);
-    if tool.is_some_and(|tool| tool_policy::asks_again(tool, &work.known_steps, call.name, call.args)) {
+    let tool = work
+        .tools
+        .iter()
+        .copied()
+        .find(|tool| tool.name() == call.name);
+    if tool
+        .is_some_and(|tool| tool_policy::asks_again(tool, &work.known_steps, call.name, call.args))
+    {
         return Ok(tool_policy::not_again());
     }
     crate::crash::crash_point!("R7");
-    let asked = Asked { id: call.id, name: call.name, args: call.args, begun: begun.as_ref() };
+    let asked = Asked {
+        id: call.id,
+        name: call.name,
+        args: call.args,
+        begun: begun.as_ref(),
+    };
     let verdict = tool_policy::execute(&work.ctx(), asked, mail).await;
     crate::crash::crash_point!("R8");
     verdict
@@ -106,16 +131,30 @@ async fn verdict(
 fn skip_rest(work: &mut Work<'_>, response: &Response, after: &str, cause: &str) {
     let rest = response.calls().skip_while(|(id, ..)| *id != after).skip(1);
     for (id, name, args) in rest {
-        skip(work, &Call { id, name, args }, format!("not executed, because `{cause}` ended the run"));
+        skip(
+            work,
+            &Call { id, name, args },
+            format!("not executed, because `{cause}` ended the run"),
+        );
     }
 }
 
 /// Records a skipped call as a call row and a result row, so that every trace is balanced. Returns
 /// the result.
 fn skip(work: &mut Work<'_>, call: &Call<'_>, message: String) -> String {
-    let (result, ..) = finish(Verdict::Failed { code: SKIPPED, message }, call.name);
+    let (result, ..) = finish(
+        Verdict::Failed {
+            code: SKIPPED,
+            message,
+        },
+        call.name,
+    );
     if begun(work, call).is_none() {
-        let entry = step(call, StepKind::Call, tool_policy::call_payload(call.args, None));
+        let entry = step(
+            call,
+            StepKind::Call,
+            tool_policy::call_payload(call.args, None),
+        );
         work.pending.push(entry);
     }
     let entry = step(call, StepKind::Result, result.clone());
@@ -127,7 +166,10 @@ fn skip(work: &mut Work<'_>, call: &Call<'_>, message: String) -> String {
 /// when no effect was expected.
 fn begun(work: &Work<'_>, call: &Call<'_>) -> Option<Value> {
     let is_it = |step: &&Step| step.kind == StepKind::Call && step.tool_call_id == call.id;
-    work.known_steps.iter().find(is_it).map(|step| step.begun().unwrap_or_default())
+    work.known_steps
+        .iter()
+        .find(is_it)
+        .map(|step| step.begun().unwrap_or_default())
 }
 
 fn step(call: &Call<'_>, kind: StepKind, payload_json: String) -> Entry {
@@ -150,18 +192,32 @@ fn count(work: &mut Work<'_>, name: &str, payload: &str) {
 
 fn result_block(call: &Call<'_>, content: String) -> Block {
     let is_error = is_failure(&content);
-    Block::ToolResult { call_id: call.id.to_owned(), name: call.name.to_owned(), content, is_error }
+    Block::ToolResult {
+        call_id: call.id.to_owned(),
+        name: call.name.to_owned(),
+        content,
+        is_error,
+    }
 }
 
 /// Returns the results that an earlier attempt recorded for an answer, and counts them again.
 pub fn known_blocks(work: &mut Work<'_>, response: &Response) -> Vec<Block> {
-    response.calls().filter_map(|(id, name, args)| known_block(work, &Call { id, name, args })).collect()
+    response
+        .calls()
+        .filter_map(|(id, name, args)| known_block(work, &Call { id, name, args }))
+        .collect()
 }
 
 /// Returns the recorded result of a call, if there is one, and counts it.
 fn known_block(work: &mut Work<'_>, call: &Call<'_>) -> Option<Block> {
-    let is_its_result = |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.id;
-    let known = work.known_steps.iter().find(is_its_result)?.payload_json.clone();
+    let is_its_result =
+        |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.id;
+    let known = work
+        .known_steps
+        .iter()
+        .find(is_its_result)?
+        .payload_json
+        .clone();
     count(work, call.name, &known);
     Some(result_block(call, known))
 }

@@ -27,7 +27,11 @@ pub struct Counters {
 impl Counters {
     /// Counts an answer, and the results of its calls.
     pub fn note(&mut self, stop: &Stop, results: &[Block]) {
-        self.pauses = if *stop == Stop::Paused { self.pauses + 1 } else { 0 };
+        self.pauses = if *stop == Stop::Paused {
+            self.pauses + 1
+        } else {
+            0
+        };
         if *stop == Stop::MalformedCall && results.is_empty() {
             self.unusable_calls += 1;
         }
@@ -48,22 +52,47 @@ impl Counters {
     pub fn reached(&self, budget: &Budget, elapsed: Duration) -> Option<StopReason> {
         let cost = self.usage.cost_micros.unwrap_or(0);
         let bounds = [
-            (self.tool_failures >= budget.tool_failures_max, StopReason::LimitToolFailures),
-            (self.unusable_calls >= UNUSABLE_CALLS_MAX, StopReason::LimitToolFailures),
+            (
+                self.tool_failures >= budget.tool_failures_max,
+                StopReason::LimitToolFailures,
+            ),
+            (
+                self.unusable_calls >= UNUSABLE_CALLS_MAX,
+                StopReason::LimitToolFailures,
+            ),
             (self.pauses >= PAUSES_MAX, StopReason::LimitTurns),
-            (self.tool_calls >= budget.tool_calls_max, StopReason::LimitToolCalls),
+            (
+                self.tool_calls >= budget.tool_calls_max,
+                StopReason::LimitToolCalls,
+            ),
             (self.turns >= budget.turns_max, StopReason::LimitTurns),
-            (self.usage.total_tokens() >= budget.tokens_max, StopReason::LimitTokens),
-            (budget.cost_micros_max.is_some_and(|max| cost >= max), StopReason::LimitCost),
+            (
+                self.usage.total_tokens() >= budget.tokens_max,
+                StopReason::LimitTokens,
+            ),
+            (
+                budget.cost_micros_max.is_some_and(|max| cost >= max),
+                StopReason::LimitCost,
+            ),
             (elapsed >= budget.duration_max, StopReason::LimitTime),
         ];
-        bounds.into_iter().find(|(is_reached, _)| *is_reached).map(|(_, reason)| reason)
+        bounds
+            .into_iter()
+            .find(|(is_reached, _)| *is_reached)
+            .map(|(_, reason)| reason)
     }
 }
 
 /// Returns the error code of a result; `None` when the call succeeded.
 fn code_of(result: &Block) -> Option<String> {
-    let Block::ToolResult { content, is_error: true, .. } = result else { return None };
+    let Block::ToolResult {
+        content,
+        is_error: true,
+        ..
+    } = result
+    else {
+        return None;
+    };
     let payload: serde_json::Value = serde_json::from_str(content).ok()?;
     payload["error"]["code"].as_str().map(str::to_owned)
 }
@@ -118,7 +147,10 @@ mod tests {
         let mut counters = Counters::default();
         let reached = |counters: &Counters| counters.reached(&budget(), Duration::ZERO);
         counters.note(&Stop::MalformedCall, &[]);
-        counters.note(&Stop::ToolUse, &[result("invalid_arguments"), result("skipped")]);
+        counters.note(
+            &Stop::ToolUse,
+            &[result("invalid_arguments"), result("skipped")],
+        );
         assert_eq!((counters.unusable_calls, reached(&counters)), (2, None));
         counters.note(&Stop::ToolUse, &[done]);
         assert_eq!(counters.unusable_calls, 0);
@@ -135,28 +167,94 @@ mod tests {
         (0..4).for_each(|_| counters.note(&Stop::Paused, &[]));
         assert_eq!(counters.reached(&budget(), Duration::ZERO), None);
         counters.note(&Stop::Paused, &[]);
-        assert_eq!(counters.reached(&budget(), Duration::ZERO), Some(StopReason::LimitTurns));
+        assert_eq!(
+            counters.reached(&budget(), Duration::ZERO),
+            Some(StopReason::LimitTurns)
+        );
         counters.note(&Stop::EndTurn, &[]);
         assert_eq!(counters.pauses, 0);
     }
 
     #[test]
     fn each_bound_stops_at_exactly_its_limit() {
-        let usage =
-            |tokens, cost| Usage { output_tokens: tokens, cost_micros: Some(cost), ..Usage::default() };
+        let usage = |tokens, cost| Usage {
+            output_tokens: tokens,
+            cost_micros: Some(cost),
+            ..Usage::default()
+        };
         let cases = [
-            (Counters { turns: 7, ..Counters::default() }, 0, None),
-            (Counters { turns: 8, ..Counters::default() }, 0, Some(StopReason::LimitTurns)),
-            (Counters { tool_calls: 19, ..Counters::default() }, 0, None),
-            (Counters { tool_calls: 20, ..Counters::default() }, 0, Some(StopReason::LimitToolCalls)),
-            (Counters { tool_failures: 3, ..Counters::default() }, 0, Some(StopReason::LimitToolFailures)),
-            (Counters { usage: usage(999, 499), ..Counters::default() }, 59, None),
-            (Counters { usage: usage(1000, 0), ..Counters::default() }, 0, Some(StopReason::LimitTokens)),
-            (Counters { usage: usage(0, 500), ..Counters::default() }, 0, Some(StopReason::LimitCost)),
+            (
+                Counters {
+                    turns: 7,
+                    ..Counters::default()
+                },
+                0,
+                None,
+            ),
+            (
+                Counters {
+                    turns: 8,
+                    ..Counters::default()
+                },
+                0,
+                Some(StopReason::LimitTurns),
+            ),
+            (
+                Counters {
+                    tool_calls: 19,
+                    ..Counters::default()
+                },
+                0,
+                None,
+            ),
+            (
+                Counters {
+                    tool_calls: 20,
+                    ..Counters::default()
+                },
+                0,
+                Some(StopReason::LimitToolCalls),
+            ),
+            (
+                Counters {
+                    tool_failures: 3,
+                    ..Counters::default()
+                },
+                0,
+                Some(StopReason::LimitToolFailures),
+            ),
+            (
+                Counters {
+                    usage: usage(999, 499),
+                    ..Counters::default()
+                },
+                59,
+                None,
+            ),
+            (
+                Counters {
+                    usage: usage(1000, 0),
+                    ..Counters::default()
+                },
+                0,
+                Some(StopReason::LimitTokens),
+            ),
+            (
+                Counters {
+                    usage: usage(0, 500),
+                    ..Counters::default()
+                },
+                0,
+                Some(StopReason::LimitCost),
+            ),
             (Counters::default(), 60, Some(StopReason::LimitTime)),
         ];
         for (counters, seconds, wanted) in cases {
-            assert_eq!(counters.reached(&budget(), Duration::from_secs(seconds)), wanted, "{counters:?}");
+            assert_eq!(
+                counters.reached(&budget(), Duration::from_secs(seconds)),
+                wanted,
+                "{counters:?}"
+            );
         }
     }
 }

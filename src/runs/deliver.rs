@@ -23,7 +23,12 @@ pub struct Goal {
 /// Returns the destination of the final text, by the rules that are known before the mail is made.
 pub async fn goal(ctx: &ToolCallContext<'_>, wanted: &DeliverTo) -> Result<Goal, RunError> {
     let config = &ctx.deps.config;
-    let new_mail = |to: Vec<Address>| Goal { to, letter: None, hops: send_limits::hops(ctx), withheld: None };
+    let new_mail = |to: Vec<Address>| Goal {
+        to,
+        letter: None,
+        hops: send_limits::hops(ctx),
+        withheld: None,
+    };
     let mut goal = match (answered(ctx), wanted) {
         (Some(letter), _) => {
             // The run of a sender who is no contact sends its answer to that sender only.
@@ -32,15 +37,24 @@ pub async fn goal(ctx: &ToolCallContext<'_>, wanted: &DeliverTo) -> Result<Goal,
                 false => &[],
             };
             let to = writer(&letter, send_allow).into_iter().collect();
-            Goal { letter: Some(letter), ..new_mail(to) }
+            Goal {
+                letter: Some(letter),
+                ..new_mail(to)
+            }
         }
         (None, DeliverTo::Owners) => new_mail(config.gateway.owners.clone()),
         (None, DeliverTo::People(people)) => {
             let forbidden = people.iter().any(|address| !is_allowed(ctx, address));
-            Goal { withheld: forbidden.then_some(Withheld::NotAllowed), ..new_mail(people.clone()) }
+            Goal {
+                withheld: forbidden.then_some(Withheld::NotAllowed),
+                ..new_mail(people.clone())
+            }
         }
         (None, DeliverTo::Thread(_)) => into_thread(ctx).await?,
-        (None, DeliverTo::Store) => Goal { withheld: Some(Withheld::StoreOnly), ..new_mail(Vec::new()) },
+        (None, DeliverTo::Store) => Goal {
+            withheld: Some(Withheld::StoreOnly),
+            ..new_mail(Vec::new())
+        },
     };
     goal.withheld = goal.withheld.or_else(|| withheld(ctx, &goal));
     Ok(goal)
@@ -65,10 +79,22 @@ fn withheld(ctx: &ToolCallContext<'_>, goal: &Goal) -> Option<Withheld> {
 /// Addresses the readers of the run's thread, as an answer to their newest letter where there is
 /// one. The run's thread is the one that the responsibility named, or the one it was folded into.
 async fn into_thread(ctx: &ToolCallContext<'_>) -> Result<Goal, RunError> {
-    let letter = ctx.deps.run_store.newest_letter(ctx.run, ctx.subject).await?;
-    let hops = letter.as_ref().map_or_else(|| send_limits::hops(ctx), |letter| letter.hops.saturating_add(1));
+    let letter = ctx
+        .deps
+        .run_store
+        .newest_letter(ctx.run, ctx.subject)
+        .await?;
+    let hops = letter.as_ref().map_or_else(
+        || send_limits::hops(ctx),
+        |letter| letter.hops.saturating_add(1),
+    );
     let to = people_of(ctx).await?;
-    Ok(Goal { to, letter: letter.as_ref().map(as_answered), hops, withheld: None })
+    Ok(Goal {
+        to,
+        letter: letter.as_ref().map(as_answered),
+        hops,
+        withheld: None,
+    })
 }
 
 /// Returns every address in the run's thread that mail can be sent to, except the persona's own.
@@ -77,15 +103,31 @@ async fn into_thread(ctx: &ToolCallContext<'_>) -> Result<Goal, RunError> {
 /// mail between personas may start.
 pub async fn people_of(ctx: &ToolCallContext<'_>) -> Result<Vec<Address>, RunError> {
     let personas = &ctx.deps.config.personas;
-    let people = ctx.deps.run_store.readers_of(ctx.run, &ctx.subject.message).await?;
-    let is_self = |address: &Address| personas.by_address(address).is_some_and(|p| p.id == ctx.persona.id);
-    Ok(people.iter().filter_map(|text| Address::parse(text).ok()).filter(|a| !is_self(a)).collect())
+    let people = ctx
+        .deps
+        .run_store
+        .readers_of(ctx.run, &ctx.subject.message)
+        .await?;
+    let is_self = |address: &Address| {
+        personas
+            .by_address(address)
+            .is_some_and(|p| p.id == ctx.persona.id)
+    };
+    Ok(people
+        .iter()
+        .filter_map(|text| Address::parse(text).ok())
+        .filter(|a| !is_self(a))
+        .collect())
 }
 
 /// Checked when the file is read and again here: owners and `send_allow` may have changed since.
 fn is_allowed(ctx: &ToolCallContext<'_>, address: &Address) -> bool {
     let config = &ctx.deps.config;
-    let is_owner = config.gateway.owners.iter().any(|owner| owner.key() == address.key());
+    let is_owner = config
+        .gateway
+        .owners
+        .iter()
+        .any(|owner| owner.key() == address.key());
     is_owner || tools::is_listed(&config.security.send_allow, address)
 }
 
@@ -95,8 +137,13 @@ pub fn answered(ctx: &ToolCallContext<'_>) -> Option<Answered> {
 }
 
 fn as_answered(message: &StoredMessage) -> Answered {
-    let metadata: serde_json::Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
-    let address = |key: &str| metadata[key].as_str().and_then(|text| Address::parse(text).ok());
+    let metadata: serde_json::Value =
+        serde_json::from_str(&message.metadata_json).unwrap_or_default();
+    let address = |key: &str| {
+        metadata[key]
+            .as_str()
+            .and_then(|text| Address::parse(text).ok())
+    };
     let has_own_id = metadata["generated_message_id"] != true;
     Answered {
         sender: address("sender"),
@@ -114,8 +161,16 @@ fn as_answered(message: &StoredMessage) -> Answered {
 /// that the sender likes (RFC 3834 section 4).
 fn writer(letter: &Answered, send_allow: &[String]) -> Option<Address> {
     let sender = letter.sender.as_ref()?;
-    let is_same_mailbox =
-        |other: &&Address| other.domain() == sender.domain() && other.base_local() == sender.base_local();
+    let is_same_mailbox = |other: &&Address| {
+        other.domain() == sender.domain() && other.base_local() == sender.base_local()
+    };
     let is_safe = |to: &&Address| is_same_mailbox(to) || tools::is_listed(send_allow, to);
-    Some(letter.reply_to.as_ref().filter(is_safe).unwrap_or(sender).clone())
+    Some(
+        letter
+            .reply_to
+            .as_ref()
+            .filter(is_safe)
+            .unwrap_or(sender)
+            .clone(),
+    )
 }

@@ -78,7 +78,11 @@ pub enum DepsError {
 
 impl WorkerDeps {
     /// Builds the adapters that the configuration and the personas name. Opens no connection.
-    pub fn set_up(store: Store, config: Arc<Config>, mail_queued: Arc<Notify>) -> Result<Self, DepsError> {
+    pub fn set_up(
+        store: Store,
+        config: Arc<Config>,
+        mail_queued: Arc<Notify>,
+    ) -> Result<Self, DepsError> {
         let mut deps = Self::without_providers(store, config, mail_queued)?;
         for (provider, built) in build_providers(&deps.config.clone()) {
             let built = built.map_err(|source| DepsError::Provider {
@@ -139,13 +143,26 @@ impl RunDeps {
 
     /// Returns the tools that a run with these options may use, of those that its persona and its
     /// label permit, in the order of `tools`.
-    pub fn tools(&self, persona: &Persona, options: &RunOptions, label: RunLabel) -> Vec<&'static dyn Tool> {
+    pub fn tools(
+        &self,
+        persona: &Persona,
+        options: &RunOptions,
+        label: RunLabel,
+    ) -> Vec<&'static dyn Tool> {
         let lists = [&persona.tools, &options.tools];
         let granted = |tool: &&'static dyn Tool| {
-            lists.into_iter().flatten().all(|names| names.iter().any(|name| name == tool.name()))
+            lists
+                .into_iter()
+                .flatten()
+                .all(|names| names.iter().any(|name| name == tool.name()))
         };
         let open = |tool: &&'static dyn Tool| label.closed(tool.effects()).is_none();
-        self.tools.iter().copied().filter(granted).filter(open).collect()
+        self.tools
+            .iter()
+            .copied()
+            .filter(granted)
+            .filter(open)
+            .collect()
     }
 }
 
@@ -154,7 +171,10 @@ impl RunDeps {
 pub fn build_providers(
     config: &Config,
 ) -> impl Iterator<Item = (String, Result<Box<dyn Provider>, ProviderError>)> {
-    let choices = config.personas.iter().flat_map(|persona| config.inference.choices_for(persona));
+    let choices = config
+        .personas
+        .iter()
+        .flat_map(|persona| config.inference.choices_for(persona));
     let named = choices.map(|choice| choice.provider);
     let named: BTreeSet<String> = named.chain([config.inference.provider.clone()]).collect();
     named.into_iter().map(|provider| {
@@ -165,7 +185,12 @@ pub fn build_providers(
 
 /// Builds one adapter with its settings. Opens no connection.
 pub fn build_provider(config: &Config, provider: &str) -> Result<Box<dyn Provider>, ProviderError> {
-    let settings = config.inference.providers.get(provider).cloned().unwrap_or_default();
+    let settings = config
+        .inference
+        .providers
+        .get(provider)
+        .cloned()
+        .unwrap_or_default();
     providers::build(provider, &settings)
 }
 
@@ -216,9 +241,14 @@ impl From<crate::context::resolvers::ResolveError> for RunError {
         match error {
             crate::context::resolvers::ResolveError::Store(error) => RunError::Store(error),
             passing @ crate::context::resolvers::ResolveError::Machine { .. } => {
-                RunError::Machine { message: passing.to_string() }
+                RunError::Machine {
+                    message: passing.to_string(),
+                }
             }
-            other => RunError::Fatal { class: ErrorClass::Config, message: other.to_string() },
+            other => RunError::Fatal {
+                class: ErrorClass::Config,
+                message: other.to_string(),
+            },
         }
     }
 }

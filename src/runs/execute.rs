@@ -50,7 +50,9 @@ async fn serve(work: &mut Work<'_>) -> Result<(String, StopReason), RunError> {
                 match work.counters.reached(work.budget(), work.elapsed()) {
                     Some(limit) => return final_turn(work, limit).await,
                     None => match turn::ask(work, ToolChoice::Auto, None).await {
-                        Err(RunError::BudgetExhausted(empty)) if budget::ends(work, &empty).await? => {
+                        Err(RunError::BudgetExhausted(empty))
+                            if budget::ends(work, &empty).await? =>
+                        {
                             return final_turn(work, StopReason::LimitCost).await;
                         }
                         asked => asked?,
@@ -87,8 +89,14 @@ async fn serve(work: &mut Work<'_>) -> Result<(String, StopReason), RunError> {
 /// reader is told.
 async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, RunError> {
     let beginning = response.text();
-    let has_room = work.counters.reached(work.budget(), work.elapsed()).is_none();
-    work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
+    let has_room = work
+        .counters
+        .reached(work.budget(), work.elapsed())
+        .is_none();
+    work.said.push(Message {
+        role: Role::Assistant,
+        blocks: response.blocks,
+    });
     let (rest, is_cut) = match has_room {
         true => match turn::ask(work, ToolChoice::None, Some(CONTINUE.to_owned())).await {
             Err(RunError::BudgetExhausted(empty)) if budget::ends(work, &empty).await? => {
@@ -102,7 +110,10 @@ async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, Run
         },
         false => (String::new(), true),
     };
-    Ok(format!("{beginning}{rest}{}", if is_cut { CUT_OFF } else { "" }))
+    Ok(format!(
+        "{beginning}{rest}{}",
+        if is_cut { CUT_OFF } else { "" }
+    ))
 }
 
 /// Returns the text beside the last call that had any, when the end has none: models write their
@@ -123,20 +134,29 @@ fn or_words_before(work: &Work<'_>, text: String) -> String {
 }
 
 fn answered(text: String) -> (String, StopReason) {
-    let stop = if text.trim().is_empty() { StopReason::NoReply } else { StopReason::Answered };
+    let stop = if text.trim().is_empty() {
+        StopReason::NoReply
+    } else {
+        StopReason::Answered
+    };
     (text, stop)
 }
 
 /// Makes one call without tools at a bound, so that the sender still receives an honest partial
 /// answer.
-async fn final_turn(work: &mut Work<'_>, limit: StopReason) -> Result<(String, StopReason), RunError> {
+async fn final_turn(
+    work: &mut Work<'_>,
+    limit: StopReason,
+) -> Result<(String, StopReason), RunError> {
     match turn::ask(work, ToolChoice::None, Some(counters::final_turn(limit))).await {
         Err(RunError::BudgetExhausted(empty)) if budget::ends(work, &empty).await? => {
             Ok((budget::NOTHING_LEFT.to_owned(), limit))
         }
         asked => {
             let text = match asked {
-                Err(RunError::Provider { source, .. }) if source.class == ErrorClass::OutputLimit => {
+                Err(RunError::Provider { source, .. })
+                    if source.class == ErrorClass::OutputLimit =>
+                {
                     String::new()
                 }
                 asked => asked?.text(),
@@ -144,14 +164,21 @@ async fn final_turn(work: &mut Work<'_>, limit: StopReason) -> Result<(String, S
             if !text.trim().is_empty() || work.replied {
                 return Ok((text, limit));
             }
-            Ok((supervisor::honest(&or_words_before(work, text), limit), limit))
+            Ok((
+                supervisor::honest(&or_words_before(work, text), limit),
+                limit,
+            ))
         }
     }
 }
 
 /// Commits in one transaction the last answer, the reply with its delivery, and the end of the run.
 /// Returns why it ended: an answer without a recipient has answered nothing.
-async fn finish(work: &mut Work<'_>, text: &str, mut stop: StopReason) -> Result<StopReason, RunError> {
+async fn finish(
+    work: &mut Work<'_>,
+    text: &str,
+    mut stop: StopReason,
+) -> Result<StopReason, RunError> {
     let (state, error) = match stop {
         StopReason::Refused => {
             let message = "the model refused to answer".to_owned();
@@ -168,20 +195,28 @@ async fn finish(work: &mut Work<'_>, text: &str, mut stop: StopReason) -> Result
                 }
             };
             let undeliverable = mail.as_ref().and_then(|mail| undeliverable(&mail.outcome));
-            if mail
-                .as_ref()
-                .is_some_and(|mail| matches!(mail.outcome, MessageOutcome::Withhold(Withheld::NoRecipient)))
-            {
+            if mail.as_ref().is_some_and(|mail| {
+                matches!(
+                    mail.outcome,
+                    MessageOutcome::Withhold(Withheld::NoRecipient)
+                )
+            }) {
                 stop = StopReason::Failed;
             }
-            work.pending.extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
+            work.pending
+                .extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
             match undeliverable {
                 Some((class, message)) => (RunState::Failed, Some((class, message.to_owned()))),
                 None => (RunState::Succeeded, None),
             }
         }
     };
-    work.commit(Some(Entry::Finished(Finished { state, stop_reason: stop, error }))).await?;
+    work.commit(Some(Entry::Finished(Finished {
+        state,
+        stop_reason: stop,
+        error,
+    })))
+    .await?;
     Ok(stop)
 }
 

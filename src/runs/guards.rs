@@ -59,7 +59,9 @@ impl Guards {
         persona: &Persona,
     ) -> Result<Vec<String>, RunError> {
         let mut open = self.0.lock().await;
-        let Some((guard, agents)) = open.get_mut(&persona.id) else { return Ok(Vec::new()) };
+        let Some((guard, agents)) = open.get_mut(&persona.id) else {
+            return Ok(Vec::new());
+        };
         *agents -= 1;
         let (guard, is_last) = (guard.clone(), *agents == 0);
         let changed = put_back(store, &guard, run.id.as_str(), is_last).await;
@@ -102,13 +104,20 @@ async fn put_back(
 ) -> Result<Vec<String>, RunError> {
     let now = store.clock().now();
     let expected = match PersonaId::parse(&guard.persona) {
-        Ok(persona) => store.persona(&persona).expected_files(guard.begun_at()).await?,
+        Ok(persona) => {
+            store
+                .persona(&persona)
+                .expected_files(guard.begun_at())
+                .await?
+        }
         Err(_no_persona) => ExpectedEffects::default(),
     };
     let of = guard.clone();
-    let changed = blocking(move || of.put_back(&expected, now)).await.map_err(|error| RunError::Machine {
-        message: format!("files that an agent may have changed cannot be put back: {error}"),
-    })?;
+    let changed = blocking(move || of.put_back(&expected, now))
+        .await
+        .map_err(|error| RunError::Machine {
+            message: format!("files that an agent may have changed cannot be put back: {error}"),
+        })?;
     if !changed.is_empty() {
         tracing::error!(
             run,
@@ -116,7 +125,9 @@ async fn put_back(
             changed = changed.join(", "),
             "an agent changed files that no agent may change"
         );
-        store.emit_notice(notice(store, guard, run, &changed, now)).await?;
+        store
+            .emit_notice(notice(store, guard, run, &changed, now))
+            .await?;
     }
     if is_last {
         let of = guard.clone();
@@ -127,7 +138,13 @@ async fn put_back(
     Ok(changed)
 }
 
-fn notice(store: &Store, guard: &FileGuard, run: &str, changed: &[String], now: Timestamp) -> NewNotice {
+fn notice(
+    store: &Store,
+    guard: &FileGuard,
+    run: &str,
+    changed: &[String],
+    now: Timestamp,
+) -> NewNotice {
     NewNotice {
         id: NoticeId::new(store.clock().new_id()),
         persona: PersonaId::parse(&guard.persona).ok(),
@@ -151,11 +168,25 @@ fn notice(store: &Store, guard: &FileGuard, run: &str, changed: &[String], now: 
 
 /// Lists the first few paths, and the number of the others.
 pub fn named(changed: &[String]) -> String {
-    let first: Vec<String> = changed.iter().take(NAMED_MAX).map(|path| quoted(path)).collect();
+    let first: Vec<String> = changed
+        .iter()
+        .take(NAMED_MAX)
+        .map(|path| quoted(path))
+        .collect();
     let more = changed.len() - first.len();
-    format!("{}{}", first.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() })
+    format!(
+        "{}{}",
+        first.join(", "),
+        if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        }
+    )
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     spawn_blocking(work).await.map_err(io::Error::other)?
 }

@@ -27,15 +27,21 @@ pub struct RunLabel {
 /// Reason why `send_allow` is closed to a run whose sender is no contact.
 const NO_CONTACT: &str = "its sender is no known contact";
 const UNPROVEN_WORDS: &str = "it has read a letter whose sender has proved nothing";
-const OTHERS_MAIL: &str = "it has read mail of others, so it may write to its owner and to this thread only";
+const OTHERS_MAIL: &str =
+    "it has read mail of others, so it may write to its owner and to this thread only";
 
 impl RunLabel {
     /// Returns the label of a run that has read only what it answers.
     pub fn of(subject: &Subject) -> Self {
         let sender = subject.sender_trust();
-        let metadata: Value = serde_json::from_str(&subject.message.metadata_json).unwrap_or_default();
+        let metadata: Value =
+            serde_json::from_str(&subject.message.metadata_json).unwrap_or_default();
         let letters = &metadata["letters"];
-        let label = Self { sender, floor: sender, read_others_mail: false };
+        let label = Self {
+            sender,
+            floor: sender,
+            read_others_mail: false,
+        };
         match letters["count"].as_u64() {
             Some(count) if count > 0 => {
                 let lowest = letters["lowest_trust"].as_str().unwrap_or_default();
@@ -48,8 +54,14 @@ impl RunLabel {
     /// Returns the label after these texts were read.
     #[must_use]
     pub fn having_read(self, words: WordsRead) -> Self {
-        let floor = words.lowest.map_or(self.floor, |lowest| self.floor.min(lowest));
-        Self { floor, read_others_mail: self.read_others_mail || words.of_others, ..self }
+        let floor = words
+            .lowest
+            .map_or(self.floor, |lowest| self.floor.min(lowest));
+        Self {
+            floor,
+            read_others_mail: self.read_others_mail || words.of_others,
+            ..self
+        }
     }
 
     /// Returns the label after a tool call with this recorded result.
@@ -61,8 +73,12 @@ impl RunLabel {
     /// Returns the label after these steps.
     #[must_use]
     pub fn after_all<'s>(self, steps: impl IntoIterator<Item = &'s Step>) -> Self {
-        let results = steps.into_iter().filter(|step| step.kind == StepKind::Result);
-        results.fold(self, |label, step| label.after(&step.tool_name, &step.payload_json))
+        let results = steps
+            .into_iter()
+            .filter(|step| step.kind == StepKind::Result);
+        results.fold(self, |label, step| {
+            label.after(&step.tool_name, &step.payload_json)
+        })
     }
 
     /// Returns the reason why a tool with these effects is closed to the run; `None`: it is open.
@@ -85,11 +101,21 @@ impl RunLabel {
     pub fn limit(self, mail: MailPolicy) -> MailPolicy {
         let closed = match self {
             _ if !self.follows_send_allow() => NO_CONTACT,
-            Self { read_others_mail: true, .. } => OTHERS_MAIL,
-            Self { floor: Trust::Unauthenticated, .. } => UNPROVEN_WORDS,
+            Self {
+                read_others_mail: true,
+                ..
+            } => OTHERS_MAIL,
+            Self {
+                floor: Trust::Unauthenticated,
+                ..
+            } => UNPROVEN_WORDS,
             _ => return mail,
         };
-        MailPolicy { allow: Vec::new(), closed: Some(closed), ..mail }
+        MailPolicy {
+            allow: Vec::new(),
+            closed: Some(closed),
+            ..mail
+        }
     }
 
     /// Reports whether `send_allow` applies to the sender that triggered the run.
@@ -122,13 +148,24 @@ impl RunLabel {
         let message = &subject.message;
         let metadata: Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
         let from = match subject.trigger {
-            Trigger::Email => metadata["sender"].as_str().unwrap_or(&message.sender).to_owned(),
+            Trigger::Email => metadata["sender"]
+                .as_str()
+                .unwrap_or(&message.sender)
+                .to_owned(),
             trigger => format!("{trigger} {}", message.subject),
         };
         let trust = match self.floor < self.sender {
-            true => format!("{}, having read {}", self.sender.as_str(), self.floor.as_str()),
+            true => format!(
+                "{}, having read {}",
+                self.sender.as_str(),
+                self.floor.as_str()
+            ),
             false => self.sender.as_str().to_owned(),
         };
-        Origin { from, trust, at: message.received_at }
+        Origin {
+            from,
+            trust,
+            at: message.received_at,
+        }
     }
 }

@@ -13,8 +13,8 @@ use crate::context::resolvers::reads::{Folders, is_passing, read_text};
 use crate::context::{self, Sources};
 use crate::domain::{Address, ErrorClass, PersonaId, ThreadId, Withheld};
 use crate::store::{
-    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, Reservation, RunKey,
-    RunOptionsInForce, Sent, SessionKey, Store, StoredMessage, TriggerMessage, Unanswered,
+    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, Reservation,
+    RunKey, RunOptionsInForce, Sent, SessionKey, Store, StoredMessage, TriggerMessage, Unanswered,
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
@@ -85,12 +85,18 @@ fn unread(what: &str, error: &std::io::Error) -> RunError {
     let message = format!("{what}: {error}");
     match is_passing(error) {
         true => RunError::Machine { message },
-        false => RunError::Fatal { class: ErrorClass::Config, message },
+        false => RunError::Fatal {
+            class: ErrorClass::Config,
+            message,
+        },
     }
 }
 
 fn key(run: &ClaimedRun) -> RunKey {
-    RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() }
+    RunKey {
+        run: run.id.clone(),
+        trigger_message: run.trigger_message.clone(),
+    }
 }
 
 impl RunStore for LiveEnv {
@@ -99,7 +105,11 @@ impl RunStore for LiveEnv {
         run: &'a ClaimedRun,
         owners: &'a [Address],
     ) -> Answer<'a, TriggerMessage> {
-        Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message, owners).await })
+        Box::pin(async move {
+            self.rows(run)
+                .trigger_message(&run.trigger_message, owners)
+                .await
+        })
     }
 
     fn options_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, RunOptionsInForce> {
@@ -111,7 +121,11 @@ impl RunStore for LiveEnv {
         run: &'a ClaimedRun,
         subject: &'a Subject,
     ) -> Answer<'a, Option<StoredMessage>> {
-        Box::pin(async move { self.rows(run).newest_letter(&subject.message, &subject.readers).await })
+        Box::pin(async move {
+            self.rows(run)
+                .newest_letter(&subject.message, &subject.readers)
+                .await
+        })
     }
 
     fn journal_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, JournalSoFar> {
@@ -130,7 +144,11 @@ impl RunStore for LiveEnv {
         Box::pin(async move { self.store.emit_notice(notice).await.map(|_is_new| ()) })
     }
 
-    fn readers_of<'a>(&'a self, run: &'a ClaimedRun, message: &'a StoredMessage) -> Answer<'a, Vec<String>> {
+    fn readers_of<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        message: &'a StoredMessage,
+    ) -> Answer<'a, Vec<String>> {
         Box::pin(async move { self.rows(run).readers_of(message.seq).await })
     }
 
@@ -152,7 +170,12 @@ impl RunStore for LiveEnv {
     }
 
     fn close_calls<'a>(&'a self, run: &'a ClaimedRun, why: Unanswered) -> Answer<'a, ()> {
-        Box::pin(async move { self.rows(run).close_calls(&run.id, why).await.map(|_closed| ()) })
+        Box::pin(async move {
+            self.rows(run)
+                .close_calls(&run.id, why)
+                .await
+                .map(|_closed| ())
+        })
     }
 
     fn resumable_session<'a>(
@@ -193,19 +216,34 @@ impl Env for LiveEnv {
     fn assemble<'a>(&'a self, order: Order<'a>) -> BoxFuture<'a, Result<Assembled, RunError>> {
         Box::pin(async move {
             let (rows, folder) = (self.rows(order.run), self.folder(&order.run.persona)?);
-            if let Err(error) = self.knowledge.refresh(&rows, &folder, self.clock.as_ref()).await {
+            if let Err(error) = self
+                .knowledge
+                .refresh(&rows, &folder, self.clock.as_ref())
+                .await
+            {
                 // An old index is better than a failed run.
                 tracing::warn!(persona = %order.run.persona, %error, "knowledge files cannot be indexed");
             }
-            let folders = Folders { workspace: &self.workspace, persona: &folder };
+            let folders = Folders {
+                workspace: &self.workspace,
+                persona: &folder,
+            };
             let left_out = self.knowledge.left_out(&order.run.persona);
             let reads = Live::new(folders, &rows).without(left_out);
-            let sources =
-                Sources { persona: order.persona, reads: &reads, subject: order.subject, now: order.now };
+            let sources = Sources {
+                persona: order.persona,
+                reads: &reads,
+                subject: order.subject,
+                now: order.now,
+            };
             let profile = (order.run.profile.as_str(), order.profile);
             let tokens = (order.allowed_tokens, order.budget_tokens);
             let (context, report) = context::assemble(sources, profile, tokens.0, tokens.1).await?;
-            Ok(Assembled { context, report, seen: reads.into_seen() })
+            Ok(Assembled {
+                context,
+                report,
+                seen: reads.into_seen(),
+            })
         })
     }
 
@@ -224,7 +262,11 @@ impl Env for LiveEnv {
         persona: &'a Persona,
         tier: Tier,
     ) -> BoxFuture<'a, Result<(), RunError>> {
-        Box::pin(async move { self.guards.begin(run, (persona, tier), self.clock.now()).await })
+        Box::pin(async move {
+            self.guards
+                .begin(run, (persona, tier), self.clock.now())
+                .await
+        })
     }
 
     fn release<'a>(

@@ -25,11 +25,15 @@ pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) 
                 adapters.insert(provider, adapter);
             }
             Err(error) => {
-                let users: Vec<String> =
-                    provider_status::users(config, &provider).into_iter().map(|user| user.who).collect();
-                let message = format!("provider `{provider}` ({}) cannot be used: {error}", users.join(", "));
-                let hint =
-                    "mend what it names in the provider's block; `attache providers check` tries it again";
+                let users: Vec<String> = provider_status::users(config, &provider)
+                    .into_iter()
+                    .map(|user| user.who)
+                    .collect();
+                let message = format!(
+                    "provider `{provider}` ({}) cannot be used: {error}",
+                    users.join(", ")
+                );
+                let hint = "mend what it names in the provider's block; `attache providers check` tries it again";
                 problems.push(at_provider(config, &provider, message).hint(hint));
             }
         }
@@ -45,9 +49,16 @@ pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) 
 /// Builds a problem at a provider's block, or at the setting that chooses the provider.
 fn at_provider(config: &Config, provider: &str, message: String) -> Problem {
     let file = "configs/inference.json";
-    let block = format!("/providers/{}", provider.replace('~', "~0").replace('/', "~1"));
+    let block = format!(
+        "/providers/{}",
+        provider.replace('~', "~0").replace('/', "~1")
+    );
     let problem = config.snapshot.problem_at(file, &block, message.clone());
-    if problem.column > Some(1) { problem } else { config.snapshot.problem_at(file, "/provider", message) }
+    if problem.column > Some(1) {
+        problem
+    } else {
+        config.snapshot.problem_at(file, "/provider", message)
+    }
 }
 
 /// Returns warnings about configurations that work but hardly as meant: a model that does not get
@@ -62,16 +73,29 @@ pub fn warnings(
     let answering = without_tools.filter(|(persona, _)| persona.reply != ReplyMode::ToolOnly);
     let toolless = answering.map(|(persona, why)| of_persona(persona, "tools", why).hint(hint));
     let unpriced = budget::unpriced_uncounted(config, now, reporting(adapters));
-    config.warnings.iter().cloned().chain(toolless).chain(wordless(config)).chain(unpriced).collect()
+    config
+        .warnings
+        .iter()
+        .cloned()
+        .chain(toolless)
+        .chain(wordless(config))
+        .chain(unpriced)
+        .collect()
 }
 
 /// Reports personas that answer by a tool only, which their model does not get: no letter would
 /// ever be answered.
 fn mute_personas(config: &Config, adapters: &BTreeMap<String, Box<dyn Provider>>) -> Vec<Problem> {
     let hint = "set `reply` to `final`, or choose another provider";
-    let mute = without_tools(config, adapters).filter(|(persona, _)| persona.reply == ReplyMode::ToolOnly);
+    let mute =
+        without_tools(config, adapters).filter(|(persona, _)| persona.reply == ReplyMode::ToolOnly);
     let problem = |(persona, why): (&Persona, String)| {
-        of_persona(persona, "reply", format!("{why}, and `tool_only` lets nothing else answer")).hint(hint)
+        of_persona(
+            persona,
+            "reply",
+            format!("{why}, and `tool_only` lets nothing else answer"),
+        )
+        .hint(hint)
     };
     mute.map(problem).collect()
 }
@@ -83,13 +107,18 @@ fn without_tools<'a>(
     adapters.iter().flat_map(move |(name, adapter)| {
         let personas = provider_status::without_tools(config, name, adapter.as_ref());
         let why = format!("provider `{name}` does not offer this persona's tools to its model");
-        personas.into_iter().map(move |persona| (persona, why.clone()))
+        personas
+            .into_iter()
+            .map(move |persona| (persona, why.clone()))
     })
 }
 
 fn of_persona(persona: &Persona, path: &str, message: String) -> Problem {
     let file = format!("personas/{}/persona.json", persona.id);
-    Problem { path: path.to_owned(), ..Problem::of_file(&file, message) }
+    Problem {
+        path: path.to_owned(),
+        ..Problem::of_file(&file, message)
+    }
 }
 
 /// Reports models without a price although a bound on money is configured: it could not be kept.
@@ -103,7 +132,11 @@ pub fn price_problems(
 
 /// Returns a function that reports whether a provider returns the cost of a model's calls.
 fn reporting(adapters: &BTreeMap<String, Box<dyn Provider>>) -> impl Fn(&str, &str) -> bool {
-    |provider, model| adapters.get(provider).is_some_and(|adapter| adapter.capabilities(model).reports_cost)
+    |provider, model| {
+        adapters
+            .get(provider)
+            .is_some_and(|adapter| adapter.capabilities(model).reports_cost)
+    }
 }
 
 /// Reports files of `knowledge` that no run gets, each with the reason.
@@ -140,24 +173,41 @@ pub fn schedule_problems(
     schedules: &[ScheduleRequirements<'_>],
 ) -> Vec<Problem> {
     let reports_cost = |provider: &str, model: &str| {
-        build_provider(config, provider).is_ok_and(|adapter| adapter.capabilities(model).reports_cost)
+        build_provider(config, provider)
+            .is_ok_and(|adapter| adapter.capabilities(model).reports_cost)
     };
     let problems = schedules.iter().flat_map(|schedule| {
         let name = schedule.options.provider.as_ref();
-        let broken = name.and_then(|name| build_provider(config, name).err().map(|error| (name, error)));
-        let broken = broken.map(|(name, error)| {
-            Problem::of_file(&schedule.file, format!("provider `{name}` cannot be used: {error}"))
+        let broken = name.and_then(|name| {
+            build_provider(config, name)
+                .err()
+                .map(|error| (name, error))
         });
-        let (of, asks) =
-            ((schedule.file.as_str(), schedule.persona), (&schedule.options, schedule.budget_micros));
-        [broken, budget::unpriced_schedule(config, now, of, asks, reports_cost)]
+        let broken = broken.map(|(name, error)| {
+            Problem::of_file(
+                &schedule.file,
+                format!("provider `{name}` cannot be used: {error}"),
+            )
+        });
+        let (of, asks) = (
+            (schedule.file.as_str(), schedule.persona),
+            (&schedule.options, schedule.budget_micros),
+        );
+        [
+            broken,
+            budget::unpriced_schedule(config, now, of, asks, reports_cost),
+        ]
     });
     problems.flatten().collect()
 }
 
 /// Reports problems of the standing texts, for an engine that has built its adapters.
 pub fn text_problems(config: &Config, now: Timestamp) -> Vec<Problem> {
-    let problems = config.personas.iter().flat_map(|persona| faults(config, persona, now)).collect();
+    let problems = config
+        .personas
+        .iter()
+        .flat_map(|persona| faults(config, persona, now))
+        .collect();
     // Profiles mostly share their files, so a problem of one file is found several times.
     ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems)
 }
@@ -170,49 +220,80 @@ fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
     let (workspace, folder) = match (open(&config.workspace), open(&persona.folder)) {
         (Ok(workspace), Ok(folder)) => (workspace, folder),
         (Err(error), _) | (_, Err(error)) => {
-            let problem =
-                Problem::of_file(&format!("personas/{}", persona.id), format!("cannot be opened: {error}"));
-            return vec![
-                problem.hint("the engine reads its files for each run: see whose the folder is, by `ls -ld`"),
-            ];
+            let problem = Problem::of_file(
+                &format!("personas/{}", persona.id),
+                format!("cannot be opened: {error}"),
+            );
+            return vec![problem.hint(
+                "the engine reads its files for each run: see whose the folder is, by `ls -ld`",
+            )];
         }
     };
     let fault = |(profile, index, step): (&String, usize, &ContextStep)| {
-        let args: Vec<String> =
-            step.args.iter().map(|arg| arg.replace("{persona_id}", persona.id.as_str())).collect();
-        let files = Folders { workspace: &workspace, persona: &folder };
-        let given = StaticStep { args: &args, persona, files: &files, now };
+        let args: Vec<String> = step
+            .args
+            .iter()
+            .map(|arg| arg.replace("{persona_id}", persona.id.as_str()))
+            .collect();
+        let files = Folders {
+            workspace: &workspace,
+            persona: &folder,
+        };
+        let given = StaticStep {
+            args: &args,
+            persona,
+            files: &files,
+            now,
+        };
         let StaticFault { file, what, hint } = resolvers::find(&step.resolver)?.fault(given)?;
         let problem = match file {
             Some(file) => Problem::of_file(&file, what),
-            None => config.snapshot.problem_at("configs/context.json", &format!("/{profile}/{index}"), what),
+            None => config.snapshot.problem_at(
+                "configs/context.json",
+                &format!("/{profile}/{index}"),
+                what,
+            ),
         };
         Some(hint.into_iter().fold(problem, Problem::hint))
     };
     let steps = config.context.iter().flat_map(|(name, profile)| {
-        profile.steps.iter().enumerate().map(move |(index, step)| (name, index, step))
+        profile
+            .steps
+            .iter()
+            .enumerate()
+            .map(move |(index, step)| (name, index, step))
     });
     steps.filter_map(fault).collect()
 }
 
 /// Reports personas whose PERSONA.md is empty, or still the text that asks for one.
 fn wordless(config: &Config) -> Vec<Problem> {
-    let is_read =
-        config.context.values().flat_map(|profile| &profile.steps).any(|step| step.resolver == "persona");
-    let wordless = config.personas.iter().filter(|_| is_read).filter_map(|persona| {
-        let text = std::fs::read_to_string(persona.folder.join("PERSONA.md")).ok()?;
-        let (what, hint) = if text.trim().is_empty() {
-            ("is empty: the model is told nothing of the persona", "write into it who the persona is")
-        } else if is_untouched(&text) {
-            (
-                "still says `Say here who …`, and the model reads it",
-                "replace that sentence by what it asks for",
-            )
-        } else {
-            return None;
-        };
-        let file = format!("personas/{}/PERSONA.md", persona.id);
-        Some(Problem::of_file(&file, what).hint(hint))
-    });
+    let is_read = config
+        .context
+        .values()
+        .flat_map(|profile| &profile.steps)
+        .any(|step| step.resolver == "persona");
+    let wordless = config
+        .personas
+        .iter()
+        .filter(|_| is_read)
+        .filter_map(|persona| {
+            let text = std::fs::read_to_string(persona.folder.join("PERSONA.md")).ok()?;
+            let (what, hint) = if text.trim().is_empty() {
+                (
+                    "is empty: the model is told nothing of the persona",
+                    "write into it who the persona is",
+                )
+            } else if is_untouched(&text) {
+                (
+                    "still says `Say here who …`, and the model reads it",
+                    "replace that sentence by what it asks for",
+                )
+            } else {
+                return None;
+            };
+            let file = format!("personas/{}/PERSONA.md", persona.id);
+            Some(Problem::of_file(&file, what).hint(hint))
+        });
     wordless.collect()
 }

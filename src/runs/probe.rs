@@ -9,8 +9,8 @@ use crate::clock::Clock;
 use crate::config::Tier;
 use crate::providers::scrub;
 use crate::providers::{
-    AgentOptions, CallContext, Capture, Form, LoopOwner, Message, Provider, ProviderError, Request, Response,
-    Session, ToolArgs, ToolChoice, ToolSpec, complete,
+    AgentOptions, CallContext, Capture, Form, LoopOwner, Message, Provider, ProviderError, Request,
+    Response, Session, ToolArgs, ToolChoice, ToolSpec, complete,
 };
 use secrecy::SecretString;
 use serde_json::json;
@@ -62,8 +62,9 @@ impl Tried {
             Ok(response) => response,
             Err(error) => return Some(format!("{}: {error}", error.class)),
         };
-        let echoes =
-            |(_, name, args): (&str, &str, &ToolArgs)| name == TOOL && matches!(args, ToolArgs::Object(_));
+        let echoes = |(_, name, args): (&str, &str, &ToolArgs)| {
+            name == TOOL && matches!(args, ToolArgs::Object(_))
+        };
         match self.call {
             Call::Text if response.text().trim().is_empty() => {
                 Some("the model answered with no text".to_owned())
@@ -105,13 +106,17 @@ impl Probe<'_> {
 
     /// Checks that captures can be written, before any money is spent.
     pub fn prepare(&self) -> io::Result<()> {
-        self.calls().iter().try_for_each(|call| self.capture.map_or(Ok(()), |folder| folder.prepare(*call)))
+        self.calls()
+            .iter()
+            .try_for_each(|call| self.capture.map_or(Ok(()), |folder| folder.prepare(*call)))
     }
 
     /// Makes one call. Errors: the capture could not be written; the provider's own errors are in
     /// the outcome.
     pub async fn make(&self, call: Call) -> io::Result<Tried> {
-        let capture = self.capture.map(|folder| (folder, Arc::new(Capture::default())));
+        let capture = self
+            .capture
+            .map(|folder| (folder, Arc::new(Capture::default())));
         let context = CallContext {
             cancel: CancellationToken::new(),
             deadline: CALL_DURATION_MAX,
@@ -132,7 +137,12 @@ impl Probe<'_> {
             Some((folder, capture)) => folder.write(call, capture)?,
             None => Vec::new(),
         };
-        Ok(Tried { call, outcome, took, files })
+        Ok(Tried {
+            call,
+            outcome,
+            took,
+            files,
+        })
     }
 
     fn request(&self, call: Call) -> Request {
@@ -144,14 +154,16 @@ impl Probe<'_> {
             }
         };
         let agent =
-            (self.provider.capabilities(self.model).loop_owner == LoopOwner::Agent).then(|| AgentOptions {
-                session: Session::New(self.clock.new_id()),
-                tier: Tier::None,
-                folder: self.folder.display().to_string(),
-                turns_max: 1,
-                tool_calls_max: 0,
-                cost_micros_max: None,
-                tool_server: None,
+            (self.provider.capabilities(self.model).loop_owner == LoopOwner::Agent).then(|| {
+                AgentOptions {
+                    session: Session::New(self.clock.new_id()),
+                    tier: Tier::None,
+                    folder: self.folder.display().to_string(),
+                    turns_max: 1,
+                    tool_calls_max: 0,
+                    cost_micros_max: None,
+                    tool_server: None,
+                }
             });
         Request {
             model: self.model.to_owned(),
@@ -192,9 +204,15 @@ impl Folder<'_> {
         let prefix = format!("{}.", call.name());
         for entry in std::fs::read_dir(self.path)? {
             let path = entry?.path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             if name.starts_with(&prefix) {
-                let message = format!("`{}` is there already, and nothing is overwritten", path.display());
+                let message = format!(
+                    "`{}` is there already, and nothing is overwritten",
+                    path.display()
+                );
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
             }
         }
@@ -207,15 +225,19 @@ impl Folder<'_> {
         let mut files = Vec::new();
         let parts = [
             (!kept.sent.is_empty()).then(|| ("request.json".to_owned(), kept.sent.as_bytes())),
-            kept.form.map(|form: Form| (form.ending(), kept.received.as_slice())),
+            kept.form
+                .map(|form: Form| (form.ending(), kept.received.as_slice())),
         ];
         if kept.is_cut {
-            return Err(io::Error::other("the answer is too long to be written down"));
+            return Err(io::Error::other(
+                "the answer is too long to be written down",
+            ));
         }
         for (ending, bytes) in parts.into_iter().flatten() {
             let path = self.path.join(format!("{}.{ending}", call.name()));
-            let clean = scrub(bytes, self.secrets)
-                .map_err(|error| io::Error::other(format!("`{}` is not written: {error}", path.display())))?;
+            let clean = scrub(bytes, self.secrets).map_err(|error| {
+                io::Error::other(format!("`{}` is not written: {error}", path.display()))
+            })?;
             new_file(&path)?.write_all(&clean)?;
             files.push(path);
         }
@@ -226,7 +248,10 @@ impl Folder<'_> {
 #[cfg(unix)]
 fn make_folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }
 
 #[cfg(not(unix))]

@@ -5,7 +5,9 @@ use super::deps;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, PersonaId};
-use crate::providers::{CallContext, Health, LoopOwner, Provider, ProviderError, RequestEncoder, find};
+use crate::providers::{
+    CallContext, Health, LoopOwner, Provider, ProviderError, RequestEncoder, find,
+};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -60,14 +62,22 @@ pub struct Listed {
 impl Seat {
     /// Returns the URL that is asked, or the program that is started.
     pub fn endpoint(&self) -> Option<String> {
-        let own = self.provider.as_ref().ok().and_then(|provider| provider.endpoint());
-        own.or_else(|| self.base_url.clone()).or_else(|| self.binary.clone())
+        let own = self
+            .provider
+            .as_ref()
+            .ok()
+            .and_then(|provider| provider.endpoint());
+        own.or_else(|| self.base_url.clone())
+            .or_else(|| self.binary.clone())
     }
 
     /// Returns the owner of the tool loop; `None` when the adapter could not be built.
     pub fn loop_owner(&self) -> Option<LoopOwner> {
         let model = self.users.first().map_or("", |user| &user.model);
-        self.provider.as_ref().ok().map(|provider| provider.capabilities(model).loop_owner)
+        self.provider
+            .as_ref()
+            .ok()
+            .map(|provider| provider.capabilities(model).loop_owner)
     }
 }
 
@@ -83,13 +93,19 @@ pub fn seats(config: &Config) -> Vec<Seat> {
     let settings = config.inference.providers.iter();
     let seat = settings.map(|(name, settings)| {
         let provider = deps::build_provider(config, name);
-        let deaf = provider.as_ref().map(|provider| without_tools(config, name, provider.as_ref()));
+        let deaf = provider
+            .as_ref()
+            .map(|provider| without_tools(config, name, provider.as_ref()));
         Seat {
             name: name.clone(),
             users: users(config, name),
             key_variable: settings.key_variable.clone(),
             has_key: settings.api_key.is_some(),
-            without_tools: deaf.unwrap_or_default().iter().map(|persona| persona.id.clone()).collect(),
+            without_tools: deaf
+                .unwrap_or_default()
+                .iter()
+                .map(|persona| persona.id.clone())
+                .collect(),
             provider,
             binary: settings.agent.binary.clone(),
             base_url: settings.base_url.clone(),
@@ -100,13 +116,18 @@ pub fn seats(config: &Config) -> Vec<Seat> {
 
 /// Returns personas with tools whose calls may go to this provider, although it offers none of our
 /// tools to its model.
-pub fn without_tools<'a>(config: &'a Config, name: &str, provider: &dyn RequestEncoder) -> Vec<&'a Persona> {
+pub fn without_tools<'a>(
+    config: &'a Config,
+    name: &str,
+    provider: &dyn RequestEncoder,
+) -> Vec<&'a Persona> {
     if provider.lists_our_tools() {
         return Vec::new();
     }
     let asks = |persona: &&Persona| {
         let mut choices = config.inference.choices_for(persona).into_iter();
-        persona.tools.as_ref().is_none_or(|tools| !tools.is_empty()) && choices.any(|c| c.provider == name)
+        persona.tools.as_ref().is_none_or(|tools| !tools.is_empty())
+            && choices.any(|c| c.provider == name)
     };
     config.personas.iter().filter(asks).collect()
 }
@@ -117,7 +138,10 @@ pub fn users(config: &Config, provider: &str) -> Vec<User> {
     let mut users = Vec::new();
     let mut add = |who: String, of: &str, model: &str| {
         if of == provider {
-            users.push(User { who, model: model.to_owned() });
+            users.push(User {
+                who,
+                model: model.to_owned(),
+            });
         }
     };
     add("default".to_owned(), &inference.provider, &inference.model);
@@ -132,7 +156,11 @@ pub fn users(config: &Config, provider: &str) -> Vec<User> {
     }
     for persona in config.personas.iter() {
         for choice in persona.fallback.iter().flatten() {
-            add(format!("fallback of persona {}", persona.id), &choice.provider, &choice.model);
+            add(
+                format!("fallback of persona {}", persona.id),
+                &choice.provider,
+                &choice.model,
+            );
         }
     }
     users
@@ -147,7 +175,11 @@ pub async fn check(seat: &Seat, clock: &dyn Clock) -> Finding {
         idle: CHECK_DURATION_MAX,
         run_id: "check".to_owned(),
         turn_index: 0,
-        model: seat.users.first().map(|user| user.model.clone()).unwrap_or_default(),
+        model: seat
+            .users
+            .first()
+            .map(|user| user.model.clone())
+            .unwrap_or_default(),
         now: clock.now(),
         capture: None,
     };
@@ -163,13 +195,21 @@ pub async fn check(seat: &Seat, clock: &dyn Clock) -> Finding {
             models.push(listed(&user.model, known));
         }
     }
-    Finding { health, latency, models }
+    Finding {
+        health,
+        latency,
+        models,
+    }
 }
 
 fn listed(model: &str, known: &[String]) -> Listed {
     let is_listed = known.iter().any(|listed| is_named(model, listed));
-    let near = known.iter().map(|name| (strsim::jaro_winkler(model, name), name));
-    let near = near.filter(|(likeness, _)| *likeness > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
+    let near = known
+        .iter()
+        .map(|name| (strsim::jaro_winkler(model, name), name));
+    let near = near
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
     Listed {
         model: model.to_owned(),
         is_listed,
@@ -185,7 +225,10 @@ fn is_named(model: &str, listed: &str) -> bool {
     let stands_for = rest.is_some_and(|rest| {
         rest.is_empty() || rest.starts_with(':') || rest.strip_prefix('-').is_some_and(is_date)
     });
-    stands_for || model.split_once(':').is_some_and(|(name, _)| name == listed)
+    stands_for
+        || model
+            .split_once(':')
+            .is_some_and(|(name, _)| name == listed)
 }
 
 /// Reports whether the text is a date or `latest`: `20260101`, `2026-01-01`.
@@ -197,10 +240,16 @@ fn is_date(text: &str) -> bool {
 pub fn advice(seat: &Seat, class: ErrorClass) -> String {
     let variable = seat.key_variable.as_deref().unwrap_or("its key");
     match class {
-        ErrorClass::Auth if seat.key_variable.is_none() => "log in with the program itself".to_owned(),
-        ErrorClass::Auth => format!("put a good key into {variable}, in the environment or in `.secrets`"),
+        ErrorClass::Auth if seat.key_variable.is_none() => {
+            "log in with the program itself".to_owned()
+        }
+        ErrorClass::Auth => {
+            format!("put a good key into {variable}, in the environment or in `.secrets`")
+        }
         ErrorClass::Billing => "pay the account, or raise its limit, at the provider".to_owned(),
-        ErrorClass::Permission => format!("the account of {variable} may not do this: ask the provider"),
+        ErrorClass::Permission => {
+            format!("the account of {variable} may not do this: ask the provider")
+        }
         ErrorClass::BinaryMissing => {
             let binary = seat.binary.as_deref().unwrap_or(&seat.name);
             format!("install `{binary}`, or name its path as `binary` in configs/inference.json")

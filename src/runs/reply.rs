@@ -7,7 +7,8 @@ use super::tool_policy::ToolCallContext;
 use super::work::Work;
 use crate::config::BounceAddress;
 use crate::domain::{
-    Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger, Withheld, bounce_address,
+    Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger, Withheld,
+    bounce_address,
 };
 use crate::mime::{self, Automatic, ComposeError, Outgoing, OutgoingAttachment};
 use crate::store::{Content, DeliveryKind, MessageOutcome, NewDelivery, NewOutbound, Place};
@@ -49,13 +50,26 @@ pub async fn final_reply(work: &mut Work<'_>, text: &str) -> Result<Option<NewOu
         return Ok(None);
     }
     let ctx = work.ctx();
-    let Goal { to, letter, hops, withheld } =
-        deliver::goal(&ctx, &work.run_options.run_options.deliver_to).await?;
+    let Goal {
+        to,
+        letter,
+        hops,
+        withheld,
+    } = deliver::goal(&ctx, &work.run_options.run_options.deliver_to).await?;
     let subject = ctx.subject.message.subject.clone();
     let is_reply = letter.is_some();
-    let draft = MailDraft { to, subject, body: text.to_owned(), is_reply, ..MailDraft::default() };
+    let draft = MailDraft {
+        to,
+        subject,
+        body: text.to_owned(),
+        is_reply,
+        ..MailDraft::default()
+    };
     // The answer of a scheduled run belongs to the run's own thread.
-    let mail = NewOutbound { place: None, ..freeze(&ctx, draft, letter, hops, withheld)? };
+    let mail = NewOutbound {
+        place: None,
+        ..freeze(&ctx, draft, letter, hops, withheld)?
+    };
     if withheld.is_none() {
         work.count_mail(&mail);
     }
@@ -87,17 +101,28 @@ fn freeze(
             Some(letter) => mime::reply_subject(&letter.subject),
             None => draft.subject,
         },
-        in_reply_to: letter.as_ref().and_then(|letter| letter.rfc_message_id.clone()),
+        in_reply_to: letter
+            .as_ref()
+            .and_then(|letter| letter.rfc_message_id.clone()),
         references: letter.as_ref().map_or_else(Vec::new, |letter| {
             mime::reply_references(&letter.references, letter.rfc_message_id.as_deref())
         }),
-        automatic: if ctx.run.trigger == Trigger::Email { Automatic::Replied } else { Automatic::Generated },
+        automatic: if ctx.run.trigger == Trigger::Email {
+            Automatic::Replied
+        } else {
+            Automatic::Generated
+        },
         to: draft.to,
         cc: draft.cc,
         body_markdown: draft.body,
         attachments: draft.attachments.into_iter().map(attachment).collect(),
     };
-    let mut participants: Vec<String> = outgoing.to.iter().chain(&outgoing.cc).map(Address::key).collect();
+    let mut participants: Vec<String> = outgoing
+        .to
+        .iter()
+        .chain(&outgoing.cc)
+        .map(Address::key)
+        .collect();
     participants.dedup();
     let place = (!draft.is_reply).then(|| Place {
         mentioned: Vec::new(),
@@ -116,7 +141,12 @@ fn freeze(
                 ComposeError::TextTooLarge { .. } => unmailable(ErrorClass::AnswerTooLarge, &error),
                 _ => unmailable(ErrorClass::BadRequest, &error),
             })?;
-            let sealed = ctx.deps.config.gateway.signers.seal(bytes, &outgoing.from, outgoing.date);
+            let sealed = ctx
+                .deps
+                .config
+                .gateway
+                .signers
+                .seal(bytes, &outgoing.from, outgoing.date);
             let delivery = NewDelivery {
                 id: DeliveryId::new(clock.new_id()),
                 message_id: id.clone(),
@@ -126,14 +156,27 @@ fn freeze(
                 recipients,
                 bytes: sealed.map_err(|error| unmailable(ErrorClass::BadRequest, &error))?,
             };
-            MessageOutcome::Send { delivery: Box::new(delivery), reservation }
+            MessageOutcome::Send {
+                delivery: Box::new(delivery),
+                reservation,
+            }
         }
     };
-    Ok(NewOutbound { id, place, participants, content: content(&outgoing), hops, outcome })
+    Ok(NewOutbound {
+        id,
+        place,
+        participants,
+        content: content(&outgoing),
+        hops,
+        outcome,
+    })
 }
 
 fn unmailable(class: ErrorClass, why: &dyn std::fmt::Display) -> RunError {
-    RunError::Fatal { class, message: format!("the answer cannot be made a mail: {why}") }
+    RunError::Fatal {
+        class,
+        message: format!("the answer cannot be made a mail: {why}"),
+    }
 }
 
 /// Returns the envelope sender, to which mail systems report failed deliveries.
@@ -146,7 +189,11 @@ fn envelope_from(ctx: &ToolCallContext<'_>) -> Address {
 }
 
 fn attachment(draft: DraftAttachment) -> OutgoingAttachment {
-    OutgoingAttachment { filename: draft.filename, content_type: draft.content_type, bytes: draft.bytes }
+    OutgoingAttachment {
+        filename: draft.filename,
+        content_type: draft.content_type,
+        bytes: draft.bytes,
+    }
 }
 
 /// Returns the content of the stored message: the mail that is sent.
@@ -157,7 +204,8 @@ fn content(outgoing: &Outgoing) -> Content {
         in_reply_to: outgoing.in_reply_to.clone(),
         references: outgoing.references.clone(),
         sender: format!("{} <{}>", outgoing.from_name, outgoing.from),
-        recipients_json: json!({ "to": formatted(&outgoing.to), "cc": formatted(&outgoing.cc) }).to_string(),
+        recipients_json: json!({ "to": formatted(&outgoing.to), "cc": formatted(&outgoing.cc) })
+            .to_string(),
         subject: outgoing.subject.clone(),
         text_body: outgoing.body_markdown.clone(),
         fresh_text: None,

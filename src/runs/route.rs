@@ -19,18 +19,30 @@ pub struct LazyProviders(BTreeMap<String, OnceLock<Built>>);
 impl LazyProviders {
     /// Collects all providers that are not `in_use`.
     pub fn of(config: &Config, in_use: &BTreeMap<String, Box<dyn Provider>>) -> Self {
-        let names = config.inference.providers.keys().filter(|name| !in_use.contains_key(*name));
+        let names = config
+            .inference
+            .providers
+            .keys()
+            .filter(|name| !in_use.contains_key(*name));
         Self(names.map(|name| (name.clone(), OnceLock::new())).collect())
     }
 
     /// Returns the provider, built on first use; `None`: it is not configured. Errors: the reason
     /// why it cannot be built.
     fn get(&self, config: &Config, name: &str) -> Option<Result<&dyn Provider, RunError>> {
-        let built = self.0.get(name)?.get_or_init(|| deps::build_provider(config, name));
-        Some(built.as_ref().map(Box::as_ref).map_err(|error| RunError::Fatal {
-            class: error.class,
-            message: format!("provider `{name}` cannot be used: {error}"),
-        }))
+        let built = self
+            .0
+            .get(name)?
+            .get_or_init(|| deps::build_provider(config, name));
+        Some(
+            built
+                .as_ref()
+                .map(Box::as_ref)
+                .map_err(|error| RunError::Fatal {
+                    class: error.class,
+                    message: format!("provider `{name}` cannot be used: {error}"),
+                }),
+        )
     }
 }
 
@@ -53,16 +65,26 @@ impl<'a> Route<'a> {
     /// Resolves a choice. Errors: class `Config`, when the provider has no adapter; the reason why
     /// it cannot be built.
     fn to(deps: &'a RunDeps, choice: ModelChoice) -> Result<Self, RunError> {
-        let ModelChoice { provider: name, model } = choice;
+        let ModelChoice {
+            provider: name,
+            model,
+        } = choice;
         let no_provider = || RunError::Fatal {
             class: ErrorClass::Config,
             message: format!("provider `{name}` is not configured"),
         };
         let provider = match deps.providers.get(&name) {
             Some(provider) => provider.as_ref(),
-            None => deps.lazy_providers.get(&deps.config, &name).ok_or_else(no_provider)??,
+            None => deps
+                .lazy_providers
+                .get(&deps.config, &name)
+                .ok_or_else(no_provider)??,
         };
-        Ok(Self { name, provider, model })
+        Ok(Self {
+            name,
+            provider,
+            model,
+        })
     }
 
     pub fn loop_owner(&self) -> LoopOwner {
@@ -105,17 +127,30 @@ impl<'a> Chain<'a> {
         for choice in deps.config.inference.choices_under(options, persona) {
             routes.push_back(Route::to(deps, choice)?);
         }
-        let nowhere =
-            || RunError::Fatal { class: ErrorClass::Config, message: "no provider is configured".to_owned() };
+        let nowhere = || RunError::Fatal {
+            class: ErrorClass::Config,
+            message: "no provider is configured".to_owned(),
+        };
         let first = routes.pop_front().ok_or_else(nowhere)?;
-        Ok((first, Self { untried: routes, failed: Vec::new() }))
+        Ok((
+            first,
+            Self {
+                untried: routes,
+                failed: Vec::new(),
+            },
+        ))
     }
 
     /// Returns the route that last answered an earlier attempt of the run, when the chain still has
     /// it; the others stay as fallbacks.
     pub fn go_on(&mut self, route: Route<'a>, name: &str, model: &str) -> Route<'a> {
         let is_it = |route: &Route<'_>| route.name == name && route.model == model;
-        match self.untried.iter().position(is_it).and_then(|at| self.untried.remove(at)) {
+        match self
+            .untried
+            .iter()
+            .position(is_it)
+            .and_then(|at| self.untried.remove(at))
+        {
             Some(found) => {
                 self.untried.push_front(route);
                 found
@@ -137,8 +172,11 @@ impl<'a> Chain<'a> {
     fn place(&self, route: &Route<'_>, error: &ProviderError) -> Option<usize> {
         let window = error.window_tokens.or(route.window_tokens());
         // An unknown window may be larger: one call finds out.
-        let is_larger =
-            |other: &Route<'_>| other.window_tokens().is_none_or(|of| window.is_none_or(|than| of > than));
+        let is_larger = |other: &Route<'_>| {
+            other
+                .window_tokens()
+                .is_none_or(|of| window.is_none_or(|than| of > than))
+        };
         match error.class {
             ErrorClass::ContextOverflow => self.untried.iter().position(is_larger),
             _ => (!self.untried.is_empty()).then_some(0),
@@ -152,8 +190,14 @@ impl<'a> Chain<'a> {
         error: ProviderError,
         retry_in: Option<Duration>,
     ) -> Option<Route<'a>> {
-        let next = self.place(route, &error).and_then(|at| self.untried.remove(at));
-        self.failed.push(Failed { route: route.to_string(), error, retry_in });
+        let next = self
+            .place(route, &error)
+            .and_then(|at| self.untried.remove(at));
+        self.failed.push(Failed {
+            route: route.to_string(),
+            error,
+            retry_in,
+        });
         next
     }
 
@@ -170,7 +214,11 @@ impl<'a> Chain<'a> {
             error.class,
             ErrorClass::ContentFilter | ErrorClass::DisallowedTool | ErrorClass::Budget
         ) || error.acted;
-        let last = Failed { route: route.to_string(), error, retry_in };
+        let last = Failed {
+            route: route.to_string(),
+            error,
+            retry_in,
+        };
         let mut all = std::mem::take(&mut self.failed);
         match is_final {
             true => all.insert(0, last),
@@ -180,10 +228,18 @@ impl<'a> Chain<'a> {
         let mut all = all.into_iter();
         let source = match all.next() {
             Some(first) => first.error,
-            None => ProviderError::new(ErrorClass::Config, crate::providers::Phase::Config, "nobody to ask"),
+            None => ProviderError::new(
+                ErrorClass::Config,
+                crate::providers::Phase::Config,
+                "nobody to ask",
+            ),
         };
-        let others =
-            all.map(|failed| format!("; {}: {}: {}", failed.route, failed.error.class, failed.error));
+        let others = all.map(|failed| {
+            format!(
+                "; {}: {}: {}",
+                failed.route, failed.error.class, failed.error
+            )
+        });
         RunError::Provider {
             source: Box::new(source),
             others: others.collect(),

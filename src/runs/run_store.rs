@@ -12,8 +12,8 @@ use crate::context::{Context, ContextReport};
 use crate::domain::{Address, ThreadId, Timestamp, Withheld};
 use crate::providers::{Parameter, ProviderError};
 use crate::store::{
-    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, Reservation, RunOptionsInForce, Sent,
-    SessionKey, StoreError, StoredMessage, TriggerMessage, Unanswered,
+    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, Reservation,
+    RunOptionsInForce, Sent, SessionKey, StoreError, StoredMessage, TriggerMessage, Unanswered,
 };
 use crate::tools::{MailPolicy, Tool};
 use futures_util::future::{BoxFuture, ready};
@@ -53,7 +53,11 @@ pub trait RunStore: Send + Sync {
     /// Emits a notice to the owner.
     fn emit_notice(&self, notice: NewNotice) -> Answer<'_, ()>;
     /// Returns the keys of the thread's readers who may read a message.
-    fn readers_of<'a>(&'a self, run: &'a ClaimedRun, message: &'a StoredMessage) -> Answer<'a, Vec<String>>;
+    fn readers_of<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        message: &'a StoredMessage,
+    ) -> Answer<'a, Vec<String>>;
     /// Returns the number of recent mails to these recipients, and in this thread.
     fn sent_of_late<'a>(
         &'a self,

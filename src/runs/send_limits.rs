@@ -14,21 +14,34 @@ use crate::tools::MailDraft;
 /// could not be sent.
 pub fn unasked(ctx: &ToolCallContext<'_>, sent: Sent) -> Option<Withheld> {
     let answers_stranger = ctx.run.trigger == Trigger::Email && !works_for_owner(ctx);
-    answers_stranger.then(|| Bounds::new(&ctx.deps.config.limits).exceeded_by(sent.one_more())).flatten()
+    answers_stranger
+        .then(|| Bounds::new(&ctx.deps.config.limits).exceeded_by(sent.one_more()))
+        .flatten()
 }
 
 /// Returns the reason why a draft must not be sent, as far as it is known before it is queued. Of
 /// two runs that race for the last mail, one is refused when its mail is queued.
-pub async fn forbidden(ctx: &ToolCallContext<'_>, draft: &MailDraft) -> Result<Option<Withheld>, RunError> {
+pub async fn forbidden(
+    ctx: &ToolCallContext<'_>,
+    draft: &MailDraft,
+) -> Result<Option<Withheld>, RunError> {
     if is_over(ctx, hops(ctx)) {
         return Ok(Some(Withheld::HopLimit));
     }
     let wanted = reservation(ctx, draft.to.iter().chain(&draft.cc).chain(&draft.bcc));
-    let mut sent =
-        ctx.deps.run_store.sent_of_late(ctx.run, &wanted, &ctx.subject.message.thread).await?.one_more();
+    let mut sent = ctx
+        .deps
+        .run_store
+        .sent_of_late(ctx.run, &wanted, &ctx.subject.message.thread)
+        .await?
+        .one_more();
     // Queued by this run and not yet committed.
     for earlier in ctx.pending.iter().filter_map(reserved) {
-        if earlier.counterparties.iter().any(|who| wanted.counterparties.contains(who)) {
+        if earlier
+            .counterparties
+            .iter()
+            .any(|who| wanted.counterparties.contains(who))
+        {
             sent.in_hour += 1;
             sent.in_day += 1;
         }
@@ -63,20 +76,30 @@ pub fn reservation<'a>(
     let account = Account::of(&ctx.subject.message.trust);
     let owners = &ctx.deps.config.gateway.owners;
     let is_owner = |address: &Address| owners.iter().any(|owner| owner.key() == address.key());
-    let mut counterparties: Vec<String> =
-        recipients.filter(|address| !(for_owner && is_owner(address))).map(|to| account.key(to)).collect();
+    let mut counterparties: Vec<String> = recipients
+        .filter(|address| !(for_owner && is_owner(address)))
+        .map(|to| account.key(to))
+        .collect();
     counterparties.sort();
     counterparties.dedup();
     // A mail in a run for an owner counts in its thread only if it has other readers.
     let counts_in_thread = !for_owner || !counterparties.is_empty();
     let bounds = Bounds::new(&ctx.deps.config.limits);
-    Reservation { account, counterparties, counts_in_thread, bounds, mails_of_run_max: None }
+    Reservation {
+        account,
+        counterparties,
+        counts_in_thread,
+        bounds,
+        mails_of_run_max: None,
+    }
 }
 
 /// Reports whether the run was triggered by an authenticated owner's letter, or by the engine's own
 /// prompt.
 fn works_for_owner(ctx: &ToolCallContext<'_>) -> bool {
-    [Trust::Owner, Trust::System].iter().any(|trust| trust.as_str() == ctx.subject.message.trust)
+    [Trust::Owner, Trust::System]
+        .iter()
+        .any(|trust| trust.as_str() == ctx.subject.message.trust)
 }
 
 /// Returns the number of consecutive mails written by personas, including the one that this run
@@ -92,6 +115,14 @@ pub fn is_over(ctx: &ToolCallContext<'_>, hops: u32) -> bool {
 
 /// Returns the authenticated token by which mail of that Message-ID is recognised again.
 pub fn loop_token(ctx: &ToolCallContext<'_>, message_id: &str, hops: u32) -> String {
-    let key = ctx.deps.config.loop_key.as_ref().unwrap_or(&ctx.deps.loop_key);
-    key.seal(&LoopToken { hops, message_id: message_id.to_owned() })
+    let key = ctx
+        .deps
+        .config
+        .loop_key
+        .as_ref()
+        .unwrap_or(&ctx.deps.loop_key);
+    key.seal(&LoopToken {
+        hops,
+        message_id: message_id.to_owned(),
+    })
 }

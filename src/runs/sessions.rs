@@ -68,7 +68,8 @@ pub fn where_to_write(options: &AgentOptions) -> Option<String> {
 
 fn tier(work: &Work<'_>) -> Tier {
     let settings = work.deps.config.inference.providers.get(&work.route.name);
-    work.label.tier(settings.map_or(Tier::default(), |settings| settings.agent.tier))
+    work.label
+        .tier(settings.map_or(Tier::default(), |settings| settings.agent.tier))
 }
 
 fn folder(work: &Work<'_>) -> String {
@@ -80,7 +81,14 @@ fn folder(work: &Work<'_>) -> String {
 fn tool_server(work: &Work<'_>) -> Option<ToolServer> {
     let config = &work.deps.config;
     let workspace = config.workspace.display().to_string();
-    let args = ["mcp", "serve", "--run", work.run.id.as_str(), "--workspace", &workspace];
+    let args = [
+        "mcp",
+        "serve",
+        "--run",
+        work.run.id.as_str(),
+        "--workspace",
+        &workspace,
+    ];
     (!work.tools.is_empty()).then(|| ToolServer {
         name: TOOL_SERVER_NAME.to_owned(),
         program: config.program.display().to_string(),
@@ -92,7 +100,10 @@ async fn session(work: &Work<'_>, key: &SessionKey) -> Result<Session, RunError>
     if work.route.provider.capabilities(&work.route.model).sessions
         && let Some(known) = work.deps.run_store.resumable_session(work.run, key).await?
     {
-        let used = known.usage_json.as_deref().and_then(|json| serde_json::from_str::<TokenUsage>(json).ok());
+        let used = known
+            .usage_json
+            .as_deref()
+            .and_then(|json| serde_json::from_str::<TokenUsage>(json).ok());
         return Ok(Session::Resume { id: known.id, used });
     }
     // A fresh id for every call: an agent refuses a used one.
@@ -104,7 +115,11 @@ async fn session(work: &Work<'_>, key: &SessionKey) -> Result<Session, RunError>
 fn key(work: &Work<'_>) -> Result<SessionKey, RunError> {
     let text = work.deps.env.persona_text(work.run)?;
     let tools: Vec<&str> = work.tools.iter().map(|tool| tool.name()).collect();
-    let described = [text.as_bytes(), work.persona.name.as_bytes(), tier(work).as_str().as_bytes()];
+    let described = [
+        text.as_bytes(),
+        work.persona.name.as_bytes(),
+        tier(work).as_str().as_bytes(),
+    ];
     // A session knows what its readers could read when it was begun; with other readers it must not
     // be resumed.
     let readers = work.subject.readers.join(" ");
@@ -142,12 +157,18 @@ pub fn is_session_id(id: &str) -> bool {
 /// Reports whether the call failed only because its session is gone or in use: then it is retried
 /// once with a new session, and the failure does not count.
 pub async fn starts_anew(work: &mut Work<'_>, error: &ProviderError) -> Result<bool, RunError> {
-    let is_lost = matches!(error.class, ErrorClass::SessionMissing | ErrorClass::SessionBusy);
+    let is_lost = matches!(
+        error.class,
+        ErrorClass::SessionMissing | ErrorClass::SessionBusy
+    );
     if !is_lost || error.acted || work.agent.renewed {
         return Ok(false);
     }
     work.agent.renewed = true;
-    work.deps.run_store.session_lost(work.run, &work.subject.message.thread, &work.route.name).await?;
+    work.deps
+        .run_store
+        .session_lost(work.run, &work.subject.message.thread, &work.route.name)
+        .await?;
     tracing::info!(run = %work.run.id, class = %error.class, "an agent's session is gone; it begins anew with our history");
     Ok(true)
 }
@@ -156,14 +177,23 @@ pub async fn starts_anew(work: &mut Work<'_>, error: &ProviderError) -> Result<b
 /// unknowingly; `None` when there is nothing. Calls of our own loop are not listed: they stand in
 /// the conversation.
 pub fn done_before(steps: &[Step]) -> Option<String> {
-    let of_agent = |step: &&Step| step.kind == StepKind::Call && !step.tool_call_id.starts_with('c');
+    let of_agent =
+        |step: &&Step| step.kind == StepKind::Call && !step.tool_call_id.starts_with('c');
     let calls: Vec<&Step> = steps.iter().filter(of_agent).collect();
     let left_out = calls.len().saturating_sub(DONE_CALLS_MAX);
     let lines = calls.iter().skip(left_out).map(|call| {
         let is_result =
             |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.tool_call_id;
-        let result = steps.iter().find(is_result).map_or("no result", |step| step.payload_json.as_str());
-        format!("- {} {} -> {}\n", call.tool_name, short(&call.payload_json), short(result))
+        let result = steps
+            .iter()
+            .find(is_result)
+            .map_or("no result", |step| step.payload_json.as_str());
+        format!(
+            "- {} {} -> {}\n",
+            call.tool_name,
+            short(&call.payload_json),
+            short(result)
+        )
     });
     let lines: String = lines.collect();
     (!calls.is_empty()).then(|| {
@@ -192,7 +222,17 @@ mod tests {
         for good in ["ses_01ABC", "0199-aa", "a", &"x".repeat(128)] {
             assert!(is_session_id(good), "{good}");
         }
-        for bad in ["", "-p", "--resume", "../x", "a b", "a/b", "ü", "a\n", &"x".repeat(129)] {
+        for bad in [
+            "",
+            "-p",
+            "--resume",
+            "../x",
+            "a b",
+            "a/b",
+            "ü",
+            "a\n",
+            &"x".repeat(129),
+        ] {
             assert!(!is_session_id(bad), "{bad}");
         }
     }
@@ -217,6 +257,9 @@ mod tests {
             described.contains("- Bash {\"args\":{\"command\":\"make\"}} -> {\"ok\":true}\n"),
             "{described}"
         );
-        assert!(described.contains("… -> no result\n") && described.len() < 1000, "{described}");
+        assert!(
+            described.contains("… -> no result\n") && described.len() < 1000,
+            "{described}"
+        );
     }
 }

@@ -8,7 +8,9 @@ use super::deps::RunError;
 use super::work::Work;
 use super::{budget, turn};
 use crate::domain::{ErrorClass, StopReason, sha256_hex};
-use crate::providers::{Message, OutputSchema, Parameter, Request, Response, Stop, Structured, ToolChoice};
+use crate::providers::{
+    Message, OutputSchema, Parameter, Request, Response, Stop, Structured, ToolChoice,
+};
 use crate::store::{Entry, NewOutput, RunOptionsInForce};
 use jsonschema::ValidationError;
 use serde_json::{Map, Value};
@@ -46,7 +48,10 @@ struct Fault {
 impl Fault {
     fn plain(words: impl Into<String>) -> Self {
         let words = words.into();
-        Self { for_model: words.clone(), for_operator: words }
+        Self {
+            for_model: words.clone(),
+            for_operator: words,
+        }
     }
 }
 
@@ -54,17 +59,28 @@ impl Form {
     /// Returns the form of a run's answer; `None`: any text. Errors: class `Config`, for a schema
     /// that cannot be read.
     pub fn of(run_options: &RunOptionsInForce) -> Result<Option<Form>, RunError> {
-        let Some(text) = run_options.output_schema.clone() else { return Ok(None) };
+        let Some(text) = run_options.output_schema.clone() else {
+            return Ok(None);
+        };
         let unreadable = |_| RunError::Fatal {
             class: ErrorClass::Config,
             message: "the schema of this run's answer cannot be read".to_owned(),
         };
         let schema = serde_json::from_str(&text).map_err(unreadable)?;
-        Ok(Some(Form { text, schema, repairs: 0, is_cut: false, failure: None }))
+        Ok(Some(Form {
+            text,
+            schema,
+            repairs: 0,
+            is_cut: false,
+            failure: None,
+        }))
     }
 
     fn give_up(&mut self, fault: &Fault, why: &str) {
-        self.failure = Some(format!("the answer does not fit its schema, {why}: {}", fault.for_operator));
+        self.failure = Some(format!(
+            "the answer does not fit its schema, {why}: {}",
+            fault.for_operator
+        ));
     }
 
     /// Adds the form to a request: natively where the provider supports it, in the prompt where it
@@ -72,7 +88,10 @@ impl Form {
     pub fn ask(&self, request: &mut Request, structured: Structured) {
         let refused = request.without.contains(&Parameter::OutputSchema);
         if structured == Structured::Native && !refused {
-            request.output = Some(OutputSchema { name: NAME.to_owned(), schema: self.schema.clone() });
+            request.output = Some(OutputSchema {
+                name: NAME.to_owned(),
+                schema: self.schema.clone(),
+            });
         } else {
             request.output = None;
             request.system.push(format!(
@@ -85,7 +104,9 @@ impl Form {
 
     fn read(&self, answer: &str, is_cut: bool) -> Result<Value, Fault> {
         if is_cut {
-            return Err(Fault::plain("it was cut off at its length limit; write a shorter one"));
+            return Err(Fault::plain(
+                "it was cut off at its length limit; write a shorter one",
+            ));
         }
         let value = json_of(answer).map_err(Fault::plain)?;
         let validator = jsonschema::validator_for(&self.schema);
@@ -94,8 +115,9 @@ impl Form {
         if faults.is_empty() {
             return Ok(value);
         }
-        let joined =
-            |one: fn(&ValidationError<'_>) -> String| faults.iter().map(one).collect::<Vec<_>>().join("; ");
+        let joined = |one: fn(&ValidationError<'_>) -> String| {
+            faults.iter().map(one).collect::<Vec<_>>().join("; ")
+        };
         Err(Fault {
             for_model: joined(|error| placed(error, &error.to_string())),
             for_operator: joined(|error| placed(error, &error.masked().to_string())),
@@ -114,13 +136,23 @@ pub async fn hold(
     }
     loop {
         let spent = work.counters.reached(work.budget(), work.elapsed());
-        let Some(form) = work.form.as_mut() else { return Ok((text, stop)) };
+        let Some(form) = work.form.as_mut() else {
+            return Ok((text, stop));
+        };
         let fault = match form.read(&text, form.is_cut) {
             Ok(value) => {
                 let schema_sha256 = sha256_hex(&[form.text.as_bytes()]);
-                let output = NewOutput { schema_sha256, json: canonical(&value), repairs: form.repairs };
+                let output = NewOutput {
+                    schema_sha256,
+                    json: canonical(&value),
+                    repairs: form.repairs,
+                };
                 work.pending.push(Entry::Output(output));
-                let stop = if stop == StopReason::NoReply { StopReason::Answered } else { stop };
+                let stop = if stop == StopReason::NoReply {
+                    StopReason::Answered
+                } else {
+                    stop
+                };
                 return Ok((shown(&value), stop));
             }
             Err(fault) => fault,
@@ -139,12 +171,16 @@ pub async fn hold(
         if let Err(RunError::BudgetExhausted(empty)) = &asked
             && budget::ends(work, empty).await?
         {
-            work.form.iter_mut().for_each(|form| form.give_up(&fault, "and the money leaves no repair"));
+            work.form
+                .iter_mut()
+                .for_each(|form| form.give_up(&fault, "and the money leaves no repair"));
             return Ok((text, StopReason::Failed));
         }
         let answer = asked?;
         work.said.push(Message::user(note(&fault)));
-        work.form.iter_mut().for_each(|form| form.is_cut = answer.stop == Stop::MaxTokens);
+        work.form
+            .iter_mut()
+            .for_each(|form| form.is_cut = answer.stop == Stop::MaxTokens);
         text = answer.text();
     }
 }
@@ -158,20 +194,31 @@ pub fn failure(work: &mut Work<'_>) -> Option<(ErrorClass, String)> {
 /// Returns the repair note after an answer of an earlier attempt, if that answer missed its form.
 pub fn replayed(work: &mut Work<'_>, response: &Response) -> Option<Message> {
     let form = work.form.as_mut().filter(|_| is_final(response))?;
-    let fault = form.read(&response.text(), response.stop == Stop::MaxTokens).err()?;
+    let fault = form
+        .read(&response.text(), response.stop == Stop::MaxTokens)
+        .err()?;
     // After the last repair an operator retried the run, and the count began anew.
-    form.repairs = if form.repairs >= REPAIRS_MAX { 0 } else { form.repairs + 1 };
+    form.repairs = if form.repairs >= REPAIRS_MAX {
+        0
+    } else {
+        form.repairs + 1
+    };
     Some(Message::user(note(&fault)))
 }
 
 /// Reports whether the last answer of an earlier attempt ended its run by missing its form: a retry
 /// then asks anew.
 pub fn is_given_up(work: &mut Work<'_>, response: &Response) -> bool {
-    let Some(form) = work.form.as_mut().filter(|form| is_final(response) && form.repairs >= REPAIRS_MAX)
+    let Some(form) = work
+        .form
+        .as_mut()
+        .filter(|form| is_final(response) && form.repairs >= REPAIRS_MAX)
     else {
         return false;
     };
-    let missed = form.read(&response.text(), response.stop == Stop::MaxTokens).is_err();
+    let missed = form
+        .read(&response.text(), response.stop == Stop::MaxTokens)
+        .is_err();
     if missed {
         form.repairs = 0;
     }
@@ -180,7 +227,8 @@ pub fn is_given_up(work: &mut Work<'_>, response: &Response) -> bool {
 
 /// Reports whether a response was meant as the final answer.
 fn is_final(response: &Response) -> bool {
-    response.calls().next().is_none() && !matches!(response.stop, Stop::Paused | Stop::MalformedCall)
+    response.calls().next().is_none()
+        && !matches!(response.stop, Stop::Paused | Stop::MalformedCall)
 }
 
 fn note(fault: &Fault) -> String {
@@ -205,17 +253,34 @@ fn json_of(answer: &str) -> Result<Value, String> {
     let mut fences = answer.match_indices("```").map(|(at, _)| at);
     if let (Some(open), Some(close), None) = (fences.next(), fences.next(), fences.next()) {
         let block = answer.get(open + 3..close).unwrap_or_default();
-        let block = block.strip_prefix("json").or_else(|| block.strip_prefix("JSON")).unwrap_or(block);
-        return serde_json::from_str(block.trim()).map_err(|error| format!("it is not JSON: {error}"));
+        let block = block
+            .strip_prefix("json")
+            .or_else(|| block.strip_prefix("JSON"))
+            .unwrap_or(block);
+        return serde_json::from_str(block.trim())
+            .map_err(|error| format!("it is not JSON: {error}"));
     }
     Err(format!("it is not JSON: {error}"))
 }
 
 /// Formats a fault: ``at `/rows/0/total`: "x" is not of type "number"``.
 fn placed(error: &ValidationError<'_>, words: &str) -> String {
-    let path: String = error.instance_path().as_str().chars().take(FAULT_CHARS_MAX).collect();
-    let place = if path.is_empty() { "at the top".to_owned() } else { format!("at `{path}`") };
-    let words: String = words.chars().filter(|c| !c.is_control()).take(FAULT_CHARS_MAX).collect();
+    let path: String = error
+        .instance_path()
+        .as_str()
+        .chars()
+        .take(FAULT_CHARS_MAX)
+        .collect();
+    let place = if path.is_empty() {
+        "at the top".to_owned()
+    } else {
+        format!("at `{path}`")
+    };
+    let words: String = words
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(FAULT_CHARS_MAX)
+        .collect();
     format!("{place}: {words}")
 }
 
@@ -230,7 +295,12 @@ fn sorted(value: &Value) -> Value {
         Value::Object(members) => {
             let mut members: Vec<(&String, &Value)> = members.iter().collect();
             members.sort_by_key(|(key, _)| *key);
-            Value::Object(members.into_iter().map(|(k, v)| (k.clone(), sorted(v))).collect::<Map<_, _>>())
+            Value::Object(
+                members
+                    .into_iter()
+                    .map(|(k, v)| (k.clone(), sorted(v)))
+                    .collect::<Map<_, _>>(),
+            )
         }
         other => other.clone(),
     }
@@ -248,24 +318,44 @@ mod tests {
 
     #[test]
     fn json_is_found_in_a_fence_and_not_guessed_elsewhere() {
-        let good =
-            ["{\"a\": 1}", " {\"a\":1}\n", "```json\n{\"a\": 1}\n```", "Here:\n```\n{\"a\":1}\n```\nDone."];
+        let good = [
+            "{\"a\": 1}",
+            " {\"a\":1}\n",
+            "```json\n{\"a\": 1}\n```",
+            "Here:\n```\n{\"a\":1}\n```\nDone.",
+        ];
         for text in good {
             assert_eq!(json_of(text), Ok(json!({ "a": 1 })), "{text}");
         }
-        for text in ["", "Done.", "{\"a\": 1", "so {\"a\": 1}", "```{}``` or ```{}```", "```json\n{\n```"] {
+        for text in [
+            "",
+            "Done.",
+            "{\"a\": 1",
+            "so {\"a\": 1}",
+            "```{}``` or ```{}```",
+            "```json\n{\n```",
+        ] {
             assert!(json_of(text).is_err(), "{text}");
         }
         let fenced_inside = json!({ "a": "```x```" });
-        assert_eq!(json_of(&fenced_inside.to_string()), Ok(fenced_inside.clone()));
+        assert_eq!(
+            json_of(&fenced_inside.to_string()),
+            Ok(fenced_inside.clone())
+        );
         assert_eq!(json_of(&shown(&json!([1]))), Ok(json!([1])));
     }
 
     #[test]
     fn equal_values_are_equal_texts() {
-        let (a, b) = (r#"{"b": [{"y": 1, "x": null}], "a": 1.0}"#, r#"{ "a":1.0,"b":[{"x":null,"y":1}] }"#);
+        let (a, b) = (
+            r#"{"b": [{"y": 1, "x": null}], "a": 1.0}"#,
+            r#"{ "a":1.0,"b":[{"x":null,"y":1}] }"#,
+        );
         let text = |json: &str| json_of(json).map(|value| canonical(&value));
         assert_eq!(text(a), text(b));
-        assert_eq!(text(a).as_deref(), Ok(r#"{"a":1.0,"b":[{"x":null,"y":1}]}"#));
+        assert_eq!(
+            text(a).as_deref(),
+            Ok(r#"{"a":1.0,"b":[{"x":null,"y":1}]}"#)
+        );
     }
 }

@@ -13,7 +13,8 @@ use crate::domain::{ErrorClass, StopReason};
 use crate::providers::child::process;
 use crate::providers::contract::accumulate::Accumulator;
 use crate::providers::{
-    AgentOptions, Block, CallContext, Event, Phase, ProviderError, Response, Stop, TokenUsage, ToolArgs,
+    AgentOptions, Block, CallContext, Event, Phase, ProviderError, Response, Stop, TokenUsage,
+    ToolArgs,
 };
 use crate::store::{Entry, Executor, NewCall, SessionKey, Step, StepKind, StoreError, Unanswered};
 use futures_util::StreamExt;
@@ -27,8 +28,10 @@ const GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// Most names in a sentence for the operator.
 const NAMES_MAX: usize = 6;
 
-const NOT_FINISHED: Unanswered =
-    Unanswered { code: "not_finished", message: "the agent ended without saying how this call ended" };
+const NOT_FINISHED: Unanswered = Unanswered {
+    code: "not_finished",
+    message: "the agent ended without saying how this call ended",
+};
 const STOPPED: Unanswered = Unanswered {
     code: "outcome_unknown",
     message: "the agent ended in the middle of this call; it may or may not have taken effect",
@@ -42,12 +45,26 @@ pub async fn complete(
 ) -> Result<Response, ProviderError> {
     let (Some(options), Some(key)) = (work.agent.options.clone(), work.agent.key.clone()) else {
         let message = "an agent was called without terms";
-        return Err(ProviderError::new(ErrorClass::Config, Phase::Config, message));
+        return Err(ProviderError::new(
+            ErrorClass::Config,
+            Phase::Config,
+            message,
+        ));
     };
-    work.deps.env.guard(work.run, work.persona, options.tier).await.map_err(unguarded)?;
+    work.deps
+        .env
+        .guard(work.run, work.persona, options.tier)
+        .await
+        .map_err(unguarded)?;
     let asked = context.cancel.clone();
     let stop = asked.child_token();
-    let mut events = work.route.provider.stream(encoded, CallContext { cancel: stop.clone(), ..context });
+    let mut events = work.route.provider.stream(
+        encoded,
+        CallContext {
+            cancel: stop.clone(),
+            ..context
+        },
+    );
     let mut watch = Watch::new(work, options, key);
     let end = watch.follow(work, &mut events, &asked).await;
     // A call that left its tier is dropped at once, unless the agent must be asked to end.
@@ -113,9 +130,14 @@ struct Watch {
 
 impl Watch {
     fn new(work: &Work<'_>, options: AgentOptions, session_key: SessionKey) -> Self {
-        let ours = options.tool_server.as_ref().map(|server| format!("mcp__{}__", server.name));
+        let ours = options
+            .tool_server
+            .as_ref()
+            .map(|server| format!("mcp__{}__", server.name));
         let settings = work.deps.config.inference.providers.get(&work.route.name);
-        let grace = settings.and_then(|settings| settings.agent.stop_grace).unwrap_or(process::GRACE);
+        let grace = settings
+            .and_then(|settings| settings.agent.stop_grace)
+            .unwrap_or(process::GRACE);
         Self {
             options,
             ours,
@@ -151,7 +173,9 @@ impl Watch {
                 }
             };
             let Some(event) = event.transpose()? else {
-                return accumulator.finish().map(|response| End::Finished(Box::new(response)));
+                return accumulator
+                    .finish()
+                    .map(|response| End::Finished(Box::new(response)));
             };
             accumulator.push(event.clone())?;
             if let Some(end) = self.see(work, event).await? {
@@ -165,8 +189,14 @@ impl Watch {
             Event::Started { model, .. } => self.model = model,
             Event::TextDelta(text) => self.text.push_str(&text),
             Event::Session(id) => self.begin_session(work, id).await?,
-            Event::ObservedCall { id, name, args } => return self.called(work, id, name, args).await,
-            Event::ObservedResult { id, content, is_error } => {
+            Event::ObservedCall { id, name, args } => {
+                return self.called(work, id, name, args).await;
+            }
+            Event::ObservedResult {
+                id,
+                content,
+                is_error,
+            } => {
                 self.answered(work, &id, &content, is_error).await?;
                 return Ok(self.failed_too_often(work));
             }
@@ -189,7 +219,8 @@ impl Watch {
     }
 
     fn failed_too_often(&self, work: &Work<'_>) -> Option<End> {
-        let is_over = work.counters.tool_failures + self.failures >= work.budget().tool_failures_max;
+        let is_over =
+            work.counters.tool_failures + self.failures >= work.budget().tool_failures_max;
         (is_over && self.failures > 0).then_some(End::Limit(Stop::LimitToolFailures))
     }
 
@@ -208,7 +239,11 @@ impl Watch {
             return Ok(());
         }
         if self.session.as_ref() != Some(&id) {
-            work.deps.run_store.session_seen(work.run, &self.session_key, &id, None).await.map_err(stored)?;
+            work.deps
+                .run_store
+                .session_seen(work.run, &self.session_key, &id, None)
+                .await
+                .map_err(stored)?;
             self.session = Some(id);
         }
         Ok(())
@@ -221,19 +256,28 @@ impl Watch {
         name: String,
         args: ToolArgs,
     ) -> Result<Option<End>, ProviderError> {
-        if self.open.iter().any(|open| open.agent_id == agent_id) || self.open_ours.contains(&agent_id) {
+        if self.open.iter().any(|open| open.agent_id == agent_id)
+            || self.open_ours.contains(&agent_id)
+        {
             return Ok(None);
         }
         self.calls += 1;
         let is_over = work.counters.tool_calls + self.calls > work.budget().tool_calls_max;
-        if self.ours.as_ref().is_some_and(|prefix| name.starts_with(prefix)) {
+        if self
+            .ours
+            .as_ref()
+            .is_some_and(|prefix| name.starts_with(prefix))
+        {
             self.open_ours.push(agent_id);
             return Ok(is_over.then_some(End::Limit(Stop::LimitToolCalls)));
         }
         let id = self.record(work, &name, &args).await?;
         let needs = work.route.provider.needs(&name, &args);
         if needs > self.options.tier {
-            let why = format!("stopped: the tier `{}` does not allow this call", self.options.tier.as_str());
+            let why = format!(
+                "stopped: the tier `{}` does not allow this call",
+                self.options.tier.as_str()
+            );
             self.close(
                 work,
                 id,
@@ -249,7 +293,13 @@ impl Watch {
         }
         if is_over {
             let why = "stopped: this run has used up the number of tool calls it may make";
-            self.close(work, id, name.clone(), tool_policy::failure(&name, "limit", why)).await?;
+            self.close(
+                work,
+                id,
+                name.clone(),
+                tool_policy::failure(&name, "limit", why),
+            )
+            .await?;
             return Ok(Some(End::Limit(Stop::LimitToolCalls)));
         }
         self.open.push(Open { agent_id, id, name });
@@ -276,7 +326,9 @@ impl Watch {
             return Ok(());
         }
         // A second result is ignored.
-        let Some(at) = self.open.iter().position(|open| open.agent_id == agent_id) else { return Ok(()) };
+        let Some(at) = self.open.iter().position(|open| open.agent_id == agent_id) else {
+            return Ok(());
+        };
         self.failures += u32::from(is_error);
         let Open { id, name, .. } = self.open.swap_remove(at);
         let content = bounded(content, work);
@@ -287,14 +339,27 @@ impl Watch {
         self.close(work, id, name, payload).await
     }
 
-    async fn record(&self, work: &Work<'_>, name: &str, args: &ToolArgs) -> Result<String, ProviderError> {
+    async fn record(
+        &self,
+        work: &Work<'_>,
+        name: &str,
+        args: &ToolArgs,
+    ) -> Result<String, ProviderError> {
         let mut payload_json = tool_policy::call_payload(args, None);
         if payload_json.len() > work.deps.config.limits.tool_result_bytes_max {
             let shortened = bounded(&payload_json, work);
             payload_json = json!({ "args": { "shortened": shortened } }).to_string();
         }
-        let call = NewCall { executor: Executor::Agent, tool_name: name.to_owned(), payload_json };
-        work.deps.run_store.record_call(work.run, call).await.map_err(stored)
+        let call = NewCall {
+            executor: Executor::Agent,
+            tool_name: name.to_owned(),
+            payload_json,
+        };
+        work.deps
+            .run_store
+            .record_call(work.run, call)
+            .await
+            .map_err(stored)
     }
 
     async fn close(
@@ -311,15 +376,27 @@ impl Watch {
             tool_call_id: id,
             payload_json,
         };
-        work.deps.run_store.journal(work.run, vec![Entry::Step(result)].into()).await.map_err(stored)
+        work.deps
+            .run_store
+            .journal(work.run, vec![Entry::Step(result)].into())
+            .await
+            .map_err(stored)
     }
 
     /// Handles late events: an agent that was asked to end may still report results of its calls.
-    async fn listen_on(&mut self, work: &Work<'_>, events: &mut BoxStream<'_, Result<Event, ProviderError>>) {
+    async fn listen_on(
+        &mut self,
+        work: &Work<'_>,
+        events: &mut BoxStream<'_, Result<Event, ProviderError>>,
+    ) {
         let grace_period = self.grace_period;
         let listening = async {
             while let Some(Ok(event)) = events.next().await {
-                if let Event::ObservedResult { id, content, is_error } = event
+                if let Event::ObservedResult {
+                    id,
+                    content,
+                    is_error,
+                } = event
                     && self.answered(work, &id, &content, is_error).await.is_err()
                 {
                     return;
@@ -336,12 +413,23 @@ impl Watch {
         work: &mut Work<'_>,
         end: Result<End, ProviderError>,
     ) -> Result<Response, ProviderError> {
-        let why = if matches!(end, Ok(End::Finished(_))) { NOT_FINISHED } else { STOPPED };
-        let closed = work.deps.run_store.close_calls(work.run, why).await.map_err(stored);
+        let why = if matches!(end, Ok(End::Finished(_))) {
+            NOT_FINISHED
+        } else {
+            STOPPED
+        };
+        let closed = work
+            .deps
+            .run_store
+            .close_calls(work.run, why)
+            .await
+            .map_err(stored);
         work.counters.tool_calls += self.calls;
         work.counters.tool_failures += self.failures;
         let mails = self.catch_up(work).await;
-        let end = closed.and(mails).and_then(|mails| end.map(|end| (end, mails)));
+        let end = closed
+            .and(mails)
+            .and_then(|mails| end.map(|end| (end, mails)));
         match end {
             Ok((End::Finished(response), _)) => self.finished(work, *response).await,
             Ok((End::Limit(stop), _)) => Ok(self.partial(stop)),
@@ -371,7 +459,12 @@ impl Watch {
 
     /// Counts the mails that the agent sent through our tools meanwhile as mails of this run.
     async fn catch_up(&mut self, work: &mut Work<'_>) -> Result<(), ProviderError> {
-        let (mails, replied) = work.deps.run_store.mails_so_far(work.run).await.map_err(stored)?;
+        let (mails, replied) = work
+            .deps
+            .run_store
+            .mails_so_far(work.run)
+            .await
+            .map_err(stored)?;
         let mails = mails as usize;
         if mails > work.mails_sent {
             self.acted("send_email");
@@ -381,10 +474,21 @@ impl Watch {
         Ok(())
     }
 
-    async fn finished(&self, work: &Work<'_>, response: Response) -> Result<Response, ProviderError> {
+    async fn finished(
+        &self,
+        work: &Work<'_>,
+        response: Response,
+    ) -> Result<Response, ProviderError> {
         if let Some(id) = &self.session {
-            let usage = response.session_usage.as_ref().and_then(|used| serde_json::to_string(used).ok());
-            let kept = work.deps.run_store.session_seen(work.run, &self.session_key, id, Some(usage)).await;
+            let usage = response
+                .session_usage
+                .as_ref()
+                .and_then(|used| serde_json::to_string(used).ok());
+            let kept = work
+                .deps
+                .run_store
+                .session_seen(work.run, &self.session_key, id, Some(usage))
+                .await;
             kept.map_err(stored)?;
         }
         Ok(response)
@@ -398,7 +502,11 @@ impl Watch {
         Response {
             blocks: vec![Block::text(self.text)],
             stop,
-            usage: TokenUsage { estimated: true, cost_micros, ..self.used },
+            usage: TokenUsage {
+                estimated: true,
+                cost_micros,
+                ..self.used
+            },
             model_served: self.model,
             provider_request_id: None,
             breakdown: Vec::new(),
@@ -412,15 +520,28 @@ impl Watch {
         if self.acts.is_empty() || error.class == ErrorClass::Cancelled {
             return error;
         }
-        let names: Vec<String> = self.acts.iter().take(NAMES_MAX).map(|name| format!("`{name}`")).collect();
-        let more = if self.acts.len() > NAMES_MAX { " and others" } else { "" };
+        let names: Vec<String> = self
+            .acts
+            .iter()
+            .take(NAMES_MAX)
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let more = if self.acts.len() > NAMES_MAX {
+            " and others"
+        } else {
+            ""
+        };
         let message = format!(
             "the agent had called {}{more} before it failed, so it is not asked again by itself: {}",
             names.join(", "),
             error.message
         );
         tracing::warn!(run = %work.run.id, acts = self.acts.len(), "an agent failed after it had acted");
-        ProviderError { acted: true, message: message.chars().take(500).collect(), ..error }
+        ProviderError {
+            acted: true,
+            message: message.chars().take(500).collect(),
+            ..error
+        }
     }
 }
 
@@ -445,7 +566,8 @@ pub fn honest(text: &str, limit: StopReason) -> String {
         StopReason::LimitTime => "time",
         _ => "tool calls",
     };
-    let sentence = format!("[This answer is incomplete: its run had used up the {what} it may use.]");
+    let sentence =
+        format!("[This answer is incomplete: its run had used up the {what} it may use.]");
     match text.trim() {
         "" => sentence,
         text => format!("{text}\n\n{sentence}"),
@@ -464,7 +586,11 @@ fn bounded(text: &str, work: &Work<'_>) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    format!("{}… [cut: {} bytes]", &text[..text.floor_char_boundary(most)], text.len())
+    format!(
+        "{}… [cut: {} bytes]",
+        &text[..text.floor_char_boundary(most)],
+        text.len()
+    )
 }
 
 fn unguarded(error: RunError) -> ProviderError {

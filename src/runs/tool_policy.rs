@@ -57,12 +57,18 @@ pub enum Verdict {
 /// Returns the verdict on a call beyond the run's limit.
 pub fn used_up() -> Verdict {
     let message = "this run has used up the number of tool calls it may make";
-    Verdict::Failed { code: "limit", message: message.to_owned() }
+    Verdict::Failed {
+        code: "limit",
+        message: message.to_owned(),
+    }
 }
 
 /// Returns the verdict on a mail when another process of this run has sent the last permitted one.
 pub fn no_more_mails(max: u32) -> Verdict {
-    Verdict::Failed { code: tools::MAIL_LIMIT_REACHED, message: tools::no_more_mails(max as usize) }
+    Verdict::Failed {
+        code: tools::MAIL_LIMIT_REACHED,
+        message: tools::no_more_mails(max as usize),
+    }
 }
 
 /// Error code of a call of which it is unknown whether it has happened.
@@ -80,14 +86,31 @@ pub struct Asked<'a> {
 
 /// Returns the expected effects to record before a call begins:
 /// [`Env::expected_effects`](super::run_store::Env::expected_effects).
-pub async fn begin(ctx: &ToolCallContext<'_>, asked: Asked<'_>, mail: &MailPolicy) -> Option<Value> {
-    let tool = ctx.tools.iter().copied().find(|tool| tool.name() == asked.name)?;
+pub async fn begin(
+    ctx: &ToolCallContext<'_>,
+    asked: Asked<'_>,
+    mail: &MailPolicy,
+) -> Option<Value> {
+    let tool = ctx
+        .tools
+        .iter()
+        .copied()
+        .find(|tool| tool.name() == asked.name)?;
     let is_seen = matches!(tool.class(), ToolClass::Verifiable | ToolClass::Once);
     match asked.args {
         ToolArgs::Object(args) if is_seen && tools::check_args(tool, args).is_ok() => {
             ctx.deps
                 .env
-                .expected_effects(ctx, CallOrder { id: asked.id, tool, args, mail, begun: None })
+                .expected_effects(
+                    ctx,
+                    CallOrder {
+                        id: asked.id,
+                        tool,
+                        args,
+                        mail,
+                        begun: None,
+                    },
+                )
                 .await
         }
         _ => None,
@@ -100,7 +123,12 @@ pub async fn execute(
     asked: Asked<'_>,
     mail: &MailPolicy,
 ) -> Result<Verdict, RunError> {
-    let Asked { id, name, args, begun } = asked;
+    let Asked {
+        id,
+        name,
+        args,
+        begun,
+    } = asked;
     let Some(tool) = ctx.tools.iter().copied().find(|tool| tool.name() == name) else {
         return Ok(not_offered(ctx, name));
     };
@@ -111,14 +139,35 @@ pub async fn execute(
         ToolArgs::Object(args) => args,
         ToolArgs::Malformed { error, .. } => {
             let message = format!("the arguments are not a JSON object: {error}");
-            return Ok(Verdict::Failed { code: "malformed_arguments", message });
+            return Ok(Verdict::Failed {
+                code: "malformed_arguments",
+                message,
+            });
         }
     };
     if let Err(message) = tools::check_args(tool, args) {
-        return Ok(Verdict::Failed { code: "invalid_arguments", message });
+        return Ok(Verdict::Failed {
+            code: "invalid_arguments",
+            message,
+        });
     }
-    let mail = ctx.label.limit(MailPolicy { mails_sent: ctx.mails_sent, ..mail.clone() });
-    ctx.deps.env.call(ctx, CallOrder { id, tool, args, mail: &mail, begun }).await
+    let mail = ctx.label.limit(MailPolicy {
+        mails_sent: ctx.mails_sent,
+        ..mail.clone()
+    });
+    ctx.deps
+        .env
+        .call(
+            ctx,
+            CallOrder {
+                id,
+                tool,
+                args,
+                mail: &mail,
+                begun,
+            },
+        )
+        .await
 }
 
 /// Returns the verdict on a call of a tool that the run was not offered: it lists the offered ones.
@@ -133,23 +182,43 @@ fn not_offered(ctx: &ToolCallContext<'_>, name: &str) -> Verdict {
     let offered: Vec<&str> = ctx.tools.iter().map(|tool| tool.name()).collect();
     if offered.is_empty() {
         let message = "this run has no tools; answer in words".to_owned();
-        return Verdict::Failed { code: UNKNOWN_TOOL, message };
+        return Verdict::Failed {
+            code: UNKNOWN_TOOL,
+            message,
+        };
     }
-    let shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN_NAME_CHARS).collect();
+    let shown: String = name
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(SHOWN_NAME_CHARS)
+        .collect();
     let nearness = |offered: &str| strsim::jaro_winkler(offered, &shown.to_lowercase());
-    let mut near: Vec<&str> = offered.iter().copied().filter(|offered| nearness(offered) > NEAR).collect();
+    let mut near: Vec<&str> = offered
+        .iter()
+        .copied()
+        .filter(|offered| nearness(offered) > NEAR)
+        .collect();
     near.sort_by(|a, b| nearness(b).total_cmp(&nearness(a)));
     let near = match near.is_empty() {
         true => String::new(),
-        false => format!("did you mean `{}`; ", near[..near.len().min(NEAREST)].join("` or `")),
+        false => format!(
+            "did you mean `{}`; ",
+            near[..near.len().min(NEAREST)].join("` or `")
+        ),
     };
     let message = format!("no tool `{shown}`; {near}there are: {}", offered.join(", "));
-    Verdict::Failed { code: UNKNOWN_TOOL, message }
+    Verdict::Failed {
+        code: UNKNOWN_TOOL,
+        message,
+    }
 }
 
 fn closed(name: &str, why: &str) -> Verdict {
     let message = format!("`{name}` is closed to this run: {why}");
-    Verdict::Failed { code: "tool_closed", message }
+    Verdict::Failed {
+        code: "tool_closed",
+        message,
+    }
 }
 
 /// Error code of a call to an unknown tool.
@@ -174,7 +243,10 @@ impl Place {
             memory_bytes_max: limits.memory_bytes_max,
             attachments_bytes_max: limits.attachments_bytes_max,
         };
-        Self { limits, origin: ctx.label.origin(ctx.subject) }
+        Self {
+            limits,
+            origin: ctx.label.origin(ctx.subject),
+        }
     }
 
     fn call<'a>(
@@ -187,7 +259,17 @@ impl Place {
         let clock = ctx.deps.clock.as_ref();
         let (run, limits, origin) = (&ctx.run.id, &self.limits, &self.origin);
         let reader = ctx.label.reader();
-        ToolCall { run, args: order.args, store, folder, mail: order.mail, limits, clock, origin, reader }
+        ToolCall {
+            run,
+            args: order.args,
+            store,
+            folder,
+            mail: order.mail,
+            limits,
+            clock,
+            origin,
+            reader,
+        }
     }
 }
 
@@ -204,7 +286,11 @@ pub async fn expected_effects(
         ToolClass::Verifiable => {
             let place = Place::of(ctx);
             // A call without expected effects fails when it is executed, with the reason.
-            let expected = order.tool.expected_effects(place.call(ctx, order, store, folder)).await.ok()?;
+            let expected = order
+                .tool
+                .expected_effects(place.call(ctx, order, store, folder))
+                .await
+                .ok()?;
             Some(json!({ "foreseen": expected }))
         }
         ToolClass::Repeatable | ToolClass::Transactional => None,
@@ -245,7 +331,10 @@ pub async fn carry_out(
     Ok(match outcome {
         Ok(outcome) => match &outcome.mail {
             Some(draft) => match send_limits::forbidden(ctx, draft).await? {
-                Some(rule) => Verdict::Failed { code: rule.as_str(), message: withheld_message(rule) },
+                Some(rule) => Verdict::Failed {
+                    code: rule.as_str(),
+                    message: withheld_message(rule),
+                },
                 None => Verdict::Done(outcome),
             },
             None => Verdict::Done(outcome),
@@ -265,34 +354,50 @@ pub async fn carry_out(
 
 /// Returns the verdict on an interrupted call that may not be run again.
 fn unknown(begun: &Value) -> Verdict {
-    let at = begun["at"].as_str().map(|at| format!(", begun at {at},")).unwrap_or_default();
+    let at = begun["at"]
+        .as_str()
+        .map(|at| format!(", begun at {at},"))
+        .unwrap_or_default();
     let message = format!(
         "the engine stopped while this call{at} was running; it may or may not have taken effect. Find out \
          by other means; it is not run again"
     );
-    Verdict::Failed { code: OUTCOME_UNKNOWN, message }
+    Verdict::Failed {
+        code: OUTCOME_UNKNOWN,
+        message,
+    }
 }
 
 /// Reports whether a call repeats one with an unknown outcome, of a tool that must not be run
 /// twice.
 pub fn asks_again(tool: &dyn Tool, steps: &[Step], name: &str, args: &ToolArgs) -> bool {
     let read = |step: &Step| serde_json::from_str::<Value>(&step.payload_json).unwrap_or_default();
-    let ToolArgs::Object(args) = args else { return false };
+    let ToolArgs::Object(args) = args else {
+        return false;
+    };
     let is_same = |id: &str| {
         let call = |step: &&Step| step.kind == StepKind::Call && step.tool_call_id == id;
         steps.iter().find(call).is_some_and(|step| {
-            step.tool_name == name && read(step)["args"].as_object().is_some_and(|before| before == args)
+            step.tool_name == name
+                && read(step)["args"]
+                    .as_object()
+                    .is_some_and(|before| before == args)
         })
     };
     tool.class() == ToolClass::Once
-        && steps.iter().any(|step| step.is_in_doubt() && is_same(&step.tool_call_id))
+        && steps
+            .iter()
+            .any(|step| step.is_in_doubt() && is_same(&step.tool_call_id))
 }
 
 /// Returns the verdict on such a call.
 pub fn not_again() -> Verdict {
     let message = "the same call was cut off before and may have taken effect, so it is not made a second time in this \
         run; finish without it and say so";
-    Verdict::Failed { code: "not_again", message: message.to_owned() }
+    Verdict::Failed {
+        code: "not_again",
+        message: message.to_owned(),
+    }
 }
 
 /// Returns the reason why a draft is not queued, for the model.
@@ -312,16 +417,22 @@ pub fn finish(verdict: Verdict, name: &str) -> Finished {
     match verdict {
         Verdict::Done(mut outcome) => {
             let result = std::mem::replace(&mut outcome.result, Value::Null);
-            (json!({ "ok": true, "result": result }).to_string(), Some(outcome), None)
+            (
+                json!({ "ok": true, "result": result }).to_string(),
+                Some(outcome),
+                None,
+            )
         }
         Verdict::Known(payload) => {
             let terminal = ends_the_run(&payload);
             (payload, None, terminal)
         }
         Verdict::Failed { code, message } => (failure(name, code, &message), None, None),
-        Verdict::Terminal { class, message } => {
-            (failure(name, class.as_str(), &message), None, Some((class, message)))
-        }
+        Verdict::Terminal { class, message } => (
+            failure(name, class.as_str(), &message),
+            None,
+            Some((class, message)),
+        ),
     }
 }
 
@@ -339,7 +450,12 @@ fn ends_the_run(payload: &str) -> Option<(ErrorClass, String)> {
         class,
         ErrorClass::UnsupportedAction | ErrorClass::OutboundNotConfigured | ErrorClass::Cancelled
     );
-    is_end.then(|| (class, error["message"].as_str().unwrap_or_default().to_owned()))
+    is_end.then(|| {
+        (
+            class,
+            error["message"].as_str().unwrap_or_default().to_owned(),
+        )
+    })
 }
 
 /// Formats the payload of a call row.
@@ -349,7 +465,9 @@ pub fn call_payload(args: &ToolArgs, begun: Option<Value>) -> String {
             Some(begun) => json!({ "args": args, "begun": begun }).to_string(),
             None => json!({ "args": args }).to_string(),
         },
-        ToolArgs::Malformed { raw, error } => json!({ "malformed": raw, "error": error }).to_string(),
+        ToolArgs::Malformed { raw, error } => {
+            json!({ "malformed": raw, "error": error }).to_string()
+        }
     }
 }
 

@@ -16,7 +16,11 @@ const STUB_TOKENS_MIN: usize = 100;
 
 /// Estimates the tokens of a whole request.
 pub fn tokens(request: &Request) -> u64 {
-    let system: usize = request.system.iter().map(|text| estimate_tokens(text)).sum();
+    let system: usize = request
+        .system
+        .iter()
+        .map(|text| estimate_tokens(text))
+        .sum();
     let messages: usize = request.messages.iter().map(message_tokens).sum();
     (system + messages + tool_tokens(request)) as u64
 }
@@ -51,7 +55,12 @@ pub async fn to_fit(work: &mut Work<'_>, target_tokens: u64, why: &str) -> Resul
     let budget = context_tokens_max(work, target_tokens).min(work.budget().context_tokens_max);
     let mut note = format!("made shorter, about {before} to {target_tokens} tokens: {why}");
     if !work.stubbed.is_empty() {
-        let ids = work.stubbed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let ids = work
+            .stubbed
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
         note.push_str(&format!("; left out the results of {ids}"));
     }
     work.assemble(budget, Some(note)).await?;
@@ -63,31 +72,51 @@ pub async fn to_fit(work: &mut Work<'_>, target_tokens: u64, why: &str) -> Resul
 /// Returns the calls whose results may be left out, oldest first: all but the newest message's.
 fn stubs(said: &[Message]) -> Vec<String> {
     let (_, earlier) = said.split_last().unwrap_or((&EMPTY, &[]));
-    let results = earlier.iter().flat_map(|message| &message.blocks).filter_map(|block| match block {
-        Block::ToolResult { call_id, content, is_error: false, .. }
-            if estimate_tokens(content) >= STUB_TOKENS_MIN =>
-        {
-            Some(call_id.clone())
-        }
-        _ => None,
-    });
+    let results = earlier
+        .iter()
+        .flat_map(|message| &message.blocks)
+        .filter_map(|block| match block {
+            Block::ToolResult {
+                call_id,
+                content,
+                is_error: false,
+                ..
+            } if estimate_tokens(content) >= STUB_TOKENS_MIN => Some(call_id.clone()),
+            _ => None,
+        });
     results.collect()
 }
 
-static EMPTY: Message = Message { role: crate::providers::Role::User, blocks: Vec::new() };
+static EMPTY: Message = Message {
+    role: crate::providers::Role::User,
+    blocks: Vec::new(),
+};
 
 /// Returns the conversation with a line instead of each result that is left out.
 pub fn with_stubs(said: &[Message], stubbed: &BTreeSet<String>) -> Vec<Message> {
     let stub = |block: &Block| match block {
-        Block::ToolResult { call_id, name, content, is_error } if stubbed.contains(call_id) => {
+        Block::ToolResult {
+            call_id,
+            name,
+            content,
+            is_error,
+        } if stubbed.contains(call_id) => {
             let missing = content.chars().count();
-            let words = format!("[{missing} characters, left out for want of room; call the tool again]");
+            let words =
+                format!("[{missing} characters, left out for want of room; call the tool again]");
             let content = serde_json::json!({ "ok": true, "result": words }).to_string();
-            Block::ToolResult { call_id: call_id.clone(), name: name.clone(), content, is_error: *is_error }
+            Block::ToolResult {
+                call_id: call_id.clone(),
+                name: name.clone(),
+                content,
+                is_error: *is_error,
+            }
         }
         other => other.clone(),
     };
-    let message =
-        |said: &Message| Message { role: said.role, blocks: said.blocks.iter().map(stub).collect() };
+    let message = |said: &Message| Message {
+        role: said.role,
+        blocks: said.blocks.iter().map(stub).collect(),
+    };
     said.iter().map(message).collect()
 }

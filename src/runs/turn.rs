@@ -9,7 +9,8 @@ use super::{sessions, trim};
 use crate::domain::{ErrorClass, stable_seed};
 use crate::providers::contract::retry::longer_output_tokens;
 use crate::providers::{
-    ProviderError, Request, Response, RetryDecision, RetryPolicy, Size, ToolChoice, Tried, retry_decision,
+    ProviderError, Request, Response, RetryDecision, RetryPolicy, Size, ToolChoice, Tried,
+    retry_decision,
 };
 use std::time::Duration;
 
@@ -36,7 +37,11 @@ pub async fn ask(
     if choice == ToolChoice::None {
         until = until.max(work.elapsed() + FINAL_TURN_DURATION_MAX);
     }
-    let question = Question { choice, note, until };
+    let question = Question {
+        choice,
+        note,
+        until,
+    };
     let mut tries = Tries::default();
     loop {
         let error = match call_or_rest(work, &question, &mut tries).await? {
@@ -78,7 +83,10 @@ impl Tries {
         match &self.lengthened {
             Some(cut) if error.class == ErrorClass::BadRequest && error.refused.is_none() => {
                 let message = format!("{}; with more room: {}", cut.message, error.message);
-                ProviderError { message, ..cut.clone() }
+                ProviderError {
+                    message,
+                    ..cut.clone()
+                }
             }
             _ => error,
         }
@@ -97,12 +105,20 @@ async fn call_or_rest(
     let name = work.route.name.clone();
     if let Err(resting) = provider_health.admit(&name, std::mem::take(&mut work.insists)) {
         tries.calls = u32::MAX;
-        work.blocked_by.push(BlockedBy::Rest { provider: name, error: Failure::from(&resting) });
+        work.blocked_by.push(BlockedBy::Rest {
+            provider: name,
+            error: Failure::from(&resting),
+        });
         return Ok(Err(resting));
     }
     let made = attempt::make(work, question).await;
     // A failed transaction tells nothing about the provider.
-    provider_health.report(&name, made.as_ref().ok().map(|answered| answered.as_ref().map(|_| ())));
+    provider_health.report(
+        &name,
+        made.as_ref()
+            .ok()
+            .map(|answered| answered.as_ref().map(|_| ())),
+    );
     made
 }
 
@@ -151,7 +167,8 @@ fn decision(
         inline_wait_max: inference.inline_wait_max,
         left: question.until.saturating_sub(work.elapsed()),
         fallback_on_refusal: inference.fallback_on_refusal,
-        jitter_seed: u64::from(work.attempts_of(work.counters.turns)) ^ stable_seed(work.run.id.as_str()),
+        jitter_seed: u64::from(work.attempts_of(work.counters.turns))
+            ^ stable_seed(work.run.id.as_str()),
     };
     retry_decision(error, tried, retry_policy, size)
 }
@@ -163,10 +180,18 @@ fn longer(work: &Work<'_>, request: &Request, tries: &Tries) -> Option<u32> {
         return None;
     }
     let used = trim::tokens(request);
-    let of_run = work.budget().tokens_max.saturating_sub(work.counters.usage.total_tokens());
+    let of_run = work
+        .budget()
+        .tokens_max
+        .saturating_sub(work.counters.usage.total_tokens());
     // Less a tenth, because we only estimate.
-    let window = work.route.window_tokens().map(|window| window - window / 10);
-    let left = window.map_or(of_run, |window| window.min(of_run)).saturating_sub(used);
+    let window = work
+        .route
+        .window_tokens()
+        .map(|window| window - window / 10);
+    let left = window
+        .map_or(of_run, |window| window.min(of_run))
+        .saturating_sub(used);
     longer_output_tokens(request.max_output_tokens, left)
 }
 

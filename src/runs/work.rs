@@ -23,8 +23,8 @@ use crate::providers::{
     Block, Message, Parameter, ProviderError, Request, Response, Role, Stop, ToolChoice, ToolSpec,
 };
 use crate::store::{
-    AssembledContext, ClaimedRun, Entry, JournalSoFar, MessageOutcome, NewOutbound, RunOptionsInForce, Step,
-    StoreError,
+    AssembledContext, ClaimedRun, Entry, JournalSoFar, MessageOutcome, NewOutbound,
+    RunOptionsInForce, Step, StoreError,
 };
 use crate::tools::Tool;
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,10 @@ impl<'a> Work<'a> {
         let persona = deps.persona(&run.persona)?;
         let run_options = deps.options_of(run).await?;
         let (route, chain) = Chain::of(deps, persona, &run_options.run_options)?;
-        let about = deps.run_store.trigger_message(run, &deps.config.gateway.owners).await?;
+        let about = deps
+            .run_store
+            .trigger_message(run, &deps.config.gateway.owners)
+            .await?;
         let sent = about.sent;
         let subject = Subject::of(run.trigger, about);
         let label = RunLabel::of(&subject);
@@ -171,18 +174,34 @@ impl<'a> Work<'a> {
     fn context_budget(&self) -> usize {
         let allowed = self.budget().context_tokens_max;
         let answer = u64::from(self.first.max_output_tokens);
-        match self.route.window_tokens().and_then(|window| input_tokens_max(window, answer)) {
+        match self
+            .route
+            .window_tokens()
+            .and_then(|window| input_tokens_max(window, answer))
+        {
             Some(fitting) => allowed.min(trim::context_tokens_max(self, fitting)),
             None => allowed,
         }
     }
 
     /// Assembles the context within that many tokens; `note` is for its report.
-    pub async fn assemble(&mut self, budget_tokens: usize, note: Option<String>) -> Result<(), RunError> {
-        let profile = self.deps.config.context.get(&self.run.profile).ok_or_else(|| RunError::Fatal {
-            class: ErrorClass::Config,
-            message: format!("no context profile `{}` in configs/context.json", self.run.profile),
-        })?;
+    pub async fn assemble(
+        &mut self,
+        budget_tokens: usize,
+        note: Option<String>,
+    ) -> Result<(), RunError> {
+        let profile = self
+            .deps
+            .config
+            .context
+            .get(&self.run.profile)
+            .ok_or_else(|| RunError::Fatal {
+                class: ErrorClass::Config,
+                message: format!(
+                    "no context profile `{}` in configs/context.json",
+                    self.run.profile
+                ),
+            })?;
         let order = Order {
             run: self.run,
             persona: self.persona,
@@ -192,14 +211,22 @@ impl<'a> Work<'a> {
             budget_tokens,
             now: self.deps.clock.now(),
         };
-        let Assembled { context, mut report, seen } = self.deps.env.assemble(order).await?;
+        let Assembled {
+            context,
+            mut report,
+            seen,
+        } = self.deps.env.assemble(order).await?;
         report.note = note;
         let sources = as_of::sources(&self.deps.config, &order, seen, &report).map_err(json_bug)?;
         self.first.system = context.system();
         self.first.messages = context.messages();
         let words = context.words();
         self.label = self.label.having_read(words);
-        let kept = Kept { request: self.first.clone(), stubbed: self.stubbed.clone(), words };
+        let kept = Kept {
+            request: self.first.clone(),
+            stubbed: self.stubbed.clone(),
+            words,
+        };
         self.fresh_context = Some(AssembledContext {
             request_json: to_json(&kept)?,
             report_json: to_json(&report)?,
@@ -212,7 +239,11 @@ impl<'a> Work<'a> {
     /// Resumes an earlier attempt at its last commit. Model and tools are today's: an operator who
     /// edits `configs/inference.json` and retries the run wants the new settings.
     fn resume(&mut self, first_json: &str, journal: &JournalSoFar) -> Result<(), RunError> {
-        let Kept { request, stubbed, words } = from_json(first_json)?;
+        let Kept {
+            request,
+            stubbed,
+            words,
+        } = from_json(first_json)?;
         self.label = self.label.having_read(words);
         (self.first.system, self.first.messages) = (request.system, request.messages);
         self.stubbed = stubbed;
@@ -251,9 +282,16 @@ impl<'a> Work<'a> {
     pub fn append(&mut self, response: Response, results: Vec<Block>) {
         self.counters.note(&response.stop, &results);
         let is_unreadable = response.stop == Stop::MalformedCall && results.is_empty();
-        self.said.push(Message { role: Role::Assistant, blocks: response.blocks });
-        self.said.push(Message { role: Role::User, blocks: results });
-        self.said.extend(is_unreadable.then(|| Message::user(UNREADABLE_CALL)));
+        self.said.push(Message {
+            role: Role::Assistant,
+            blocks: response.blocks,
+        });
+        self.said.push(Message {
+            role: Role::User,
+            blocks: results,
+        });
+        self.said
+            .extend(is_unreadable.then(|| Message::user(UNREADABLE_CALL)));
     }
 
     /// Returns the context in which a tool call is checked and executed.
@@ -353,7 +391,11 @@ impl<'a> Work<'a> {
             asked_ms: millis(self.elapsed),
             without: self.without.clone(),
             window_tokens: self.route.window_tokens(),
-            session: self.agent.options.as_ref().map(|options| options.session.clone()),
+            session: self
+                .agent
+                .options
+                .as_ref()
+                .map(|options| options.session.clone()),
             blocked_by: self.blocked_by.clone(),
         }
     }
@@ -377,9 +419,13 @@ impl<'a> Work<'a> {
         request.max_output_tokens = self.output_tokens_max.unwrap_or(request.max_output_tokens);
         request.tool_choice = tool_choice;
         request.without.clone_from(&self.without);
-        request.system.extend(request.agent.as_ref().and_then(sessions::where_to_write));
+        request
+            .system
+            .extend(request.agent.as_ref().and_then(sessions::where_to_write));
         request.messages.extend(self.said_for_model());
-        request.messages.extend(sessions::done_before(&self.known_steps).map(Message::user));
+        request
+            .messages
+            .extend(sessions::done_before(&self.known_steps).map(Message::user));
         request.messages.extend(note.map(Message::user));
         if let Some(form) = &self.form {
             form.ask(&mut request, self.route.structured());
@@ -398,7 +444,8 @@ impl<'a> Work<'a> {
         let has_mail = entries.iter().any(
             |entry| matches!(entry, Entry::Mail(mail) if matches!(mail.outcome, MessageOutcome::Send { .. })),
         );
-        let settles = |entry: &Entry| matches!(entry, Entry::TurnAnswered(_) | Entry::TurnFailed(_));
+        let settles =
+            |entry: &Entry| matches!(entry, Entry::TurnAnswered(_) | Entry::TurnFailed(_));
         let gives_back = entries.iter().any(settles);
         let entries = Arc::new(entries);
         if let Err(error) = self.deps.run_store.journal(self.run, entries.clone()).await {
@@ -407,12 +454,17 @@ impl<'a> Work<'a> {
             }
             return Err(error.into());
         }
-        crate::crash::crash_point!("R6", entries.iter().any(|entry| matches!(entry, Entry::TurnAnswered(_))));
         crate::crash::crash_point!(
-            "R9",
+            "R6",
             entries
                 .iter()
-                .any(|entry| matches!(entry, Entry::Step(s) if s.kind == crate::store::StepKind::Result))
+                .any(|entry| matches!(entry, Entry::TurnAnswered(_)))
+        );
+        crate::crash::crash_point!(
+            "R9",
+            entries.iter().any(
+                |entry| matches!(entry, Entry::Step(s) if s.kind == crate::store::StepKind::Result)
+            )
         );
         crate::crash::crash_point!("O1", has_mail);
         if has_mail {
@@ -474,7 +526,10 @@ pub fn to_json(value: &impl serde::Serialize) -> Result<String, RunError> {
 }
 
 fn json_bug(error: serde_json::Error) -> RunError {
-    RunError::Fatal { class: ErrorClass::Config, message: error.to_string() }
+    RunError::Fatal {
+        class: ErrorClass::Config,
+        message: error.to_string(),
+    }
 }
 
 fn from_json<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, RunError> {

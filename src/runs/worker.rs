@@ -6,7 +6,9 @@
 use super::budget;
 use super::deps::{RunError, WorkerDeps};
 use super::execute::execute;
-use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, stable_seed};
+use crate::domain::{
+    ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, stable_seed,
+};
 use crate::store::{ClaimedRun, NewNotice, RunFailure, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -60,7 +62,14 @@ type Ended = (RunId, Option<RunFailure>);
 impl Worker {
     pub fn new(deps: Arc<WorkerDeps>) -> Self {
         let (running, open, unknown) = Default::default();
-        Self { deps, running, backlog: false, open, unsettled: Vec::new(), unknown }
+        Self {
+            deps,
+            running,
+            backlog: false,
+            open,
+            unsettled: Vec::new(),
+            unknown,
+        }
     }
 
     /// Works until `shutdown`, then gives running runs the grace period of a drain to end, and puts
@@ -112,7 +121,9 @@ impl Worker {
     async fn claim(&mut self) -> Result<usize, StoreError> {
         self.finish_leftovers().await;
         let inference = &self.deps.config.inference;
-        let free = inference.concurrent_runs_max.saturating_sub(self.running.len());
+        let free = inference
+            .concurrent_runs_max
+            .saturating_sub(self.running.len());
         // With a backlog, several places are filled by one claim rather than each by its own.
         if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
             return Ok(0);
@@ -122,12 +133,17 @@ impl Worker {
         self.backlog = count == free;
         for run in claimed {
             let cancel = CancellationToken::new();
-            let open =
-                Open { cancel: cancel.clone(), worked: run.worked, began: self.deps.clock.monotonic() };
+            let open = Open {
+                cancel: cancel.clone(),
+                worked: run.worked,
+                began: self.deps.clock.monotonic(),
+            };
             self.open.insert(run.id.clone(), open);
             let deps = self.deps.clone();
             self.running.spawn(async move {
-                let worked = AssertUnwindSafe(work_on(&deps, &run, &cancel)).catch_unwind().await;
+                let worked = AssertUnwindSafe(work_on(&deps, &run, &cancel))
+                    .catch_unwind()
+                    .await;
                 let unsettled = match worked {
                     Ok(unsettled) => unsettled,
                     Err(_panic) => bury(&deps, &run).await,
@@ -144,9 +160,17 @@ impl Worker {
         let personas = &deps.config.personas;
         let per_persona_max = deps.config.inference.concurrent_runs_per_persona_max;
         loop {
-            let out = personas.out_of_service().iter().map(|out| out.name.as_str());
-            let out: Vec<&str> = out.chain(self.unknown.iter().map(PersonaId::as_str)).collect();
-            let claimed = deps.store.claim_runs_except(free, per_persona_max, &out).await?;
+            let out = personas
+                .out_of_service()
+                .iter()
+                .map(|out| out.name.as_str());
+            let out: Vec<&str> = out
+                .chain(self.unknown.iter().map(PersonaId::as_str))
+                .collect();
+            let claimed = deps
+                .store
+                .claim_runs_except(free, per_persona_max, &out)
+                .await?;
             let is_known = |run: &ClaimedRun| personas.get(&run.persona).is_some();
             let (known, unknown): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_known);
             for run in &unknown {
@@ -175,7 +199,8 @@ impl Worker {
         match ended {
             Ok((run, unsettled)) => {
                 self.open.remove(&run);
-                self.unsettled.extend(unsettled.map(|failure| (run, failure)));
+                self.unsettled
+                    .extend(unsettled.map(|failure| (run, failure)));
             }
             // Only a shutdown aborts runs; their rows are put back by `wind_down` or recovered by
             // the next start.
@@ -191,7 +216,9 @@ impl Worker {
         match self.deps.store.cancel_requests().await {
             Ok(runs) => {
                 crate::crash::crash_point!("R11", !runs.is_empty());
-                runs.iter().filter_map(|run| self.open.get(run)).for_each(|open| open.cancel.cancel());
+                runs.iter()
+                    .filter_map(|run| self.open.get(run))
+                    .for_each(|open| open.cancel.cancel());
             }
             Err(error) => tracing::warn!(%error, "cannot read cancellations"),
         }
@@ -224,7 +251,11 @@ impl Worker {
 }
 
 /// Executes one run from claim to end; returns its failure when that could not be stored.
-async fn work_on(deps: &WorkerDeps, run: &ClaimedRun, cancel: &CancellationToken) -> Option<RunFailure> {
+async fn work_on(
+    deps: &WorkerDeps,
+    run: &ClaimedRun,
+    cancel: &CancellationToken,
+) -> Option<RunFailure> {
     let began = deps.clock.monotonic();
     let outcome = execute(deps, run, cancel).await;
     let took = deps.clock.monotonic().saturating_sub(began);
@@ -249,7 +280,10 @@ fn unknown_persona(deps: &WorkerDeps, run: &ClaimedRun) -> NewNotice {
         subject: NoticeSubject::Persona,
         subject_id: run.persona.to_string(),
         occurrence: format!("{}-unknown", &today[..10]),
-        summary: format!("this engine knows no persona `{}`; its runs wait", run.persona),
+        summary: format!(
+            "this engine knows no persona `{}`; its runs wait",
+            run.persona
+        ),
         hint: format!(
             "start the engine again if `personas/{0}` was made or put back since its start; else end them with \
              `attache runs list --persona {0}` and `attache runs cancel ID`",
@@ -261,8 +295,14 @@ fn unknown_persona(deps: &WorkerDeps, run: &ClaimedRun) -> NewNotice {
 /// Fails a run that panicked, which is a bug of ours, instead of leaving it `running` for ever.
 async fn bury(deps: &WorkerDeps, run: &ClaimedRun) -> Option<RunFailure> {
     tracing::error!(run = %run.id, persona = %run.persona, "a run panicked");
-    let message = "the engine met a bug while working on this run; the log has the place".to_owned();
-    let failure = RunFailure { class: ErrorClass::Crashed, message, retry_at: None, worked: run.worked };
+    let message =
+        "the engine met a bug while working on this run; the log has the place".to_owned();
+    let failure = RunFailure {
+        class: ErrorClass::Crashed,
+        message,
+        retry_at: None,
+        worked: run.worked,
+    };
     store(deps, run, failure).await
 }
 
@@ -286,15 +326,24 @@ async fn finish(
         RunError::Store(_) | RunError::Machine { .. } => Some(RUN_RETRY_WAITS[0]),
         RunError::Fatal { .. } | RunError::BudgetExhausted(_) | RunError::Cancelled => None,
     };
-    let attempts_max = run.attempts_max.unwrap_or(deps.config.inference.run_attempts_max);
+    let attempts_max = run
+        .attempts_max
+        .unwrap_or(deps.config.inference.run_attempts_max);
     let may_retry = run.attempt < attempts_max && class != ErrorClass::Cancelled;
     let retry_at = retry_in.filter(|_| may_retry).map(|asked| {
         let place = (run.attempt.max(1) as usize - 1).min(RUN_RETRY_WAITS.len() - 1);
         let spread = Duration::from_millis(stable_seed(run.id.as_str()) % 10_000);
-        deps.clock.now().plus(asked.max(RUN_RETRY_WAITS[place]) + spread)
+        deps.clock
+            .now()
+            .plus(asked.max(RUN_RETRY_WAITS[place]) + spread)
     });
     tracing::warn!(run = %run.id, persona = %run.persona, %class, parked = retry_at.is_some(), %error, "run failed");
-    let failure = RunFailure { class, message: chain(&error), retry_at, worked };
+    let failure = RunFailure {
+        class,
+        message: chain(&error),
+        retry_at,
+        worked,
+    };
     store(deps, run, failure).await
 }
 

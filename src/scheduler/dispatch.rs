@@ -75,9 +75,19 @@ impl Scheduler {
         report.absorb(self.take_turns().await);
         let mut last: Option<StoredResponsibility> = None;
         loop {
-            let rows = self.store.due_responsibilities(now, last.as_ref(), LOOK_MAX).await?;
-            let firing: Vec<_> = rows.iter().map(|row| self.fire_or_say(row, now).boxed()).collect();
-            for fired in stream::iter(firing).buffered(SIDE_BY_SIDE).collect::<Vec<_>>().await {
+            let rows = self
+                .store
+                .due_responsibilities(now, last.as_ref(), LOOK_MAX)
+                .await?;
+            let firing: Vec<_> = rows
+                .iter()
+                .map(|row| self.fire_or_say(row, now).boxed())
+                .collect();
+            for fired in stream::iter(firing)
+                .buffered(SIDE_BY_SIDE)
+                .collect::<Vec<_>>()
+                .await
+            {
                 report.absorb(fired);
             }
             if rows.len() < LOOK_MAX {
@@ -96,7 +106,9 @@ impl Scheduler {
     /// Pauses a responsibility until it is resumed. `false`: it was paused before, or its file is
     /// gone.
     pub async fn pause(&self, id: &ResponsibilityId) -> StoreResult<bool> {
-        self.store.pause_responsibility(id, PausedBy::Owner, self.clock.now()).await
+        self.store
+            .pause_responsibility(id, PausedBy::Owner, self.clock.now())
+            .await
     }
 
     /// Resumes a responsibility from its next slot on. `false`: it is not paused, or its row has
@@ -107,10 +119,15 @@ impl Scheduler {
             None => (None, NextSlot::default()),
             Some(timing) => {
                 let schedule = schedule(row, timing);
-                (schedule.lapsed(row.version.cursor_at, now), schedule.next(now, now))
+                (
+                    schedule.lapsed(row.version.cursor_at, now),
+                    schedule.next(now, now),
+                )
             }
         };
-        self.store.resume_responsibility(&row.id, row.version, lapsed, next, now).await
+        self.store
+            .resume_responsibility(&row.id, row.version, lapsed, next, now)
+            .await
     }
 
     /// Pauses responsibilities after repeated failures, and emits notices about overdue slots.
@@ -123,12 +140,16 @@ impl Scheduler {
                 }
                 report.paused = paused;
             }
-            Err(error) => tracing::error!(%error, "what failed too often cannot be paused; trying again"),
+            Err(error) => {
+                tracing::error!(%error, "what failed too often cannot be paused; trying again")
+            }
         }
         match self.store.emit_overdue(now).await {
             Ok(0) => {}
             Ok(slots) => tracing::warn!(slots, "slots have not ended in time"),
-            Err(error) => tracing::error!(%error, "slots that have not ended cannot be told; trying again"),
+            Err(error) => {
+                tracing::error!(%error, "slots that have not ended cannot be told; trying again")
+            }
         }
         report
     }
@@ -157,13 +178,23 @@ impl Scheduler {
         report
     }
 
-    async fn take_turn(&self, waiting: &WaitingSlot, report: &mut TickReport) -> StoreResult<Fired> {
+    async fn take_turn(
+        &self,
+        waiting: &WaitingSlot,
+        report: &mut TickReport,
+    ) -> StoreResult<Fired> {
         let (row, now) = (&waiting.responsibility, self.clock.now());
         // The synchronisation removes rows without a persona.
-        let Some(persona) = self.personas.get(&row.persona) else { return Ok(Fired::Stale) };
+        let Some(persona) = self.personas.get(&row.persona) else {
+            return Ok(Fired::Stale);
+        };
         if now.since(waiting.at) > row.slot_options.catch_up_window + row.slot_options.jitter {
             let note = "it waited for longer than slots are caught up with".to_owned();
-            report.missed += u64::from(self.store.give_up_waiting(&row.id, waiting.at, note).await?);
+            report.missed += u64::from(
+                self.store
+                    .give_up_waiting(&row.id, waiting.at, note)
+                    .await?,
+            );
             return Ok(Fired::Missed);
         }
         let turn = Turn {
@@ -188,9 +219,17 @@ impl Scheduler {
         report
     }
 
-    fn say(&self, row: &StoredResponsibility, error: &crate::store::StoreError, report: &mut TickReport) {
+    fn say(
+        &self,
+        row: &StoredResponsibility,
+        error: &crate::store::StoreError,
+        report: &mut TickReport,
+    ) {
         tracing::error!(%error, responsibility = %row.id, "a slot could not be fired; trying again");
-        report.problems.push(Problem { file: path(row), problem: error.to_string() });
+        report.problems.push(Problem {
+            file: path(row),
+            problem: error.to_string(),
+        });
     }
 
     async fn fire(
@@ -199,16 +238,26 @@ impl Scheduler {
         now: Timestamp,
         report: &mut TickReport,
     ) -> StoreResult<()> {
-        let Some(persona) = self.personas.get(&row.persona) else { return Ok(()) };
-        let Some(timing) = in_force(row) else { return self.spoil(row, report).await };
+        let Some(persona) = self.personas.get(&row.persona) else {
+            return Ok(());
+        };
+        let Some(timing) = in_force(row) else {
+            return self.spoil(row, report).await;
+        };
         let schedule = schedule(row, &timing);
         let due = schedule.due(row.version.cursor_at, now);
         let Some(last) = due.last else {
             if due.is_stuck() {
                 tracing::error!(responsibility = %row.id, "no further slot was found; looking again in an hour");
-                return self.store.search_again(&row.id, row.version, due.next).await;
+                return self
+                    .store
+                    .search_again(&row.id, row.version, due.next)
+                    .await;
             }
-            return self.store.set_next_slot(&row.id, row.version, due.next).await;
+            return self
+                .store
+                .set_next_slot(&row.id, row.version, due.next)
+                .await;
         };
         if row.paused.is_some() {
             return self.pass(row, &due, (last, now), report).await;
@@ -216,13 +265,21 @@ impl Scheduler {
         let slot = match due.on_time {
             Some(at) => {
                 let to = self.work(row, persona, at, report).await?;
-                Some(DueSlot { at, fire_at: schedule.fire_at(at), to })
+                Some(DueSlot {
+                    at,
+                    fire_at: schedule.fire_at(at),
+                    to,
+                })
             }
             None => None,
         };
         let missed = due.missed.as_ref().map_or(0, |missed| missed.count);
-        let firing =
-            Firing { slot, late: due.late, missed: due.missed, ..firing(row, (last, now), due.next) };
+        let firing = Firing {
+            slot,
+            late: due.late,
+            missed: due.missed,
+            ..firing(row, (last, now), due.next)
+        };
         crate::crash::crash_point!("SC1");
         let fired = self.store.fire_slot(firing).await?;
         tracing::info!(responsibility = %row.id, slot = %last, missed, outcome = %fired, "slot");
@@ -243,7 +300,10 @@ impl Scheduler {
     ) -> StoreResult<()> {
         let passed = due.all();
         let count = passed.as_ref().map_or(0, |passed| passed.count);
-        let firing = Firing { missed: passed, ..firing(row, (last, now), due.next) };
+        let firing = Firing {
+            missed: passed,
+            ..firing(row, (last, now), due.next)
+        };
         match self.store.pass_paused(firing).await? {
             true => report.passed += count,
             false => report.stale += 1,
@@ -259,25 +319,33 @@ impl Scheduler {
         report: &mut TickReport,
     ) -> StoreResult<SlotWork> {
         let letters = self.letters(row, slot).await?;
-        Ok(match self.prompt(row, persona, (slot, &letters), Trigger::Schedule) {
-            Ok(prompt) => SlotWork::Run(Box::new(prompt)),
-            Err(error) => {
-                let problem = match error.line {
-                    Some(line) => format!("line {line} of the prompt: {error}"),
-                    None => error.to_string(),
-                };
-                tracing::error!(responsibility = %row.id, %problem, "a slot is missed");
-                report.problems.push(Problem { file: path(row), problem: problem.clone() });
-                SlotWork::Unrenderable(problem)
-            }
-        })
+        Ok(
+            match self.prompt(row, persona, (slot, &letters), Trigger::Schedule) {
+                Ok(prompt) => SlotWork::Run(Box::new(prompt)),
+                Err(error) => {
+                    let problem = match error.line {
+                        Some(line) => format!("line {line} of the prompt: {error}"),
+                        None => error.to_string(),
+                    };
+                    tracing::error!(responsibility = %row.id, %problem, "a slot is missed");
+                    report.problems.push(Problem {
+                        file: path(row),
+                        problem: problem.clone(),
+                    });
+                    SlotWork::Unrenderable(problem)
+                }
+            },
+        )
     }
 
     /// Marks a row as unusable whose timing can no longer be parsed, for example because a zone
     /// left the zone data.
     async fn spoil(&self, row: &StoredResponsibility, report: &mut TickReport) -> StoreResult<()> {
         let file = path(row);
-        let problem = format!("`{}` in `{}` cannot be understood any more", row.schedule, row.timezone);
+        let problem = format!(
+            "`{}` in `{}` cannot be understood any more",
+            row.schedule, row.timezone
+        );
         let error = format!("{file}: {problem}");
         tracing::error!(%error, "a responsibility cannot be used");
         let change = FileChange {
@@ -298,11 +366,19 @@ impl Scheduler {
 }
 
 fn schedule<'a>(row: &'a StoredResponsibility, timing: &'a Timing) -> ScheduleInForce<'a> {
-    ScheduleInForce { id: &row.id, timing, options: &row.slot_options }
+    ScheduleInForce {
+        id: &row.id,
+        timing,
+        options: &row.slot_options,
+    }
 }
 
 /// A firing that only moves the cursor.
-fn firing(row: &StoredResponsibility, (last, now): (Timestamp, Timestamp), next: NextSlot) -> Firing {
+fn firing(
+    row: &StoredResponsibility,
+    (last, now): (Timestamp, Timestamp),
+    next: NextSlot,
+) -> Firing {
     Firing {
         responsibility: row.id.clone(),
         seen: row.version,

@@ -39,7 +39,11 @@ impl Heartbeat {
 
     /// Resolves at the next beat, or when it is overdue.
     pub(super) async fn next(&self) {
-        if tokio::time::timeout(BEAT_OVERDUE, self.beat.notified()).await.is_err() && self.ticker.is_some() {
+        if tokio::time::timeout(BEAT_OVERDUE, self.beat.notified())
+            .await
+            .is_err()
+            && self.ticker.is_some()
+        {
             tracing::warn!("the ticker of the scheduler fell silent; looking at the slots anyway");
         }
     }

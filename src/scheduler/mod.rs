@@ -20,9 +20,12 @@ pub use sync::{Problem, SyncReport};
 
 use crate::clock::Clock;
 use crate::config::{Persona, Personas};
-use crate::domain::{ConversationId, MessageId, RunId, ThreadId, Timestamp, Trigger, Trust, sha256_hex};
+use crate::domain::{
+    ConversationId, MessageId, RunId, ThreadId, Timestamp, Trigger, Trust, sha256_hex,
+};
 use crate::store::{
-    Content, InboxItem, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError, StoredResponsibility,
+    Content, InboxItem, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError,
+    StoredResponsibility,
 };
 use heartbeat::Heartbeat;
 use schedule_file::WorkspaceNames;
@@ -67,8 +70,19 @@ pub enum StartError {
 
 impl Scheduler {
     /// Builds a scheduler; `names` are the names that responsibilities may use.
-    pub fn new(store: Store, personas: Arc<Personas>, names: WorkspaceNames, clock: Arc<dyn Clock>) -> Self {
-        Self { store, personas, names: Arc::new(names), clock, known: Mutex::new(None) }
+    pub fn new(
+        store: Store,
+        personas: Arc<Personas>,
+        names: WorkspaceNames,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            store,
+            personas,
+            names: Arc::new(names),
+            clock,
+            known: Mutex::new(None),
+        }
     }
 
     /// Works until `shutdown`. Each beat fires due slots and wakes the workers; every few seconds
@@ -139,9 +153,14 @@ impl Scheduler {
         match self.store.pull_cursors_back().await {
             Ok(0) => {}
             Ok(responsibilities) => {
-                tracing::warn!(responsibilities, "the clock was far ahead when they last fired");
+                tracing::warn!(
+                    responsibilities,
+                    "the clock was far ahead when they last fired"
+                );
             }
-            Err(error) => tracing::error!(%error, "what the clock was wrong about cannot be put right"),
+            Err(error) => {
+                tracing::error!(%error, "what the clock was wrong about cannot be put right")
+            }
         }
     }
 
@@ -160,12 +179,27 @@ impl Scheduler {
     }
 
     /// Letters that the prompt of this slot includes.
-    async fn letters(&self, row: &StoredResponsibility, slot: Timestamp) -> Result<Vec<Letter>, StoreError> {
+    async fn letters(
+        &self,
+        row: &StoredResponsibility,
+        slot: Timestamp,
+    ) -> Result<Vec<Letter>, StoreError> {
         let wanted = prompt::letters_wanted(&row.prompt, slot, row.last_succeeded_at);
-        let Some(Window { after, until }) = wanted else { return Ok(Vec::new()) };
+        let Some(Window { after, until }) = wanted else {
+            return Ok(Vec::new());
+        };
         let rows = self.store.persona(&row.persona);
-        let found = rows.inbox_between(after, until, prompt::LETTERS_MAX).await?;
-        let letter = |InboxItem { received_at, sender, subject, excerpt, trust, thread }| Letter {
+        let found = rows
+            .inbox_between(after, until, prompt::LETTERS_MAX)
+            .await?;
+        let letter = |InboxItem {
+                          received_at,
+                          sender,
+                          subject,
+                          excerpt,
+                          trust,
+                          thread,
+                      }| Letter {
             received_at,
             sender,
             subject,
@@ -224,13 +258,28 @@ impl Scheduler {
             trigger,
             profile: row.run_options.profile.clone(),
             budget_micros: row.budget_micros,
-            attempts_max: row.run_options.retries.map(|retries| retries.saturating_add(1)),
+            attempts_max: row
+                .run_options
+                .retries
+                .map(|retries| retries.saturating_add(1)),
         };
         let id = MessageId::new(self.clock.new_id());
-        let message = NewSynthetic { persona: persona.id.clone(), id, thread: None, place, content, run };
+        let message = NewSynthetic {
+            persona: persona.id.clone(),
+            id,
+            thread: None,
+            place,
+            content,
+            run,
+        };
         let prompt_sha256 = sha256_hex(&[row.prompt.as_bytes()]);
         let (output_schema, run_options) = (row.output_schema.clone(), row.run_options.clone());
-        Ok(ScheduledPrompt { message, prompt_sha256, output_schema, run_options })
+        Ok(ScheduledPrompt {
+            message,
+            prompt_sha256,
+            output_schema,
+            run_options,
+        })
     }
 
     async fn beat(&self, wake_runs: &Notify) {
@@ -251,11 +300,17 @@ impl Scheduler {
                 return before.to_vec();
             }
         };
-        let SyncReport { added, changed, removed, problems } = report;
+        let SyncReport {
+            added,
+            changed,
+            removed,
+            problems,
+        } = report;
         if added + changed + removed > 0 {
             tracing::info!(added, changed, removed, "responsibilities");
         }
-        for Problem { file, problem } in problems.iter().filter(|problem| !before.contains(problem)) {
+        for Problem { file, problem } in problems.iter().filter(|problem| !before.contains(problem))
+        {
             tracing::warn!(%file, %problem, "a responsibility cannot be used");
         }
         problems

@@ -33,10 +33,18 @@ pub(super) struct Mark {
 
 impl Mark {
     fn of(metadata: &cap_std::fs::Metadata) -> Self {
-        let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+        let modified = metadata
+            .modified()
+            .ok()
+            .map(cap_std::time::SystemTime::into_std);
         let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let modified_ns = since.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0);
-        Self { modified_ns, size_bytes: metadata.len() }
+        let modified_ns = since
+            .and_then(|since| u64::try_from(since.as_nanos()).ok())
+            .unwrap_or(0);
+        Self {
+            modified_ns,
+            size_bytes: metadata.len(),
+        }
     }
     fn modified_at(self) -> Option<Timestamp> {
         let ms = i64::try_from(self.modified_ns / 1_000_000).ok()?;
@@ -45,7 +53,9 @@ impl Mark {
     fn is_finished(self, now: Timestamp) -> bool {
         let modified = UNIX_EPOCH + Duration::from_nanos(self.modified_ns);
         let now = SystemTime::from(now.to_utc());
-        let apart = now.duration_since(modified).unwrap_or_else(|ahead| ahead.duration());
+        let apart = now
+            .duration_since(modified)
+            .unwrap_or_else(|ahead| ahead.duration());
         apart > SETTLES_AFTER
     }
     fn formatted(self) -> String {
@@ -53,7 +63,10 @@ impl Mark {
     }
     fn parse(text: &str) -> Option<Self> {
         let (modified, size) = text.split_once(':')?;
-        Some(Self { modified_ns: modified.parse().ok()?, size_bytes: size.parse().ok()? })
+        Some(Self {
+            modified_ns: modified.parse().ok()?,
+            size_bytes: size.parse().ok()?,
+        })
     }
 }
 
@@ -93,7 +106,11 @@ impl Stamp {
             (Some(mark), Some(path)) => Some((path.to_owned(), Some(Mark::parse(mark)?))),
             (Some(_), None) => return None,
         };
-        Some(Self { own, schema, is_fresh: false })
+        Some(Self {
+            own,
+            schema,
+            is_fresh: false,
+        })
     }
 }
 
@@ -130,7 +147,8 @@ pub(super) fn scan<'a>(
     let mut scan = Scan::default();
     for persona in personas {
         if let Err(error) = scan_folder((persona, names), known, now, &mut scan) {
-            scan.unreadable.insert(persona.id.clone(), error.to_string());
+            scan.unreadable
+                .insert(persona.id.clone(), error.to_string());
         }
     }
     scan
@@ -151,10 +169,14 @@ fn scan_folder(
     };
     let mut found = 0;
     for entry in folder.entries()? {
-        let Some((name, entry)) = candidate(entry?) else { continue };
+        let Some((name, entry)) = candidate(entry?) else {
+            continue;
+        };
         found += 1;
         if found > FILES_MAX {
-            return Err(io::Error::other(format!("more than {FILES_MAX} responsibilities")));
+            return Err(io::Error::other(format!(
+                "more than {FILES_MAX} responsibilities"
+            )));
         }
         let key = (persona.id.clone(), format!("{FOLDER}/{name}"));
         let before = known.get(&key);
@@ -186,7 +208,14 @@ fn scan_folder(
         scan.read.insert(key.clone(), found);
         let marks = schema.iter().filter_map(|(_, mark)| *mark).chain([own]);
         let is_fresh = marks.into_iter().any(|mark| !mark.is_finished(now));
-        scan.stamps.insert(key, Stamp { own, schema, is_fresh });
+        scan.stamps.insert(
+            key,
+            Stamp {
+                own,
+                schema,
+                is_fresh,
+            },
+        );
     }
     Ok(())
 }
@@ -206,7 +235,14 @@ fn understood(
         Err(error) => return (Err(error), None),
     };
     let Some(at) = responsibility.output_schema.clone() else {
-        return (Ok(Found { responsibility, output_schema: None, modified_at: None }), None);
+        return (
+            Ok(Found {
+                responsibility,
+                output_schema: None,
+                modified_at: None,
+            }),
+            None,
+        );
     };
     let metadata = home.metadata(&at.path);
     let mark = metadata.as_ref().ok().map(Mark::of);
@@ -216,10 +252,20 @@ fn understood(
         _ => home.open(&at.path),
     };
     let content = read(opened, schema::SCHEMA_BYTES_MAX).map_err(unreadable);
-    let found = content.and_then(|bytes| schema::check(&bytes)).map_err(|problem| {
-        FileError { line: at.line, problem: format!("`output_schema`: `{}` {problem}", at.path) }.to_string()
+    let found = content
+        .and_then(|bytes| schema::check(&bytes))
+        .map_err(|problem| {
+            FileError {
+                line: at.line,
+                problem: format!("`output_schema`: `{}` {problem}", at.path),
+            }
+            .to_string()
+        });
+    let found = found.map(|schema| Found {
+        responsibility,
+        output_schema: Some(schema),
+        modified_at: None,
     });
-    let found = found.map(|schema| Found { responsibility, output_schema: Some(schema), modified_at: None });
     (found, Some((at.path, mark)))
 }
 
@@ -228,7 +274,9 @@ fn parse(bytes: &[u8], bounds: &Bounds<'_>) -> Result<Responsibility, String> {
     let parsed = catch_unwind(AssertUnwindSafe(|| file::parse(bytes, bounds)));
     match parsed {
         Ok(parsed) => parsed.map_err(|error| error.to_string()),
-        Err(_bug) => Err("cannot be read: its reader broke off, which is a bug of the engine".to_owned()),
+        Err(_bug) => {
+            Err("cannot be read: its reader broke off, which is a bug of the engine".to_owned())
+        }
     }
 }
 
@@ -236,19 +284,29 @@ fn parse(bytes: &[u8], bounds: &Bounds<'_>) -> Result<Responsibility, String> {
 /// persona's folder. Blocking.
 ///
 /// Errors: the problem with its line.
-pub fn examine(persona: &Persona, names: &WorkspaceNames, content: &[u8]) -> Result<Responsibility, String> {
+pub fn examine(
+    persona: &Persona,
+    names: &WorkspaceNames,
+    content: &[u8],
+) -> Result<Responsibility, String> {
     let bounds = Bounds::of(persona, names);
     let parsed = parse(content, &bounds)?;
     if parsed.output_schema.is_none() {
         return Ok(parsed);
     }
     let home = utf8(persona).and_then(|path| Dir::open_ambient_dir(path, ambient_authority()));
-    let home = home.map_err(|error| format!("the folder of `{}` cannot be read: {error}", persona.id))?;
-    understood(&home, &bounds, Ok(content.to_vec())).0.map(|found| found.responsibility)
+    let home =
+        home.map_err(|error| format!("the folder of `{}` cannot be read: {error}", persona.id))?;
+    understood(&home, &bounds, Ok(content.to_vec()))
+        .0
+        .map(|found| found.responsibility)
 }
 
 fn utf8(persona: &Persona) -> io::Result<&str> {
-    persona.folder.to_str().ok_or_else(|| io::Error::other("the path of the folder is not UTF-8"))
+    persona
+        .folder
+        .to_str()
+        .ok_or_else(|| io::Error::other("the path of the folder is not UTF-8"))
 }
 
 /// Accepts `*.md`, except hidden files and the folder's README.
@@ -261,6 +319,8 @@ fn candidate(entry: DirEntry) -> Option<(String, DirEntry)> {
 fn read(opened: io::Result<File>, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     // One byte more than permitted, so that the parser reports that the file is too large.
-    opened?.take(bytes_max as u64 + 1).read_to_end(&mut content)?;
+    opened?
+        .take(bytes_max as u64 + 1)
+        .read_to_end(&mut content)?;
     Ok(content)
 }

@@ -46,7 +46,10 @@ impl DueSlots {
     /// All due slots as one row.
     pub fn all(&self) -> Option<MissedSlots> {
         let mut all = self.missed.clone();
-        self.late.iter().chain(&self.on_time).for_each(|slot| count(&mut all, Some(*slot)));
+        self.late
+            .iter()
+            .chain(&self.on_time)
+            .for_each(|slot| count(&mut all, Some(*slot)));
         all
     }
 
@@ -85,7 +88,10 @@ impl ScheduleInForce<'_> {
                 slot
             };
         }
-        while kept.front().is_some_and(|slot| self.fire_at(*slot) <= too_old) {
+        while kept
+            .front()
+            .is_some_and(|slot| self.fire_at(*slot) <= too_old)
+        {
             count(&mut due.missed, kept.pop_front());
         }
         let is_late = |slot: &Timestamp| now.since(self.fire_at(*slot)) > LATE_AFTER;
@@ -124,7 +130,9 @@ impl ScheduleInForce<'_> {
             return slot;
         }
         let share = u128::from(stable_seed(&format!("{} {slot}", self.id))) % jitter_ms;
-        slot.plus(Duration::from_millis(u64::try_from(share).unwrap_or_default()))
+        slot.plus(Duration::from_millis(
+            u64::try_from(share).unwrap_or_default(),
+        ))
     }
 
     fn has_begun(&self, slot: Timestamp, now: Timestamp) -> bool {
@@ -139,13 +147,19 @@ impl ScheduleInForce<'_> {
         if found.is_some() || self.timing.ends() {
             return found;
         }
-        LATER_ORIGINS.iter().find_map(|later| self.timing.next_after(after.plus(*later)))
+        LATER_ORIGINS
+            .iter()
+            .find_map(|later| self.timing.next_after(after.plus(*later)))
     }
 
     fn next_slot(&self, at: Option<Timestamp>, now: Timestamp) -> NextSlot {
         let is_done = at.is_none() && self.timing.ends();
         let again_at = (!is_done).then(|| now.plus(SEARCH_AGAIN_AFTER));
-        NextSlot { at, fire_at: at.map(|at| self.fire_at(at)).or(again_at), is_done }
+        NextSlot {
+            at,
+            fire_at: at.map(|at| self.fire_at(at)).or(again_at),
+            is_done,
+        }
     }
 }
 
@@ -156,6 +170,13 @@ fn count(missed: &mut Option<MissedSlots>, slot: Option<Timestamp>) {
             missed.last = slot;
             missed.count += 1;
         }
-        None => *missed = Some(MissedSlots { first: slot, last: slot, count: 1, note: None }),
+        None => {
+            *missed = Some(MissedSlots {
+                first: slot,
+                last: slot,
+                count: 1,
+                note: None,
+            })
+        }
     }
 }

@@ -38,9 +38,16 @@ pub fn survey<'a>(
     let (personas, mut found) = (personas.collect::<Vec<_>>(), Survey::default());
     let scan = scan(personas.iter().copied(), names, &Known::new(), now);
     let folders = scan.unreadable.into_iter();
-    found.problems =
-        folders.map(|(id, problem)| Problem { file: format!("personas/{id}/{FOLDER}"), problem }).collect();
-    found.warnings = personas.iter().flat_map(|persona| unread(persona)).collect();
+    found.problems = folders
+        .map(|(id, problem)| Problem {
+            file: format!("personas/{id}/{FOLDER}"),
+            problem,
+        })
+        .collect();
+    found.warnings = personas
+        .iter()
+        .flat_map(|persona| unread(persona))
+        .collect();
     found.warnings.extend(doubled(&scan.read));
     for ((persona, path), read) in scan.read {
         let file = format!("personas/{persona}/{path}");
@@ -48,10 +55,20 @@ pub fn survey<'a>(
             Err(problem) => found.problems.push(Problem { file, problem }),
             Ok(read) => {
                 let problem = never_due(&read, now);
-                found.warnings.extend(problem.map(|problem| Problem { file: file.clone(), problem }));
-                let (run_options, budget_micros) =
-                    (read.responsibility.run_options, read.responsibility.budget_micros);
-                found.asks.push(Asks { persona, file, run_options, budget_micros });
+                found.warnings.extend(problem.map(|problem| Problem {
+                    file: file.clone(),
+                    problem,
+                }));
+                let (run_options, budget_micros) = (
+                    read.responsibility.run_options,
+                    read.responsibility.budget_micros,
+                );
+                found.asks.push(Asks {
+                    persona,
+                    file,
+                    run_options,
+                    budget_micros,
+                });
             }
         }
     }
@@ -60,7 +77,10 @@ pub fn survey<'a>(
 
 /// Warns about files and folders in a folder of responsibilities that are never read.
 fn unread(persona: &Persona) -> Vec<Problem> {
-    let entries = std::fs::read_dir(persona.folder.join(FOLDER)).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(persona.folder.join(FOLDER))
+        .into_iter()
+        .flatten()
+        .flatten();
     let unread = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, ""));
@@ -77,11 +97,17 @@ fn unread(persona: &Persona) -> Vec<Problem> {
         }
         let problem = match is_folder {
             true => {
-                "is a folder, and folders in here are not looked into; move its files one level up".to_owned()
+                "is a folder, and folders in here are not looked into; move its files one level up"
+                    .to_owned()
             }
-            false => format!("is not read, because its name does not end in `.md`; rename it to `{stem}.md`"),
+            false => format!(
+                "is not read, because its name does not end in `.md`; rename it to `{stem}.md`"
+            ),
         };
-        Some(Problem { file: format!("personas/{}/{FOLDER}/{name}", persona.id), problem })
+        Some(Problem {
+            file: format!("personas/{}/{FOLDER}/{name}", persona.id),
+            problem,
+        })
     });
     let mut unread = unread.collect::<Vec<_>>();
     unread.sort_by(|one, other| one.file.cmp(&other.file));
@@ -93,7 +119,9 @@ fn unread(persona: &Persona) -> Vec<Problem> {
 fn doubled(read: &BTreeMap<Key, Result<Found, String>>) -> Vec<Problem> {
     let (mut first, mut doubled) = (BTreeMap::new(), Vec::new());
     for ((persona, path), found) in read {
-        let Ok(Found { responsibility, .. }) = found else { continue };
+        let Ok(Found { responsibility, .. }) = found else {
+            continue;
+        };
         let name = &responsibility.name;
         match first.get(&(persona, name)) {
             None => drop(first.insert((persona, name), path)),
@@ -111,7 +139,9 @@ fn doubled(read: &BTreeMap<Key, Result<Found, String>>) -> Vec<Problem> {
 /// Warns about a one-shot whose file was written after its instant.
 fn never_due(found: &Found, now: Timestamp) -> Option<String> {
     let schedule = &found.responsibility;
-    let Timing::At(instant) = schedule.timing else { return None };
+    let Timing::At(instant) = schedule.timing else {
+        return None;
+    };
     let is_late = instant <= now && found.modified_at.is_none_or(|written| written >= instant);
     let at = local_text(instant, schedule.timezone);
     (is_late && schedule.enabled).then(|| {

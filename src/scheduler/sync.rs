@@ -39,7 +39,9 @@ pub struct Problem {
 
 /// Personas whose files an agent may be changing now.
 fn guarded(personas: &Personas) -> BTreeSet<PersonaId> {
-    let at_work = personas.iter().filter(|persona| is_guarded(&persona.folder));
+    let at_work = personas
+        .iter()
+        .filter(|persona| is_guarded(&persona.folder));
     at_work.map(|persona| persona.id.clone()).collect()
 }
 
@@ -76,16 +78,21 @@ impl Scheduler {
         scan.read.retain(|(owner, _), _| !held.contains(owner));
         scan.stamps.retain(|(owner, _), _| !held.contains(owner));
         let reason = || "is not read while an agent works in it".to_owned();
-        scan.unreadable.extend(held.iter().map(|persona| (persona.clone(), reason())));
+        scan.unreadable
+            .extend(held.iter().map(|persona| (persona.clone(), reason())));
         let mut report = SyncReport::default();
         for (persona, reason) in &scan.unreadable {
             if !held.contains(persona) {
                 let file = format!("personas/{persona}/{FOLDER}");
-                report.problems.push(Problem { file, problem: reason.clone() });
+                report.problems.push(Problem {
+                    file,
+                    problem: reason.clone(),
+                });
             }
             // Stamps of an unreadable folder are kept.
             let kept = before.iter().filter(|((owner, _), _)| owner == persona);
-            scan.stamps.extend(kept.map(|(key, stamp)| (key.clone(), stamp.clone())));
+            scan.stamps
+                .extend(kept.map(|(key, stamp)| (key.clone(), stamp.clone())));
         }
         if is_first || !scan.read.is_empty() || scan.stamps != *before {
             let settled = self.apply(&scan, &mut report).await?;
@@ -99,13 +106,22 @@ impl Scheduler {
 
     /// Stamps of files in the rows, as far as the files would be parsed in the same way now.
     fn known_by_rows(&self, rows: &[StoredResponsibility]) -> Known {
-        let usable = rows.iter().filter(|row| row.removed_at.is_none() && row.error.is_none());
+        let usable = rows
+            .iter()
+            .filter(|row| row.removed_at.is_none() && row.error.is_none());
         let readings = self.readings();
         let known = usable.filter_map(|row| {
             let (reading, stamp) = row.mark.as_deref()?.split_once(' ')?;
-            let is_current = readings.get(&row.persona).is_some_and(|today| today == reading);
+            let is_current = readings
+                .get(&row.persona)
+                .is_some_and(|today| today == reading);
             is_current
-                .then(|| Some(((row.persona.clone(), row.file.clone()), Stamp::parse(stamp)?)))
+                .then(|| {
+                    Some((
+                        (row.persona.clone(), row.file.clone()),
+                        Stamp::parse(stamp)?,
+                    ))
+                })
                 .flatten()
         });
         known.collect()
@@ -116,12 +132,19 @@ impl Scheduler {
     fn readings(&self) -> BTreeMap<PersonaId, String> {
         let reading = |owner: &Persona| {
             let bounds = format!("{:?}", Bounds::of(owner, &self.names));
-            let version = [env!("CARGO_PKG_VERSION"), chrono_tz::IANA_TZDB_VERSION, &bounds];
+            let version = [
+                env!("CARGO_PKG_VERSION"),
+                chrono_tz::IANA_TZDB_VERSION,
+                &bounds,
+            ];
             let mut digest = sha256_hex(&version.map(str::as_bytes));
             digest.truncate(16);
             digest
         };
-        self.personas.iter().map(|owner| (owner.id.clone(), reading(owner))).collect()
+        self.personas
+            .iter()
+            .map(|owner| (owner.id.clone(), reading(owner)))
+            .collect()
     }
 
     /// Brings the rows in line with a scan; `false` when a row changed meanwhile.
@@ -132,7 +155,9 @@ impl Scheduler {
             rows.iter().map(|row| (key_of(row), row)).collect();
         let (readings, mut changes, mut marks) = (self.readings(), Vec::new(), Vec::new());
         for (key, found) in &scan.read {
-            let Some(owner) = self.personas.get(&key.0) else { continue };
+            let Some(owner) = self.personas.get(&key.0) else {
+                continue;
+            };
             let row = by_key.get(key).copied();
             let mark = scan.stamps.get(key).and_then(Stamp::formatted);
             let mark = mark.and_then(|stamp| Some(format!("{} {stamp}", readings.get(&owner.id)?)));
@@ -142,8 +167,12 @@ impl Scheduler {
             match row.filter(|row| is_same(row, &to)) {
                 None => {
                     let to = self.unless_served(key, to, found.ok(), scan).await?;
-                    let renamed_from = former(key, row, &to, &rows, scan).map(|former| former.id.clone());
-                    changes.push(FileChange { renamed_from, ..self.change(key, row, to, mark) });
+                    let renamed_from =
+                        former(key, row, &to, &rows, scan).map(|former| former.id.clone());
+                    changes.push(FileChange {
+                        renamed_from,
+                        ..self.change(key, row, to, mark)
+                    });
                 }
                 Some(row) => {
                     if row.mark != mark && row.error.is_none() {
@@ -174,9 +203,17 @@ impl Scheduler {
     }
 
     /// Problem of a file whose answers go into a thread that its persona does not have.
-    async fn astray(&self, owner: &Persona, found: &Result<Found, String>) -> StoreResult<Option<String>> {
-        let Ok(Found { responsibility, .. }) = found else { return Ok(None) };
-        let DeliverTo::Thread(thread) = &responsibility.run_options.deliver_to else { return Ok(None) };
+    async fn astray(
+        &self,
+        owner: &Persona,
+        found: &Result<Found, String>,
+    ) -> StoreResult<Option<String>> {
+        let Ok(Found { responsibility, .. }) = found else {
+            return Ok(None);
+        };
+        let DeliverTo::Thread(thread) = &responsibility.run_options.deliver_to else {
+            return Ok(None);
+        };
         if self.store.persona(&owner.id).has_thread(thread).await? {
             return Ok(None);
         }
@@ -184,7 +221,13 @@ impl Scheduler {
             "`deliver_to`: `{}` has no thread `{thread}`; `attache threads list` shows those that there are",
             owner.id
         );
-        Ok(Some(FileError { line: responsibility.deliver_to_line, problem }.to_string()))
+        Ok(Some(
+            FileError {
+                line: responsibility.deliver_to_line,
+                problem,
+            }
+            .to_string(),
+        ))
     }
 
     /// Cancels a late one-shot that has fired already: a file that was renamed, copied with its
@@ -196,16 +239,33 @@ impl Scheduler {
         found: Option<&Found>,
         scan: &Scan,
     ) -> StoreResult<FileState> {
-        let FileState::InForce(schedule) = &mut to else { return Ok(to) };
-        let Some(found) = found.filter(|_| schedule.cursor_at.is_some()) else { return Ok(to) };
-        let Some((instant, written_at)) = overslept(found, self.clock.now()) else { return Ok(to) };
+        let FileState::InForce(schedule) = &mut to else {
+            return Ok(to);
+        };
+        let Some(found) = found.filter(|_| schedule.cursor_at.is_some()) else {
+            return Ok(to);
+        };
+        let Some((instant, written_at)) = overslept(found, self.clock.now()) else {
+            return Ok(to);
+        };
         let (name, prompt_sha256) = (&schedule.name, &schedule.prompt_sha256);
-        let of = Overslept { persona, file, name, prompt_sha256, instant, written_at };
+        let of = Overslept {
+            persona,
+            file,
+            name,
+            prompt_sha256,
+            instant,
+            written_at,
+        };
         let served = self.store.served_one_shot(of).await?;
         // A waiting slot ends when its own file changes or disappears, and then no run started for
         // it.
-        let stays =
-            |other: &str| other != file && scan.stamps.contains_key(&(persona.clone(), other.to_owned()));
+        let stays = |other: &str| {
+            other != file
+                && scan
+                    .stamps
+                    .contains_key(&(persona.clone(), other.to_owned()))
+        };
         if served.iter().any(|by| !by.is_waiting || stays(&by.file)) {
             schedule.cursor_at = None;
         }
@@ -243,8 +303,14 @@ impl Scheduler {
 
     /// Updates the next slot after a change of the zone data, which affects only future slots.
     async fn refresh_next_slot(&self, row: &StoredResponsibility) -> StoreResult<()> {
-        let Some(timing) = in_force(row) else { return Ok(()) };
-        let schedule = ScheduleInForce { id: &row.id, timing: &timing, options: &row.slot_options };
+        let Some(timing) = in_force(row) else {
+            return Ok(());
+        };
+        let schedule = ScheduleInForce {
+            id: &row.id,
+            timing: &timing,
+            options: &row.slot_options,
+        };
         let next = schedule.next(row.version.cursor_at, self.clock.now());
         if next.at == row.next.at {
             return Ok(());
@@ -265,7 +331,10 @@ fn file_state(
         Err(problem) => {
             let file = format!("personas/{}/{path}", owner.id);
             let error = format!("{file}: {problem}");
-            report.problems.push(Problem { file, problem: problem.clone() });
+            report.problems.push(Problem {
+                file,
+                problem: problem.clone(),
+            });
             FileState::Unusable { error }
         }
     }
@@ -297,14 +366,21 @@ fn schedule(found: &Found, now: Timestamp) -> Schedule {
 /// is still due. A file that was written after its instant is late by itself. Returns the instant
 /// and the modification time.
 fn overslept(found: &Found, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
-    let Timing::At(instant) = found.responsibility.timing else { return None };
-    found.modified_at.filter(|written| *written < instant && instant <= now).map(|written| (instant, written))
+    let Timing::At(instant) = found.responsibility.timing else {
+        return None;
+    };
+    found
+        .modified_at
+        .filter(|written| *written < instant && instant <= now)
+        .map(|written| (instant, written))
 }
 
 /// Reports whether the file of a row that was in force no longer exists.
 fn is_gone(row: &StoredResponsibility, scan: &Scan) -> bool {
     let key = (row.persona.clone(), row.file.clone());
-    row.removed_at.is_none() && !scan.stamps.contains_key(&key) && !scan.unreadable.contains_key(&row.persona)
+    row.removed_at.is_none()
+        && !scan.stamps.contains_key(&key)
+        && !scan.unreadable.contains_key(&row.persona)
 }
 
 /// The row of a renamed file: a file appears in the scan in which another file of its persona
@@ -317,13 +393,18 @@ fn former<'a>(
     rows: &'a [StoredResponsibility],
     scan: &Scan,
 ) -> Option<&'a StoredResponsibility> {
-    let FileState::InForce(schedule) = to else { return None };
+    let FileState::InForce(schedule) = to else {
+        return None;
+    };
     if row.is_some_and(|row| row.removed_at.is_none()) {
         return None;
     }
-    let likeness = |row: &StoredResponsibility| [row.name == schedule.name, row.prompt == schedule.prompt];
+    let likeness =
+        |row: &StoredResponsibility| [row.name == schedule.name, row.prompt == schedule.prompt];
     rows.iter()
-        .filter(|row| row.persona == *persona && is_gone(row, scan) && likeness(row).contains(&true))
+        .filter(|row| {
+            row.persona == *persona && is_gone(row, scan) && likeness(row).contains(&true)
+        })
         .max_by_key(|row| (row.paused.is_some(), likeness(row)))
 }
 
@@ -342,11 +423,19 @@ fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
                 && row.enabled == schedule.enabled
                 && row.budget_micros == schedule.budget_micros
                 && row.output_schema == schedule.output_schema
-                && (&row.slot_options, &row.run_options) == (&schedule.slot_options, &schedule.run_options)
+                && (&row.slot_options, &row.run_options)
+                    == (&schedule.slot_options, &schedule.run_options)
                 && [&row.name, &row.schedule, &row.timezone, &row.prompt]
-                    == [&schedule.name, &schedule.schedule, &schedule.timezone, &schedule.prompt]
+                    == [
+                        &schedule.name,
+                        &schedule.schedule,
+                        &schedule.timezone,
+                        &schedule.prompt,
+                    ]
         }
-        FileState::Unusable { error } => row.removed_at.is_none() && row.error.as_ref() == Some(error),
+        FileState::Unusable { error } => {
+            row.removed_at.is_none() && row.error.as_ref() == Some(error)
+        }
         FileState::Removed => row.removed_at.is_some(),
     }
 }
@@ -355,22 +444,39 @@ fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
 fn lapsed(row: &StoredResponsibility, now: Timestamp) -> Option<MissedSlots> {
     row.next.at.filter(|next| *next <= now)?;
     let timing = in_force(row)?;
-    let schedule = ScheduleInForce { id: &row.id, timing: &timing, options: &row.slot_options };
+    let schedule = ScheduleInForce {
+        id: &row.id,
+        timing: &timing,
+        options: &row.slot_options,
+    };
     let note = Some("the file changed before they could fire".to_owned());
-    schedule.lapsed(row.version.cursor_at, now).map(|lapsed| MissedSlots { note, ..lapsed })
+    schedule
+        .lapsed(row.version.cursor_at, now)
+        .map(|lapsed| MissedSlots { note, ..lapsed })
 }
 
 /// The first slot of a version whose cursor begins at `cursor`.
-fn first_slot(id: &ResponsibilityId, schedule: &Schedule, (cursor, now): (Timestamp, Timestamp)) -> NextSlot {
+fn first_slot(
+    id: &ResponsibilityId,
+    schedule: &Schedule,
+    (cursor, now): (Timestamp, Timestamp),
+) -> NextSlot {
     let zone = schedule.timezone.parse().ok().filter(|_| schedule.enabled);
     let timing = zone.and_then(|zone| Timing::parse(&schedule.schedule, zone).ok());
     timing.map_or_else(NextSlot::default, |timing| {
-        ScheduleInForce { id, timing: &timing, options: &schedule.slot_options }.next(cursor, now)
+        ScheduleInForce {
+            id,
+            timing: &timing,
+            options: &schedule.slot_options,
+        }
+        .next(cursor, now)
     })
 }
 
 /// Timing of a row that may fire; `None` otherwise.
 pub(super) fn in_force(row: &StoredResponsibility) -> Option<Timing> {
     let usable = row.enabled && row.removed_at.is_none() && row.error.is_none();
-    usable.then(|| Timing::parse(&row.schedule, row.timezone.parse().ok()?).ok()).flatten()
+    usable
+        .then(|| Timing::parse(&row.schedule, row.timezone.parse().ok()?).ok())
+        .flatten()
 }

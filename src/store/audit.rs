@@ -52,7 +52,9 @@ pub struct Check {
 
 /// Returns every check that is a statement, in the order of execution.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    [whole::CHECKS, mail::CHECKS, runs::CHECKS].into_iter().flatten()
+    [whole::CHECKS, mail::CHECKS, runs::CHECKS]
+        .into_iter()
+        .flatten()
 }
 
 /// Selection of checks.
@@ -116,13 +118,23 @@ impl Audit {
     /// program.
     pub async fn open(path: &Path) -> std::result::Result<Self, OpenError> {
         let options = only_to_read(SqliteConnectOptions::new().filename(path))?;
-        let options = options.busy_timeout(Duration::from_secs(5)).pragma("cell_size_check", "ON");
+        let options = options
+            .busy_timeout(Duration::from_secs(5))
+            .pragma("cell_size_check", "ON");
         // A row may be a letter of 25 MB: few of them are buffered at a time.
-        let options = options.pragma("trusted_schema", "OFF").row_buffer_size(2).disable_statement_logging();
+        let options = options
+            .pragma("trusted_schema", "OFF")
+            .row_buffer_size(2)
+            .disable_statement_logging();
         let mut conn = options.connect().await?;
-        let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION).fetch_one(&mut conn).await?;
+        let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION)
+            .fetch_one(&mut conn)
+            .await?;
         require_newest(newest.unwrap_or(0))?;
-        Ok(Self { conn, path: path.to_owned() })
+        Ok(Self {
+            conn,
+            path: path.to_owned(),
+        })
     }
 
     /// Makes the checks in order.
@@ -165,8 +177,21 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: Wanted) -> Result<Find
             Err(error) => (1, vec![error.to_string()]),
         };
         if count > 0 {
-            let Check { group, name, says, hint, .. } = *check;
-            findings.broken.push(Broken { group, name, says, hint, count, what });
+            let Check {
+                group,
+                name,
+                says,
+                hint,
+                ..
+            } = *check;
+            findings.broken.push(Broken {
+                group,
+                name,
+                says,
+                hint,
+                count,
+                what,
+            });
         }
     }
     if wanted.bytes {
@@ -174,7 +199,12 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: Wanted) -> Result<Find
     }
     let pending = sqlx::query(PENDING).fetch_one(conn).await?;
     let count = |column| pending.get::<i64, _>(column).unsigned_abs();
-    findings.pending = Pending { runs: count(0), deliveries: count(1), calls: count(2), letters: count(3) };
+    findings.pending = Pending {
+        runs: count(0),
+        deliveries: count(1),
+        calls: count(2),
+        letters: count(3),
+    };
     Ok(findings)
 }
 
@@ -188,7 +218,10 @@ async fn broken(
     while let Some(row) = rows.try_next().await? {
         count += 1;
         if what.len() < LISTED_MAX {
-            what.push(row.try_get::<Option<String>, _>(0)?.unwrap_or_else(|| "(no id)".to_owned()));
+            what.push(
+                row.try_get::<Option<String>, _>(0)?
+                    .unwrap_or_else(|| "(no id)".to_owned()),
+            );
         }
     }
     Ok((count, what))

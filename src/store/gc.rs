@@ -178,7 +178,8 @@ pub(super) const TEXTS_NAMED: &str = "
       json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') j";
 pub(super) const TEXT_SIZES: &str =
     "SELECT sha256, octet_length(bytes) FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
-pub(super) const PRUNE_TEXTS: &str = "DELETE FROM contents WHERE sha256 IN (SELECT value FROM json_each($1))";
+pub(super) const PRUNE_TEXTS: &str =
+    "DELETE FROM contents WHERE sha256 IN (SELECT value FROM json_each($1))";
 /// The newest notice of a cause stays: the hour without a further mail of the cause counts from it.
 pub(super) const NOTICES: &str = "
     SELECT seq, id, octet_length(summary) + octet_length(hint), 1 FROM notices n
@@ -203,17 +204,28 @@ pub(super) const PRUNE_COUNTS: &str = "
 impl Store {
     /// Prunes rows of one kind that are older than `before`; with `dry` it only counts. Each batch
     /// is a commit of its own: an interrupted call keeps its progress, and another call continues.
-    pub async fn prune_kind(&self, kind: &'static Kind, before: Timestamp, dry: bool) -> Result<Pruned> {
+    pub async fn prune_kind(
+        &self,
+        kind: &'static Kind,
+        before: Timestamp,
+        dry: bool,
+    ) -> Result<Pruned> {
         let before = before.min(self.clock().now().minus(kind.kept_for));
         let mut pruned = Pruned::default();
         let mut after = i64::MIN;
         loop {
-            let find = sqlx::query(kind.find).bind(after).bind(before.to_string()).bind(BATCH_ROWS);
+            let find = sqlx::query(kind.find)
+                .bind(after)
+                .bind(before.to_string())
+                .bind(BATCH_ROWS);
             let rows = find.fetch_all(self.readers()).await?;
             let Some(last) = rows.last() else { break };
             after = last.get(0);
-            let sum =
-                |column| rows.iter().map(|row| row.get::<Option<i64>, _>(column).unwrap_or(0)).sum::<i64>();
+            let sum = |column| {
+                rows.iter()
+                    .map(|row| row.get::<Option<i64>, _>(column).unwrap_or(0))
+                    .sum::<i64>()
+            };
             pruned.bytes += sum(2).unsigned_abs();
             if dry {
                 pruned.rows += sum(3).unsigned_abs();
@@ -232,7 +244,9 @@ impl Store {
 
     /// Returns the forks whose record stays when records before this instant are pruned.
     pub async fn forks_kept(&self, before: Timestamp) -> Result<HashSet<String>> {
-        let kept = sqlx::query_scalar(FORKS_KEPT).bind(before.to_string()).fetch_all(self.readers());
+        let kept = sqlx::query_scalar(FORKS_KEPT)
+            .bind(before.to_string())
+            .fetch_all(self.readers());
         Ok(kept.await?.into_iter().collect())
     }
 
@@ -242,17 +256,30 @@ impl Store {
         // Read before all else: turns that begin later are checked again by the transaction that
         // deletes.
         let at_work = sqlx::query(RUNS_AT_WORK).fetch_one(self.readers()).await?;
-        let since = Since { before: before.to_string(), seq: at_work.get(0), open_json: at_work.get(1) };
+        let since = Since {
+            before: before.to_string(),
+            seq: at_work.get(0),
+            open_json: at_work.get(1),
+        };
         let named = since.everything().named(self.readers()).await?;
         let (mut pruned, mut after) = (Pruned::default(), String::new());
         loop {
             let texts = sqlx::query(TEXT_SIZES).bind(&after).bind(BATCH_ROWS);
             let texts = texts.fetch_all(self.readers()).await?;
-            let Some(last) = texts.last() else { return Ok(pruned) };
+            let Some(last) = texts.last() else {
+                return Ok(pruned);
+            };
             after = last.get(0);
-            let texts = texts.iter().map(|row| (row.get::<String, _>(0), row.get::<i64, _>(1)));
-            let gone: Vec<(String, i64)> = texts.filter(|(sha256, _)| !named.contains(sha256)).collect();
-            pruned.bytes += gone.iter().map(|(_, bytes)| bytes.unsigned_abs()).sum::<u64>();
+            let texts = texts
+                .iter()
+                .map(|row| (row.get::<String, _>(0), row.get::<i64, _>(1)));
+            let gone: Vec<(String, i64)> = texts
+                .filter(|(sha256, _)| !named.contains(sha256))
+                .collect();
+            pruned.bytes += gone
+                .iter()
+                .map(|(_, bytes)| bytes.unsigned_abs())
+                .sum::<u64>();
             pruned.rows += match dry {
                 true => gone.len() as u64,
                 false => self.prune_texts(gone, since.clone()).await?,
@@ -266,7 +293,11 @@ impl Store {
                 let named = since.named(&mut *conn).await?;
                 gone.retain(|(sha256, _)| !named.contains(sha256));
                 let gone = json_list(gone.iter().map(|(sha256, _)| sha256.as_str()));
-                Ok(sqlx::query(PRUNE_TEXTS).bind(gone).execute(conn).await?.rows_affected())
+                Ok(sqlx::query(PRUNE_TEXTS)
+                    .bind(gone)
+                    .execute(conn)
+                    .await?
+                    .rows_affected())
             })
         })
         .await
@@ -276,7 +307,12 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                Ok(sqlx::query(kind.prune).bind(keys).bind(now).execute(conn).await?.rows_affected())
+                Ok(sqlx::query(kind.prune)
+                    .bind(keys)
+                    .bind(now)
+                    .execute(conn)
+                    .await?
+                    .rows_affected())
             })
         })
         .await
@@ -293,11 +329,17 @@ struct Since {
 
 impl Since {
     fn everything(&self) -> Self {
-        Self { seq: -1, ..self.clone() }
+        Self {
+            seq: -1,
+            ..self.clone()
+        }
     }
 
     async fn named(&self, conn: impl SqliteExecutor<'_>) -> Result<HashSet<String>> {
-        let named = sqlx::query_scalar(TEXTS_NAMED).bind(&self.before).bind(self.seq).bind(&self.open_json);
+        let named = sqlx::query_scalar(TEXTS_NAMED)
+            .bind(&self.before)
+            .bind(self.seq)
+            .bind(&self.open_json);
         Ok(named.fetch_all(conn).await?.into_iter().collect())
     }
 }

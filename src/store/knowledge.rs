@@ -89,11 +89,14 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let delete = sqlx::query(DELETE_KNOWLEDGE_CHUNKS).bind(persona.as_str()).bind(&file.path);
+                    let delete = sqlx::query(DELETE_KNOWLEDGE_CHUNKS)
+                        .bind(persona.as_str())
+                        .bind(&file.path);
                     delete.execute(&mut *conn).await?;
                     for (index, chunk) in (0_i64..).zip(&chunks) {
-                        let insert =
-                            sqlx::query(INSERT_KNOWLEDGE_CHUNK).bind(persona.as_str()).bind(&file.path);
+                        let insert = sqlx::query(INSERT_KNOWLEDGE_CHUNK)
+                            .bind(persona.as_str())
+                            .bind(&file.path);
                         let insert = insert.bind(index).bind(&chunk.heading).bind(&chunk.body);
                         insert.execute(&mut *conn).await?;
                     }
@@ -107,7 +110,9 @@ impl PersonaStore {
     pub async fn touch_knowledge_file(&self, file: KnowledgeFile) -> Result<()> {
         let persona = self.persona.clone();
         self.store
-            .write(move |conn| Box::pin(async move { put_file(conn, persona.as_str(), &file).await }))
+            .write(move |conn| {
+                Box::pin(async move { put_file(conn, persona.as_str(), &file).await })
+            })
             .await
     }
 
@@ -118,7 +123,11 @@ impl PersonaStore {
             .write(move |conn| {
                 Box::pin(async move {
                     for sql in [DELETE_KNOWLEDGE_CHUNKS, DELETE_KNOWLEDGE_FILE] {
-                        sqlx::query(sql).bind(persona.as_str()).bind(&path).execute(&mut *conn).await?;
+                        sqlx::query(sql)
+                            .bind(persona.as_str())
+                            .bind(&path)
+                            .execute(&mut *conn)
+                            .await?;
                     }
                     Ok(())
                 })
@@ -128,9 +137,18 @@ impl PersonaStore {
 
     /// Returns the pieces in which at least one term occurs, best first; none when there is no term
     /// to search for.
-    pub async fn search_knowledge(&self, terms: &[String], limit: u32) -> Result<Vec<KnowledgeHit>> {
-        let Some(words) = any_of(terms.iter().map(String::as_str)) else { return Ok(Vec::new()) };
-        let query = sqlx::query(SEARCH_KNOWLEDGE).bind(words).bind(self.persona.as_str()).bind(limit);
+    pub async fn search_knowledge(
+        &self,
+        terms: &[String],
+        limit: u32,
+    ) -> Result<Vec<KnowledgeHit>> {
+        let Some(words) = any_of(terms.iter().map(String::as_str)) else {
+            return Ok(Vec::new());
+        };
+        let query = sqlx::query(SEARCH_KNOWLEDGE)
+            .bind(words)
+            .bind(self.persona.as_str())
+            .bind(limit);
         let rows = query.fetch_all(self.store.readers()).await?;
         let hit = |row: &sqlx::sqlite::SqliteRow| {
             Ok(KnowledgeHit {
@@ -144,8 +162,18 @@ impl PersonaStore {
     }
 }
 
-async fn put_file(conn: &mut sqlx::SqliteConnection, persona: &str, file: &KnowledgeFile) -> Result<()> {
-    let put = sqlx::query(PUT_KNOWLEDGE_FILE).bind(persona).bind(&file.path).bind(&file.sha256);
-    put.bind(file.modified_ms).bind(file.size_bytes).execute(conn).await?;
+async fn put_file(
+    conn: &mut sqlx::SqliteConnection,
+    persona: &str,
+    file: &KnowledgeFile,
+) -> Result<()> {
+    let put = sqlx::query(PUT_KNOWLEDGE_FILE)
+        .bind(persona)
+        .bind(&file.path)
+        .bind(&file.sha256);
+    put.bind(file.modified_ms)
+        .bind(file.size_bytes)
+        .execute(conn)
+        .await?;
     Ok(())
 }

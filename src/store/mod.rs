@@ -31,11 +31,14 @@ pub use mail::held::{HeldLetter, NewHeld};
 pub use mail::imports::ArchivedWay;
 pub use mail::inbox::{INBOX_MAX, InboxItem};
 pub use mail::letters::RawLetter;
-pub use mail::messages::{Company, Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
+pub use mail::messages::{
+    Company, Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound,
+};
 pub use mail::reports::{DeliveryReport, NewReport};
 pub use mail::search::{FoundMessage, MessageSearch};
 pub use mailboxes::cursors::{
-    FailureCause, MailboxContact, MailboxCursor, MailboxFailure, MailboxHealth, MailboxOutcome, RefusedLetter,
+    FailureCause, MailboxContact, MailboxCursor, MailboxFailure, MailboxHealth, MailboxOutcome,
+    RefusedLetter,
 };
 pub use mailboxes::quarantine::Quarantined;
 pub use notices::causes::{
@@ -99,10 +102,19 @@ pub enum StoreError {
     Missing { kind: &'static str, id: String },
     /// Several rows have an id that begins, or ends, with the piece.
     #[error("`{piece}` stands for several {kind} ids: {}", found.join(", "))]
-    Ambiguous { kind: &'static str, piece: String, found: Vec<String> },
+    Ambiguous {
+        kind: &'static str,
+        piece: String,
+        found: Vec<String>,
+    },
     /// The row is in a state that does not allow the change.
     #[error("{kind} `{id}` is {state}: {hint}")]
-    WrongState { kind: &'static str, id: String, state: String, hint: &'static str },
+    WrongState {
+        kind: &'static str,
+        id: String,
+        state: String,
+        hint: &'static str,
+    },
     /// A call would cost more than a budget account has; nothing of its transaction is stored.
     #[error(transparent)]
     BudgetExhausted(Box<BudgetExhausted>),
@@ -121,7 +133,10 @@ impl StoreError {
     /// Reports whether one row is invalid and the others can still be read, so that a listing
     /// continues with the next.
     pub fn is_of_one_row(&self) -> bool {
-        matches!(self, StoreError::Unreadable { .. } | StoreError::Missing { .. })
+        matches!(
+            self,
+            StoreError::Unreadable { .. } | StoreError::Missing { .. }
+        )
     }
 }
 
@@ -137,7 +152,10 @@ pub struct PersonaStore {
 impl Store {
     /// Binds a handle to one persona; every row it reads or writes belongs to that persona.
     pub fn persona(&self, persona: &PersonaId) -> PersonaStore {
-        PersonaStore { store: self.clone(), persona: persona.clone() }
+        PersonaStore {
+            store: self.clone(),
+            persona: persona.clone(),
+        }
     }
 }
 

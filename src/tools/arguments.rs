@@ -23,8 +23,11 @@ pub fn check_args(tool: &dyn Tool, args: &Map<String, Value>) -> Result<(), Stri
         Err(error) => return Err(format!("the tool's own schema is broken: {error}")),
     };
     let args = Value::Object(without_nulls(args));
-    let faults: Vec<String> =
-        validator.iter_errors(&args).take(FAULTS_MAX).map(|error| describe(&schema, &error)).collect();
+    let faults: Vec<String> = validator
+        .iter_errors(&args)
+        .take(FAULTS_MAX)
+        .map(|error| describe(&schema, &error))
+        .collect();
     if faults.is_empty() {
         return Ok(());
     }
@@ -44,23 +47,36 @@ pub(super) fn count(typed: Option<f64>, default: usize) -> usize {
 }
 
 fn without_nulls(args: &Map<String, Value>) -> Map<String, Value> {
-    args.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect()
+    args.iter()
+        .filter(|(_, v)| !v.is_null())
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
 }
 
 /// Describes one fault: ``field `limit` must be integer, not string``.
 fn describe(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
-    let path = error.instance_path().as_str().trim_start_matches('/').replace('/', ".");
+    let path = error
+        .instance_path()
+        .as_str()
+        .trim_start_matches('/')
+        .replace('/', ".");
     let found = type_word(error.instance());
     match error.kind() {
         ValidationErrorKind::Required { property } => {
-            format!("field `{}` is missing", property.as_str().unwrap_or_default())
+            format!(
+                "field `{}` is missing",
+                property.as_str().unwrap_or_default()
+            )
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let unknown = unexpected.iter().map(|name| unknown_field(schema, name));
             unknown.collect::<Vec<_>>().join(", ")
         }
         ValidationErrorKind::Type { .. } | ValidationErrorKind::AnyOf { .. } => {
-            format!("field `{path}` must be {}, not {found}", wanted_types(error, schema))
+            format!(
+                "field `{path}` must be {}, not {found}",
+                wanted_types(error, schema)
+            )
         }
         ValidationErrorKind::Enum { options } => format!("field `{path}` must be one of {options}"),
         _ => format!("field `{path}`: {}", clipped(&error.masked().to_string())),
@@ -69,7 +85,9 @@ fn describe(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
 
 fn unknown_field(schema: &Value, name: &str) -> String {
     let close = |known: &&String| strsim::jaro_winkler(known, name) > 0.8;
-    let near = schema["properties"].as_object().and_then(|known| known.keys().find(close).cloned());
+    let near = schema["properties"]
+        .as_object()
+        .and_then(|known| known.keys().find(close).cloned());
     let name = clipped(name);
     match near {
         Some(near) => format!("there is no field `{name}`; did you mean `{near}`"),
@@ -83,13 +101,18 @@ fn wanted_types(error: &jsonschema::ValidationError<'_>, schema: &Value) -> Stri
     match schema.pointer(keyword) {
         Some(Value::String(one)) => one.clone(),
         Some(Value::Array(alternatives)) => {
-            let words = alternatives.iter().map(|alternative| match alternative["type"].as_str() {
-                Some("array") => {
-                    format!("array of {}", alternative["items"]["type"].as_str().unwrap_or("values"))
-                }
-                Some(other) => other.to_owned(),
-                None => alternative.to_string(),
-            });
+            let words = alternatives
+                .iter()
+                .map(|alternative| match alternative["type"].as_str() {
+                    Some("array") => {
+                        format!(
+                            "array of {}",
+                            alternative["items"]["type"].as_str().unwrap_or("values")
+                        )
+                    }
+                    Some(other) => other.to_owned(),
+                    None => alternative.to_string(),
+                });
             words.collect::<Vec<_>>().join(" or ")
         }
         _ => "of another type".to_owned(),
@@ -109,12 +132,32 @@ fn type_word(value: &Value) -> &'static str {
 
 /// Lists the fields: `required: to, body; optional: cc, bcc`.
 fn fields(schema: &Value) -> String {
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let names = schema["properties"].as_object().into_iter().flat_map(Map::keys);
-    let optional: Vec<&str> = names.map(String::as_str).filter(|name| !required.contains(name)).collect();
-    let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    format!("required: {}; optional: {}", list(&required), list(&optional))
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let names = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flat_map(Map::keys);
+    let optional: Vec<&str> = names
+        .map(String::as_str)
+        .filter(|name| !required.contains(name))
+        .collect();
+    let list = |names: &[&str]| {
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    };
+    format!(
+        "required: {}; optional: {}",
+        list(&required),
+        list(&optional)
+    )
 }
 
 fn clipped(text: &str) -> String {
@@ -135,7 +178,10 @@ mod tests {
     fn faults_name_the_field_and_what_would_be_right() {
         let mail = "required: to, body; optional: cc, bcc, subject, attachments, reply";
         let cases = [
-            (json!({"to": "a@b.test"}), format!("field `body` is missing; {mail}")),
+            (
+                json!({"to": "a@b.test"}),
+                format!("field `body` is missing; {mail}"),
+            ),
             (
                 json!({"to": 7, "body": "x"}),
                 format!("field `to` must be string or array of string, not number; {mail}"),
@@ -160,7 +206,13 @@ mod tests {
 
     #[test]
     fn null_is_absent() {
-        assert_eq!(check("send_email", &json!({"to": "a@b.test", "body": "x", "cc": null})), Ok(()));
+        assert_eq!(
+            check(
+                "send_email",
+                &json!({"to": "a@b.test", "body": "x", "cc": null})
+            ),
+            Ok(())
+        );
         let missing = check("send_email", &json!({"to": null, "body": "x"}));
         assert!(missing.is_err_and(|e| e.starts_with("field `to` is missing")));
     }

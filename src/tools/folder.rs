@@ -16,10 +16,15 @@ where
     T: Send + 'static,
     F: FnOnce(&Dir) -> Result<T, ToolError> + Send + 'static,
 {
-    let folder = folder.try_clone().map_err(|error| path_error(".", &error))?;
+    let folder = folder
+        .try_clone()
+        .map_err(|error| path_error(".", &error))?;
     let done = tokio::task::spawn_blocking(move || work(&folder)).await;
     done.unwrap_or_else(|_| {
-        Err(ToolError::mendable("file_error", "the file work was interrupted; try again"))
+        Err(ToolError::mendable(
+            "file_error",
+            "the file work was interrupted; try again",
+        ))
     })
 }
 
@@ -38,10 +43,14 @@ pub(super) struct Closed(pub &'static str);
 /// Reports whether a file or folder may be read, by its path with links followed.
 pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
     let first = real.split('/').find(|name| !matches!(*name, "" | "."));
-    let is_owners = first.is_some_and(|first| OWNERS.iter().any(|name| first.eq_ignore_ascii_case(name)));
+    let is_owners =
+        first.is_some_and(|first| OWNERS.iter().any(|name| first.eq_ignore_ascii_case(name)));
     let names = real.split('/').filter(|name| !matches!(*name, "" | "."));
     let shows_versions = reader == Reader::Owner && first == Some(VERSIONS);
-    if names.skip(usize::from(shows_versions)).any(|name| name.starts_with('.')) {
+    if names
+        .skip(usize::from(shows_versions))
+        .any(|name| name.starts_with('.'))
+    {
         return Err(Closed("hidden files stay in your folder"));
     }
     if is_owners && reader != Reader::Owner {
@@ -56,7 +65,10 @@ pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
 /// Returns a path with its links followed, so that the checked name is the name of the opened file.
 /// Errors: as [`path_error`] and [`objection`].
 pub(super) fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolError> {
-    let real = folder.canonicalize(path).map_err(|error| path_error(path, &error))?.into_string();
+    let real = folder
+        .canonicalize(path)
+        .map_err(|error| path_error(path, &error))?
+        .into_string();
     match objection(&real, reader) {
         Ok(()) => Ok(real),
         Err(closed) => Err(not_allowed("file_not_allowed", path, closed)),
@@ -82,26 +94,34 @@ pub(super) fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File
 /// judged by.
 pub(super) fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> Option<Closed> {
     let persona = folder.metadata("persona.json").ok();
-    let is_persona =
-        persona.is_some_and(|persona| (persona.dev(), persona.ino()) == (metadata.dev(), metadata.ino()));
+    let is_persona = persona
+        .is_some_and(|persona| (persona.dev(), persona.ino()) == (metadata.dev(), metadata.ino()));
     if is_persona && reader != Reader::Owner {
         return Some(Closed("it is your configuration"));
     }
-    (metadata.nlink() > 1)
-        .then_some(Closed("it has a second name (a hard link), which may lie anywhere; copy it instead"))
+    (metadata.nlink() > 1).then_some(Closed(
+        "it has a second name (a hard link), which may lie anywhere; copy it instead",
+    ))
 }
 
 /// Opens a regular file for reading and returns its length.
 pub(super) fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> {
     // Checked before it is opened, because opening a device can have effects; and afterwards,
     // because only the open file itself cannot be exchanged for another.
-    require_regular(path, &folder.metadata(path).map_err(|error| path_error(path, &error))?)?;
+    require_regular(
+        path,
+        &folder
+            .metadata(path)
+            .map_err(|error| path_error(path, &error))?,
+    )?;
     // A FIFO that took the file's place would otherwise block until it has a writer.
     let options = OpenOptions::new()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
         .to_owned();
-    let file = folder.open_with(path, &options).map_err(|error| path_error(path, &error))?;
+    let file = folder
+        .open_with(path, &options)
+        .map_err(|error| path_error(path, &error))?;
     let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
     require_regular(path, &metadata)?;
     Ok((file, metadata.len()))
@@ -113,7 +133,10 @@ fn require_regular(path: &str, metadata: &Metadata) -> Result<(), ToolError> {
     }
     let path = shown(path);
     Err(if metadata.is_dir() {
-        ToolError::mendable("not_a_file", format!("`{path}` is a folder; list_files shows what is in it"))
+        ToolError::mendable(
+            "not_a_file",
+            format!("`{path}` is a folder; list_files shows what is in it"),
+        )
     } else {
         ToolError::mendable("not_a_file", format!("`{path}` is not a regular file"))
     })
@@ -128,7 +151,9 @@ pub(super) fn path_error(path: &str, error: &io::Error) -> ToolError {
     match error.kind() {
         _ if escaped => ToolError::mendable(
             "path_not_allowed",
-            format!("`{path}` leads out of your folder; use a path below it such as `knowledge/notes.md`"),
+            format!(
+                "`{path}` leads out of your folder; use a path below it such as `knowledge/notes.md`"
+            ),
         ),
         ErrorKind::InvalidInput | ErrorKind::InvalidFilename => {
             ToolError::mendable("path_not_allowed", format!("`{path}` is not a legal path"))

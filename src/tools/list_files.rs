@@ -55,9 +55,14 @@ impl Tool for ListFiles {
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let path = read_args::<Args>(call.args)?.path.unwrap_or_else(|| ".".to_owned());
+            let path = read_args::<Args>(call.args)?
+                .path
+                .unwrap_or_else(|| ".".to_owned());
             let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
-            let result = on_disk(call.folder, move |folder| list(folder, &path, bytes_max, reader)).await?;
+            let result = on_disk(call.folder, move |folder| {
+                list(folder, &path, bytes_max, reader)
+            })
+            .await?;
             Ok(ToolOutcome { result, mail: None })
         })
     }
@@ -66,11 +71,28 @@ impl Tool for ListFiles {
 fn list(folder: &Dir, path: &str, bytes_max: usize, reader: Reader) -> Result<Value, ToolError> {
     let path = if path.is_empty() { "." } else { path };
     let real = real_path(folder, path, reader)?;
-    let top = folder.open_dir(&real).map_err(|error| path_error(path, &error))?;
-    let mut listing = Listing { entries: Vec::new(), bytes_left: bytes_max / 2, truncated: false, reader };
-    let prefix = if path == "." { String::new() } else { format!("{}/", path.trim_end_matches('/')) };
-    let real = if real == "." { String::new() } else { format!("{real}/") };
-    listing.add(&top, (&prefix, &real), 0).map_err(|error| path_error(path, &error))?;
+    let top = folder
+        .open_dir(&real)
+        .map_err(|error| path_error(path, &error))?;
+    let mut listing = Listing {
+        entries: Vec::new(),
+        bytes_left: bytes_max / 2,
+        truncated: false,
+        reader,
+    };
+    let prefix = if path == "." {
+        String::new()
+    } else {
+        format!("{}/", path.trim_end_matches('/'))
+    };
+    let real = if real == "." {
+        String::new()
+    } else {
+        format!("{real}/")
+    };
+    listing
+        .add(&top, (&prefix, &real), 0)
+        .map_err(|error| path_error(path, &error))?;
     Ok(json!({ "entries": listing.entries, "truncated": listing.truncated }))
 }
 
@@ -85,12 +107,24 @@ struct Listing {
 impl Listing {
     /// Adds the entries of a folder. `prefix` is its requested path, `real` the path with links
     /// followed.
-    fn add(&mut self, dir: &Dir, (prefix, real): (&str, &str), depth: usize) -> std::io::Result<()> {
+    fn add(
+        &mut self,
+        dir: &Dir,
+        (prefix, real): (&str, &str),
+        depth: usize,
+    ) -> std::io::Result<()> {
         // A name that is not UTF-8 cannot be passed to any tool, so it is not listed.
-        let readable = dir.entries()?.filter_map(Result::ok).filter_map(|e| Some((e.file_name().ok()?, e)));
-        let shown =
-            |name: &str| !name.starts_with('.') && objection(&format!("{real}{name}"), self.reader).is_ok();
-        let mut found: Vec<_> = readable.filter(|(name, _)| shown(name)).take(ENTRIES_MAX + 1).collect();
+        let readable = dir
+            .entries()?
+            .filter_map(Result::ok)
+            .filter_map(|e| Some((e.file_name().ok()?, e)));
+        let shown = |name: &str| {
+            !name.starts_with('.') && objection(&format!("{real}{name}"), self.reader).is_ok()
+        };
+        let mut found: Vec<_> = readable
+            .filter(|(name, _)| shown(name))
+            .take(ENTRIES_MAX + 1)
+            .collect();
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, entry) in found {
             let (path, below) = (format!("{prefix}{name}"), format!("{real}{name}/"));
@@ -102,11 +136,14 @@ impl Listing {
             self.bytes_left -= cost;
             let kind = entry.file_type()?;
             if kind.is_file() {
-                self.entries.push(json!({"path": path, "type": "file", "bytes": entry.metadata()?.len()}));
+                self.entries
+                    .push(json!({"path": path, "type": "file", "bytes": entry.metadata()?.len()}));
             } else if kind.is_dir() {
                 self.entries.push(json!({"path": path, "type": "folder"}));
                 match depth < DEPTH_MAX {
-                    true => self.add(&entry.open_dir()?, (&format!("{path}/"), &below), depth + 1)?,
+                    true => {
+                        self.add(&entry.open_dir()?, (&format!("{path}/"), &below), depth + 1)?
+                    }
                     false => self.truncated = true,
                 }
             } else {

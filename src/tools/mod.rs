@@ -52,7 +52,10 @@ pub trait Tool: Send + Sync {
     /// Returns the state before a call of a [`ToolClass::Verifiable`] tool, and its expected
     /// effects, in values that can be compared later. It is stored with the call, before the call
     /// begins; it changes nothing.
-    fn expected_effects<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+    fn expected_effects<'a>(
+        &'a self,
+        call: ToolCall<'a>,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
         let _unused = call;
         Box::pin(ready(Ok(Value::Null)))
     }
@@ -81,7 +84,11 @@ pub struct Effects {
 
 impl Effects {
     /// Reads of the persona's own data only.
-    pub const NONE: Self = Self { reads_mail: false, sends_out: false, changes_state: false };
+    pub const NONE: Self = Self {
+        reads_mail: false,
+        sends_out: false,
+        changes_state: false,
+    };
 }
 
 /// Reader of files: what it sees can end in an answer to it.
@@ -249,7 +256,10 @@ pub enum ToolError {
 
 impl ToolError {
     pub fn mendable(code: &'static str, message: impl Into<String>) -> Self {
-        ToolError::Mendable { code, message: message.into() }
+        ToolError::Mendable {
+            code,
+            message: message.into(),
+        }
     }
 }
 

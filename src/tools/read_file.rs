@@ -61,8 +61,10 @@ impl Tool for ReadFile {
         Box::pin(async move {
             let args: Args = read_args(call.args)?;
             let (limits, reader) = (call.limits.clone(), call.reader);
-            let result =
-                on_disk(call.folder, move |folder| read_piece(folder, &args, &limits, reader)).await?;
+            let result = on_disk(call.folder, move |folder| {
+                read_piece(folder, &args, &limits, reader)
+            })
+            .await?;
             Ok(ToolOutcome { result, mail: None })
         })
     }
@@ -70,13 +72,20 @@ impl Tool for ReadFile {
 
 /// Reads a piece of a file's text. The whole is read for it: a piece alone does not show that it is
 /// no text.
-fn read_piece(folder: &Dir, args: &Args, limits: &ToolLimits, reader: Reader) -> Result<Value, ToolError> {
+fn read_piece(
+    folder: &Dir,
+    args: &Args,
+    limits: &ToolLimits,
+    reader: Reader,
+) -> Result<Value, ToolError> {
     let path = shown(&args.path);
     let (file, size) = open_for(folder, &args.path, reader)?;
     let bytes_max = limits.file_bytes_max as u64;
     let mut bytes = Vec::new();
     // The file may grow while it is read.
-    let read = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
+    let read = file
+        .take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes);
     read.map_err(|error| path_error(&args.path, &error))?;
     if size > bytes_max || bytes.len() as u64 > bytes_max {
         let size = size.max(bytes.len() as u64);
@@ -84,12 +93,19 @@ fn read_piece(folder: &Dir, args: &Args, limits: &ToolLimits, reader: Reader) ->
         return Err(ToolError::mendable("file_too_large", hint));
     }
     let text = mime::file_text(&bytes).map_err(|not_text| {
-        let hint = format!("`{path}` cannot be read here: {not_text}; send_email can attach it as it is");
+        let hint =
+            format!("`{path}` cannot be read here: {not_text}; send_email can attach it as it is");
         ToolError::mendable("binary_file", hint)
     })?;
-    let piece_bytes_max = count(args.max_bytes, limits.result_bytes_max).min(limits.result_bytes_max);
+    let piece_bytes_max =
+        count(args.max_bytes, limits.result_bytes_max).min(limits.result_bytes_max);
     let piece = (count(args.offset, 0), piece_bytes_max.max(PIECE_BYTES_MIN));
-    Ok(fitting_piece(&path, &text.text, piece, limits.result_bytes_max))
+    Ok(fitting_piece(
+        &path,
+        &text.text,
+        piece,
+        limits.result_bytes_max,
+    ))
 }
 
 /// Returns the longest whole characters from `offset` on whose answer fits; escaping can make JSON

@@ -79,7 +79,10 @@ impl Tool for ScheduleCreate {
     }
 
     fn effects(&self) -> Effects {
-        Effects { changes_state: true, ..Effects::NONE }
+        Effects {
+            changes_state: true,
+            ..Effects::NONE
+        }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
@@ -91,7 +94,10 @@ impl Tool for ScheduleCreate {
         })
     }
 
-    fn expected_effects<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+    fn expected_effects<'a>(
+        &'a self,
+        call: ToolCall<'a>,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             let proposal = Proposal::read(&call)?;
             let after = sha256_hex(&[proposal.text.as_bytes()]);
@@ -109,13 +115,15 @@ impl Tool for ScheduleCreate {
             let proposal = Proposal::read(&call)?;
             let result = proposal.to_json();
             let now = on_disk(call.folder, move |folder| digest(folder, &proposal.path)).await?;
-            Ok(if expected.is_object() && json!(now) == expected["before"] {
-                Found::Untouched
-            } else if json!(now) == expected["after"] {
-                Found::Done(Box::new(ToolOutcome { result, mail: None }))
-            } else {
-                Found::Neither
-            })
+            Ok(
+                if expected.is_object() && json!(now) == expected["before"] {
+                    Found::Untouched
+                } else if json!(now) == expected["after"] {
+                    Found::Done(Box::new(ToolOutcome { result, mail: None }))
+                } else {
+                    Found::Neither
+                },
+            )
         })
     }
 }
@@ -139,26 +147,50 @@ impl Proposal {
                 "`prompt` has {bytes} bytes, and at most {PROMPT_BYTES_MAX} are allowed"
             )));
         }
-        if args.prompt.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
-            return Err(refused("`prompt` has control characters; write plain Markdown".to_owned()));
+        if args
+            .prompt
+            .chars()
+            .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+        {
+            return Err(refused(
+                "`prompt` has control characters; write plain Markdown".to_owned(),
+            ));
         }
         prompt::check(args.prompt.trim()).map_err(|error| {
-            let line = error.line.map_or(String::new(), |line| format!("line {line} of the prompt: "));
+            let line = error
+                .line
+                .map_or(String::new(), |line| format!("line {line} of the prompt: "));
             refused(format!("{line}{error}"))
         })?;
-        let (path, text) = (format!("{FOLDER}/{}.md", slug(&args.name)), written(&args, call.run.as_str()));
+        let (path, text) = (
+            format!("{FOLDER}/{}.md", slug(&args.name)),
+            written(&args, call.run.as_str()),
+        );
         // A proposal cannot name anything of the workspace, so no names are offered.
         let names = WorkspaceNames::default();
-        let bounds = Bounds { zone: chrono_tz::UTC, tools: None, names: &names, mails_answers: true };
-        let responsibility = file::parse(text.as_bytes(), &bounds).map_err(|error| refused(error.problem))?;
+        let bounds = Bounds {
+            zone: chrono_tz::UTC,
+            tools: None,
+            names: &names,
+            mails_answers: true,
+        };
+        let responsibility =
+            file::parse(text.as_bytes(), &bounds).map_err(|error| refused(error.problem))?;
         let now = call.clock.now();
         if responsibility.timing.next_after(now).is_none() {
-            return Err(refused("`at` lies in the past; give an instant that is still to come".to_owned()));
+            return Err(refused(
+                "`at` lies in the past; give an instant that is still to come".to_owned(),
+            ));
         }
         if responsibility.enabled {
             return Err(refused("a proposal cannot be enabled".to_owned()));
         }
-        Ok(Self { path, text, responsibility, now })
+        Ok(Self {
+            path,
+            text,
+            responsibility,
+            now,
+        })
     }
 
     fn to_json(&self) -> Value {
@@ -175,8 +207,15 @@ impl Proposal {
         let failed = |error: io::Error| path_error(&self.path, &error);
         folder.create_dir_all(FOLDER).map_err(failed)?;
         // Two runs of one persona may propose at once; closing the file releases the lock.
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).to_owned();
-        let lock = folder.open_with(format!("{FOLDER}/.proposals.lock"), &lock).map_err(failed)?.into_std();
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .to_owned();
+        let lock = folder
+            .open_with(format!("{FOLDER}/.proposals.lock"), &lock)
+            .map_err(failed)?
+            .into_std();
         lock.lock().map_err(failed)?;
         if digest(folder, &self.path)? == Some(sha256_hex(&[self.text.as_bytes()])) {
             return Ok(()); // A repeated call.
@@ -193,19 +232,26 @@ impl Proposal {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        let mut file =
-            folder.open_with(&unfinished, OpenOptions::new().write(true).create_new(true)).map_err(failed)?;
-        file.write_all(self.text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        let mut file = folder
+            .open_with(&unfinished, OpenOptions::new().write(true).create_new(true))
+            .map_err(failed)?;
+        file.write_all(self.text.as_bytes())
+            .and_then(|()| file.sync_all())
+            .map_err(failed)?;
         // A link does not replace an existing file, a rename would.
         let linked = folder.hard_link(&unfinished, folder, &self.path);
         folder.remove_file(&unfinished).map_err(failed)?;
         match linked {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let hint =
-                    format!("`{}` exists already, and you cannot change it; choose another name", self.path);
+                let hint = format!(
+                    "`{}` exists already, and you cannot change it; choose another name",
+                    self.path
+                );
                 Err(ToolError::mendable("file_exists", hint))
             }
-            linked => linked.and_then(|()| folder.open(FOLDER)?.sync_all()).map_err(failed),
+            linked => linked
+                .and_then(|()| folder.open(FOLDER)?.sync_all())
+                .map_err(failed),
         }
     }
 }
@@ -226,7 +272,9 @@ fn written(args: &Args, run: &str) -> String {
         ("jitter", args.jitter.as_ref()),
         ("grace", args.grace.as_ref()),
     ];
-    let said = keys.into_iter().filter_map(|(key, value)| Some(format!("{key}: {}\n", quoted(value?))));
+    let said = keys
+        .into_iter()
+        .filter_map(|(key, value)| Some(format!("{key}: {}\n", quoted(value?))));
     let front: String = said.collect();
     let (run, prompt) = (quoted(run), args.prompt.trim());
     format!("---\n{front}enabled: false\nproposed_by: {run}\n---\n\n{prompt}\n")
@@ -234,9 +282,16 @@ fn written(args: &Args, run: &str) -> String {
 
 /// Makes a file's name of words: letters and digits of ASCII, joined by `-`.
 fn slug(name: &str) -> String {
-    let plain: String =
-        name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let mut slug = plain.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    let plain: String = name
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let mut slug = plain
+        .split('-')
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join("-");
     slug.truncate(SLUG_CHARS_MAX);
     match slug.trim_end_matches('-') {
         "" | "readme" => "proposal".to_owned(),
@@ -259,13 +314,20 @@ fn digest(folder: &Dir, path: &str) -> Result<Option<String>, ToolError> {
 fn open_proposals(folder: &Dir) -> io::Result<usize> {
     let mut open = 0;
     for entry in folder.read_dir(FOLDER)? {
-        let Ok(name) = entry?.file_name() else { continue };
+        let Ok(name) = entry?.file_name() else {
+            continue;
+        };
         if !name.ends_with(".md") || name.starts_with('.') {
             continue;
         }
-        let Ok(bytes) = read(folder, &format!("{FOLDER}/{name}")) else { continue };
+        let Ok(bytes) = read(folder, &format!("{FOLDER}/{name}")) else {
+            continue;
+        };
         let text = String::from_utf8_lossy(&bytes);
-        let mut front = text.lines().skip(1).take_while(|line| line.trim_end() != "---");
+        let mut front = text
+            .lines()
+            .skip(1)
+            .take_while(|line| line.trim_end() != "---");
         let mut front_again = front.clone();
         let is_proposed = front.any(|line| line.starts_with("proposed_by:"));
         open += usize::from(is_proposed && !front_again.any(|line| line.trim() == "enabled: true"));
@@ -278,7 +340,10 @@ fn read(folder: &Dir, path: &str) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is no file"));
     }
     let mut bytes = Vec::new();
-    folder.open(path)?.take(file::FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    folder
+        .open(path)?
+        .take(file::FILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

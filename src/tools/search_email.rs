@@ -65,7 +65,10 @@ impl Tool for SearchEmail {
     }
 
     fn effects(&self) -> Effects {
-        Effects { reads_mail: true, ..Effects::NONE }
+        Effects {
+            reads_mail: true,
+            ..Effects::NONE
+        }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
@@ -74,7 +77,11 @@ impl Tool for SearchEmail {
             let limit = count(args.limit, LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
             let mut search = search_for(args)?;
             search.visible_to = whoever_may_see(call.mail)?;
-            let scope = if search.visible_to.is_some() { SCOPE_OF_THREAD } else { SCOPE_OF_ALL };
+            let scope = if search.visible_to.is_some() {
+                SCOPE_OF_THREAD
+            } else {
+                SCOPE_OF_ALL
+            };
             // Requests an extra row, to know whether there are more.
             search.limit = limit as u32 + 1;
             let found = call.store.search_messages(&search).await?;
@@ -89,7 +96,9 @@ impl Tool for SearchEmail {
 /// of them could read themselves, and an owner's whole view only while the thread has no other
 /// reader and an authenticated owner asks: otherwise that address sees its own mail.
 fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError> {
-    let Some(answered) = &mail.answers else { return Ok(None) };
+    let Some(answered) = &mail.answers else {
+        return Ok(None);
+    };
     let Some(sender) = &answered.sender else {
         return Err(ToolError::mendable(
             "search_not_allowed",
@@ -99,7 +108,10 @@ fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError>
     };
     let is_owner = |address: &Address| mail.owners.iter().any(|owner| owner.key() == address.key());
     let everybody = mail.participants.iter().chain([sender]);
-    let others: Vec<Address> = everybody.filter(|address| !is_owner(address)).cloned().collect();
+    let others: Vec<Address> = everybody
+        .filter(|address| !is_owner(address))
+        .cloned()
+        .collect();
     if others.is_empty() && answered.sender_trust < Trust::Owner {
         return Ok(Some(vec![sender.clone()]));
     }
@@ -113,8 +125,12 @@ fn search_for(args: Args) -> Result<MessageSearch, ToolError> {
         query: given(args.query),
         from: given(args.from),
         subject: given(args.subject),
-        since: since.map(|text| instant("since", &text, false)).transpose()?,
-        before: until.map(|text| instant("until", &text, true)).transpose()?,
+        since: since
+            .map(|text| instant("since", &text, false))
+            .transpose()?,
+        before: until
+            .map(|text| instant("until", &text, true))
+            .transpose()?,
         ..MessageSearch::default()
     };
     if search == MessageSearch::default() {
@@ -130,10 +146,20 @@ fn search_for(args: Args) -> Result<MessageSearch, ToolError> {
 fn instant(field: &str, text: &str, end: bool) -> Result<Timestamp, ToolError> {
     let text = text.trim();
     if let Some(instant) = Timestamp::parse(text) {
-        return Ok(if end { instant.plus(std::time::Duration::from_millis(1)) } else { instant });
+        return Ok(if end {
+            instant.plus(std::time::Duration::from_millis(1))
+        } else {
+            instant
+        });
     }
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
-    let day = day.and_then(|day| if end { day.checked_add_days(Days::new(1)) } else { Some(day) });
+    let day = day.and_then(|day| {
+        if end {
+            day.checked_add_days(Days::new(1))
+        } else {
+            Some(day)
+        }
+    });
     let day = day.ok_or_else(|| {
         let hint = format!(
             "field `{field}` must be a day such as 2026-11-20 or an instant such as 2026-11-20T08:00:00Z"
@@ -147,7 +173,8 @@ fn answer(found: &[FoundMessage], scope: &str, limit: usize, result_bytes_max: u
     let mut messages: Vec<Value> = found.iter().take(limit).map(described).collect();
     loop {
         let more = messages.len() < found.len();
-        let answer = json!({ "scope": scope, "count": messages.len(), "more": more, "messages": messages });
+        let answer =
+            json!({ "scope": scope, "count": messages.len(), "more": more, "messages": messages });
         if messages.is_empty() || answer.to_string().len() <= result_bytes_max {
             return answer;
         }
@@ -157,7 +184,11 @@ fn answer(found: &[FoundMessage], scope: &str, limit: usize, result_bytes_max: u
 
 fn described(found: &FoundMessage) -> Value {
     let recipients: Value = serde_json::from_str(&found.recipients_json).unwrap_or_default();
-    let to = recipients["to"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let to = recipients["to"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     let mut message = json!({
         "id": found.id.as_str(),
         "thread": found.thread_id.as_str(),
@@ -181,8 +212,11 @@ fn described(found: &FoundMessage) -> Value {
 /// text.
 fn plain_line(text: &str) -> String {
     let hidden = |c: char| matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}');
-    let visible: String =
-        text.chars().filter(|c| !hidden(*c)).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let visible: String = text
+        .chars()
+        .filter(|c| !hidden(*c))
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(FIELD_CHARS_MAX).collect()
 }
@@ -193,16 +227,34 @@ mod tests {
 
     #[test]
     fn a_day_is_whole_and_an_instant_is_included() {
-        let at =
-            |field, text, end| instant(field, text, end).map(|t| t.to_string()).map_err(|e| e.to_string());
-        assert_eq!(at("since", "2026-11-20", false).as_deref(), Ok("2026-11-20T00:00:00.000Z"));
-        assert_eq!(at("until", " 2026-11-20 ", true).as_deref(), Ok("2026-11-21T00:00:00.000Z"));
-        assert_eq!(at("until", "2026-11-20T08:00:00Z", true).as_deref(), Ok("2026-11-20T08:00:00.001Z"));
-        assert!(at("until", "yesterday", true).is_err_and(|e| e.starts_with("field `until` must be a day")));
+        let at = |field, text, end| {
+            instant(field, text, end)
+                .map(|t| t.to_string())
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(
+            at("since", "2026-11-20", false).as_deref(),
+            Ok("2026-11-20T00:00:00.000Z")
+        );
+        assert_eq!(
+            at("until", " 2026-11-20 ", true).as_deref(),
+            Ok("2026-11-21T00:00:00.000Z")
+        );
+        assert_eq!(
+            at("until", "2026-11-20T08:00:00Z", true).as_deref(),
+            Ok("2026-11-20T08:00:00.001Z")
+        );
+        assert!(
+            at("until", "yesterday", true)
+                .is_err_and(|e| e.starts_with("field `until` must be a day"))
+        );
     }
 
     #[test]
     fn a_line_shows_all_that_it_holds() {
-        assert_eq!(plain_line("a\u{1b}[2Jb\r\n\u{202e}c\u{200b}d\0"), "a [2Jb cd");
+        assert_eq!(
+            plain_line("a\u{1b}[2Jb\r\n\u{202e}c\u{200b}d\0"),
+            "a [2Jb cd"
+        );
     }
 }

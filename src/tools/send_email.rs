@@ -96,14 +96,18 @@ impl Tool for SendEmail {
     }
 
     fn effects(&self) -> Effects {
-        Effects { sends_out: true, ..Effects::NONE }
+        Effects {
+            sends_out: true,
+            ..Effects::NONE
+        }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let args: Args = read_args(call.args)?;
             may_send(call.mail)?;
-            let recipients = read_recipients(&args.to, args.cc.as_ref(), args.bcc.as_ref(), call.mail)?;
+            let recipients =
+                read_recipients(&args.to, args.cc.as_ref(), args.bcc.as_ref(), call.mail)?;
             let is_reply = is_reply(args.reply, &recipients, call.mail)?;
             let subject = checked_subject(args.subject.as_deref(), is_reply)?;
             check_body(&args.body)?;
@@ -111,13 +115,26 @@ impl Tool for SendEmail {
                 None => Vec::new(),
                 Some(paths) => {
                     let limits = call.limits.clone();
-                    on_disk(call.folder, move |folder| read_attachments(folder, paths.texts(), &limits))
-                        .await?
+                    on_disk(call.folder, move |folder| {
+                        read_attachments(folder, paths.texts(), &limits)
+                    })
+                    .await?
                 }
             };
             let Recipients { to, cc, bcc } = recipients;
-            let draft = MailDraft { to, cc, bcc, subject, body: args.body, attachments, is_reply };
-            Ok(ToolOutcome { result: described(&draft), mail: Some(draft) })
+            let draft = MailDraft {
+                to,
+                cc,
+                bcc,
+                subject,
+                body: args.body,
+                attachments,
+                is_reply,
+            };
+            Ok(ToolOutcome {
+                result: described(&draft),
+                mail: Some(draft),
+            })
         })
     }
 }
@@ -132,14 +149,21 @@ fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
         return Err(ToolError::OutboundNotConfigured);
     }
     if mail.mails_sent >= mail.mails_per_run_max {
-        return Err(ToolError::mendable(MAIL_LIMIT_REACHED, no_more_mails(mail.mails_per_run_max)));
+        return Err(ToolError::mendable(
+            MAIL_LIMIT_REACHED,
+            no_more_mails(mail.mails_per_run_max),
+        ));
     }
     Ok(())
 }
 
 /// Reports whether the mail answers the letter. Recipients have been checked, so a Reply-To that is
 /// not permitted is not among them (RFC 5322 section 3.6.2 lets the sender write anything there).
-fn is_reply(asked: Option<bool>, recipients: &Recipients, mail: &MailPolicy) -> Result<bool, ToolError> {
+fn is_reply(
+    asked: Option<bool>,
+    recipients: &Recipients,
+    mail: &MailPolicy,
+) -> Result<bool, ToolError> {
     let Some(answered) = &mail.answers else {
         return match asked {
             Some(true) => {
@@ -149,9 +173,16 @@ fn is_reply(asked: Option<bool>, recipients: &Recipients, mail: &MailPolicy) -> 
             _ => Ok(false),
         };
     };
-    let writers: Vec<String> =
-        answered.sender.iter().chain(&answered.reply_to).map(crate::domain::Address::key).collect();
-    let to_writer = recipients.to.iter().any(|address| writers.contains(&address.key()));
+    let writers: Vec<String> = answered
+        .sender
+        .iter()
+        .chain(&answered.reply_to)
+        .map(crate::domain::Address::key)
+        .collect();
+    let to_writer = recipients
+        .to
+        .iter()
+        .any(|address| writers.contains(&address.key()));
     Ok(asked.unwrap_or(to_writer))
 }
 
@@ -171,21 +202,36 @@ fn checked_subject(typed: Option<&str>, is_reply: bool) -> Result<String, ToolEr
     }
     match (is_reply, subject.is_empty()) {
         (true, _) => Ok(String::new()),
-        (false, true) => Err(ToolError::mendable("subject_missing", "a new mail needs a subject")),
+        (false, true) => Err(ToolError::mendable(
+            "subject_missing",
+            "a new mail needs a subject",
+        )),
         (false, false) => Ok(subject.to_owned()),
     }
 }
 
 fn check_body(body: &str) -> Result<(), ToolError> {
     if body.trim().is_empty() {
-        return Err(ToolError::mendable("body_missing", "the body is empty; write what the mail should say"));
+        return Err(ToolError::mendable(
+            "body_missing",
+            "the body is empty; write what the mail should say",
+        ));
     }
     if body.len() > BODY_BYTES_MAX {
-        let hint = format!("the body has {} bytes, and at most {BODY_BYTES_MAX} are allowed", body.len());
+        let hint = format!(
+            "the body has {} bytes, and at most {BODY_BYTES_MAX} are allowed",
+            body.len()
+        );
         return Err(ToolError::mendable("body_too_large", hint));
     }
-    if body.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
-        return Err(ToolError::mendable("bad_body", "the body has control characters; write plain Markdown"));
+    if body
+        .chars()
+        .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+    {
+        return Err(ToolError::mendable(
+            "bad_body",
+            "the body has control characters; write plain Markdown",
+        ));
     }
     Ok(())
 }
@@ -200,7 +246,10 @@ fn described(draft: &MailDraft) -> Value {
         }
     }
     if !draft.attachments.is_empty() {
-        let attached = draft.attachments.iter().map(|a| json!({"name": a.filename, "bytes": a.bytes.len()}));
+        let attached = draft
+            .attachments
+            .iter()
+            .map(|a| json!({"name": a.filename, "bytes": a.bytes.len()}));
         result["attachments"] = attached.collect();
     }
     result

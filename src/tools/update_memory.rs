@@ -56,20 +56,31 @@ impl Tool for UpdateMemory {
     }
 
     fn effects(&self) -> Effects {
-        Effects { changes_state: true, ..Effects::NONE }
+        Effects {
+            changes_state: true,
+            ..Effects::NONE
+        }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let (change, mark) = (Change::read(read_args(call.args)?)?, mark(call.origin, call.run));
+            let (change, mark) = (
+                Change::read(read_args(call.args)?)?,
+                mark(call.origin, call.run),
+            );
             let (now, bytes_max) = (call.clock.now(), call.limits.memory_bytes_max);
-            let result =
-                on_disk(call.folder, move |folder| update(folder, (&change, &mark), now, bytes_max)).await?;
+            let result = on_disk(call.folder, move |folder| {
+                update(folder, (&change, &mark), now, bytes_max)
+            })
+            .await?;
             Ok(ToolOutcome { result, mail: None })
         })
     }
 
-    fn expected_effects<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+    fn expected_effects<'a>(
+        &'a self,
+        call: ToolCall<'a>,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             let change = Change::read(read_args(call.args)?)?;
             let before = on_disk(call.folder, read_memory).await?;
@@ -92,7 +103,11 @@ impl Tool for UpdateMemory {
             Ok(if digest == expected["before"] && expected.is_object() {
                 Found::Untouched
             } else if digest == expected["after"] {
-                let result = result_json(true, now.map_or(0, |now| now.len()), call.limits.memory_bytes_max);
+                let result = result_json(
+                    true,
+                    now.map_or(0, |now| now.len()),
+                    call.limits.memory_bytes_max,
+                );
                 Found::Done(Box::new(ToolOutcome { result, mail: None }))
             } else {
                 Found::Neither
@@ -103,7 +118,9 @@ impl Tool for UpdateMemory {
 
 /// Returns the digest; `null` when there is no memory.
 fn digest(memory: Option<&str>) -> Value {
-    memory.map_or(Value::Null, |memory| Value::String(sha256_hex(&[memory.as_bytes()])))
+    memory.map_or(Value::Null, |memory| {
+        Value::String(sha256_hex(&[memory.as_bytes()]))
+    })
 }
 
 fn result_json(changed: bool, bytes: usize, bytes_max: usize) -> Value {
@@ -120,15 +137,24 @@ impl Change {
         let change = match (args.content, args.append) {
             (Some(content), None) => Change::Replace(content),
             (None, Some(append)) if append.trim().is_empty() => {
-                return Err(ToolError::mendable("nothing_to_append", "field `append` is empty"));
+                return Err(ToolError::mendable(
+                    "nothing_to_append",
+                    "field `append` is empty",
+                ));
             }
             (None, Some(append)) => Change::Append(append),
             _ => {
-                return Err(ToolError::mendable("bad_arguments", "give exactly one of: content, append"));
+                return Err(ToolError::mendable(
+                    "bad_arguments",
+                    "give exactly one of: content, append",
+                ));
             }
         };
         let (Change::Replace(text) | Change::Append(text)) = &change;
-        if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        if text
+            .chars()
+            .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+        {
             let hint = "the text has control characters; write plain Markdown";
             return Err(ToolError::mendable("bad_text", hint));
         }
@@ -156,8 +182,15 @@ fn update(
     let failed = |error: io::Error| path_error(MEMORY, &error);
     folder.create_dir_all(HISTORY).map_err(failed)?;
     // Two runs of one persona may write at once; closing the file releases the lock.
-    let lock = OpenOptions::new().write(true).create(true).truncate(false).to_owned();
-    let lock = folder.open_with(format!("{HISTORY}/lock"), &lock).map_err(failed)?.into_std();
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .to_owned();
+    let lock = folder
+        .open_with(format!("{HISTORY}/lock"), &lock)
+        .map_err(failed)?
+        .into_std();
     lock.lock().map_err(failed)?;
 
     let before = read_memory(folder)?;
@@ -209,9 +242,12 @@ fn keep(folder: &Dir, memory: &str, now: Timestamp) -> io::Result<()> {
         }
     }
     write_synced(kept?, memory)?;
-    let names = folder.read_dir(HISTORY)?.filter_map(|entry| entry.ok()?.file_name().ok());
-    let mut versions: Vec<String> =
-        names.filter(|name| name.starts_with("active-") && name.ends_with(".md")).collect();
+    let names = folder
+        .read_dir(HISTORY)?
+        .filter_map(|entry| entry.ok()?.file_name().ok());
+    let mut versions: Vec<String> = names
+        .filter(|name| name.starts_with("active-") && name.ends_with(".md"))
+        .collect();
     // Without the `.md`, so that `…Z` sorts before `…Z-01`.
     versions.sort_by(|a, b| a.trim_end_matches(".md").cmp(b.trim_end_matches(".md")));
     for old in versions.iter().rev().skip(VERSIONS_KEPT) {
@@ -252,9 +288,15 @@ mod tests {
         let append = Change::Append("- call Bob\n- pay rent\n".into());
         let mark = "<!-- from a -->";
         let once = append.applied_to("# Tasks\n", mark);
-        assert_eq!(once, format!("# Tasks\n- call Bob {mark}\n- pay rent {mark}\n"));
+        assert_eq!(
+            once,
+            format!("# Tasks\n- call Bob {mark}\n- pay rent {mark}\n")
+        );
         assert_eq!(append.applied_to(&once, "<!-- from b -->"), once);
-        assert_eq!(append.applied_to("", mark), format!("- call Bob {mark}\n- pay rent {mark}\n"));
+        assert_eq!(
+            append.applied_to("", mark),
+            format!("- call Bob {mark}\n- pay rent {mark}\n")
+        );
         // The end of a longer line is not that text.
         let other = Change::Append("rent".into()).applied_to("pay rent\n", mark);
         assert_eq!(other, format!("pay rent\nrent {mark}\n"));

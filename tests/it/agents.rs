@@ -34,7 +34,8 @@ impl Fake {
         let dir = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(dir.path().join("work")).expect("a folder to work in");
         // Whatever the test does to it, its group is known.
-        let script = format!("printf '%s' \"${{ATTACHE_AGENT_GROUP##*:}}\" > \"$OUT/group\"\n{script}\n");
+        let script =
+            format!("printf '%s' \"${{ATTACHE_AGENT_GROUP##*:}}\" > \"$OUT/group\"\n{script}\n");
         std::fs::write(dir.path().join("script"), script).expect("the script");
         Self { dir }
     }
@@ -59,11 +60,16 @@ impl Fake {
             binary: Some(text(&fake)),
             found: None,
             tier: Tier::ReadOnly,
-            environment: environment.map(|(name, value)| (name.to_owned(), SecretString::from(value))).into(),
+            environment: environment
+                .map(|(name, value)| (name.to_owned(), SecretString::from(value)))
+                .into(),
             stop_grace: Some(Duration::from_millis(300)),
             workspace: None,
         };
-        ProviderSettings { agent, ..Default::default() }
+        ProviderSettings {
+            agent,
+            ..Default::default()
+        }
     }
 
     fn agent(&self, id: &str) -> Box<dyn Provider> {
@@ -113,7 +119,10 @@ impl Fake {
             match event {
                 Ok(Event::Finished(response)) => {
                     assert!(stream.next().await.is_none(), "nothing follows the end");
-                    assert!(matches!(events.first(), Some(Event::Started { .. })), "{events:?}");
+                    assert!(
+                        matches!(events.first(), Some(Event::Started { .. })),
+                        "{events:?}"
+                    );
                     return (events, Ok(response));
                 }
                 Ok(event) => events.push(event),
@@ -136,7 +145,10 @@ impl Fake {
             if left.is_empty() {
                 return;
             }
-            assert!(begun.elapsed() < Duration::from_secs(10), "still there: {left:?}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "still there: {left:?}"
+            );
             crate::app::glance().await;
         }
     }
@@ -149,10 +161,15 @@ fn processes(group: &str, mark: &str) -> Vec<i32> {
     let is_ours = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         // Behind the name in parentheses: state, parent, group.
-        let of_group =
-            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(2)) == Some(group);
+        let of_group = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_whitespace().nth(2))
+            == Some(group);
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        of_group || environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+        of_group
+            || environment
+                .split(|byte| *byte == 0)
+                .any(|entry| entry == mark.as_bytes())
     };
     pids.filter(is_ours).collect()
 }

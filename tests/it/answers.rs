@@ -8,20 +8,27 @@ use serde_json::{Value, json};
 /// One choice, with usage and the end mark.
 fn chunk(delta: &Value, finish: &str) -> Reply {
     let choice = json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] });
-    let usage = json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 10 } });
-    Reply::stream(&format!("data: {choice}\n\ndata: {usage}\n\ndata: [DONE]\n\n"))
+    let usage =
+        json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 10 } });
+    Reply::stream(&format!(
+        "data: {choice}\n\ndata: {usage}\n\ndata: [DONE]\n\n"
+    ))
 }
 
 /// The limit of the answer went into thinking.
 fn only_thinks() -> Reply {
-    chunk(&json!({ "reasoning_content": "Breakfast is a wide field." }), "length")
+    chunk(
+        &json!({ "reasoning_content": "Breakfast is a wide field." }),
+        "length",
+    )
 }
 
 /// Calls `read_file`, with words or thoughts beside the call.
 fn reads(beside: &Value) -> Reply {
     let function = json!({ "name": "read_file", "arguments": r#"{"path":"knowledge/house.md"}"# });
     let mut delta = beside.clone();
-    delta["tool_calls"] = json!([{ "index": 0, "id": "call_1", "type": "function", "function": function }]);
+    delta["tool_calls"] =
+        json!([{ "index": 0, "id": "call_1", "type": "function", "function": function }]);
     chunk(&delta, "tool_calls")
 }
 
@@ -35,49 +42,83 @@ fn body(seen: &Seen) -> Value {
 }
 
 fn limit(seen: &Seen) -> u64 {
-    body(seen)["max_completion_tokens"].as_u64().expect("a limit")
+    body(seen)["max_completion_tokens"]
+        .as_u64()
+        .expect("a limit")
 }
 
 /// A letter to an engine that asks the first server, then the second; gives its run.
 async fn letter_to(one: &Server, two: Option<&Server>) -> (TestApp, String) {
     let app = workspace(one, two).start().await;
-    let run = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
+    let run = app
+        .run_of(&note("q@guest.example", "", "When is breakfast?"))
+        .await;
     app.drain().await;
     app.check().await;
     (app, run)
 }
 
 async fn facts(app: &TestApp) -> String {
-    let found = app.row("SELECT group_concat(summary || ' ' || hint) FROM notices WHERE $1 = $1", "").await;
+    let found = app
+        .row(
+            "SELECT group_concat(summary || ' ' || hint) FROM notices WHERE $1 = $1",
+            "",
+        )
+        .await;
     found[0].clone().unwrap_or_default()
 }
 
 #[tokio::test]
-async fn an_answer_that_used_up_its_length_before_its_first_word_is_asked_for_again_with_more_room() {
+async fn an_answer_that_used_up_its_length_before_its_first_word_is_asked_for_again_with_more_room()
+{
     let server = Server::answering(|seen, _| match limit(seen) {
         limit if limit > 4096 => says("From seven."),
         _ => only_thinks(),
     })
     .await;
     let (app, run) = letter_to(&server, None).await;
-    assert_eq!(tries(&app, &run).await, ["0 compat:one/m1 output_limit", "0 compat:one/m1 answered"]);
-    assert_eq!(server.seen().iter().map(limit).collect::<Vec<_>>(), [4096, 16_384]);
-    assert_eq!(app.outcome(&run).await, ("succeeded".into(), Some("answered".into()), None));
+    assert_eq!(
+        tries(&app, &run).await,
+        ["0 compat:one/m1 output_limit", "0 compat:one/m1 answered"]
+    );
+    assert_eq!(
+        server.seen().iter().map(limit).collect::<Vec<_>>(),
+        [4096, 16_384]
+    );
+    assert_eq!(
+        app.outcome(&run).await,
+        ("succeeded".into(), Some("answered".into()), None)
+    );
     assert!(app.sent()[0].text.contains("From seven."));
-    let used = app.row("SELECT CAST(output_tokens AS TEXT) FROM runs WHERE id = $1", &run).await;
-    assert_eq!(used[0].as_deref(), Some("20"), "what went into thinking was paid, too");
+    let used = app
+        .row(
+            "SELECT CAST(output_tokens AS TEXT) FROM runs WHERE id = $1",
+            &run,
+        )
+        .await;
+    assert_eq!(
+        used[0].as_deref(),
+        Some("20"),
+        "what went into thinking was paid, too"
+    );
 }
 
 #[tokio::test]
 async fn room_that_was_made_once_is_there_for_the_rest_of_the_run() {
-    let server = Server::answering(|seen, _| match (limit(seen), seen.body.contains("tool_call_id")) {
-        (4096, _) => only_thinks(),
-        (_, false) => reads(&json!({})),
-        (_, true) => says("From seven."),
-    })
-    .await;
+    let server =
+        Server::answering(
+            |seen, _| match (limit(seen), seen.body.contains("tool_call_id")) {
+                (4096, _) => only_thinks(),
+                (_, false) => reads(&json!({})),
+                (_, true) => says("From seven."),
+            },
+        )
+        .await;
     let (app, run) = letter_to(&server, None).await;
-    assert_eq!(server.seen().iter().map(limit).collect::<Vec<_>>(), [4096, 16_384, 16_384]);
+    assert_eq!(
+        server.seen().iter().map(limit).collect::<Vec<_>>(),
+        [4096, 16_384, 16_384]
+    );
     assert_eq!(app.outcome(&run).await.0, "succeeded");
 }
 
@@ -87,14 +128,24 @@ async fn an_answer_that_never_comes_to_a_word_goes_elsewhere_or_fails_and_the_ow
     let (app, run) = letter_to(&one, None).await;
     assert_eq!(tries(&app, &run).await, ["0 compat:one/m1 output_limit"; 2]);
     let (state, _, class) = app.outcome(&run).await;
-    assert_eq!((state.as_str(), class.as_deref(), app.sent().len()), ("failed", Some("output_limit"), 0));
+    assert_eq!(
+        (state.as_str(), class.as_deref(), app.sent().len()),
+        ("failed", Some("output_limit"), 0)
+    );
     let told = facts(&app).await;
     assert!(told.contains("max_output_tokens"), "{told}");
 
     let two = Server::start(vec![says("From seven.")]).await;
     let (app, run) = letter_to(&one, Some(&two)).await;
-    assert_eq!(tries(&app, &run).await.last().map(String::as_str), Some("0 compat:two/m2 answered"));
-    assert_eq!(limit(&two.seen()[0]), 4096, "what one model needs says nothing of another");
+    assert_eq!(
+        tries(&app, &run).await.last().map(String::as_str),
+        Some("0 compat:two/m2 answered")
+    );
+    assert_eq!(
+        limit(&two.seen()[0]),
+        4096,
+        "what one model needs says nothing of another"
+    );
     assert_eq!(app.outcome(&run).await.0, "succeeded");
 }
 
@@ -102,22 +153,42 @@ async fn an_answer_that_never_comes_to_a_word_goes_elsewhere_or_fails_and_the_ow
 async fn a_vendor_that_refuses_the_larger_limit_does_not_hide_what_was_wrong() {
     let server = Server::answering(|seen, _| match limit(seen) {
         4096 => only_thinks(),
-        _ => refuses(400, &json!({ "message": "max_completion_tokens is too large: at most 8192" })),
+        _ => refuses(
+            400,
+            &json!({ "message": "max_completion_tokens is too large: at most 8192" }),
+        ),
     })
     .await;
     let (app, run) = letter_to(&server, None).await;
     let (state, _, class) = app.outcome(&run).await;
-    assert_eq!((state.as_str(), class.as_deref()), ("failed", Some("output_limit")));
-    let message = app.row("SELECT error_message FROM runs WHERE id = $1", &run).await.remove(0);
-    assert!(message.as_deref().is_some_and(|said| said.contains("at most 8192")), "{message:?}");
+    assert_eq!(
+        (state.as_str(), class.as_deref()),
+        ("failed", Some("output_limit"))
+    );
+    let message = app
+        .row("SELECT error_message FROM runs WHERE id = $1", &run)
+        .await
+        .remove(0);
+    assert!(
+        message
+            .as_deref()
+            .is_some_and(|said| said.contains("at most 8192")),
+        "{message:?}"
+    );
 }
 
 #[tokio::test]
 async fn words_before_a_call_are_the_answer_when_nothing_follows_it() {
-    let replies = vec![reads(&json!({ "content": "From seven to ten." })), chunk(&json!({}), "stop")];
+    let replies = vec![
+        reads(&json!({ "content": "From seven to ten." })),
+        chunk(&json!({}), "stop"),
+    ];
     let server = Server::start(replies).await;
     let (app, run) = letter_to(&server, None).await;
-    assert_eq!(app.outcome(&run).await, ("succeeded".into(), Some("answered".into()), None));
+    assert_eq!(
+        app.outcome(&run).await,
+        ("succeeded".into(), Some("answered".into()), None)
+    );
     assert!(app.sent()[0].text.contains("From seven to ten."));
 
     // The control: a model that said nothing at all had nothing to say.
@@ -137,7 +208,10 @@ async fn a_beginning_is_mailed_when_its_continuation_never_comes_to_a_word() {
     let (app, run) = letter_to(&server, None).await;
     assert_eq!(app.outcome(&run).await.0, "succeeded");
     let text = app.sent().remove(0).text;
-    assert!(text.contains("From seven") && text.contains("was cut off"), "{text}");
+    assert!(
+        text.contains("From seven") && text.contains("was cut off"),
+        "{text}"
+    );
 }
 
 /// DeepSeek's and Moonshot's rule: what was thought before a call comes back with the call.
@@ -148,7 +222,10 @@ fn wants_its_reasoning(seen: &Seen) -> Option<Reply> {
     };
     messages.iter().any(|message| lacks(&message)).then(|| {
         let why = "The `reasoning_content` in the thinking mode must be passed back to the API.";
-        refuses(400, &json!({ "message": why, "type": "invalid_request_error" }))
+        refuses(
+            400,
+            &json!({ "message": why, "type": "invalid_request_error" }),
+        )
     })
 }
 
@@ -157,16 +234,28 @@ async fn reasoning_before_a_call_goes_back_where_it_came_from_under_the_name_tha
     let server = Server::answering(|seen, before| {
         wants_its_reasoning(seen).unwrap_or_else(|| match before {
             0 => reads(&json!({ "reasoning_content": "Let me look." })),
-            1 => chunk(&json!({ "reasoning_content": "Read.", "content": "From seven." }), "stop"),
+            1 => chunk(
+                &json!({ "reasoning_content": "Read.", "content": "From seven." }),
+                "stop",
+            ),
             _ => says("On Sundays, too."),
         })
     })
     .await;
     let (app, run) = letter_to(&server, None).await;
-    assert_eq!(app.outcome(&run).await, ("succeeded".into(), Some("answered".into()), None));
-    for message in body(&server.seen()[1])["messages"].as_array().expect("messages") {
+    assert_eq!(
+        app.outcome(&run).await,
+        ("succeeded".into(), Some("answered".into()), None)
+    );
+    for message in body(&server.seen()[1])["messages"]
+        .as_array()
+        .expect("messages")
+    {
         // DeepSeek's older model refuses the reasoning of an answer without calls.
-        assert_eq!(message.get("reasoning_content").is_some(), message.get("tool_calls").is_some());
+        assert_eq!(
+            message.get("reasoning_content").is_some(),
+            message.get("tool_calls").is_some()
+        );
     }
 
     // Groq's name for it.
@@ -177,7 +266,9 @@ async fn reasoning_before_a_call_goes_back_where_it_came_from_under_the_name_tha
     .await;
     let (_app, _run) = letter_to(&server, None).await;
     let second = server.seen()[1].body.clone();
-    assert!(second.contains(r#""reasoning":"Let me look.""#) && !second.contains("reasoning_content"));
+    assert!(
+        second.contains(r#""reasoning":"Let me look.""#) && !second.contains("reasoning_content")
+    );
 }
 
 #[tokio::test]
@@ -221,14 +312,27 @@ async fn a_server_that_takes_no_reasoning_gets_none_and_one_that_misses_it_gets_
 async fn a_request_above_the_whole_rate_limit_is_made_shorter_and_then_goes_elsewhere() {
     let too_large = |status| {
         let why = "Request too large for m1 on tokens per minute (TPM): Limit 6000, Requested 7214";
-        refuses(status, &json!({ "message": why, "type": "tokens", "code": "rate_limit_exceeded" }))
+        refuses(
+            status,
+            &json!({ "message": why, "type": "tokens", "code": "rate_limit_exceeded" }),
+        )
     };
     for status in [413, 429] {
         let one = Server::start(vec![too_large(status)]).await;
         let two = Server::start(vec![says("From seven.")]).await;
         let (app, run) = letter_to(&one, Some(&two)).await;
-        assert_eq!(tries(&app, &run).await, ["0 compat:one/m1 context_overflow", "0 compat:two/m2 answered"]);
-        assert_eq!(one.seen().len(), 1, "nothing could be left out, so it was not sent again");
+        assert_eq!(
+            tries(&app, &run).await,
+            [
+                "0 compat:one/m1 context_overflow",
+                "0 compat:two/m2 answered"
+            ]
+        );
+        assert_eq!(
+            one.seen().len(),
+            1,
+            "nothing could be left out, so it was not sent again"
+        );
     }
     // A body that is too large by itself goes elsewhere as well.
     let one = Server::start(vec![Reply::new(413, &[], "")]).await;
@@ -239,10 +343,17 @@ async fn a_request_above_the_whole_rate_limit_is_made_shorter_and_then_goes_else
 
 #[tokio::test]
 async fn a_model_that_is_not_known_is_looked_for_at_the_next_provider() {
-    let one = Server::start(vec![refuses(400, &json!({ "message": "m1 is not a valid model ID" }))]).await;
+    let one = Server::start(vec![refuses(
+        400,
+        &json!({ "message": "m1 is not a valid model ID" }),
+    )])
+    .await;
     let two = Server::start(vec![says("From seven.")]).await;
     let (app, run) = letter_to(&one, Some(&two)).await;
-    let expected = ["0 compat:one/m1 model_not_found", "0 compat:two/m2 answered"];
+    let expected = [
+        "0 compat:one/m1 model_not_found",
+        "0 compat:two/m2 answered",
+    ];
     assert_eq!(tries(&app, &run).await, expected);
 }
 
@@ -253,8 +364,14 @@ async fn a_call_that_the_vendor_itself_could_not_read_is_written_again() {
     for reply in [refuses(400, &unread), inside] {
         let server = Server::start(vec![reply, says("From seven.")]).await;
         let (app, run) = letter_to(&server, None).await;
-        assert_eq!(app.outcome(&run).await, ("succeeded".into(), Some("answered".into()), None));
-        assert!(server.seen()[1].body.contains("could not be read"), "the model is told");
+        assert_eq!(
+            app.outcome(&run).await,
+            ("succeeded".into(), Some("answered".into()), None)
+        );
+        assert!(
+            server.seen()[1].body.contains("could not be read"),
+            "the model is told"
+        );
     }
     // Whoever never writes one that can be read comes to an end.
     let server = Server::start(vec![refuses(400, &unread)]).await;
@@ -269,15 +386,32 @@ async fn an_answer_too_large_for_a_mail_is_kept_and_never_paid_twice() {
     let server = Server::start(vec![says(&long)]).await;
     let (app, run) = letter_to(&server, None).await;
     let (state, _, class) = app.outcome(&run).await;
-    assert_eq!((state.as_str(), class.as_deref()), ("failed", Some("answer_too_large")));
-    assert_eq!(tries(&app, &run).await, ["0 compat:one/m1 answered"], "what was paid is recorded");
-    let sql = "SELECT CAST(length(response_json) > 1000000 AS TEXT) FROM run_turns WHERE run_id = $1";
+    assert_eq!(
+        (state.as_str(), class.as_deref()),
+        ("failed", Some("answer_too_large"))
+    );
+    assert_eq!(
+        tries(&app, &run).await,
+        ["0 compat:one/m1 answered"],
+        "what was paid is recorded"
+    );
+    let sql =
+        "SELECT CAST(length(response_json) > 1000000 AS TEXT) FROM run_turns WHERE run_id = $1";
     assert_eq!(app.row(sql, &run).await[0].as_deref(), Some("1"));
-    let used = app.row("SELECT CAST(output_tokens AS TEXT) FROM runs WHERE id = $1", &run).await;
+    let used = app
+        .row(
+            "SELECT CAST(output_tokens AS TEXT) FROM runs WHERE id = $1",
+            &run,
+        )
+        .await;
     assert_eq!(used[0].as_deref(), Some("10"));
     let told = facts(&app).await;
     assert!(told.contains("answer_too_large"), "{told}");
-    app.engine.store.retry_run(&attache::domain::RunId::new(&run)).await.expect("queued again");
+    app.engine
+        .store
+        .retry_run(&attache::domain::RunId::new(&run))
+        .await
+        .expect("queued again");
     app.drain().await;
     assert_eq!(server.seen().len(), 1, "a retry does not pay again");
 }

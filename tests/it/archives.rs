@@ -21,7 +21,9 @@ fn mbox(path: &Path) -> Vec<Vec<u8>> {
             letters.push(Vec::new());
         } else if let Some(letter) = letters.last_mut() {
             letter.extend_from_slice(
-                text.strip_prefix(b">").filter(|t| t.starts_with(b"From ")).unwrap_or(text),
+                text.strip_prefix(b">")
+                    .filter(|t| t.starts_with(b"From "))
+                    .unwrap_or(text),
             );
             letter.extend_from_slice(b"\r\n");
         }
@@ -33,14 +35,25 @@ fn mbox(path: &Path) -> Vec<Vec<u8>> {
 /// The ids between angle brackets of one header field, by a reader that shares no code with the engine.
 fn ids(letter: &[u8], field: &str) -> Vec<String> {
     let head = String::from_utf8_lossy(letter);
-    let head = head.split("\r\n\r\n").next().unwrap_or_default().replace("\r\n ", " ").replace("\r\n\t", " ");
+    let head = head
+        .split("\r\n\r\n")
+        .next()
+        .unwrap_or_default()
+        .replace("\r\n ", " ")
+        .replace("\r\n\t", " ");
     let value = head.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case(field).then(|| value.to_owned())
     });
     let value = value.unwrap_or_default();
-    let tokens = value.split('<').skip(1).filter_map(|rest| rest.split_once('>'));
-    tokens.map(|(id, _)| id.split_whitespace().collect::<String>()).filter(|id| !id.is_empty()).collect()
+    let tokens = value
+        .split('<')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('>'));
+    tokens
+        .map(|(id, _)| id.split_whitespace().collect::<String>())
+        .filter(|id| !id.is_empty())
+        .collect()
 }
 
 /// Union-find over every id that a letter bears or mentions: letter -> root.
@@ -55,8 +68,9 @@ fn oracle(letters: &[Vec<u8>]) -> Vec<usize> {
     let mut parents: Vec<usize> = (0..letters.len()).collect();
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (i, letter) in letters.iter().enumerate() {
-        let mentioned =
-            ["Message-ID", "References", "In-Reply-To"].iter().flat_map(|field| ids(letter, field));
+        let mentioned = ["Message-ID", "References", "In-Reply-To"]
+            .iter()
+            .flat_map(|field| ids(letter, field));
         for id in mentioned.collect::<Vec<_>>() {
             let other = *seen.entry(id).or_insert(i);
             let (a, b) = (root(&mut parents, i), root(&mut parents, other));
@@ -77,11 +91,17 @@ fn f1(found: &[String], wanted: &[usize]) -> f64 {
             theirs += u64::from(b);
         }
     }
-    if ours + theirs == 0 { 1.0 } else { 2.0 * both as f64 / (ours + theirs) as f64 }
+    if ours + theirs == 0 {
+        1.0
+    } else {
+        2.0 * both as f64 / (ours + theirs) as f64
+    }
 }
 
 async fn partition(letters: &[Vec<u8>], order: &[usize]) -> Vec<String> {
-    let app: TestApp = Workspace::new(&json!({ "rules": [{ "say": "x" }] })).start().await;
+    let app: TestApp = Workspace::new(&json!({ "rules": [{ "say": "x" }] }))
+        .start()
+        .await;
     let rcpt_to = vec![Address::parse("ada@engine.test").expect("an address")];
     let mut conversations = BTreeMap::new();
     let mut ids = Vec::new();
@@ -94,7 +114,14 @@ async fn partition(letters: &[Vec<u8>], order: &[usize]) -> Vec<String> {
             via: Via::File,
             arrival: Arrival::default(),
         };
-        let accepted = app.engine.intake().accept(Letter { envelope, bytes: letters[i].clone() }).await;
+        let accepted = app
+            .engine
+            .intake()
+            .accept(Letter {
+                envelope,
+                bytes: letters[i].clone(),
+            })
+            .await;
         ids.push((i, accepted.expect("taken").copies[0].message.to_string()));
     }
     let mut rows = app.workspace.rows().await;
@@ -103,7 +130,9 @@ async fn partition(letters: &[Vec<u8>], order: &[usize]) -> Vec<String> {
         conversations.insert(row.get::<String, _>(0), row.get::<String, _>(1));
     }
     ids.sort();
-    ids.into_iter().map(|(_, message)| conversations[&message].clone()).collect()
+    ids.into_iter()
+        .map(|(_, message)| conversations[&message].clone())
+        .collect()
 }
 
 #[tokio::test]
@@ -121,15 +150,33 @@ async fn archives_fall_into_the_conversations_of_union_find_in_any_order() {
         let dated: Vec<usize> = (0..letters.len()).collect();
         let reversed: Vec<usize> = dated.iter().rev().copied().collect();
         // A permutation without chance: every position once, far from its neighbours.
-        let step =
-            (1..=letters.len()).rev().find(|s| gcd(*s, letters.len()) == 1 && *s * 3 < letters.len() * 2);
-        let shuffled: Vec<usize> = dated.iter().map(|i| i * step.unwrap_or(1) % letters.len()).collect();
-        for (name, order) in [("date", dated), ("reverse", reversed), ("shuffled", shuffled)] {
+        let step = (1..=letters.len())
+            .rev()
+            .find(|s| gcd(*s, letters.len()) == 1 && *s * 3 < letters.len() * 2);
+        let shuffled: Vec<usize> = dated
+            .iter()
+            .map(|i| i * step.unwrap_or(1) % letters.len())
+            .collect();
+        for (name, order) in [
+            ("date", dated),
+            ("reverse", reversed),
+            ("shuffled", shuffled),
+        ] {
             let found = partition(&letters, &order).await;
             let score = f1(&found, &wanted);
-            let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            eprintln!("{file}, {name} order, {} letters: pairwise F1 {score:.3}", letters.len());
-            assert!((score - 1.0).abs() < f64::EPSILON, "{file} in {name} order: {score}");
+            let file = file
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            eprintln!(
+                "{file}, {name} order, {} letters: pairwise F1 {score:.3}",
+                letters.len()
+            );
+            assert!(
+                (score - 1.0).abs() < f64::EPSILON,
+                "{file} in {name} order: {score}"
+            );
         }
     }
 }

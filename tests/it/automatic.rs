@@ -43,7 +43,11 @@ async fn receive(app: &TestApp, eml: &str) -> String {
 
 async fn count(workspace: &Workspace, sql: &'static str) -> i64 {
     let mut rows = workspace.rows().await;
-    sqlx::query(sql).fetch_one(&mut rows).await.expect("a count").get(0)
+    sqlx::query(sql)
+        .fetch_one(&mut rows)
+        .await
+        .expect("a count")
+        .get(0)
 }
 
 /// How often a model was asked.

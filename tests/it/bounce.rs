@@ -26,7 +26,9 @@ fn folder() -> PathBuf {
 /// Every shape with what is to be read in it.
 fn shapes() -> Vec<(String, Value)> {
     let text = std::fs::read_to_string(folder().join("expected.json")).expect("what is expected");
-    let Value::Object(all) = serde_json::from_str(&text).expect("json") else { panic!("an object") };
+    let Value::Object(all) = serde_json::from_str(&text).expect("json") else {
+        panic!("an object")
+    };
     all.into_iter().collect()
 }
 
@@ -49,7 +51,11 @@ async fn send(app: &TestApp, id: &str) -> Sent {
         WHERE d.run_id = $1 AND d.state = 'done'";
     let row = app.row(sql, &run).await;
     let text = |i: usize| row[i].clone().expect("a column");
-    Sent { id: DeliveryId::new(text(0)), envelope_from: text(1), rfc_message_id: text(2) }
+    Sent {
+        id: DeliveryId::new(text(0)),
+        envelope_from: text(1),
+        rfc_message_id: text(2),
+    }
 }
 
 /// A letter as it comes from a mail system, by default with the null sender.
@@ -57,7 +63,12 @@ async fn returns(app: &TestApp, to: &str, eml: &str) -> Result<Accepted, Refusal
     comes(app, None, to, eml).await
 }
 
-async fn comes(app: &TestApp, from: Option<&str>, to: &str, eml: &str) -> Result<Accepted, Refusal> {
+async fn comes(
+    app: &TestApp,
+    from: Option<&str>,
+    to: &str,
+    eml: &str,
+) -> Result<Accepted, Refusal> {
     let address = |text: &str| Address::parse(text).expect("an address");
     let envelope = Envelope {
         mail_from: from.map(address),
@@ -80,7 +91,12 @@ fn rule(taken: Result<Accepted, Refusal>) -> String {
 }
 
 async fn delivery(app: &TestApp, sent: &Sent) -> Delivery {
-    app.engine.store.delivery(&sent.id).await.expect("the delivery").delivery
+    app.engine
+        .store
+        .delivery(&sent.id)
+        .await
+        .expect("the delivery")
+        .delivery
 }
 
 async fn state(app: &TestApp, sent: &Sent) -> RecipientState {
@@ -91,5 +107,10 @@ async fn state(app: &TestApp, sent: &Sent) -> RecipientState {
 async fn notices(app: &TestApp, kind: &str) -> usize {
     let mut rows = app.workspace.rows().await;
     let sql = "SELECT summary FROM notices WHERE kind = $1";
-    sqlx::query_scalar::<_, String>(sql).bind(kind).fetch_all(&mut rows).await.expect("notices").len()
+    sqlx::query_scalar::<_, String>(sql)
+        .bind(kind)
+        .fetch_all(&mut rows)
+        .await
+        .expect("notices")
+        .len()
 }

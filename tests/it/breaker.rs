@@ -12,7 +12,10 @@ async fn burst(app: &TestApp, count: usize) -> Vec<String> {
     let mut runs = Vec::new();
     for n in 0..count {
         let letter = note(&format!("{n}@guest.example"), "", "When is breakfast?");
-        runs.push(app.run_of(&letter.replace("bob@", &format!("bob{n}@"))).await);
+        runs.push(
+            app.run_of(&letter.replace("bob@", &format!("bob{n}@")))
+                .await,
+        );
     }
     runs
 }
@@ -36,8 +39,13 @@ async fn five_failures_in_a_row_rest_the_provider_and_one_run_finds_out_whether_
         let app = workspace(&one, None).start().await;
         burst(&app, 12).await;
         app.drain().await;
-        assert_eq!((one.seen().len(), count(&app, "waiting_retry", class).await), (5, 12));
-        app.workspace.clock.advance(MINUTE + Duration::from_secs(15));
+        assert_eq!(
+            (one.seen().len(), count(&app, "waiting_retry", class).await),
+            (5, 12)
+        );
+        app.workspace
+            .clock
+            .advance(MINUTE + Duration::from_secs(15));
         app.drain().await;
         assert_eq!(one.seen().len(), 6, "one probe, and it fails");
         assert_eq!(count(&app, "waiting_retry", class).await, 12);
@@ -54,11 +62,27 @@ async fn a_rested_run_says_why_it_waits_and_until_when() {
     let app = workspace(&one, None).start().await;
     let runs = burst(&app, 6).await;
     app.drain().await;
-    assert!(tries(&app, &runs[5]).await.is_empty(), "it was never asked for");
-    let row = app.row("SELECT error_message, next_attempt_at FROM runs WHERE id = $1", &runs[5]).await;
+    assert!(
+        tries(&app, &runs[5]).await.is_empty(),
+        "it was never asked for"
+    );
+    let row = app
+        .row(
+            "SELECT error_message, next_attempt_at FROM runs WHERE id = $1",
+            &runs[5],
+        )
+        .await;
     let said = row[0].clone().expect("words");
-    assert!(said.contains("provider `compat:one` rests for 60 s") && said.contains("HTTP 503"), "{said}");
-    assert!(row[1].as_deref().is_some_and(|at| at > "2026-11-20T09:01:00"), "{row:?}");
+    assert!(
+        said.contains("provider `compat:one` rests for 60 s") && said.contains("HTTP 503"),
+        "{said}"
+    );
+    assert!(
+        row[1]
+            .as_deref()
+            .is_some_and(|at| at > "2026-11-20T09:01:00"),
+        "{row:?}"
+    );
 }
 
 #[tokio::test]
@@ -68,7 +92,10 @@ async fn while_a_provider_rests_its_fallback_answers_without_asking_it() {
     let app = workspace(&one, Some(&two)).start().await;
     let runs = burst(&app, 10).await;
     app.drain().await;
-    assert_eq!((one.seen().len(), two.seen().len(), app.sent().len()), (5, 10, 10));
+    assert_eq!(
+        (one.seen().len(), two.seen().len(), app.sent().len()),
+        (5, 10, 10)
+    );
     assert_eq!(tries(&app, &runs[9]).await, ["0 compat:two/m2 answered"]);
     app.check().await;
 }
@@ -76,7 +103,11 @@ async fn while_a_provider_rests_its_fallback_answers_without_asking_it() {
 #[tokio::test]
 async fn a_success_in_between_and_answers_of_any_other_kind_start_the_count_again() {
     let bad = || refuses(503, &[]);
-    let others = [says("Seven."), refuses(400, &[]), refuses(429, &[("retry-after", "3600")])];
+    let others = [
+        says("Seven."),
+        refuses(400, &[]),
+        refuses(429, &[("retry-after", "3600")]),
+    ];
     for other in others {
         let mut replies = vec![bad(), bad(), bad(), bad(), other];
         replies.extend([bad(), bad(), bad(), bad(), says("Seven.")]);
@@ -96,7 +127,13 @@ async fn a_refused_account_is_asked_once_a_minute_and_not_once_a_letter() {
         burst(&app, 100).await;
         app.drain().await;
         assert_eq!(one.seen().len(), 1, "{class}");
-        assert_eq!((count(&app, "failed", class).await, count(&app, "waiting_retry", class).await), (1, 99));
+        assert_eq!(
+            (
+                count(&app, "failed", class).await,
+                count(&app, "waiting_retry", class).await
+            ),
+            (1, 99)
+        );
         let waits = [75, 320, 920, 3620];
         for (nth, seconds) in waits.into_iter().enumerate() {
             app.workspace.clock.advance(Duration::from_secs(seconds));
@@ -115,10 +152,15 @@ async fn a_mended_account_brings_the_waiting_runs_back_by_themselves() {
     let app = workspace(&one, None).start().await;
     burst(&app, 20).await;
     app.drain().await;
-    app.workspace.clock.advance(MINUTE + Duration::from_secs(15));
+    app.workspace
+        .clock
+        .advance(MINUTE + Duration::from_secs(15));
     app.drain().await;
     assert_eq!(
-        (count(&app, "succeeded", "").await + count(&app, "succeeded", "billing").await, app.sent().len()),
+        (
+            count(&app, "succeeded", "").await + count(&app, "succeeded", "billing").await,
+            app.sent().len()
+        ),
         (19, 19)
     );
     assert_eq!(count(&app, "failed", "billing").await, 1);

@@ -13,7 +13,13 @@ use tempfile::TempDir;
 /// The binary, with an environment that says nothing.
 fn attache(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-    let ours = ["ATTACHE_WORKSPACE", "ATTACHE_LOG", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CLICOLOR_FORCE"];
+    let ours = [
+        "ATTACHE_WORKSPACE",
+        "ATTACHE_LOG",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "CLICOLOR_FORCE",
+    ];
     for name in ours {
         command.env_remove(name);
     }
@@ -28,9 +34,17 @@ struct Answer {
 }
 
 fn answer(mut command: Command) -> Answer {
-    let Output { status, stdout, stderr } = command.output().expect("the binary runs");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    Answer { code: status.code().expect("no signal"), stdout: text(stdout), stderr: text(stderr) }
+    Answer {
+        code: status.code().expect("no signal"),
+        stdout: text(stdout),
+        stderr: text(stderr),
+    }
 }
 
 /// The guest house.
@@ -46,7 +60,9 @@ impl Workspace {
         self.0.path().join(path)
     }
     fn run(&self, args: &[&str]) -> Answer {
-        answer(attache(&[&["--workspace", text(self.0.path())], args].concat()))
+        answer(attache(
+            &[&["--workspace", text(self.0.path())], args].concat(),
+        ))
     }
     fn json(&self, args: &[&str]) -> Value {
         let said = self.run(&[args, &["--json"]].concat());
@@ -78,12 +94,19 @@ fn files_below(folder: &str) -> BTreeSet<String> {
 
 #[test]
 fn no_sample_file_is_forgotten() {
-    let in_repository =
-        files_below("configs").into_iter().chain(files_below("personas")).collect::<BTreeSet<_>>();
+    let in_repository = files_below("configs")
+        .into_iter()
+        .chain(files_below("personas"))
+        .collect::<BTreeSet<_>>();
     let embedded = sample::FILES.iter().map(|(path, _)| (*path).to_owned());
-    let embedded = embedded.filter(|path| path != ".gitignore").collect::<BTreeSet<_>>();
+    let embedded = embedded
+        .filter(|path| path != ".gitignore")
+        .collect::<BTreeSet<_>>();
     let missing = in_repository.difference(&embedded).collect::<Vec<_>>();
-    assert!(missing.is_empty(), "add these to FILES in src/cli/sample.rs: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "add these to FILES in src/cli/sample.rs: {missing:?}"
+    );
 }
 
 #[test]
@@ -94,7 +117,10 @@ fn a_broken_configuration_lists_its_problems_and_exits_with_65() {
     let problem = "configs/gateway.json:3:3: listners: unknown key; did you mean `listeners`?";
 
     let checked = workspace.run(&["config", "check"]);
-    assert_eq!((checked.code, checked.stdout), (65, format!("{problem}\n1 problem\n")));
+    assert_eq!(
+        (checked.code, checked.stdout),
+        (65, format!("{problem}\n1 problem\n"))
+    );
     let checked = workspace.run(&["--json", "config", "check"]);
     let report: Value = serde_json::from_str(&checked.stdout).expect("one JSON value");
     let problems = &report["problems"];
@@ -121,14 +147,21 @@ fn a_folder_that_is_no_workspace_is_refused_and_left_alone() {
             said.stderr
         );
     }
-    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
+    assert_eq!(
+        std::fs::read_dir(folder.path())
+            .expect("the folder")
+            .count(),
+        0
+    );
 }
 
 #[test]
 fn the_workspace_is_an_option_or_a_variable_or_the_current_folder() {
     let workspace = Workspace::new();
     let mut by_variable = attache(&["persona", "list"]);
-    by_variable.env("ATTACHE_WORKSPACE", workspace.0.path()).current_dir("/");
+    by_variable
+        .env("ATTACHE_WORKSPACE", workspace.0.path())
+        .current_dir("/");
     let mut by_folder = attache(&["persona", "list"]);
     by_folder.current_dir(workspace.0.path());
     let expected = workspace.run(&["persona", "list"]).stdout;
@@ -139,8 +172,16 @@ fn the_workspace_is_an_option_or_a_variable_or_the_current_folder() {
 #[test]
 fn a_listing_in_a_pipe_is_tab_separated_without_headings_or_colours() {
     let listed = Workspace::new().run(&["persona", "list"]);
-    let rows = listed.stdout.lines().map(|line| line.split('\t').collect::<Vec<_>>()).collect::<Vec<_>>();
-    let concierge = ["concierge", "concierge@guesthouse.example", "Lena, Lindenhof Guest House"];
+    let rows = listed
+        .stdout
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>())
+        .collect::<Vec<_>>();
+    let concierge = [
+        "concierge",
+        "concierge@guesthouse.example",
+        "Lena, Lindenhof Guest House",
+    ];
     assert_eq!(rows[0][..3], concierge);
     assert_eq!((rows.len(), rows[1][0]), (2, "digest"));
     assert!(!listed.stdout.contains('\u{1b}'));
@@ -155,7 +196,10 @@ fn a_listing_in_a_pipe_begins_with_its_headings_when_they_are_asked_for() {
     // An empty list has headings all the same, and nothing else.
     assert_eq!(workspace.run(&["outbox", "list"]).stdout, "");
     let headings = "ID\tPERSONA\tSTATE\tTRIES\tNEXT\tTO\tSUBJECT\n";
-    assert_eq!(workspace.run(&["--header", "outbox", "list"]).stdout, headings);
+    assert_eq!(
+        workspace.run(&["--header", "outbox", "list"]).stdout,
+        headings
+    );
 }
 
 #[test]
@@ -166,8 +210,15 @@ fn settings_are_shown_by_file_and_secrets_are_not() {
     command.env("ATTACHE_SMTP_PASSWORD", "hunter2");
     let shown = answer(command);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
-    assert!(shown.stdout.starts_with("configs/gateway.json\n  mail_domain = \"guesthouse.example\"\n"));
-    assert!(shown.stdout.contains("\n  max_tool_turns = 8\n") && shown.stdout.contains("api_key = (none)"));
+    assert!(
+        shown
+            .stdout
+            .starts_with("configs/gateway.json\n  mail_domain = \"guesthouse.example\"\n")
+    );
+    assert!(
+        shown.stdout.contains("\n  max_tool_turns = 8\n")
+            && shown.stdout.contains("api_key = (none)")
+    );
     assert!(!shown.stdout.contains("hunter2"));
     let files = workspace.json(&["config", "show"]);
     assert_eq!(files["personas/digest/persona.json"]["reply"], "tool_only");
@@ -182,23 +233,34 @@ fn every_schema_can_be_printed_and_written() {
     assert_eq!(one["required"], serde_json::json!(["mail_domain"]));
     std::fs::remove_dir_all(workspace.path("configs/schema")).expect("a removal");
     assert_eq!(workspace.run(&["config", "schema", "--write"]).code, 0);
-    let written =
-        std::fs::read_to_string(workspace.path("configs/schema/gateway.json")).expect("it was written");
+    let written = std::fs::read_to_string(workspace.path("configs/schema/gateway.json"))
+        .expect("it was written");
     assert_eq!(serde_json::from_str::<Value>(&written).expect("JSON"), one);
 }
 
 #[test]
 fn a_created_persona_is_whole_and_receives_mail() {
     let workspace = Workspace::new();
-    let created = workspace.run(&["persona", "create", "night-desk", "--name", "Night \"WorkerDeps\""]);
+    let created = workspace.run(&[
+        "persona",
+        "create",
+        "night-desk",
+        "--name",
+        "Night \"WorkerDeps\"",
+    ]);
     assert_eq!(created.code, 0, "{}", created.stderr);
     let shown = workspace.json(&["persona", "show", "night-desk"]);
     assert_eq!(shown["address"], "night-desk@guesthouse.example");
     assert_eq!(shown["name"], "Night \"WorkerDeps\"");
     for path in ["PERSONA.md", "active.md", "knowledge", "responsibilities"] {
-        assert!(workspace.path("personas/night-desk").join(path).exists(), "{path}");
+        assert!(
+            workspace.path("personas/night-desk").join(path).exists(),
+            "{path}"
+        );
     }
-    let left = std::fs::read_dir(workspace.path("personas")).expect("personas").count();
+    let left = std::fs::read_dir(workspace.path("personas"))
+        .expect("personas")
+        .count();
     assert_eq!(left, 3, "a draft was left behind");
     assert_eq!(workspace.run(&["config", "check"]).code, 0);
 }
@@ -214,7 +276,11 @@ fn a_persona_is_shown_with_what_it_knows_and_what_is_left_out() {
     let shown = workspace.json(&["persona", "show", "concierge"]);
     let used = |path: &str| {
         let files = shown["knowledge"].as_array().expect("files");
-        files.iter().find(|file| file["path"] == path).unwrap_or_else(|| panic!("{path}: {shown}")).clone()
+        files
+            .iter()
+            .find(|file| file["path"] == path)
+            .unwrap_or_else(|| panic!("{path}: {shown}"))
+            .clone()
     };
     assert_eq!(used("knowledge/sub/prices.CSV")["tokens"], 5);
     assert_eq!(used("knowledge/ferry.txt")["charset"], "windows-1252");
@@ -226,9 +292,12 @@ fn a_persona_is_shown_with_what_it_knows_and_what_is_left_out() {
         "{shown}"
     );
     let text = workspace.run(&["persona", "show", "concierge"]).stdout;
-    for wanted in
-        ["knowledge/sub/prices.CSV", "read as windows-1252", "1 left out", "left out: not a kind of file"]
-    {
+    for wanted in [
+        "knowledge/sub/prices.CSV",
+        "read as windows-1252",
+        "1 left out",
+        "left out: not a kind of file",
+    ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
 }
@@ -240,33 +309,65 @@ fn a_persona_that_cannot_be_is_refused_before_anything_is_written() {
         (&["../evil", "--name", "E"], 2, "is not a persona id"),
         (&["..", "--name", "E"], 2, "is not a persona id"),
         (&["Upper", "--name", "E"], 2, "is not a persona id"),
-        (&["evil", "--name", "E\u{1b}[2J"], 2, "no control characters"),
-        (&["evil", "--name", "E", "--address", "a b"], 2, "is not a mail address"),
-        (&["evil", "--name", "E", "--address", "HELLO"], 73, "belongs to persona `concierge`"),
-        (&["concierge", "--name", "E", "--address", "evil"], 73, "exists already"),
+        (
+            &["evil", "--name", "E\u{1b}[2J"],
+            2,
+            "no control characters",
+        ),
+        (
+            &["evil", "--name", "E", "--address", "a b"],
+            2,
+            "is not a mail address",
+        ),
+        (
+            &["evil", "--name", "E", "--address", "HELLO"],
+            73,
+            "belongs to persona `concierge`",
+        ),
+        (
+            &["concierge", "--name", "E", "--address", "evil"],
+            73,
+            "exists already",
+        ),
     ];
     for (args, code, complaint) in cases {
         let said = workspace.run(&[&["persona", "create"], args].concat());
         assert_eq!(said.code, code, "{args:?}: {}", said.stderr);
         assert!(said.stderr.contains(complaint), "{args:?}: {}", said.stderr);
     }
-    assert_eq!(std::fs::read_dir(workspace.path("personas")).expect("personas").count(), 2);
+    assert_eq!(
+        std::fs::read_dir(workspace.path("personas"))
+            .expect("personas")
+            .count(),
+        2
+    );
 }
 
 #[test]
 fn a_persona_that_does_not_exist_names_those_that_do() {
     let said = Workspace::new().run(&["persona", "show", "nobody"]);
     assert_eq!((said.code, said.stdout.as_str()), (66, ""));
-    assert_eq!(said.stderr, "error: no persona `nobody`\nhint: there are: concierge, digest\n");
+    assert_eq!(
+        said.stderr,
+        "error: no persona `nobody`\nhint: there are: concierge, digest\n"
+    );
 }
 
 #[test]
 fn wrong_command_lines_exit_with_2_and_help_with_0() {
-    for args in
-        [&["confg"][..], &["config"], &["config", "check", "--colour"], &["--log", "=,=", "config", "check"]]
-    {
+    for args in [
+        &["confg"][..],
+        &["config"],
+        &["config", "check", "--colour"],
+        &["--log", "=,=", "config", "check"],
+    ] {
         let said = answer(attache(args));
-        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{args:?}: {}", said.stderr);
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (2, ""),
+            "{args:?}: {}",
+            said.stderr
+        );
     }
     let help = answer(attache(&["--help"]));
     assert_eq!((help.code, help.stderr.as_str()), (0, ""));
@@ -305,13 +406,23 @@ fn an_empty_list_on_a_terminal_says_that_there_is_nothing() {
 
 #[test]
 fn prose_ends_where_the_terminal_ends_and_keeps_its_mark() {
-    let letter = "Dear Porter,\nplease bring the two brown bags and the hat box to the station before noon.";
+    let letter =
+        "Dear Porter,\nplease bring the two brown bags and the hat box to the station before noon.";
     let shown = drawn(40, |screen| {
         screen.behind("| ", letter).expect("paper takes everything");
-        let fields = [("what", "a sentence that is longer than the terminal is wide".to_owned())];
+        let fields = [(
+            "what",
+            "a sentence that is longer than the terminal is wide".to_owned(),
+        )];
         screen.fields(&fields).expect("paper takes everything");
         let faint = anstyle::Style::new().dimmed();
-        let pieces = [(faint, "    | "), (anstyle::Style::new(), "and a piece of the timeline that is long")];
+        let pieces = [
+            (faint, "    | "),
+            (
+                anstyle::Style::new(),
+                "and a piece of the timeline that is long",
+            ),
+        ];
         screen.styled(&pieces).expect("paper takes everything");
     });
     let wanted = "| Dear Porter,
@@ -339,16 +450,27 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
             .spawn()
             .and_then(Child::wait_with_output)
             .expect("it ends");
-        assert_eq!((status.code(), String::from_utf8_lossy(&stderr).as_ref()), (Some(0), ""), "{args:?}");
+        assert_eq!(
+            (status.code(), String::from_utf8_lossy(&stderr).as_ref()),
+            (Some(0), ""),
+            "{args:?}"
+        );
     }
 }
 
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
     let workspace = Workspace::new();
-    for args in [&["config", "show"][..], &["config", "schema"], &["persona", "list", "--json"], &["--help"]]
-    {
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device without room");
+    for args in [
+        &["config", "show"][..],
+        &["config", "schema"],
+        &["persona", "list", "--json"],
+        &["--help"],
+    ] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .expect("a device without room");
         let mut command = attache(&[&["--workspace", text(workspace.0.path())], args].concat());
         let Output { status, stderr, .. } = command
             .stdout(full)
@@ -358,20 +480,30 @@ fn output_that_cannot_be_written_is_an_error() {
             .expect("it ends");
         let stderr = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(75), "{args:?}: {stderr}");
-        assert!(stderr.contains("the output cannot be written"), "{args:?}: {stderr}");
+        assert!(
+            stderr.contains("the output cannot be written"),
+            "{args:?}: {stderr}"
+        );
     }
 }
 
 #[test]
 fn every_letter_is_taken_when_the_reader_of_the_output_goes_away() {
     let workspace = Workspace::new();
-    let sample =
-        std::fs::read_to_string(workspace.path("configs/demo/letter.eml")).expect("the sample letter");
-    let mut args = vec!["--workspace".to_owned(), text(workspace.0.path()).to_owned(), "ingest".to_owned()];
+    let sample = std::fs::read_to_string(workspace.path("configs/demo/letter.eml"))
+        .expect("the sample letter");
+    let mut args = vec![
+        "--workspace".to_owned(),
+        text(workspace.0.path()).to_owned(),
+        "ingest".to_owned(),
+    ];
     for number in 0..3 {
         let file = workspace.path(&format!("{number}.eml"));
-        std::fs::write(&file, sample.replace("20261118182405", &format!("2026111818240{number}")))
-            .expect("a letter");
+        std::fs::write(
+            &file,
+            sample.replace("20261118182405", &format!("2026111818240{number}")),
+        )
+        .expect("a letter");
         args.push(text(&file).to_owned());
     }
     let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -379,7 +511,10 @@ fn every_letter_is_taken_when_the_reader_of_the_output_goes_away() {
     let mut command = attache(&args.iter().map(String::as_str).collect::<Vec<_>>());
     let status = command.stdout(writer).status().expect("it ends");
     assert_eq!(status.code(), Some(0));
-    assert_eq!(workspace.json(&["runs", "list"]).as_array().map(Vec::len), Some(3));
+    assert_eq!(
+        workspace.json(&["runs", "list"]).as_array().map(Vec::len),
+        Some(3)
+    );
 }
 
 #[test]
@@ -396,11 +531,23 @@ fn log_lines_go_to_stderr_in_the_wanted_shape() {
         "check",
     ];
     let said = answer(attache(&args));
-    assert_eq!((said.code, said.stdout.lines().next()), (0, Some("the configuration is good")));
-    let lines =
-        said.stderr.lines().map(|line| serde_json::from_str::<Value>(line).expect(line)).collect::<Vec<_>>();
-    let started = lines.iter().find(|line| line["message"] == "command starts").expect("the first line");
-    assert_eq!((&started["command"], &started["level"]), (&"config".into(), &"DEBUG".into()));
+    assert_eq!(
+        (said.code, said.stdout.lines().next()),
+        (0, Some("the configuration is good"))
+    );
+    let lines = said
+        .stderr
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect(line))
+        .collect::<Vec<_>>();
+    let started = lines
+        .iter()
+        .find(|line| line["message"] == "command starts")
+        .expect("the first line");
+    assert_eq!(
+        (&started["command"], &started["level"]),
+        (&"config".into(), &"DEBUG".into())
+    );
 }
 
 /// A place to print to that the test can read afterwards.
@@ -409,7 +556,10 @@ struct Paper(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Paper {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no writer panicked").extend_from_slice(bytes);
+        self.0
+            .lock()
+            .expect("no writer panicked")
+            .extend_from_slice(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> std::io::Result<()> {
@@ -421,7 +571,10 @@ impl Write for Paper {
 fn printed(terminal: bool, json: bool) -> String {
     let paper = Paper::default();
     let screen = Screen::new(Box::new(paper.clone()), terminal, json);
-    let mails = [("1", "Hello"), ("22", "\u{1b}[2J\u{9b}31mPay\nnow\tplease\u{202e}")];
+    let mails = [
+        ("1", "Hello"),
+        ("22", "\u{1b}[2J\u{9b}31mPay\nnow\tplease\u{202e}"),
+    ];
     screen
         .list(&mails, &["ID", "SUBJECT"], "no mail", |(id, subject)| {
             vec![(*id).to_owned(), (*subject).to_owned()]
@@ -434,7 +587,10 @@ fn printed(terminal: bool, json: bool) -> String {
 #[test]
 fn a_listing_suits_its_reader_and_mail_never_drives_the_terminal() {
     assert_eq!(printed(false, false), "1\tHello\n22\t31mPay now please\n");
-    assert_eq!(printed(true, false), "\u{1b}[1mID  SUBJECT\u{1b}[0m\n1   Hello\n22  31mPay now please\n");
+    assert_eq!(
+        printed(true, false),
+        "\u{1b}[1mID  SUBJECT\u{1b}[0m\n1   Hello\n22  31mPay now please\n"
+    );
     let json = printed(true, true);
     assert!(!json.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{json:?}");
     let rows: Value = serde_json::from_str(&json).expect("one JSON value");
@@ -444,7 +600,8 @@ fn a_listing_suits_its_reader_and_mail_never_drives_the_terminal() {
 #[test]
 fn a_check_finds_what_would_fail_the_first_run() {
     let workspace = Workspace::new();
-    let write = |path: &str, text: &str| std::fs::write(workspace.path(path), text).expect("an edit");
+    let write =
+        |path: &str, text: &str| std::fs::write(workspace.path(path), text).expect("an edit");
     write("configs/demo-script.json", "{ \"turns\": 1 }");
     write("configs/prompts/system.md", "{% if %}");
     std::fs::remove_file(workspace.path("configs/prompts/security.md")).expect("a removal");
@@ -464,7 +621,11 @@ fn a_check_finds_what_would_fail_the_first_run() {
         "personas/digest/PERSONA.md: does not exist; write into it who ",
         "personas/digest/responsibilities/weekday-digest.md: line 3: `schedule`: ",
     ] {
-        assert!(checked.stdout.contains(found), "no `{found}` in {}", checked.stdout);
+        assert!(
+            checked.stdout.contains(found),
+            "no `{found}` in {}",
+            checked.stdout
+        );
     }
 }
 
@@ -477,8 +638,17 @@ fn a_database_that_is_none_is_left_alone_and_says_what_to_do() {
     for args in [&["runs", "list"][..], &["drain"]] {
         let said = workspace.run(args);
         assert_eq!(said.code, 65, "{args:?}: {}", said.stderr);
-        assert!(said.stderr.contains("file is not a database"), "{}", said.stderr);
-        assert!(said.stderr.contains("\nhint: keep a copy of `data` as it is"), "{}", said.stderr);
+        assert!(
+            said.stderr.contains("file is not a database"),
+            "{}",
+            said.stderr
+        );
+        assert!(
+            said.stderr
+                .contains("\nhint: keep a copy of `data` as it is"),
+            "{}",
+            said.stderr
+        );
     }
     let kept = std::fs::read_to_string(workspace.path("data/attache.db")).expect("the file");
     assert!(kept == garbage, "the file was changed");

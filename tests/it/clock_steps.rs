@@ -18,13 +18,24 @@ const FIRST_WAIT: Duration = Duration::from_secs(80);
 /// A run that waits for its provider to come to its senses; from now on the provider answers.
 async fn parked_run() -> (TestApp, String) {
     let workspace = Workspace::new(&json!({ "rules": [{ "hang": true }] }));
-    workspace.set("configs/inference.json", "/timeouts", json!({ "call": "20ms", "idle": "20ms" }));
-    workspace.set("configs/inference.json", "/retry", json!({ "call_attempts_max": 1 }));
+    workspace.set(
+        "configs/inference.json",
+        "/timeouts",
+        json!({ "call": "20ms", "idle": "20ms" }),
+    );
+    workspace.set(
+        "configs/inference.json",
+        "/retry",
+        json!({ "call_attempts_max": 1 }),
+    );
     let app = workspace.start().await;
     let run = app.run_of(&note("q@guest.example", "", "Hello?")).await;
     app.drain().await;
     assert_eq!(app.outcome(&run).await.0, "waiting_retry");
-    app.workspace.write("configs/script.json", &json!({ "rules": [{ "say": "Yes." }] }).to_string());
+    app.workspace.write(
+        "configs/script.json",
+        &json!({ "rules": [{ "say": "Yes." }] }).to_string(),
+    );
     (app.restart().await, run)
 }
 
@@ -38,7 +49,10 @@ async fn a_run_that_waits_is_not_kept_waiting_by_a_clock_that_was_set_back() {
         if minded {
             let (after, stepped) = app.engine.scheduler().mind_clock(before).await;
             assert!(stepped, "set back by {back:?}");
-            assert!(!app.engine.scheduler().mind_clock(after).await.1, "once is enough");
+            assert!(
+                !app.engine.scheduler().mind_clock(after).await.1,
+                "once is enough"
+            );
         }
         clock.advance(FIRST_WAIT);
         app.drain().await;
@@ -68,24 +82,49 @@ async fn a_clock_set_forward_makes_due_what_waits_and_doubles_nothing() {
 async fn a_mail_that_waits_is_not_kept_waiting_either_and_its_recipients_show_it() {
     for (back, minded) in [(DAY, true), (2 * HOUR, true), (2 * HOUR, false)] {
         let house = House::new().await;
-        let script = Script { fault: Some((Verb::Rcpt, Fault::Temporary)), ..Script::default() };
+        let script = Script {
+            fault: Some((Verb::Rcpt, Fault::Temporary)),
+            ..Script::default()
+        };
         let server = Server::start(script).await;
         let outbound = house.outbound(&server);
         let id = house.mail("mail", &["you@example.test"]).await;
         assert_eq!(outbound.work_once().await.expect("the store works"), 1);
         server.set(|script| script.fault = None);
-        let wait = house.delivery(&id).await.next_attempt_at.expect("a time").since(start());
+        let wait = house
+            .delivery(&id)
+            .await
+            .next_attempt_at
+            .expect("a time")
+            .since(start());
         house.clock.set(start().minus(back));
         if minded {
-            assert_eq!(house.store.bring_forward(back).await.expect("the store works"), 1);
+            assert_eq!(
+                house
+                    .store
+                    .bring_forward(back)
+                    .await
+                    .expect("the store works"),
+                1
+            );
             let delivery = house.delivery(&id).await;
-            assert_eq!(delivery.next_attempt_at, Some(start().minus(back).plus(wait)));
-            assert_eq!(delivery.recipients[0].next_attempt_at, delivery.next_attempt_at);
+            assert_eq!(
+                delivery.next_attempt_at,
+                Some(start().minus(back).plus(wait))
+            );
+            assert_eq!(
+                delivery.recipients[0].next_attempt_at,
+                delivery.next_attempt_at
+            );
         }
         house.clock.advance(FIRST_WAIT);
         let sent = outbound.work_once().await.expect("the store works");
         assert_eq!(sent, usize::from(minded), "set back by {back:?}");
-        let expected = if minded { DeliveryState::Done } else { DeliveryState::Queued };
+        let expected = if minded {
+            DeliveryState::Done
+        } else {
+            DeliveryState::Queued
+        };
         assert_eq!(house.delivery(&id).await.state, expected);
     }
 }
@@ -99,7 +138,11 @@ async fn a_clock_set_back_while_no_engine_served_is_seen_by_waits_that_nobody_ca
         house.clock.set(start().minus(back));
         let outbound = house.outbound(&server);
         // Two hours may be a wait that was meant; they are waited for.
-        assert_eq!(outbound.work_once().await.expect("the store works"), sent, "set back by {back:?}");
+        assert_eq!(
+            outbound.work_once().await.expect("the store works"),
+            sent,
+            "set back by {back:?}"
+        );
     }
 }
 
@@ -109,16 +152,24 @@ async fn what_is_written_bears_the_time_that_it_was() {
     let clock = app.workspace.clock.clone();
     let mut runs = Vec::new();
     let here = Timestamp::parse(START).expect("an instant");
-    for (n, now) in [here, here.plus(DAY), here.minus(DAY), here.minus(2 * HOUR)].into_iter().enumerate() {
+    for (n, now) in [here, here.plus(DAY), here.minus(DAY), here.minus(2 * HOUR)]
+        .into_iter()
+        .enumerate()
+    {
         clock.set(now);
-        runs.push(app.run_of(&note(&format!("{n}@guest.example"), "", "Hello?")).await);
+        runs.push(
+            app.run_of(&note(&format!("{n}@guest.example"), "", "Hello?"))
+                .await,
+        );
         app.drain().await;
-        let date = app
-            .sent()
-            .iter()
-            .filter_map(|mail| mail.date)
-            .find(|date| date.since(clock.now()).max(clock.now().since(*date)) < Duration::from_secs(60));
-        assert!(date.is_some(), "no answer is dated about {now}: {:?}", app.sent());
+        let date = app.sent().iter().filter_map(|mail| mail.date).find(|date| {
+            date.since(clock.now()).max(clock.now().since(*date)) < Duration::from_secs(60)
+        });
+        assert!(
+            date.is_some(),
+            "no answer is dated about {now}: {:?}",
+            app.sent()
+        );
     }
     for run in &runs {
         assert_eq!(app.outcome(run).await.0, "succeeded");

@@ -1,7 +1,8 @@
 //! Configuration files become settings, or every problem at once. Cases are files below `fixtures/config/broken/`.
 
 use attache::config::{
-    self, Config, ConfigErrors, Decision, NameCatalog, ReplyMode, SmarthostTls, Transport, load_with, schema,
+    self, Config, ConfigErrors, Decision, NameCatalog, ReplyMode, SmarthostTls, Transport,
+    load_with, schema,
 };
 use attache::context::prompt;
 use attache::domain::{Address, PersonaId, Timestamp, Trigger};
@@ -16,9 +17,16 @@ use tempfile::TempDir;
 fn name_catalog() -> NameCatalog {
     NameCatalog {
         providers: vec!["scripted", "anthropic", "openai"],
-        resolvers: vec![("load-file", 1..=1), ("thread-history", 0..=0), ("current-input", 0..=0)],
+        resolvers: vec![
+            ("load-file", 1..=1),
+            ("thread-history", 0..=0),
+            ("current-input", 0..=0),
+        ],
         tools: vec!["send_email", "search_email"],
-        key_variables: vec![("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")],
+        key_variables: vec![
+            ("anthropic", "ANTHROPIC_API_KEY"),
+            ("openai", "OPENAI_API_KEY"),
+        ],
         settings: attache::cli::name_catalog().settings,
     }
 }
@@ -31,16 +39,20 @@ struct Workspace {
 
 impl Workspace {
     fn new() -> Self {
-        let workspace =
-            Self { folder: TempDir::new().expect("a temporary folder"), environment: BTreeMap::new() };
+        let workspace = Self {
+            folder: TempDir::new().expect("a temporary folder"),
+            environment: BTreeMap::new(),
+        };
         workspace.write("configs/gateway.json", r#"{"mail_domain": "house.test"}"#);
-        let inference =
-            r#"{"provider": "scripted", "model": "m", "providers": {"scripted": {"script": "s.json"}}}"#;
+        let inference = r#"{"provider": "scripted", "model": "m", "providers": {"scripted": {"script": "s.json"}}}"#;
         workspace.write("configs/inference.json", inference);
         let context = r#"{"thread": ["current-input"], "responsibility": ["current-input"]}"#;
         workspace.write("configs/context.json", context);
         workspace.write("configs/security.json", "{}");
-        workspace.write("personas/ada/persona.json", r#"{"name": "Ada", "address": "ada"}"#);
+        workspace.write(
+            "personas/ada/persona.json",
+            r#"{"name": "Ada", "address": "ada"}"#,
+        );
         workspace
     }
     fn write(&self, path: &str, text: &str) -> PathBuf {
@@ -59,7 +71,9 @@ impl Workspace {
         self
     }
     fn load(&self) -> Result<Config, ConfigErrors> {
-        load_with(self.folder.path(), &name_catalog(), &|name| self.environment.get(name).cloned())
+        load_with(self.folder.path(), &name_catalog(), &|name| {
+            self.environment.get(name).cloned()
+        })
     }
     fn loaded(&self) -> Config {
         self.load().unwrap_or_else(|errors| panic!("{errors}"))
@@ -78,10 +92,14 @@ impl Workspace {
 
 /// Writes the case's files over the smallest workspace; returns it and the problems that the case expects.
 fn read_case(text: &str) -> (Workspace, Vec<String>) {
-    let (files, problems) = text.split_once("=== problems\n").expect("a case lists its problems");
+    let (files, problems) = text
+        .split_once("=== problems\n")
+        .expect("a case lists its problems");
     let mut workspace = Workspace::new();
     for part in files.split("--- ").skip(1) {
-        let (path, content) = part.split_once('\n').expect("a file has a name and a content");
+        let (path, content) = part
+            .split_once('\n')
+            .expect("a file has a name and a content");
         match path {
             "environment" => {
                 for (name, value) in content.lines().filter_map(|line| line.split_once('=')) {
@@ -101,11 +119,15 @@ fn every_broken_file_is_explained_with_place_path_and_the_nearest_name() {
     let (mut cases, mut differences) = (0, String::new());
     for entry in std::fs::read_dir(folder).expect("the cases") {
         let path = entry.expect("a case").path();
-        let (workspace, expected) = read_case(&std::fs::read_to_string(&path).expect("a case is text"));
+        let (workspace, expected) =
+            read_case(&std::fs::read_to_string(&path).expect("a case is text"));
         let found = workspace.problems();
         if found != expected {
             let (expected, found) = (expected.join("\n"), found.join("\n"));
-            differences.push_str(&format!("== {}\n{expected}\n-- found\n{found}\n", path.display()));
+            differences.push_str(&format!(
+                "== {}\n{expected}\n-- found\n{found}\n",
+                path.display()
+            ));
         }
         cases += 1;
     }
@@ -120,21 +142,35 @@ fn the_smallest_workspace_gets_documented_defaults() {
     assert_eq!(config.workspace, workspace.folder.path());
     assert_eq!(config.gateway.host_name, "house.test");
     assert!(config.gateway.outbound.is_none() && config.gateway.listeners.is_empty());
-    assert_eq!(config.gateway.retry.give_up_after, Duration::from_secs(5 * 24 * 3600));
+    assert_eq!(
+        config.gateway.retry.give_up_after,
+        Duration::from_secs(5 * 24 * 3600)
+    );
     assert_eq!(config.inference.budget.turns_max, 8);
     assert_eq!(config.inference.budget.cost_micros_max, None);
     assert_eq!(config.security.access.default_decision, Decision::Allow);
-    let ada = config.personas.get(&PersonaId::parse("ada").expect("an id")).expect("a persona");
-    assert_eq!((ada.address.to_string().as_str(), ada.reply), ("ada@house.test", ReplyMode::Final));
+    let ada = config
+        .personas
+        .get(&PersonaId::parse("ada").expect("an id"))
+        .expect("a persona");
+    assert_eq!(
+        (ada.address.to_string().as_str(), ada.reply),
+        ("ada@house.test", ReplyMode::Final)
+    );
     assert_eq!((ada.timezone, &ada.tools), (chrono_tz::UTC, &None));
     assert_eq!(ada.folder, workspace.folder.path().join("personas/ada"));
     let scripted = &config.inference.providers["scripted"];
-    assert_eq!(scripted.script, Some(workspace.folder.path().join("s.json")));
+    assert_eq!(
+        scripted.script,
+        Some(workspace.folder.path().join("s.json"))
+    );
 }
 
 #[test]
 fn everything_that_can_be_typed_arrives() {
-    let workspace = Workspace::new().with_env("RELAY_PASSWORD", "p4ss").with_env("OPENAI_API_KEY", "k-1");
+    let workspace = Workspace::new()
+        .with_env("RELAY_PASSWORD", "p4ss")
+        .with_env("OPENAI_API_KEY", "k-1");
     workspace.write(
         "configs/gateway.json",
         r#"{
@@ -167,36 +203,82 @@ fn everything_that_can_be_typed_arrives() {
     );
     let config = workspace.loaded();
     assert_eq!(
-        (config.gateway.mail_domain.as_str(), config.gateway.host_name.as_str()),
+        (
+            config.gateway.mail_domain.as_str(),
+            config.gateway.host_name.as_str()
+        ),
         ("house.test", "mx.house.test")
     );
-    assert_eq!(config.gateway.folders[0].path, workspace.folder.path().join("data/in"));
+    assert_eq!(
+        config.gateway.folders[0].path,
+        workspace.folder.path().join("data/in")
+    );
     assert_eq!(config.gateway.folders[0].poll, Duration::from_millis(250));
-    let Some(Transport::Smarthost(smarthost)) = &config.gateway.outbound else { panic!("no smarthost") };
-    assert_eq!((smarthost.port, smarthost.tls, smarthost.connections_max), (465, SmarthostTls::Implicit, 2));
+    let Some(Transport::Smarthost(smarthost)) = &config.gateway.outbound else {
+        panic!("no smarthost")
+    };
+    assert_eq!(
+        (smarthost.port, smarthost.tls, smarthost.connections_max),
+        (465, SmarthostTls::Implicit, 2)
+    );
     let (user, password) = smarthost.credentials.as_ref().expect("credentials");
     assert_eq!((user.as_str(), password.expose_secret()), ("house", "p4ss"));
-    assert_eq!((config.limits.letter_bytes_max, config.limits.free_disk_bytes_min), (2048, 0));
+    assert_eq!(
+        (
+            config.limits.letter_bytes_max,
+            config.limits.free_disk_bytes_min
+        ),
+        (2048, 0)
+    );
     assert_eq!(config.limits.session_idle_max, Duration::from_secs(60));
     let inference = &config.inference;
     assert_eq!(inference.budget.cost_micros_max, Some(250_000));
-    assert_eq!((inference.budget.turns_max, inference.budget.mails_max), (3, 1));
-    assert_eq!((inference.call_attempts_max, inference.run_attempts_max), (7, 8));
+    assert_eq!(
+        (inference.budget.turns_max, inference.budget.mails_max),
+        (3, 1)
+    );
+    assert_eq!(
+        (inference.call_attempts_max, inference.run_attempts_max),
+        (7, 8)
+    );
     assert_eq!(inference.inline_wait_max, Duration::from_secs(9));
-    assert_eq!((inference.concurrent_runs_max, inference.concurrent_runs_per_persona_max), (10, 1));
+    assert_eq!(
+        (
+            inference.concurrent_runs_max,
+            inference.concurrent_runs_per_persona_max
+        ),
+        (10, 1)
+    );
     let openai = &inference.providers["openai"];
     assert!(openai.chat.legacy_max_tokens && openai.chat.no_stream_usage);
-    assert_eq!(openai.api_key.as_ref().map(|key| key.expose_secret().to_owned()), Some("k-1".to_owned()));
+    assert_eq!(
+        openai
+            .api_key
+            .as_ref()
+            .map(|key| key.expose_secret().to_owned()),
+        Some("k-1".to_owned())
+    );
     let deps = Address::parse("desk+bills@house.test").expect("an address");
-    let ada = config.personas.by_address(&deps).expect("an alias with a tag reaches her");
-    assert_eq!((ada.address.to_string().as_str(), ada.reply), ("ada@other.test", ReplyMode::ToolOnly));
-    assert_eq!((ada.model.as_deref(), ada.timezone), (Some("m-2"), chrono_tz::Europe::Berlin));
+    let ada = config
+        .personas
+        .by_address(&deps)
+        .expect("an alias with a tag reaches her");
+    assert_eq!(
+        (ada.address.to_string().as_str(), ada.reply),
+        ("ada@other.test", ReplyMode::ToolOnly)
+    );
+    assert_eq!(
+        (ada.model.as_deref(), ada.timezone),
+        (Some("m-2"), chrono_tz::Europe::Berlin)
+    );
 }
 
 #[test]
 fn the_environment_wins_over_the_file_of_secrets_and_an_empty_variable_is_none() {
     let key = |workspace: &Workspace| {
-        let key = workspace.loaded().inference.providers["anthropic"].api_key.clone();
+        let key = workspace.loaded().inference.providers["anthropic"]
+            .api_key
+            .clone();
         key.map(|key| key.expose_secret().to_owned())
     };
     let workspace = Workspace::new();
@@ -223,12 +305,22 @@ fn a_file_of_secrets_that_others_may_read_is_refused() {
 /// The fields of a value whose `Debug` is derived, in order, without those of its fields.
 fn fields(value: &impl std::fmt::Debug) -> Vec<String> {
     let text = format!("{value:#?}");
-    let own = text.lines().filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with(' ')));
-    own.filter_map(|line| line.split_once(':')).map(|(name, _)| name.to_owned()).collect()
+    let own = text.lines().filter_map(|line| {
+        line.strip_prefix("    ")
+            .filter(|line| !line.starts_with(' '))
+    });
+    own.filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.to_owned())
+        .collect()
 }
 
 fn keys(value: &Value) -> Vec<String> {
-    value.as_object().expect("an object").keys().cloned().collect()
+    value
+        .as_object()
+        .expect("an object")
+        .keys()
+        .cloned()
+        .collect()
 }
 
 #[test]
@@ -237,9 +329,15 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
     let shown = config::effective(&config);
     let gateway = &shown["configs/gateway.json"];
     let limits = fields(&config.limits);
-    assert!(limits.contains(&"letter_bytes_max".to_owned()), "{limits:?}");
+    assert!(
+        limits.contains(&"letter_bytes_max".to_owned()),
+        "{limits:?}"
+    );
     assert_eq!(keys(&gateway["limits"]), limits);
-    let kind = schema::KINDS.iter().find(|kind| kind.name == "gateway").expect("the schema of the gateway");
+    let kind = schema::KINDS
+        .iter()
+        .find(|kind| kind.name == "gateway")
+        .expect("the schema of the gateway");
     let schema: Value = serde_json::from_str(&kind.text()).expect("a schema");
     assert_eq!(keys(&schema["properties"]["limits"]["properties"]), limits);
 
@@ -260,13 +358,29 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
     ];
     let places = [
         (fields(&config.gateway), keys(gateway), &["limits"][..]),
-        (fields(config.personas.iter().next().expect("ada")), keys(&shown["personas/ada/persona.json"]), &[]),
-        (fields(&config.inference.budget), keys(&shown["configs/inference.json"]["budget"]), PURSES),
+        (
+            fields(config.personas.iter().next().expect("ada")),
+            keys(&shown["personas/ada/persona.json"]),
+            &[],
+        ),
+        (
+            fields(&config.inference.budget),
+            keys(&shown["configs/inference.json"]["budget"]),
+            PURSES,
+        ),
     ];
     // Shown under the name that it has in the file, or shown by its file's own name.
-    let elsewhere = ["turns_max", "cost_micros_max", "cost_usd_max", "folder", "signers", "bounce_address"];
+    let elsewhere = [
+        "turns_max",
+        "cost_micros_max",
+        "cost_usd_max",
+        "folder",
+        "signers",
+        "bounce_address",
+    ];
     for (meant, shown, more) in places {
-        let known = |name: &&String| !elsewhere.contains(&name.as_str()) && !more.contains(&name.as_str());
+        let known =
+            |name: &&String| !elsewhere.contains(&name.as_str()) && !more.contains(&name.as_str());
         assert_eq!(
             shown.iter().filter(known).collect::<Vec<_>>(),
             meant.iter().filter(known).collect::<Vec<_>>()
@@ -283,7 +397,9 @@ fn places(value: &Value, path: &str, maps: &[&str], found: &mut BTreeSet<String>
             found.insert(path.clone());
             places(member, &path, maps, found);
         }),
-        Value::Array(items) => items.iter().for_each(|item| places(item, &format!("{path}[]"), maps, found)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| places(item, &format!("{path}[]"), maps, found)),
         _ => {}
     }
 }
@@ -296,7 +412,10 @@ fn typeable(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
     typeable_below(&schema["items"], &format!("{path}[]"), found);
     typeable_below(&schema["additionalProperties"], &format!("{path}/*"), found);
-    for choice in ["anyOf", "oneOf"].iter().flat_map(|word| schema[word].as_array().into_iter().flatten()) {
+    for choice in ["anyOf", "oneOf"]
+        .iter()
+        .flat_map(|word| schema[word].as_array().into_iter().flatten())
+    {
         typeable(choice, path, found);
     }
 }
@@ -339,7 +458,10 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
         "personas/ada/persona.json",
         r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}]}"#,
     );
-    let folder = folder.with_env("OLGA", "secret-1").with_env("A", "secret-2").with_env("B", "secret-3");
+    let folder = folder
+        .with_env("OLGA", "secret-1")
+        .with_env("A", "secret-2")
+        .with_env("B", "secret-3");
     let folder = folder.with_env("OPENAI_API_KEY", "secret-4");
     let smarthost = Workspace::new().with_env("OUT", "secret-5");
     smarthost.write(
@@ -350,20 +472,34 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
     let shown = [folder.loaded(), smarthost.loaded()].map(|config| config::effective(&config));
     assert!(!format!("{shown:?}").contains("secret-"), "{shown:?}");
     // Remarks for people, and what is read from a key's file.
-    let remarks = ["/$schema", "/note", "/prices[]/source", "/prices[]/checked", "/outbound/dkim[]/key"];
+    let remarks = [
+        "/$schema",
+        "/note",
+        "/prices[]/source",
+        "/prices[]/checked",
+        "/outbound/dkim[]/key",
+    ];
     let signers = ["/outbound/dkim[]/domain", "/outbound/dkim[]/selector"];
     for kind in schema::KINDS {
         let file = match kind.name {
             "persona" => "personas/ada/persona.json".to_owned(),
             name => format!("configs/{name}.json"),
         };
-        let maps: &[&str] = if kind.name == "context" { &[""] } else { &["/providers"] };
+        let maps: &[&str] = if kind.name == "context" {
+            &[""]
+        } else {
+            &["/providers"]
+        };
         let (mut has, mut wanted) = (BTreeSet::new(), BTreeSet::new());
-        shown.iter().for_each(|shown| places(&shown[&file], "", maps, &mut has));
+        shown
+            .iter()
+            .for_each(|shown| places(&shown[&file], "", maps, &mut has));
         typeable(&(kind.schema)(), "", &mut wanted);
         let is_missing = |place: &&String| {
             // A secret is shown as being set, under the name of what it is for.
-            let secret = place.strip_suffix("_variable").is_some_and(|name| has.contains(name));
+            let secret = place
+                .strip_suffix("_variable")
+                .is_some_and(|name| has.contains(name));
             !has.contains(*place)
                 && !secret
                 && !remarks.contains(&place.as_str())
@@ -392,20 +528,33 @@ fn a_provider_on_this_machine_needs_no_key() {
             r#"{{"provider": "openai", "model": "m", "providers": {{"openai": {{"base_url": "{url}"}}}}}}"#
         )
     };
-    workspace.write("configs/inference.json", &inference("http://localhost:11434/v1"));
+    workspace.write(
+        "configs/inference.json",
+        &inference("http://localhost:11434/v1"),
+    );
     assert_eq!(
-        workspace.loaded().inference.providers["openai"].base_url.as_deref(),
+        workspace.loaded().inference.providers["openai"]
+            .base_url
+            .as_deref(),
         Some("http://localhost:11434/v1")
     );
-    workspace.write("configs/inference.json", &inference("https://api.example/v1"));
+    workspace.write(
+        "configs/inference.json",
+        &inference("https://api.example/v1"),
+    );
     assert_eq!(workspace.problems().len(), 1);
 }
 
 #[test]
 fn missing_files_are_named_together() {
     let folder = TempDir::new().expect("a temporary folder");
-    let errors = load_with(folder.path(), &name_catalog(), &|_| None).expect_err("nothing is there");
-    let files = errors.problems.iter().map(|problem| problem.file.as_str()).collect::<Vec<_>>();
+    let errors =
+        load_with(folder.path(), &name_catalog(), &|_| None).expect_err("nothing is there");
+    let files = errors
+        .problems
+        .iter()
+        .map(|problem| problem.file.as_str())
+        .collect::<Vec<_>>();
     let all = [
         "configs/context.json",
         "configs/gateway.json",
@@ -414,7 +563,11 @@ fn missing_files_are_named_together() {
         "personas",
     ];
     assert_eq!(files, all);
-    assert!(errors.to_string().starts_with("the configuration has 5 problems\n  configs/context.json: "));
+    assert!(
+        errors
+            .to_string()
+            .starts_with("the configuration has 5 problems\n  configs/context.json: ")
+    );
 }
 
 #[test]
@@ -423,7 +576,12 @@ fn the_checked_in_schemas_are_those_of_the_types() {
     for kind in schema::KINDS {
         let file = folder.join(format!("{}.json", kind.name));
         let checked_in = std::fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(checked_in, kind.text(), "{} is old: run `attache config schema --write`", file.display());
+        assert_eq!(
+            checked_in,
+            kind.text(),
+            "{} is old: run `attache config schema --write`",
+            file.display()
+        );
     }
     let files = std::fs::read_dir(folder).expect("the schemas").count();
     assert_eq!(files, schema::KINDS.len(), "a schema of no file");
@@ -434,11 +592,19 @@ fn the_repository_is_a_workspace_without_problems() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = load_with(root, &attache::cli::name_catalog(), &|_| None);
     let config = config.unwrap_or_else(|errors| panic!("{errors}"));
-    let ids = config.personas.iter().map(|persona| persona.id.as_str()).collect::<Vec<_>>();
+    let ids = config
+        .personas
+        .iter()
+        .map(|persona| persona.id.as_str())
+        .collect::<Vec<_>>();
     assert_eq!(ids, ["concierge", "digest"]);
     let named = config.context.values().flat_map(|profile| &profile.steps);
     for step in named.filter(|step| step.resolver == "load-file") {
-        assert!(root.join(&step.args[0]).is_file(), "{} does not exist", step.args[0]);
+        assert!(
+            root.join(&step.args[0]).is_file(),
+            "{} does not exist",
+            step.args[0]
+        );
     }
 }
 
@@ -449,21 +615,36 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
     let config = config.unwrap_or_else(|errors| panic!("{errors}"));
     let now = Timestamp::parse("2026-03-02T08:00:00Z").expect("an instant");
     for (path, text) in attache::cli::sample::FILES {
-        for persona in config.personas.iter().filter(|_| path.starts_with("configs/prompts/")) {
+        for persona in config
+            .personas
+            .iter()
+            .filter(|_| path.starts_with("configs/prompts/"))
+        {
             for trigger in Trigger::ALL {
                 let rendered = prompt::render(path, text, persona, *trigger, now);
                 let rendered = rendered.unwrap_or_else(|error| panic!("{path}: {error}"));
-                assert!(!rendered.contains("{%") && !rendered.contains("{{"), "{path}: {rendered}");
-                let named = rendered.contains(&persona.name) && rendered.contains("Monday, 2 March 2026");
-                assert!(named || *path != "configs/prompts/system.md", "{path}: {rendered}");
+                assert!(
+                    !rendered.contains("{%") && !rendered.contains("{{"),
+                    "{path}: {rendered}"
+                );
+                let named =
+                    rendered.contains(&persona.name) && rendered.contains("Monday, 2 March 2026");
+                assert!(
+                    named || *path != "configs/prompts/system.md",
+                    "{path}: {rendered}"
+                );
             }
         }
         if path.contains("/responsibilities/") {
             let names = WorkspaceNames::default();
-            let bounds =
-                Bounds { zone: chrono_tz::Europe::Berlin, tools: None, names: &names, mails_answers: false };
-            let duty =
-                file::parse(text.as_bytes(), &bounds).unwrap_or_else(|error| panic!("{path}: {error}"));
+            let bounds = Bounds {
+                zone: chrono_tz::Europe::Berlin,
+                tools: None,
+                names: &names,
+                mails_answers: false,
+            };
+            let duty = file::parse(text.as_bytes(), &bounds)
+                .unwrap_or_else(|error| panic!("{path}: {error}"));
             assert_eq!(duty.timezone, chrono_tz::Europe::Berlin, "{path}");
             assert_eq!(duty.enabled, path.ends_with("weekday-digest.md"), "{path}");
         }
@@ -472,15 +653,30 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
 
 #[test]
 fn every_setting_of_a_block_is_read_by_some_adapter_and_every_adapter_reads_only_settings() {
-    let inference = schema::KINDS.iter().find(|kind| kind.name == "inference").expect("a kind");
+    let inference = schema::KINDS
+        .iter()
+        .find(|kind| kind.name == "inference")
+        .expect("a kind");
     let schema = (inference.schema)();
     let block = &schema["properties"]["providers"]["additionalProperties"]["properties"];
-    let known: Vec<&str> = block.as_object().expect("a block").keys().map(String::as_str).collect();
+    let known: Vec<&str> = block
+        .as_object()
+        .expect("a block")
+        .keys()
+        .map(String::as_str)
+        .collect();
     let names = attache::cli::name_catalog();
-    let read: Vec<&str> = names.settings.iter().flat_map(|(_, keys)| keys.iter().copied()).collect();
+    let read: Vec<&str> = names
+        .settings
+        .iter()
+        .flat_map(|(_, keys)| keys.iter().copied())
+        .collect();
     assert!(known.len() > 20, "{known:?}");
     for key in &known {
-        assert!(read.contains(key), "nobody reads `{key}`, so it would be ignored in every block");
+        assert!(
+            read.contains(key),
+            "nobody reads `{key}`, so it would be ignored in every block"
+        );
     }
     for key in read {
         assert!(known.contains(&key), "`{key}` cannot be written");

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 /// The context report of a run.
 pub async fn report(app: &TestApp, run: &str) -> Value {
-    let report = app.row("SELECT context_report_json FROM runs WHERE id = $1", run).await.remove(0);
+    let report = app
+        .row("SELECT context_report_json FROM runs WHERE id = $1", run)
+        .await
+        .remove(0);
     serde_json::from_str(&report.expect("a report")).expect("json")
 }
 
@@ -15,8 +18,16 @@ fn talkative() -> Workspace {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
     let long = "The otters of the weir come at dusk, breakfast or no breakfast. ".repeat(60);
     workspace.write("configs/prompts/system.md", &long);
-    for file in ["PERSONA.md", "active.md", "knowledge/house.md", "knowledge/weir.md"] {
-        workspace.write(&format!("personas/ada/{file}"), &format!("# Breakfast\n\n{long}\n"));
+    for file in [
+        "PERSONA.md",
+        "active.md",
+        "knowledge/house.md",
+        "knowledge/weir.md",
+    ] {
+        workspace.write(
+            &format!("personas/ada/{file}"),
+            &format!("# Breakfast\n\n{long}\n"),
+        );
     }
     workspace
 }
@@ -26,14 +37,21 @@ async fn the_budget_of_a_step_binds_whatever_its_resolver() {
     let long = "Is breakfast at dusk? ".repeat(200);
     for resolver in RESOLVERS {
         let (name, workspace) = (resolver.name(), talkative());
-        let args: &[&str] = if name == "load-file" { &["configs/prompts/system.md"] } else { &[] };
+        let args: &[&str] = if name == "load-file" {
+            &["configs/prompts/system.md"]
+        } else {
+            &[]
+        };
         let step = json!({ "use": name, "args": args, "budget_tokens": 60 });
         workspace.set("configs/context.json", "/thread", json!([step]));
         let app = workspace.start().await;
         let more = format!("{PROVEN}Cc: {}\n", vec!["guest@else.test"; 300].join(", "));
         let first = app.run_of(&note("q1@guest.example", &more, &long)).await;
         app.drain().await;
-        let reply = format!("{PROVEN}In-Reply-To: <q1@guest.example>\n{}", &more[PROVEN.len()..]);
+        let reply = format!(
+            "{PROVEN}In-Reply-To: <q1@guest.example>\n{}",
+            &more[PROVEN.len()..]
+        );
         let second = app.run_of(&note("q2@guest.example", &reply, &long)).await;
         app.drain().await;
         for run in [first, second] {
@@ -47,7 +65,14 @@ async fn the_budget_of_a_step_binds_whatever_its_resolver() {
             assert!(tokens <= 60, "{name}: {report}");
             assert_eq!(report["used_tokens"].as_u64(), Some(tokens), "{name}");
             let cut = |entry: &Value| entry["why"].as_str().is_some_and(|why| !why.is_empty());
-            assert!(report["entries"].as_array().expect("entries").iter().any(cut), "{name}: {report}");
+            assert!(
+                report["entries"]
+                    .as_array()
+                    .expect("entries")
+                    .iter()
+                    .any(cut),
+                "{name}: {report}"
+            );
         }
         app.check().await;
     }
@@ -56,12 +81,18 @@ async fn the_budget_of_a_step_binds_whatever_its_resolver() {
 #[tokio::test]
 async fn what_knowledge_leaves_out_stands_in_the_report_by_name() {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
-    workspace.set("configs/context.json", "/thread", json!(["persona", "knowledge", "current-input"]));
+    workspace.set(
+        "configs/context.json",
+        "/thread",
+        json!(["persona", "knowledge", "current-input"]),
+    );
     for file in ["menu.pdf", "plan.docx", "sub/photo.jpg"] {
         workspace.write(&format!("personas/ada/knowledge/{file}"), "%PDF breakfast");
     }
     let app = workspace.start().await;
-    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    let run = app
+        .run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
     app.drain().await;
     let report = report(&app, &run).await;
     let left_out: Vec<&str> = report["entries"]
@@ -71,8 +102,15 @@ async fn what_knowledge_leaves_out_stands_in_the_report_by_name() {
         .filter(|entry| entry["outcome"] == "left_out" && entry["resolver"] == "knowledge")
         .filter_map(|entry| entry["source"].as_str())
         .collect();
-    let wanted = ["knowledge/menu.pdf", "knowledge/plan.docx", "knowledge/sub/photo.jpg"];
+    let wanted = [
+        "knowledge/menu.pdf",
+        "knowledge/plan.docx",
+        "knowledge/sub/photo.jpg",
+    ];
     assert_eq!(left_out, wanted, "{report}");
-    assert!(report.to_string().contains("knowledge/house.md"), "what can be read is used: {report}");
+    assert!(
+        report.to_string().contains("knowledge/house.md"),
+        "what can be read is used: {report}"
+    );
     app.check().await;
 }

@@ -33,24 +33,32 @@ async fn state(app: &TestApp) -> Vec<String> {
     ] {
         for row in sqlx::query(sql).fetch_all(&mut rows).await.expect("rows") {
             let cells = (0..row.len()).map(|i| {
-                row.try_get::<Option<String>, _>(i).unwrap_or_else(|_| Some(row.get::<i64, _>(i).to_string()))
+                row.try_get::<Option<String>, _>(i)
+                    .unwrap_or_else(|_| Some(row.get::<i64, _>(i).to_string()))
             });
-            let line = cells.map(Option::unwrap_or_default).collect::<Vec<_>>().join(" | ");
+            let line = cells
+                .map(Option::unwrap_or_default)
+                .collect::<Vec<_>>()
+                .join(" | ");
             lines.push(line);
         }
     }
     for mail in app.sent() {
-        lines.push(format!("mail | {} | {:?} | {}", mail.subject, mail.in_reply_to, mail.text));
+        lines.push(format!(
+            "mail | {} | {:?} | {}",
+            mail.subject, mail.in_reply_to, mail.text
+        ));
     }
-    let memory =
-        std::fs::read_to_string(app.workspace.path().join("personas/ada/active.md")).expect("memory");
+    let memory = std::fs::read_to_string(app.workspace.path().join("personas/ada/active.md"))
+        .expect("memory");
     lines.push(format!("memory | {}", without_marks(&memory)));
     lines
 }
 
 async fn straight() -> Vec<String> {
     let app = TestApp::start(script()).await;
-    app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    app.run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
     app.drain().await;
     app.check().await;
     state(&app).await
@@ -69,14 +77,18 @@ async fn interrupted(cut: PowerCut) -> (Vec<String>, bool) {
         // A client that saw no yes sends the letter again.
         app.receive(&letter).await.expect("taken");
     }
-    app.workspace.clock.advance(std::time::Duration::from_millis(10));
+    app.workspace
+        .clock
+        .advance(std::time::Duration::from_millis(10));
     if app.engine.drain().await.is_err() {
         struck = true;
     }
     let mut app = app.restart().await;
     for _ in 0..3 {
         // What was parked by the dying engine is due again after its wait.
-        app.workspace.clock.advance(std::time::Duration::from_secs(600));
+        app.workspace
+            .clock
+            .advance(std::time::Duration::from_secs(600));
         app.drain().await;
     }
     app = app.restart().await;
@@ -88,19 +100,34 @@ async fn interrupted(cut: PowerCut) -> (Vec<String>, bool) {
 /// Cuts the power at the first commit, then at the second, until a road ends before its cut.
 async fn cut_everywhere(side: fn(u64) -> PowerCut) {
     let wanted = straight().await;
-    assert!(wanted.iter().any(|line| line.starts_with("mail | ")), "{wanted:#?}");
+    assert!(
+        wanted.iter().any(|line| line.starts_with("mail | ")),
+        "{wanted:#?}"
+    );
     let mut struck_at = 0;
     for commit in 1..100 {
         let (found, struck) = interrupted(side(commit)).await;
         let other: Vec<_> = found.iter().zip(&wanted).filter(|(a, b)| a != b).collect();
-        assert_eq!(found.len(), wanted.len(), "after a power cut at {:?}: {found:#?}", side(commit));
-        assert!(other.is_empty(), "after a power cut at {:?}: {other:#?}", side(commit));
+        assert_eq!(
+            found.len(),
+            wanted.len(),
+            "after a power cut at {:?}: {found:#?}",
+            side(commit)
+        );
+        assert!(
+            other.is_empty(),
+            "after a power cut at {:?}: {other:#?}",
+            side(commit)
+        );
         if !struck {
             break;
         }
         struck_at = commit;
     }
-    assert!((8..99).contains(&struck_at), "only {struck_at} commits were tried");
+    assert!(
+        (8..99).contains(&struck_at),
+        "only {struck_at} commits were tried"
+    );
 }
 
 #[tokio::test]
@@ -120,26 +147,45 @@ async fn a_clean_stop_in_the_middle_of_a_run_goes_on_from_its_journal() {
         { "when": { "turn": 1 }, "hang": true },
     ] });
     let workspace = Workspace::new(&script);
-    workspace.set("configs/gateway.json", "/limits", json!({ "drain_max": "0s" }));
+    workspace.set(
+        "configs/gateway.json",
+        "/limits",
+        json!({ "drain_max": "0s" }),
+    );
     let app = workspace.start().await;
-    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    let run = app
+        .run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
     let TestApp { workspace, engine } = app;
-    let (stop, store) = (tokio_util::sync::CancellationToken::new(), engine.store.clone());
+    let (stop, store) = (
+        tokio_util::sync::CancellationToken::new(),
+        engine.store.clone(),
+    );
     let serving = tokio::spawn(engine.serve(Vec::new(), stop.clone()));
     let mut rows = workspace.rows().await;
-    let turns = "SELECT count(*) FROM run_turns WHERE run_id = $1 AND state = 'started' AND turn_index = 1";
+    let turns =
+        "SELECT count(*) FROM run_turns WHERE run_id = $1 AND state = 'started' AND turn_index = 1";
     let waiting = async {
-        while sqlx::query_scalar::<_, i64>(turns).bind(&run).fetch_one(&mut rows).await.expect("turns") == 0 {
+        while sqlx::query_scalar::<_, i64>(turns)
+            .bind(&run)
+            .fetch_one(&mut rows)
+            .await
+            .expect("turns")
+            == 0
+        {
             crate::app::glance().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("the second turn begins");
+    tokio::time::timeout(std::time::Duration::from_secs(20), waiting)
+        .await
+        .expect("the second turn begins");
     drop(store);
     stop.cancel();
     serving.await.expect("no panic").expect("a clean stop");
     workspace.write(
         "configs/script.json",
-        &json!({ "turns": [{ "say": "not asked again" }, { "say": "From seven to ten." }] }).to_string(),
+        &json!({ "turns": [{ "say": "not asked again" }, { "say": "From seven to ten." }] })
+            .to_string(),
     );
     let app = workspace.start().await;
     app.drain().await;
@@ -161,18 +207,32 @@ const NO_ROOM: &str = "
 #[tokio::test]
 async fn a_failure_that_could_not_be_stored_is_stored_later_and_its_run_tried_again() {
     let workspace = Workspace::new(&json!({ "turns": [{ "say": "From seven to ten." }] }));
-    workspace.set("configs/inference.json", "/concurrency", json!({ "runs_max": 1 }));
+    workspace.set(
+        "configs/inference.json",
+        "/concurrency",
+        json!({ "runs_max": 1 }),
+    );
     let app = workspace.start().await;
     for id in ["first@guest.example", "second@guest.example"] {
-        app.receive(&note(id, "", "When is breakfast?")).await.expect("taken");
+        app.receive(&note(id, "", "When is breakfast?"))
+            .await
+            .expect("taken");
     }
-    sqlx::raw_sql(NO_ROOM).execute(&mut app.workspace.rows().await).await.expect("triggers");
+    sqlx::raw_sql(NO_ROOM)
+        .execute(&mut app.workspace.rows().await)
+        .await
+        .expect("triggers");
     app.engine.drain().await.expect("drained");
     let states = "SELECT group_concat(state) FROM (SELECT state FROM runs ORDER BY seq)";
     let mut rows = app.workspace.rows().await;
-    let found: String = sqlx::query_scalar(states).fetch_one(&mut rows).await.expect("states");
+    let found: String = sqlx::query_scalar(states)
+        .fetch_one(&mut rows)
+        .await
+        .expect("states");
     assert_eq!(found, "waiting_retry,succeeded");
-    app.workspace.clock.advance(std::time::Duration::from_secs(600));
+    app.workspace
+        .clock
+        .advance(std::time::Duration::from_secs(600));
     app.drain().await;
     app.check().await;
     assert_eq!(app.sent().len(), 2);
@@ -185,26 +245,43 @@ async fn a_commit_that_fails_is_answered_with_451_and_never_with_250() {
     let mut listeners = app.engine.bind().await.expect("a port");
     let address = listeners[0].tcp_address().expect("an address");
     let stop = tokio_util::sync::CancellationToken::new();
-    let serving =
-        attache::gateway::ingress::smtp::serve(listeners.remove(0), app.engine.intake(), stop.clone());
+    let serving = attache::gateway::ingress::smtp::serve(
+        listeners.remove(0),
+        app.engine.intake(),
+        stop.clone(),
+    );
     let serving = tokio::spawn(serving);
     app.engine.store.cut_power(PowerCut::BeforeCommit(1));
     let letter = note("q1@guest.example", "", "When is breakfast?").replace('\n', "\r\n");
     let dialog = format!(
         "EHLO guest.example\r\nMAIL FROM:<bob@guest.example>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n{letter}.\r\nQUIT\r\n"
     );
-    let mut client = tokio::net::TcpStream::connect(address).await.expect("connected");
+    let mut client = tokio::net::TcpStream::connect(address)
+        .await
+        .expect("connected");
     client.write_all(dialog.as_bytes()).await.expect("sent");
     let mut said = String::new();
     client.read_to_string(&mut said).await.expect("replies");
-    let codes: Vec<&str> =
-        said.lines().filter(|line| !line.contains("250-")).map(|line| &line[..3]).collect();
-    assert_eq!(codes, ["220", "250", "250", "250", "354", "451", "221"], "{said}");
+    let codes: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.contains("250-"))
+        .map(|line| &line[..3])
+        .collect();
+    assert_eq!(
+        codes,
+        ["220", "250", "250", "250", "354", "451", "221"],
+        "{said}"
+    );
     stop.cancel();
     serving.await.expect("served");
     let app = app.restart().await;
     assert_eq!(app.drain().await.runs, 0);
-    let stored = app.row("SELECT CAST(count(*) AS TEXT) FROM messages WHERE $1 = $1", "").await;
+    let stored = app
+        .row(
+            "SELECT CAST(count(*) AS TEXT) FROM messages WHERE $1 = $1",
+            "",
+        )
+        .await;
     assert_eq!(stored[0].as_deref(), Some("0"));
     app.check().await;
 }

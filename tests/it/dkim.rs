@@ -27,7 +27,11 @@ fn signer(selector: &str, pem: &str) -> Signer {
 }
 
 fn signers() -> Signers {
-    Signers::new(vec![signer("ed", ED25519), signer("rsa", RSA), signer("old", RSA_PKCS1)])
+    Signers::new(vec![
+        signer("ed", ED25519),
+        signer("rsa", RSA),
+        signer("old", RSA_PKCS1),
+    ])
 }
 
 /// What the domain publishes, as a resolver that never asks anybody.
@@ -37,8 +41,12 @@ impl Zone {
     fn publishing(signers: &Signers) -> Self {
         let records = signers.iter().map(|signer| {
             let record = signer.record();
-            let key = DomainKey::parse(record.text.as_bytes()).expect("a record that verifiers can read");
-            (format!("{}.", record.name).into(), Txt::DomainKey(Arc::new(key)))
+            let key =
+                DomainKey::parse(record.text.as_bytes()).expect("a record that verifiers can read");
+            (
+                format!("{}.", record.name).into(),
+                Txt::DomainKey(Arc::new(key)),
+            )
         });
         Self(Mutex::new(records.collect()))
     }
@@ -49,7 +57,14 @@ impl ResolverCache<Box<str>, Txt> for Zone {
     where
         Box<str>: Borrow<Q>,
     {
-        Some(self.0.lock().unwrap().get(name).cloned().unwrap_or(Txt::Error(Error::ParseError)))
+        Some(
+            self.0
+                .lock()
+                .unwrap()
+                .get(name)
+                .cloned()
+                .unwrap_or(Txt::Error(Error::ParseError)),
+        )
     }
     fn remove<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> Option<Txt>
     where
@@ -69,7 +84,10 @@ async fn verdicts(bytes: &[u8], zone: &Zone) -> Vec<(String, bool)> {
     let asked = Parameters::new(&message).with_txt_cache(zone);
     let found = nobody.expect("a resolver").verify_dkim(asked).await;
     let verdict = |output: &mail_auth::DkimOutput<'_>| {
-        let selector = output.signature().map(|signature| signature.s.clone()).unwrap_or_default();
+        let selector = output
+            .signature()
+            .map(|signature| signature.s.clone())
+            .unwrap_or_default();
         (selector, matches!(output.result(), DkimResult::Pass))
     };
     found.iter().map(verdict).collect()
@@ -104,7 +122,9 @@ fn mail() -> Vec<u8> {
 }
 
 fn sealed() -> Vec<u8> {
-    signers().seal(mail(), &address("ada@engine.test"), at()).expect("signed")
+    signers()
+        .seal(mail(), &address("ada@engine.test"), at())
+        .expect("signed")
 }
 
 #[tokio::test]
@@ -114,12 +134,23 @@ async fn every_kind_of_key_makes_signatures_that_verify() {
     assert_eq!(verdicts(&sealed, &Zone::publishing(&signers())).await, good);
     assert!(sealed.ends_with(&mail()), "the mail itself is untouched");
     let text = String::from_utf8(sealed).expect("ASCII");
-    let (top, _) = text.split_once("\r\nDate: ").expect("our own header follows");
+    let (top, _) = text
+        .split_once("\r\nDate: ")
+        .expect("our own header follows");
     assert!(top.split("\r\n").all(|line| line.len() <= 100), "{top}");
-    for wanted in ["a=ed25519-sha256", "a=rsa-sha256", "c=relaxed/relaxed", "d=engine.test", "t=1772355600"] {
+    for wanted in [
+        "a=ed25519-sha256",
+        "a=rsa-sha256",
+        "c=relaxed/relaxed",
+        "d=engine.test",
+        "t=1772355600",
+    ] {
         assert!(top.contains(wanted), "{wanted}: {top}");
     }
-    assert!(!top.contains("l="), "no length limit: what is appended must break the signature");
+    assert!(
+        !top.contains("l="),
+        "no length limit: what is appended must break the signature"
+    );
 }
 
 #[tokio::test]
@@ -142,18 +173,36 @@ async fn whatever_is_changed_or_added_breaks_every_signature() {
     for forged in forged {
         assert_ne!(forged, text, "the case changes something");
         let verdicts = verdicts(forged.as_bytes(), &zone).await;
-        assert_eq!(verdicts.iter().filter(|(_, passes)| *passes).count(), 0, "{forged}");
+        assert_eq!(
+            verdicts.iter().filter(|(_, passes)| *passes).count(),
+            0,
+            "{forged}"
+        );
     }
     // The control: what relays may do does not break them.
-    let relayed = format!("Received: from a by b\r\n{}", text.replace("\r\n <q3@", "\r\n\t  <q3@"));
-    assert!(verdicts(relayed.as_bytes(), &zone).await.iter().all(|(_, passes)| *passes));
+    let relayed = format!(
+        "Received: from a by b\r\n{}",
+        text.replace("\r\n <q3@", "\r\n\t  <q3@")
+    );
+    assert!(
+        verdicts(relayed.as_bytes(), &zone)
+            .await
+            .iter()
+            .all(|(_, passes)| *passes)
+    );
 }
 
 #[test]
 fn the_same_mail_is_signed_with_the_same_bytes_and_foreign_senders_are_left_alone() {
     assert_eq!(sealed(), sealed());
-    for foreign in ["ada@other.test", "ada@sub.engine.test", "ada@engine.test.example"] {
-        let bytes = signers().seal(mail(), &address(foreign), at()).expect("left alone");
+    for foreign in [
+        "ada@other.test",
+        "ada@sub.engine.test",
+        "ada@engine.test.example",
+    ] {
+        let bytes = signers()
+            .seal(mail(), &address(foreign), at())
+            .expect("left alone");
         assert_eq!(bytes, mail(), "{foreign}");
     }
 }
@@ -167,21 +216,35 @@ fn what_is_no_signing_key_is_refused() {
     for text in ["", "a key", public, &ED25519[..60]] {
         assert_eq!(read(text), Err(KeyError::NotPem), "{text}");
     }
-    assert!(!format!("{:?}", signers()).contains("PRIVATE"), "a key is never printed");
+    assert!(
+        !format!("{:?}", signers()).contains("PRIVATE"),
+        "a key is never printed"
+    );
 }
 
 #[test]
 fn a_record_is_published_in_pieces_that_fit() {
     let line = signer("rsa", RSA).record().zone_line();
     let strings: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
-    assert!(line.starts_with("rsa._domainkey.engine.test. IN TXT ( \"v=DKIM1; k=rsa; p=MIIB"), "{line}");
-    assert!(strings.len() == 2 && strings.iter().all(|string| string.len() <= 255), "{line}");
+    assert!(
+        line.starts_with("rsa._domainkey.engine.test. IN TXT ( \"v=DKIM1; k=rsa; p=MIIB"),
+        "{line}"
+    );
+    assert!(
+        strings.len() == 2 && strings.iter().all(|string| string.len() <= 255),
+        "{line}"
+    );
     assert_eq!(strings.concat(), signer("rsa", RSA).record().text);
 }
 
 fn house(keys: &Value) -> Workspace {
     let workspace = Workspace::new(&json!({ "turns": [{ "say": "From seven to ten." }] }));
-    for (name, pem) in [("ed.pem", ED25519), ("rsa.pem", RSA), ("open.pem", RSA), ("junk.pem", "junk")] {
+    for (name, pem) in [
+        ("ed.pem", ED25519),
+        ("rsa.pem", RSA),
+        ("open.pem", RSA),
+        ("junk.pem", "junk"),
+    ] {
         workspace.write(name, pem);
         let mode = if name == "open.pem" { 0o640 } else { 0o600 };
         let file = workspace.path().join(name);
@@ -198,14 +261,19 @@ fn key(domain: &str, selector: &str, file: &str) -> Value {
 
 #[tokio::test]
 async fn an_answer_is_signed_when_it_is_frozen_and_goes_out_as_it_was_frozen() {
-    let keys = json!([key("engine.test", "ed", "ed.pem"), key("engine.test", "rsa", "rsa.pem")]);
+    let keys = json!([
+        key("engine.test", "ed", "ed.pem"),
+        key("engine.test", "rsa", "rsa.pem")
+    ]);
     let app: TestApp = house(&keys).start().await;
-    app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    app.run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
     app.drain().await;
     app.check().await;
     let outbox = std::fs::read_dir(app.workspace.path().join("data/outbox")).expect("the outbox");
-    let mails: Vec<Vec<u8>> =
-        outbox.map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a mail")).collect();
+    let mails: Vec<Vec<u8>> = outbox
+        .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a mail"))
+        .collect();
     assert_eq!(mails.len(), 1);
     let zone = Zone::publishing(&app.engine.config.gateway.signers);
     let good = ["ed", "rsa"].map(|selector| (selector.to_owned(), true));
@@ -221,19 +289,33 @@ async fn an_answer_is_signed_when_it_is_frozen_and_goes_out_as_it_was_frozen() {
 fn keys_that_cannot_be_used_are_named_with_their_place() {
     let problems = |keys: Value| {
         let workspace = house(&keys);
-        let errors =
-            load(workspace.path(), &attache::cli::name_catalog()).expect_err("keys that cannot be used");
-        errors.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        let errors = load(workspace.path(), &attache::cli::name_catalog())
+            .expect_err("keys that cannot be used");
+        errors
+            .problems
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let cases = [
-        (json!([key("engine.test", "s", "open.pem")]), "others may read `open.pem`: its mode is 0640"),
-        (json!([key("engine.test", "s", "junk.pem")]), "dkim[0].key: `junk.pem` holds no private key in PEM"),
+        (
+            json!([key("engine.test", "s", "open.pem")]),
+            "others may read `open.pem`: its mode is 0640",
+        ),
+        (
+            json!([key("engine.test", "s", "junk.pem")]),
+            "dkim[0].key: `junk.pem` holds no private key in PEM",
+        ),
         (
             json!([key("other.test", "s", "ed.pem")]),
             "outbound.dkim: no key signs the mail of `ada@engine.test`",
         ),
         (
-            json!([key("engine.test", "s", "ed.pem"), key("Engine.Test", "s", "rsa.pem")]),
+            json!([
+                key("engine.test", "s", "ed.pem"),
+                key("Engine.Test", "s", "rsa.pem")
+            ]),
             "dkim[1].selector: `s` has two keys in this domain",
         ),
     ];

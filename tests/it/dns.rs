@@ -42,9 +42,17 @@ impl DnsStub {
     pub async fn start() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
         let address = socket.local_addr().expect("its address");
-        let (zone, asked) = (Arc::new(Mutex::new(Zone::new())), Arc::new(Mutex::new(Vec::new())));
+        let (zone, asked) = (
+            Arc::new(Mutex::new(Zone::new())),
+            Arc::new(Mutex::new(Vec::new())),
+        );
         let serving = tokio::spawn(serve(socket, zone.clone(), asked.clone()));
-        Self { address, zone, asked, serving }
+        Self {
+            address,
+            zone,
+            asked,
+            serving,
+        }
     }
 
     pub fn set(&self, zone: Zone) {
@@ -53,7 +61,9 @@ impl DnsStub {
 
     pub fn add(&self, name: &str, record: Record) {
         let mut zone = self.zone.lock().expect("the zone");
-        zone.entry(name.to_ascii_lowercase()).or_default().push(record);
+        zone.entry(name.to_ascii_lowercase())
+            .or_default()
+            .push(record);
     }
 
     /// A TXT record of any length.
@@ -80,8 +90,13 @@ pub fn txt(text: &[u8]) -> Record {
 async fn serve(socket: UdpSocket, zone: Arc<Mutex<Zone>>, asked: Arc<Mutex<Vec<String>>>) {
     let mut buffer = [0_u8; 4096];
     while let Ok((length, peer)) = socket.recv_from(&mut buffer).await {
-        let Some((name, kind, end)) = question(&buffer[..length]) else { continue };
-        asked.lock().expect("the questions").push(format!("{name} {kind}"));
+        let Some((name, kind, end)) = question(&buffer[..length]) else {
+            continue;
+        };
+        asked
+            .lock()
+            .expect("the questions")
+            .push(format!("{name} {kind}"));
         let answer = answer(&zone.lock().expect("the zone"), &name, kind);
         if let Some((code, records)) = answer {
             let packet = packet(&buffer[..end], code, &records);
@@ -98,7 +113,9 @@ fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
         if length == 0 {
             break;
         }
-        labels.push(String::from_utf8_lossy(packet.get(at + 1..at + 1 + length)?).to_ascii_lowercase());
+        labels.push(
+            String::from_utf8_lossy(packet.get(at + 1..at + 1 + length)?).to_ascii_lowercase(),
+        );
         at += 1 + length;
     }
     let kind = u16::from_be_bytes([*packet.get(at + 1)?, *packet.get(at + 2)?]);
@@ -114,16 +131,31 @@ fn answer(zone: &Zone, asked: &str, kind: u16) -> Option<(u8, Vec<Wire>)> {
     for _ in 0..8 {
         let Some(records) = zone.get(&name) else {
             let has_children = zone.keys().any(|key| key.ends_with(&format!(".{name}")));
-            let code = if answer.is_empty() && !has_children { NXDOMAIN } else { NO_ERROR };
+            let code = if answer.is_empty() && !has_children {
+                NXDOMAIN
+            } else {
+                NO_ERROR
+            };
             return Some((code, answer));
         };
-        let wires = records.iter().filter_map(wire).filter(|(found, _)| *found == kind);
-        let mine: Vec<Wire> = wires.map(|(kind, data)| (name.clone(), kind, data)).collect();
+        let wires = records
+            .iter()
+            .filter_map(wire)
+            .filter(|(found, _)| *found == kind);
+        let mine: Vec<Wire> = wires
+            .map(|(kind, data)| (name.clone(), kind, data))
+            .collect();
         if mine.is_empty() {
-            if records.iter().any(|record| matches!(record, Record::Silent)) {
+            if records
+                .iter()
+                .any(|record| matches!(record, Record::Silent))
+            {
                 return None;
             }
-            if records.iter().any(|record| matches!(record, Record::ServFail)) {
+            if records
+                .iter()
+                .any(|record| matches!(record, Record::ServFail))
+            {
                 return Some((SERVFAIL, Vec::new()));
             }
         }
@@ -149,10 +181,13 @@ fn wire(record: &Record) -> Option<(u16, Vec<u8>)> {
     Some(match record {
         Record::A(address) => (1, address.octets().to_vec()),
         Record::Aaaa(address) => (28, address.octets().to_vec()),
-        Record::Mx(preference, host) => (15, [&preference.to_be_bytes()[..], &encoded(host)].concat()),
+        Record::Mx(preference, host) => {
+            (15, [&preference.to_be_bytes()[..], &encoded(host)].concat())
+        }
         Record::Txt(strings) => {
             let strings = strings.iter().map(|text| {
-                let length = u8::try_from(text.len()).expect("a character string of at most 255 octets");
+                let length =
+                    u8::try_from(text.len()).expect("a character string of at most 255 octets");
                 [&[length][..], text].concat()
             });
             (16, strings.collect::<Vec<_>>().concat())
@@ -188,8 +223,16 @@ fn packet(question: &[u8], code: u8, records: &[Wire]) -> Vec<u8> {
     }
     if records.is_empty() {
         // Negative answers carry an SOA (RFC 2308 section 3).
-        let times = [1_u32, 60, 60, 60, 0].iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<_>>();
-        append(&mut packet, "", 6, &[encoded("ns.test"), encoded("root.test"), times].concat());
+        let times = [1_u32, 60, 60, 60, 0]
+            .iter()
+            .flat_map(|n| n.to_be_bytes())
+            .collect::<Vec<_>>();
+        append(
+            &mut packet,
+            "",
+            6,
+            &[encoded("ns.test"), encoded("root.test"), times].concat(),
+        );
     }
     packet
 }
@@ -199,6 +242,10 @@ fn append(packet: &mut Vec<u8>, owner: &str, kind: u16, data: &[u8]) {
     packet.extend(kind.to_be_bytes());
     packet.extend(1_u16.to_be_bytes());
     packet.extend(0_u32.to_be_bytes());
-    packet.extend(u16::try_from(data.len()).expect("a short record").to_be_bytes());
+    packet.extend(
+        u16::try_from(data.len())
+            .expect("a short record")
+            .to_be_bytes(),
+    );
     packet.extend(data);
 }

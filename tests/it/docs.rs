@@ -24,8 +24,11 @@ const END_OF_FIRST_PART: &str = "\n## A real model";
 
 /// Every page of prose: the README, the book, the map, the tests' own page. Sorted.
 fn pages() -> Vec<String> {
-    let mut found =
-        vec!["README.md".to_owned(), "src/ARCHITECTURE.md".to_owned(), "tests/README.md".to_owned()];
+    let mut found = vec![
+        "README.md".to_owned(),
+        "src/ARCHITECTURE.md".to_owned(),
+        "tests/README.md".to_owned(),
+    ];
     gather(&root().join("docs"), &mut found);
     found.sort();
     assert!(found.len() > 80, "the book was not found");
@@ -38,7 +41,9 @@ fn gather(folder: &Path, found: &mut Vec<String>) {
         if path.is_dir() {
             gather(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "md") {
-            let below = path.strip_prefix(root()).expect("a path below the repository");
+            let below = path
+                .strip_prefix(root())
+                .expect("a path below the repository");
             found.push(below.to_string_lossy().replace('\\', "/"));
         }
     }
@@ -55,13 +60,14 @@ fn is_story(path: &str) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_every_page_works_as_shown() {
     let readme = read("README.md");
-    let (first_part, _) = readme.split_once(END_OF_FIRST_PART).expect("the README's first part");
+    let (first_part, _) = readme
+        .split_once(END_OF_FIRST_PART)
+        .expect("the README's first part");
     let first_part = page::pieces(first_part);
     let mut commands = 0;
     for path in pages().into_iter().filter(|path| is_story(path)) {
         let pieces = page::pieces(&read(&path));
-        let runs =
-            |piece: &Piece, text: &str| matches!(piece, Piece::Command { line, .. } if line.contains(text));
+        let runs = |piece: &Piece, text: &str| matches!(piece, Piece::Command { line, .. } if line.contains(text));
         if !pieces.iter().any(|piece| runs(piece, "")) {
             continue;
         }
@@ -79,7 +85,9 @@ async fn every_command_of_every_page_works_as_shown() {
         for piece in &pieces {
             match piece {
                 // The configuration of another program; `tests/peers/` runs it.
-                Piece::File { path, text } if path.starts_with('/') => stands_in_the_peer_test(text),
+                Piece::File { path, text } if path.starts_with('/') => {
+                    stands_in_the_peer_test(text)
+                }
                 _ => commands += usize::from(place.follow(piece)),
             }
         }
@@ -90,37 +98,64 @@ async fn every_command_of_every_page_works_as_shown() {
 fn stands_in_the_peer_test(text: &str) {
     let tested = read("tests/peers/postfix/main.cf").replace("@HOUSE@", "2525");
     for line in text.lines() {
-        assert!(tested.lines().any(|other| other == line), "tests/peers/postfix/main.cf lacks `{line}`");
+        assert!(
+            tested.lines().any(|other| other == line),
+            "tests/peers/postfix/main.cf lacks `{line}`"
+        );
     }
 }
 
 #[test]
 fn every_link_and_every_path_leads_somewhere() {
-    let tops = ["src/", "tests/", "configs/", "migrations/", "benches/", "docs/", "fuzz/", ".ci/"];
+    let tops = [
+        "src/",
+        "tests/",
+        "configs/",
+        "migrations/",
+        "benches/",
+        "docs/",
+        "fuzz/",
+        ".ci/",
+    ];
     for page in pages() {
         let text = read(&page);
         let folder = root().join(&page).parent().expect("a folder").to_owned();
         let prose = page::prose(&text);
-        for link in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for link in prose
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
             let (path, place) = link.split_once('#').unwrap_or((link, ""));
             if path.starts_with("https://") {
                 continue;
             }
-            let target = if path.is_empty() { root().join(&page) } else { folder.join(path) };
+            let target = if path.is_empty() {
+                root().join(&page)
+            } else {
+                folder.join(path)
+            };
             assert!(target.exists(), "{page}: the link `{link}` leads nowhere");
             if !place.is_empty() {
                 let there = std::fs::read_to_string(&target).expect("a page");
-                assert!(headings(&there).contains(place), "{page}: `{link}`: no such heading");
+                assert!(
+                    headings(&there).contains(place),
+                    "{page}: `{link}`: no such heading"
+                );
             }
         }
         let is_path = |code: &String| {
-            tops.iter().any(|top| code.starts_with(top)) && !code.contains([' ', '<', '*', ':', '{'])
+            tops.iter().any(|top| code.starts_with(top))
+                && !code.contains([' ', '<', '*', ':', '{'])
         };
         for path in page::codes(&text).into_iter().filter(is_path) {
             // A decision tells of the code of its day.
             let past = page.starts_with("docs/decisions/");
             let known = past || OF_A_WORKSPACE.contains(&path.as_str());
-            assert!(known || root().join(&path).exists(), "{page} mentions `{path}`, which is not there");
+            assert!(
+                known || root().join(&path).exists(),
+                "{page} mentions `{path}`, which is not there"
+            );
         }
     }
 }
@@ -130,7 +165,9 @@ fn headings(text: &str) -> BTreeSet<String> {
     let heads = text.lines().filter(|line| line.starts_with('#'));
     let anchor = |line: &str| {
         let words = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        let kept = words
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         kept.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
     heads.map(anchor).collect()
@@ -140,13 +177,28 @@ fn headings(text: &str) -> BTreeSet<String> {
 fn every_page_is_in_the_summary_once() {
     let summary = read("docs/SUMMARY.md");
     for page in pages() {
-        let Some(page) = page.strip_prefix("docs/").filter(|page| *page != "SUMMARY.md") else { continue };
-        assert_eq!(summary.matches(&format!("({page})")).count(), 1, "docs/SUMMARY.md and `{page}`");
+        let Some(page) = page
+            .strip_prefix("docs/")
+            .filter(|page| *page != "SUMMARY.md")
+        else {
+            continue;
+        };
+        assert_eq!(
+            summary.matches(&format!("({page})")).count(),
+            1,
+            "docs/SUMMARY.md and `{page}`"
+        );
     }
     let index = read("docs/decisions/README.md");
-    for entry in std::fs::read_dir(root().join("docs/decisions")).expect("a folder").flatten() {
+    for entry in std::fs::read_dir(root().join("docs/decisions"))
+        .expect("a folder")
+        .flatten()
+    {
         let name = entry.file_name().to_string_lossy().into_owned();
-        assert!(name == "README.md" || index.contains(&format!("({name})")), "the index lacks `{name}`");
+        assert!(
+            name == "README.md" || index.contains(&format!("({name})")),
+            "the index lacks `{name}`"
+        );
     }
 }
 
@@ -155,7 +207,10 @@ fn every_page_is_in_the_summary_once() {
 fn every_decision_has_its_number_in_its_name_and_its_heading() {
     let mut numbers = BTreeSet::new();
     for page in pages() {
-        let Some(name) = page.strip_prefix("docs/decisions/").filter(|name| *name != "README.md") else {
+        let Some(name) = page
+            .strip_prefix("docs/decisions/")
+            .filter(|name| *name != "README.md")
+        else {
             continue;
         };
         let number: u32 = name[..4].parse().expect("four digits");
@@ -170,7 +225,10 @@ fn every_decision_has_its_number_in_its_name_and_its_heading() {
             "{page}: Decision, Reason"
         );
     }
-    assert_eq!(numbers.iter().copied().collect::<Vec<_>>(), (1..=numbers.len() as u32).collect::<Vec<_>>());
+    assert_eq!(
+        numbers.iter().copied().collect::<Vec<_>>(),
+        (1..=numbers.len() as u32).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -178,17 +236,32 @@ fn every_key_of_a_responsibility_is_described() {
     let rows = page::table(&read("docs/guide/schedules.md"), "key");
     let described: BTreeSet<String> = rows.iter().flat_map(|row| page::codes(&row[0])).collect();
     let folder = tempfile::TempDir::new().expect("a temporary folder");
-    let wanted =
-        ["init", "house", "--domain", "house.test", "--owner", "olga@home.test", "--persona", "porter"];
+    let wanted = [
+        "init",
+        "house",
+        "--domain",
+        "house.test",
+        "--owner",
+        "olga@home.test",
+        "--persona",
+        "porter",
+    ];
     assert_eq!(run(folder.path(), &wanted).code, 0);
     let house = folder.path().join("house");
     let file = house.join("personas/porter/responsibilities/unknown.md");
     std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
-    std::fs::write(&file, "---\nname: x\nqqqqqqqqqqqq: 1\n---\nSay hello.\n").expect("a written file");
+    std::fs::write(&file, "---\nname: x\nqqqqqqqqqqqq: 1\n---\nSay hello.\n")
+        .expect("a written file");
     let refused = run(&house, &["schedule", "validate", &file.to_string_lossy()]);
     let said = format!("{}{}", refused.stdout, refused.stderr);
-    let list = said.split("there are: ").nth(1).and_then(|rest| rest.lines().next());
-    let known: BTreeSet<String> =
-        list.unwrap_or_else(|| panic!("{said}")).split(", ").map(str::to_owned).collect();
+    let list = said
+        .split("there are: ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
+    let known: BTreeSet<String> = list
+        .unwrap_or_else(|| panic!("{said}"))
+        .split(", ")
+        .map(str::to_owned)
+        .collect();
     assert_eq!(described, known);
 }

@@ -23,8 +23,17 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let (folder, intake) = (TempDir::new().unwrap(), Arc::new(RecordingDoor::new()));
-        let watch = FolderWatch::new(watched(folder.path()), None, intake.clone(), LETTER_BYTES_MAX);
-        Self { folder, intake, watch }
+        let watch = FolderWatch::new(
+            watched(folder.path()),
+            None,
+            intake.clone(),
+            LETTER_BYTES_MAX,
+        );
+        Self {
+            folder,
+            intake,
+            watch,
+        }
     }
 
     fn put(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -42,9 +51,16 @@ impl Fixture {
         let mut found = Vec::new();
         for folder in ["", "processed", "rejected"] {
             let entries = std::fs::read_dir(self.folder.path().join(folder)).unwrap();
-            for entry in entries.map(|entry| entry.unwrap()).filter(|e| e.file_type().unwrap().is_file()) {
+            for entry in entries
+                .map(|entry| entry.unwrap())
+                .filter(|e| e.file_type().unwrap().is_file())
+            {
                 let name = entry.file_name().into_string().unwrap();
-                found.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
+                found.push(if folder.is_empty() {
+                    name
+                } else {
+                    format!("{folder}/{name}")
+                });
             }
         }
         found.sort();
@@ -61,7 +77,11 @@ impl Fixture {
 }
 
 fn watched(path: &Path) -> WatchedFolder {
-    WatchedFolder { path: path.to_owned(), fallback: None, poll: Duration::from_millis(1) }
+    WatchedFolder {
+        path: path.to_owned(),
+        fallback: None,
+        poll: Duration::from_millis(1),
+    }
 }
 
 fn address(text: &str) -> Address {
@@ -72,14 +92,30 @@ fn address(text: &str) -> Address {
 async fn a_file_becomes_a_letter_with_crlf_and_an_envelope_and_moves_to_processed() {
     let mut fixture = Fixture::new();
     fixture.put("hi.eml", LETTER);
-    assert_eq!(fixture.settle().await, SweepReport { stored: 1, ..SweepReport::default() });
+    assert_eq!(
+        fixture.settle().await,
+        SweepReport {
+            stored: 1,
+            ..SweepReport::default()
+        }
+    );
     let letters = std::mem::take(&mut *fixture.intake.letters.lock().unwrap());
     assert_eq!(letters[0].bytes, LETTER.replace('\n', "\r\n").as_bytes());
-    assert_eq!(letters[0].envelope.mail_from, Some(address("bob@client.example")));
+    assert_eq!(
+        letters[0].envelope.mail_from,
+        Some(address("bob@client.example"))
+    );
     assert_eq!(letters[0].envelope.rcpt_to, [address("ada@engine.test")]);
-    assert_eq!((letters[0].envelope.via, letters[0].envelope.peer), (Via::Folder, None));
+    assert_eq!(
+        (letters[0].envelope.via, letters[0].envelope.peer),
+        (Via::Folder, None)
+    );
     assert_eq!(fixture.files(), ["processed/hi.eml"]);
-    assert_eq!(fixture.text("processed/hi.eml"), LETTER, "the file itself is not rewritten");
+    assert_eq!(
+        fixture.text("processed/hi.eml"),
+        LETTER,
+        "the file itself is not rewritten"
+    );
     assert_eq!(fixture.intake.confirmed.load(SeqCst), 1);
 }
 
@@ -103,7 +139,10 @@ async fn a_file_that_still_grows_waits_until_it_does_not() {
     assert_eq!(fixture.watch.sweep().await.unwrap().waiting, 1);
     assert_eq!(fixture.intake.stored(), 0);
     assert_eq!(fixture.watch.sweep().await.unwrap().stored, 1);
-    assert_eq!(fixture.intake.letters.lock().unwrap()[0].bytes.len(), LETTER.replace('\n', "\r\n").len());
+    assert_eq!(
+        fixture.intake.letters.lock().unwrap()[0].bytes.len(),
+        LETTER.replace('\n', "\r\n").len()
+    );
 }
 
 #[tokio::test]
@@ -115,7 +154,10 @@ async fn temporary_hidden_and_foreign_files_folders_and_links_are_left_alone() {
     std::fs::create_dir(fixture.folder.path().join("folder.eml")).unwrap();
     std::os::unix::fs::symlink("notes.txt", fixture.folder.path().join("link.eml")).unwrap();
     assert_eq!(fixture.settle().await, SweepReport::default());
-    assert_eq!(fixture.files(), [".hidden.eml", "a.eml.tmp", "b.tmp", "eml", "notes.txt"]);
+    assert_eq!(
+        fixture.files(),
+        [".hidden.eml", "a.eml.tmp", "b.tmp", "eml", "notes.txt"]
+    );
     fixture.put("UPPER.EML", LETTER);
     assert_eq!(fixture.settle().await.stored, 1);
 }
@@ -130,12 +172,17 @@ async fn files_are_taken_in_the_order_of_their_names_and_never_overwrite_each_ot
     fixture.put("1.eml", LETTER.replace("hi", "third"));
     fixture.settle().await;
     let letters = std::mem::take(&mut *fixture.intake.letters.lock().unwrap());
-    let subjects: Vec<_> =
-        letters.iter().map(|l| String::from_utf8_lossy(&l.bytes[52..]).into_owned()).collect();
+    let subjects: Vec<_> = letters
+        .iter()
+        .map(|l| String::from_utf8_lossy(&l.bytes[52..]).into_owned())
+        .collect();
     for (text, subject) in subjects.iter().zip(["first", "second", "third"]) {
         assert!(text.contains(subject), "{subjects:?}");
     }
-    assert_eq!(fixture.files(), ["processed/1-1.eml", "processed/1.eml", "processed/2.eml"]);
+    assert_eq!(
+        fixture.files(),
+        ["processed/1-1.eml", "processed/1.eml", "processed/2.eml"]
+    );
     assert!(fixture.text("processed/1.eml").contains("first"));
 }
 
@@ -143,9 +190,15 @@ async fn files_are_taken_in_the_order_of_their_names_and_never_overwrite_each_ot
 async fn refused_letters_move_to_rejected_with_the_reason_beside_them() {
     let mut fixture = Fixture::new();
     fixture.put("nobody.eml", LETTER.replace("ada@", "nobody@"));
-    fixture.put("large.eml", [LETTER, &"x".repeat(LETTER_BYTES_MAX)].concat());
+    fixture.put(
+        "large.eml",
+        [LETTER, &"x".repeat(LETTER_BYTES_MAX)].concat(),
+    );
     // Within the limit as a file, over it once every line has its CR.
-    fixture.put("many.eml", [LETTER, &"\n".repeat(LETTER_BYTES_MAX - LETTER.len())].concat());
+    fixture.put(
+        "many.eml",
+        [LETTER, &"\n".repeat(LETTER_BYTES_MAX - LETTER.len())].concat(),
+    );
     assert_eq!(fixture.settle().await.rejected, 3);
     fixture.refuse("hostile");
     fixture.put("nobody.eml", LETTER);
@@ -163,11 +216,29 @@ async fn refused_letters_move_to_rejected_with_the_reason_beside_them() {
             "rejected/nobody.eml.reason.txt",
         ]
     );
-    assert_eq!(fixture.text("rejected/nobody.eml.reason.txt"), "no persona is addressed\n");
-    assert_eq!(fixture.text("rejected/large.eml.reason.txt"), "larger than 2000 bytes\n");
-    assert_eq!(fixture.text("rejected/many.eml.reason.txt"), "larger than 2000 bytes\n");
-    assert_eq!(fixture.text("rejected/nobody-1.eml.reason.txt"), "secret detail\n");
-    assert_eq!((fixture.intake.stored(), fixture.intake.confirmed.load(SeqCst)), (0, 0));
+    assert_eq!(
+        fixture.text("rejected/nobody.eml.reason.txt"),
+        "no persona is addressed\n"
+    );
+    assert_eq!(
+        fixture.text("rejected/large.eml.reason.txt"),
+        "larger than 2000 bytes\n"
+    );
+    assert_eq!(
+        fixture.text("rejected/many.eml.reason.txt"),
+        "larger than 2000 bytes\n"
+    );
+    assert_eq!(
+        fixture.text("rejected/nobody-1.eml.reason.txt"),
+        "secret detail\n"
+    );
+    assert_eq!(
+        (
+            fixture.intake.stored(),
+            fixture.intake.confirmed.load(SeqCst)
+        ),
+        (0, 0)
+    );
 }
 
 #[tokio::test]
@@ -175,7 +246,13 @@ async fn what_cannot_be_stored_now_stays_and_is_stored_later() {
     let mut fixture = Fixture::new();
     fixture.put("hi.eml", LETTER);
     fixture.refuse("not-stored");
-    assert_eq!(fixture.settle().await, SweepReport { deferred: 1, ..SweepReport::default() });
+    assert_eq!(
+        fixture.settle().await,
+        SweepReport {
+            deferred: 1,
+            ..SweepReport::default()
+        }
+    );
     assert_eq!(fixture.files(), ["hi.eml"]);
     fixture.refuse("");
     fixture.intake.room.store(false, SeqCst);
@@ -192,11 +269,21 @@ async fn a_crash_between_commit_and_move_stores_nothing_twice() {
     fixture.settle().await;
     let processed = fixture.folder.path().join("processed/hi.eml");
     std::fs::rename(processed, fixture.folder.path().join("hi.eml")).unwrap();
-    let mut restarted =
-        FolderWatch::new(watched(fixture.folder.path()), None, fixture.intake.clone(), LETTER_BYTES_MAX);
+    let mut restarted = FolderWatch::new(
+        watched(fixture.folder.path()),
+        None,
+        fixture.intake.clone(),
+        LETTER_BYTES_MAX,
+    );
     restarted.sweep().await.unwrap();
     let report = restarted.sweep().await.unwrap();
-    assert_eq!(report, SweepReport { duplicates: 1, ..SweepReport::default() });
+    assert_eq!(
+        report,
+        SweepReport {
+            duplicates: 1,
+            ..SweepReport::default()
+        }
+    );
     assert_eq!(fixture.files(), ["processed/hi.eml"]);
 }
 
@@ -208,9 +295,27 @@ async fn a_letter_whose_file_cannot_be_moved_is_not_confirmed_until_it_is() {
     let processed = fixture.folder.path().join("processed");
     *fixture.intake.meanwhile.lock().unwrap() =
         Some(Box::new(move || std::fs::remove_dir(processed).unwrap()));
-    assert_eq!(fixture.watch.sweep().await.unwrap(), SweepReport { deferred: 1, ..SweepReport::default() });
-    assert_eq!((fixture.intake.stored(), fixture.intake.confirmed.load(SeqCst)), (1, 0));
-    assert_eq!(fixture.watch.sweep().await.unwrap(), SweepReport { duplicates: 1, ..SweepReport::default() });
+    assert_eq!(
+        fixture.watch.sweep().await.unwrap(),
+        SweepReport {
+            deferred: 1,
+            ..SweepReport::default()
+        }
+    );
+    assert_eq!(
+        (
+            fixture.intake.stored(),
+            fixture.intake.confirmed.load(SeqCst)
+        ),
+        (1, 0)
+    );
+    assert_eq!(
+        fixture.watch.sweep().await.unwrap(),
+        SweepReport {
+            duplicates: 1,
+            ..SweepReport::default()
+        }
+    );
     assert_eq!(
         (fixture.files(), fixture.intake.confirmed.load(SeqCst)),
         (vec!["processed/hi.eml".to_owned()], 1)
@@ -238,12 +343,24 @@ async fn the_longest_file_names_are_put_away_too() {
     fixture.put(&long("x"), LETTER);
     fixture.put(&long("ä"), LETTER.replace("ada@", "nobody@"));
     let report = fixture.settle().await;
-    assert_eq!(report, SweepReport { stored: 1, rejected: 1, ..SweepReport::default() });
+    assert_eq!(
+        report,
+        SweepReport {
+            stored: 1,
+            rejected: 1,
+            ..SweepReport::default()
+        }
+    );
     fixture.put(&long("x"), LETTER);
     assert_eq!(fixture.settle().await.duplicates, 1);
     let moved = fixture.files();
     assert_eq!(moved.len(), 4, "{moved:?}");
-    assert!(moved.iter().all(|name| name.contains(".eml") && name.contains('/')), "{moved:?}");
+    assert!(
+        moved
+            .iter()
+            .all(|name| name.contains(".eml") && name.contains('/')),
+        "{moved:?}"
+    );
 }
 
 #[tokio::test]
@@ -266,7 +383,11 @@ fn the_envelope_is_read_off_the_header_by_its_best_witness() {
     let intake = RecordingDoor::new();
     let fallback = address("bob@engine.test");
     let cases: [(&str, Option<&str>, &[&str]); 12] = [
-        ("From: a@b.test\nTo: ada@engine.test", Some("a@b.test"), &["ada@engine.test"]),
+        (
+            "From: a@b.test\nTo: ada@engine.test",
+            Some("a@b.test"),
+            &["ada@engine.test"],
+        ),
         (
             "From: a@b.test\nTo: x@b.test\nCc: y@b.test, ADA+t@engine.test",
             Some("a@b.test"),
@@ -293,23 +414,55 @@ fn the_envelope_is_read_off_the_header_by_its_best_witness() {
             Some("a@b.test"),
             &["bob@engine.test"],
         ),
-        ("From: a@b.test\nTo: team: ada@engine.test, c@d.test;", Some("a@b.test"), &["ada@engine.test"]),
-        ("From: a@b.test\nTo: undisclosed-recipients:;", Some("a@b.test"), &["bob@engine.test"]),
+        (
+            "From: a@b.test\nTo: team: ada@engine.test, c@d.test;",
+            Some("a@b.test"),
+            &["ada@engine.test"],
+        ),
+        (
+            "From: a@b.test\nTo: undisclosed-recipients:;",
+            Some("a@b.test"),
+            &["bob@engine.test"],
+        ),
         (
             "Return-Path: <bounce-7@list.test>\nFrom: a@b.test\nTo: ada@engine.test",
             Some("bounce-7@list.test"),
             &["ada@engine.test"],
         ),
-        ("Return-Path: <>\nFrom: a@b.test\nTo: ada@engine.test", None, &["ada@engine.test"]),
-        ("From: a@b.test, c@d.test\nTo: ada@engine.test", None, &["ada@engine.test"]),
+        (
+            "Return-Path: <>\nFrom: a@b.test\nTo: ada@engine.test",
+            None,
+            &["ada@engine.test"],
+        ),
+        (
+            "From: a@b.test, c@d.test\nTo: ada@engine.test",
+            None,
+            &["ada@engine.test"],
+        ),
         ("Subject: no address at all", None, &["bob@engine.test"]),
     ];
     for (header, mail_from, rcpt_to) in cases {
-        let letter = format!("{}\r\n\r\nTo: body@engine.test\r\n", header.replace('\n', "\r\n"));
-        let envelope = envelope_for_file(letter.as_bytes(), &intake, Some(&fallback), Via::File).unwrap();
-        assert_eq!(envelope.mail_from.map(|a| a.to_string()).as_deref(), mail_from, "{header}");
+        let letter = format!(
+            "{}\r\n\r\nTo: body@engine.test\r\n",
+            header.replace('\n', "\r\n")
+        );
+        let envelope =
+            envelope_for_file(letter.as_bytes(), &intake, Some(&fallback), Via::File).unwrap();
+        assert_eq!(
+            envelope.mail_from.map(|a| a.to_string()).as_deref(),
+            mail_from,
+            "{header}"
+        );
         let recipients: Vec<String> = envelope.rcpt_to.iter().map(Address::to_string).collect();
         assert_eq!(recipients, rcpt_to, "{header}");
     }
-    assert_eq!(envelope_for_file(b"To: x@b.test\r\n\r\nada@engine.test", &intake, None, Via::File), None);
+    assert_eq!(
+        envelope_for_file(
+            b"To: x@b.test\r\n\r\nada@engine.test",
+            &intake,
+            None,
+            Via::File
+        ),
+        None
+    );
 }

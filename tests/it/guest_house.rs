@@ -24,8 +24,13 @@ pub struct Said {
 /// The binary in a folder, with an environment that says nothing.
 pub fn attache(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-    for name in ["ATTACHE_WORKSPACE", "ATTACHE_LOG", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CLICOLOR_FORCE"]
-    {
+    for name in [
+        "ATTACHE_WORKSPACE",
+        "ATTACHE_LOG",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "CLICOLOR_FORCE",
+    ] {
         command.env_remove(name);
     }
     command.current_dir(folder).args(args);
@@ -34,9 +39,17 @@ pub fn attache(folder: &Path, args: &[&str]) -> Command {
 
 /// Runs the binary in a folder to its end.
 pub fn run(folder: &Path, args: &[&str]) -> Said {
-    let Output { status, stdout, stderr } = attache(folder, args).output().expect("the binary runs");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = attache(folder, args).output().expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    Said { code: status.code().expect("no signal"), stdout: text(stdout), stderr: text(stderr) }
+    Said {
+        code: status.code().expect("no signal"),
+        stdout: text(stdout),
+        stderr: text(stderr),
+    }
 }
 
 /// A guest house in a folder of its own.

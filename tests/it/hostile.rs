@@ -28,15 +28,27 @@ fn nested(levels: usize) -> String {
 }
 
 /// One run against a server that answers each call with this; gives how often it was asked, and state and class.
-async fn one_run(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static) -> (usize, String, String) {
+async fn one_run(
+    answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static,
+) -> (usize, String, String) {
     let server = Server::answering(answer).await;
     let app = workspace(&server, None);
-    app.set("configs/inference.json", "/retry", json!({ "call_attempts_max": 2, "run_attempts_max": 2 }));
-    app.set("configs/inference.json", "/timeouts", json!({ "call": "20s", "idle": "1s" }));
+    app.set(
+        "configs/inference.json",
+        "/retry",
+        json!({ "call_attempts_max": 2, "run_attempts_max": 2 }),
+    );
+    app.set(
+        "configs/inference.json",
+        "/timeouts",
+        json!({ "call": "20s", "idle": "1s" }),
+    );
     let app = app.start().await;
     let run = app.run_of(&note("q@guest.example", "", "When?")).await;
     for _ in 0..4 {
-        tokio::time::timeout(Duration::from_secs(120), app.drain()).await.expect("it comes to an end");
+        tokio::time::timeout(Duration::from_secs(120), app.drain())
+            .await
+            .expect("it comes to an end");
         app.workspace.clock.advance(Duration::from_secs(90_000));
     }
     let (state, _, class) = app.outcome(&run).await;
@@ -87,7 +99,11 @@ async fn whatever_a_provider_streams_the_run_has_an_end_of_the_right_class() {
     let mut wrong = Vec::new();
     for (what, reply, class) in cases {
         let (asked, state, found) = one_run(move |_, _| reply.clone()).await;
-        let expected = if class.is_empty() { "succeeded" } else { "failed" };
+        let expected = if class.is_empty() {
+            "succeeded"
+        } else {
+            "failed"
+        };
         if (state.as_str(), found.as_str()) != (expected, class) {
             wrong.push(format!("{what}: {state} {found}"));
         }
@@ -121,8 +137,9 @@ fn refuses_each_parameter(_: &Seen, asked: usize) -> Reply {
 
 fn finds_everything_too_long(_: &Seen, asked: usize) -> Reply {
     let window = 1000 + asked * 1000;
-    let message =
-        format!("This model's maximum context length is {window} tokens. However, you asked for more.");
+    let message = format!(
+        "This model's maximum context length is {window} tokens. However, you asked for more."
+    );
     let error = json!({ "message": message, "code": "context_length_exceeded" });
     Reply::new(400, &[], &json!({ "error": error }).to_string())
 }
@@ -142,27 +159,63 @@ async fn a_provider_that_never_stops_asking_for_more_is_left() {
     let unreadable = json!({ "choices": [{ "index": 0, "delta": { "content": "a" }, "finish_reason": "stop",
         "native_finish_reason": "MALFORMED_FUNCTION_CALL" }] });
     let cases: Vec<(&str, Answer, &str)> = vec![
-        ("come back at once", turned_away(429, &[("retry-after", "0")]), "rate_limited"),
+        (
+            "come back at once",
+            turned_away(429, &[("retry-after", "0")]),
+            "rate_limited",
+        ),
         (
             "again, by all means",
             turned_away(400, &[("x-should-retry", "true"), ("retry-after-ms", "0")]),
             "bad_request",
         ),
-        ("never", turned_away(429, &[("retry-after", "99999999999999999999")]), "rate_limited"),
-        ("yesterday", turned_away(503, &[("retry-after", yesterday)]), "overloaded"),
-        ("each parameter in turn", Box::new(refuses_each_parameter), "bad_request"),
-        ("too long, however short", Box::new(finds_everything_too_long), "context_overflow"),
+        (
+            "never",
+            turned_away(429, &[("retry-after", "99999999999999999999")]),
+            "rate_limited",
+        ),
+        (
+            "yesterday",
+            turned_away(503, &[("retry-after", yesterday)]),
+            "overloaded",
+        ),
+        (
+            "each parameter in turn",
+            Box::new(refuses_each_parameter),
+            "bad_request",
+        ),
+        (
+            "too long, however short",
+            Box::new(finds_everything_too_long),
+            "context_overflow",
+        ),
         ("an empty answer", says_only(json!({}), "stop"), "protocol"),
-        ("cut off for ever", says_only(json!({ "content": "and " }), "length"), ""),
-        ("a call that cannot be read", always(data(&unreadable.to_string())), ""),
+        (
+            "cut off for ever",
+            says_only(json!({ "content": "and " }), "length"),
+            "",
+        ),
+        (
+            "a call that cannot be read",
+            always(data(&unreadable.to_string())),
+            "",
+        ),
         ("the same call for ever", always(calls("{}")), ""),
         ("arguments that are none", always(calls("[1")), ""),
     ];
     for (what, answer, class) in cases {
         let (asked, state, found) = one_run(answer).await;
         assert!(asked <= 12, "{what}: asked {asked} times");
-        let expected = if class.is_empty() { "succeeded" } else { "failed" };
-        assert_eq!((state.as_str(), found.as_str()), (expected, class), "{what}");
+        let expected = if class.is_empty() {
+            "succeeded"
+        } else {
+            "failed"
+        };
+        assert_eq!(
+            (state.as_str(), found.as_str()),
+            (expected, class),
+            "{what}"
+        );
     }
 }
 
@@ -178,16 +231,38 @@ async fn arguments_of_any_depth_are_the_models_to_mend_and_the_run_can_be_resume
         let app = workspace(&server, None).start().await;
         let run = app.run_of(&note("q@guest.example", "", "When?")).await;
         app.drain().await;
-        assert_eq!(app.outcome(&run).await.2.as_deref(), Some("auth"), "{levels}");
+        assert_eq!(
+            app.outcome(&run).await.2.as_deref(),
+            Some("auth"),
+            "{levels}"
+        );
         let app: TestApp = app.restart().await;
-        app.engine.store.retry_run(&attache::domain::RunId::new(&run)).await.expect("queued");
+        app.engine
+            .store
+            .retry_run(&attache::domain::RunId::new(&run))
+            .await
+            .expect("queued");
         app.drain().await;
         assert_eq!(app.outcome(&run).await.0, "succeeded", "{levels}");
         let trace = app.trace(&run).await;
-        let code = if levels < 64 { "invalid_arguments" } else { "malformed_arguments" };
-        assert_eq!(trace, ["call list_files".to_owned(), format!("{code} list_files")], "{levels}");
+        let code = if levels < 64 {
+            "invalid_arguments"
+        } else {
+            "malformed_arguments"
+        };
+        assert_eq!(
+            trace,
+            ["call list_files".to_owned(), format!("{code} list_files")],
+            "{levels}"
+        );
         // The next letter is answered with this history before it.
-        let next = app.run_of(&note("r@guest.example", "References: <q@guest.example>\n", "And?")).await;
+        let next = app
+            .run_of(&note(
+                "r@guest.example",
+                "References: <q@guest.example>\n",
+                "And?",
+            ))
+            .await;
         app.drain().await;
         assert_eq!(app.outcome(&next).await.0, "succeeded", "{levels}");
         app.check().await;

@@ -64,7 +64,11 @@ async fn sweep(app: &TestApp, server: &Server) -> Result<SweepReport, MailboxErr
 
 /// A letter to Ada that names itself.
 fn numbered(number: usize) -> String {
-    note(&format!("n{number}@guest.example"), "", &format!("This is letter {number}."))
+    note(
+        &format!("n{number}@guest.example"),
+        "",
+        &format!("This is letter {number}."),
+    )
 }
 
 fn deliver_some(server: &Server, numbers: std::ops::Range<usize>) {
@@ -75,7 +79,10 @@ fn deliver_some(server: &Server, numbers: std::ops::Range<usize>) {
 
 async fn count(app: &TestApp, sql: &'static str) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query_scalar(sql).fetch_one(&mut rows).await.expect("a number")
+    sqlx::query_scalar(sql)
+        .fetch_one(&mut rows)
+        .await
+        .expect("a number")
 }
 
 async fn runs(app: &TestApp) -> i64 {

@@ -10,15 +10,24 @@ use std::process::{Command, Stdio};
 
 fn command(workspace: &Path, archive: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.args(["--json", "import", "--persona", "ada"]).args(more).arg(archive);
+    command
+        .args(["--json", "import", "--persona", "ada"])
+        .args(more)
+        .arg(archive);
     command.env_clear().env("ATTACHE_WORKSPACE", workspace);
     command
 }
 
 /// Runs the command beside whatever engine is at work, and gives what it says.
 fn import(workspace: &Workspace, archive: &Path, more: &[&str]) -> Value {
-    let done = command(workspace.path(), archive, more).output().expect("the binary runs");
-    assert!(matches!(done.status.code(), Some(0 | 65)), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = command(workspace.path(), archive, more)
+        .output()
+        .expect("the binary runs");
+    assert!(
+        matches!(done.status.code(), Some(0 | 65)),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     serde_json::from_slice(&done.stdout).expect("one JSON value")
 }
 
@@ -27,7 +36,10 @@ fn counts(told: &Value) -> [u64; 4] {
 }
 
 async fn number(workspace: &Workspace, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql).fetch_one(&mut workspace.rows().await).await.expect("a number")
+    sqlx::query_scalar(sql)
+        .fetch_one(&mut workspace.rows().await)
+        .await
+        .expect("a number")
 }
 
 /// A correspondence of Bob and Ada, newest letter first, as some programs write it.
@@ -57,12 +69,22 @@ fn correspondence() -> String {
             "Sun Nov  1 10:00:00 2026",
             "From seven to ten.",
         ),
-        ("bob@guest.example", "ada@engine.test", "b0", "", "Sun Nov  1 09:00:00 2026", "When is breakfast?"),
+        (
+            "bob@guest.example",
+            "ada@engine.test",
+            "b0",
+            "",
+            "Sun Nov  1 09:00:00 2026",
+            "When is breakfast?",
+        ),
     ];
     let mut mbox = String::new();
     for (from, to, id, parent, date, text) in letters {
-        let parent =
-            if parent.is_empty() { String::new() } else { format!("In-Reply-To: <{parent}@x.test>\n") };
+        let parent = if parent.is_empty() {
+            String::new()
+        } else {
+            format!("In-Reply-To: <{parent}@x.test>\n")
+        };
         write!(
             mbox,
             "From {from} {date}\nFrom: {from}\nTo: {to}\nSubject: Breakfast\nMessage-ID: <{id}@x.test>\n{parent}\n{text}\n\n"
@@ -78,15 +100,27 @@ async fn a_correspondence_becomes_the_history_that_the_next_run_sees_in_the_orde
     app.workspace.write("old.mbox", &correspondence());
     let archive = app.workspace.path().join("old.mbox");
     let told = import(&app.workspace, &archive, &[]);
-    assert_eq!((counts(&told), &told["imported"]), ([2, 2, 0, 0], &json!(4)));
+    assert_eq!(
+        (counts(&told), &told["imported"]),
+        ([2, 2, 0, 0], &json!(4))
+    );
     assert_eq!(
         counts(&import(&app.workspace, &archive, &[])),
         [0, 0, 4, 0],
         "the second time nothing is new"
     );
     assert_eq!(app.drain().await.runs, 0);
-    assert_eq!(number(&app.workspace, "SELECT count(*) FROM deliveries").await, 0);
-    let run = app.run_of(&note("b2@guest.example", "In-Reply-To: <a2@x.test>\n", "We shall be late.")).await;
+    assert_eq!(
+        number(&app.workspace, "SELECT count(*) FROM deliveries").await,
+        0
+    );
+    let run = app
+        .run_of(&note(
+            "b2@guest.example",
+            "In-Reply-To: <a2@x.test>\n",
+            "We shall be late.",
+        ))
+        .await;
     app.drain().await;
     let prompt = app.prompts(&run).await.remove(0).to_string();
     let words = [
@@ -97,26 +131,41 @@ async fn a_correspondence_becomes_the_history_that_the_next_run_sees_in_the_orde
         "We shall be late.",
     ];
     let places: Vec<_> = words.iter().map(|text| prompt.find(text)).collect();
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in {prompt}");
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{places:?} in {prompt}"
+    );
     let threads = number(&app.workspace, "SELECT count(*) FROM threads").await;
     assert_eq!(threads, 1);
     let sql = "SELECT group_concat(received_at, ' ') FROM (SELECT received_at FROM messages
         WHERE disposition = 'filed:import' AND direction = $1 ORDER BY seq)";
     let own = app.row(sql, "outbound").await[0].clone();
-    assert_eq!(own.as_deref(), Some("2026-11-01T10:00:00.000Z 2026-11-01T12:00:00.000Z"));
+    assert_eq!(
+        own.as_deref(),
+        Some("2026-11-01T10:00:00.000Z 2026-11-01T12:00:00.000Z")
+    );
     app.check().await;
 }
 
 #[tokio::test]
 async fn what_came_by_mail_or_was_sent_from_here_is_a_duplicate_in_an_archive() {
     let app = TestApp::start(json!({ "rules": [{ "say": "Gladly." }] })).await;
-    app.run_of(&note("live@guest.example", "", "Is there a room?")).await;
+    app.run_of(&note("live@guest.example", "", "Is there a room?"))
+        .await;
     app.drain().await;
-    app.workspace.clock.advance(std::time::Duration::from_secs(100 * 24 * 3600));
+    app.workspace
+        .clock
+        .advance(std::time::Duration::from_secs(100 * 24 * 3600));
     let sent = std::fs::read_dir(app.workspace.path().join("data/outbox")).expect("a folder");
     let sent: Vec<PathBuf> = sent.map(|entry| entry.expect("an entry").path()).collect();
-    let sent: Vec<_> = sent.iter().filter(|path| path.extension().is_some_and(|end| end == "eml")).collect();
-    app.workspace.write("archive/a.eml", &note("live@guest.example", "X-Moved: yes\n", "Is there a room?"));
+    let sent: Vec<_> = sent
+        .iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "eml"))
+        .collect();
+    app.workspace.write(
+        "archive/a.eml",
+        &note("live@guest.example", "X-Moved: yes\n", "Is there a room?"),
+    );
     std::fs::copy(sent[0], app.workspace.path().join("archive/b.eml")).expect("copied");
     let told = import(&app.workspace, &app.workspace.path().join("archive"), &[]);
     assert_eq!(counts(&told), [0, 0, 2, 0], "{told}");
@@ -127,16 +176,35 @@ async fn a_maildir_is_read_with_its_flags_and_times_and_an_owners_letters_are_th
     let workspace = Workspace::new(&json!([]));
     workspace.write("box/tmp/1700000000.x", "not delivered yet");
     workspace.write("box/new/1700000001.a.host", &note("m1@x.test", "", "one"));
-    workspace.write("box/cur/1700000002.b.host:2,RS", &note("m2@x.test", "", "two"));
-    workspace.write("box/cur/1700000003.c.host:2,ST", &note("m3@x.test", "", "pruned"));
-    workspace.write("box/cur/1700000004.d.host:2,D", &note("m4@x.test", "", "never sent"));
-    let own = note("m5@x.test", "", "by the clerk").replace("bob@guest.example", "clerk@engine.test");
-    workspace
-        .write("box/cur/1700000005.e.host:2,S", &own.replace("To: ada@engine.test", "To: bob@guest.example"));
+    workspace.write(
+        "box/cur/1700000002.b.host:2,RS",
+        &note("m2@x.test", "", "two"),
+    );
+    workspace.write(
+        "box/cur/1700000003.c.host:2,ST",
+        &note("m3@x.test", "", "pruned"),
+    );
+    workspace.write(
+        "box/cur/1700000004.d.host:2,D",
+        &note("m4@x.test", "", "never sent"),
+    );
+    let own =
+        note("m5@x.test", "", "by the clerk").replace("bob@guest.example", "clerk@engine.test");
+    workspace.write(
+        "box/cur/1700000005.e.host:2,S",
+        &own.replace("To: ada@engine.test", "To: bob@guest.example"),
+    );
     let archive = workspace.path().join("box");
-    let told = import(&workspace, &archive, &["--mailbox-owner", "clerk@engine.test"]);
+    let told = import(
+        &workspace,
+        &archive,
+        &["--mailbox-owner", "clerk@engine.test"],
+    );
     assert_eq!(counts(&told), [2, 1, 0, 0], "{told}");
-    assert_eq!(counts(&import(&workspace, &archive, &["--format", "maildir"])), [0, 0, 3, 0]);
+    assert_eq!(
+        counts(&import(&workspace, &archive, &["--format", "maildir"])),
+        [0, 0, 3, 0]
+    );
     let sql = "SELECT count(*) FROM messages WHERE received_at IN
         ('2023-11-14T22:13:21.000Z', '2023-11-14T22:13:22.000Z', '2023-11-14T22:13:25.000Z')";
     assert_eq!(number(&workspace, sql).await, 3);
@@ -147,7 +215,11 @@ async fn a_maildir_is_read_with_its_flags_and_times_and_an_owners_letters_are_th
 #[tokio::test]
 async fn letters_that_cannot_be_stored_are_named_with_their_reasons_and_the_others_are_taken() {
     let workspace = Workspace::new(&json!([]));
-    workspace.set("configs/gateway.json", "/limits", json!({ "letter_bytes_max": 2000 }));
+    workspace.set(
+        "configs/gateway.json",
+        "/limits",
+        json!({ "letter_bytes_max": 2000 }),
+    );
     workspace.write("mail/1.eml", &note("e1@x.test", "", "fine"));
     workspace.write("mail/2.eml", &note("e2@x.test", "", &"x".repeat(3000)));
     workspace.write("mail/deep/3.eml", "no letter at all");
@@ -155,8 +227,16 @@ async fn letters_that_cannot_be_stored_are_named_with_their_reasons_and_the_othe
     workspace.write("mail/notes.txt", "not a letter file");
     let told = import(&workspace, &workspace.path().join("mail"), &[]);
     assert_eq!(counts(&told), [2, 0, 0, 2], "{told}");
-    assert_eq!(told["refused_because"], json!({ "larger than letters may be": 1, "not a letter": 1 }));
-    assert!(told["refused_letters"][0]["letter"].as_str().expect("a path").ends_with("mail/2.eml"));
+    assert_eq!(
+        told["refused_because"],
+        json!({ "larger than letters may be": 1, "not a letter": 1 })
+    );
+    assert!(
+        told["refused_letters"][0]["letter"]
+            .as_str()
+            .expect("a path")
+            .ends_with("mail/2.eml")
+    );
 }
 
 #[tokio::test]
@@ -165,18 +245,32 @@ async fn an_import_that_is_killed_is_finished_by_the_next() {
     let workspace = Workspace::new(&json!([]));
     let mut mbox = String::new();
     for number in 0..LETTERS {
-        let letter = note(&format!("k{number}@guest.example"), "", "The same every day.");
-        write!(mbox, "From bob@guest.example Fri Nov 20 09:00:00 2026\n{letter}\n").expect("written");
+        let letter = note(
+            &format!("k{number}@guest.example"),
+            "",
+            "The same every day.",
+        );
+        write!(
+            mbox,
+            "From bob@guest.example Fri Nov 20 09:00:00 2026\n{letter}\n"
+        )
+        .expect("written");
     }
     workspace.write("big.mbox", &mbox);
     let archive = workspace.path().join("big.mbox");
-    let mut child =
-        command(workspace.path(), &archive, &[]).stdout(Stdio::null()).spawn().expect("the binary runs");
-    let database =
-        SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db")).read_only(true);
+    let mut child = command(workspace.path(), &archive, &[])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let database = SqliteConnectOptions::new()
+        .filename(workspace.path().join("data/attache.db"))
+        .read_only(true);
     let stored = async || {
         let mut rows = database.connect().await.ok()?;
-        sqlx::query_scalar::<_, i64>("SELECT count(*) FROM messages").fetch_one(&mut rows).await.ok()
+        sqlx::query_scalar::<_, i64>("SELECT count(*) FROM messages")
+            .fetch_one(&mut rows)
+            .await
+            .ok()
     };
     while stored().await.unwrap_or(0) == 0 && child.try_wait().expect("a child").is_none() {
         crate::app::glance().await;
@@ -184,7 +278,10 @@ async fn an_import_that_is_killed_is_finished_by_the_next() {
     child.kill().expect("killed");
     child.wait().expect("gone");
     let before = u64::try_from(stored().await.expect("readable")).expect("a number");
-    assert!(before > 0 && before < LETTERS, "{before} letters were stored when it died");
+    assert!(
+        before > 0 && before < LETTERS,
+        "{before} letters were stored when it died"
+    );
     let told = import(&workspace, &archive, &[]);
     assert_eq!(counts(&told), [LETTERS - before, 0, before, 0]);
     assert_eq!(
@@ -208,14 +305,25 @@ async fn archives_of_the_field_are_imported_once() {
         let begins = |line: &[u8]| line.starts_with(b"From ");
         let separators = lines.iter().filter(|line| begins(line)).count() as u64;
         // One of them has no header at all.
-        let bare = lines.windows(2).filter(|pair| begins(pair[0]) && pair[1].is_empty()).count() as u64;
+        let bare = lines
+            .windows(2)
+            .filter(|pair| begins(pair[0]) && pair[1].is_empty())
+            .count() as u64;
         let workspace = Workspace::new(&json!([]));
         let name = archive.display();
         let [new, own, twice, refused] = counts(&import(&workspace, &archive, &[]));
         // Some archives hold a letter twice.
-        assert_eq!((new + twice, own, refused), (separators - bare, 0, bare), "{name}");
+        assert_eq!(
+            (new + twice, own, refused),
+            (separators - bare, 0, bare),
+            "{name}"
+        );
         assert!(new > 0 && twice <= new, "{name}: {new} new, {twice} twice");
-        assert_eq!(counts(&import(&workspace, &archive, &[])), [0, 0, separators - bare, bare], "{name}");
+        assert_eq!(
+            counts(&import(&workspace, &archive, &[])),
+            [0, 0, separators - bare, bare],
+            "{name}"
+        );
     }
 }
 
@@ -224,7 +332,10 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             collect(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "mbox") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "mbox")
+        {
             found.push(path);
         }
     }

@@ -6,14 +6,22 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tempfile::TempDir;
 
-const WANTED: &[&str] = &["init", "house", "--domain", "harbour.example", "--owner", "olga@home.test"];
+const WANTED: &[&str] = &[
+    "init",
+    "house",
+    "--domain",
+    "harbour.example",
+    "--owner",
+    "olga@home.test",
+];
 
 fn init(folder: &Path, more: &[&str]) -> Said {
     run(folder, &[WANTED, more].concat())
 }
 
 fn read(folder: &Path, path: &str) -> String {
-    std::fs::read_to_string(folder.join("house").join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    std::fs::read_to_string(folder.join("house").join(path))
+        .unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// Every file of the workspace with what it says, but the schemas and prices, which name vendors and models.
@@ -25,7 +33,10 @@ fn texts(folder: &Path) -> Vec<(String, String)> {
             match path.is_dir() {
                 true => folders.push(path),
                 false => {
-                    texts.push((path.display().to_string(), std::fs::read_to_string(&path).expect("text")));
+                    texts.push((
+                        path.display().to_string(),
+                        std::fs::read_to_string(&path).expect("text"),
+                    ));
                 }
             }
         }
@@ -36,13 +47,35 @@ fn texts(folder: &Path) -> Vec<(String, String)> {
 #[test]
 fn a_new_workspace_has_one_persona_of_its_owner_and_nothing_of_the_guest_house() {
     let folder = TempDir::new().expect("a temporary folder");
-    let said = init(folder.path(), &["--persona", "paul", "--name", "Paul \"the\" porter"]);
+    let said = init(
+        folder.path(),
+        &["--persona", "paul", "--name", "Paul \"the\" porter"],
+    );
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
-    assert!(said.stdout.contains("wrote personas/paul/PERSONA.md\n"), "{}", said.stdout);
-    assert!(said.stdout.contains("\npaul@harbour.example is ready for a first letter: "), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("wrote personas/paul/PERSONA.md\n"),
+        "{}",
+        said.stdout
+    );
+    assert!(
+        said.stdout
+            .contains("\npaul@harbour.example is ready for a first letter: "),
+        "{}",
+        said.stdout
+    );
     for (path, text) in texts(folder.path()) {
-        for foreign in ["guesthouse", "Lindenhof", "marta", "Lena", "traveller", "postmaster"] {
-            assert!(!text.contains(foreign) || path.contains("/schema/"), "{path} says `{foreign}`");
+        for foreign in [
+            "guesthouse",
+            "Lindenhof",
+            "marta",
+            "Lena",
+            "traveller",
+            "postmaster",
+        ] {
+            assert!(
+                !text.contains(foreign) || path.contains("/schema/"),
+                "{path} says `{foreign}`"
+            );
         }
     }
     let house = folder.path().join("house");
@@ -51,8 +84,16 @@ fn a_new_workspace_has_one_persona_of_its_owner_and_nothing_of_the_guest_house()
         serde_json::from_str(&run(&house, &["persona", "list", "--json"]).stdout).expect("JSON");
     assert_eq!(listed.as_array().map(Vec::len), Some(1));
     assert_eq!(
-        (&listed[0]["address"], &listed[0]["name"], &listed[0]["aliases"]),
-        (&"paul@harbour.example".into(), &"Paul \"the\" porter".into(), &serde_json::json!([]))
+        (
+            &listed[0]["address"],
+            &listed[0]["name"],
+            &listed[0]["aliases"]
+        ),
+        (
+            &"paul@harbour.example".into(),
+            &"Paul \"the\" porter".into(),
+            &serde_json::json!([])
+        )
     );
     let duties: Value =
         serde_json::from_str(&run(&house, &["schedule", "list", "--json"]).stdout).expect("JSON");
@@ -67,17 +108,43 @@ fn the_first_letter_is_answered_without_any_edit() {
     let house = folder.path().join("house");
     let letter = "From: Olga <olga@home.test>\nSubject: Hello\n\nAre you there?\n";
     std::fs::write(house.join("first.eml"), letter).expect("a letter");
-    let taken = run(&house, &["ingest", "--to", "assistant@harbour.example", "first.eml"]);
+    let taken = run(
+        &house,
+        &["ingest", "--to", "assistant@harbour.example", "first.eml"],
+    );
     // Nothing proves that Olga wrote it, and the hint says what to type.
-    assert!(taken.stdout.contains("filed without a run (unauthenticated)"), "{}", taken.stdout);
-    assert!(taken.stderr.starts_with("hint: `attache runs answer "), "{}", taken.stderr);
+    assert!(
+        taken
+            .stdout
+            .contains("filed without a run (unauthenticated)"),
+        "{}",
+        taken.stdout
+    );
+    assert!(
+        taken.stderr.starts_with("hint: `attache runs answer "),
+        "{}",
+        taken.stderr
+    );
     assert_eq!(run(&house, &["runs", "answer", "last"]).code, 0);
     let drained = run(&house, &["drain"]);
-    assert!(drained.stdout.contains("1 succeeded"), "{}{}", drained.stdout, drained.stderr);
-    let mails = std::fs::read_dir(house.join("data/outbox")).expect("an outbox").flatten();
-    let mails: Vec<String> =
-        mails.map(|mail| std::fs::read_to_string(mail.path()).expect("a mail")).collect();
-    assert!(mails.iter().any(|mail| mail.contains("no model is configured yet")), "{mails:?}");
+    assert!(
+        drained.stdout.contains("1 succeeded"),
+        "{}{}",
+        drained.stdout,
+        drained.stderr
+    );
+    let mails = std::fs::read_dir(house.join("data/outbox"))
+        .expect("an outbox")
+        .flatten();
+    let mails: Vec<String> = mails
+        .map(|mail| std::fs::read_to_string(mail.path()).expect("a mail"))
+        .collect();
+    assert!(
+        mails
+            .iter()
+            .any(|mail| mail.contains("no model is configured yet")),
+        "{mails:?}"
+    );
 }
 
 #[test]
@@ -90,28 +157,76 @@ fn a_workspace_that_is_there_is_left_alone_and_what_was_removed_stays_removed() 
     let before: BTreeSet<_> = texts(folder.path()).into_iter().collect();
     let again = init(folder.path(), &["--persona", "paul"]);
     assert_eq!(again.code, 73, "{}", again.stdout);
-    assert!(again.stderr.starts_with("error: `house` is a workspace already; nothing was written\nhint: "));
-    assert_eq!(texts(folder.path()).into_iter().collect::<BTreeSet<_>>(), before);
+    assert!(
+        again
+            .stderr
+            .starts_with("error: `house` is a workspace already; nothing was written\nhint: ")
+    );
+    assert_eq!(
+        texts(folder.path()).into_iter().collect::<BTreeSet<_>>(),
+        before
+    );
     // Without its gateway it is none, and gets back what belongs to no persona.
     std::fs::remove_file(house.join("configs/gateway.json")).expect("a removal");
     assert_eq!(init(folder.path(), &[]).code, 0);
     assert!(house.join("configs/prompts/system.md").is_file());
-    assert_eq!(std::fs::read_dir(house.join("personas")).expect("a folder").count(), 0);
+    assert_eq!(
+        std::fs::read_dir(house.join("personas"))
+            .expect("a folder")
+            .count(),
+        0
+    );
 }
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_written() {
     let cases: &[(&[&str], &str)] = &[
-        (&["--domain", "har bour", "--owner", "olga@home.test"], "`har bour` is not a mail domain"),
-        (&["--domain", "me@harbour.example", "--owner", "olga@home.test"], "is not a mail domain"),
-        (&["--domain", "harbour.example", "--owner", "olga"], "`olga` is not a mail address"),
-        (&["--domain", "harbour.example", "--owner", "Assistant@harbour.example"], "is an owner's"),
         (
-            &["--domain", "harbour.example", "--owner", "o@home.test", "--persona", "../x"],
+            &["--domain", "har bour", "--owner", "olga@home.test"],
+            "`har bour` is not a mail domain",
+        ),
+        (
+            &[
+                "--domain",
+                "me@harbour.example",
+                "--owner",
+                "olga@home.test",
+            ],
+            "is not a mail domain",
+        ),
+        (
+            &["--domain", "harbour.example", "--owner", "olga"],
+            "`olga` is not a mail address",
+        ),
+        (
+            &[
+                "--domain",
+                "harbour.example",
+                "--owner",
+                "Assistant@harbour.example",
+            ],
+            "is an owner's",
+        ),
+        (
+            &[
+                "--domain",
+                "harbour.example",
+                "--owner",
+                "o@home.test",
+                "--persona",
+                "../x",
+            ],
             "is not a persona id",
         ),
         (
-            &["--domain", "harbour.example", "--owner", "o@home.test", "--name", "a\u{1b}[2Jb"],
+            &[
+                "--domain",
+                "harbour.example",
+                "--owner",
+                "o@home.test",
+                "--name",
+                "a\u{1b}[2Jb",
+            ],
             "no control characters",
         ),
         (&["--domain", "harbour.example"], "--owner"),
@@ -123,11 +238,21 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         assert_eq!(said.code, 2, "{args:?}: {}", said.stderr);
         assert!(said.stderr.contains(complaint), "{args:?}: {}", said.stderr);
     }
-    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
+    assert_eq!(
+        std::fs::read_dir(folder.path())
+            .expect("the folder")
+            .count(),
+        0
+    );
     std::fs::write(folder.path().join("house"), "a file").expect("a file");
     let said = init(folder.path(), &[]);
     assert_eq!(said.code, 73, "{}", said.stderr);
-    assert!(said.stderr.starts_with("error: cannot write `house/configs/"), "{}", said.stderr);
+    assert!(
+        said.stderr
+            .starts_with("error: cannot write `house/configs/"),
+        "{}",
+        said.stderr
+    );
     assert!(said.stderr.contains("\n  caused by: "), "{}", said.stderr);
 }
 
@@ -136,14 +261,19 @@ fn a_missing_file_says_what_it_must_say_at_least_and_that_is_enough() {
     let folder = TempDir::new().expect("a temporary folder");
     assert_eq!(init(folder.path(), &[]).code, 0);
     let house = folder.path().join("house");
-    let files =
-        ["gateway", "inference", "context", "security", "prices"].map(|name| format!("configs/{name}.json"));
-    for file in files.iter().map(String::as_str).chain(["personas/assistant/persona.json"]) {
+    let files = ["gateway", "inference", "context", "security", "prices"]
+        .map(|name| format!("configs/{name}.json"));
+    for file in files
+        .iter()
+        .map(String::as_str)
+        .chain(["personas/assistant/persona.json"])
+    {
         let whole = read(folder.path(), file);
         std::fs::remove_file(house.join(file)).expect("a removal");
         let checked = run(&house, &["config", "check"]);
-        let Some((_, hint)) =
-            checked.stdout.split_once(&format!("{file}: there is no such file; write it: "))
+        let Some((_, hint)) = checked
+            .stdout
+            .split_once(&format!("{file}: there is no such file; write it: "))
         else {
             assert!(checked.code == 0, "{file}: {}", checked.stdout);
             std::fs::write(house.join(file), whole).expect("it is put back");
@@ -154,8 +284,15 @@ fn a_missing_file_says_what_it_must_say_at_least_and_that_is_enough() {
         let (least, _) = least.split_once('`').expect("an end");
         std::fs::write(house.join(file), least).expect("a written file");
         let mut command = attache(&house, &["config", "check"]);
-        let checked = command.env("ANTHROPIC_API_KEY", "sk-ant-1").output().expect("the binary runs");
-        assert!(checked.status.success(), "{file}: {least}: {}", String::from_utf8_lossy(&checked.stdout));
+        let checked = command
+            .env("ANTHROPIC_API_KEY", "sk-ant-1")
+            .output()
+            .expect("the binary runs");
+        assert!(
+            checked.status.success(),
+            "{file}: {least}: {}",
+            String::from_utf8_lossy(&checked.stdout)
+        );
         std::fs::write(house.join(file), whole).expect("it is put back");
     }
 }

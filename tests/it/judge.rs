@@ -29,8 +29,14 @@ fn judged(mail_from: Option<&str>, email: &Email, records: &Records) -> Option<&
         arrival: Arrival::default(),
     };
     let intake = RecordingDoor::new();
-    let persona = intake.personas.by_address(&address("ada@engine.test")).unwrap();
-    let identity = Identity { trust: Trust::Unknown, ..Identity::unverified("") };
+    let persona = intake
+        .personas
+        .by_address(&address("ada@engine.test"))
+        .unwrap();
+    let identity = Identity {
+        trust: Trust::Unknown,
+        ..Identity::unverified("")
+    };
     judge::automatic_mail_rule(&PolicyInput {
         envelope: &envelope,
         email,
@@ -49,7 +55,8 @@ fn header(lines: &str) -> Option<&'static str> {
 }
 
 fn read(header: &str) -> Email {
-    let text = format!("To: ada@engine.test\n{}\n\nhello\n", header.trim_end()).replace('\n', "\r\n");
+    let text =
+        format!("To: ada@engine.test\n{}\n\nhello\n", header.trim_end()).replace('\n', "\r\n");
     parse(text.as_bytes(), &ParseLimits::default()).unwrap()
 }
 
@@ -87,7 +94,10 @@ fn headers_of_machines_forbid_an_answer_and_their_near_misses_do_not() {
                 "list-help: <mailto:h@list.test>",
             ],
         ),
-        (Some("precedence"), &["Precedence: list", "Precedence: bulk", "PRECEDENCE: Junk"]),
+        (
+            Some("precedence"),
+            &["Precedence: list", "Precedence: bulk", "PRECEDENCE: Junk"],
+        ),
         (
             Some("auto_response_suppress"),
             &[
@@ -98,7 +108,11 @@ fn headers_of_machines_forbid_an_answer_and_their_near_misses_do_not() {
         ),
         (
             Some("autoreply_header"),
-            &["X-Autoreply: yes", "X-Autorespond: on holiday", "X-Loop: bob@client.example"],
+            &[
+                "X-Autoreply: yes",
+                "X-Autorespond: on holiday",
+                "X-Loop: bob@client.example",
+            ],
         ),
         (
             None,
@@ -175,9 +189,17 @@ fn senders_behind_which_nobody_reads_are_not_answered_and_people_are() {
     ];
     let expect = |local: &str, expected: Option<&str>| {
         let address = format!("{local}@client.example");
-        assert_eq!(letter(&format!("From: {address}")), expected, "From: {local}");
+        assert_eq!(
+            letter(&format!("From: {address}")),
+            expected,
+            "From: {local}"
+        );
         let plain = read("From: bob@client.example");
-        assert_eq!(rule(Some(&address), &plain), expected, "MAIL FROM:<{local}>");
+        assert_eq!(
+            rule(Some(&address), &plain),
+            expected,
+            "MAIL FROM:<{local}>"
+        );
     };
     for robot in robots {
         expect(robot, Some("robot_sender"));
@@ -216,32 +238,88 @@ const THEIRS: &str = "From: bob@client.example\nMessage-ID: <m@x>";
 
 fn own_mail(from: &str, hops: u32, to: &str) -> Option<OwnMail> {
     let recipients = vec!["x@y.test".into(), to.into()];
-    Some(OwnMail { persona: PersonaId::parse(from).unwrap(), hops, recipients })
+    Some(OwnMail {
+        persona: PersonaId::parse(from).unwrap(),
+        hops,
+        recipients,
+    })
 }
 
 fn noted(id: &str, hops: u32) -> Records {
-    Records { token: Some(LoopToken { hops, message_id: id.into() }), ..Records::default() }
+    Records {
+        token: Some(LoopToken {
+            hops,
+            message_id: id.into(),
+        }),
+        ..Records::default()
+    }
 }
 
 fn known(mail: Option<OwnMail>) -> Records {
-    Records { by_id: mail, ..Records::default() }
+    Records {
+        by_id: mail,
+        ..Records::default()
+    }
 }
 
 #[test]
 fn mail_between_personas_is_told_from_forged_and_returned_mail_by_our_own_records() {
-    let returned = Records { by_token: own_mail("ada", 1, "bob@client.example"), ..noted("o@x", 1) };
+    let returned = Records {
+        by_token: own_mail("ada", 1, "bob@client.example"),
+        ..noted("o@x", 1)
+    };
     let to_herself = "From: ada@engine.test\nMessage-ID: <m@x>";
     let cases = [
         ("forged", OURS, Records::default(), Origin::Forged),
-        ("ours", OURS, known(own_mail("bob", 3, "ada@engine.test")), Origin::Persona { hops: 3 }),
-        ("to an alias", OURS, known(own_mail("bob", 1, "Helper+x@engine.test")), Origin::Persona { hops: 1 }),
-        ("to somebody else", OURS, known(own_mail("bob", 3, "bob@engine.test")), Origin::Returned),
-        ("by another persona", OURS, known(own_mail("ada", 3, "ada@engine.test")), Origin::Returned),
-        ("to herself", to_herself, known(own_mail("ada", 1, "ada@engine.test")), Origin::Returned),
-        ("a stranger's", THEIRS, Records::default(), Origin::Elsewhere),
+        (
+            "ours",
+            OURS,
+            known(own_mail("bob", 3, "ada@engine.test")),
+            Origin::Persona { hops: 3 },
+        ),
+        (
+            "to an alias",
+            OURS,
+            known(own_mail("bob", 1, "Helper+x@engine.test")),
+            Origin::Persona { hops: 1 },
+        ),
+        (
+            "to somebody else",
+            OURS,
+            known(own_mail("bob", 3, "bob@engine.test")),
+            Origin::Returned,
+        ),
+        (
+            "by another persona",
+            OURS,
+            known(own_mail("ada", 3, "ada@engine.test")),
+            Origin::Returned,
+        ),
+        (
+            "to herself",
+            to_herself,
+            known(own_mail("ada", 1, "ada@engine.test")),
+            Origin::Returned,
+        ),
+        (
+            "a stranger's",
+            THEIRS,
+            Records::default(),
+            Origin::Elsewhere,
+        ),
         ("with our note", THEIRS, returned, Origin::Returned),
-        ("of an engine that shares our key", THEIRS, noted("m@x", 2), Origin::Sealed { hops: 2 }),
-        ("with a note on another mail", THEIRS, noted("o@x", 2), Origin::Returned),
+        (
+            "of an engine that shares our key",
+            THEIRS,
+            noted("m@x", 2),
+            Origin::Sealed { hops: 2 },
+        ),
+        (
+            "with a note on another mail",
+            THEIRS,
+            noted("o@x", 2),
+            Origin::Returned,
+        ),
     ];
     let envelope = Envelope {
         mail_from: Some(address("relay@client.example")),
@@ -252,7 +330,10 @@ fn mail_between_personas_is_told_from_forged_and_returned_mail_by_our_own_record
         arrival: Arrival::default(),
     };
     let intake = RecordingDoor::new();
-    let ada = intake.personas.by_address(&address("ada@engine.test")).unwrap();
+    let ada = intake
+        .personas
+        .by_address(&address("ada@engine.test"))
+        .unwrap();
     for (what, header, records, expected) in cases {
         let found = judge::origin(&envelope, &read(header), ada, &intake.personas, &records);
         assert_eq!(found, expected, "{what}");
@@ -261,35 +342,53 @@ fn mail_between_personas_is_told_from_forged_and_returned_mail_by_our_own_record
 
 #[test]
 fn the_marks_of_our_own_mail_hold_it_only_at_the_limit_of_hops() {
-    let marks = "Auto-Submitted: auto-replied\nX-Auto-Response-Suppress: DR, RN, NRN, OOF, AutoReply";
+    let marks =
+        "Auto-Submitted: auto-replied\nX-Auto-Response-Suppress: DR, RN, NRN, OOF, AutoReply";
     let between = |hops, more: &str| {
         let email = read(&format!("{OURS}\n{marks}\n{more}"));
-        judged(Some("bob@engine.test"), &email, &known(own_mail("bob", hops, "ada@engine.test")))
+        judged(
+            Some("bob@engine.test"),
+            &email,
+            &known(own_mail("bob", hops, "ada@engine.test")),
+        )
     };
     assert_eq!(
         [1, 3, 4, 99].map(|hops| between(hops, "")),
         [None, None, Some("hop_limit"), Some("hop_limit")]
     );
     assert_eq!(between(1, "List-Id: <l.test>"), Some("list"));
-    let sealed =
-        |hops| judged(Some("bob@client.example"), &read(&format!("{THEIRS}\n{marks}")), &noted("m@x", hops));
+    let sealed = |hops| {
+        judged(
+            Some("bob@client.example"),
+            &read(&format!("{THEIRS}\n{marks}")),
+            &noted("m@x", hops),
+        )
+    };
     assert_eq!([1, 3, 4].map(sealed), [None, None, Some("hop_limit")]);
     assert_eq!(
-        judged(Some("bob@client.example"), &read(&format!("{THEIRS}\n{marks}")), &Records::default()),
+        judged(
+            Some("bob@client.example"),
+            &read(&format!("{THEIRS}\n{marks}")),
+            &Records::default()
+        ),
         Some("auto_submitted")
     );
 }
 
 #[test]
 fn no_bounce_of_the_corpus_is_answered() {
-    let Some(folder) = corpus("bounces-sisimai") else { return };
+    let Some(folder) = corpus("bounces-sisimai") else {
+        return;
+    };
     let (mut bounces, mut by_content) = (0, 0);
     let mut only_by_envelope = Vec::new();
     for path in files(&folder, "eml") {
         bounces += 1;
         let bytes = std::fs::read(&path).unwrap();
         // A letter that cannot be parsed is refused at the door, which is no answer either.
-        let Ok(email) = parse(&bytes, &ParseLimits::default()) else { continue };
+        let Ok(email) = parse(&bytes, &ParseLimits::default()) else {
+            continue;
+        };
         assert!(rule(None, &email).is_some(), "{}", path.display());
         // Once more as if a forwarder had given it a sender of its own.
         match rule(Some("forwarder@relay.example"), &email) {
@@ -313,10 +412,22 @@ fn deny_wins_over_allow_and_allow_over_the_default() {
         allow: allow.iter().map(ToString::to_string).collect(),
         deny: deny.iter().map(ToString::to_string).collect(),
     };
-    let open = access(Decision::Allow, &[], &["*@spam.test", "eve@*", "b?b@x.test"]);
-    let closed = access(Decision::Deny, &["*@CLIENT.example", "boss@home.test"], &["mallory@client.example"]);
+    let open = access(
+        Decision::Allow,
+        &[],
+        &["*@spam.test", "eve@*", "b?b@x.test"],
+    );
+    let closed = access(
+        Decision::Deny,
+        &["*@CLIENT.example", "boss@home.test"],
+        &["mallory@client.example"],
+    );
     let verdict = |access: &Access, from: Option<&str>, envelope: Option<&str>| {
-        judge::access(access, from.map(address).as_ref(), envelope.map(address).as_ref())
+        judge::access(
+            access,
+            from.map(address).as_ref(),
+            envelope.map(address).as_ref(),
+        )
     };
     for (from, envelope, expected) in [
         (Some("a@b.test"), Some("a@b.test"), Welcome),
@@ -330,25 +441,48 @@ fn deny_wins_over_allow_and_allow_over_the_default() {
         (Some("x@notspam.test.example"), None, Welcome),
         (Some("x@spam.test.example"), None, Welcome),
     ] {
-        assert_eq!(verdict(&open, from, envelope), expected, "{from:?} {envelope:?}");
+        assert_eq!(
+            verdict(&open, from, envelope),
+            expected,
+            "{from:?} {envelope:?}"
+        );
     }
     for (from, envelope, expected) in [
-        (Some("Bob@client.example"), Some("vrp-7@relay.test"), Welcome),
+        (
+            Some("Bob@client.example"),
+            Some("vrp-7@relay.test"),
+            Welcome,
+        ),
         (Some("boss@home.test"), None, Welcome),
         (Some("mallory@client.example"), None, Denied),
-        (Some("bob@client.example"), Some("Mallory@client.example"), Denied),
+        (
+            Some("bob@client.example"),
+            Some("Mallory@client.example"),
+            Denied,
+        ),
         (Some("a@b.test"), Some("bob@client.example"), Denied),
         (None, Some("bob@client.example"), Denied),
         (None, None, Denied),
     ] {
-        assert_eq!(verdict(&closed, from, envelope), expected, "{from:?} {envelope:?}");
+        assert_eq!(
+            verdict(&closed, from, envelope),
+            expected,
+            "{from:?} {envelope:?}"
+        );
     }
     let early = |access: &Access, envelope: Option<&str>| {
         judge::envelope_access(access, envelope.map(address).as_ref())
     };
     assert_eq!(early(&closed, Some("mallory@client.example")), Denied);
-    assert_eq!(early(&closed, Some("stranger@b.test")), Welcome, "its From may be allowed");
-    assert_eq!((early(&closed, None), early(&open, Some("x@spam.test"))), (Welcome, Denied));
+    assert_eq!(
+        early(&closed, Some("stranger@b.test")),
+        Welcome,
+        "its From may be allowed"
+    );
+    assert_eq!(
+        (early(&closed, None), early(&open, Some("x@spam.test"))),
+        (Welcome, Denied)
+    );
 }
 
 #[test]
@@ -360,7 +494,10 @@ fn a_glob_of_many_stars_does_not_take_for_ever() {
         deny: vec!["*a".repeat(60) + "*@x.test"],
     };
     let sender = address(&format!("{}@y.test", "a".repeat(64)));
-    assert_eq!(judge::access(&hostile, Some(&sender), None), SenderVerdict::Welcome);
+    assert_eq!(
+        judge::access(&hostile, Some(&sender), None),
+        SenderVerdict::Welcome
+    );
 }
 
 #[test]

@@ -35,10 +35,13 @@ fn write_letters(intake: &LetterIntake, client: usize, yes: &Sender<String>) {
     for letter in 0.. {
         let id = format!("{client}-{letter}@guest.example");
         while !intake.closed.load(Ordering::Relaxed) {
-            let taken = connection.take().map_or_else(|| connect(intake), Ok).and_then(|mut open| {
-                send(&mut open, &id)?;
-                Ok(open)
-            });
+            let taken = connection
+                .take()
+                .map_or_else(|| connect(intake), Ok)
+                .and_then(|mut open| {
+                    send(&mut open, &id)?;
+                    Ok(open)
+                });
             connection = taken.ok();
             if connection.is_some() {
                 yes.send(id.clone()).expect("somebody counts");
@@ -66,7 +69,11 @@ fn send(open: &mut BufReader<TcpStream>, id: &str) -> Result<()> {
     say(open, "RCPT TO:<concierge@guesthouse.example>\r\n", "250")?;
     say(open, "DATA\r\n", "354")?;
     let head = "From: bob@guest.example\r\nTo: concierge@guesthouse.example\r\nSubject: Breakfast";
-    say(open, &format!("{head}\r\nMessage-ID: <{id}>\r\n\r\nWhen?\r\n.\r\n"), "250")
+    say(
+        open,
+        &format!("{head}\r\nMessage-ID: <{id}>\r\n\r\nWhen?\r\n.\r\n"),
+        "250",
+    )
 }
 
 fn say(open: &mut BufReader<TcpStream>, words: &str, wanted: &str) -> Result<()> {
@@ -95,19 +102,31 @@ fn answers(sink: &Sink) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut answers: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     for mail in sink.mails.lock().expect("a lock").iter() {
         let text = String::from_utf8_lossy(mail);
-        let answered = text.lines().find_map(|line| line.strip_prefix("In-Reply-To: ")).expect("a reply");
-        answers.entry(answered.trim_matches(['<', '>']).to_owned()).or_default().push(mail.clone());
+        let answered = text
+            .lines()
+            .find_map(|line| line.strip_prefix("In-Reply-To: "))
+            .expect("a reply");
+        answers
+            .entry(answered.trim_matches(['<', '>']).to_owned())
+            .or_default()
+            .push(mail.clone());
     }
     answers
 }
 
 /// One to seven letters, as a fixed disorder has it, for as many kills as the environment asks for.
 fn letters_between_kills() -> Vec<usize> {
-    let Some(kills) = std::env::var(KILLS_VARIABLE).ok().and_then(|kills| kills.parse().ok()) else {
+    let Some(kills) = std::env::var(KILLS_VARIABLE)
+        .ok()
+        .and_then(|kills| kills.parse().ok())
+    else {
         return LETTERS_BETWEEN_KILLS.to_vec();
     };
     let next = |seed: &u64| Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-    std::iter::successors(Some(7), next).take(kills).map(|seed| 1 + (seed >> 33) as usize % 7).collect()
+    std::iter::successors(Some(7), next)
+        .take(kills)
+        .map(|seed| 1 + (seed >> 33) as usize % 7)
+        .collect()
 }
 
 /// Kills the engine after so many letters, every time; gives the letters that got a yes.
@@ -123,13 +142,18 @@ fn under_fire(folder: &Path) -> Vec<String> {
     let mut taken = Vec::new();
     for letters in letters_between_kills() {
         for _ in 0..letters {
-            taken.push(told.recv_timeout(Duration::from_secs(30)).expect("letters get a yes"));
+            taken.push(
+                told.recv_timeout(Duration::from_secs(30))
+                    .expect("letters get a yes"),
+            );
         }
         drop(engine);
         engine = serve(folder, &intake);
     }
     intake.closed.store(true, Ordering::Relaxed);
-    clients.into_iter().for_each(|client| client.join().expect("a client ends"));
+    clients
+        .into_iter()
+        .for_each(|client| client.join().expect("a client ends"));
     drop(engine);
     drop(yes);
     taken.extend(told);
@@ -146,15 +170,20 @@ async fn letters_that_got_a_yes_are_answered_once_however_often_the_engine_is_ki
     let turns = json!([{ "call": [{ "tool": "list_files", "args": {} }] }, { "say": "From seven to ten." }]);
     let dir = workspace(sink.open(), &json!({ "turns": turns }));
     let mut taken = under_fire(dir.path());
-    let drained = attache(dir.path(), &["drain"]).output().expect("the binary runs");
+    let drained = attache(dir.path(), &["drain"])
+        .output()
+        .expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
 
     let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
     let mut rows = database.connect().await.expect("the database");
     audit(&mut rows).await;
     assert_eq!(column(&mut rows, "PRAGMA integrity_check").await, ["ok"]);
-    let mut stored =
-        column(&mut rows, "SELECT message_id FROM messages WHERE direction = 'inbound' ORDER BY 1").await;
+    let mut stored = column(
+        &mut rows,
+        "SELECT message_id FROM messages WHERE direction = 'inbound' ORDER BY 1",
+    )
+    .await;
     // A letter may be stored and its yes lost with the engine; the client was told to stop before it tried again.
     stored.retain(|id| taken.contains(id));
     taken.sort();
@@ -166,7 +195,10 @@ async fn letters_that_got_a_yes_are_answered_once_however_often_the_engine_is_ki
         WHERE d.possible_duplicate = 1";
     let flagged = column(&mut rows, flagged).await;
     let came = answers(&sink);
-    let twice = taken.iter().filter(|id| came.get(*id).is_some_and(|mails| mails.len() > 1)).count();
+    let twice = taken
+        .iter()
+        .filter(|id| came.get(*id).is_some_and(|mails| mails.len() > 1))
+        .count();
     println!(
         "{} kills: {} letters got a yes, all stored and run once; {twice} answers came twice, {} deliveries are flagged",
         letters_between_kills().len(),
@@ -176,7 +208,14 @@ async fn letters_that_got_a_yes_are_answered_once_however_often_the_engine_is_ki
     for id in &taken {
         let mails = came.get(id).map(Vec::as_slice).unwrap_or_default();
         let once = mails.len() == 1 || mails.len() > 1 && flagged.contains(id);
-        assert!(once, "{} mails came for {id}, flagged: {flagged:?}", mails.len());
-        assert!(mails.iter().all(|mail| *mail == mails[0]), "a mail for {id} came with other bytes");
+        assert!(
+            once,
+            "{} mails came for {id}, flagged: {flagged:?}",
+            mails.len()
+        );
+        assert!(
+            mails.iter().all(|mail| *mail == mails[0]),
+            "a mail for {id} came with other bytes"
+        );
     }
 }

@@ -28,19 +28,33 @@ impl RunDeps {
     /// The clock stands an hour after now, so that every file is old enough to be believed.
     async fn new() -> Self {
         let workspace = tempfile::tempdir().expect("a temporary folder");
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .expect("after 1970");
         let now = Timestamp::from_millis(now.as_millis() as i64).plus(Duration::from_secs(3600));
         let clock = Arc::new(ManualClock::at(now));
-        let store = Store::open(workspace.path(), clock.clone()).await.expect("a database");
+        let store = Store::open(workspace.path(), clock.clone())
+            .await
+            .expect("a database");
         let ada = store.persona(&PersonaId::parse("ada").expect("an id"));
         std::fs::create_dir_all(workspace.path().join("personas/ada")).expect("a folder");
         let path = workspace.path().join("personas/ada");
-        let folder = Dir::open_ambient_dir(path.to_str().expect("UTF-8"), cap_std::ambient_authority());
-        Self { folder: folder.expect("the folder"), workspace, store, ada, clock }
+        let folder =
+            Dir::open_ambient_dir(path.to_str().expect("UTF-8"), cap_std::ambient_authority());
+        Self {
+            folder: folder.expect("the folder"),
+            workspace,
+            store,
+            ada,
+            clock,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.workspace.path().join("personas/ada/knowledge").join(name)
+        self.workspace
+            .path()
+            .join("personas/ada/knowledge")
+            .join(name)
     }
 
     fn write(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -53,20 +67,35 @@ impl RunDeps {
     }
 
     async fn sync_within(&self, limits: &SyncLimits) -> SyncReport {
-        sync_knowledge(&self.ada, &self.folder, limits, self.clock.now()).await.expect("a sync")
+        sync_knowledge(&self.ada, &self.folder, limits, self.clock.now())
+            .await
+            .expect("a sync")
     }
 
     /// Paths and headings that a search finds, best first.
     async fn found(&self, words: &[&str]) -> Vec<String> {
         let terms: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        let hits = self.ada.search_knowledge(&terms, 10).await.expect("a search");
-        hits.iter().map(|hit| format!("{} {}", hit.path, hit.heading).trim_end().to_owned()).collect()
+        let hits = self
+            .ada
+            .search_knowledge(&terms, 10)
+            .await
+            .expect("a search");
+        hits.iter()
+            .map(|hit| {
+                format!("{} {}", hit.path, hit.heading)
+                    .trim_end()
+                    .to_owned()
+            })
+            .collect()
     }
 
     /// What the resolver says to a letter.
     async fn resolve(&self, subject: &str, text: &str, fresh_text: Option<&str>) -> Contribution {
         let folder = self.workspace.path().join("personas/ada");
-        let persona = Persona { folder, ..persona("ada", &["ada@engine.test"]) };
+        let persona = Persona {
+            folder,
+            ..persona("ada", &["ada@engine.test"])
+        };
         let subject = Subject {
             trigger: Trigger::Email,
             message: StoredMessage {
@@ -93,7 +122,10 @@ impl RunDeps {
             readers: Vec::new(),
             has_past: false,
         };
-        let folders = Folders { workspace: &self.folder, persona: &self.folder };
+        let folders = Folders {
+            workspace: &self.folder,
+            persona: &self.folder,
+        };
         let reads = Live::new(folders, &self.ada);
         let call = ResolverCall {
             args: &[],
@@ -108,29 +140,67 @@ impl RunDeps {
 }
 
 fn indexed(paths: &[&str]) -> SyncReport {
-    SyncReport { indexed: paths.iter().map(|p| format!("knowledge/{p}")).collect(), ..SyncReport::default() }
+    SyncReport {
+        indexed: paths.iter().map(|p| format!("knowledge/{p}")).collect(),
+        ..SyncReport::default()
+    }
 }
 
 #[tokio::test]
 async fn files_are_indexed_once_then_only_when_they_change_or_go() {
     let run_deps = RunDeps::new().await;
-    assert_eq!(run_deps.sync().await, SyncReport::default(), "no folder, no knowledge");
+    assert_eq!(
+        run_deps.sync().await,
+        SyncReport::default(),
+        "no folder, no knowledge"
+    );
     run_deps.write("rooms.md", "# Rooms\n## Breakfast\nPorridge from 7.\n");
     run_deps.write("de/haus.md", "Frühstück: Brötchen");
     run_deps.write(".draft.md", "porridge");
     assert_eq!(run_deps.sync().await, indexed(&["de/haus.md", "rooms.md"]));
-    assert_eq!(run_deps.found(&["porridge"]).await, ["knowledge/rooms.md Rooms > Breakfast"]);
-    assert_eq!(run_deps.found(&["fruhstuck"]).await, ["knowledge/de/haus.md"]);
-    assert_eq!(run_deps.sync().await, SyncReport { unchanged: 2, ..SyncReport::default() });
+    assert_eq!(
+        run_deps.found(&["porridge"]).await,
+        ["knowledge/rooms.md Rooms > Breakfast"]
+    );
+    assert_eq!(
+        run_deps.found(&["fruhstuck"]).await,
+        ["knowledge/de/haus.md"]
+    );
+    assert_eq!(
+        run_deps.sync().await,
+        SyncReport {
+            unchanged: 2,
+            ..SyncReport::default()
+        }
+    );
 
-    run_deps.write("rooms.md", "# Rooms\n## Breakfast\nPancakes and more from 7.\n");
-    assert_eq!(run_deps.sync().await, SyncReport { unchanged: 1, ..indexed(&["rooms.md"]) });
+    run_deps.write(
+        "rooms.md",
+        "# Rooms\n## Breakfast\nPancakes and more from 7.\n",
+    );
+    assert_eq!(
+        run_deps.sync().await,
+        SyncReport {
+            unchanged: 1,
+            ..indexed(&["rooms.md"])
+        }
+    );
     assert_eq!(run_deps.found(&["porridge"]).await, Vec::<String>::new());
-    assert_eq!(run_deps.found(&["pancake"]).await, ["knowledge/rooms.md Rooms > Breakfast"]);
+    assert_eq!(
+        run_deps.found(&["pancake"]).await,
+        ["knowledge/rooms.md Rooms > Breakfast"]
+    );
 
     std::fs::remove_file(run_deps.path("rooms.md")).expect("a removal");
     let removed = vec!["knowledge/rooms.md".to_owned()];
-    assert_eq!(run_deps.sync().await, SyncReport { unchanged: 1, removed, ..SyncReport::default() });
+    assert_eq!(
+        run_deps.sync().await,
+        SyncReport {
+            unchanged: 1,
+            removed,
+            ..SyncReport::default()
+        }
+    );
     assert_eq!(run_deps.found(&["pancake"]).await, Vec::<String>::new());
 }
 
@@ -140,11 +210,24 @@ async fn a_touched_file_with_the_same_text_is_not_indexed_again() {
     run_deps.write("rooms.md", "Twelve.");
     run_deps.sync().await;
     let before = run_deps.ada.knowledge_state().await.expect("a state");
-    let file = std::fs::File::options().write(true).open(run_deps.path("rooms.md")).expect("the file");
-    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)).expect("a time");
-    assert_eq!(run_deps.sync().await, SyncReport { unchanged: 1, ..SyncReport::default() });
+    let file = std::fs::File::options()
+        .write(true)
+        .open(run_deps.path("rooms.md"))
+        .expect("the file");
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000))
+        .expect("a time");
+    assert_eq!(
+        run_deps.sync().await,
+        SyncReport {
+            unchanged: 1,
+            ..SyncReport::default()
+        }
+    );
     let after = run_deps.ada.knowledge_state().await.expect("a state");
-    let wanted = KnowledgeFile { modified_ms: 1_000_000_000, ..before[0].clone() };
+    let wanted = KnowledgeFile {
+        modified_ms: 1_000_000_000,
+        ..before[0].clone()
+    };
     assert_eq!(after, [wanted]);
 }
 
@@ -155,7 +238,10 @@ async fn a_change_that_the_files_time_does_not_show_is_seen_while_the_file_is_yo
     let at = SystemTime::UNIX_EPOCH + Duration::from_millis(now.as_millis() as u64);
     let write = |text: &str| {
         run_deps.write("rooms.md", text);
-        let file = std::fs::File::options().write(true).open(run_deps.path("rooms.md")).expect("the file");
+        let file = std::fs::File::options()
+            .write(true)
+            .open(run_deps.path("rooms.md"))
+            .expect("the file");
         file.set_modified(at).expect("a time");
     };
     write("apple");
@@ -166,7 +252,10 @@ async fn a_change_that_the_files_time_does_not_show_is_seen_while_the_file_is_yo
     // Later the time is believed, after one more look at the bytes.
     run_deps.clock.advance(Duration::from_secs(3));
     run_deps.sync().await;
-    assert_eq!(run_deps.ada.knowledge_state().await.expect("a state")[0].modified_ms, now.as_millis());
+    assert_eq!(
+        run_deps.ada.knowledge_state().await.expect("a state")[0].modified_ms,
+        now.as_millis()
+    );
 }
 
 #[tokio::test]
@@ -178,7 +267,11 @@ async fn what_is_too_much_or_not_a_text_file_is_skipped_and_said() {
     run_deps.write("d.md", "damson");
     run_deps.write("deep/er/e.md", "elder");
     run_deps.write("bin.md", [b'f', 0, b'g']);
-    let limits = SyncLimits { files_max: 3, file_bytes_max: 100, depth_max: 1 };
+    let limits = SyncLimits {
+        files_max: 3,
+        file_bytes_max: 100,
+        depth_max: 1,
+    };
     let report = run_deps.sync_within(&limits).await;
     let skipped = [
         ("knowledge/b.md", "too large"),
@@ -186,8 +279,16 @@ async fn what_is_too_much_or_not_a_text_file_is_skipped_and_said() {
         ("knowledge/deep/er", "too many folders deep"),
         ("knowledge/bin.md", "not a text file"),
     ];
-    let skipped = skipped.map(|(path, why)| (path.to_owned(), why.to_owned())).to_vec();
-    assert_eq!(report, SyncReport { skipped, ..indexed(&["a.md", "c.md"]) });
+    let skipped = skipped
+        .map(|(path, why)| (path.to_owned(), why.to_owned()))
+        .to_vec();
+    assert_eq!(
+        report,
+        SyncReport {
+            skipped,
+            ..indexed(&["a.md", "c.md"])
+        }
+    );
     // A file that was indexed and cannot be read any more is not quoted any more.
     run_deps.write("a.md", [0, 1]);
     let report = run_deps.sync_within(&limits).await;
@@ -199,45 +300,96 @@ async fn what_is_too_much_or_not_a_text_file_is_skipped_and_said() {
 async fn text_tables_and_pages_are_knowledge_whatever_the_case_of_their_names() {
     let run_deps = RunDeps::new().await;
     run_deps.write("notes.TXT", "# no heading\nThe porter sleeps.");
-    let rows: String = (0..200).map(|n| format!("room {n};{} euros\n", 100 + n)).collect();
+    let rows: String = (0..200)
+        .map(|n| format!("room {n};{} euros\n", 100 + n))
+        .collect();
     run_deps.write("prices.csv", format!("Room;Price\n{rows}"));
     let page = "<html><head><title>x</title><style>p{}</style></head><body><h1>Ferry</h1><p>Leaves at <b>nine</b>.\
         <script>alert(1)</script></body></html>";
     run_deps.write("ferry.Html", page);
     run_deps.write("U.MD", "# Umbrellas\nIn the hall.");
-    assert_eq!(run_deps.sync().await, indexed(&["U.MD", "ferry.Html", "notes.TXT", "prices.csv"]));
-    assert_eq!(run_deps.found(&["umbrellas"]).await, ["knowledge/U.MD Umbrellas"]);
+    assert_eq!(
+        run_deps.sync().await,
+        indexed(&["U.MD", "ferry.Html", "notes.TXT", "prices.csv"])
+    );
+    assert_eq!(
+        run_deps.found(&["umbrellas"]).await,
+        ["knowledge/U.MD Umbrellas"]
+    );
     assert_eq!(run_deps.found(&["porter"]).await, ["knowledge/notes.TXT"]);
     let contribution = run_deps.resolve("Price", "What is room 150?", None).await;
-    let Some((source, Piece::System { text, .. })) = contribution.pieces.first() else { panic!("nothing") };
+    let Some((source, Piece::System { text, .. })) = contribution.pieces.first() else {
+        panic!("nothing")
+    };
     assert_eq!(source, "knowledge/prices.csv");
-    assert!(text.contains("Room;Price") && text.contains("room 150;250 euros"), "{text}");
+    assert!(
+        text.contains("Room;Price") && text.contains("room 150;250 euros"),
+        "{text}"
+    );
     let contribution = run_deps.resolve("Ferry", "When?", None).await;
-    let Some((_, Piece::System { text, .. })) = contribution.pieces.first() else { panic!("nothing") };
-    assert!(text.contains("Leaves at nine.") && !text.contains("alert") && !text.contains('<'), "{text}");
+    let Some((_, Piece::System { text, .. })) = contribution.pieces.first() else {
+        panic!("nothing")
+    };
+    assert!(
+        text.contains("Leaves at nine.") && !text.contains("alert") && !text.contains('<'),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn text_that_is_not_utf_8_is_read_as_what_it_is_or_left_out_by_name() {
     let run_deps = RunDeps::new().await;
-    run_deps.write("a.md", b"# F\xe4hre\nEin Caf\xe9 f\xfcr 10 \x80 \x96 \x84gut\x93.\n");
-    let utf16: Vec<u8> = "\u{feff}Zimtstern".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    run_deps.write(
+        "a.md",
+        b"# F\xe4hre\nEin Caf\xe9 f\xfcr 10 \x80 \x96 \x84gut\x93.\n",
+    );
+    let utf16: Vec<u8> = "\u{feff}Zimtstern"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
     run_deps.write("b.txt", utf16);
     run_deps.write("c.md", b"\xef\xbb\xbf# Kurkuma\nGelb.");
     // Shift_JIS, KOI8-R, and Polish in windows-1250: read as Western European they would say something else.
-    run_deps.write("d.md", b"\x8f\x68\x94\x91\x97\xbf\x8b\xe0 \x82\xcd 9\x89\x7e");
-    run_deps.write("e.txt", b"\xeb\xcf\xcd\xce\xc1\xd4\xc1 \xd3\xd7\xcf\xc2\xcf\xc4\xce\xc1");
+    run_deps.write(
+        "d.md",
+        b"\x8f\x68\x94\x91\x97\xbf\x8b\xe0 \x82\xcd 9\x89\x7e",
+    );
+    run_deps.write(
+        "e.txt",
+        b"\xeb\xcf\xcd\xce\xc1\xd4\xc1 \xd3\xd7\xcf\xc2\xcf\xc4\xce\xc1",
+    );
     run_deps.write("f.txt", b"Pok\xf3j by\xb3a zaj\xeata");
     let report = run_deps.sync().await;
     let indexed = ["knowledge/a.md", "knowledge/b.txt", "knowledge/c.md"];
     assert_eq!(report.indexed, indexed);
-    let left_out: Vec<&str> = report.skipped.iter().map(|(path, _)| path.as_str()).collect();
-    assert_eq!(left_out, ["knowledge/d.md", "knowledge/e.txt", "knowledge/f.txt"]);
-    assert!(report.skipped.iter().all(|(_, why)| why.contains("not UTF-8")), "{:?}", report.skipped);
+    let left_out: Vec<&str> = report
+        .skipped
+        .iter()
+        .map(|(path, _)| path.as_str())
+        .collect();
+    assert_eq!(
+        left_out,
+        ["knowledge/d.md", "knowledge/e.txt", "knowledge/f.txt"]
+    );
+    assert!(
+        report
+            .skipped
+            .iter()
+            .all(|(_, why)| why.contains("not UTF-8")),
+        "{:?}",
+        report.skipped
+    );
     assert_eq!(run_deps.found(&["fähre"]).await, ["knowledge/a.md Fähre"]);
     assert_eq!(run_deps.found(&["zimtstern"]).await, ["knowledge/b.txt"]);
-    assert_eq!(run_deps.found(&["kurkuma"]).await, ["knowledge/c.md Kurkuma"]);
-    let hits = run_deps.ada.search_knowledge(&["café".to_owned()], 1).await.expect("a search");
+    assert_eq!(
+        run_deps.found(&["kurkuma"]).await,
+        ["knowledge/c.md Kurkuma"]
+    );
+    let hits = run_deps
+        .ada
+        .search_knowledge(&["café".to_owned()], 1)
+        .await
+        .expect("a search");
     assert_eq!(hits[0].body, "Ein Café für 10 € – „gut“.");
 }
 
@@ -248,27 +400,49 @@ async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
     let outside = run_deps.workspace.path().join("other");
     std::fs::create_dir(&outside).expect("a folder");
     std::fs::write(outside.join("secret.md"), "apple canary").expect("a file");
-    std::os::unix::fs::symlink(outside.join("secret.md"), run_deps.path("link.md")).expect("a link");
+    std::os::unix::fs::symlink(outside.join("secret.md"), run_deps.path("link.md"))
+        .expect("a link");
     std::os::unix::fs::symlink(&outside, run_deps.path("folder")).expect("a link");
     std::os::unix::fs::symlink(".", run_deps.path("circle")).expect("a link");
     std::fs::hard_link(outside.join("secret.md"), run_deps.path("hard.md")).expect("a hard link");
-    let made = std::process::Command::new("mkfifo").arg(run_deps.path("pipe.md")).status();
+    let made = std::process::Command::new("mkfifo")
+        .arg(run_deps.path("pipe.md"))
+        .status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo");
     let report = tokio::time::timeout(Duration::from_secs(5), run_deps.sync()).await;
     let links = ["circle", "folder", "link.md", "pipe.md"];
-    let mut skipped =
-        links.map(|name| (format!("knowledge/{name}"), "not a regular file".to_owned())).to_vec();
+    let mut skipped = links
+        .map(|name| (format!("knowledge/{name}"), "not a regular file".to_owned()))
+        .to_vec();
     let second = "has a second name (a hard link), which may lie anywhere";
     skipped.insert(2, ("knowledge/hard.md".to_owned(), second.to_owned()));
-    assert_eq!(report, Ok(SyncReport { skipped, ..indexed(&["a.md"]) }));
+    assert_eq!(
+        report,
+        Ok(SyncReport {
+            skipped,
+            ..indexed(&["a.md"])
+        })
+    );
     assert_eq!(run_deps.found(&["canary"]).await, Vec::<String>::new());
 
     std::fs::remove_dir_all(run_deps.path("")).expect("a removal");
-    std::os::unix::fs::symlink(&outside, run_deps.workspace.path().join("personas/ada/knowledge"))
-        .expect("a link");
+    std::os::unix::fs::symlink(
+        &outside,
+        run_deps.workspace.path().join("personas/ada/knowledge"),
+    )
+    .expect("a link");
     let limits = SyncLimits::default();
-    let refused = sync_knowledge(&run_deps.ada, &run_deps.folder, &limits, run_deps.clock.now()).await;
-    assert_eq!(refused.map_err(|e| e.to_string()), Err("cannot read the folder `knowledge`".to_owned()));
+    let refused = sync_knowledge(
+        &run_deps.ada,
+        &run_deps.folder,
+        &limits,
+        run_deps.clock.now(),
+    )
+    .await;
+    assert_eq!(
+        refused.map_err(|e| e.to_string()),
+        Err("cannot read the folder `knowledge`".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -282,47 +456,111 @@ async fn a_folder_is_looked_at_once_a_second_at_most() {
     run_deps.clock.advance(Duration::from_millis(999));
     assert_eq!(refresh().await.expect("a sync"), None);
     run_deps.clock.advance(Duration::from_millis(1));
-    assert_eq!(refresh().await.expect("a sync"), Some(SyncReport { unchanged: 1, ..indexed(&["b.md"]) }));
-    let bob = run_deps.store.persona(&PersonaId::parse("bob").expect("an id"));
-    assert!(sync.refresh(&bob, &run_deps.folder, run_deps.clock.as_ref()).await.expect("a sync").is_some());
+    assert_eq!(
+        refresh().await.expect("a sync"),
+        Some(SyncReport {
+            unchanged: 1,
+            ..indexed(&["b.md"])
+        })
+    );
+    let bob = run_deps
+        .store
+        .persona(&PersonaId::parse("bob").expect("an id"));
+    assert!(
+        sync.refresh(&bob, &run_deps.folder, run_deps.clock.as_ref())
+            .await
+            .expect("a sync")
+            .is_some()
+    );
 }
 
 #[tokio::test]
 async fn personas_do_not_see_each_others_knowledge() {
     let run_deps = RunDeps::new().await;
-    let bob = run_deps.store.persona(&PersonaId::parse("bob").expect("an id"));
+    let bob = run_deps
+        .store
+        .persona(&PersonaId::parse("bob").expect("an id"));
     let file = |sha256: &str| KnowledgeFile {
         path: "knowledge/a.md".into(),
         sha256: sha256.into(),
         modified_ms: 1,
         size_bytes: 5,
     };
-    let chunk = |body: &str| vec![KnowledgeChunk { heading: String::new(), body: body.into() }];
-    run_deps.ada.replace_knowledge_file(file("1"), chunk("apple pie")).await.expect("a write");
-    bob.replace_knowledge_file(file("2"), chunk("apple secret")).await.expect("a write");
-    let hits = run_deps.ada.search_knowledge(&["apple".into()], 10).await.expect("a search");
-    assert_eq!(hits.iter().map(|h| h.body.as_str()).collect::<Vec<_>>(), ["apple pie"]);
-    run_deps.ada.remove_knowledge_file("knowledge/a.md").await.expect("a removal");
+    let chunk = |body: &str| {
+        vec![KnowledgeChunk {
+            heading: String::new(),
+            body: body.into(),
+        }]
+    };
+    run_deps
+        .ada
+        .replace_knowledge_file(file("1"), chunk("apple pie"))
+        .await
+        .expect("a write");
+    bob.replace_knowledge_file(file("2"), chunk("apple secret"))
+        .await
+        .expect("a write");
+    let hits = run_deps
+        .ada
+        .search_knowledge(&["apple".into()], 10)
+        .await
+        .expect("a search");
+    assert_eq!(
+        hits.iter().map(|h| h.body.as_str()).collect::<Vec<_>>(),
+        ["apple pie"]
+    );
+    run_deps
+        .ada
+        .remove_knowledge_file("knowledge/a.md")
+        .await
+        .expect("a removal");
     assert_eq!(run_deps.ada.knowledge_state().await.expect("a state"), []);
     assert_eq!(bob.knowledge_state().await.expect("a state"), [file("2")]);
-    assert_eq!(bob.search_knowledge(&["secret".into()], 10).await.expect("a search").len(), 1);
+    assert_eq!(
+        bob.search_knowledge(&["secret".into()], 10)
+            .await
+            .expect("a search")
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]
 async fn a_letter_is_given_the_pieces_that_bear_on_it_with_their_places() {
     let run_deps = RunDeps::new().await;
-    run_deps.write("rooms.md", "# Rooms\n\nNine rooms.\n\n## Breakfast\n\nIn the mill room from 7:30.\n");
+    run_deps.write(
+        "rooms.md",
+        "# Rooms\n\nNine rooms.\n\n## Breakfast\n\nIn the mill room from 7:30.\n",
+    );
     run_deps.write("parking.md", "# Parking\n\nEight spaces behind the barn.\n");
     run_deps.sync().await;
-    let wanted = "From your knowledge, `knowledge/rooms.md#Breakfast`:\n\nIn the mill room from 7:30.";
-    let contribution = run_deps.resolve("Breakfast", "Dear all, when is breakfast?", None).await;
-    let piece = Piece::System { text: wanted.into(), required: false };
-    assert_eq!(contribution.pieces, [("knowledge/rooms.md#Breakfast".to_owned(), piece)]);
+    let wanted =
+        "From your knowledge, `knowledge/rooms.md#Breakfast`:\n\nIn the mill room from 7:30.";
+    let contribution = run_deps
+        .resolve("Breakfast", "Dear all, when is breakfast?", None)
+        .await;
+    let piece = Piece::System {
+        text: wanted.into(),
+        required: false,
+    };
+    assert_eq!(
+        contribution.pieces,
+        [("knowledge/rooms.md#Breakfast".to_owned(), piece)]
+    );
     assert_eq!(contribution.note, None);
     // What a reply quotes was answered before.
-    let contribution =
-        run_deps.resolve("Hi", "Where is the barn?\n> breakfast", Some("Where is the barn?")).await;
-    let sources: Vec<_> = contribution.pieces.iter().map(|(source, _)| source.as_str()).collect();
+    let contribution = run_deps
+        .resolve(
+            "Hi",
+            "Where is the barn?\n> breakfast",
+            Some("Where is the barn?"),
+        )
+        .await;
+    let sources: Vec<_> = contribution
+        .pieces
+        .iter()
+        .map(|(source, _)| source.as_str())
+        .collect();
     assert_eq!(sources, ["knowledge/parking.md#Parking"]);
 }
 
@@ -332,8 +570,12 @@ async fn a_letter_that_nothing_bears_on_is_given_nothing_and_the_report_says_why
     run_deps.write("rooms.md", "Thank you for what you will read here.");
     run_deps.sync().await;
     let nothing = |why: &str| Contribution::nothing(why);
-    let polite = run_deps.resolve("Hello", "Thank you, that is all!", None).await;
+    let polite = run_deps
+        .resolve("Hello", "Thank you, that is all!", None)
+        .await;
     assert_eq!(polite, nothing("the input has no words to search for"));
-    let other = run_deps.resolve("Invoice", "Zeppelin \" OR * NEAR(", None).await;
+    let other = run_deps
+        .resolve("Invoice", "Zeppelin \" OR * NEAR(", None)
+        .await;
     assert_eq!(other, nothing("nothing in `knowledge` matches the input"));
 }

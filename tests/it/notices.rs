@@ -31,7 +31,9 @@ async fn failing_app() -> TestApp {
 async fn fail(app: &TestApp, count: usize, round: &str) {
     for n in 0..count {
         let id = format!("{round}-{n}@guest.example");
-        app.receive(&note(&id, "", "The secret of the letter.")).await.expect("taken");
+        app.receive(&note(&id, "", "The secret of the letter."))
+            .await
+            .expect("taken");
     }
     app.drain().await;
 }
@@ -46,7 +48,9 @@ fn refused_login(id: &str, since: &str) -> NewNotice {
         subject: NoticeSubject::Transport,
         subject_id: "relay.example".to_owned(),
         occurrence: since.to_owned(),
-        summary: format!("the mail server `relay.example` answers our login with 535 since {since}"),
+        summary: format!(
+            "the mail server `relay.example` answers our login with 535 since {since}"
+        ),
         hint: "correct the password in `.secrets` and start the engine again".to_owned(),
     }
 }
@@ -54,20 +58,28 @@ fn refused_login(id: &str, since: &str) -> NewNotice {
 /// Facts by cause: how many, and how many of them are told.
 async fn facts(app: &TestApp) -> Vec<(String, i64, i64)> {
     let mut rows = app.workspace.rows().await;
-    let sql = "SELECT cause, count(*), count(notified_at) FROM notices GROUP BY cause ORDER BY cause";
+    let sql =
+        "SELECT cause, count(*), count(notified_at) FROM notices GROUP BY cause ORDER BY cause";
     let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("facts");
-    found.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+    found
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2)))
+        .collect()
 }
 
 /// Notice mails that were stored, whether or not they arrived: envelope sender, recipients, thread, state.
 async fn mails(app: &TestApp) -> Vec<(String, String, String, String)> {
     let mut rows = app.workspace.rows().await;
-    let sql = "SELECT d.envelope_from, (SELECT group_concat(recipient, ' ') FROM (SELECT recipient FROM
+    let sql =
+        "SELECT d.envelope_from, (SELECT group_concat(recipient, ' ') FROM (SELECT recipient FROM
           delivery_recipients WHERE delivery_id = d.id ORDER BY recipient)), m.thread_id, d.state
         FROM deliveries d JOIN messages m ON m.id = d.message_id
         WHERE d.kind = 'notice' AND m.disposition = 'notice' ORDER BY d.seq";
     let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("mails");
-    found.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect()
+    found
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3)))
+        .collect()
 }
 
 fn ada() -> PersonaId {

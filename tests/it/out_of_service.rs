@@ -8,27 +8,36 @@ use serde_json::{Value, json};
 use sqlx::Row;
 use std::time::Duration;
 
-const TO_EVE: &str =
-    "From: bob@client.example\nTo: eve@engine.test\nMessage-ID: <e@client.example>\nSubject: hi\n\nHello?\n";
-const TO_ADA: &str =
-    "From: bob@client.example\nTo: ada@engine.test\nMessage-ID: <a@client.example>\nSubject: hi\n\nHello?\n";
+const TO_EVE: &str = "From: bob@client.example\nTo: eve@engine.test\nMessage-ID: <e@client.example>\nSubject: hi\n\nHello?\n";
+const TO_ADA: &str = "From: bob@client.example\nTo: ada@engine.test\nMessage-ID: <a@client.example>\nSubject: hi\n\nHello?\n";
 const TO_BOTH: &str = "From: bob@client.example\nTo: eve@engine.test, ada@engine.test\nMessage-ID: <b@client.example>\nSubject: hi\n\nHello?\n";
 
 fn workspace() -> Workspace {
-    let workspace =
-        Workspace::new(&json!({ "turns": [{ "say": "Good morning." }, { "say": "Good evening." }] }));
+    let workspace = Workspace::new(
+        &json!({ "turns": [{ "say": "Good morning." }, { "say": "Good evening." }] }),
+    );
     workspace.persona("eve", "Eve");
-    workspace.set("configs/gateway.json", "/notices", json!({ "persona": "ada" }));
+    workspace.set(
+        "configs/gateway.json",
+        "/notices",
+        json!({ "persona": "ada" }),
+    );
     workspace
 }
 
 fn verdict(app: &TestApp, address: &str) -> RecipientVerdict {
-    app.engine.intake().recipient(&Address::parse(address).expect("an address"))
+    app.engine
+        .intake()
+        .recipient(&Address::parse(address).expect("an address"))
 }
 
 async fn count(app: &TestApp, sql: &'static str) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query(sql).fetch_one(&mut rows).await.expect("a count").get(0)
+    sqlx::query(sql)
+        .fetch_one(&mut rows)
+        .await
+        .expect("a count")
+        .get(0)
 }
 
 #[tokio::test]
@@ -51,26 +60,48 @@ async fn a_bad_persona_file_stops_that_persona_and_nobody_else() {
             "nobody@engine.test",
         ),
         // Nobody knows any more which addresses it has; that of a domain of its own stands in the text.
-        (r#"{"name": "Eve", "address": "eve@night.test",,}"#, "eve@night.test", "eve@elsewhere.test"),
+        (
+            r#"{"name": "Eve", "address": "eve@night.test",,}"#,
+            "eve@night.test",
+            "eve@elsewhere.test",
+        ),
         ("{", "eve@engine.test", "eve@elsewhere.test"),
-        (r#"{"name": "Eve"}"#, "whoever@engine.test", "eve@elsewhere.test"),
+        (
+            r#"{"name": "Eve"}"#,
+            "whoever@engine.test",
+            "eve@elsewhere.test",
+        ),
         // An owner who writes from it would be answered by the engine itself.
-        (r#"{"name": "Eve", "address": "olga@home.test"}"#, "olga@home.test", "nobody@engine.test"),
+        (
+            r#"{"name": "Eve", "address": "olga@home.test"}"#,
+            "olga@home.test",
+            "nobody@engine.test",
+        ),
     ];
     for (file, waits, unknown) in cases {
         let workspace = workspace();
         workspace.write("personas/eve/persona.json", file);
         let app = workspace.start().await;
-        assert_eq!(verdict(&app, waits), RecipientVerdict::OutOfService, "{file}");
+        assert_eq!(
+            verdict(&app, waits),
+            RecipientVerdict::OutOfService,
+            "{file}"
+        );
         assert!(!verdict(&app, unknown).is_ours(), "{file}: {unknown}");
         app.run_of(TO_ADA).await;
         app.drain().await;
         assert_eq!(app.sent().len(), 1, "{file}: the other persona answers");
         assert_eq!(app.notices().len(), 1, "{file}");
         let text = &app.notices()[0].text;
-        assert!(text.contains("`eve` is out of service") && text.contains("attache config check"), "{text}");
         assert!(
-            app.engine.warnings().iter().any(|warning| warning.to_string().contains("out of service")),
+            text.contains("`eve` is out of service") && text.contains("attache config check"),
+            "{text}"
+        );
+        assert!(
+            app.engine
+                .warnings()
+                .iter()
+                .any(|warning| warning.to_string().contains("out of service")),
             "{file}"
         );
         app.check().await;
@@ -88,7 +119,8 @@ async fn letters_runs_and_duties_of_a_persona_out_of_service_wait_for_it() {
     app.engine.scheduler().sync().await.expect("files are read");
     let waiting = app.run_of(TO_EVE).await;
 
-    app.workspace.set("personas/eve/persona.json", "/colour", json!("red"));
+    app.workspace
+        .set("personas/eve/persona.json", "/colour", json!("red"));
     let app = app.restart().await;
     for eml in [TO_EVE, TO_BOTH] {
         let refused = app.engine.intake().accept(letter(eml)).await;
@@ -101,7 +133,11 @@ async fn letters_runs_and_duties_of_a_persona_out_of_service_wait_for_it() {
     app.drain().await;
     assert_eq!(app.outcome(&waiting).await.0, "queued");
     assert_eq!(
-        count(&app, "SELECT count(*) FROM responsibilities WHERE removed_at IS NULL AND error IS NULL").await,
+        count(
+            &app,
+            "SELECT count(*) FROM responsibilities WHERE removed_at IS NULL AND error IS NULL"
+        )
+        .await,
         1
     );
     // The same reason is told once a day, however often the engine starts.
@@ -115,9 +151,18 @@ async fn letters_runs_and_duties_of_a_persona_out_of_service_wait_for_it() {
     assert_eq!(app.outcome(&waiting).await.0, "succeeded");
     app.engine.scheduler().sync().await.expect("files are read");
     let tick = app.engine.scheduler().tick().await.expect("a tick");
-    assert_eq!(tick.fired.len(), 1, "its slot of today comes late: {tick:?}");
+    assert_eq!(
+        tick.fired.len(),
+        1,
+        "its slot of today comes late: {tick:?}"
+    );
     let accepted = app.receive(TO_BOTH).await.expect("it comes again");
-    assert!(accepted.copies.iter().all(|copy| matches!(copy.outcome, CopyOutcome::Run(_))));
+    assert!(
+        accepted
+            .copies
+            .iter()
+            .all(|copy| matches!(copy.outcome, CopyOutcome::Run(_)))
+    );
 }
 
 #[tokio::test]
@@ -127,9 +172,16 @@ async fn two_personas_with_one_address_are_both_out_of_service_and_a_third_is_no
     workspace.set("personas/carl/persona.json", "/aliases", json!(["eve"]));
     let app = workspace.start().await;
     for address in ["eve@engine.test", "carl@engine.test"] {
-        assert_eq!(verdict(&app, address), RecipientVerdict::OutOfService, "{address}");
+        assert_eq!(
+            verdict(&app, address),
+            RecipientVerdict::OutOfService,
+            "{address}"
+        );
     }
-    assert!(matches!(verdict(&app, "ada@engine.test"), RecipientVerdict::Persona(_)));
+    assert!(matches!(
+        verdict(&app, "ada@engine.test"),
+        RecipientVerdict::Persona(_)
+    ));
 }
 
 #[tokio::test]
@@ -142,16 +194,33 @@ async fn letters_of_a_folder_and_of_a_command_wait_for_a_persona_out_of_service(
     );
     workspace.write("personas/eve/persona.json", "{");
     workspace.write("to-eve.eml", TO_EVE);
-    for args in [&["ingest", "to-eve.eml"][..], &["ingest", "--to", "eve@engine.test", "to-eve.eml"]] {
+    for args in [
+        &["ingest", "to-eve.eml"][..],
+        &["ingest", "--to", "eve@engine.test", "to-eve.eml"],
+    ] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
-        let said = command.args(args).current_dir(workspace.path()).output().expect("the binary runs");
-        assert_eq!(said.status.code(), Some(75), "a mail server keeps it: {said:?}");
+        let said = command
+            .args(args)
+            .current_dir(workspace.path())
+            .output()
+            .expect("the binary runs");
+        assert_eq!(
+            said.status.code(),
+            Some(75),
+            "a mail server keeps it: {said:?}"
+        );
     }
     // One that names nobody is the fallback's, and waits as well.
-    workspace.write("data/in/lost.eml", "From: bob@client.example\nTo: list@lists.example\n\nHello?\n");
+    workspace.write(
+        "data/in/lost.eml",
+        "From: bob@client.example\nTo: list@lists.example\n\nHello?\n",
+    );
     workspace.write("data/in/to-ada.eml", TO_ADA);
     let app = workspace.start().await;
-    let (path, stop) = (app.workspace.path().to_path_buf(), tokio_util::sync::CancellationToken::new());
+    let (path, stop) = (
+        app.workspace.path().to_path_buf(),
+        tokio_util::sync::CancellationToken::new(),
+    );
     let TestApp { workspace, engine } = app;
     let serving = tokio::spawn(engine.serve(Vec::new(), stop.clone()));
     while !path.join("data/in/processed/to-ada.eml").exists() {
@@ -159,7 +228,10 @@ async fn letters_of_a_folder_and_of_a_command_wait_for_a_persona_out_of_service(
     }
     stop.cancel();
     serving.await.expect("no panic").expect("an orderly end");
-    assert!(path.join("data/in/lost.eml").exists(), "it stays where it is");
+    assert!(
+        path.join("data/in/lost.eml").exists(),
+        "it stays where it is"
+    );
     drop(workspace);
 }
 
@@ -168,7 +240,9 @@ fn a_check_names_what_is_wrong_and_an_engine_without_any_persona_does_not_start(
     let workspace = workspace();
     workspace.set("personas/eve/persona.json", "/colour", json!("red"));
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.args(["config", "check", "--json"]).current_dir(workspace.path());
+    command
+        .args(["config", "check", "--json"])
+        .current_dir(workspace.path());
     let said = command.output().expect("the binary runs");
     assert_eq!(said.status.code(), Some(65), "{said:?}");
     let told: Value = serde_json::from_slice(&said.stdout).expect("JSON");

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const LETTER: &str =
-    "From: bob@guest.example\nTo: ada@engine.test\nSubject: Keys\nMessage-ID: <a@guest.example>\n\nWhere?\n";
+const LETTER: &str = "From: bob@guest.example\nTo: ada@engine.test\nSubject: Keys\nMessage-ID: <a@guest.example>\n\nWhere?\n";
 /// The user that owns nothing, on every Linux.
 const NOBODY: u32 = 65534;
 
 fn workspace() -> Workspace {
     let remember = json!([{ "tool": "update_memory", "args": { "append": "Bob lost his keys." } }]);
-    let place = Workspace::new(&json!({ "turns": [{ "call": remember }, { "say": "By the door." }] }));
+    let place =
+        Workspace::new(&json!({ "turns": [{ "call": remember }, { "say": "By the door." }] }));
     place.write("letter.eml", LETTER);
     // Who only says to be Bob gets nothing remembered; a responsibility may.
     place.write(
@@ -28,8 +28,17 @@ fn workspace() -> Workspace {
 /// Runs a command under a umask that denies nothing.
 fn attache(place: &Path, args: &[&str]) -> Output {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "umask 0; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_attache")]).args(args);
-    let said = command.current_dir(place).output().expect("the binary runs");
+    command
+        .args([
+            "-c",
+            "umask 0; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_attache"),
+        ])
+        .args(args);
+    let said = command
+        .current_dir(place)
+        .output()
+        .expect("the binary runs");
     assert!(said.status.success(), "{args:?}: {said:?}");
     said
 }
@@ -41,7 +50,9 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
         let facts = path.symlink_metadata().expect("it is there");
         if facts.is_dir() {
             left.extend(
-                std::fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()),
+                std::fs::read_dir(&path)
+                    .expect("a folder")
+                    .map(|entry| entry.expect("an entry").path()),
             );
         }
         if facts.permissions().mode() & 0o077 != 0 {
@@ -56,20 +67,54 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn everything_that_is_written_is_for_its_owner_alone_whatever_the_umask() {
     let place = workspace();
-    attache(place.path(), &["init", "fresh", "--domain", "fresh.test", "--owner", "olga@home.test"]);
+    attache(
+        place.path(),
+        &[
+            "init",
+            "fresh",
+            "--domain",
+            "fresh.test",
+            "--owner",
+            "olga@home.test",
+        ],
+    );
     attache(place.path(), &["ingest", "letter.eml"]);
     attache(place.path(), &["schedule", "run", "Note"]);
     attache(place.path(), &["drain"]);
     attache(place.path(), &["export", "persona", "ada", "exported"]);
     attache(place.path(), &["replay", "export", "last", "run.attache"]);
-    attache(place.path(), &["replay", "import", "run.attache", "imported"]);
+    attache(
+        place.path(),
+        &["replay", "import", "run.attache", "imported"],
+    );
     attache(place.path(), &["backup", "copy.db"]);
-    let written = ["fresh", "data", "data/outbox", "personas/ada/.memory", "exported", "imported"];
+    let written = [
+        "fresh",
+        "data",
+        "data/outbox",
+        "personas/ada/.memory",
+        "exported",
+        "imported",
+    ];
     for folder in written {
-        assert_eq!(open_to_others(&place.path().join(folder)), Vec::<PathBuf>::new());
+        assert_eq!(
+            open_to_others(&place.path().join(folder)),
+            Vec::<PathBuf>::new()
+        );
     }
-    for file in ["personas/ada/active.md", "run.attache", "copy.db", "data/attache.db"] {
-        let mode = place.path().join(file).metadata().expect(file).permissions().mode();
+    for file in [
+        "personas/ada/active.md",
+        "run.attache",
+        "copy.db",
+        "data/attache.db",
+    ] {
+        let mode = place
+            .path()
+            .join(file)
+            .metadata()
+            .expect(file)
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o077, 0, "{file}");
     }
 }
@@ -82,16 +127,26 @@ fn what_others_may_read_from_before_is_said_and_changes_nothing_else() {
         let mode = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(place.path().join(path), mode).expect("a mode");
     };
-    let doctor = || String::from_utf8(attache(place.path(), &["doctor", "--quick"]).stdout).expect("UTF-8");
+    let doctor =
+        || String::from_utf8(attache(place.path(), &["doctor", "--quick"]).stdout).expect("UTF-8");
     for folder in ["personas", "data"] {
         set(folder, 0o700);
     }
-    assert!(!doctor().contains("other users"), "nobody comes to what lies in them");
+    assert!(
+        !doctor().contains("other users"),
+        "nobody comes to what lies in them"
+    );
     set("data", 0o755);
-    assert!(!doctor().contains("other users"), "its files are for their owner alone");
+    assert!(
+        !doctor().contains("other users"),
+        "its files are for their owner alone"
+    );
     set("data/attache.db", 0o644);
     let said = doctor();
-    assert!(said.contains("data/attache.db") && said.contains("chmod -R go= data personas"), "{said}");
+    assert!(
+        said.contains("data/attache.db") && said.contains("chmod -R go= data personas"),
+        "{said}"
+    );
     set("data", 0o700);
     assert!(!doctor().contains("other users"));
 }
@@ -100,7 +155,11 @@ fn what_others_may_read_from_before_is_said_and_changes_nothing_else() {
 fn neither_the_memory_nor_a_core_of_an_engine_is_for_others_of_its_user() {
     let place = workspace();
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.arg("serve").current_dir(place.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("serve")
+        .current_dir(place.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     // As root everything in `/proc` is root's anyway.
     if place.path().metadata().expect("a folder").uid() == 0 {
         hand_over(place.path());
@@ -109,7 +168,10 @@ fn neither_the_memory_nor_a_core_of_an_engine_is_for_others_of_its_user() {
     let mut engine = command.spawn().expect("the binary runs");
     let begun = Instant::now();
     while !place.path().join("data/attache.db").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it does not start");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it does not start"
+        );
         blink();
     }
     let of = |name: &str| PathBuf::from(format!("/proc/{}/{name}", engine.id()));
@@ -118,8 +180,12 @@ fn neither_the_memory_nor_a_core_of_an_engine_is_for_others_of_its_user() {
     engine.kill().expect("SIGKILL");
     engine.wait().expect("it is gone");
     assert_eq!(owner, 0, "its environment is root's");
-    let core: Vec<&str> =
-        limits.lines().find(|line| line.contains("core file")).expect("a limit").split_whitespace().collect();
+    let core: Vec<&str> = limits
+        .lines()
+        .find(|line| line.contains("core file"))
+        .expect("a limit")
+        .split_whitespace()
+        .collect();
     assert_eq!(core[core.len() - 3..], ["0", "0", "bytes"], "{limits}");
 }
 

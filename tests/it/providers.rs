@@ -41,11 +41,21 @@ const KEY: &str = "hunter2-hunter2-hunter2";
 
 fn adapter(id: &str, base_url: &str) -> Box<dyn Provider> {
     let (base_url, api_key) = (Some(base_url.to_owned()), Some(SecretString::from(KEY)));
-    build(id, &ProviderSettings { base_url, api_key, ..Default::default() }).expect("loopback is allowed")
+    build(
+        id,
+        &ProviderSettings {
+            base_url,
+            api_key,
+            ..Default::default()
+        },
+    )
+    .expect("loopback is allowed")
 }
 
 fn fixture(path: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/providers").join(path)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/providers")
+        .join(path)
 }
 
 fn context() -> CallContext {
@@ -63,7 +73,11 @@ fn context() -> CallContext {
 
 fn tool(name: &str) -> ToolSpec {
     let input_schema = json!({"type": "object", "properties": {"to": {"type": "array"}}});
-    ToolSpec { name: name.into(), description: format!("does {name}"), input_schema }
+    ToolSpec {
+        name: name.into(),
+        description: format!("does {name}"),
+        input_schema,
+    }
 }
 
 /// A request of one user text, with one tool on offer.

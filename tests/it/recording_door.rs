@@ -47,7 +47,14 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
 impl RecordingDoor {
     pub fn new() -> Self {
         let personas = vec![
-            persona("ada", &["ada@engine.test", "helper@engine.test", "postmaster@engine.test"]),
+            persona(
+                "ada",
+                &[
+                    "ada@engine.test",
+                    "helper@engine.test",
+                    "postmaster@engine.test",
+                ],
+            ),
             persona("bob", &["bob@engine.test"]),
         ];
         let carl = OutOfService {
@@ -57,7 +64,9 @@ impl RecordingDoor {
             is_known: true,
         };
         Self {
-            personas: Personas::new(personas).unwrap().without(vec![carl], "engine.test"),
+            personas: Personas::new(personas)
+                .unwrap()
+                .without(vec![carl], "engine.test"),
             access: Access {
                 mode: Mode::Enforce,
                 default_decision: Decision::Allow,
@@ -109,18 +118,31 @@ impl LetterIntake for RecordingDoor {
             }
             let mut letters = self.letters.lock().unwrap();
             let known = letters.iter().any(|known| known.bytes == letter.bytes);
-            let outcome =
-                if known { CopyOutcome::Duplicate } else { CopyOutcome::Run(RunId::new("secret-run-id")) };
+            let outcome = if known {
+                CopyOutcome::Duplicate
+            } else {
+                CopyOutcome::Run(RunId::new("secret-run-id"))
+            };
             let persona = PersonaId::parse("ada").unwrap();
             letters.push(letter);
-            let copies = vec![Copy { persona, message: MessageId::new("secret-message-id"), outcome }];
-            Ok(Accepted { sender: None, copies, needs_confirmation: true })
+            let copies = vec![Copy {
+                persona,
+                message: MessageId::new("secret-message-id"),
+                outcome,
+            }];
+            Ok(Accepted {
+                sender: None,
+                copies,
+                needs_confirmation: true,
+            })
         }
         .boxed()
     }
 
     fn confirm<'a>(&'a self, _accepted: &'a Accepted) -> BoxFuture<'a, ()> {
-        async { self.confirmed.fetch_add(1, SeqCst) }.map(|_| ()).boxed()
+        async { self.confirmed.fetch_add(1, SeqCst) }
+            .map(|_| ())
+            .boxed()
     }
 
     fn has_room(&self) -> bool {

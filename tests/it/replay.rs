@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/replay").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/replay")
+        .join(name)
 }
 
 /// Works off the letter of a case; gives its run.
@@ -28,36 +30,56 @@ async fn play(case: &Value) -> (TestApp, RunRecord) {
         workspace.set(file, pointer, value.clone());
     }
     let app = workspace.start().await;
-    let letter = note("q1@guest.example", "", case["letter"].as_str().expect("a letter"));
+    let letter = note(
+        "q1@guest.example",
+        "",
+        case["letter"].as_str().expect("a letter"),
+    );
     let run = app.run_of(&letter).await;
     app.drain().await;
-    let record = load_run(&app.engine.store, &RunId::new(run)).await.expect("the run");
+    let record = load_run(&app.engine.store, &RunId::new(run))
+        .await
+        .expect("the run");
     (app, record)
 }
 
 /// Runs the program beside the engine; gives its exit code, stdout and stderr.
 pub fn attache(workspace: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.env_remove("ATTACHE_LOG").env("ATTACHE_WORKSPACE", workspace).args(args);
+    command
+        .env_remove("ATTACHE_LOG")
+        .env("ATTACHE_WORKSPACE", workspace)
+        .args(args);
     let output = command.output().expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    (output.status.code().expect("no signal"), text(output.stdout), text(output.stderr))
+    (
+        output.status.code().expect("no signal"),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 /// UUIDs as `<id 1>`, `<id 2>`, … in the order in which they appear, instants as `<time>`.
 fn normalised(text: &str) -> String {
     let (mut ids, mut out, mut rest) = (Vec::<&str>::new(), String::new(), text);
     while let Some(c) = rest.chars().next() {
-        if let Some(id) =
-            rest.get(..36).filter(|piece| has_shape(piece, "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh"))
+        if let Some(id) = rest
+            .get(..36)
+            .filter(|piece| has_shape(piece, "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh"))
         {
-            let place = ids.iter().position(|known| *known == id).unwrap_or(ids.len());
+            let place = ids
+                .iter()
+                .position(|known| *known == id)
+                .unwrap_or(ids.len());
             if place == ids.len() {
                 ids.push(id);
             }
             out.push_str(&format!("<id {}>", place + 1));
             rest = &rest[36..];
-        } else if rest.get(..24).is_some_and(|piece| has_shape(piece, "hhhh-hh-hhThh:hh:hh.hhhZ")) {
+        } else if rest
+            .get(..24)
+            .is_some_and(|piece| has_shape(piece, "hhhh-hh-hhThh:hh:hh.hhhZ"))
+        {
             out.push_str("<time>");
             rest = &rest[24..];
         } else {
@@ -70,14 +92,26 @@ fn normalised(text: &str) -> String {
 
 /// `h` stands for a hexadecimal digit.
 fn has_shape(piece: &str, shape: &str) -> bool {
-    piece.chars().zip(shape.chars()).all(|(c, s)| if s == 'h' { c.is_ascii_hexdigit() } else { c == s })
+    piece.chars().zip(shape.chars()).all(|(c, s)| {
+        if s == 'h' {
+            c.is_ascii_hexdigit()
+        } else {
+            c == s
+        }
+    })
 }
 
 #[tokio::test]
 async fn every_case_reads_as_its_timeline() {
     let mut names: Vec<String> = std::fs::read_dir(fixture(""))
         .expect("the cases")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
         .collect();
     names.sort();
@@ -96,7 +130,11 @@ async fn every_case_reads_as_its_timeline() {
         }
         app.check().await;
     }
-    assert!(wrong.is_empty(), "these timelines are other than their files:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "these timelines are other than their files:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[tokio::test]
@@ -104,11 +142,25 @@ async fn a_record_survives_its_json() {
     let case = std::fs::read_to_string(fixture("mended.json")).expect("a case");
     let (app, record) = play(&serde_json::from_str(&case).expect("JSON")).await;
     let json = serde_json::to_string(&record).expect("JSON");
-    assert_eq!(serde_json::from_str::<RunRecord>(&json).expect("a record"), record);
+    assert_eq!(
+        serde_json::from_str::<RunRecord>(&json).expect("a record"),
+        record
+    );
     let sent = record.mails[0].message.rfc_message_id.clone();
     assert_eq!(app.sent()[0].message_id.as_deref(), Some(sent.as_str()));
-    assert_eq!(record.turns.len(), 4, "two turns, a failed try and a third turn");
-    assert_eq!(record.calls.iter().filter(|call| call.result.is_some()).count(), 3);
+    assert_eq!(
+        record.turns.len(),
+        4,
+        "two turns, a failed try and a third turn"
+    );
+    assert_eq!(
+        record
+            .calls
+            .iter()
+            .filter(|call| call.result.is_some())
+            .count(),
+        3
+    );
     assert_eq!(record.turns[0].request["messages"][0]["role"], "user");
     assert_eq!(record.run.usage.cost_micros, Some(2150));
 }
@@ -116,30 +168,59 @@ async fn a_record_survives_its_json() {
 #[tokio::test]
 async fn a_thread_tells_every_letter_with_its_run_once() {
     let app = TestApp::start(json!({ "rules": [{ "say": "Seven." }] })).await;
-    app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    app.run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
     app.drain().await;
     let answer = app.sent().remove(0).message_id.expect("an id");
-    let run =
-        app.run_of(&note("q2@guest.example", &format!("In-Reply-To: <{answer}>\n"), "And dinner?")).await;
+    let run = app
+        .run_of(&note(
+            "q2@guest.example",
+            &format!("In-Reply-To: <{answer}>\n"),
+            "And dinner?",
+        ))
+        .await;
     app.drain().await;
-    let run = load_run(&app.engine.store, &RunId::new(run)).await.expect("the run");
+    let run = load_run(&app.engine.store, &RunId::new(run))
+        .await
+        .expect("the run");
     let thread = ThreadId::new(&run.run.thread);
-    let record = load_thread(&app.engine.store, &thread, 100, 100).await.expect("the thread");
-    let directions: Vec<&str> = record.messages.iter().map(|message| message.direction.as_str()).collect();
+    let record = load_thread(&app.engine.store, &thread, 100, 100)
+        .await
+        .expect("the thread");
+    let directions: Vec<&str> = record
+        .messages
+        .iter()
+        .map(|message| message.direction.as_str())
+        .collect();
     assert_eq!(directions, ["inbound", "outbound", "inbound", "outbound"]);
     let json = serde_json::to_string(&record).expect("JSON");
-    assert_eq!(serde_json::from_str::<ThreadRecord>(&json).expect("a record"), record);
+    assert_eq!(
+        serde_json::from_str::<ThreadRecord>(&json).expect("a record"),
+        record
+    );
     let text = timeline::plain(&timeline::thread(&record, false));
-    let pairs = |name: &str| text.lines().filter(|line| line.ends_with(&format!("  {name}"))).count();
+    let pairs = |name: &str| {
+        text.lines()
+            .filter(|line| line.ends_with(&format!("  {name}")))
+            .count()
+    };
     assert_eq!((pairs("letter"), pairs("mail")), (2, 2), "{text}");
     for once in ["| When is breakfast?", "| And dinner?"] {
         assert_eq!(text.matches(once).count(), 1, "{once} in\n{text}");
     }
-    let last = load_thread(&app.engine.store, &thread, 1, 1).await.expect("the thread");
+    let last = load_thread(&app.engine.store, &thread, 1, 1)
+        .await
+        .expect("the thread");
     let (messages, runs) = (last.messages.len(), last.runs.len());
-    assert_eq!((messages, runs, last.runs[0].run.id.as_str()), (1, 1, run.run.id.as_str()));
+    assert_eq!(
+        (messages, runs, last.runs[0].run.id.as_str()),
+        (1, 1, run.run.id.as_str())
+    );
     let text = timeline::plain(&timeline::thread(&last, false));
-    assert!(text.contains("| And dinner?"), "a run whose letter is cut off brings it along:\n{text}");
+    assert!(
+        text.contains("| And dinner?"),
+        "a run whose letter is cut off brings it along:\n{text}"
+    );
 }
 
 #[tokio::test]

@@ -52,9 +52,16 @@ fn cases() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     for file in std::fs::read_dir(folder).expect("the case files") {
         let path = file.expect("an entry").path();
-        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         let text = std::fs::read_to_string(&path).expect("a case");
-        cases.push((name.clone(), serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"))));
+        cases.push((
+            name.clone(),
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}")),
+        ));
     }
     cases.sort_by(|a, b| a.0.cmp(&b.0));
     cases
@@ -63,7 +70,11 @@ fn cases() -> Vec<(String, Case)> {
 #[tokio::test]
 async fn every_rule_of_the_tool_loop_holds() {
     let cases = cases();
-    assert!(cases.len() >= 25, "only {} case files were found", cases.len());
+    assert!(
+        cases.len() >= 25,
+        "only {} case files were found",
+        cases.len()
+    );
     let mut broken = Vec::new();
     for (name, case) in cases {
         // One run of the test shows every case that fails.
@@ -103,7 +114,10 @@ async fn check(name: &str, case: Case) {
         assert_eq!(sent.len(), wanted, "{name}");
     }
     if let Some(wanted) = expect.reply_contains {
-        assert!(sent.iter().any(|mail| mail.text.contains(&wanted)), "{name}: no mail with {wanted:?}");
+        assert!(
+            sent.iter().any(|mail| mail.text.contains(&wanted)),
+            "{name}: no mail with {wanted:?}"
+        );
     }
     let prompts = app.prompts(&run).await;
     if let Some(wanted) = expect.turns {
@@ -111,11 +125,18 @@ async fn check(name: &str, case: Case) {
     }
     for wanted in expect.last_prompt_contains.unwrap_or_default() {
         let last = prompts.last().map(Value::to_string).unwrap_or_default();
-        assert!(last.contains(&wanted), "{name}: {wanted:?} is not in {last}");
+        assert!(
+            last.contains(&wanted),
+            "{name}: {wanted:?} is not in {last}"
+        );
     }
     if let Some(wanted) = expect.tokens {
         let sql = "SELECT CAST(input_tokens + output_tokens AS TEXT) FROM runs WHERE id = $1";
-        assert_eq!(app.row(sql, &run).await[0].as_deref(), Some(wanted.to_string().as_str()), "{name}");
+        assert_eq!(
+            app.row(sql, &run).await[0].as_deref(),
+            Some(wanted.to_string().as_str()),
+            "{name}"
+        );
     }
     if let Some(wanted) = expect.withheld {
         let sql = "SELECT max(disposition) FROM messages WHERE run_id = $1 AND disposition LIKE 'withheld:%'";
@@ -134,7 +155,10 @@ async fn check(name: &str, case: Case) {
 /// Whatever became of the run, the letter is there.
 async fn assert_nothing_lost(app: &TestApp, name: &str) {
     let row = app
-        .row("SELECT CAST(count(*) AS TEXT) FROM raw_letters WHERE length(bytes) > 0 AND $1 = $1", "")
+        .row(
+            "SELECT CAST(count(*) AS TEXT) FROM raw_letters WHERE length(bytes) > 0 AND $1 = $1",
+            "",
+        )
         .await;
     assert_eq!(row[0].as_deref(), Some("1"), "{name}");
 }

@@ -18,7 +18,8 @@ async fn house(limits: serde_json::Value) -> (TestApp, Intake) {
     workspace.set("configs/gateway.json", "/limits", limits);
     let app = workspace.start().await;
     let config: Arc<Config> = app.engine.config.clone();
-    let intake = Intake::new(app.engine.store.clone(), config, Arc::new(Notify::new())).expect("a door");
+    let intake =
+        Intake::new(app.engine.store.clone(), config, Arc::new(Notify::new())).expect("a door");
     (app, intake)
 }
 
@@ -30,9 +31,15 @@ async fn a_disk_below_its_reserve_refuses_letters_and_the_owner_is_told() {
     app.drain().await;
     let told = app.notices();
     assert_eq!(told.len(), 1);
-    assert_eq!(told[0].subject, "[attache] letters are refused for want of disk space");
+    assert_eq!(
+        told[0].subject,
+        "[attache] letters are refused for want of disk space"
+    );
     let text = told[0].text.clone();
-    assert!(text.contains(&MORE_THAN_ANY_DISK.to_string()) && text.contains("refused so far: 2"), "{text}");
+    assert!(
+        text.contains(&MORE_THAN_ANY_DISK.to_string()) && text.contains("refused so far: 2"),
+        "{text}"
+    );
     assert!(text.contains("free_disk_bytes_min"), "{text}");
     app.check().await;
     let doctor = Command::new(env!("CARGO_BIN_EXE_attache"))
@@ -52,8 +59,7 @@ async fn a_disk_below_its_reserve_refuses_letters_and_the_owner_is_told() {
 async fn each_shortage_is_one_fact_an_hour_however_many_are_refused() {
     let (app, intake) = house(json!({})).await;
     assert!(intake.has_room());
-    let facts =
-        "SELECT CAST(count(*) AS TEXT) FROM notices WHERE kind = 'letters_refused' AND subject_id = $1";
+    let facts = "SELECT CAST(count(*) AS TEXT) FROM notices WHERE kind = 'letters_refused' AND subject_id = $1";
     for expected in ["1", "1", "2"] {
         for _ in 0..1000 {
             intake.short_of(Shortage::Connections);
@@ -61,10 +67,18 @@ async fn each_shortage_is_one_fact_an_hour_however_many_are_refused() {
         intake.short_of(Shortage::LetterMemory);
         intake.tell_shortages().await;
         for what in ["connections", "memory"] {
-            assert_eq!(app.row(facts, what).await[0].as_deref(), Some(expected), "{what}");
+            assert_eq!(
+                app.row(facts, what).await[0].as_deref(),
+                Some(expected),
+                "{what}"
+            );
         }
         app.workspace.clock.advance(Duration::from_secs(31 * 60));
     }
     intake.tell_shortages().await;
-    assert_eq!(app.row(facts, "connections").await[0].as_deref(), Some("2"), "nobody was refused since");
+    assert_eq!(
+        app.row(facts, "connections").await[0].as_deref(),
+        Some("2"),
+        "nobody was refused since"
+    );
 }

@@ -36,7 +36,12 @@ pub async fn fire(workspace: Workspace) -> (TestApp, String) {
     app.engine.scheduler().sync().await.expect("looked at");
     later(&app).await;
     app.check().await;
-    let run = app.row("SELECT id FROM runs WHERE trigger = $1 ORDER BY seq LIMIT 1", "schedule").await;
+    let run = app
+        .row(
+            "SELECT id FROM runs WHERE trigger = $1 ORDER BY seq LIMIT 1",
+            "schedule",
+        )
+        .await;
     let run = run[0].clone().expect("a run");
     (app, run)
 }
@@ -56,7 +61,11 @@ async fn later(app: &TestApp) {
 pub async fn output(app: &TestApp, run: &str) -> Option<(String, i64)> {
     let mut rows = app.workspace.rows().await;
     let sql = "SELECT json, repairs FROM run_outputs WHERE run_id = $1";
-    let row = sqlx::query(sql).bind(run).fetch_optional(&mut rows).await.expect("rows");
+    let row = sqlx::query(sql)
+        .bind(run)
+        .fetch_optional(&mut rows)
+        .await
+        .expect("rows");
     row.map(|row| (row.get(0), row.get(1)))
 }
 
@@ -64,29 +73,55 @@ pub async fn output(app: &TestApp, run: &str) -> Option<(String, i64)> {
 async fn an_answer_that_fits_is_stored_as_canonical_json_and_mailed_in_a_fence() {
     let (app, run) = answered(say(&[GOOD])).await;
     assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 0)));
-    assert_eq!(app.outcome(&run).await, ("succeeded".into(), Some("answered".into()), None));
+    assert_eq!(
+        app.outcome(&run).await,
+        ("succeeded".into(), Some("answered".into()), None)
+    );
     let [mail] = app.sent().try_into().expect("one mail");
-    let fenced = "```json\n{\n  \"total\": 2,\n  \"guests\": [\n    \"Bob\",\n    \"Eve\"\n  ]\n}\n```";
+    let fenced =
+        "```json\n{\n  \"total\": 2,\n  \"guests\": [\n    \"Bob\",\n    \"Eve\"\n  ]\n}\n```";
     assert_eq!(mail.text.replace("\r\n", "\n").trim(), fenced);
     let [request] = app.prompts(&run).await.try_into().expect("one turn");
     let system = request["system"].to_string();
-    assert!(system.contains("JSON Schema") && system.contains("additionalProperties"), "{system}");
+    assert!(
+        system.contains("JSON Schema") && system.contains("additionalProperties"),
+        "{system}"
+    );
 }
 
 #[tokio::test]
 async fn whatever_holds_the_json_is_taken_off() {
     let fenced = format!("```json\n{GOOD}\n```");
-    let (app, run) = answered(say(&[&format!("Here they are:\n\n{fenced}\n\nAnything else?")])).await;
+    let (app, run) = answered(say(&[&format!(
+        "Here they are:\n\n{fenced}\n\nAnything else?"
+    )]))
+    .await;
     assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 0)));
 }
 
 #[tokio::test]
 async fn a_model_is_told_where_its_answer_is_wrong_and_asked_again() {
-    for (texts, repairs) in [(vec![WRONG, GOOD], 1), (vec!["Two guests come.", WRONG, GOOD], 2)] {
+    for (texts, repairs) in [
+        (vec![WRONG, GOOD], 1),
+        (vec!["Two guests come.", WRONG, GOOD], 2),
+    ] {
         let (app, run) = answered(say(&texts)).await;
-        assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), repairs)));
-        let last = app.prompts(&run).await.pop().expect("a request").to_string();
-        for told in ["at `/total`", "at `/guests/1`", "7 is not of type", "[engine]"] {
+        assert_eq!(
+            output(&app, &run).await,
+            Some((CANONICAL.to_owned(), repairs))
+        );
+        let last = app
+            .prompts(&run)
+            .await
+            .pop()
+            .expect("a request")
+            .to_string();
+        for told in [
+            "at `/total`",
+            "at `/guests/1`",
+            "7 is not of type",
+            "[engine]",
+        ] {
             assert!(last.contains(told), "{told}: {last}");
         }
         assert_eq!(app.sent().len(), 1, "only the answer that fits is mailed");
@@ -98,21 +133,43 @@ async fn an_answer_that_never_fits_fails_its_run_and_stays_to_be_seen() {
     let (app, run) = answered(say(&[WRONG, WRONG, WRONG, GOOD])).await;
     assert_eq!(
         app.outcome(&run).await,
-        ("failed".into(), Some("failed".into()), Some("output_invalid".into()))
+        (
+            "failed".into(),
+            Some("failed".into()),
+            Some("output_invalid".into())
+        )
     );
     assert_eq!((output(&app, &run).await, app.sent().len()), (None, 0));
-    assert_eq!(app.prompts(&run).await.len(), 3, "asked, and asked again twice");
-    let why =
-        app.row("SELECT error_message FROM runs WHERE id = $1", &run).await[0].clone().expect("a reason");
-    assert!(why.contains("after 2 repairs") && why.contains("at `/total`"), "{why}");
-    assert!(!why.contains("two") && !why.contains("Bob"), "nothing of the answer is told: {why}");
+    assert_eq!(
+        app.prompts(&run).await.len(),
+        3,
+        "asked, and asked again twice"
+    );
+    let why = app
+        .row("SELECT error_message FROM runs WHERE id = $1", &run)
+        .await[0]
+        .clone()
+        .expect("a reason");
+    assert!(
+        why.contains("after 2 repairs") && why.contains("at `/total`"),
+        "{why}"
+    );
+    assert!(
+        !why.contains("two") && !why.contains("Bob"),
+        "nothing of the answer is told: {why}"
+    );
     let record =
-        attache::replay::load_run(&app.engine.store, &attache::domain::RunId::new(run.clone())).await;
+        attache::replay::load_run(&app.engine.store, &attache::domain::RunId::new(run.clone()))
+            .await;
     let record = record.expect("a record");
     let shown = attache::replay::timeline::plain(&attache::replay::timeline::run(&record, true));
     assert_eq!(shown.matches("\"total\": \"two\"").count(), 3, "{shown}");
     // Whoever retries it asks anew, with two repairs.
-    app.engine.store.retry_run(&attache::domain::RunId::new(run.clone())).await.expect("queued");
+    app.engine
+        .store
+        .retry_run(&attache::domain::RunId::new(run.clone()))
+        .await
+        .expect("queued");
     app.drain().await;
     assert_eq!(app.outcome(&run).await.0, "succeeded");
     assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 0)));
@@ -124,13 +181,20 @@ async fn repairs_keep_to_the_limits_of_the_run() {
     place.set("configs/inference.json", "/max_tool_turns", json!(1));
     let (app, run) = fire(place).await;
     assert_eq!(app.outcome(&run).await.2.as_deref(), Some("output_invalid"));
-    let why =
-        app.row("SELECT error_message FROM runs WHERE id = $1", &run).await[0].clone().expect("a reason");
+    let why = app
+        .row("SELECT error_message FROM runs WHERE id = $1", &run)
+        .await[0]
+        .clone()
+        .expect("a reason");
     assert!(why.contains("`limit_turns` leaves no repair"), "{why}");
 
     let costly = json!([{ "say": WRONG, "usage": { "output_tokens": 600 } }, { "say": GOOD }]);
     let place = workspace(&costly);
-    place.set("configs/inference.json", "/budget", json!({ "tokens_max": 500 }));
+    place.set(
+        "configs/inference.json",
+        "/budget",
+        json!({ "tokens_max": 500 }),
+    );
     let (app, run) = fire(place).await;
     assert_eq!(app.prompts(&run).await.len(), 1);
     assert_eq!(app.outcome(&run).await.2.as_deref(), Some("output_invalid"));
@@ -149,7 +213,12 @@ async fn an_answer_that_was_cut_off_is_asked_for_anew() {
     let cut = json!([{ "say": "{ \"total\": 2, \"gue", "stop": "max_tokens" }, { "say": GOOD }]);
     let (app, run) = answered(cut).await;
     assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 1)));
-    let last = app.prompts(&run).await.pop().expect("a request").to_string();
+    let last = app
+        .prompts(&run)
+        .await
+        .pop()
+        .expect("a request")
+        .to_string();
     assert!(last.contains("cut off at its length limit"), "{last}");
 }
 
@@ -161,9 +230,16 @@ async fn a_run_keeps_the_schema_with_which_its_slot_fired() {
     let mut rows = app.workspace.rows().await;
     let anything = "UPDATE responsibilities SET output_schema = '{}'";
     app.engine.scheduler().tick().await.expect("a tick");
-    sqlx::query(anything).execute(&mut rows).await.expect("changed");
+    sqlx::query(anything)
+        .execute(&mut rows)
+        .await
+        .expect("changed");
     app.drain().await;
-    let run = app.row("SELECT id FROM runs WHERE trigger = $1", "schedule").await[0].clone().expect("a run");
+    let run = app
+        .row("SELECT id FROM runs WHERE trigger = $1", "schedule")
+        .await[0]
+        .clone()
+        .expect("a run");
     assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 2)));
 }
 
@@ -172,28 +248,67 @@ async fn a_schema_that_cannot_be_used_stops_its_responsibility_alone_until_it_is
     let place = workspace(&say(&[GOOD, GOOD, GOOD, GOOD]));
     let plain = "---\nname: Plain\nschedule: \"*/5 * * * *\"\n---\n\nSay it.\n";
     place.write("personas/ada/responsibilities/plain.md", plain);
-    place.write("personas/ada/schemas/arrivals.json", r#"{ "type": "objekt" }"#);
+    place.write(
+        "personas/ada/schemas/arrivals.json",
+        r#"{ "type": "objekt" }"#,
+    );
     let app = place.start().await;
     let report = app.engine.scheduler().sync().await.expect("looked at");
     let [problem] = report.problems.try_into().expect("one problem");
     assert_eq!(problem.file, "personas/ada/responsibilities/arrivals.md");
     assert!(
-        problem.problem.starts_with("line 4: `output_schema`: `schemas/arrivals.json` is no JSON Schema"),
+        problem
+            .problem
+            .starts_with("line 4: `output_schema`: `schemas/arrivals.json` is no JSON Schema"),
         "{problem:?}"
     );
     later(&app).await;
     let names = "SELECT group_concat(subject) FROM messages WHERE direction = $1";
-    assert_eq!(app.row(names, "synthetic").await[0].as_deref(), Some("Plain"));
+    assert_eq!(
+        app.row(names, "synthetic").await[0].as_deref(),
+        Some("Plain")
+    );
     // The file of the responsibility stays as it is; only its schema changes.
-    app.workspace.write("personas/ada/schemas/arrivals.json", SCHEMA);
-    assert_eq!(app.engine.scheduler().sync().await.expect("looked at").problems, []);
-    assert_eq!(app.engine.scheduler().sync().await.expect("looked at"), Default::default());
+    app.workspace
+        .write("personas/ada/schemas/arrivals.json", SCHEMA);
+    assert_eq!(
+        app.engine
+            .scheduler()
+            .sync()
+            .await
+            .expect("looked at")
+            .problems,
+        []
+    );
+    assert_eq!(
+        app.engine.scheduler().sync().await.expect("looked at"),
+        Default::default()
+    );
     later(&app).await;
-    let runs = app.row("SELECT CAST(count(*) AS TEXT) FROM run_outputs WHERE $1 = $1", "").await;
+    let runs = app
+        .row(
+            "SELECT CAST(count(*) AS TEXT) FROM run_outputs WHERE $1 = $1",
+            "",
+        )
+        .await;
     assert_eq!(runs[0].as_deref(), Some("1"));
-    std::fs::remove_file(app.workspace.path().join("personas/ada/schemas/arrivals.json")).expect("removed");
-    let gone = app.engine.scheduler().sync().await.expect("looked at").problems;
-    assert!(gone.len() == 1 && gone[0].problem.contains("cannot be read"), "{gone:?}");
+    std::fs::remove_file(
+        app.workspace
+            .path()
+            .join("personas/ada/schemas/arrivals.json"),
+    )
+    .expect("removed");
+    let gone = app
+        .engine
+        .scheduler()
+        .sync()
+        .await
+        .expect("looked at")
+        .problems;
+    assert!(
+        gone.len() == 1 && gone[0].problem.contains("cannot be read"),
+        "{gone:?}"
+    );
 }
 
 /// Rows that tell how the run went, without ids and times.
@@ -207,7 +322,12 @@ async fn state(app: &TestApp) -> Vec<String> {
         "SELECT direction || disposition || iif(disposition = 'notice', '', text_body) FROM messages ORDER BY seq",
         "SELECT state FROM deliveries",
     ] {
-        lines.extend(sqlx::query_scalar::<_, String>(sql).fetch_all(&mut rows).await.expect("rows"));
+        lines.extend(
+            sqlx::query_scalar::<_, String>(sql)
+                .fetch_all(&mut rows)
+                .await
+                .expect("rows"),
+        );
     }
     lines
 }
@@ -220,7 +340,14 @@ async fn road(turns: &Value, cut: Option<PowerCut>) -> (Vec<String>, bool) {
     if let Some(cut) = cut {
         app.engine.store.cut_power(cut);
     }
-    let ticked = app.engine.scheduler().tick().await.expect("a tick").problems.is_empty();
+    let ticked = app
+        .engine
+        .scheduler()
+        .tick()
+        .await
+        .expect("a tick")
+        .problems
+        .is_empty();
     let struck = !ticked || app.engine.drain().await.is_err();
     let mut app = app.restart().await;
     for _ in 0..3 {
@@ -239,7 +366,10 @@ async fn a_power_cut_at_any_commit_neither_forgets_nor_repeats_a_repair() {
     for texts in [vec![WRONG, WRONG, GOOD], vec![WRONG, WRONG, WRONG]] {
         let turns = say(&texts);
         let (wanted, _) = road(&turns, None).await;
-        for side in [PowerCut::BeforeCommit as fn(u64) -> PowerCut, PowerCut::AfterCommit] {
+        for side in [
+            PowerCut::BeforeCommit as fn(u64) -> PowerCut,
+            PowerCut::AfterCommit,
+        ] {
             let mut struck_at = 0;
             for commit in 1..40 {
                 let (found, struck) = road(&turns, Some(side(commit))).await;
@@ -249,7 +379,10 @@ async fn a_power_cut_at_any_commit_neither_forgets_nor_repeats_a_repair() {
                 }
                 struck_at = commit;
             }
-            assert!((4..39).contains(&struck_at), "only {struck_at} commits were tried");
+            assert!(
+                (4..39).contains(&struck_at),
+                "only {struck_at} commits were tried"
+            );
         }
     }
 }

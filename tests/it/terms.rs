@@ -17,8 +17,12 @@ const DUTY: &str = "---\nname: Report\nschedule: \"*/5 * * * *\"\n---\n\nWhat ca
 /// Terms as a row keeps them: what is not said is as usual.
 pub async fn set_terms(app: &TestApp, options: &Value) {
     let mut rows = app.workspace.rows().await;
-    let set = sqlx::query("UPDATE responsibilities SET run_options_json = $1").bind(options.to_string());
-    assert_eq!(set.execute(&mut rows).await.expect("terms").rows_affected(), 1);
+    let set =
+        sqlx::query("UPDATE responsibilities SET run_options_json = $1").bind(options.to_string());
+    assert_eq!(
+        set.execute(&mut rows).await.expect("terms").rows_affected(),
+        1
+    );
 }
 
 /// An engine that knows one responsibility of Ada's under these terms; nothing is due.

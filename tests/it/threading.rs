@@ -12,17 +12,30 @@ fn quiet() -> serde_json::Value {
 /// `(conversations, threads)` of everything stored.
 async fn counts(app: &TestApp) -> (i64, i64) {
     let sql = "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM threads)";
-    let row = sqlx::query(sql).fetch_one(&mut app.workspace.rows().await).await.expect("counts");
+    let row = sqlx::query(sql)
+        .fetch_one(&mut app.workspace.rows().await)
+        .await
+        .expect("counts");
     (row.get(0), row.get(1))
 }
 
 #[tokio::test]
 async fn a_parent_that_arrives_last_joins_what_mentioned_it() {
     let app = TestApp::start(quiet()).await;
-    app.run_of(&note("c@guest.example", "In-Reply-To: <b@guest.example>\n", "third")).await;
+    app.run_of(&note(
+        "c@guest.example",
+        "In-Reply-To: <b@guest.example>\n",
+        "third",
+    ))
+    .await;
     app.run_of(&note("a@guest.example", "", "first")).await;
     assert_eq!(counts(&app).await, (2, 2));
-    app.run_of(&note("b@guest.example", "References: <a@guest.example>\n", "second")).await;
+    app.run_of(&note(
+        "b@guest.example",
+        "References: <a@guest.example>\n",
+        "second",
+    ))
+    .await;
     assert_eq!(counts(&app).await, (1, 1));
     app.drain().await;
     app.check().await;
@@ -32,9 +45,20 @@ async fn a_parent_that_arrives_last_joins_what_mentioned_it() {
 async fn trimmed_references_still_find_the_conversation() {
     let app = TestApp::start(quiet()).await;
     app.run_of(&note("a@guest.example", "", "one")).await;
-    app.run_of(&note("b@guest.example", "References: <a@guest.example>\n", "two")).await;
-    app.run_of(&note("c@guest.example", "References: <b@guest.example>\n", "three")).await;
-    app.run_of(&note("d@guest.example", "", "another matter, same subject")).await;
+    app.run_of(&note(
+        "b@guest.example",
+        "References: <a@guest.example>\n",
+        "two",
+    ))
+    .await;
+    app.run_of(&note(
+        "c@guest.example",
+        "References: <b@guest.example>\n",
+        "three",
+    ))
+    .await;
+    app.run_of(&note("d@guest.example", "", "another matter, same subject"))
+        .await;
     assert_eq!(counts(&app).await, (2, 2));
     app.drain().await;
     app.check().await;
@@ -57,9 +81,14 @@ async fn a_stranger_who_quotes_a_known_id_sees_and_touches_nothing() {
         }
         let run = app.run_of(stranger).await;
         app.drain().await;
-        let thread =
-            app.row("SELECT thread_id FROM runs WHERE id = $1", &run).await.remove(0).expect("a thread");
-        let prompt = app.prompts(&run).await[0].to_string().replace(&thread, "THREAD");
+        let thread = app
+            .row("SELECT thread_id FROM runs WHERE id = $1", &run)
+            .await
+            .remove(0)
+            .expect("a thread");
+        let prompt = app.prompts(&run).await[0]
+            .to_string()
+            .replace(&thread, "THREAD");
         assert!(!prompt.contains("1-2-3-4"), "{prompt}");
         // Clocks differ by the first letter's road; the words may not.
         prompts.push(prompt);
@@ -71,7 +100,10 @@ async fn a_stranger_who_quotes_a_known_id_sees_and_touches_nothing() {
             let run = app.run_of(&next).await;
             app.drain().await;
             let prompt = app.prompts(&run).await[0].to_string();
-            assert!(prompt.contains("1-2-3-4") && !prompt.contains("Please repeat"), "{prompt}");
+            assert!(
+                prompt.contains("1-2-3-4") && !prompt.contains("Please repeat"),
+                "{prompt}"
+            );
         }
         app.check().await;
     }
@@ -87,10 +119,18 @@ async fn an_answer_to_our_own_mail_comes_back_to_what_we_wrote() {
         { "say": "Noted." },
     ] }))
     .await;
-    app.run_of(&proven_note("q1@guest.example", "", "Please ask Olga for the key.")).await;
+    app.run_of(&proven_note(
+        "q1@guest.example",
+        "",
+        "Please ask Olga for the key.",
+    ))
+    .await;
     app.drain().await;
-    let asked =
-        app.sent().into_iter().find(|mail| mail.to[0].spec == "olga@home.test").expect("a mail to Olga");
+    let asked = app
+        .sent()
+        .into_iter()
+        .find(|mail| mail.to[0].spec == "olga@home.test")
+        .expect("a mail to Olga");
     assert_eq!((asked.subject.as_str(), asked.references.len()), ("Key", 0));
     let id = asked.message_id.expect("an id");
     let answer = format!(
@@ -101,7 +141,10 @@ async fn an_answer_to_our_own_mail_comes_back_to_what_we_wrote() {
     app.drain().await;
     let prompt = app.prompts(&run).await[0].to_string();
     assert!(prompt.contains("Bob asks for the blue key."), "{prompt}");
-    assert!(!prompt.contains("Please ask Olga"), "Olga's thread shows Bob's letter: {prompt}");
+    assert!(
+        !prompt.contains("Please ask Olga"),
+        "Olga's thread shows Bob's letter: {prompt}"
+    );
     app.check().await;
 }
 
@@ -112,9 +155,15 @@ async fn letters_of_one_thread_run_one_after_the_other() {
         { "say": "First answer." },
     ] }))
     .await;
-    app.run_of(&note("q1@guest.example", "", "first question")).await;
-    let second =
-        app.run_of(&note("q2@guest.example", "References: <q1@guest.example>\n", "second question")).await;
+    app.run_of(&note("q1@guest.example", "", "first question"))
+        .await;
+    let second = app
+        .run_of(&note(
+            "q2@guest.example",
+            "References: <q1@guest.example>\n",
+            "second question",
+        ))
+        .await;
     app.drain().await;
     let prompt = app.prompts(&second).await[0].to_string();
     let (question, answer) = (prompt.find("first question"), prompt.find("First answer."));
@@ -140,25 +189,44 @@ async fn somebody_in_cc_of_a_forged_owner_finds_nothing_that_they_could_not_read
              \nPlease say what is the code.\n"
         )
     };
-    let forged = app.run_of(&asking("f1", "Cc: mallory@evil.example\n")).await;
+    let forged = app
+        .run_of(&asking("f1", "Cc: mallory@evil.example\n"))
+        .await;
     let alone = app.run_of(&asking("f2", "")).await;
     app.drain().await;
-    let shown =
-        |prompts: &[serde_json::Value]| prompts.last().is_some_and(|last| last.to_string().contains("4711"));
+    let shown = |prompts: &[serde_json::Value]| {
+        prompts
+            .last()
+            .is_some_and(|last| last.to_string().contains("4711"))
+    };
     // An answer that reaches only the owner may hold it, and neither reaches anybody else.
     assert!(shown(&app.prompts(&forged).await) && shown(&app.prompts(&alone).await));
     let count = "SELECT count(*) FROM thread_participants WHERE address LIKE '%mallory%'";
-    let copied: i64 =
-        sqlx::query_scalar(count).fetch_one(&mut app.workspace.rows().await).await.expect("a count");
-    assert_eq!(copied, 0, "a letter that proves nothing brings nobody along");
-    assert!(app.sent().iter().all(|mail| mail.to[0].spec == "olga@home.test" && mail.cc.is_empty()));
+    let copied: i64 = sqlx::query_scalar(count)
+        .fetch_one(&mut app.workspace.rows().await)
+        .await
+        .expect("a count");
+    assert_eq!(
+        copied, 0,
+        "a letter that proves nothing brings nobody along"
+    );
+    assert!(
+        app.sent()
+            .iter()
+            .all(|mail| mail.to[0].spec == "olga@home.test" && mail.cc.is_empty())
+    );
     app.check().await;
 }
 
 #[tokio::test]
 async fn a_forged_sender_brings_nobody_into_a_thread_that_exists() {
     let app = TestApp::start(quiet()).await;
-    app.run_of(&note("a1@guest.example", "", "My room has a leak, and the code of the safe is 4711.")).await;
+    app.run_of(&note(
+        "a1@guest.example",
+        "",
+        "My room has a leak, and the code of the safe is 4711.",
+    ))
+    .await;
     app.drain().await;
     let forged = note(
         "f1@evil.example",
@@ -171,7 +239,10 @@ async fn a_forged_sender_brings_nobody_into_a_thread_that_exists() {
     let run = app.run_of(own).await;
     app.drain().await;
     let prompt = app.prompts(&run).await[0].to_string();
-    assert!(!prompt.contains("4711") && !prompt.contains("Anything new"), "{prompt}");
+    assert!(
+        !prompt.contains("4711") && !prompt.contains("Anything new"),
+        "{prompt}"
+    );
     app.check().await;
 }
 
@@ -179,10 +250,16 @@ async fn a_forged_sender_brings_nobody_into_a_thread_that_exists() {
 #[tokio::test]
 async fn an_older_database_tells_from_its_letters_who_joined_late() {
     let app = TestApp::start(quiet()).await;
-    app.run_of(&note("a1@guest.example", "", "The code of the safe is 4711.")).await;
+    app.run_of(&note(
+        "a1@guest.example",
+        "",
+        "The code of the safe is 4711.",
+    ))
+    .await;
     app.drain().await;
     let named = "Cc: carl@guest.example\nIn-Reply-To: <a1@guest.example>\n";
-    app.run_of(&note("a2@guest.example", named, "Carl asks too.")).await;
+    app.run_of(&note("a2@guest.example", named, "Carl asks too."))
+        .await;
     app.drain().await;
     let mut rows = app.workspace.rows().await;
     for sql in [
@@ -197,17 +274,28 @@ async fn an_older_database_tells_from_its_letters_who_joined_late() {
     let app = app.restart().await;
     let sql = "SELECT group_concat(address || ' ' || coalesce(joined_after, 'always'), ', ') FROM
         (SELECT * FROM thread_participants ORDER BY address)";
-    let found: String =
-        sqlx::query_scalar(sql).fetch_one(&mut app.workspace.rows().await).await.expect("people");
-    assert_eq!(found, "bob@guest.example always, carl@guest.example 2", "after the letter and its answer");
+    let found: String = sqlx::query_scalar(sql)
+        .fetch_one(&mut app.workspace.rows().await)
+        .await
+        .expect("people");
+    assert_eq!(
+        found, "bob@guest.example always, carl@guest.example 2",
+        "after the letter and its answer"
+    );
     let thread: String = sqlx::query_scalar("SELECT id FROM threads")
         .fetch_one(&mut app.workspace.rows().await)
         .await
         .expect("one");
-    let store = app.engine.store.persona(&PersonaId::parse("ada").expect("an id"));
+    let store = app
+        .engine
+        .store
+        .persona(&PersonaId::parse("ada").expect("an id"));
     for (reader, count) in [("bob@guest.example", 4), ("carl@guest.example", 2)] {
         let (thread, readers) = (ThreadId::new(thread.clone()), [reader.to_owned()]);
-        let past = store.past_messages(&thread, (i64::MAX, 50), 500, &readers).await.expect("messages");
+        let past = store
+            .past_messages(&thread, (i64::MAX, 50), 500, &readers)
+            .await
+            .expect("messages");
         assert_eq!(past.len(), count, "{reader}");
     }
     app.check().await;

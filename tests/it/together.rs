@@ -8,16 +8,28 @@ use serde_json::json;
 use sqlx::Row;
 
 async fn quiet() -> TestApp {
-    Workspace::new(&json!({ "rules": [{ "say": "Noted." }] })).talkative().start().await
+    Workspace::new(&json!({ "rules": [{ "say": "Noted." }] }))
+        .talkative()
+        .start()
+        .await
 }
 
 /// Letters of all kinds, many of which depend on one before: answers, a parent that comes late and joins two threads, a
 /// second arrival, notes without a name.
 fn letters() -> Vec<String> {
-    let named = |id: &str, more: &str| note(&format!("{id}@guest.example"), more, &format!("This is {id}."));
+    let named = |id: &str, more: &str| {
+        note(
+            &format!("{id}@guest.example"),
+            more,
+            &format!("This is {id}."),
+        )
+    };
     let mut letters: Vec<String> = (0..70).map(|n| named(&format!("new{n}"), "")).collect();
     letters.push(named("answer", "References: <new3@guest.example>\n"));
-    letters.push(named("answer-of-answer", "References: <new3@guest.example> <answer@guest.example>\n"));
+    letters.push(named(
+        "answer-of-answer",
+        "References: <new3@guest.example> <answer@guest.example>\n",
+    ));
     letters.push(named("orphan1", "In-Reply-To: <late@guest.example>\n"));
     letters.push(named("orphan2", "In-Reply-To: <later@guest.example>\n"));
     letters.push(named("late", "References: <later@guest.example>\n"));
@@ -37,7 +49,10 @@ async fn threads(app: &TestApp) -> Vec<String> {
         || (SELECT count(*) FROM audit_log a WHERE a.subject_id = m.id) || ' '
         || (SELECT length(bytes) FROM raw_letters l WHERE l.id = m.raw_id) AS line
       FROM messages m ORDER BY m.seq) GROUP BY thread_id ORDER BY 1";
-    let rows = sqlx::query(sql).fetch_all(&mut app.workspace.rows().await).await.expect("threads");
+    let rows = sqlx::query(sql)
+        .fetch_all(&mut app.workspace.rows().await)
+        .await
+        .expect("threads");
     rows.iter().map(|row| row.get(0)).collect()
 }
 
@@ -54,7 +69,10 @@ fn word(outcome: Result<CopyOutcome, Refusal>) -> String {
 async fn together(app: &TestApp, letters: &[String]) -> Vec<String> {
     let intake = app.engine.intake();
     let taken = join_all(letters.iter().map(|eml| intake.accept(letter(eml)))).await;
-    taken.into_iter().map(|taken| word(taken.map(|mut taken| taken.copies.remove(0).outcome))).collect()
+    taken
+        .into_iter()
+        .map(|taken| word(taken.map(|mut taken| taken.copies.remove(0).outcome)))
+        .collect()
 }
 
 #[tokio::test]
@@ -62,11 +80,22 @@ async fn letters_that_wait_together_become_what_they_would_have_become_alone() {
     let (one_by_one, at_once) = (quiet().await, quiet().await);
     let mut alone = Vec::new();
     for eml in letters() {
-        alone.push(word(one_by_one.receive(&eml).await.map(|mut taken| taken.copies.remove(0).outcome)));
+        alone.push(word(
+            one_by_one
+                .receive(&eml)
+                .await
+                .map(|mut taken| taken.copies.remove(0).outcome),
+        ));
     }
     assert_eq!(together(&at_once, &letters()).await, alone);
     let duplicates = alone.iter().filter(|word| *word == "duplicate").count();
-    assert_eq!((duplicates, alone.iter().filter(|word| *word == "run").count()), (2, letters().len() - 3));
+    assert_eq!(
+        (
+            duplicates,
+            alone.iter().filter(|word| *word == "run").count()
+        ),
+        (2, letters().len() - 3)
+    );
     assert_eq!(threads(&at_once).await, threads(&one_by_one).await);
     at_once.drain().await;
     at_once.check().await;
@@ -77,7 +106,10 @@ async fn a_letter_that_cannot_be_stored_takes_no_other_along() {
     let app = quiet().await;
     let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON messages WHEN new.message_id LIKE 'new1%'
         BEGIN SELECT raise(ABORT, 'not this one'); END";
-    sqlx::raw_sql(refuse).execute(&mut app.workspace.rows().await).await.expect("a trigger");
+    sqlx::raw_sql(refuse)
+        .execute(&mut app.workspace.rows().await)
+        .await
+        .expect("a trigger");
     let letters = letters();
     let became = together(&app, &letters).await;
     for (eml, became) in letters.iter().zip(&became) {

@@ -10,8 +10,8 @@ use attache::clock::{Clock, ManualClock};
 use attache::domain::{Address, PersonaId, RunId, Timestamp, Trust};
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
-    Answered, MailPolicy, Origin, Reader, TOOLS, ToolCall, ToolError, ToolLimits, ToolOutcome, check_args,
-    find,
+    Answered, MailPolicy, Origin, Reader, TOOLS, ToolCall, ToolError, ToolLimits, ToolOutcome,
+    check_args, find,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
@@ -38,8 +38,12 @@ impl RunDeps {
     /// A run of `ada` that answers Carol, in a thread of Carol and Dan.
     pub async fn new() -> Self {
         let workspace = tempfile::tempdir().expect("a temporary folder");
-        let clock = Arc::new(ManualClock::at(Timestamp::parse("2026-11-20T08:00:00Z").expect("an instant")));
-        let store = Store::open(workspace.path(), clock.clone()).await.expect("a database");
+        let clock = Arc::new(ManualClock::at(
+            Timestamp::parse("2026-11-20T08:00:00Z").expect("an instant"),
+        ));
+        let store = Store::open(workspace.path(), clock.clone())
+            .await
+            .expect("a database");
         let folder = workspace.path().join("personas/ada");
         std::fs::create_dir_all(folder.join("knowledge")).expect("a persona's folder");
         let opened = Dir::open_ambient_dir(utf8(&folder), cap_std::ambient_authority());
@@ -115,7 +119,10 @@ impl RunDeps {
     }
 
     pub async fn result(&self, tool: &str, args: Value) -> Value {
-        self.call(tool, args).await.expect("the call succeeds").result
+        self.call(tool, args)
+            .await
+            .expect("the call succeeds")
+            .result
     }
 
     /// Code and words of the failure that the model may mend.
@@ -156,52 +163,105 @@ fn every_tool_has_a_legal_name_words_and_a_closed_schema() {
     for tool in TOOLS {
         let name = tool.name();
         assert!(names.insert(name), "{name} twice");
-        assert!(name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 64, "{name}");
-        assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'), "{name}");
-        assert!((40..600).contains(&tool.description().len()), "{name}: words");
+        assert!(
+            name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 64,
+            "{name}"
+        );
+        assert!(
+            name.chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
+            "{name}"
+        );
+        assert!(
+            (40..600).contains(&tool.description().len()),
+            "{name}: words"
+        );
         let schema = tool.input_schema();
         jsonschema::meta::validate(&schema).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(schema["type"], "object", "{name}");
         assert_eq!(schema["additionalProperties"], false, "{name}");
         for (field, about) in schema["properties"].as_object().expect("properties") {
-            assert!(about["description"].as_str().is_some_and(|d| d.len() > 10), "{name}.{field}: words");
+            assert!(
+                about["description"].as_str().is_some_and(|d| d.len() > 10),
+                "{name}.{field}: words"
+            );
         }
         let unknown = json!({"surely_not": 1});
-        assert!(check_args(*tool, unknown.as_object().expect("an object")).is_err(), "{name}: closed");
+        assert!(
+            check_args(*tool, unknown.as_object().expect("an object")).is_err(),
+            "{name}: closed"
+        );
     }
-    assert_eq!(find("send_email").map(attache::tools::Tool::name), Some("send_email"));
+    assert_eq!(
+        find("send_email").map(attache::tools::Tool::name),
+        Some("send_email")
+    );
     assert!(find("nope").is_none());
 }
 
 #[test]
 fn the_spellings_that_models_use_pass_the_schema() {
     let good = [
-        ("send_email", json!({"to": "carol@partner.test", "body": "x"})),
-        ("send_email", json!({"to": "carol@partner.test, dan@partner.test", "body": "x", "cc": null})),
+        (
+            "send_email",
+            json!({"to": "carol@partner.test", "body": "x"}),
+        ),
+        (
+            "send_email",
+            json!({"to": "carol@partner.test, dan@partner.test", "body": "x", "cc": null}),
+        ),
         (
             "send_email",
             json!({"to": ["carol@partner.test"], "body": "x", "attachments": "a.md", "reply": true}),
         ),
         ("search_email", json!({"query": "supper", "limit": 5.0})),
-        ("search_email", json!({"limit": 1000, "since": "2026-11-20"})),
-        ("read_file", json!({"path": "a.md", "offset": 0, "max_bytes": 10})),
+        (
+            "search_email",
+            json!({"limit": 1000, "since": "2026-11-20"}),
+        ),
+        (
+            "read_file",
+            json!({"path": "a.md", "offset": 0, "max_bytes": 10}),
+        ),
         ("list_files", json!({})),
         ("update_memory", json!({"append": "x"})),
-        ("schedule_create", json!({"name": "A", "prompt": "Go.", "timezone": "UTC", "every": "1h"})),
+        (
+            "schedule_create",
+            json!({"name": "A", "prompt": "Go.", "timezone": "UTC", "every": "1h"}),
+        ),
     ];
     for (tool, args) in good {
         let object = args.as_object().expect("an object");
-        assert_eq!(check_args(find(tool).expect("a tool"), object), Ok(()), "{tool} {args}");
+        assert_eq!(
+            check_args(find(tool).expect("a tool"), object),
+            Ok(()),
+            "{tool} {args}"
+        );
     }
     let bad = [
-        ("search_email", json!({"query": "x", "limit": "five"}), "field `limit` must be integer, not string"),
-        ("search_email", json!({"querry": "x"}), "there is no field `querry`; did you mean `query`"),
+        (
+            "search_email",
+            json!({"query": "x", "limit": "five"}),
+            "field `limit` must be integer, not string",
+        ),
+        (
+            "search_email",
+            json!({"querry": "x"}),
+            "there is no field `querry`; did you mean `query`",
+        ),
         ("read_file", json!({"offset": 1}), "field `path` is missing"),
-        ("read_file", json!({"path": ["a"]}), "field `path` must be string, not this array"),
+        (
+            "read_file",
+            json!({"path": ["a"]}),
+            "field `path` must be string, not this array",
+        ),
     ];
     for (tool, args, wanted) in bad {
         let object = args.as_object().expect("an object");
         let fault = check_args(find(tool).expect("a tool"), object).expect_err("a fault");
-        assert!(fault.starts_with(wanted) && fault.contains("; required: "), "{tool} {args}: {fault}");
+        assert!(
+            fault.starts_with(wanted) && fault.contains("; required: "),
+            "{tool} {args}: {fault}"
+        );
     }
 }

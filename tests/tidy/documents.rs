@@ -10,26 +10,39 @@ pub fn page_length(path: &str, text: &str, lines_max: usize) -> Vec<String> {
     let complaint = format!(
         "{path}: {lines} lines, and {lines_max} are allowed: move a part of it into a page of `docs/`"
     );
-    if lines > lines_max { vec![complaint] } else { Vec::new() }
+    if lines > lines_max {
+        vec![complaint]
+    } else {
+        Vec::new()
+    }
 }
 
 /// Modules of the integration tests that have no row in `tests/README.md`, and rows in the tables of modules that have no module.
 pub fn unnamed_modules(main: &File, page: &str) -> Vec<String> {
-    let modules: Vec<&str> =
-        main.live.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect();
+    let modules: Vec<&str> = main
+        .live
+        .lines()
+        .filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
+        .collect();
     let mut rows = Vec::new();
     let mut lines = page.lines();
     while lines.by_ref().any(|line| line.starts_with("| module |")) {
-        let table = lines.by_ref().skip(1).take_while(|line| line.starts_with('|'));
+        let table = lines
+            .by_ref()
+            .skip(1)
+            .take_while(|line| line.starts_with('|'));
         rows.extend(table.filter_map(|line| line.split('`').nth(1)));
     }
     let helper = |module: &str| page.contains(&format!("| `{module}` |"));
     let missing = modules.iter().filter(|module| !helper(module));
-    let missing =
-        missing.map(|module| format!("tests/README.md: no row for `{module}`: say in a line what it holds"));
+    let missing = missing.map(|module| {
+        format!("tests/README.md: no row for `{module}`: say in a line what it holds")
+    });
     let gone = rows.iter().filter(|row| !modules.contains(row));
     missing
-        .chain(gone.map(|row| format!("tests/README.md: `{row}` is no module of tests/it: delete its row")))
+        .chain(gone.map(|row| {
+            format!("tests/README.md: `{row}` is no module of tests/it: delete its row")
+        }))
         .collect()
 }
 
@@ -41,9 +54,15 @@ fn a_page_that_is_too_long_is_found() {
 
 #[test]
 fn a_module_without_a_row_and_a_row_without_a_module_are_found() {
-    let main = File::new("tests/it/main.rs", "//! Head.\nmod app;\nmod road;\nmod lost;\n");
+    let main = File::new(
+        "tests/it/main.rs",
+        "//! Head.\nmod app;\nmod road;\nmod lost;\n",
+    );
     let page = "| helper | is |\n| --- | --- |\n| `app` | x |\n\n| module | holds |\n| --- | --- |\n| `road` | y |\n| `gone` | z |\n";
     let found = unnamed_modules(&main, page);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[0].contains("`lost`") && found[1].contains("`gone`"), "{found:?}");
+    assert!(
+        found[0].contains("`lost`") && found[1].contains("`gone`"),
+        "{found:?}"
+    );
 }

@@ -12,18 +12,26 @@ pub struct Table {
 
 impl Table {
     pub fn read(document: &str) -> Result<Self, String> {
-        let block = document.split("```floors\n").nth(1).and_then(|rest| rest.split("```").next());
-        let block =
-            block.ok_or("src/ARCHITECTURE.md: no block ```floors: it holds the table of the floors")?;
+        let block = document
+            .split("```floors\n")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next());
+        let block = block
+            .ok_or("src/ARCHITECTURE.md: no block ```floors: it holds the table of the floors")?;
         let mut lines: Vec<(String, Vec<String>)> = Vec::new();
         for line in block.lines().map(str::trim).filter(|line| !line.is_empty()) {
             // `unit: others`, and not the colons of a path.
             let (unit, others) = line
                 .split_once(": ")
                 .or_else(|| line.strip_suffix(':').map(|unit| (unit, "")))
-                .ok_or_else(|| format!("src/ARCHITECTURE.md: `{line}` is not `unit: units it may import`"))?;
+                .ok_or_else(|| {
+                    format!("src/ARCHITECTURE.md: `{line}` is not `unit: units it may import`")
+                })?;
             let others: Vec<String> = others.split_whitespace().map(str::to_owned).collect();
-            if let Some(other) = others.iter().find(|other| !lines.iter().any(|(above, _)| above == *other)) {
+            if let Some(other) = others
+                .iter()
+                .find(|other| !lines.iter().any(|(above, _)| above == *other))
+            {
                 return Err(format!(
                     "src/ARCHITECTURE.md: `{unit}` may import `{other}`, which is not on a line above: \
                      floors only go down"
@@ -37,12 +45,21 @@ impl Table {
     /// The unit that owns a path of modules.
     fn unit_of(&self, path: &[String]) -> Option<&str> {
         let whole = format!("{}::", path.join("::"));
-        let owners = self.lines.iter().filter(|(unit, _)| whole.starts_with(&format!("{unit}::")));
-        owners.map(|(unit, _)| unit.as_str()).max_by_key(|unit| unit.len())
+        let owners = self
+            .lines
+            .iter()
+            .filter(|(unit, _)| whole.starts_with(&format!("{unit}::")));
+        owners
+            .map(|(unit, _)| unit.as_str())
+            .max_by_key(|unit| unit.len())
     }
 
     fn allows(&self, from: &str, to: &str) -> bool {
-        from == to || self.lines.iter().any(|(unit, others)| unit == from && others.iter().any(|o| o == to))
+        from == to
+            || self
+                .lines
+                .iter()
+                .any(|(unit, others)| unit == from && others.iter().any(|o| o == to))
     }
 }
 
@@ -80,7 +97,11 @@ pub fn check(table: &Table, file: &File) -> Vec<String> {
 fn module_of(path: &str) -> Vec<String> {
     let inner = path.trim_start_matches("src/").trim_end_matches(".rs");
     let inner = inner.trim_end_matches("/mod");
-    if inner == "lib" { Vec::new() } else { inner.split('/').map(str::to_owned).collect() }
+    if inner == "lib" {
+        Vec::new()
+    } else {
+        inner.split('/').map(str::to_owned).collect()
+    }
 }
 
 /// Every path into the crate, with its line: `crate::…`, `super::…` and, from the binary, `attache::…`.
@@ -89,21 +110,35 @@ fn imports(code: &str, module: &[String]) -> Vec<(usize, Vec<String>)> {
     // `pub(in crate::x)` says who may look in; it imports nothing.
     for at in occurrences(code, "crate::").filter(|at| !code[..*at].ends_with("(in ")) {
         found.extend(
-            tree(code, at + "crate::".len(), &[]).0.into_iter().map(|path| (line_of(code, at), path)),
+            tree(code, at + "crate::".len(), &[])
+                .0
+                .into_iter()
+                .map(|path| (line_of(code, at), path)),
         );
     }
     if module == ["main"] {
         for at in occurrences(code, "attache::") {
             found.extend(
-                tree(code, at + "attache::".len(), &[]).0.into_iter().map(|p| (line_of(code, at), p)),
+                tree(code, at + "attache::".len(), &[])
+                    .0
+                    .into_iter()
+                    .map(|p| (line_of(code, at), p)),
             );
         }
     }
     for at in occurrences(code, "super::").filter(|at| !code[..*at].ends_with("super::")) {
-        let ups = code[at..].split("super::").take_while(|between| between.is_empty()).count();
+        let ups = code[at..]
+            .split("super::")
+            .take_while(|between| between.is_empty())
+            .count();
         let base = &module[..module.len().saturating_sub(ups)];
         let rest = at + ups * "super::".len();
-        found.extend(tree(code, rest, base).0.into_iter().map(|path| (line_of(code, at), path)));
+        found.extend(
+            tree(code, rest, base)
+                .0
+                .into_iter()
+                .map(|path| (line_of(code, at), path)),
+        );
     }
     // The bare name of the crate or of a parent crosses nothing.
     found.retain(|(_, path)| !path.is_empty());
@@ -119,7 +154,11 @@ fn tree(code: &str, at: usize, prefix: &[String]) -> (Vec<Vec<String>>, usize) {
     if bytes.get(start) == Some(&b'{') {
         return group(code, start + 1, prefix);
     }
-    let end = start + code[start..].bytes().take_while(|byte| is_word(*byte)).count();
+    let end = start
+        + code[start..]
+            .bytes()
+            .take_while(|byte| is_word(*byte))
+            .count();
     let name = &code[start..end];
     let mut path = prefix.to_vec();
     if name == "super" {
@@ -164,18 +203,31 @@ fn an_arrow_that_goes_up_is_found_however_it_is_written() {
     let bad = [
         ("src/store/x.rs", "use crate::gateway::Door;"),
         ("src/harness/x.rs", "use crate::gateway::Door;"),
-        ("src/harness/mod.rs", "fn f() { crate::gateway::judge::g(); }"),
+        (
+            "src/harness/mod.rs",
+            "fn f() { crate::gateway::judge::g(); }",
+        ),
         ("src/store/x.rs", "use crate::{clock::Clock, harness::Run};"),
-        ("src/store/x.rs", "use crate::{domain::{A, b::C}, gateway::{judge::X as Y}};"),
+        (
+            "src/store/x.rs",
+            "use crate::{domain::{A, b::C}, gateway::{judge::X as Y}};",
+        ),
         ("src/gateway/judge.rs", "use super::intake;"),
-        ("src/gateway/judge/rule.rs", "use super::super::intake::{self, Intake};"),
+        (
+            "src/gateway/judge/rule.rs",
+            "use super::super::intake::{self, Intake};",
+        ),
         ("src/gateway/judge.rs", "use crate::store::Store;"),
         ("src/main.rs", "fn main() { attache::store::open(); }"),
         ("src/store/x.rs", "use crate::unheard::Of;"),
         ("src/unheard/x.rs", "fn f() {}"),
     ];
     for (path, text) in bad {
-        assert_eq!(check(&table, &File::new(path, text)).len(), 1, "{path}: {text}");
+        assert_eq!(
+            check(&table, &File::new(path, text)).len(),
+            1,
+            "{path}: {text}"
+        );
     }
 }
 
@@ -187,17 +239,27 @@ fn an_arrow_that_goes_down_or_stays_is_fine() {
             "src/gateway/intake.rs",
             "use super::judge;\nuse super::{judge::Rule, door};\nuse crate::store::{Store, rows::*};",
         ),
-        ("src/gateway/judge/rule.rs", "use super::Verdict;\nuse crate::domain::Address;"),
+        (
+            "src/gateway/judge/rule.rs",
+            "use super::Verdict;\nuse crate::domain::Address;",
+        ),
         (
             "src/store/mod.rs",
             "pub(crate) fn f() {}\npub(in crate::harness) fn g() {}\n//! [`crate::gateway`]\nconst S: &str = \"crate::gateway::x\";",
         ),
-        ("src/store/x.rs", "#[cfg(test)]\nmod tests { use crate::gateway::Door; }"),
+        (
+            "src/store/x.rs",
+            "#[cfg(test)]\nmod tests { use crate::gateway::Door; }",
+        ),
         ("src/main.rs", "fn main() { attache::harness::run(); }"),
         ("src/lib.rs", "pub mod anything;"),
     ];
     for (path, text) in good {
-        assert_eq!(check(&table, &File::new(path, text)), Vec::<String>::new(), "{path}: {text}");
+        assert_eq!(
+            check(&table, &File::new(path, text)),
+            Vec::<String>::new(),
+            "{path}: {text}"
+        );
     }
 }
 

@@ -7,18 +7,33 @@ use std::collections::{BTreeMap, BTreeSet};
 const PRIVATE: &[(&[&str], &str)] = &[
     (&["purse", "purses"], "budget account"),
     (&["desk", "bench"], "dependencies or context of that thing"),
-    (&["workshop", "hands", "tape"], "environment: live, fork, recorded"),
-    (&["circumstances", "standing", "standings"], "provider health, circuit breaker"),
+    (
+        &["workshop", "hands", "tape"],
+        "environment: live, fork, recorded",
+    ),
+    (
+        &["circumstances", "standing", "standings"],
+        "provider health, circuit breaker",
+    ),
     (&["hindrance"], "blocked by"),
     (&["roster"], "status"),
     (&["spares"], "lazy providers"),
     (&["suspects", "innocents"], "poison runs, probation"),
     (&["gate"], "tool policy, breaker state"),
     (&["meter", "farewell"], "counters, final turn"),
-    (&["house", "lobby", "visitors", "reception"], "server context, connection limiter"),
+    (
+        &["house", "lobby", "visitors", "reception"],
+        "server context, connection limiter",
+    ),
     (&["door", "doorstep"], "intake, in-flight marker"),
-    (&["obey", "converse", "talk", "hear"], "handle, serve, run, append"),
-    (&["vouching", "vouched", "sealers"], "authentication, authenticated, ARC signers"),
+    (
+        &["obey", "converse", "talk", "hear"],
+        "handle, serve, run, append",
+    ),
+    (
+        &["vouching", "vouched", "sealers"],
+        "authentication, authenticated, ARC signers",
+    ),
     (&["patience"], "timeouts, retry policy, grace period"),
     (&["aside"], "quarantine, reserve"),
     (&["parcel", "parcels"], "bundle"),
@@ -27,7 +42,10 @@ const PRIVATE: &[(&[&str], &str)] = &[
     (&["untold", "told"], "pending, notified, recorded"),
     (&["duty", "duties", "dues", "owed"], "schedule, due"),
     (&["offer", "vocabulary"], "catalogue of names, extensions"),
-    (&["sheet", "culprit", "foresee", "foreseen", "fate"], "view, cause, expected effects, outcome"),
+    (
+        &["sheet", "culprit", "foresee", "foreseen", "fate"],
+        "view, cause, expected effects, outcome",
+    ),
     (&["trouble", "news"], "failure, event"),
     (&["upkeep", "thrown"], "maintenance, pruned"),
     (&["spelled", "spelling"], "formatted"),
@@ -61,11 +79,14 @@ pub fn private_words(file: &File) -> Vec<String> {
 
 fn identifiers(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut from = 0;
-    code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter_map(move |piece| {
-        let at = from;
-        from += piece.len() + 1;
-        piece.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_').then_some((at, piece))
-    })
+    code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter_map(move |piece| {
+            let at = from;
+            from += piece.len() + 1;
+            piece
+                .starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                .then_some((at, piece))
+        })
 }
 
 /// `SendEmailError` and `send_email_error` alike: `send`, `email`, `error`.
@@ -78,7 +99,10 @@ fn words(identifier: &str) -> Vec<String> {
         }
         last_is_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
         if c != '_' {
-            words.last_mut().expect("one at least").push(c.to_ascii_lowercase());
+            words
+                .last_mut()
+                .expect("one at least")
+                .push(c.to_ascii_lowercase());
         }
     }
     words
@@ -99,20 +123,30 @@ pub fn shared_type_names(files: &[File], names_max: usize) -> Vec<String> {
             before = identifier;
         }
     }
-    let shared: Vec<_> = named.into_iter().filter(|(_, paths)| paths.len() > 1).collect();
+    let shared: Vec<_> = named
+        .into_iter()
+        .filter(|(_, paths)| paths.len() > 1)
+        .collect();
     if shared.len() <= names_max {
         return Vec::new();
     }
-    let told = shared
-        .iter()
-        .map(|(name, paths)| format!("`{name}`: {}", paths.iter().copied().collect::<Vec<_>>().join(", ")));
-    let head =
-        format!("{} type names mean several things, and {names_max} may: rename the newest", shared.len());
+    let told = shared.iter().map(|(name, paths)| {
+        format!(
+            "`{name}`: {}",
+            paths.iter().copied().collect::<Vec<_>>().join(", ")
+        )
+    });
+    let head = format!(
+        "{} type names mean several things, and {names_max} may: rename the newest",
+        shared.len()
+    );
     std::iter::once(head).chain(told).collect()
 }
 
 /// First words that make a reader guess what kind of thing is documented.
-const QUESTIONS: &[&str] = &["What", "Whether", "Who", "Where", "How", "Why", "Whoever", "Whose"];
+const QUESTIONS: &[&str] = &[
+    "What", "Whether", "Who", "Where", "How", "Why", "Whoever", "Whose",
+];
 /// Share of doc comments that may begin so, in thousandths.
 pub const QUESTIONS_PER_MILLE_MAX: usize = 30;
 
@@ -128,8 +162,11 @@ pub fn question_words(files: &[File], per_mille_max: usize) -> Vec<String> {
             };
             if !std::mem::replace(&mut is_inside, true) {
                 all += 1;
-                let first =
-                    comment.trim_start().split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+                let first = comment
+                    .trim_start()
+                    .split(|c: char| !c.is_alphanumeric())
+                    .next()
+                    .unwrap_or_default();
                 if QUESTIONS.contains(&first) {
                     found.push(format!("{}:{}: {}", file.path, number + 1, comment.trim()));
                 }
@@ -156,19 +193,34 @@ fn a_private_word_is_found_in_every_kind_of_identifier() {
     ] {
         assert_eq!(private_words(&File::new("src/x.rs", bad)).len(), 1, "{bad}");
     }
-    for good in
-        ["fn f(gateway: u8) {}", "// the purse\nfn g() {}", "const S: &str = \"purse\";", "struct Propeller;"]
-    {
-        assert_eq!(private_words(&File::new("src/x.rs", good)), Vec::<String>::new(), "{good}");
+    for good in [
+        "fn f(gateway: u8) {}",
+        "// the purse\nfn g() {}",
+        "const S: &str = \"purse\";",
+        "struct Propeller;",
+    ] {
+        assert_eq!(
+            private_words(&File::new("src/x.rs", good)),
+            Vec::<String>::new(),
+            "{good}"
+        );
     }
 }
 
 #[test]
 fn a_type_name_with_two_meanings_is_found() {
-    let files = |second: &str| [File::new("src/a.rs", "pub struct Place;"), File::new("src/b.rs", second)];
+    let files = |second: &str| {
+        [
+            File::new("src/a.rs", "pub struct Place;"),
+            File::new("src/b.rs", second),
+        ]
+    };
     assert_eq!(shared_of(&files("enum Place { A }")), 1);
     assert_eq!(shared_of(&files("fn f(place: Place) {}\nstruct Other;")), 0);
-    assert_eq!(shared_of(&files("#[cfg(test)]\nmod tests { struct Place; }")), 0);
+    assert_eq!(
+        shared_of(&files("#[cfg(test)]\nmod tests { struct Place; }")),
+        0
+    );
 }
 
 #[cfg(test)]
@@ -180,5 +232,11 @@ fn shared_of(files: &[File]) -> usize {
 fn a_doc_comment_that_begins_with_a_question_word_is_found() {
     let file = |doc: &str| [File::new("src/x.rs", &format!("{doc}\nfn f() {{}}"))];
     assert!(!question_words(&file("/// What it gives."), 30).is_empty());
-    assert!(question_words(&file("/// Bytes of a letter.\n/// What is left out: none."), 0).is_empty());
+    assert!(
+        question_words(
+            &file("/// Bytes of a letter.\n/// What is left out: none."),
+            0
+        )
+        .is_empty()
+    );
 }

@@ -23,15 +23,28 @@ impl File {
         let (code, literals) = blank(text);
         let live = without_tests(&code);
         let untested = |literal: &(usize, String)| live.as_bytes().get(literal.0) == Some(&b'"');
-        let place = |(at, text): (usize, String)| Literal { line: line_of(&code, at), text };
+        let place = |(at, text): (usize, String)| Literal {
+            line: line_of(&code, at),
+            text,
+        };
         let literals = literals.into_iter().filter(untested).map(place).collect();
-        Self { path: path.to_owned(), text: text.to_owned(), code, live, literals }
+        Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            code,
+            live,
+            literals,
+        }
     }
 }
 
 /// The line of a byte offset, counted from 1.
 pub fn line_of(code: &str, at: usize) -> usize {
-    code.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
+    code.as_bytes()[..at]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
 }
 
 pub fn is_word(byte: u8) -> bool {
@@ -42,7 +55,9 @@ pub fn is_word(byte: u8) -> bool {
 pub fn occurrences<'a>(code: &'a str, needle: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = code.as_bytes();
     let joined = move |at: usize| at > 0 && is_word(bytes[at - 1]) && is_word(needle.as_bytes()[0]);
-    code.match_indices(needle).map(|(at, _)| at).filter(move |at| !joined(*at))
+    code.match_indices(needle)
+        .map(|(at, _)| at)
+        .filter(move |at| !joined(*at))
 }
 
 /// The offset after the bracket that closes the one at `open`; the end of the code if none does.
@@ -91,28 +106,52 @@ fn blank(text: &str) -> (String, Vec<(usize, String)>) {
                 (from, to)
             }
         };
-        code[from..to].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        code[from..to]
+            .iter_mut()
+            .filter(|byte| **byte != b'\n')
+            .for_each(|byte| *byte = b' ');
         at = end;
     }
-    (String::from_utf8(code).expect("only whole literals are blanked"), literals)
+    (
+        String::from_utf8(code).expect("only whole literals are blanked"),
+        literals,
+    )
 }
 
 fn piece(bytes: &[u8], at: usize) -> (Piece, usize) {
     let rest = &bytes[at..];
     if rest.starts_with(b"//") {
-        return (Piece::Comment, at + rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()));
+        return (
+            Piece::Comment,
+            at + rest
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .unwrap_or(rest.len()),
+        );
     }
     if rest.starts_with(b"/*") {
         return (Piece::Comment, at + block_comment(rest));
     }
     let starts_word = at == 0 || !is_word(bytes[at - 1]);
     if starts_word && let Some((from, to, end)) = raw_string(rest) {
-        return (Piece::Text { from: at + from, to: at + to }, at + end);
+        return (
+            Piece::Text {
+                from: at + from,
+                to: at + to,
+            },
+            at + end,
+        );
     }
     match rest[0] {
         b'"' => {
             let end = quoted(rest, b'"');
-            (Piece::Text { from: at + 1, to: (at + end - 1).max(at + 1) }, at + end)
+            (
+                Piece::Text {
+                    from: at + 1,
+                    to: (at + end - 1).max(at + 1),
+                },
+                at + end,
+            )
         }
         // A lifetime has no closing quote; a character has it after one character or an escape.
         b'\'' if rest.get(1) == Some(&b'\\') => (Piece::Char, at + quoted(rest, b'\'')),
@@ -149,14 +188,22 @@ fn block_comment(rest: &[u8]) -> usize {
 
 /// `r"…"`, `r#"…"#`, `br#"…"#`: where the content begins and ends, and where the literal ends.
 fn raw_string(rest: &[u8]) -> Option<(usize, usize, usize)> {
-    let prefix = [&b"r"[..], b"br", b"cr"].into_iter().find(|prefix| rest.starts_with(prefix))?.len();
-    let hashes = rest[prefix..].iter().take_while(|byte| **byte == b'#').count();
+    let prefix = [&b"r"[..], b"br", b"cr"]
+        .into_iter()
+        .find(|prefix| rest.starts_with(prefix))?
+        .len();
+    let hashes = rest[prefix..]
+        .iter()
+        .take_while(|byte| **byte == b'#')
+        .count();
     let from = prefix + hashes + 1;
     if rest.get(from - 1) != Some(&b'"') {
         return None;
     }
     let close = [b"\"".as_slice(), &b"#".repeat(hashes)].concat();
-    let length = rest[from..].windows(close.len()).position(|window| window == close)?;
+    let length = rest[from..]
+        .windows(close.len())
+        .position(|window| window == close)?;
     Some((from, from + length, from + length + close.len()))
 }
 
@@ -182,9 +229,18 @@ fn without_tests(code: &str) -> String {
             while code[from..].trim_start().starts_with("#[") {
                 from = after_closing(code, from + code[from..].find('[').unwrap_or(0));
             }
-            let body = code[from..].find(['{', ';']).map_or(code.len(), |offset| from + offset);
-            let end = if code.as_bytes().get(body) == Some(&b'{') { after_closing(code, body) } else { body };
-            live[at..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+            let body = code[from..]
+                .find(['{', ';'])
+                .map_or(code.len(), |offset| from + offset);
+            let end = if code.as_bytes().get(body) == Some(&b'{') {
+                after_closing(code, body)
+            } else {
+                body
+            };
+            live[at..end]
+                .iter_mut()
+                .filter(|byte| **byte != b'\n')
+                .for_each(|byte| *byte = b' ');
         }
     }
     String::from_utf8(live).expect("code is blanked from bracket to bracket")
@@ -209,7 +265,11 @@ fn d() {}
     }
     assert!(file.code.contains("<'x>(s: &'x str)") && file.code.contains("hidden"));
     assert!(!file.live.contains("hidden") && file.live.contains("fn d() {}"));
-    let texts: Vec<_> = file.literals.iter().map(|literal| (literal.line, literal.text.as_str())).collect();
+    let texts: Vec<_> = file
+        .literals
+        .iter()
+        .map(|literal| (literal.line, literal.text.as_str()))
+        .collect();
     assert_eq!(texts, [(2, "}\\\" // no"), (3, "he said \"}\" /* ")]);
     let opened = file.code.matches('{').count();
     assert_eq!(opened, file.code.matches('}').count());

@@ -17,7 +17,12 @@ const HOMES: &[Home] = &[
         instead: "take the time as an argument, or from a `Clock`",
     },
     Home {
-        words: &["tokio::spawn", "task::spawn(", "task::spawn_local", "thread::spawn"],
+        words: &[
+            "tokio::spawn",
+            "task::spawn(",
+            "task::spawn_local",
+            "thread::spawn",
+        ],
         places: &["src/app.rs", "src/store/sqlite/writer.rs"],
         instead: "return the future and let `app.rs` run it, or supervise it in a `TaskTracker` or `JoinSet`",
     },
@@ -33,7 +38,12 @@ const HOMES: &[Home] = &[
         instead: "return a value to the command, or log with `tracing`",
     },
     Home {
-        words: &["std::process::Command", "process::Command", "tokio::process", "use std::process::{"],
+        words: &[
+            "std::process::Command",
+            "process::Command",
+            "tokio::process",
+            "use std::process::{",
+        ],
         places: &["src/providers/child/process.rs"],
         instead: "start agents through `providers/child/process.rs`, which bounds and ends them",
     },
@@ -42,7 +52,11 @@ const HOMES: &[Home] = &[
         places: &[],
         instead: "return an error with `?`, or give a value with `unwrap_or` and say why the case is impossible",
     },
-    Home { words: &["todo!", "unimplemented!", "dbg!"], places: &[], instead: "finish it, or leave it out" },
+    Home {
+        words: &["todo!", "unimplemented!", "dbg!"],
+        places: &[],
+        instead: "finish it, or leave it out",
+    },
     Home {
         words: &["#[allow", "#![allow"],
         places: &[],
@@ -53,7 +67,10 @@ const HOMES: &[Home] = &[
 /// Words outside their home, in code that is not a test.
 pub fn strays(file: &File) -> Vec<String> {
     let mut complaints = Vec::new();
-    for home in HOMES.iter().filter(|home| !home.places.iter().any(|place| is_in(&file.path, place))) {
+    for home in HOMES
+        .iter()
+        .filter(|home| !home.places.iter().any(|place| is_in(&file.path, place)))
+    {
         let mut lines: Vec<(usize, &str)> = Vec::new();
         for word in home.words {
             lines.extend(occurrences(&file.live, word).map(|at| (line_of(&file.live, at), *word)));
@@ -61,14 +78,21 @@ pub fn strays(file: &File) -> Vec<String> {
         lines.sort_unstable();
         lines.dedup_by_key(|(line, _)| *line);
         for (line, word) in lines {
-            complaints.push(format!("{}:{line}: `{word}` is not at home here: {}", file.path, home.instead));
+            complaints.push(format!(
+                "{}:{line}: `{word}` is not at home here: {}",
+                file.path, home.instead
+            ));
         }
     }
     complaints
 }
 
 fn is_in(path: &str, place: &str) -> bool {
-    if place.ends_with('/') { path.starts_with(place) } else { path == place }
+    if place.ends_with('/') {
+        path.starts_with(place)
+    } else {
+        path == place
+    }
 }
 
 /// Beginnings of statements, and what must follow somewhere behind them.
@@ -99,17 +123,23 @@ pub fn sql(file: &File) -> Vec<String> {
             flat.starts_with(&first.to_lowercase())
                 && follows(&flat, &first.to_lowercase(), &then.to_lowercase())
         };
-        STATEMENTS.iter().any(|statement| shouted(statement) || whispered(statement))
+        STATEMENTS
+            .iter()
+            .any(|statement| shouted(statement) || whispered(statement))
     };
     let found = file.literals.iter().filter(|literal| is_sql(&literal.text));
     let place = |line: usize| {
-        format!("{}:{line}: SQL outside `src/store/`: write a named transaction there and call it", file.path)
+        format!(
+            "{}:{line}: SQL outside `src/store/`: write a named transaction there and call it",
+            file.path
+        )
     };
     found.map(|literal| place(literal.line)).collect()
 }
 
 fn follows(text: &str, first: &str, then: &str) -> bool {
-    text.find(first).is_some_and(|at| text[at + first.len()..].contains(then.trim_start()))
+    text.find(first)
+        .is_some_and(|at| text[at + first.len()..].contains(then.trim_start()))
 }
 
 #[test]
@@ -130,7 +160,10 @@ fn a_stray_word_is_found_with_its_line() {
         "#[allow(dead_code)]",
     ];
     for sample in samples {
-        let found = strays(&File::new("src/tools/x.rs", &format!("//! Head.\n\nfn f() {{\n{sample}\n}}\n")));
+        let found = strays(&File::new(
+            "src/tools/x.rs",
+            &format!("//! Head.\n\nfn f() {{\n{sample}\n}}\n"),
+        ));
         assert_eq!(found.len(), 1, "{sample}: {found:?}");
         assert!(found[0].starts_with("src/tools/x.rs:4: "), "{found:?}");
     }
@@ -141,9 +174,18 @@ fn a_word_at_home_in_a_comment_in_a_string_or_in_a_test_is_no_stray() {
     let text = "//! No `.unwrap()`.\nfn f() -> &'static str { \"println! and todo!\" }\n\
         fn g(x: Option<u8>) -> u8 { x.unwrap_or(0) }\n#[expect(dead_code, reason = \"r\")]\n\
         #[cfg(test)]\nmod tests { fn t() { Some(1).unwrap(); tokio::spawn(async {}); } }\n";
-    assert_eq!(strays(&File::new("src/tools/x.rs", text)), Vec::<String>::new());
-    assert_eq!(strays(&File::new("src/clock.rs", "fn f() { SystemTime::now(); }")), Vec::<String>::new());
-    assert_eq!(strays(&File::new("src/cli/x.rs", "fn f() { println!(); }")), Vec::<String>::new());
+    assert_eq!(
+        strays(&File::new("src/tools/x.rs", text)),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        strays(&File::new("src/clock.rs", "fn f() { SystemTime::now(); }")),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        strays(&File::new("src/cli/x.rs", "fn f() { println!(); }")),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -159,12 +201,28 @@ fn sql_is_found_in_any_string_and_english_is_not() {
     ];
     for sql_text in bad {
         let text = format!("const X: &str = \"{}\";", sql_text.replace("\\n", "\n"));
-        assert_eq!(sql(&File::new("src/harness/x.rs", &text)).len(), 1, "{sql_text}");
-        assert_eq!(sql(&File::new("src/store/x.rs", &text)).len(), 0, "{sql_text}");
+        assert_eq!(
+            sql(&File::new("src/harness/x.rs", &text)).len(),
+            1,
+            "{sql_text}"
+        );
+        assert_eq!(
+            sql(&File::new("src/store/x.rs", &text)).len(),
+            0,
+            "{sql_text}"
+        );
     }
-    for english in ["please select one from the list", "an update will set it", "From: x", "SELECT a mailbox"]
-    {
-        assert_eq!(sql(&File::new("src/harness/x.rs", &format!("f(\"{english}\")"))).len(), 0, "{english}");
+    for english in [
+        "please select one from the list",
+        "an update will set it",
+        "From: x",
+        "SELECT a mailbox",
+    ] {
+        assert_eq!(
+            sql(&File::new("src/harness/x.rs", &format!("f(\"{english}\")"))).len(),
+            0,
+            "{english}"
+        );
     }
     let raw = "const X: &str = r#\"SELECT \"a\" FROM b\"#;";
     assert_eq!(sql(&File::new("src/harness/x.rs", raw)).len(), 1);

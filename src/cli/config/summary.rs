@@ -1,7 +1,9 @@
 //! Summary of a configuration in five lines: the personas, the inputs of each, the senders that are
 //! answered, the model and its price, and the destination of mail.
 
-use crate::config::{Access, Config, Decision, ListenerTls, Mode, SmarthostTls, Transport, dollars};
+use crate::config::{
+    Access, Config, Decision, ListenerTls, Mode, SmarthostTls, Transport, dollars,
+};
 use crate::domain::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,16 +48,34 @@ impl Summary {
             answered,
             refused,
             models: models(config, now),
-            goes_out: config.gateway.outbound.as_ref().map(|way| goes_out(config, way)),
-            notified: config.gateway.owners.iter().map(ToString::to_string).collect(),
+            goes_out: config
+                .gateway
+                .outbound
+                .as_ref()
+                .map(|way| goes_out(config, way)),
+            notified: config
+                .gateway
+                .owners
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
         }
     }
 
     /// Pairs of a label and its text.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let or =
-            |list: &[String], none: &str| if list.is_empty() { none.to_owned() } else { list.join(", ") };
-        let lives = self.personas.iter().map(|persona| persona.addresses.join(", ")).collect::<Vec<_>>();
+        let or = |list: &[String], none: &str| {
+            if list.is_empty() {
+                none.to_owned()
+            } else {
+                list.join(", ")
+            }
+        };
+        let lives = self
+            .personas
+            .iter()
+            .map(|persona| persona.addresses.join(", "))
+            .collect::<Vec<_>>();
         let models = self.models.iter().map(|used| {
             let price = match &used.usd_per_million {
                 Some((input, output)) => format!("${input} in, ${output} out per million tokens"),
@@ -70,7 +90,13 @@ impl Summary {
         });
         let mut fields = vec![
             ("lives here", shortened(&lives)),
-            ("comes in", or(&self.comes_in, "nowhere: only `attache ingest` brings letters")),
+            (
+                "comes in",
+                or(
+                    &self.comes_in,
+                    "nowhere: only `attache ingest` brings letters",
+                ),
+            ),
             ("is answered", or(&self.answered, "nobody")),
         ];
         if !self.refused.is_empty() {
@@ -79,7 +105,9 @@ impl Summary {
         fields.push(("answers", models.collect::<Vec<_>>().join("; ")));
         fields.push((
             "goes out",
-            self.goes_out.clone().unwrap_or_else(|| "nowhere: answers are stored".to_owned()),
+            self.goes_out
+                .clone()
+                .unwrap_or_else(|| "nowhere: answers are stored".to_owned()),
         ));
         fields.push(("is told", or(&self.notified, "nobody")));
         fields
@@ -112,23 +140,40 @@ fn comes_in(config: &Config) -> Vec<String> {
             ListenerTls::StartTls => "STARTTLS",
             ListenerTls::Implicit => "TLS",
         };
-        format!("{} at {} ({secured})", listener.kind.as_str().to_uppercase(), listener.address)
+        format!(
+            "{} at {} ({secured})",
+            listener.kind.as_str().to_uppercase(),
+            listener.address
+        )
     });
     let folders = gateway.folders.iter().map(|folder| {
-        format!("folder {}", folder.path.strip_prefix(&config.workspace).unwrap_or(&folder.path).display())
+        format!(
+            "folder {}",
+            folder
+                .path
+                .strip_prefix(&config.workspace)
+                .unwrap_or(&folder.path)
+                .display()
+        )
     });
-    let mailboxes = gateway
-        .mailboxes
-        .iter()
-        .map(|mailbox| format!("mailbox {} of {} at {}", mailbox.folder, mailbox.user, mailbox.host));
+    let mailboxes = gateway.mailboxes.iter().map(|mailbox| {
+        format!(
+            "mailbox {} of {} at {}",
+            mailbox.folder, mailbox.user, mailbox.host
+        )
+    });
     listeners.chain(folders).chain(mailboxes).collect()
 }
 
 /// Senders that are answered and senders that are refused.
 fn who(access: &Access, config: &Config) -> (Vec<String>, Vec<String>) {
     let proven = "if the letter proves who sent it";
-    let mut answered =
-        config.gateway.owners.iter().map(|owner| format!("{owner} (owner)")).collect::<Vec<_>>();
+    let mut answered = config
+        .gateway
+        .owners
+        .iter()
+        .map(|owner| format!("{owner} (owner)"))
+        .collect::<Vec<_>>();
     answered.extend(access.allow.iter().cloned());
     match access.default_decision {
         Decision::Allow => answered.push(format!("everybody else, {proven}")),
@@ -147,9 +192,15 @@ fn who(access: &Access, config: &Config) -> (Vec<String>, Vec<String>) {
 fn models(config: &Config, now: Timestamp) -> Vec<Answers> {
     let mut users: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for persona in config.personas.iter() {
-        let provider = persona.provider.as_ref().unwrap_or(&config.inference.provider);
+        let provider = persona
+            .provider
+            .as_ref()
+            .unwrap_or(&config.inference.provider);
         let model = persona.model.as_ref().unwrap_or(&config.inference.model);
-        users.entry((provider.clone(), model.clone())).or_default().push(persona.id.to_string());
+        users
+            .entry((provider.clone(), model.clone()))
+            .or_default()
+            .push(persona.id.to_string());
     }
     let today = now.to_utc().date_naive();
     let price = |provider: &str, model: &str| {
@@ -158,7 +209,12 @@ fn models(config: &Config, now: Timestamp) -> Vec<Answers> {
     };
     let models = users.into_iter().map(|((provider, model), personas)| {
         let usd_per_million = price(&provider, &model);
-        Answers { provider, model, usd_per_million, personas }
+        Answers {
+            provider,
+            model,
+            usd_per_million,
+            personas,
+        }
     });
     models.collect()
 }

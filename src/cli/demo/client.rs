@@ -35,13 +35,23 @@ pub struct Outgoing<'a> {
 /// Sends one letter and returns the lines of the session. Errors: any reply but the expected one,
 /// with that reply.
 pub async fn send(server: SocketAddr, letter: &Outgoing<'_>) -> anyhow::Result<Vec<Spoken>> {
-    let stream = TcpStream::connect(server).await.with_context(|| format!("cannot connect to {server}"))?;
+    let stream = TcpStream::connect(server)
+        .await
+        .with_context(|| format!("cannot connect to {server}"))?;
     let (reader, writer) = stream.into_split();
-    let mut session = Session { reader: BufReader::new(reader), writer, spoken: Vec::new() };
+    let mut session = Session {
+        reader: BufReader::new(reader),
+        writer,
+        spoken: Vec::new(),
+    };
     session.reply(220).await?;
     session.command("EHLO mail.traveller.example", 250).await?;
-    session.command(&format!("MAIL FROM:<{}>", letter.from), 250).await?;
-    session.command(&format!("RCPT TO:<{}>", letter.to), 250).await?;
+    session
+        .command(&format!("MAIL FROM:<{}>", letter.from), 250)
+        .await?;
+    session
+        .command(&format!("RCPT TO:<{}>", letter.to), 250)
+        .await?;
     session.command("DATA", 354).await?;
     session.data(letter.bytes).await?;
     session.reply(250).await?;
@@ -57,8 +67,13 @@ struct Session {
 
 impl Session {
     async fn command(&mut self, line: &str, code: u16) -> anyhow::Result<()> {
-        self.spoken.push(Spoken { by_server: false, line: line.to_owned() });
-        self.writer.write_all(format!("{line}\r\n").as_bytes()).await?;
+        self.spoken.push(Spoken {
+            by_server: false,
+            line: line.to_owned(),
+        });
+        self.writer
+            .write_all(format!("{line}\r\n").as_bytes())
+            .await?;
         self.reply(code).await
     }
 
@@ -77,7 +92,10 @@ impl Session {
         }
         wire.extend_from_slice(b".\r\n");
         self.writer.write_all(&wire).await?;
-        self.spoken.push(Spoken { by_server: false, line: format!("({} bytes of letter)", bytes.len()) });
+        self.spoken.push(Spoken {
+            by_server: false,
+            line: format!("({} bytes of letter)", bytes.len()),
+        });
         Ok(())
     }
 
@@ -87,7 +105,10 @@ impl Session {
             let line = tokio::time::timeout(REPLY_TIMEOUT, self.line())
                 .await
                 .with_context(|| format!("the server did not answer within {REPLY_TIMEOUT:?}"))??;
-            self.spoken.push(Spoken { by_server: true, line: line.clone() });
+            self.spoken.push(Spoken {
+                by_server: true,
+                line: line.clone(),
+            });
             if line.as_bytes().get(3) == Some(&b'-') {
                 continue;
             }
@@ -101,7 +122,10 @@ impl Session {
 
     async fn line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
-        let read = (&mut self.reader).take(LINE_BYTES_MAX).read_line(&mut line).await?;
+        let read = (&mut self.reader)
+            .take(LINE_BYTES_MAX)
+            .read_line(&mut line)
+            .await?;
         if read == 0 {
             bail!("the server hung up");
         }

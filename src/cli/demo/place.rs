@@ -37,7 +37,11 @@ fn new_folder(parent: &Path, now: Timestamp) -> io::Result<PathBuf> {
     }
     let first = twins.into_iter().max().map_or(0, |youngest| youngest + 1);
     for twin in first..=TWINS_MAX {
-        let name = if twin == 0 { stamp.clone() } else { format!("{stamp}-{twin:02}") };
+        let name = if twin == 0 {
+            stamp.clone()
+        } else {
+            format!("{stamp}-{twin:02}")
+        };
         let folder = parent.join(name);
         match std::fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
@@ -45,7 +49,10 @@ fn new_folder(parent: &Path, now: Timestamp) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(ErrorKind::AlreadyExists, format!("`{stamp}` and {TWINS_MAX} twins of it exist")))
+    Err(io::Error::new(
+        ErrorKind::AlreadyExists,
+        format!("`{stamp}` and {TWINS_MAX} twins of it exist"),
+    ))
 }
 
 /// Number of a name among the folders of that instant; the first has none and counts as 0.
@@ -80,7 +87,10 @@ fn remove_old(parent: &Path) -> io::Result<()> {
 
 fn is_stamp(name: &str) -> bool {
     const SHAPE: &str = "ddddddddTdddddd.dddZ";
-    let shape: String = name.chars().map(|c| if c.is_ascii_digit() { 'd' } else { c }).collect();
+    let shape: String = name
+        .chars()
+        .map(|c| if c.is_ascii_digit() { 'd' } else { c })
+        .collect();
     shape == SHAPE || shape == format!("{SHAPE}-dd")
 }
 
@@ -109,9 +119,13 @@ mod tests {
     fn twins_get_names_of_their_own_and_the_newest_five_are_kept() {
         let workspace = tempfile::tempdir().expect("a temporary folder");
         let now = Timestamp::from_millis(1_795_000_000_000);
-        let made: Vec<PathBuf> = (0..7).map(|_| make(workspace.path(), now).expect("a workspace")).collect();
-        let there: Vec<bool> =
-            made.iter().map(|folder| folder.join("configs/gateway.json").is_file()).collect();
+        let made: Vec<PathBuf> = (0..7)
+            .map(|_| make(workspace.path(), now).expect("a workspace"))
+            .collect();
+        let there: Vec<bool> = made
+            .iter()
+            .map(|folder| folder.join("configs/gateway.json").is_file())
+            .collect();
         assert_eq!(there, [false, false, true, true, true, true, true]);
     }
 }

@@ -39,11 +39,18 @@ pub struct Exchange {
 }
 
 /// Sends both letters, one after the other, and waits for their answers.
-pub async fn both(store: &Store, workspace: &Path, server: SocketAddr) -> anyhow::Result<[Exchange; 2]> {
-    let first = exchange(store, workspace, server, (FIRST_ID, LETTER)).await.context("the first letter")?;
+pub async fn both(
+    store: &Store,
+    workspace: &Path,
+    server: SocketAddr,
+) -> anyhow::Result<[Exchange; 2]> {
+    let first = exchange(store, workspace, server, (FIRST_ID, LETTER))
+        .await
+        .context("the first letter")?;
     let letter = second_letter(&first.answer);
-    let second =
-        exchange(store, workspace, server, (SECOND_ID, &letter)).await.context("the second letter")?;
+    let second = exchange(store, workspace, server, (SECOND_ID, &letter))
+        .await
+        .context("the second letter")?;
     Ok([first, second])
 }
 
@@ -54,15 +61,34 @@ async fn exchange(
     (id, letter): (&str, &str),
 ) -> anyhow::Result<Exchange> {
     let bytes = with_crlf(letter.as_bytes().to_vec());
-    let spoken = client::send(server, &Outgoing { from: GUEST, to: SAMPLE, bytes: &bytes }).await?;
+    let spoken = client::send(
+        server,
+        &Outgoing {
+            from: GUEST,
+            to: SAMPLE,
+            bytes: &bytes,
+        },
+    )
+    .await?;
     let run = tokio::time::timeout(ANSWER_TIMEOUT, answered(store, id));
-    let run = run.await.with_context(|| format!("no answer within {ANSWER_TIMEOUT:?}"))??;
+    let run = run
+        .await
+        .with_context(|| format!("no answer within {ANSWER_TIMEOUT:?}"))??;
     let delivery = run.mails.iter().find_map(|mail| mail.delivery.as_ref());
     let delivery = delivery.context("the run wrote no mail")?;
-    let file = workspace.join("data/outbox").join(format!("{}.eml", delivery.id));
-    let bytes = std::fs::read(&file).with_context(|| format!("the answer is not at `{}`", file.display()))?;
-    let answer = mime::parse(&bytes, &ParseLimits::default()).context("the answer is no readable mail")?;
-    Ok(Exchange { spoken, run, file, answer })
+    let file = workspace
+        .join("data/outbox")
+        .join(format!("{}.eml", delivery.id));
+    let bytes = std::fs::read(&file)
+        .with_context(|| format!("the answer is not at `{}`", file.display()))?;
+    let answer =
+        mime::parse(&bytes, &ParseLimits::default()).context("the answer is no readable mail")?;
+    Ok(Exchange {
+        spoken,
+        run,
+        file,
+        answer,
+    })
 }
 
 /// Waits until the letter's run has ended and its mails have left.
@@ -70,7 +96,10 @@ async fn answered(store: &Store, letter: &str) -> anyhow::Result<RunRecord> {
     loop {
         if let Some(run) = run_of(store, letter).await? {
             let record = load_run(store, &run).await?;
-            let mut deliveries = record.mails.iter().filter_map(|mail| mail.delivery.as_ref());
+            let mut deliveries = record
+                .mails
+                .iter()
+                .filter_map(|mail| mail.delivery.as_ref());
             if deliveries.all(|delivery| matches!(delivery.state.as_str(), "done" | "failed")) {
                 return Ok(record);
             }
@@ -81,14 +110,25 @@ async fn answered(store: &Store, letter: &str) -> anyhow::Result<RunRecord> {
 
 /// Finds the run that a letter triggered, once it has ended.
 async fn run_of(store: &Store, letter: &str) -> anyhow::Result<Option<RunId>> {
-    let runs = store.list_runs(&RunFilter { limit: RUNS_MAX, ..RunFilter::default() }).await?;
+    let runs = store
+        .list_runs(&RunFilter {
+            limit: RUNS_MAX,
+            ..RunFilter::default()
+        })
+        .await?;
     for run in runs.iter().filter(|run| run.trigger == Trigger::Email) {
-        let message = store.persona(&run.persona).message(&run.trigger_message).await?;
+        let message = store
+            .persona(&run.persona)
+            .message(&run.trigger_message)
+            .await?;
         if message.rfc_message_id != letter {
             continue;
         }
         return match run.state {
-            RunState::WaitingRetry => bail!("the run failed and waits for a retry: {:?}", run.error_message),
+            RunState::WaitingRetry => bail!(
+                "the run failed and waits for a retry: {:?}",
+                run.error_message
+            ),
             state => Ok(state.is_terminal().then(|| run.id.clone())),
         };
     }
@@ -100,9 +140,20 @@ fn second_letter(answer: &Email) -> String {
     let now = SystemClock::new().now().to_utc().to_rfc2822();
     let id = answer.message_id.as_deref().unwrap_or_default();
     let references = answer.references.iter().chain(answer.message_id.iter());
-    let references = references.map(|id| format!("<{id}>")).collect::<Vec<_>>().join("\n ");
-    let ascii = |line: &str| line.chars().map(|c| if c.is_ascii() { c } else { '?' }).collect::<String>();
-    let quoted: String = answer.text.lines().map(|line| format!("> {}\n", ascii(line))).collect();
+    let references = references
+        .map(|id| format!("<{id}>"))
+        .collect::<Vec<_>>()
+        .join("\n ");
+    let ascii = |line: &str| {
+        line.chars()
+            .map(|c| if c.is_ascii() { c } else { '?' })
+            .collect::<String>()
+    };
+    let quoted: String = answer
+        .text
+        .lines()
+        .map(|line| format!("> {}\n", ascii(line)))
+        .collect();
     format!(
         "From: Anna Berger <{GUEST}>\n\
          To: {SAMPLE}\n\

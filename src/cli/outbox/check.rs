@@ -15,23 +15,39 @@ pub async fn check(context: &Context) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
     let Some(transport) = &config.gateway.outbound else {
-        let failure =
-            Failure::new(Exit::Workspace, "no way out is configured: answers are stored and not sent");
-        return Err(failure.hint("name one in `outbound` of configs/gateway.json").into());
+        let failure = Failure::new(
+            Exit::Workspace,
+            "no way out is configured: answers are stored and not sent",
+        );
+        return Err(failure
+            .hint("name one in `outbound` of configs/gateway.json")
+            .into());
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let setup = Setup { transport, host_name: &config.gateway.host_name, clock: &clock };
+    let setup = Setup {
+        transport,
+        host_name: &config.gateway.host_name,
+        clock: &clock,
+    };
     let transport = outbound::transport(&setup)?;
     match transport.check(&senders(&config)).await {
         Ok(checked) if context.json() => {
-            context.screen.json(&json!({ "to": checked.to, "ok": true, "seen": checked.seen }))?;
+            context
+                .screen
+                .json(&json!({ "to": checked.to, "ok": true, "seen": checked.seen }))?;
         }
         Ok(checked) => {
-            context.screen.line(format!("{}\tcan be used: {}", checked.to, checked.seen.join("; ")))?;
+            context.screen.line(format!(
+                "{}\tcan be used: {}",
+                checked.to,
+                checked.seen.join("; ")
+            ))?;
         }
         Err(obstacle) => {
             let message = format!("`{}` cannot be used: {}", obstacle.to, obstacle.reply);
-            return Err(Failure::new(Exit::Unavailable, message).hint(obstacle.at.remedy()).into());
+            return Err(Failure::new(Exit::Unavailable, message)
+                .hint(obstacle.at.remedy())
+                .into());
         }
     }
     Ok(Exit::Ok)

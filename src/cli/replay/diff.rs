@@ -27,10 +27,15 @@ impl Command for Diff {
             .arg(flag("exact").help("Ids and instants count too"))
             .arg(flag("full").help("Show every stage, and every difference of a stage, not only the first"))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let store = context.shared_store().await?;
-            let [a, b] = ["a", "b"].map(|name| args.get_one::<String>(name).map_or("", String::as_str));
+            let [a, b] =
+                ["a", "b"].map(|name| args.get_one::<String>(name).map_or("", String::as_str));
             let (a, b) = (record_of(&store, a).await?, record_of(&store, b).await?);
             let comparison = compare(&a, &b, args.get_flag("exact"));
             match context.json() {
@@ -42,10 +47,17 @@ impl Command for Diff {
                 }
                 false => {
                     let runs = (a.run.id.as_str(), b.run.id.as_str());
-                    print(&context.screen, &timeline::comparison(runs, &comparison, args.get_flag("full")))?;
+                    print(
+                        &context.screen,
+                        &timeline::comparison(runs, &comparison, args.get_flag("full")),
+                    )?;
                 }
             }
-            Ok(if comparison.same { Exit::Ok } else { Exit::Failed })
+            Ok(if comparison.same {
+                Exit::Ok
+            } else {
+                Exit::Failed
+            })
         })
     }
 }

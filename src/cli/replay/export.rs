@@ -42,7 +42,11 @@ impl Command for Export {
                     .help("Give people and addresses other names, and leave out the mails' raw bytes"),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             // Needed for the secrets that the file must not contain: without them no file is
             // written.
@@ -58,8 +62,9 @@ impl Command for Export {
             };
             let rows = store.rows_of_runs(&runs).await?;
             let written = bundle::write(label, rows, &config.secrets, args.get_flag("rename"));
-            let (header, bytes) =
-                written.map_err(|error| Failure::new(Exit::BadData, "nothing was written").because(error))?;
+            let (header, bytes) = written.map_err(|error| {
+                Failure::new(Exit::BadData, "nothing was written").because(error)
+            })?;
             let file = args.get_one::<PathBuf>("file").cloned().unwrap_or_default();
             write_new(&file, &bytes)?;
             match context.json() {

@@ -24,7 +24,8 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 impl Command for Fork {
     fn clap(&self) -> clap::Command {
-        let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+        let text =
+            |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
         clap::Command::new("fork")
             .about("Go on from a turn of a run with one thing changed; costs what it asks, mails nothing")
             .arg(
@@ -71,9 +72,16 @@ impl Command for Fork {
                     .help("Show long texts and values whole"),
             )
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+            let id = args
+                .get_one::<String>("id")
+                .map(String::as_str)
+                .unwrap_or_default();
             let store = context.shared_store().await?;
             let run = run_of(&store, id, "forked").await?;
             let change = change(args)?;
@@ -91,7 +99,11 @@ impl Command for Fork {
                 }
             };
             let forked = forked.map_err(explained)?;
-            let sent = if args.get_flag("send") { send(&store, &run, &forked).await? } else { None };
+            let sent = if args.get_flag("send") {
+                send(&store, &run, &forked).await?
+            } else {
+                None
+            };
             match context.json() {
                 true => context
                     .screen
@@ -100,28 +112,45 @@ impl Command for Fork {
                     let lines = timeline::run(&forked.record, args.get_flag("full"));
                     print(&context.screen, &lines)?;
                     let fork = &forked.record.run.id;
-                    context
-                        .screen
-                        .line(format!("`attache replay diff {run} {fork}` compares it with its run"))?;
+                    context.screen.line(format!(
+                        "`attache replay diff {run} {fork}` compares it with its run"
+                    ))?;
                     if let Some(sent) = sent {
-                        context.screen.line(format!("its reply is queued as <{sent}>"))?;
+                        context
+                            .screen
+                            .line(format!("its reply is queued as <{sent}>"))?;
                     }
                 }
             }
-            Ok(if forked.record.run.state == "succeeded" { Exit::Ok } else { Exit::Failed })
+            Ok(if forked.record.run.state == "succeeded" {
+                Exit::Ok
+            } else {
+                Exit::Failed
+            })
         })
     }
 }
 
 fn change(args: &ArgMatches) -> anyhow::Result<Change> {
     let text = |name: &str| args.get_one::<String>(name).cloned();
-    let edited: Vec<&String> = args.get_many::<String>("edit-result").into_iter().flatten().collect();
+    let edited: Vec<&String> = args
+        .get_many::<String>("edit-result")
+        .into_iter()
+        .flatten()
+        .collect();
     let result = match edited.as_slice() {
         [call, file] => Some(((*call).clone(), payload(&read(Path::new(file.as_str()))?))),
         _ => None,
     };
-    let persona_text = text("persona-file").map(|file| read(Path::new(&file))).transpose()?;
-    Ok(Change { provider: text("provider"), model: text("model"), result, persona_text })
+    let persona_text = text("persona-file")
+        .map(|file| read(Path::new(&file)))
+        .transpose()?;
+    Ok(Change {
+        provider: text("provider"),
+        model: text("model"),
+        result,
+        persona_text,
+    })
 }
 
 /// Parses a file as a whole result (`{"ok": …}`), another JSON value, or plain text.
@@ -147,7 +176,10 @@ fn read(file: &Path) -> Result<String, Failure> {
     };
     let mut text = String::new();
     let opened = std::fs::File::open(file).map_err(failed)?;
-    let read = opened.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    let read = opened
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
     match read as u64 > FILE_BYTES_MAX {
         true => {
             let message = format!("`{}` is larger than {FILE_BYTES_MAX} bytes", file.display());
@@ -159,11 +191,19 @@ fn read(file: &Path) -> Result<String, Failure> {
 
 /// The current configuration; for an imported run its recorded one, unless its workspace has
 /// another.
-async fn config(context: &Context, args: &ArgMatches, store: &Store, run: &RunId) -> anyhow::Result<Config> {
+async fn config(
+    context: &Context,
+    args: &ArgMatches,
+    store: &Store,
+    run: &RunId,
+) -> anyhow::Result<Config> {
     let (workspace, names) = (&context.workspace, name_catalog());
     if store.archive_header().await?.is_some() {
         if args.get_flag("send") {
-            let failure = Failure::new(Exit::Usage, "nothing is mailed from a workspace of `replay import`");
+            let failure = Failure::new(
+                Exit::Usage,
+                "nothing is mailed from a workspace of `replay import`",
+            );
             return Err(failure.hint("leave --send out").into());
         }
         if !workspace.join("configs/gateway.json").exists() {
@@ -189,18 +229,33 @@ async fn config_of(
             .because(cause)
     };
     let persona = store.persona(&store.run_summary(run).await?.persona);
-    let contexts = AsOf::of_run(store, run).await.map_err(|error| unknown(error.into()))?;
-    let digest = contexts.last().map(|context| context.config.as_str()).unwrap_or_default();
-    let (snapshot, _) = Configs::found(&persona, digest).await.map_err(|error| unknown(error.into()))?;
-    Ok(config::load_foreign(workspace, names, &snapshot).map_err(|errors| unknown(errors.into()))?)
+    let contexts = AsOf::of_run(store, run)
+        .await
+        .map_err(|error| unknown(error.into()))?;
+    let digest = contexts
+        .last()
+        .map(|context| context.config.as_str())
+        .unwrap_or_default();
+    let (snapshot, _) = Configs::found(&persona, digest)
+        .await
+        .map_err(|error| unknown(error.into()))?;
+    Ok(config::load_foreign(workspace, names, &snapshot)
+        .map_err(|errors| unknown(errors.into()))?)
 }
 
 /// The turn that was named, or the turn that the change implies.
-async fn at_turn(store: &Store, args: &ArgMatches, run: &RunId, change: &Change) -> anyhow::Result<u32> {
+async fn at_turn(
+    store: &Store,
+    args: &ArgMatches,
+    run: &RunId,
+    change: &Change,
+) -> anyhow::Result<u32> {
     if let Some(turn) = args.get_one::<u32>("at-turn") {
         return Ok(*turn);
     }
-    let Some((id, _)) = &change.result else { return Ok(0) };
+    let Some((id, _)) = &change.result else {
+        return Ok(0);
+    };
     let record = load_run(store, run).await?;
     if let Some(at) = record.pruned_at() {
         return Err(explained(ForkError::Collected(at.to_owned())));
@@ -208,7 +263,10 @@ async fn at_turn(store: &Store, args: &ArgMatches, run: &RunId, change: &Change)
     let call = record.calls.iter().find(|call| call.id == *id);
     match call.and_then(|call| call.turn_index) {
         Some(turn) => Ok(turn + 1),
-        None => Err(explained(ForkError::NoResult { id: id.clone(), there: results_of(&record) })),
+        None => Err(explained(ForkError::NoResult {
+            id: id.clone(),
+            there: results_of(&record),
+        })),
     }
 }
 
@@ -218,7 +276,10 @@ async fn send(store: &Store, run: &RunId, forked: &Forked) -> anyhow::Result<Opt
         return Err(Failure::new(Exit::Failed, "the fork has no reply to send").into());
     };
     let persona = store.run_summary(run).await?.persona;
-    store.persona(&persona).send_of_fork(run, reply.clone()).await?;
+    store
+        .persona(&persona)
+        .send_of_fork(run, reply.clone())
+        .await?;
     Ok(Some(reply.content.rfc_message_id.clone()))
 }
 
@@ -226,26 +287,30 @@ fn explained(error: ForkError) -> anyhow::Error {
     let message = error.to_string();
     let failure = |exit| Failure::new(exit, message);
     match error {
-        ForkError::NotEnded => {
-            failure(Exit::Usage).hint("wait for its end, or `attache runs cancel` it").into()
-        }
-        ForkError::Agent(_) => {
-            failure(Exit::Usage).hint("name a model API with --provider and --model").into()
-        }
+        ForkError::NotEnded => failure(Exit::Usage)
+            .hint("wait for its end, or `attache runs cancel` it")
+            .into(),
+        ForkError::Agent(_) => failure(Exit::Usage)
+            .hint("name a model API with --provider and --model")
+            .into(),
         ForkError::PersonaLater => failure(Exit::Usage).hint("leave --at-turn out").into(),
         ForkError::ResultLater { of_turn, .. } => {
             let hint = format!("leave --at-turn out, or write --at-turn {}", of_turn + 1);
             failure(Exit::Usage).hint(hint).into()
         }
-        ForkError::NoTurn(_) => failure(Exit::NoInput).hint("`attache replay show` lists its turns").into(),
-        ForkError::Collected(_) => {
-            failure(Exit::NoInput).hint("a backup from before has them still; fork it there").into()
-        }
-        ForkError::NoResult { there, .. } if there.is_empty() => {
-            failure(Exit::NoInput).hint("no call of it has a result").into()
-        }
+        ForkError::NoTurn(_) => failure(Exit::NoInput)
+            .hint("`attache replay show` lists its turns")
+            .into(),
+        ForkError::Collected(_) => failure(Exit::NoInput)
+            .hint("a backup from before has them still; fork it there")
+            .into(),
+        ForkError::NoResult { there, .. } if there.is_empty() => failure(Exit::NoInput)
+            .hint("no call of it has a result")
+            .into(),
         ForkError::NoResult { there, .. } | ForkError::NoProvider { there, .. } => {
-            failure(Exit::NoInput).hint(format!("there are: {}", there.join(", "))).into()
+            failure(Exit::NoInput)
+                .hint(format!("there are: {}", there.join(", ")))
+                .into()
         }
         ForkError::Provider { source, .. } => {
             let hint = "`attache providers list` says what each provider needs; --provider chooses another";

@@ -29,10 +29,19 @@ impl Command for Forks {
     fn clap(&self) -> clap::Command {
         clap::Command::new("forks").about("List the forks that were made, the newest first")
     }
-    fn run<'a>(&'a self, context: &'a Context, _args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        _args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let store = context.shared_store().await?;
-            let rows: Vec<Row> = store.forks(LISTED_MAX).await?.into_iter().map(row).collect();
+            let rows: Vec<Row> = store
+                .forks(LISTED_MAX)
+                .await?
+                .into_iter()
+                .map(row)
+                .collect();
             let headings = ["FORK", "RUN", "TURN", "STATE", "CHANGE", "MADE"];
             context.screen.list(
                 &rows,
@@ -40,18 +49,30 @@ impl Command for Forks {
                 "no run was forked",
                 |row| {
                     let change = row.change.as_object().into_iter().flatten();
-                    let change =
-                        change.filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
+                    let change = change.filter(|(_, value)| !value.is_null()).map(
+                        |(key, value)| match value {
                             _ if key == "persona_text" => "another persona text".to_owned(),
                             Value::String(text) => format!("{key} {text}"),
                             Value::Object(of) => {
-                                format!("another result of {}", of["call"].as_str().unwrap_or_default())
+                                format!(
+                                    "another result of {}",
+                                    of["call"].as_str().unwrap_or_default()
+                                )
                             }
                             _ => key.clone(),
-                        });
+                        },
+                    );
                     let change = change.collect::<Vec<_>>().join(", ");
-                    let (id, run, turn) = (row.id.clone(), row.run.clone(), row.at_turn.to_string());
-                    vec![id, run, turn, row.state.clone(), change, row.created_at.clone()]
+                    let (id, run, turn) =
+                        (row.id.clone(), row.run.clone(), row.at_turn.to_string());
+                    vec![
+                        id,
+                        run,
+                        turn,
+                        row.state.clone(),
+                        change,
+                        row.created_at.clone(),
+                    ]
                 },
             )?;
             Ok(Exit::Ok)

@@ -19,14 +19,26 @@ impl Command for Import {
     fn clap(&self) -> clap::Command {
         let path = |name: &'static str, value: &'static str, help: &'static str| {
             let parser = clap::value_parser!(PathBuf);
-            Arg::new(name).value_name(value).required(true).value_parser(parser).help(help)
+            Arg::new(name)
+                .value_name(value)
+                .required(true)
+                .value_parser(parser)
+                .help(help)
         };
         clap::Command::new("import")
             .about("Open a file of `replay export` in a new workspace in which no engine runs")
             .arg(path("file", "FILE", "The file"))
-            .arg(path("dir", "DIR", "The new workspace, which must not exist yet"))
+            .arg(path(
+                "dir",
+                "DIR",
+                "The new workspace, which must not exist yet",
+            ))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let path = |name: &str| args.get_one::<PathBuf>(name).cloned().unwrap_or_default();
             let (file, dir) = (path("file"), path("dir"));
@@ -49,7 +61,9 @@ impl Command for Import {
                 }
             };
             match context.json() {
-                true => context.screen.json(&serde_json::json!({ "workspace": dir, "header": header }))?,
+                true => context
+                    .screen
+                    .json(&serde_json::json!({ "workspace": dir, "header": header }))?,
                 false => {
                     let (count, place) = (header.runs.len(), quoted(&dir.display().to_string()));
                     context.screen.line(format!(
@@ -59,7 +73,9 @@ impl Command for Import {
                         header.made_at
                     ))?;
                     for run in &header.runs {
-                        context.screen.line(format!("attache --workspace {place} replay show {run}"))?;
+                        context
+                            .screen
+                            .line(format!("attache --workspace {place} replay show {run}"))?;
                     }
                 }
             }
@@ -76,7 +92,10 @@ fn bytes_of(file: &Path) -> Result<Vec<u8>, Failure> {
     };
     let mut bytes = Vec::new();
     let opened = std::fs::File::open(file).map_err(failed)?;
-    opened.take(bundle::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    opened
+        .take(bundle::BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     Ok(bytes)
 }
 
@@ -88,14 +107,19 @@ fn make_workspace(dir: &Path) -> Result<(), Failure> {
         builder.mode(0o700);
     }
     // `create` fails on an existing folder, so that the folder removed after an error is ours.
-    builder.create(dir).and_then(|()| builder.create(dir.join("configs"))).map_err(|source| {
-        let message = format!("cannot make the workspace `{}`", dir.display());
-        let hint = match source.kind() {
-            std::io::ErrorKind::NotFound => "make the folder first in which it is to be",
-            _ => "name a folder that does not exist yet, where you may write",
-        };
-        Failure::new(Exit::CannotCreate, message).hint(hint).because(source)
-    })
+    builder
+        .create(dir)
+        .and_then(|()| builder.create(dir.join("configs")))
+        .map_err(|source| {
+            let message = format!("cannot make the workspace `{}`", dir.display());
+            let hint = match source.kind() {
+                std::io::ErrorKind::NotFound => "make the folder first in which it is to be",
+                _ => "name a folder that does not exist yet, where you may write",
+            };
+            Failure::new(Exit::CannotCreate, message)
+                .hint(hint)
+                .because(source)
+        })
 }
 
 async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<bundle::Header> {
@@ -103,7 +127,8 @@ async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<bundle::Header> {
     let read = bundle::read(bytes, store.schema_version().await?);
     let (header, rows) = read.map_err(|error| {
         // All errors of `read` but the age of the file were excluded before.
-        Failure::new(Exit::BadData, error.to_string()).hint("read it with an attache as new as its writer")
+        Failure::new(Exit::BadData, error.to_string())
+            .hint("read it with an attache as new as its writer")
     })?;
     let json = serde_json::to_string(&header)?;
     let filled = store.fill_archive(rows, json).await;

@@ -49,11 +49,17 @@ impl Command for ReplayCommand {
             .subcommand_negates_reqs(true)
             .subcommands(SUBCOMMANDS.iter().map(|command| command.clap()))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         match args.subcommand() {
             None => show::Show.run(context, args),
             Some((name, args)) => {
-                let found = SUBCOMMANDS.iter().find(|command| command.clap().get_name() == name);
+                let found = SUBCOMMANDS
+                    .iter()
+                    .find(|command| command.clap().get_name() == name);
                 match found {
                     Some(command) => command.run(context, args),
                     None => Box::pin(async { Ok(Exit::Usage) }),
@@ -86,7 +92,9 @@ async fn named(store: &Store, id: &str) -> anyhow::Result<Named> {
                     return Err(no_such_run(store, of_runs).await);
                 }
                 let message = format!("no run and no thread `{id}`");
-                Err(Failure::new(Exit::NoInput, message).hint(id_hint("`attache runs list`")).into())
+                Err(Failure::new(Exit::NoInput, message)
+                    .hint(id_hint("`attache runs list`"))
+                    .into())
             }
             (StoreError::Missing { .. }, Err(of_threads)) => Err(of_threads.into()),
             _ => Err(of_runs.into()),
@@ -122,7 +130,10 @@ pub async fn find_run(store: &Store, id: &str) -> Result<RunId, StoreError> {
         return store.find_run(id).await;
     }
     let newest = store.newest_run().await?;
-    newest.ok_or_else(|| StoreError::Missing { kind: "run", id: id.to_owned() })
+    newest.ok_or_else(|| StoreError::Missing {
+        kind: "run",
+        id: id.to_owned(),
+    })
 }
 
 /// Finds a named run for an action that a fork does not support; `done` names the action.
@@ -135,7 +146,8 @@ async fn run_of(store: &Store, id: &str, done: &str) -> anyhow::Result<RunId> {
         Ok(fork) if matches!(error, StoreError::Missing { .. }) => {
             let of = store.run_of_fork(&fork).await?;
             let message = format!("`{id}` is a fork, and only runs can be {done}");
-            let hint = format!("it was forked from run {of}; `attache replay show {fork}` shows it");
+            let hint =
+                format!("it was forked from run {of}; `attache replay show {fork}` shows it");
             Err(Failure::new(Exit::Usage, message).hint(hint).into())
         }
         _ => Err(no_such_run(store, error).await),
@@ -162,10 +174,15 @@ async fn runs_of(
 /// may explain it.
 pub async fn no_such_run(store: &Store, error: StoreError) -> anyhow::Error {
     match error {
-        StoreError::Missing { kind: "run", ref id } if id == LAST => match store.newest_filed().await {
+        StoreError::Missing {
+            kind: "run",
+            ref id,
+        } if id == LAST => match store.newest_filed().await {
             Ok(Some(letter)) => {
                 let (said, remedy) = filed_text(&letter);
-                Failure::new(Exit::NoInput, format!("{NO_RUN_YET}: {said}")).hint(remedy).into()
+                Failure::new(Exit::NoInput, format!("{NO_RUN_YET}: {said}"))
+                    .hint(remedy)
+                    .into()
             }
             Ok(None) => Failure::new(Exit::NoInput, NO_RUN_YET)
                 .hint("`attache ingest FILE` brings a first letter")
@@ -178,30 +195,44 @@ pub async fn no_such_run(store: &Store, error: StoreError) -> anyhow::Error {
 
 /// Outcome of a filed letter, and its remedy.
 fn filed_text(letter: &FiledLetter) -> (String, String) {
-    let FiledLetter { id, persona, sender, subject, rule } = letter;
+    let FiledLetter {
+        id,
+        persona,
+        sender,
+        subject,
+        rule,
+    } = letter;
     let (from, about) = (one_line(sender), one_line(subject));
     let said = format!(
         "the letter from {from} to {persona} about `{about}` is filed ({rule}): {}",
         filed::why(rule)
     );
-    (said, filed::remedy(rule, id.as_str(), filed::address_in(sender).as_ref()))
+    (
+        said,
+        filed::remedy(rule, id.as_str(), filed::address_in(sender).as_ref()),
+    )
 }
 
 /// Finds a filed letter by its id, a prefix of it, or the word `last`.
 pub async fn find_letter(store: &Store, id: &str) -> anyhow::Result<MessageId> {
     if id != LAST {
-        return store.find_message(id).await.map_err(|error| not_found(error, "`attache threads show`"));
+        return store
+            .find_message(id)
+            .await
+            .map_err(|error| not_found(error, "`attache threads show`"));
     }
     let letter = store.newest_filed().await?;
-    letter.map(|letter| letter.id).ok_or_else(|| Failure::new(Exit::NoInput, "no letter is filed").into())
+    letter
+        .map(|letter| letter.id)
+        .ok_or_else(|| Failure::new(Exit::NoInput, "no letter is filed").into())
 }
 
 /// Adds a hint to the error of an unknown id.
 pub fn not_found(error: StoreError, listing: &str) -> anyhow::Error {
     match error {
-        StoreError::Missing { .. } => {
-            Failure::new(Exit::NoInput, error.to_string()).hint(id_hint(listing)).into()
-        }
+        StoreError::Missing { .. } => Failure::new(Exit::NoInput, error.to_string())
+            .hint(id_hint(listing))
+            .into(),
         other => other.into(),
     }
 }

@@ -24,7 +24,8 @@ const RUNS_MAX: u32 = 50;
 
 /// Its arguments, which `attache replay` accepts without a subcommand too.
 pub fn args() -> Vec<Arg> {
-    let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    let text =
+        |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     let number = |name: &'static str| text(name, "N").value_parser(clap::value_parser!(u32));
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let file = clap::value_parser!(PathBuf);
@@ -65,9 +66,16 @@ impl Command for Show {
             .about("Show everything that happened in a run or a thread, in order")
             .args(args())
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+            let id = args
+                .get_one::<String>("id")
+                .map(String::as_str)
+                .unwrap_or_default();
             let store = context.shared_store().await?;
             let selection = selection(args)?;
             match named(&store, id).await? {
@@ -90,7 +98,10 @@ impl Command for Show {
 /// Prints a remark about a letter without a run that arrived after the last run.
 async fn remark_on_later_letter(store: &Store, record: &RunRecord) -> anyhow::Result<()> {
     // Ids begin with the time.
-    let later = store.newest_filed().await?.filter(|letter| letter.id.as_str() > record.run.id.as_str());
+    let later = store
+        .newest_filed()
+        .await?
+        .filter(|letter| letter.id.as_str() > record.run.id.as_str());
     if let Some(letter) = later {
         let (said, remedy) = filed_text(&letter);
         output::remark(&format!("after this run {said}"));
@@ -100,15 +111,27 @@ async fn remark_on_later_letter(store: &Store, record: &RunRecord) -> anyhow::Re
 }
 
 fn selection(args: &ArgMatches) -> Result<Selection, Failure> {
-    let time = |name: &str| args.get_one::<String>(name).map(|typed| instant(typed)).transpose();
+    let time = |name: &str| {
+        args.get_one::<String>(name)
+            .map(|typed| instant(typed))
+            .transpose()
+    };
     let (since, until) = (time("since")?, time("until")?);
-    if since.zip(until).is_some_and(|(since, until)| since >= until) {
+    if since
+        .zip(until)
+        .is_some_and(|(since, until)| since >= until)
+    {
         let failure = Failure::new(Exit::Usage, "nothing is after --since and before --until");
         return Err(failure.hint("--since is the earlier one"));
     }
     Ok(Selection {
         turn: args.get_one::<u32>("turn").copied(),
-        tools: args.get_many::<String>("tool").into_iter().flatten().cloned().collect(),
+        tools: args
+            .get_many::<String>("tool")
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect(),
         errors: args.get_flag("errors"),
         since,
         until,
@@ -123,14 +146,19 @@ fn show_run(
 ) -> anyhow::Result<()> {
     let full = args.get_flag("full");
     if let Some(at) = record.pruned_at().filter(|_| !args.contains_id("raw")) {
-        output::remark(&format!("requests and answers of this run were pruned on {at} (`attache gc`)"));
+        output::remark(&format!(
+            "requests and answers of this run were pruned on {at} (`attache gc`)"
+        ));
     }
     if let Some(what) = args.get_one::<String>("raw") {
         let of_try = args.get_one::<u32>("try").copied();
         let turn = turn_of(record, selection.turn, of_try)?;
         return show_raw(&context.screen, turn, what, args.get_flag("exact"));
     }
-    if let Some(turn) = selection.turn.filter(|turn| !record.turns.iter().any(|of| of.turn_index == *turn)) {
+    if let Some(turn) = selection
+        .turn
+        .filter(|turn| !record.turns.iter().any(|of| of.turn_index == *turn))
+    {
         return Err(no_turn(record, &format!("the run has no turn {turn}")).into());
     }
     if args.get_flag("context") {
@@ -161,9 +189,15 @@ fn show_thread(
     if args.contains_id("raw") || args.get_flag("context") || selection.turn.is_some() {
         let message = "`--raw`, `--context` and `--turn` are about a run, and this is a thread";
         let runs: Vec<&str> = record.runs.iter().map(|run| run.run.id.as_str()).collect();
-        return Err(Failure::new(Exit::Usage, message).hint(format!("its runs: {}", runs.join(", "))).into());
+        return Err(Failure::new(Exit::Usage, message)
+            .hint(format!("its runs: {}", runs.join(", ")))
+            .into());
     }
-    let part = if selection.is_everything() { record.clone() } else { selection.of_thread(record) };
+    let part = if selection.is_everything() {
+        record.clone()
+    } else {
+        selection.of_thread(record)
+    };
     if let Some(file) = args.get_one::<PathBuf>("html") {
         return write_page(context, file, &html::thread(&part, full));
     }
@@ -174,11 +208,20 @@ fn show_thread(
 }
 
 /// Finds a provider call of a turn: its last attempt unless another is named.
-fn turn_of(record: &RunRecord, turn: Option<u32>, of_try: Option<u32>) -> Result<&TurnRecord, Failure> {
+fn turn_of(
+    record: &RunRecord,
+    turn: Option<u32>,
+    of_try: Option<u32>,
+) -> Result<&TurnRecord, Failure> {
     let first = record.turns.first().map(|turn| turn.turn_index);
-    let is_only = record.turns.iter().all(|turn| Some(turn.turn_index) == first);
+    let is_only = record
+        .turns
+        .iter()
+        .all(|turn| Some(turn.turn_index) == first);
     let Some(wanted) = turn.or(first.filter(|_| is_only)) else {
-        return Err(no_turn(record, "`--raw` is about one turn: say which, with --turn").with(Exit::Usage));
+        return Err(
+            no_turn(record, "`--raw` is about one turn: say which, with --turn").with(Exit::Usage),
+        );
     };
     let tries = || record.turns.iter().filter(|turn| turn.turn_index == wanted);
     let found = match of_try {
@@ -192,16 +235,26 @@ fn turn_of(record: &RunRecord, turn: Option<u32>, of_try: Option<u32>) -> Result
 }
 
 fn no_turn(record: &RunRecord, message: &str) -> Failure {
-    let of = |turn: &TurnRecord| format!("{} (try {}, {})", turn.turn_index, turn.attempt, turn.state);
+    let of =
+        |turn: &TurnRecord| format!("{} (try {}, {})", turn.turn_index, turn.attempt, turn.state);
     let turns: Vec<String> = record.turns.iter().map(of).collect();
-    let there = if turns.is_empty() { "none yet".to_owned() } else { turns.join(", ") };
+    let there = if turns.is_empty() {
+        "none yet".to_owned()
+    } else {
+        turns.join(", ")
+    };
     Failure::new(Exit::NoInput, message).hint(format!("its turns: {there}"))
 }
 
 fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyhow::Result<()> {
     if let Some(at) = &turn.pruned_at {
-        let message = format!("the {what} of turn {} was pruned on {at} (`attache gc`)", turn.turn_index);
-        return Err(Failure::new(Exit::NoInput, message).hint("a backup from before has it still").into());
+        let message = format!(
+            "the {what} of turn {} was pruned on {at} (`attache gc`)",
+            turn.turn_index
+        );
+        return Err(Failure::new(Exit::NoInput, message)
+            .hint("a backup from before has it still")
+            .into());
     }
     let (value, text) = match what {
         "request" => (Some(&turn.request), Some(turn.request_sent())),
@@ -213,8 +266,15 @@ fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyh
         (Some(Value::String(_)), Some(text)) => Ok(screen.line(text)?),
         (Some(value), _) => screen.json(value),
         (None, _) => {
-            let why = turn.error.as_ref().map(|error| format!(": {}: {}", error.class, error.message));
-            let message = format!("turn {} has no answer{}", turn.turn_index, why.unwrap_or_default());
+            let why = turn
+                .error
+                .as_ref()
+                .map(|error| format!(": {}: {}", error.class, error.message));
+            let message = format!(
+                "turn {} has no answer{}",
+                turn.turn_index,
+                why.unwrap_or_default()
+            );
             Err(Failure::new(Exit::NoInput, message).into())
         }
     }
@@ -230,8 +290,14 @@ fn write_page(context: &Context, file: &Path, page: &str) -> anyhow::Result<()> 
     }
     write_new(file, page.as_bytes())?;
     match context.json() {
-        true => context.screen.json(&serde_json::json!({ "file": file, "size_bytes": page.len() })),
-        false => Ok(context.screen.line(format!("{} bytes written to {}", page.len(), file.display()))?),
+        true => context
+            .screen
+            .json(&serde_json::json!({ "file": file, "size_bytes": page.len() })),
+        false => Ok(context.screen.line(format!(
+            "{} bytes written to {}",
+            page.len(),
+            file.display()
+        ))?),
     }
 }
 
@@ -244,14 +310,19 @@ pub(super) fn write_new(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
     }
-    let written = options.open(file).and_then(|mut out| out.write_all(bytes).and_then(|()| out.sync_all()));
+    let written = options
+        .open(file)
+        .and_then(|mut out| out.write_all(bytes).and_then(|()| out.sync_all()));
     written.map_err(|source| {
         let message = format!("cannot write `{}`", file.display());
         let hint = match source.kind() {
             std::io::ErrorKind::NotFound => "make its folder first",
             _ => "name a file that does not exist yet, in a folder in which you may write",
         };
-        Failure::new(Exit::CannotCreate, message).hint(hint).because(source).into()
+        Failure::new(Exit::CannotCreate, message)
+            .hint(hint)
+            .because(source)
+            .into()
     })
 }
 
@@ -264,7 +335,11 @@ pub fn print(screen: &Screen, lines: &[Line]) -> Result<(), Unwritten> {
             _ => span.text.clone(),
         };
         let texts: Vec<String> = line.spans.iter().map(text).collect();
-        let pieces = line.spans.iter().zip(&texts).map(|(span, text)| (style(span.tone), text.as_str()));
+        let pieces = line
+            .spans
+            .iter()
+            .zip(&texts)
+            .map(|(span, text)| (style(span.tone), text.as_str()));
         screen.styled(&pieces.collect::<Vec<_>>())?;
     }
     Ok(())

@@ -65,22 +65,36 @@ impl Command for SweepCommand {
             )
     }
 
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { sweep(context, args).await })
     }
 }
 
 async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
+    let since = args
+        .get_one::<String>("since")
+        .map(|typed| instant(typed))
+        .transpose()?;
     let changes = args.get_many::<String>("change").into_iter().flatten();
-    let changes = changes.map(|typed| read(context, typed)).collect::<Result<Vec<_>, _>>()?;
+    let changes = changes
+        .map(|typed| read(context, typed))
+        .collect::<Result<Vec<_>, _>>()?;
     check(context, &changes)?;
     let store = context.shared_store().await?;
     let configs = Configs::new(context.workspace.clone(), name_catalog());
     let sweep = Sweep::new(&store, &configs, changes);
     let (mut judged, mut offset) = (Vec::new(), 0);
     loop {
-        let page = RunFilter { since, limit: PAGE, offset, ..RunFilter::default() };
+        let page = RunFilter {
+            since,
+            limit: PAGE,
+            offset,
+            ..RunFilter::default()
+        };
         let runs = store.run_ids(&page).await?;
         for run in &runs {
             let summary = match store.run_summary(run).await {
@@ -110,7 +124,9 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
                 true => judgement.by.clone(),
                 false => format!("{} ({})", judgement.by, judgement.source),
             };
-            let of_run = |column: fn(&RunSummary) -> String| summary.as_ref().map(column).unwrap_or_default();
+            let of_run = |column: fn(&RunSummary) -> String| {
+                summary.as_ref().map(column).unwrap_or_default()
+            };
             vec![
                 judgement.run.to_string(),
                 of_run(|run| run.created_at.to_string()),
@@ -145,9 +161,11 @@ fn read(context: &Context, typed: &str) -> Result<Change, Failure> {
         && !path.starts_with('/')
         && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     if !is_below {
-        return Err(
-            Failure::new(Exit::Usage, format!("`{path}` is no path below the workspace")).hint(CHANGES)
-        );
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("`{path}` is no path below the workspace"),
+        )
+        .hint(CHANGES));
     }
     if ["data", ".secrets"].contains(&path.split('/').next().unwrap_or_default()) {
         let message = format!("`{path}` is nothing that a model is told");
@@ -158,14 +176,19 @@ fn read(context: &Context, typed: &str) -> Result<Change, Failure> {
             std::io::ErrorKind::InvalidData => "only files of text can be changed",
             _ => "write PATH=FILE to give the text of another file",
         };
-        Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display())).hint(hint).because(error)
+        Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display()))
+            .hint(hint)
+            .because(error)
     };
     let size = std::fs::metadata(&file).map_err(unreadable)?.len();
     if size > TEXT_BYTES_MAX {
         let message = format!("`{}` is larger than {TEXT_BYTES_MAX} bytes", file.display());
         return Err(Failure::new(Exit::NoInput, message).hint("no file that a run reads may be"));
     }
-    Ok(Change { path: path.to_owned(), text: std::fs::read_to_string(&file).map_err(unreadable)? })
+    Ok(Change {
+        path: path.to_owned(),
+        text: std::fs::read_to_string(&file).map_err(unreadable)?,
+    })
 }
 
 /// Refuses a change that no run could have read: of a file that no run reads, or with a problem
@@ -179,14 +202,22 @@ fn check(context: &Context, changes: &[Change]) -> anyhow::Result<()> {
         Err(errors) => return refused(errors.problems.into_iter().filter(is_changed).collect()),
     };
     let changed = changes.iter().filter(|change| is_config(&change.path));
-    let snapshot =
-        changed.fold((*today.snapshot).clone(), |files, change| files.with(&change.path, &change.text));
+    let snapshot = changed.fold((*today.snapshot).clone(), |files, change| {
+        files.with(&change.path, &change.text)
+    });
     let config = match config::load_snapshot(&context.workspace, &names, &snapshot) {
         Ok(config) => config,
         Err(errors) => return refused(errors.problems),
     };
-    let out_of_service = config.personas.out_of_service().iter().flat_map(|out| &out.problems);
-    let made_wrong: Vec<Problem> = out_of_service.filter(|problem| is_changed(problem)).cloned().collect();
+    let out_of_service = config
+        .personas
+        .out_of_service()
+        .iter()
+        .flat_map(|out| &out.problems);
+    let made_wrong: Vec<Problem> = out_of_service
+        .filter(|problem| is_changed(problem))
+        .cloned()
+        .collect();
     if !made_wrong.is_empty() {
         return refused(made_wrong);
     }
@@ -204,9 +235,14 @@ fn check(context: &Context, changes: &[Change]) -> anyhow::Result<()> {
 }
 
 fn refused(problems: Vec<Problem>) -> anyhow::Result<()> {
-    let Some(errors) = ConfigErrors::of(problems) else { return Ok(()) };
+    let Some(errors) = ConfigErrors::of(problems) else {
+        return Ok(());
+    };
     let failure = Failure::new(Exit::BadData, "no engine would start with the change");
-    Err(failure.hint("mend the file, then sweep again").because(errors).into())
+    Err(failure
+        .hint("mend the file, then sweep again")
+        .because(errors)
+        .into())
 }
 
 /// Reports whether a step of a profile reads the file, or a persona has it in its memory or

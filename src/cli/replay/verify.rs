@@ -89,12 +89,20 @@ impl Command for Verify {
             )
     }
 
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let workspace = context.require_workspace()?;
             let clock = Arc::new(SystemClock::new());
             let store = Store::open_to_read(workspace, clock.clone()).await?;
-            let verifier = Arc::new(Verifier::new(store.clone(), workspace.to_path_buf(), name_catalog()));
+            let verifier = Arc::new(Verifier::new(
+                store.clone(),
+                workspace.to_path_buf(),
+                name_catalog(),
+            ));
             let (mut tally, mut listed, began) = (Tally::default(), Vec::new(), clock.monotonic());
             match args.get_many::<String>("run") {
                 Some(named) => {
@@ -104,7 +112,10 @@ impl Command for Verify {
                     bar.finish_and_clear();
                 }
                 None => {
-                    let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
+                    let since = args
+                        .get_one::<String>("since")
+                        .map(|typed| instant(typed))
+                        .transpose()?;
                     let bar = progress::bar(context, store.count_runs_since(since).await?, "runs");
                     let mut offset = 0;
                     loop {
@@ -120,15 +131,33 @@ impl Command for Verify {
             }
             drop(verifier);
             store.close().await;
-            conclude(context, &tally, &listed, (clock.monotonic() - began).as_secs_f64())?;
+            conclude(
+                context,
+                &tally,
+                &listed,
+                (clock.monotonic() - began).as_secs_f64(),
+            )?;
             let falls_short = args.get_flag("strict") && tally.masked + tally.not_verifiable > 0;
-            Ok(if tally.different + tally.unreadable > 0 || falls_short { Exit::Failed } else { Exit::Ok })
+            Ok(if tally.different + tally.unreadable > 0 || falls_short {
+                Exit::Failed
+            } else {
+                Exit::Ok
+            })
         })
     }
 }
 
-async fn page(store: &Store, since: Option<Timestamp>, offset: u32) -> Result<Vec<RunId>, StoreError> {
-    let filter = RunFilter { since, limit: PAGE, offset, ..RunFilter::default() };
+async fn page(
+    store: &Store,
+    since: Option<Timestamp>,
+    offset: u32,
+) -> Result<Vec<RunId>, StoreError> {
+    let filter = RunFilter {
+        since,
+        limit: PAGE,
+        offset,
+        ..RunFilter::default()
+    };
     store.run_ids(&filter).await
 }
 
@@ -174,21 +203,41 @@ async fn verify(
 
 /// Prints only runs that differ or failed to verify.
 fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
-    let Verified { run, state, outcome } = verified;
+    let Verified {
+        run,
+        state,
+        outcome,
+    } = verified;
     let said = match outcome {
         Outcome::Identical { .. } | Outcome::Pruned { .. } | Outcome::NothingAsked => return Ok(()),
         Outcome::Differs(difference) => difference.to_string(),
         Outcome::Masked { reason } => format!("masked: cannot be verified, because {reason}"),
         Outcome::NotVerifiable { reason } => format!("not verifiable: {reason}"),
-        Outcome::Unreadable { reason } => format!("its record is damaged: {reason}; see `attache doctor`"),
+        Outcome::Unreadable { reason } => {
+            format!("its record is damaged: {reason}; see `attache doctor`")
+        }
     };
     Ok(context.screen.line(format!("{run} ({state}): {said}"))?)
 }
 
-fn conclude(context: &Context, tally: &Tally, listed: &[Verified], seconds: f64) -> anyhow::Result<()> {
-    let Tally { identical, requests, different, masked, not_verifiable, unreadable, pruned, nothing_asked } =
-        tally;
-    let runs = identical + different + masked + not_verifiable + unreadable + pruned + nothing_asked;
+fn conclude(
+    context: &Context,
+    tally: &Tally,
+    listed: &[Verified],
+    seconds: f64,
+) -> anyhow::Result<()> {
+    let Tally {
+        identical,
+        requests,
+        different,
+        masked,
+        not_verifiable,
+        unreadable,
+        pruned,
+        nothing_asked,
+    } = tally;
+    let runs =
+        identical + different + masked + not_verifiable + unreadable + pruned + nothing_asked;
     if context.json() {
         return context.screen.json(&json!({
             "runs": runs, "identical": identical, "requests": requests, "different": different, "masked": masked,
@@ -197,9 +246,21 @@ fn conclude(context: &Context, tally: &Tally, listed: &[Verified], seconds: f64)
         }));
     }
     let per_second = runs as f64 / seconds.max(0.001);
-    let masked = if *masked > 0 { format!(" {masked} masked,") } else { String::new() };
-    let damaged = if *unreadable > 0 { format!(" {unreadable} damaged,") } else { String::new() };
-    let gone = if *pruned > 0 { format!(" {pruned} pruned,") } else { String::new() };
+    let masked = if *masked > 0 {
+        format!(" {masked} masked,")
+    } else {
+        String::new()
+    };
+    let damaged = if *unreadable > 0 {
+        format!(" {unreadable} damaged,")
+    } else {
+        String::new()
+    };
+    let gone = if *pruned > 0 {
+        format!(" {pruned} pruned,")
+    } else {
+        String::new()
+    };
     context.screen.line(format!(
         "{}: {identical} identical ({}), {different} different,{damaged}{masked} {not_verifiable} not verifiable,\
          {gone} {nothing_asked} that asked no model; {per_second:.0} runs/s",

@@ -32,23 +32,36 @@ struct Entry<'a> {
 impl Command for Calendar {
     fn clap(&self) -> clap::Command {
         let zone = Arg::new("timezone").long("timezone").value_name("ZONE");
-        let zone =
-            zone.help("IANA zone of the days [default: that of the responsibilities, if they share one]");
+        let zone = zone.help(
+            "IANA zone of the days [default: that of the responsibilities, if they share one]",
+        );
         subcommand("calendar", "Show what is due in the coming week")
             .arg(name_arg())
-            .arg(count_arg("days", 31, "7", "How many days to show, today included"))
+            .arg(count_arg(
+                "days",
+                31,
+                "7",
+                "How many days to show, today included",
+            ))
             .arg(zone)
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let ctx = ScheduleContext::open(context).await?;
             let rows = ctx.chosen(args).await?;
             let zone = zone_for(args, &rows)?;
             let days = days(&rows, zone, ctx.clock.now(), count(args, "days"))?;
             if context.json() {
-                context
-                    .screen
-                    .json(&days.iter().map(|(day, of)| shown(*day, zone, of)).collect::<Vec<_>>())?;
+                context.screen.json(
+                    &days
+                        .iter()
+                        .map(|(day, of)| shown(*day, zone, of))
+                        .collect::<Vec<_>>(),
+                )?;
                 return Ok(Exit::Ok);
             }
             for (day, entries) in &days {
@@ -61,9 +74,14 @@ impl Command for Calendar {
                 }
             }
             output::remark(&format!("times are of {zone}"));
-            let resting = rows.iter().filter(|row| !matches!(state(row), "on" | "done" | "past")).count();
+            let resting = rows
+                .iter()
+                .filter(|row| !matches!(state(row), "on" | "done" | "past"))
+                .count();
             if resting > 0 {
-                output::remark(&format!("off, paused or unusable: {resting}; see `attache schedule list`"));
+                output::remark(&format!(
+                    "off, paused or unusable: {resting}; see `attache schedule list`"
+                ));
             }
             Ok(Exit::Ok)
         })
@@ -74,12 +92,18 @@ fn zone_for(args: &ArgMatches, rows: &[StoredResponsibility]) -> anyhow::Result<
     if let Some(typed) = args.get_one::<String>("timezone") {
         return typed.parse().map_err(|_| {
             let failure = Failure::new(Exit::Usage, format!("no time zone `{typed}`"));
-            failure.hint("write an IANA name such as `Europe/Berlin`").into()
+            failure
+                .hint("write an IANA name such as `Europe/Berlin`")
+                .into()
         });
     }
     let mut zones = rows.iter().filter(|row| state(row) == "on").map(zone_of);
     let first = zones.next().unwrap_or(Tz::UTC);
-    Ok(if zones.all(|zone| zone == first) { first } else { Tz::UTC })
+    Ok(if zones.all(|zone| zone == first) {
+        first
+    } else {
+        Tz::UTC
+    })
 }
 
 /// Every day of the span with its slots, sorted by time.
@@ -96,18 +120,22 @@ fn days(
     let end = today + Duration::days(i64::try_from(count).unwrap_or_default());
     let mut looked_at = 0;
     for row in rows.iter().filter(|row| state(row) == "on") {
-        let Some(timing) = timing_of(row) else { continue };
+        let Some(timing) = timing_of(row) else {
+            continue;
+        };
         let mut next = timing.next_after(comes_after(row, now));
         let mut of_day: Vec<Timestamp> = Vec::new();
         while let Some(slot) = next.filter(|slot| day_of(*slot) < end) {
             looked_at += 1;
             if looked_at > SLOTS_MAX {
                 let message = format!("more than {SLOTS_MAX} slots are due in {count} days");
-                let hint =
-                    "name one responsibility, a persona with --persona ID, or fewer days with --days N";
+                let hint = "name one responsibility, a persona with --persona ID, or fewer days with --days N";
                 return Err(Failure::new(Exit::Usage, message).hint(hint).into());
             }
-            if of_day.first().is_some_and(|first| day_of(*first) != day_of(slot)) {
+            if of_day
+                .first()
+                .is_some_and(|first| day_of(*first) != day_of(slot))
+            {
                 file(&mut days, row, &std::mem::take(&mut of_day), day_of);
             }
             of_day.push(slot);
@@ -115,7 +143,8 @@ fn days(
         }
         file(&mut days, row, &of_day, day_of);
     }
-    days.values_mut().for_each(|entries| entries.sort_by_key(|entry| (entry.first, &entry.row.name)));
+    days.values_mut()
+        .for_each(|entries| entries.sort_by_key(|entry| (entry.first, &entry.row.name)));
     Ok(days)
 }
 
@@ -126,12 +155,26 @@ fn file<'a>(
     slots: &[Timestamp],
     day_of: impl Fn(Timestamp) -> NaiveDate,
 ) {
-    let (Some(first), Some(last)) = (slots.first(), slots.last()) else { return };
-    let Some(entries) = days.get_mut(&day_of(*first)) else { return };
+    let (Some(first), Some(last)) = (slots.first(), slots.last()) else {
+        return;
+    };
+    let Some(entries) = days.get_mut(&day_of(*first)) else {
+        return;
+    };
     if slots.len() > LINES_PER_DAY {
-        entries.push(Entry { row, first: *first, last: *last, count: slots.len() });
+        entries.push(Entry {
+            row,
+            first: *first,
+            last: *last,
+            count: slots.len(),
+        });
     } else {
-        entries.extend(slots.iter().map(|slot| Entry { row, first: *slot, last: *slot, count: 1 }));
+        entries.extend(slots.iter().map(|slot| Entry {
+            row,
+            first: *slot,
+            last: *slot,
+            count: 1,
+        }));
     }
 }
 
@@ -140,7 +183,12 @@ fn local(at: Timestamp, zone: Tz) -> DateTime<Tz> {
 }
 
 fn line(zone: Tz, entry: &Entry<'_>) -> String {
-    let Entry { row, first, last, count } = entry;
+    let Entry {
+        row,
+        first,
+        last,
+        count,
+    } = entry;
     let clock = |at: Timestamp| local(at, zone).format("%H:%M").to_string();
     let whom = format!("{} ({})", output::one_line(&row.name), row.persona);
     match count {

@@ -16,26 +16,48 @@ pub struct History;
 impl Command for History {
     fn clap(&self) -> clap::Command {
         let limit = count_arg("limit", 1000, "10", "How many slots to show");
-        subcommand("history", "Show what became of past slots, newest first").arg(name_arg()).arg(limit)
+        subcommand("history", "Show what became of past slots, newest first")
+            .arg(name_arg())
+            .arg(limit)
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let ctx = ScheduleContext::open(context).await?;
             let mut slots = Vec::new();
             for row in ctx.chosen(args).await? {
-                let own = ctx.store.responsibility_slots(Some(&row.id), count(args, "limit")).await?;
+                let own = ctx
+                    .store
+                    .responsibility_slots(Some(&row.id), count(args, "limit"))
+                    .await?;
                 slots.extend(own.into_iter().map(|slot| (zone_of(&row), slot)));
             }
             slots.sort_by_key(|(_, slot)| std::cmp::Reverse(slot.slot_at));
             slots.truncate(count(args, "limit"));
             if context.json() {
-                context.screen.json(&slots.iter().map(|(_, slot)| past(slot)).collect::<Vec<_>>())?;
+                context
+                    .screen
+                    .json(&slots.iter().map(|(_, slot)| past(slot)).collect::<Vec<_>>())?;
                 return Ok(Exit::Ok);
             }
             let lines = slots.iter().map(|(zone, slot)| line(*zone, slot));
-            let headings = ["SLOT", "PERSONA", "NAME", "KIND", "BECAME", "RUN", "RUN STATE", "NOTE"];
+            let headings = [
+                "SLOT",
+                "PERSONA",
+                "NAME",
+                "KIND",
+                "BECAME",
+                "RUN",
+                "RUN STATE",
+                "NOTE",
+            ];
             let columns = Columns::of(&headings).optional(&["KIND", "PERSONA"]);
-            context.screen.listing(columns, &lines.collect::<Vec<_>>(), "no slot came due yet")?;
+            context
+                .screen
+                .listing(columns, &lines.collect::<Vec<_>>(), "no slot came due yet")?;
             Ok(Exit::Ok)
         })
     }
@@ -51,10 +73,28 @@ pub(super) fn became(slot: &StoredSlot) -> String {
 }
 
 fn line(zone: Tz, slot: &StoredSlot) -> Vec<String> {
-    let run = slot.run.as_ref().map(ToString::to_string).unwrap_or_default();
-    let cells = [local_text(slot.slot_at, zone), slot.persona.to_string(), slot.responsibility.clone()];
-    let rest = [slot.kind.clone(), became(slot), run, slot.run_state.clone().unwrap_or_default()];
-    [cells.to_vec(), rest.to_vec(), vec![slot.note.clone().unwrap_or_default()]].concat()
+    let run = slot
+        .run
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let cells = [
+        local_text(slot.slot_at, zone),
+        slot.persona.to_string(),
+        slot.responsibility.clone(),
+    ];
+    let rest = [
+        slot.kind.clone(),
+        became(slot),
+        run,
+        slot.run_state.clone().unwrap_or_default(),
+    ];
+    [
+        cells.to_vec(),
+        rest.to_vec(),
+        vec![slot.note.clone().unwrap_or_default()],
+    ]
+    .concat()
 }
 
 pub(super) fn past(slot: &StoredSlot) -> Value {

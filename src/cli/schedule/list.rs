@@ -13,11 +13,17 @@ impl Command for List {
     fn clap(&self) -> clap::Command {
         subcommand("list", "List every responsibility and when it is due")
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let rows = ScheduleContext::open(context).await?.chosen(args).await?;
             if context.json() {
-                context.screen.json(&rows.iter().map(shown).collect::<Vec<_>>())?;
+                context
+                    .screen
+                    .json(&rows.iter().map(shown).collect::<Vec<_>>())?;
                 return Ok(Exit::Ok);
             }
             let lines: Vec<Vec<String>> = rows
@@ -25,8 +31,14 @@ impl Command for List {
                 .map(|row| {
                     let next = row.next.at.map(|at| local_text(at, zone_of(row)));
                     let next = next.filter(|_| state(row) == "on").unwrap_or_default();
-                    let cells =
-                        [&row.name, row.persona.as_str(), &row.schedule, &row.timezone, state(row), &next];
+                    let cells = [
+                        &row.name,
+                        row.persona.as_str(),
+                        &row.schedule,
+                        &row.timezone,
+                        state(row),
+                        &next,
+                    ];
                     cells.map(str::to_owned).to_vec()
                 })
                 .collect();

@@ -55,9 +55,15 @@ impl Command for ScheduleCommand {
             .arg_required_else_help(true)
             .subcommands(SUBCOMMANDS.iter().map(|command| command.clap()))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         let found = args.subcommand().and_then(|(name, args)| {
-            let found = SUBCOMMANDS.iter().find(|command| command.clap().get_name() == name);
+            let found = SUBCOMMANDS
+                .iter()
+                .find(|command| command.clap().get_name() == name);
             found.map(|command| (command, args))
         });
         match found {
@@ -68,21 +74,32 @@ impl Command for ScheduleCommand {
 }
 
 fn subcommand(name: &'static str, about: &'static str) -> clap::Command {
-    let persona = Arg::new("persona").long("persona").value_name("ID").help("Only this persona's");
+    let persona = Arg::new("persona")
+        .long("persona")
+        .value_name("ID")
+        .help("Only this persona's");
     clap::Command::new(name).about(about).arg(persona)
 }
 
 fn name_arg() -> Arg {
-    Arg::new("name").value_name("NAME").help("Name of a responsibility, or of its file")
+    Arg::new("name")
+        .value_name("NAME")
+        .help("Name of a responsibility, or of its file")
 }
 
 fn count_arg(long: &'static str, most: i64, default: &'static str, help: &'static str) -> Arg {
     let number = value_parser!(i64).range(1..=most);
-    Arg::new(long).long(long).value_name("N").value_parser(number).default_value(default).help(help)
+    Arg::new(long)
+        .long(long)
+        .value_name("N")
+        .value_parser(number)
+        .default_value(default)
+        .help(help)
 }
 
 fn count(args: &ArgMatches, long: &str) -> usize {
-    args.get_one::<i64>(long).map_or(0, |count| usize::try_from(*count).unwrap_or_default())
+    args.get_one::<i64>(long)
+        .map_or(0, |count| usize::try_from(*count).unwrap_or_default())
 }
 
 /// Data of every subcommand: the rows, brought in line with the files.
@@ -108,7 +125,12 @@ impl<'a> ScheduleContext<'a> {
             ),
             false => drop(scheduler.sync().await?),
         }
-        Ok(Self { context, store, scheduler, clock })
+        Ok(Self {
+            context,
+            store,
+            scheduler,
+            clock,
+        })
     }
 
     /// Responsibilities with existing files, of one persona or of all; of one name when it is
@@ -117,17 +139,28 @@ impl<'a> ScheduleContext<'a> {
         let persona = persona_of(self.context, &self.store, args).await?;
         let name = args.try_get_one::<String>("name").ok().flatten();
         let mut rows = self.store.responsibilities().await?;
-        rows.retain(|row| row.removed_at.is_none() && persona.as_ref().is_none_or(|id| row.persona == *id));
+        rows.retain(|row| {
+            row.removed_at.is_none() && persona.as_ref().is_none_or(|id| row.persona == *id)
+        });
         let names: Vec<String> = rows.iter().map(|row| format!("`{}`", row.name)).collect();
         rows.retain(|row| name.is_none_or(|name| is_called(row, name)));
         match name {
             Some(name) if rows.is_empty() => {
                 let failure = Failure::new(Exit::NoInput, format!("no responsibility `{name}`"));
                 let hint = match names.as_slice() {
-                    [] => "there is none; write one into `personas/ID/responsibilities/NAME.md`".to_owned(),
+                    [] => "there is none; write one into `personas/ID/responsibilities/NAME.md`"
+                        .to_owned(),
                     [first @ .., _] if first.len() >= NAMES_SHOWN => {
-                        let some = names.iter().take(NAMES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
-                        format!("there are {}, such as {some}; `attache schedule list` has all", names.len())
+                        let some = names
+                            .iter()
+                            .take(NAMES_SHOWN)
+                            .cloned()
+                            .collect::<Vec<_>>()
+                            .join(", ");
+                        format!(
+                            "there are {}, such as {some}; `attache schedule list` has all",
+                            names.len()
+                        )
                     }
                     names => format!("there are: {}", names.join(", ")),
                 };
@@ -140,7 +173,10 @@ impl<'a> ScheduleContext<'a> {
     /// Reloads a row.
     async fn again(&self, row: &StoredResponsibility) -> anyhow::Result<StoredResponsibility> {
         let rows = self.store.responsibilities().await?;
-        Ok(rows.into_iter().find(|found| found.id == row.id).unwrap_or_else(|| row.clone()))
+        Ok(rows
+            .into_iter()
+            .find(|found| found.id == row.id)
+            .unwrap_or_else(|| row.clone()))
     }
 
     /// The responsibility that is named.
@@ -150,8 +186,9 @@ impl<'a> ScheduleContext<'a> {
             (Some(row), []) => Ok(row),
             (last, others) => {
                 let found = others.iter().chain(&last);
-                let files: Vec<String> =
-                    found.map(|row| format!("`personas/{}/{}`", row.persona, row.file)).collect();
+                let files: Vec<String> = found
+                    .map(|row| format!("`personas/{}/{}`", row.persona, row.file))
+                    .collect();
                 let message = format!("{} responsibilities have that name", files.len());
                 let hint = format!("name the file instead: {}", files.join(" or "));
                 Err(Failure::new(Exit::Usage, message).hint(hint).into())
@@ -197,7 +234,10 @@ fn pause_reason(row: &StoredResponsibility) -> Option<String> {
     Some(match paused.by {
         PausedBy::Owner => format!("since {since}, by hand"),
         PausedBy::Failures => {
-            format!("since {since}, because {} runs failed one after another", row.failures)
+            format!(
+                "since {since}, because {} runs failed one after another",
+                row.failures
+            )
         }
     })
 }

@@ -10,9 +10,14 @@ pub struct Pause;
 
 impl Command for Pause {
     fn clap(&self) -> clap::Command {
-        subcommand("pause", "Let a responsibility rest until it is resumed").arg(name_arg().required(true))
+        subcommand("pause", "Let a responsibility rest until it is resumed")
+            .arg(name_arg().required(true))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let ctx = ScheduleContext::open(context).await?;
             let row = ctx.named(args).await?;
@@ -22,9 +27,14 @@ impl Command for Pause {
                 context.screen.json(&shown(&row))?;
             } else {
                 let reason = pause_reason(&row).unwrap_or_default();
-                context.screen.line(format!("`{}` is paused {reason}", output::one_line(&row.name)))?;
+                context.screen.line(format!(
+                    "`{}` is paused {reason}",
+                    output::one_line(&row.name)
+                ))?;
                 output::remark(match is_new {
-                    true => "what runs already goes on; `attache schedule resume` lets new slots fire",
+                    true => {
+                        "what runs already goes on; `attache schedule resume` lets new slots fire"
+                    }
                     false => "it was paused before",
                 });
             }

@@ -10,10 +10,17 @@ pub struct Resume;
 
 impl Command for Resume {
     fn clap(&self) -> clap::Command {
-        subcommand("resume", "Let a paused responsibility fire again, from now on")
-            .arg(name_arg().required(true))
+        subcommand(
+            "resume",
+            "Let a paused responsibility fire again, from now on",
+        )
+        .arg(name_arg().required(true))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let ctx = ScheduleContext::open(context).await?;
             let before = ctx.named(args).await?;
@@ -21,7 +28,9 @@ impl Command for Resume {
             let row = ctx.again(&before).await?;
             if !resumed && row.paused.is_some() {
                 let message = format!("`{}` changed at this very moment", row.name);
-                return Err(Failure::new(Exit::TryAgain, message).hint("try again").into());
+                return Err(Failure::new(Exit::TryAgain, message)
+                    .hint("try again")
+                    .into());
             }
             if context.json() {
                 context.screen.json(&shown(&row))?;
@@ -31,7 +40,9 @@ impl Command for Resume {
                 ("on", Some(at)) => format!("next at {}", local_text(at, zone_of(&row))),
                 (state, _) => format!("it is {state}"),
             };
-            context.screen.line(format!("`{}`: {next}", output::one_line(&row.name)))?;
+            context
+                .screen
+                .line(format!("`{}`: {next}", output::one_line(&row.name)))?;
             if !resumed {
                 output::remark("it was not paused");
             }

@@ -13,21 +13,28 @@ impl Command for Run {
     fn clap(&self) -> clap::Command {
         subcommand("run", "Start a responsibility now").arg(name_arg().required(true))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             context.store_of_engine().await?;
             let ctx = ScheduleContext::open(context).await?;
             let row = ctx.named(args).await?;
-            let run = ctx.scheduler.start(&row).await.map_err(|error| match error {
-                StartError::Store(error) => anyhow::Error::from(error),
-                other => {
-                    let message = format!("`{}` cannot be started", row.name);
-                    Failure::new(Exit::BadData, message).because(other).into()
-                }
-            })?;
+            let run = ctx
+                .scheduler
+                .start(&row)
+                .await
+                .map_err(|error| match error {
+                    StartError::Store(error) => anyhow::Error::from(error),
+                    other => {
+                        let message = format!("`{}` cannot be started", row.name);
+                        Failure::new(Exit::BadData, message).because(other).into()
+                    }
+                })?;
             if context.json() {
-                let started =
-                    json!({ "run_id": run.as_str(), "persona": row.persona.as_str(), "name": row.name });
+                let started = json!({ "run_id": run.as_str(), "persona": row.persona.as_str(), "name": row.name });
                 context.screen.json(&started)?;
             } else {
                 context.screen.line(run.as_str())?;

@@ -3,7 +3,8 @@
 
 use super::history::{became, past};
 use super::{
-    ScheduleContext, comes_after, name_arg, pause_reason, shown, state, subcommand, timing_of, zone_of,
+    ScheduleContext, comes_after, name_arg, pause_reason, shown, state, subcommand, timing_of,
+    zone_of,
 };
 use crate::cli::{Command, Context, Exit, output};
 use crate::config::{dollars, spell};
@@ -21,15 +22,25 @@ const SLOTS_SHOWN: usize = 5;
 
 impl Command for Show {
     fn clap(&self) -> clap::Command {
-        subcommand("show", "Show what is in force for one responsibility").arg(name_arg().required(true))
+        subcommand("show", "Show what is in force for one responsibility")
+            .arg(name_arg().required(true))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let ctx = ScheduleContext::open(context).await?;
             let row = ctx.named(args).await?;
-            let last = ctx.store.responsibility_slots(Some(&row.id), SLOTS_SHOWN).await?;
+            let last = ctx
+                .store
+                .responsibility_slots(Some(&row.id), SLOTS_SHOWN)
+                .await?;
             let next = match (state(&row), timing_of(&row)) {
-                ("on", Some(timing)) => timing.upcoming(comes_after(&row, ctx.clock.now()), SLOTS_SHOWN),
+                ("on", Some(timing)) => {
+                    timing.upcoming(comes_after(&row, ctx.clock.now()), SLOTS_SHOWN)
+                }
                 _ => Vec::new(),
             };
             if context.json() {
@@ -47,7 +58,11 @@ impl Command for Show {
     }
 }
 
-fn whole(row: &StoredResponsibility, next: &[Timestamp], last: &[StoredSlot]) -> Map<String, Value> {
+fn whole(
+    row: &StoredResponsibility,
+    next: &[Timestamp],
+    last: &[StoredSlot],
+) -> Map<String, Value> {
     let mut whole = shown(row);
     let (slots, runs) = (&row.slot_options, &row.run_options);
     let deliver_to = match &runs.deliver_to {
@@ -58,14 +73,20 @@ fn whole(row: &StoredResponsibility, next: &[Timestamp], last: &[StoredSlot]) ->
         DeliverTo::Thread(thread) => json!({ "thread": thread.as_str() }),
         DeliverTo::Store => json!("store"),
     };
-    let schema: Option<Value> = row.output_schema.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let schema: Option<Value> = row
+        .output_schema
+        .as_deref()
+        .and_then(|text| serde_json::from_str(text).ok());
     let options = [
         ("catch_up", json!(slots.catch_up.as_str())),
         ("catch_up_window", json!(spell(slots.catch_up_window))),
         ("overlap", json!(slots.overlap.as_str())),
         ("jitter", json!(spell(slots.jitter))),
         ("grace", json!(spell(slots.grace))),
-        ("proposed_by", json!(slots.proposed_by.as_ref().map(RunId::as_str))),
+        (
+            "proposed_by",
+            json!(slots.proposed_by.as_ref().map(RunId::as_str)),
+        ),
         ("profile", json!(runs.profile)),
         ("provider", json!(runs.provider)),
         ("model", json!(runs.model)),
@@ -75,7 +96,14 @@ fn whole(row: &StoredResponsibility, next: &[Timestamp], last: &[StoredSlot]) ->
         ("budget_usd", json!(row.budget_micros.map(dollars))),
         ("output_schema", json!(schema)),
         ("thread", json!(row.thread.as_ref().map(ThreadId::as_str))),
-        ("next", json!(next.iter().map(|at| local_text(*at, zone_of(row))).collect::<Vec<_>>())),
+        (
+            "next",
+            json!(
+                next.iter()
+                    .map(|at| local_text(*at, zone_of(row)))
+                    .collect::<Vec<_>>()
+            ),
+        ),
         ("last", Value::from_iter(last.iter().map(past))),
         ("prompt", json!(row.prompt)),
     ];
@@ -108,10 +136,19 @@ fn fields(
         DeliverTo::Thread(thread) => format!("the people of thread {thread}"),
         DeliverTo::Store => "nobody; it is stored".to_owned(),
     };
-    let catch_up = format!("{} of the last {}", slots.catch_up, spell(slots.catch_up_window));
-    let retries =
-        runs.retries.map_or("as `configs/inference.json` says".to_owned(), |count| count.to_string());
-    let budget = row.budget_micros.map_or_else(inherited, |micros| format!("{} USD", dollars(micros)));
+    let catch_up = format!(
+        "{} of the last {}",
+        slots.catch_up,
+        spell(slots.catch_up_window)
+    );
+    let retries = runs
+        .retries
+        .map_or("as `configs/inference.json` says".to_owned(), |count| {
+            count.to_string()
+        });
+    let budget = row
+        .budget_micros
+        .map_or_else(inherited, |micros| format!("{} USD", dollars(micros)));
     let mut fields = vec![
         ("name", row.name.clone()),
         ("persona", row.persona.to_string()),
@@ -124,20 +161,53 @@ fn fields(
         ("grace", spell(slots.grace)),
         ("profile", runs.profile.clone()),
         ("model", model.unwrap_or_else(inherited)),
-        ("tools", runs.tools.as_ref().map_or_else(inherited, |tools| tools.join(", "))),
+        (
+            "tools",
+            runs.tools
+                .as_ref()
+                .map_or_else(inherited, |tools| tools.join(", ")),
+        ),
         ("deliver to", deliver_to),
         ("retries", retries),
         ("budget", budget),
     ];
-    fields.extend(row.output_schema.as_ref().map(|_| ("answers", "held to a JSON Schema".to_owned())));
-    fields.extend(slots.proposed_by.as_ref().map(|run| ("proposed by", format!("run {run}"))));
-    fields.extend(row.thread.as_ref().map(|thread| ("thread", thread.to_string())));
+    fields.extend(
+        row.output_schema
+            .as_ref()
+            .map(|_| ("answers", "held to a JSON Schema".to_owned())),
+    );
+    fields.extend(
+        slots
+            .proposed_by
+            .as_ref()
+            .map(|run| ("proposed by", format!("run {run}"))),
+    );
+    fields.extend(
+        row.thread
+            .as_ref()
+            .map(|thread| ("thread", thread.to_string())),
+    );
     fields.extend((row.failures > 0).then(|| ("failed in a row", row.failures.to_string())));
     fields.extend(next.iter().map(|at| ("next", local_text(*at, zone))));
     fields.extend(last.iter().map(|slot| {
-        let run = slot.run.as_ref().map(|run| format!(", run {run}")).unwrap_or_default();
-        let state = slot.run_state.as_ref().map(|state| format!(" {state}")).unwrap_or_default();
-        ("last", format!("{} {}{run}{state}", local_text(slot.slot_at, zone), became(slot)))
+        let run = slot
+            .run
+            .as_ref()
+            .map(|run| format!(", run {run}"))
+            .unwrap_or_default();
+        let state = slot
+            .run_state
+            .as_ref()
+            .map(|state| format!(" {state}"))
+            .unwrap_or_default();
+        (
+            "last",
+            format!(
+                "{} {}{run}{state}",
+                local_text(slot.slot_at, zone),
+                became(slot)
+            ),
+        )
     }));
     fields
 }

@@ -24,31 +24,51 @@ const SLOTS_SHOWN: usize = 5;
 
 impl Command for Validate {
     fn clap(&self) -> clap::Command {
-        let file = Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf));
-        subcommand("validate", "Check a responsibility file and show when it would be due")
-            .mut_arg("persona", |arg| {
-                arg.help("Whose it is [default: by its folder, or the only one there is]")
-            })
-            .arg(file.help("The file; `-` reads standard input"))
+        let file = Arg::new("file")
+            .value_name("FILE")
+            .required(true)
+            .value_parser(value_parser!(PathBuf));
+        subcommand(
+            "validate",
+            "Check a responsibility file and show when it would be due",
+        )
+        .mut_arg("persona", |arg| {
+            arg.help("Whose it is [default: by its folder, or the only one there is]")
+        })
+        .arg(file.help("The file; `-` reads standard input"))
     }
-    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             context.require_workspace()?;
             let config = context.config()?;
-            let Some(file) = args.get_one::<PathBuf>("file") else { return Ok(Exit::Usage) };
+            let Some(file) = args.get_one::<PathBuf>("file") else {
+                return Ok(Exit::Usage);
+            };
             let content = read(file).map_err(|error| {
-                Failure::new(Exit::NoInput, format!("`{}` cannot be read", file.display())).because(error)
+                Failure::new(
+                    Exit::NoInput,
+                    format!("`{}` cannot be read", file.display()),
+                )
+                .because(error)
             })?;
             let persona = owner(context, &config, args, file)?;
             let names = WorkspaceNames::of(&config, TOOLS.iter().map(|tool| tool.name()));
-            let bad = |problem: String| Failure::new(Exit::BadData, format!("{}: {problem}", file.display()));
+            let bad = |problem: String| {
+                Failure::new(Exit::BadData, format!("{}: {problem}", file.display()))
+            };
             let found = examine(persona, &names, &content).map_err(bad)?;
             if let DeliverTo::Thread(thread) = &found.run_options.deliver_to {
                 let store = context.shared_store().await?;
                 if !store.persona(&persona.id).has_thread(thread).await? {
                     let line = found.deliver_to_line;
-                    let problem =
-                        format!("line {line}: `deliver_to`: {} has no thread `{thread}`", persona.id);
+                    let problem = format!(
+                        "line {line}: `deliver_to`: {} has no thread `{thread}`",
+                        persona.id
+                    );
                     return Err(bad(problem).hint("`attache threads list` shows ids").into());
                 }
             }
@@ -62,8 +82,13 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     // One byte more than permitted, so that the parser reports that the file is too large.
     let most = FILE_BYTES_MAX as u64 + 1;
     match file.to_str() {
-        Some("-") => std::io::stdin().lock().take(most).read_to_end(&mut content)?,
-        _ => std::fs::File::open(file)?.take(most).read_to_end(&mut content)?,
+        Some("-") => std::io::stdin()
+            .lock()
+            .take(most)
+            .read_to_end(&mut content)?,
+        _ => std::fs::File::open(file)?
+            .take(most)
+            .read_to_end(&mut content)?,
     };
     Ok(content)
 }
@@ -75,10 +100,18 @@ fn owner<'a>(
     args: &ArgMatches,
     file: &Path,
 ) -> anyhow::Result<&'a Persona> {
-    let all =
-        || config.personas.iter().map(|persona| format!("`{}`", persona.id)).collect::<Vec<_>>().join(", ");
+    let all = || {
+        config
+            .personas
+            .iter()
+            .map(|persona| format!("`{}`", persona.id))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     if let Some(typed) = args.get_one::<String>("persona") {
-        let found = PersonaId::parse(typed).ok().and_then(|id| config.personas.get(&id));
+        let found = PersonaId::parse(typed)
+            .ok()
+            .and_then(|id| config.personas.get(&id));
         return found.ok_or_else(|| {
             Failure::new(Exit::NoInput, format!("no persona `{typed}`"))
                 .hint(format!("there are: {}", all()))
@@ -99,12 +132,22 @@ fn owner<'a>(
                 Exit::Usage,
                 "the file lies in no persona's folder, so nobody knows whose it is",
             );
-            Err(failure.hint(format!("name the persona with --persona ID; there are: {}", all())).into())
+            Err(failure
+                .hint(format!(
+                    "name the persona with --persona ID; there are: {}",
+                    all()
+                ))
+                .into())
         }
     }
 }
 
-fn tell(context: &Context, file: &Path, persona: &Persona, found: &Responsibility) -> anyhow::Result<Exit> {
+fn tell(
+    context: &Context,
+    file: &Path,
+    persona: &Persona,
+    found: &Responsibility,
+) -> anyhow::Result<Exit> {
     let next = found.upcoming(SystemClock::new().now(), SLOTS_SHOWN);
     if context.json() {
         context.screen.json(&json!({
@@ -121,7 +164,10 @@ fn tell(context: &Context, file: &Path, persona: &Persona, found: &Responsibilit
     let mut fields = vec![
         ("name", found.name.clone()),
         ("persona", persona.id.to_string()),
-        ("when", format!("{} ({})", found.timing.formatted(), found.timezone.name())),
+        (
+            "when",
+            format!("{} ({})", found.timing.formatted(), found.timezone.name()),
+        ),
     ];
     fields.extend(next.iter().map(|slot| ("next", slot.clone())));
     context.screen.fields(&fields)?;

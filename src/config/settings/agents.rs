@@ -10,12 +10,22 @@ use std::time::Duration;
 pub const AGENT_FOLDER: &str = "workspace";
 /// Entries of a persona's folder that no agent may change, in any tier. Compared in lower case,
 /// because some file systems ignore case.
-const PROTECTED: [&str; 7] =
-    ["persona.md", "persona.json", "active.md", ".memory", "responsibilities", "schemas", "knowledge"];
+const PROTECTED: [&str; 7] = [
+    "persona.md",
+    "persona.json",
+    "active.md",
+    ".memory",
+    "responsibilities",
+    "schemas",
+    "knowledge",
+];
 
 /// Reports whether a path below a persona's folder is one that no agent may change.
 pub fn is_protected(path: &Path) -> bool {
-    let first = path.components().next().map(|part| part.as_os_str().to_string_lossy().to_ascii_lowercase());
+    let first = path
+        .components()
+        .next()
+        .map(|part| part.as_os_str().to_string_lossy().to_ascii_lowercase());
     first.is_some_and(|first| PROTECTED.contains(&first.as_str()))
 }
 
@@ -37,7 +47,9 @@ pub struct AgentSettings {
 }
 
 /// Permissions of an agent in addition to our tools. Each tier includes the lower tiers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// No permissions.

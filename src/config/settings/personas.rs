@@ -89,7 +89,11 @@ impl Personas {
                 let key = address.key();
                 match all.by_address.insert(key.clone(), persona.id.clone()) {
                     Some(first) if first != persona.id => {
-                        return Err(SharedAddress { address: key, first, second: persona.id.clone() });
+                        return Err(SharedAddress {
+                            address: key,
+                            first,
+                            second: persona.id.clone(),
+                        });
                     }
                     _ => {}
                 }
@@ -101,7 +105,11 @@ impl Personas {
     /// Adds personas that are out of service; `mail_domain` completes addresses without a domain.
     #[must_use]
     pub fn without(mut self, out_of_service: Vec<OutOfService>, mail_domain: &str) -> Self {
-        self.held = out_of_service.iter().flat_map(|out| &out.addresses).map(Address::key).collect();
+        self.held = out_of_service
+            .iter()
+            .flat_map(|out| &out.addresses)
+            .map(Address::key)
+            .collect();
         let is_unknown = out_of_service.iter().any(|out| !out.is_known);
         self.held_domain = is_unknown.then(|| mail_domain.to_ascii_lowercase());
         self.out_of_service = out_of_service;
@@ -126,11 +134,16 @@ impl Personas {
     /// The persona that has an address: its primary one, an alias, or either with a `+tag`.
     pub fn by_address(&self, address: &Address) -> Option<&Persona> {
         let exact = self.by_address.get(&address.key());
-        let untagged = || self.by_address.get(&format!("{}@{}", address.base_local(), address.domain()));
+        let untagged = || {
+            self.by_address
+                .get(&format!("{}@{}", address.base_local(), address.domain()))
+        };
         exact.or_else(untagged).and_then(|id| self.by_id.get(id))
     }
     /// Reports whether a persona has an address in that domain (lower case).
     pub fn has_domain(&self, domain: &str) -> bool {
-        self.by_address.keys().any(|key| key.rsplit_once('@').is_some_and(|(_, d)| d == domain))
+        self.by_address
+            .keys()
+            .any(|key| key.rsplit_once('@').is_some_and(|(_, d)| d == domain))
     }
 }

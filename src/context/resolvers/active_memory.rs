@@ -18,16 +18,26 @@ impl Resolver for ActiveMemory {
         "active-memory"
     }
 
-    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+    fn resolve<'a>(
+        &'a self,
+        call: ResolverCall<'a>,
+    ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             if call.subject.message.trust == Trust::Unauthenticated.as_str() {
-                return Ok(Contribution::withheld("kept from a sender who proves nothing"));
+                return Ok(Contribution::withheld(
+                    "kept from a sender who proves nothing",
+                ));
             }
             let source = format!("personas/{}/active.md", call.persona.id);
             let text = call
                 .reads
                 .text(Place::Persona, "active.md", FILE_BYTES_MAX)
-                .map_err(|error| error.of("active-memory", &format!("active.md of `{}`", call.persona.id)))?;
+                .map_err(|error| {
+                    error.of(
+                        "active-memory",
+                        &format!("active.md of `{}`", call.persona.id),
+                    )
+                })?;
             let text = text.as_deref().unwrap_or_default().trim();
             if text.is_empty() {
                 return Ok(Contribution::nothing(format!("no text in `{source}`")));

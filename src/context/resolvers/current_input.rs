@@ -11,15 +11,29 @@ impl Resolver for CurrentInput {
         "current-input"
     }
 
-    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+    fn resolve<'a>(
+        &'a self,
+        call: ResolverCall<'a>,
+    ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             let message = &call.subject.message;
             // The thread's history holds what a reply quotes; the quotes of a first letter are
             // nowhere else.
             let whole = message.text_body.as_str();
-            let fresh = message.fresh_text.as_deref().filter(|text| !text.trim().is_empty());
-            let text = if call.subject.has_past { fresh.unwrap_or(whole) } else { whole };
-            let text = if text.trim().is_empty() { "(the letter has no text)" } else { text };
+            let fresh = message
+                .fresh_text
+                .as_deref()
+                .filter(|text| !text.trim().is_empty());
+            let text = if call.subject.has_past {
+                fresh.unwrap_or(whole)
+            } else {
+                whole
+            };
+            let text = if text.trim().is_empty() {
+                "(the letter has no text)"
+            } else {
+                text
+            };
             let cut = cut_to_tokens(text, call.budget_tokens);
             let note = cut.is_some().then(|| "cut at its budget".to_owned());
             let piece = Piece::Input(cut.unwrap_or_else(|| text.to_owned()));

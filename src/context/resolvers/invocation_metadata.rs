@@ -32,7 +32,10 @@ impl Resolver for InvocationMetadata {
         "invocation-metadata"
     }
 
-    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+    fn resolve<'a>(
+        &'a self,
+        call: ResolverCall<'a>,
+    ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             let source = call.subject.message.id.to_string();
             Ok(Contribution::one(source, Piece::Metadata(describe(&call))))
@@ -45,14 +48,20 @@ impl Resolver for InvocationMetadata {
 fn trust_line(message: &StoredMessage) -> String {
     let metadata: Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
     let identity = &metadata["identity"];
-    let (Some(basis), Some(covered)) = (identity["basis"].as_str(), identity["covers"].as_array()) else {
+    let (Some(basis), Some(covered)) = (identity["basis"].as_str(), identity["covers"].as_array())
+    else {
         return String::new();
     };
     let is_covered = |field: &str| covered.iter().any(|name| name == field);
-    let open: Vec<&str> = ["to", "cc", "reply-to"].into_iter().filter(|field| !is_covered(field)).collect();
+    let open: Vec<&str> = ["to", "cc", "reply-to"]
+        .into_iter()
+        .filter(|field| !is_covered(field))
+        .collect();
     let unproven = match message.trust.as_str() {
         // No field of such a letter is authenticated, so none is listed.
-        "unauthenticated" => return format!("unauthenticated, anybody can write that name: {basis}"),
+        "unauthenticated" => {
+            return format!("unauthenticated, anybody can write that name: {basis}");
+        }
         _ if open.is_empty() => String::new(),
         _ => format!("; not proven: {}", open.join(", ")),
     };
@@ -62,10 +71,16 @@ fn trust_line(message: &StoredMessage) -> String {
 fn describe(call: &ResolverCall<'_>) -> String {
     let message = &call.subject.message;
     let people: Recipients = serde_json::from_str(&message.recipients_json).unwrap_or_default();
-    let local = message.received_at.to_utc().with_timezone(&call.persona.timezone);
+    let local = message
+        .received_at
+        .to_utc()
+        .with_timezone(&call.persona.timezone);
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
-        let one_line: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let one_line: String = value
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
         let value: String = one_line.chars().take(VALUE_CHARS_MAX).collect();
         if !value.trim().is_empty() {
             // Writing to a String cannot fail.
@@ -81,15 +96,24 @@ fn describe(call: &ResolverCall<'_>) -> String {
     line("cc", &people.cc.join(", "));
     line("reply-to", &people.reply_to.join(", "));
     for attachment in call.subject.attachments.iter().take(ATTACHMENTS_LISTED_MAX) {
-        let described =
-            format!("{} ({}, {} bytes)", attachment.filename, attachment.content_type, attachment.size_bytes);
+        let described = format!(
+            "{} ({}, {} bytes)",
+            attachment.filename, attachment.content_type, attachment.size_bytes
+        );
         line("attachment", &described);
     }
-    let unlisted = call.subject.attachments.len().saturating_sub(ATTACHMENTS_LISTED_MAX);
+    let unlisted = call
+        .subject
+        .attachments
+        .len()
+        .saturating_sub(ATTACHMENTS_LISTED_MAX);
     if unlisted > 0 {
         line("attachment", &format!("and {unlisted} more"));
     }
-    line("persona", &format!("{} <{}>", call.persona.name, call.persona.address));
+    line(
+        "persona",
+        &format!("{} <{}>", call.persona.name, call.persona.address),
+    );
     line("thread", message.thread.as_str());
     text
 }

@@ -10,7 +10,9 @@ mod sync;
 mod terms;
 
 pub use chunk::{CHUNK_CHARS_MAX, Kind, chunks};
-pub use sync::{KnowledgeSync, Survey, Surveyed, SyncError, SyncLimits, SyncReport, survey, sync_knowledge};
+pub use sync::{
+    KnowledgeSync, Survey, Surveyed, SyncError, SyncLimits, SyncReport, survey, sync_knowledge,
+};
 pub use terms::query_terms;
 
 use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
@@ -34,15 +36,24 @@ impl Resolver for Knowledge {
         "knowledge"
     }
 
-    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+    fn resolve<'a>(
+        &'a self,
+        call: ResolverCall<'a>,
+    ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             let left_out = named(call.reads.knowledge_left_out());
             let message = &call.subject.message;
-            let fresh = message.fresh_text.as_deref().filter(|text| !text.trim().is_empty());
+            let fresh = message
+                .fresh_text
+                .as_deref()
+                .filter(|text| !text.trim().is_empty());
             let terms = query_terms(&message.subject, fresh.unwrap_or(&message.text_body));
             if terms.is_empty() {
                 let nothing = Contribution::nothing("the input has no words to search for");
-                return Ok(Contribution { left_out, ..nothing });
+                return Ok(Contribution {
+                    left_out,
+                    ..nothing
+                });
             }
             let hits = call.reads.knowledge(&terms, PIECES_MAX).await;
             let hits = hits.map_err(|error| error.of("knowledge", ""))?;
@@ -81,7 +92,13 @@ fn contribution(hits: &[KnowledgeHit], budget_tokens: usize) -> Contribution {
         match tokens_left.checked_sub(estimate_tokens(&text)) {
             Some(left) => {
                 tokens_left = left;
-                contribution.pieces.push((source, Piece::System { text, required: false }));
+                contribution.pieces.push((
+                    source,
+                    Piece::System {
+                        text,
+                        required: false,
+                    },
+                ));
             }
             None => left_out += 1,
         }
@@ -104,7 +121,12 @@ mod tests {
     use super::*;
 
     fn hit(path: &str, heading: &str, body: &str, rank: f64) -> KnowledgeHit {
-        KnowledgeHit { path: path.into(), heading: heading.into(), body: body.into(), rank }
+        KnowledgeHit {
+            path: path.into(),
+            heading: heading.into(),
+            body: body.into(),
+            rank,
+        }
     }
 
     #[test]
@@ -121,7 +143,10 @@ mod tests {
         };
         let (rooms, notes) = ("knowledge/rooms.md#Breakfast", "knowledge/notes.md");
         let wanted = Contribution {
-            pieces: vec![(rooms.into(), text(rooms, "From 7.")), (notes.into(), text(notes, "Short."))],
+            pieces: vec![
+                (rooms.into(), text(rooms, "From 7.")),
+                (notes.into(), text(notes, "Short.")),
+            ],
             note: Some("1 more pieces did not fit the step's budget".into()),
             ..Contribution::default()
         };

@@ -17,7 +17,12 @@ pub struct Live<'a> {
 
 impl<'a> Live<'a> {
     pub fn new(folders: Folders<'a>, store: &'a PersonaStore) -> Self {
-        Self { folders, store, left_out: Vec::new(), seen: Mutex::default() }
+        Self {
+            folders,
+            store,
+            left_out: Vec::new(),
+            seen: Mutex::default(),
+        }
     }
 
     /// Adds files of knowledge that could not be indexed, with the reason.
@@ -28,7 +33,9 @@ impl<'a> Live<'a> {
 
     /// Returns the record of the reads.
     pub fn into_seen(self) -> Seen {
-        self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.seen
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -37,7 +44,12 @@ impl<'a> Live<'a> {
 }
 
 impl Files for Live<'_> {
-    fn text(&self, place: Place, path: &str, bytes_max: u64) -> Result<Option<Arc<str>>, ReadError> {
+    fn text(
+        &self,
+        place: Place,
+        path: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Arc<str>>, ReadError> {
         if let Some(known) = self.seen().known_file(place, path) {
             return Ok(known);
         }
@@ -69,13 +81,21 @@ impl Reads for Live<'_> {
         readers: &'a [String],
     ) -> Reading<'a, Vec<PastMessage>> {
         Box::pin(async move {
-            let past = self.store.past_messages(thread, window, chars_max, readers).await?;
-            self.seen().past_messages((thread.as_str(), window.0), (window.1, chars_max), &past);
+            let past = self
+                .store
+                .past_messages(thread, window, chars_max, readers)
+                .await?;
+            self.seen()
+                .past_messages((thread.as_str(), window.0), (window.1, chars_max), &past);
             Ok(past)
         })
     }
 
-    fn past_steps<'a>(&'a self, messages: &'a [&'a MessageId], chars_max: u32) -> Reading<'a, Vec<PastStep>> {
+    fn past_steps<'a>(
+        &'a self,
+        messages: &'a [&'a MessageId],
+        chars_max: u32,
+    ) -> Reading<'a, Vec<PastStep>> {
         Box::pin(async move {
             let steps = self.store.past_steps(messages, chars_max).await?;
             self.seen().past_steps(chars_max, &steps);

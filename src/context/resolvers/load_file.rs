@@ -5,7 +5,9 @@
 //! file is taken as it is.
 
 use super::reads::{Place, ReadError};
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StaticFault, StaticStep, garbled};
+use super::{
+    Contribution, Piece, ResolveError, Resolver, ResolverCall, StaticFault, StaticStep, garbled,
+};
 use crate::context::prompt;
 use crate::domain::Trigger;
 use futures_util::future::BoxFuture;
@@ -32,7 +34,11 @@ impl Resolver for LoadFile {
             return None;
         }
         let of_file = |what, hint: &str| {
-            Some(StaticFault { file: Some(path.clone()), what, hint: Some(hint.to_owned()) })
+            Some(StaticFault {
+                file: Some(path.clone()),
+                what,
+                hint: Some(hint.to_owned()),
+            })
         };
         match text(path, step, Trigger::Email) {
             Ok(Some(text)) => of_file(garbled(&text)?, "save it as UTF-8"),
@@ -40,26 +46,45 @@ impl Resolver for LoadFile {
                 file: None,
                 what: format!("no file `{path}`"),
                 hint: Some(
-                    "a path is relative to the workspace; write the file, or take the step out".to_owned(),
+                    "a path is relative to the workspace; write the file, or take the step out"
+                        .to_owned(),
                 ),
             }),
             Err(ReadError::File(error)) if is_refused(&error) => {
                 let hint = "such as `configs/prompts/house.md`".to_owned();
-                Some(StaticFault { file: None, what: error.to_string(), hint: Some(hint) })
+                Some(StaticFault {
+                    file: None,
+                    what: error.to_string(),
+                    hint: Some(hint),
+                })
             }
             Err(problem) => of_file(problem.to_string(), prompt::OFFERED),
         }
     }
 
-    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+    fn resolve<'a>(
+        &'a self,
+        call: ResolverCall<'a>,
+    ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move { load(&call) })
     }
 }
 
 fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
     let path = call.args[0].as_str();
-    let ResolverCall { args, persona, reads, now, .. } = *call;
-    let step = StaticStep { args, persona, files: reads, now };
+    let ResolverCall {
+        args,
+        persona,
+        reads,
+        now,
+        ..
+    } = *call;
+    let step = StaticStep {
+        args,
+        persona,
+        files: reads,
+        now,
+    };
     let read = text(path, step, call.subject.trigger);
     let Some(text) = read.map_err(|error| error.of(format!("load-file({path})"), ""))? else {
         return Ok(Contribution::nothing(format!("no file `{path}`")));
@@ -67,18 +92,33 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
     if text.trim().is_empty() {
         return Ok(Contribution::nothing(format!("`{path}` is empty")));
     }
-    Ok(Contribution::one(path, Piece::System { text: text.trim_end().to_owned(), required: true }))
+    Ok(Contribution::one(
+        path,
+        Piece::System {
+            text: text.trim_end().to_owned(),
+            required: true,
+        },
+    ))
 }
 
 /// Returns the file as the model reads it; `None` when there is no such file.
 fn text(path: &str, step: StaticStep<'_>, trigger: Trigger) -> Result<Option<String>, ReadError> {
-    if path.split('/').any(|part| part.starts_with('.') || part == "data") {
-        let what = format!("`{path}` is no prompt text: hidden files, `..` and `data` are not read");
-        return Err(ReadError::File(std::io::Error::new(ErrorKind::InvalidFilename, what)));
+    if path
+        .split('/')
+        .any(|part| part.starts_with('.') || part == "data")
+    {
+        let what =
+            format!("`{path}` is no prompt text: hidden files, `..` and `data` are not read");
+        return Err(ReadError::File(std::io::Error::new(
+            ErrorKind::InvalidFilename,
+            what,
+        )));
     }
     match step.files.text(Place::Workspace, path, FILE_BYTES_MAX)? {
         Some(source) if path.starts_with("configs/prompts/") => {
-            prompt::render(path, &source, step.persona, trigger, step.now).map(Some).map_err(wrong)
+            prompt::render(path, &source, step.persona, trigger, step.now)
+                .map(Some)
+                .map_err(wrong)
         }
         as_it_is => Ok(as_it_is.map(|text| text.to_string())),
     }

@@ -55,7 +55,10 @@ pub trait Resolver: Send + Sync {
     fn fault(&self, _step: StaticStep<'_>) -> Option<StaticFault> {
         None
     }
-    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>>;
+    fn resolve<'a>(
+        &'a self,
+        call: ResolverCall<'a>,
+    ) -> BoxFuture<'a, Result<Contribution, ResolveError>>;
 }
 
 /// Part of a [`ResolverCall`] that holds without a run.
@@ -106,8 +109,20 @@ pub struct Subject {
 
 impl Subject {
     pub fn of(trigger: Trigger, about: TriggerMessage) -> Self {
-        let TriggerMessage { message, attachments, readers, has_past, sent: _ } = about;
-        Self { trigger, message, attachments, readers, has_past }
+        let TriggerMessage {
+            message,
+            attachments,
+            readers,
+            has_past,
+            sent: _,
+        } = about;
+        Self {
+            trigger,
+            message,
+            attachments,
+            readers,
+            has_past,
+        }
     }
 
     /// Returns the trust of the sender that triggered the run.
@@ -157,14 +172,23 @@ pub struct Contribution {
 
 impl Contribution {
     pub fn nothing(why: impl Into<String>) -> Self {
-        Self { note: Some(why.into()), ..Self::default() }
+        Self {
+            note: Some(why.into()),
+            ..Self::default()
+        }
     }
     /// Returns a contribution that is empty on purpose.
     pub fn withheld(why: impl Into<String>) -> Self {
-        Self { is_withheld: true, ..Self::nothing(why) }
+        Self {
+            is_withheld: true,
+            ..Self::nothing(why)
+        }
     }
     pub fn one(source: impl Into<String>, piece: Piece) -> Self {
-        Self { pieces: vec![(source.into(), piece)], ..Self::default() }
+        Self {
+            pieces: vec![(source.into(), piece)],
+            ..Self::default()
+        }
     }
     /// Adds a note.
     #[must_use]
@@ -191,7 +215,10 @@ pub enum ResolveError {
 
 /// Returns the resolver of that name.
 pub fn find(name: &str) -> Option<&'static dyn Resolver> {
-    RESOLVERS.iter().copied().find(|resolver| resolver.name() == name)
+    RESOLVERS
+        .iter()
+        .copied()
+        .find(|resolver| resolver.name() == name)
 }
 
 /// Estimates the tokens of a text at 3.5 characters each, rounded up; for budgets only, never for
@@ -205,7 +232,11 @@ pub fn estimate_tokens(text: &str) -> usize {
 pub fn cut_to_tokens(text: &str, tokens: usize) -> Option<String> {
     let chars_max = tokens * 7 / 2;
     text.char_indices().nth(chars_max)?;
-    let up_to = |chars: usize| text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end]);
+    let up_to = |chars: usize| {
+        text.char_indices()
+            .nth(chars)
+            .map_or(text, |(end, _)| &text[..end])
+    };
     let remark = |kept: &str| {
         let missing = text.chars().count() - kept.chars().count();
         format!("\n[… {missing} more characters are stored and not shown]")
@@ -280,5 +311,6 @@ impl Piece {
 /// Returns a note on a text that [`read_text`] had to repair, to explain odd characters to the
 /// model.
 fn garbled(text: &str) -> Option<String> {
-    text.contains(char::REPLACEMENT_CHARACTER).then(|| "not UTF-8, so the model reads `�` there".to_owned())
+    text.contains(char::REPLACEMENT_CHARACTER)
+        .then(|| "not UTF-8, so the model reads `�` there".to_owned())
 }

@@ -26,7 +26,8 @@ pub trait Files: Send + Sync {
     /// Reads a file as text: UTF-8, line ends as `\n`, no byte order mark; `None` when there is no
     /// such file. A file larger than `bytes_max` is an error, because half a text may mean
     /// something else than the whole.
-    fn text(&self, place: Place, path: &str, bytes_max: u64) -> Result<Option<Arc<str>>, ReadError>;
+    fn text(&self, place: Place, path: &str, bytes_max: u64)
+    -> Result<Option<Arc<str>>, ReadError>;
 }
 
 /// Everything that a resolver may read.
@@ -46,7 +47,11 @@ pub trait Reads: Files {
         readers: &'a [String],
     ) -> Reading<'a, Vec<PastMessage>>;
     /// Returns the tool traces under these messages, each payload cut at `chars_max` characters.
-    fn past_steps<'a>(&'a self, messages: &'a [&'a MessageId], chars_max: u32) -> Reading<'a, Vec<PastStep>>;
+    fn past_steps<'a>(
+        &'a self,
+        messages: &'a [&'a MessageId],
+        chars_max: u32,
+    ) -> Reading<'a, Vec<PastStep>>;
 }
 
 /// Future of a read.
@@ -70,14 +75,27 @@ impl ReadError {
     pub fn of(self, resolver: impl Into<String>, what: &str) -> ResolveError {
         match self {
             ReadError::File(error) => {
-                let problem = if what.is_empty() { error.to_string() } else { format!("{what}: {error}") };
+                let problem = if what.is_empty() {
+                    error.to_string()
+                } else {
+                    format!("{what}: {error}")
+                };
                 if is_passing(&error) {
-                    return ResolveError::Machine { resolver: resolver.into(), problem };
+                    return ResolveError::Machine {
+                        resolver: resolver.into(),
+                        problem,
+                    };
                 }
-                ResolveError::Config { resolver: resolver.into(), problem }
+                ResolveError::Config {
+                    resolver: resolver.into(),
+                    problem,
+                }
             }
             ReadError::Store(error) => ResolveError::Store(error),
-            ReadError::NotRecorded { what } => ResolveError::NotRecorded { resolver: resolver.into(), what },
+            ReadError::NotRecorded { what } => ResolveError::NotRecorded {
+                resolver: resolver.into(),
+                what,
+            },
         }
     }
 }
@@ -90,7 +108,12 @@ pub struct Folders<'a> {
 }
 
 impl Files for Folders<'_> {
-    fn text(&self, place: Place, path: &str, bytes_max: u64) -> Result<Option<Arc<str>>, ReadError> {
+    fn text(
+        &self,
+        place: Place,
+        path: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Arc<str>>, ReadError> {
         let folder = match place {
             Place::Workspace => self.workspace,
             Place::Persona => self.persona,
@@ -103,9 +126,18 @@ impl Files for Folders<'_> {
 /// then a later retry may succeed without a change.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    let passing =
-        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN, Errno::NOSPC, Errno::IO];
-    passing.into_iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    let passing = [
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOMEM,
+        Errno::NOBUFS,
+        Errno::AGAIN,
+        Errno::NOSPC,
+        Errno::IO,
+    ];
+    passing
+        .into_iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Reads a text file through a folder's capability, by the rules of [`Files::text`].
@@ -114,16 +146,28 @@ pub(crate) fn read_text(folder: &Dir, path: &str, bytes_max: u64) -> io::Result<
     // Checked before it is opened: opening a pipe would wait for a writer.
     match folder.metadata(path) {
         Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+        Ok(_) => {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     }
     let mut bytes = Vec::new();
-    folder.open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    folder
+        .open(path)?
+        .take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(io::Error::other(format!("larger than {bytes_max} bytes")));
     }
-    Ok(Some(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n")))
+    Ok(Some(
+        String::from_utf8_lossy(&bytes)
+            .trim_start_matches('\u{feff}')
+            .replace("\r\n", "\n"),
+    ))
 }
 
 #[cfg(test)]
@@ -140,6 +184,9 @@ mod tests {
         let full = read(rustix::io::Errno::MFILE.raw_os_error());
         assert!(matches!(full, ResolveError::Machine { .. }), "{full}");
         let forbidden = read(rustix::io::Errno::ACCESS.raw_os_error());
-        assert!(matches!(forbidden, ResolveError::Config { .. }), "{forbidden}");
+        assert!(
+            matches!(forbidden, ResolveError::Config { .. }),
+            "{forbidden}"
+        );
     }
 }

@@ -20,7 +20,11 @@ pub enum Read {
     },
     /// Hits in the index of all files of the persona; the rank depends on all of them, so the hits
     /// are kept and not searched again.
-    Knowledge { terms: Vec<String>, limit: u32, hits: Vec<Hit> },
+    Knowledge {
+        terms: Vec<String>,
+        limit: u32,
+        hits: Vec<Hit>,
+    },
     /// Files of knowledge that were in no index, with the reason.
     KnowledgeLeftOut { files: Vec<(String, String)> },
     PastMessages {
@@ -32,7 +36,10 @@ pub enum Read {
         messages: Vec<PastRow>,
     },
     /// Steps by run. Traces grow at their end: the number counts the first steps that existed.
-    PastSteps { chars_max: u32, runs: Vec<(String, u32)> },
+    PastSteps {
+        chars_max: u32,
+        runs: Vec<(String, u32)>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,7 +79,11 @@ impl Seen {
 
     pub fn file(&mut self, place: Place, path: &str, text: Option<&Arc<str>>) {
         let sha256 = text.map(|text| self.keep(text.clone()));
-        self.reads.push(Read::File { place, path: path.to_owned(), sha256 });
+        self.reads.push(Read::File {
+            place,
+            path: path.to_owned(),
+            sha256,
+        });
         self.files.insert((place, path.to_owned()), text.cloned());
     }
 
@@ -84,13 +95,19 @@ impl Seen {
             rank: hit.rank.to_string(),
         };
         let hits = hits.iter().map(&mut hit).collect();
-        self.reads.push(Read::Knowledge { terms: terms.to_vec(), limit, hits });
+        self.reads.push(Read::Knowledge {
+            terms: terms.to_vec(),
+            limit,
+            hits,
+        });
     }
 
     /// Records the files, unless there are none.
     pub fn knowledge_left_out(&mut self, files: &[(String, String)]) {
         if !files.is_empty() {
-            self.reads.push(Read::KnowledgeLeftOut { files: files.to_vec() });
+            self.reads.push(Read::KnowledgeLeftOut {
+                files: files.to_vec(),
+            });
         }
     }
 
@@ -106,13 +123,24 @@ impl Seen {
             lost: found.lost.clone(),
         };
         let (thread, messages) = (thread.to_owned(), found.iter().map(row).collect());
-        self.reads.push(Read::PastMessages { thread, before_seq, limit, chars_max, messages });
+        self.reads.push(Read::PastMessages {
+            thread,
+            before_seq,
+            limit,
+            chars_max,
+            messages,
+        });
     }
 
     pub fn past_steps(&mut self, chars_max: u32, found: &[PastStep]) {
         let mut counts: BTreeMap<&RunId, u32> = BTreeMap::new();
-        found.iter().for_each(|step| *counts.entry(&step.run).or_default() += 1);
-        let runs = counts.into_iter().map(|(run, count)| (run.to_string(), count)).collect();
+        found
+            .iter()
+            .for_each(|step| *counts.entry(&step.run).or_default() += 1);
+        let runs = counts
+            .into_iter()
+            .map(|(run, count)| (run.to_string(), count))
+            .collect();
         self.reads.push(Read::PastSteps { chars_max, runs });
     }
 

@@ -62,33 +62,64 @@ impl Recorded {
         let mut recorded = Self::default();
         for read in reads {
             match read {
-                Read::File { place, path, sha256 } => {
+                Read::File {
+                    place,
+                    path,
+                    sha256,
+                } => {
                     let text = match sha256 {
                         None => Text::NoFile,
-                        Some(digest) => recorded.kept(path, digest, &texts).map_or(Text::Gone, Text::Is),
+                        Some(digest) => recorded
+                            .kept(path, digest, &texts)
+                            .map_or(Text::Gone, Text::Is),
                     };
                     recorded.files.insert((*place, path.clone()), text);
                 }
                 Read::Knowledge { terms, limit, hits } => {
-                    let hits = hits.iter().filter_map(|hit| recorded.hit(hit, &texts)).collect();
-                    recorded.searches.push(Search { terms: terms.clone(), limit: *limit, hits });
+                    let hits = hits
+                        .iter()
+                        .filter_map(|hit| recorded.hit(hit, &texts))
+                        .collect();
+                    recorded.searches.push(Search {
+                        terms: terms.clone(),
+                        limit: *limit,
+                        hits,
+                    });
                 }
                 Read::KnowledgeLeftOut { files } => recorded.left_out.extend_from_slice(files),
-                Read::PastMessages { thread, before_seq, limit, chars_max, messages } => {
+                Read::PastMessages {
+                    thread,
+                    before_seq,
+                    limit,
+                    chars_max,
+                    messages,
+                } => {
                     let seqs: Vec<i64> = messages.iter().map(|row| row.seq).collect();
                     let found = store.messages_by_seq(&seqs, *chars_max).await?;
                     let messages = recorded.past(messages, found);
                     let (thread, before_seq) = (thread.clone(), *before_seq);
                     let (limit, chars_max) = (*limit, *chars_max);
-                    recorded.pasts.push(Past { thread, before_seq, limit, chars_max, messages });
+                    recorded.pasts.push(Past {
+                        thread,
+                        before_seq,
+                        limit,
+                        chars_max,
+                        messages,
+                    });
                 }
                 Read::PastSteps { chars_max, runs } => {
-                    let wanted: Vec<_> = runs.iter().map(|(run, count)| (RunId::new(run), *count)).collect();
+                    let wanted: Vec<_> = runs
+                        .iter()
+                        .map(|(run, count)| (RunId::new(run), *count))
+                        .collect();
                     let steps = store.first_steps(&wanted, *chars_max).await?;
                     let count: u32 = runs.iter().map(|(_, count)| count).sum();
                     if steps.len() != count as usize {
                         let what = format!("{} of {count} steps are still there", steps.len());
-                        recorded.damages.push(Damage { of: "tool traces".to_owned(), what });
+                        recorded.damages.push(Damage {
+                            of: "tool traces".to_owned(),
+                            what,
+                        });
                     }
                     recorded.steps.push((*chars_max, steps));
                 }
@@ -105,20 +136,26 @@ impl Recorded {
     /// Returns a copy in which a search for other terms has the recorded hits: for finding out why
     /// the terms differ.
     pub fn leniently(&self) -> Self {
-        Self { is_lenient: true, ..self.clone() }
+        Self {
+            is_lenient: true,
+            ..self.clone()
+        }
     }
 
     /// Replaces or adds the text of a file.
     pub fn add_file(&mut self, place: Place, path: &str, text: &str) {
-        self.files.insert((place, path.to_owned()), Text::Is(text.into()));
+        self.files
+            .insert((place, path.to_owned()), Text::Is(text.into()));
     }
 
     /// Returns every file that was read and is kept.
     pub fn files(&self) -> impl Iterator<Item = (Place, &str, &Arc<str>)> {
-        self.files.iter().filter_map(|((place, path), text)| match text {
-            Text::Is(text) => Some((*place, path.as_str(), text)),
-            Text::NoFile | Text::Gone => None,
-        })
+        self.files
+            .iter()
+            .filter_map(|((place, path), text)| match text {
+                Text::Is(text) => Some((*place, path.as_str(), text)),
+                Text::NoFile | Text::Gone => None,
+            })
     }
 
     /// Reports whether the persona's knowledge was searched.
@@ -126,15 +163,25 @@ impl Recorded {
         !self.searches.is_empty()
     }
 
-    fn kept(&mut self, of: &str, digest: &str, texts: &BTreeMap<String, StoredText>) -> Option<Arc<str>> {
+    fn kept(
+        &mut self,
+        of: &str,
+        digest: &str,
+        texts: &BTreeMap<String, StoredText>,
+    ) -> Option<Arc<str>> {
         let found = texts.get(digest);
         let what = match found {
             None => format!("its text {digest} is not kept any more"),
-            Some(stored) if stored.is_damaged => format!("its text {digest} was changed in the database"),
+            Some(stored) if stored.is_damaged => {
+                format!("its text {digest} was changed in the database")
+            }
             Some(_) => String::new(),
         };
         if !what.is_empty() {
-            self.damages.push(Damage { of: of.to_owned(), what });
+            self.damages.push(Damage {
+                of: of.to_owned(),
+                what,
+            });
         }
         found.map(|stored| stored.text.clone())
     }
@@ -142,13 +189,20 @@ impl Recorded {
     fn hit(&mut self, hit: &Hit, texts: &BTreeMap<String, StoredText>) -> Option<KnowledgeHit> {
         let body = self.kept(&hit.path, &hit.sha256, texts)?.to_string();
         let rank = hit.rank.parse().unwrap_or(0.0);
-        Some(KnowledgeHit { path: hit.path.clone(), heading: hit.heading.clone(), body, rank })
+        Some(KnowledgeHit {
+            path: hit.path.clone(),
+            heading: hit.heading.clone(),
+            body,
+            rank,
+        })
     }
 
     /// Restores the recorded fields and order of today's rows.
     fn past(&mut self, rows: &[PastRow], found: Vec<PastMessage>) -> Vec<PastMessage> {
-        let mut found: BTreeMap<i64, PastMessage> =
-            found.into_iter().map(|message| (message.seq, message)).collect();
+        let mut found: BTreeMap<i64, PastMessage> = found
+            .into_iter()
+            .map(|message| (message.seq, message))
+            .collect();
         let mut past = Vec::with_capacity(rows.len());
         for row in rows {
             match found.remove(&row.seq) {
@@ -172,13 +226,20 @@ impl Read {
         match self {
             Read::File { sha256, .. } => sha256.as_deref().into_iter().collect(),
             Read::Knowledge { hits, .. } => hits.iter().map(|hit| hit.sha256.as_str()).collect(),
-            Read::KnowledgeLeftOut { .. } | Read::PastMessages { .. } | Read::PastSteps { .. } => Vec::new(),
+            Read::KnowledgeLeftOut { .. } | Read::PastMessages { .. } | Read::PastSteps { .. } => {
+                Vec::new()
+            }
         }
     }
 }
 
 impl Files for Recorded {
-    fn text(&self, place: Place, path: &str, _bytes_max: u64) -> Result<Option<Arc<str>>, ReadError> {
+    fn text(
+        &self,
+        place: Place,
+        path: &str,
+        _bytes_max: u64,
+    ) -> Result<Option<Arc<str>>, ReadError> {
         match self.files.get(&(place, path.to_owned())) {
             Some(Text::Is(text)) => Ok(Some(text.clone())),
             Some(Text::NoFile) => Ok(None),
@@ -190,7 +251,8 @@ impl Files for Recorded {
 
 impl Reads for Recorded {
     fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>> {
-        let same = |search: &&Search| search.limit == limit && (self.is_lenient || search.terms == terms);
+        let same =
+            |search: &&Search| search.limit == limit && (self.is_lenient || search.terms == terms);
         let search = self.searches.iter().find(same);
         let hits = search.map(|search| search.hits.clone());
         ready(hits, "the knowledge of these words")
@@ -209,12 +271,28 @@ impl Reads for Recorded {
         _readers: &'a [String],
     ) -> Reading<'a, Vec<PastMessage>> {
         let asked = (thread.as_str(), before_seq, limit, chars_max);
-        let same =
-            |past: &&Past| (past.thread.as_str(), past.before_seq, past.limit, past.chars_max) == asked;
-        ready(self.pasts.iter().find(same).map(|past| past.messages.clone()), "that past of the thread")
+        let same = |past: &&Past| {
+            (
+                past.thread.as_str(),
+                past.before_seq,
+                past.limit,
+                past.chars_max,
+            ) == asked
+        };
+        ready(
+            self.pasts
+                .iter()
+                .find(same)
+                .map(|past| past.messages.clone()),
+            "that past of the thread",
+        )
     }
 
-    fn past_steps<'a>(&'a self, messages: &'a [&'a MessageId], chars_max: u32) -> Reading<'a, Vec<PastStep>> {
+    fn past_steps<'a>(
+        &'a self,
+        messages: &'a [&'a MessageId],
+        chars_max: u32,
+    ) -> Reading<'a, Vec<PastStep>> {
         let steps = self.steps.iter().find(|(chars, _)| *chars == chars_max);
         let of_these = |step: &&PastStep| messages.contains(&&step.message);
         let steps = steps.map(|(_, steps)| steps.iter().filter(of_these).cloned().collect());

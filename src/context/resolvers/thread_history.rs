@@ -37,7 +37,10 @@ impl Resolver for ThreadHistory {
         "thread-history"
     }
 
-    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+    fn resolve<'a>(
+        &'a self,
+        call: ResolverCall<'a>,
+    ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             let trigger = &call.subject.message;
             if !call.subject.has_past {
@@ -46,16 +49,33 @@ impl Resolver for ThreadHistory {
             let of = |error: ReadError| error.of("thread-history", "");
             let window = (trigger.seq, MESSAGES_MAX);
             let readers = &call.subject.readers;
-            let past = call.reads.past_messages(&trigger.thread, window, MESSAGE_CHARS_MAX, readers).await;
+            let past = call
+                .reads
+                .past_messages(&trigger.thread, window, MESSAGE_CHARS_MAX, readers)
+                .await;
             let past = past.map_err(of)?;
             if past.is_empty() {
                 return Ok(Contribution::nothing("first message of its thread"));
             }
             let own = call.subject.sender_trust();
-            let ids: Vec<&MessageId> = past.iter().filter(|m| may_see_trace(own, m)).map(|m| &m.id).collect();
+            let ids: Vec<&MessageId> = past
+                .iter()
+                .filter(|m| may_see_trace(own, m))
+                .map(|m| &m.id)
+                .collect();
             let mut traces: HashMap<MessageId, Trace> = HashMap::new();
-            let steps = call.reads.past_steps(&ids, PAYLOAD_CHARS_MAX).await.map_err(of)?;
-            for PastStep { message, step, whole, .. } in steps {
+            let steps = call
+                .reads
+                .past_steps(&ids, PAYLOAD_CHARS_MAX)
+                .await
+                .map_err(of)?;
+            for PastStep {
+                message,
+                step,
+                whole,
+                ..
+            } in steps
+            {
                 let trace = traces.entry(message).or_default();
                 if step.kind == StepKind::Result {
                     let payload = whole.unwrap_or_else(|| step.payload_json.clone());
@@ -98,7 +118,11 @@ pub fn newest_within(mut exchanges: Vec<Exchange>, budget_tokens: usize) -> (Vec
 /// question.
 fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec<Exchange> {
     let mut answers: HashMap<&MessageId, Vec<&PastMessage>> = HashMap::new();
-    let shown: Vec<&MessageId> = past.iter().filter(|m| m.direction != "outbound").map(|m| &m.id).collect();
+    let shown: Vec<&MessageId> = past
+        .iter()
+        .filter(|m| m.direction != "outbound")
+        .map(|m| &m.id)
+        .collect();
     let mut heads = Vec::new();
     for message in past {
         match &message.trigger {
@@ -116,7 +140,12 @@ fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec
             let answers = answers.get(&head.id).map_or(&[][..], Vec::as_slice);
             let messages = exchange_messages(head, &steps, answers, &mut counter);
             let tokens = messages.iter().map(message_tokens).sum();
-            Exchange { messages, tokens, words: words(head), results }
+            Exchange {
+                messages,
+                tokens,
+                words: words(head),
+                results,
+            }
         })
         .collect()
 }
@@ -128,7 +157,12 @@ fn words(head: &PastMessage) -> WordsRead {
         "outbound" => WordsRead::default(),
         _ => WordsRead::of_past_letter(head.trust),
     };
-    letter.and(head.letters.as_deref().map(WordsRead::of_others_letters).unwrap_or_default())
+    letter.and(
+        head.letters
+            .as_deref()
+            .map(WordsRead::of_others_letters)
+            .unwrap_or_default(),
+    )
 }
 
 fn exchange_messages(
@@ -139,21 +173,42 @@ fn exchange_messages(
 ) -> Vec<Message> {
     if head.direction == "outbound" {
         // The persona wrote first: its own text, with nothing before it.
-        return std::iter::once(Message::assistant(headed(head))).chain(undelivered(head)).collect();
+        return std::iter::once(Message::assistant(headed(head)))
+            .chain(undelivered(head))
+            .collect();
     }
     let mut messages = vec![Message::user(headed(head))];
     for step in steps.iter().filter(|step| step.kind == StepKind::Call) {
         let id = format!("h{counter}");
         *counter += 1;
         let args = payload_args(&step.payload_json);
-        let call =
-            Block::ToolCall { id: id.clone(), name: step.tool_name.clone(), args, provider_state: None };
-        messages.push(Message { role: Role::Assistant, blocks: vec![call] });
-        let result = steps.iter().find(|r| r.kind == StepKind::Result && r.tool_call_id == step.tool_call_id);
-        let content = result.map_or("{\"ok\":false}", |r| r.payload_json.as_str()).to_owned();
+        let call = Block::ToolCall {
+            id: id.clone(),
+            name: step.tool_name.clone(),
+            args,
+            provider_state: None,
+        };
+        messages.push(Message {
+            role: Role::Assistant,
+            blocks: vec![call],
+        });
+        let result = steps
+            .iter()
+            .find(|r| r.kind == StepKind::Result && r.tool_call_id == step.tool_call_id);
+        let content = result
+            .map_or("{\"ok\":false}", |r| r.payload_json.as_str())
+            .to_owned();
         let is_error = !content.starts_with("{\"ok\":true");
-        let result = Block::ToolResult { call_id: id, name: step.tool_name.clone(), content, is_error };
-        messages.push(Message { role: Role::User, blocks: vec![result] });
+        let result = Block::ToolResult {
+            call_id: id,
+            name: step.tool_name.clone(),
+            content,
+            is_error,
+        };
+        messages.push(Message {
+            role: Role::User,
+            blocks: vec![result],
+        });
     }
     // A reply by `send_email` stands in its call already, and the final text was withheld then.
     let replied_by_tool = steps.iter().any(is_reply_by_tool);
@@ -171,8 +226,14 @@ fn exchange_messages(
 /// bounce is foreign.
 fn undelivered(mail: &PastMessage) -> Option<Message> {
     let (first, more) = mail.lost.split_first()?;
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    Some(Message::user(format!("[Not delivered: the mail above did not reach {first}{more}.]")))
+    let more = if more.is_empty() {
+        String::new()
+    } else {
+        format!(" and {} more", more.len())
+    };
+    Some(Message::user(format!(
+        "[Not delivered: the mail above did not reach {first}{more}.]"
+    )))
 }
 
 /// Reports whether a step is a reply by tool. A mail to other recipients, or a refused one, does
@@ -186,9 +247,17 @@ fn is_reply_by_tool(step: &Step) -> bool {
 /// Renders a past message under a short heading that tells it from its neighbours.
 fn headed(message: &PastMessage) -> String {
     let when = message.received_at.to_utc().format("%a, %d %b %Y %H:%M");
-    let subject: String = message.subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let subject: String = message
+        .subject
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let is_cut = message.text.chars().count() >= MESSAGE_CHARS_MAX as usize;
-    let rest = if is_cut { "\n[… the rest is stored and not shown]" } else { "" };
+    let rest = if is_cut {
+        "\n[… the rest is stored and not shown]"
+    } else {
+        ""
+    };
     let text = format!("{}{rest}", message.text.trim());
     match message.direction.as_str() {
         "inbound" if message.trust == Trust::Unauthenticated => {
@@ -197,7 +266,10 @@ fn headed(message: &PastMessage) -> String {
                 "[{when} UTC, from {sender}, not proven: anybody can write that name, subject: {subject}]\n{text}"
             )
         }
-        "inbound" => format!("[{when} UTC, from {}, subject: {subject}]\n{text}", message.sender),
+        "inbound" => format!(
+            "[{when} UTC, from {}, subject: {subject}]\n{text}",
+            message.sender
+        ),
         "synthetic" => format!("[{when} UTC, scheduled: {subject}]\n{text}"),
         _ => text,
     }
@@ -210,7 +282,10 @@ fn payload_args(payload: &str) -> ToolArgs {
         Some(serde_json::Value::Object(args)) => ToolArgs::Object(args.clone()),
         _ => {
             let shown = serde_json::Value::String(payload.to_owned());
-            ToolArgs::Object(serde_json::Map::from_iter([("shortened".to_owned(), shown)]))
+            ToolArgs::Object(serde_json::Map::from_iter([(
+                "shortened".to_owned(),
+                shown,
+            )]))
         }
     }
 }

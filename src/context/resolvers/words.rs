@@ -17,7 +17,10 @@ pub struct WordsRead {
 
 impl WordsRead {
     /// Lowest trust and mail of others: for texts that cannot be read any more.
-    pub const UNKNOWN: Self = Self { lowest: Some(Trust::Unauthenticated), of_others: true };
+    pub const UNKNOWN: Self = Self {
+        lowest: Some(Trust::Unauthenticated),
+        of_others: true,
+    };
 
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
@@ -26,19 +29,28 @@ impl WordsRead {
     /// Returns the value of a letter in the run's own thread, whose readers it is addressed to:
     /// only an unauthenticated sender counts.
     pub fn of_past_letter(trust: Trust) -> Self {
-        Self { lowest: (trust == Trust::Unauthenticated).then_some(trust), of_others: false }
+        Self {
+            lowest: (trust == Trust::Unauthenticated).then_some(trust),
+            of_others: false,
+        }
     }
 
     /// Returns the value of letters that were put into a prompt; `lowest`: lowest trust of their
     /// senders.
     pub fn of_others_letters(lowest: &str) -> Self {
-        Self { lowest: Some(Trust::of_stored(lowest)), of_others: true }
+        Self {
+            lowest: Some(Trust::of_stored(lowest)),
+            of_others: true,
+        }
     }
 
     /// Combines both.
     #[must_use]
     pub fn and(self, more: Self) -> Self {
         let lowest = self.lowest.into_iter().chain(more.lowest).min();
-        Self { lowest, of_others: self.of_others || more.of_others }
+        Self {
+            lowest,
+            of_others: self.of_others || more.of_others,
+        }
     }
 }

@@ -39,7 +39,10 @@ pub async fn verify(
 ) -> Chain {
     let is_trusted = |domain: &str| trusted.iter().any(|name| name.eq_ignore_ascii_case(domain));
     let seals = &message.as_headers;
-    if seals.is_empty() || seals.len() > SETS_MAX || !seals.iter().all(|seal| is_trusted(&seal.header.d)) {
+    if seals.is_empty()
+        || seals.len() > SETS_MAX
+        || !seals.iter().all(|seal| is_trusted(&seal.header.d))
+    {
         return Chain::Nothing;
     }
     if !is_well_formed(message, claim) {
@@ -47,23 +50,49 @@ pub async fn verify(
         return Chain::Nothing;
     }
     let names = seals.iter().map(|seal| seal.header.domain_key());
-    let newest = message.ams_headers.last().map(|newest| newest.header.domain_key());
+    let newest = message
+        .ams_headers
+        .last()
+        .map(|newest| newest.header.domain_key());
     let keys = Records::keys(resolver, names.chain(newest)).await;
     let relaxed = relaxed(message);
-    let mut output = resolver.authenticator.verify_arc(Parameters::new(message).with_txt_cache(&keys)).await;
-    if let Some(relaxed) = relaxed.as_ref().filter(|_| *output.result() != DkimResult::Pass) {
-        output = resolver.authenticator.verify_arc(Parameters::new(relaxed).with_txt_cache(&keys)).await;
+    let mut output = resolver
+        .authenticator
+        .verify_arc(Parameters::new(message).with_txt_cache(&keys))
+        .await;
+    if let Some(relaxed) = relaxed
+        .as_ref()
+        .filter(|_| *output.result() != DkimResult::Pass)
+    {
+        output = resolver
+            .authenticator
+            .verify_arc(Parameters::new(relaxed).with_txt_cache(&keys))
+            .await;
     }
-    let arc_signer = output.sets().last().map(|set| set.seal.header.d.clone()).unwrap_or_default();
-    report.add("arc", word(output.result()), "", &[("header.d", &arc_signer)]);
+    let arc_signer = output
+        .sets()
+        .last()
+        .map(|set| set.seal.header.d.clone())
+        .unwrap_or_default();
+    report.add(
+        "arc",
+        word(output.result()),
+        "",
+        &[("header.d", &arc_signer)],
+    );
     match output.result() {
         DkimResult::Pass => {}
         DkimResult::TempError(_) => return Chain::Temporary,
         _ => return Chain::Nothing,
     }
-    let Some(newest) = output.sets().last() else { return Chain::Nothing };
+    let Some(newest) = output.sets().last() else {
+        return Chain::Nothing;
+    };
     let signature = &newest.signature.header;
-    if claim.uncovered(&signature.h, signature.t.max(newest.seal.header.t)).is_some() {
+    if claim
+        .uncovered(&signature.h, signature.t.max(newest.seal.header.t))
+        .is_some()
+    {
         return Chain::Nothing;
     }
     // The first signer saw the letter as it was sent; later ones saw the letter that the signer
@@ -73,7 +102,11 @@ pub async fn verify(
         let word = methods.map(|methods| judge(&methods, claim.from.domain()));
         matches!(word, Some(RelayWord::Signed | RelayWord::Passed))
     });
-    if authenticated { Chain::Authenticated } else { Chain::Nothing }
+    if authenticated {
+        Chain::Authenticated
+    } else {
+        Chain::Nothing
+    }
 }
 
 /// Reads the newest message signature as `c=relaxed/relaxed` when it has no `c=`. RFC 6376 defaults
@@ -86,8 +119,14 @@ fn relaxed<'x>(message: &AuthenticatedMessage<'x>) -> Option<AuthenticatedMessag
     let mut read = message.clone();
     let newest = &mut read.ams_headers.last_mut()?.header;
     (newest.ch, newest.cb) = (Canonicalization::Relaxed, Canonicalization::Relaxed);
-    let hash = HashAlgorithm::Sha256.hash(Canonicalization::Relaxed.canonical_body(message.raw_body(), 0));
-    let hash = (Canonicalization::Relaxed, HashAlgorithm::Sha256, 0, hash.as_ref().to_vec());
+    let hash =
+        HashAlgorithm::Sha256.hash(Canonicalization::Relaxed.canonical_body(message.raw_body(), 0));
+    let hash = (
+        Canonicalization::Relaxed,
+        HashAlgorithm::Sha256,
+        0,
+        hash.as_ref().to_vec(),
+    );
     read.body_hashes.push(hash);
     Some(read)
 }
@@ -98,7 +137,10 @@ fn relaxed<'x>(message: &AuthenticatedMessage<'x>) -> Option<AuthenticatedMessag
 fn is_well_formed(message: &AuthenticatedMessage<'_>, claim: &Claim<'_>) -> bool {
     let is_seal = |tags: &Tags<'_>| {
         let state = matches!(tags.get("cv"), Some("none" | "pass" | "fail"));
-        state && tags.have(&["b", "d", "s"]) && tags.get("h").is_none() && tags.has_sound_algorithm()
+        state
+            && tags.have(&["b", "d", "s"])
+            && tags.get("h").is_none()
+            && tags.has_sound_algorithm()
     };
     let is_signature = |tags: &Tags<'_>| {
         let mut covered = tags.words("h").into_iter().flatten();
@@ -109,10 +151,22 @@ fn is_well_formed(message: &AuthenticatedMessage<'_>, claim: &Claim<'_>) -> bool
     let has = |value: &[u8], i: u32, is_good: &dyn Fn(&Tags<'_>) -> bool| {
         Tags::parse(value).is_some_and(|tags| is_good(&tags) && is_instance(&tags, i))
     };
-    let newest = message.ams_headers.last().and_then(|newest| Tags::parse(newest.value));
-    message.as_headers.iter().all(|field| has(field.value, field.header.i, &is_seal))
-        && message.ams_headers.iter().all(|field| has(field.value, field.header.i, &is_signature))
-        && message.aar_headers.iter().all(|field| own_results(field.value).is_some())
+    let newest = message
+        .ams_headers
+        .last()
+        .and_then(|newest| Tags::parse(newest.value));
+    message
+        .as_headers
+        .iter()
+        .all(|field| has(field.value, field.header.i, &is_seal))
+        && message
+            .ams_headers
+            .iter()
+            .all(|field| has(field.value, field.header.i, &is_signature))
+        && message
+            .aar_headers
+            .iter()
+            .all(|field| own_results(field.value).is_some())
         && newest.is_some_and(|tags| !is_expired(&tags, claim))
 }
 
@@ -120,7 +174,11 @@ fn is_well_formed(message: &AuthenticatedMessage<'_>, claim: &Claim<'_>) -> bool
 fn own_results(value: &[u8]) -> Option<Results> {
     let at = value.iter().position(|byte| *byte == b';')?;
     let (instance, results) = value.split_at(at);
-    let instance = std::str::from_utf8(instance).ok()?.trim().strip_prefix("i")?.trim_start();
+    let instance = std::str::from_utf8(instance)
+        .ok()?
+        .trim()
+        .strip_prefix("i")?
+        .trim_start();
     instance.strip_prefix('=')?.trim().parse::<u32>().ok()?;
     Results::parse(&results[1..])
 }

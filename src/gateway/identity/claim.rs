@@ -32,12 +32,23 @@ impl<'a> Claim<'a> {
     ) -> Option<Self> {
         let header = Header::read(bytes);
         let from = {
-            let mut values = header.fields().filter(|(name, _)| *name == "from").map(|(_, value)| value);
+            let mut values = header
+                .fields()
+                .filter(|(name, _)| *name == "from")
+                .map(|(_, value)| value);
             let (first, second) = (values.next()?, values.next());
-            second.is_none().then(|| from::only_address(first)).flatten()?
+            second
+                .is_none()
+                .then(|| from::only_address(first))
+                .flatten()?
         };
         // The persona must answer the address that is verified here.
-        (Some(&from) == parsed).then_some(Self { from, date, arrived, header })
+        (Some(&from) == parsed).then_some(Self {
+            from,
+            date,
+            arrived,
+            header,
+        })
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -48,7 +59,8 @@ impl<'a> Claim<'a> {
     pub fn is_read_as(&self, names: &[&[u8]]) -> bool {
         // A name followed by a blank (RFC 5322 section 4.5) is a field to us, and no signature
         // covers it.
-        let same = |((own, _), name): ((&str, _), &&[u8])| own.as_bytes().eq_ignore_ascii_case(name);
+        let same =
+            |((own, _), name): ((&str, _), &&[u8])| own.as_bytes().eq_ignore_ascii_case(name);
         self.header.fields().count() == names.len() && self.header.fields().zip(names).all(same)
     }
 
@@ -70,14 +82,20 @@ impl<'a> Claim<'a> {
     /// signed may have been prepended by any server; an absent field needs no coverage.
     pub fn coverage(&self, covered: &[String]) -> Coverage {
         let present = self.present();
-        let is_whole = |name: &str| present.get(name).is_none_or(|found| *found <= times(covered, name));
+        let is_whole = |name: &str| {
+            present
+                .get(name)
+                .is_none_or(|found| *found <= times(covered, name))
+        };
         Coverage {
             to: is_whole("to"),
             cc: is_whole("cc"),
             reply_to: is_whole("reply-to"),
             // A letter is assigned to its thread by its own id as well as by those that it
             // references.
-            threading: ["message-id", "in-reply-to", "references"].into_iter().all(is_whole),
+            threading: ["message-id", "in-reply-to", "references"]
+                .into_iter()
+                .all(is_whole),
         }
     }
 
@@ -97,7 +115,10 @@ impl<'a> Claim<'a> {
         }
         // A second field of a kind that may occur once: readers differ in which one they use (RFC
         // 6376 section 8.15).
-        if ONCE.iter().any(|name| found(name) > 1 && found(name) > times(name)) {
+        if ONCE
+            .iter()
+            .any(|name| found(name) > 1 && found(name) > times(name))
+        {
             return Some(Gap::FieldAdded);
         }
         let made = i64::try_from(made).ok().filter(|made| *made > 0);
@@ -106,13 +127,20 @@ impl<'a> Claim<'a> {
         if made.is_none() && dated.is_none() {
             return Some(Gap::Undated);
         }
-        (!made.into_iter().chain(dated).all(|instant| self.is_fresh(instant))).then_some(Gap::Stale)
+        (!made
+            .into_iter()
+            .chain(dated)
+            .all(|instant| self.is_fresh(instant)))
+        .then_some(Gap::Stale)
     }
 }
 
 /// Number of times that `h=` names a field.
 fn times(covered: &[String], name: &str) -> usize {
-    covered.iter().filter(|field| field.trim().eq_ignore_ascii_case(name)).count()
+    covered
+        .iter()
+        .filter(|field| field.trim().eq_ignore_ascii_case(name))
+        .count()
 }
 
 /// Fields that RFC 5322 section 3.6 and RFC 2045 allow once.

@@ -60,7 +60,12 @@ impl Resolver {
     /// TXT records, each with its character strings joined (RFC 7208 section 3.3).
     pub async fn txt(&self, name: &str) -> Result<Vec<Vec<u8>>, NoAnswer> {
         let text = |data: &RData| match data {
-            RData::TXT(txt) => Some(txt.txt_data.iter().flat_map(|part| part.iter().copied()).collect()),
+            RData::TXT(txt) => Some(
+                txt.txt_data
+                    .iter()
+                    .flat_map(|part| part.iter().copied())
+                    .collect(),
+            ),
             _ => None,
         };
         self.ask(name, RecordType::TXT, text).await
@@ -68,7 +73,11 @@ impl Resolver {
 
     /// Addresses of the same family as `like`.
     pub async fn addresses(&self, name: &str, like: IpAddr) -> Result<Vec<IpAddr>, NoAnswer> {
-        let kind = if like.is_ipv4() { RecordType::A } else { RecordType::AAAA };
+        let kind = if like.is_ipv4() {
+            RecordType::A
+        } else {
+            RecordType::AAAA
+        };
         let address = |data: &RData| match data {
             RData::A(a) => Some(IpAddr::V4(a.0)),
             RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
@@ -92,7 +101,8 @@ impl Resolver {
             RData::PTR(name) => bare(name),
             _ => None,
         };
-        self.ask_name(Name::from(address), RecordType::PTR, host).await
+        self.ask_name(Name::from(address), RecordType::PTR, host)
+            .await
     }
 
     async fn ask<T>(
@@ -103,7 +113,11 @@ impl Resolver {
     ) -> Result<Vec<T>, NoAnswer> {
         // Labels as octets: a macro of SPF may put any octet into a name. A name that cannot be
         // queried does not exist.
-        let labels = name.strip_suffix('.').unwrap_or(name).split('.').map(str::as_bytes);
+        let labels = name
+            .strip_suffix('.')
+            .unwrap_or(name)
+            .split('.')
+            .map(str::as_bytes);
         let name = Name::from_labels(labels).map_err(|_| NoAnswer::NoRecords)?;
         self.ask_name(name, kind, read).await
     }
@@ -118,8 +132,16 @@ impl Resolver {
         name.set_fqdn(true);
         match self.authenticator.resolver().lookup(name, kind).await {
             Ok(lookup) => {
-                let found: Vec<T> = lookup.answers().iter().filter_map(|record| read(&record.data)).collect();
-                if found.is_empty() { Err(NoAnswer::NoRecords) } else { Ok(found) }
+                let found: Vec<T> = lookup
+                    .answers()
+                    .iter()
+                    .filter_map(|record| read(&record.data))
+                    .collect();
+                if found.is_empty() {
+                    Err(NoAnswer::NoRecords)
+                } else {
+                    Ok(found)
+                }
             }
             Err(NetError::Dns(DnsError::NoRecordsFound(_))) => Err(NoAnswer::NoRecords),
             Err(_) => Err(NoAnswer::Temporary),
@@ -132,7 +154,10 @@ impl Resolver {
 /// visible character (RFC 7208 section 7.1).
 fn bare(name: &Name) -> Option<String> {
     let label = |label: &[u8]| {
-        std::str::from_utf8(label).ok().filter(|text| !text.contains('.')).map(str::to_ascii_lowercase)
+        std::str::from_utf8(label)
+            .ok()
+            .filter(|text| !text.contains('.'))
+            .map(str::to_ascii_lowercase)
     };
     let labels: Option<Vec<String>> = name.iter().map(label).collect();
     labels.map(|labels| labels.join("."))
@@ -155,11 +180,17 @@ fn system() -> (ResolverConfig, ResolverOpts) {
     match read_system_conf() {
         Ok((config, options)) => {
             let servers = config.name_servers().to_vec();
-            (ResolverConfig::from_parts(None, Vec::new(), servers), options)
+            (
+                ResolverConfig::from_parts(None, Vec::new(), servers),
+                options,
+            )
         }
         Err(error) => {
             tracing::warn!(%error, "the system names no name server; the one on this machine is asked");
-            (of_servers(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 53))]), ResolverOpts::default())
+            (
+                of_servers(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 53))]),
+                ResolverOpts::default(),
+            )
         }
     }
 }

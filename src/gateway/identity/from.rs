@@ -36,7 +36,9 @@ fn after_display_name(value: &[u8]) -> Option<&[u8]> {
             (b'"', _) => is_quoted = !is_quoted,
             (b'<', false) => return Some(&value[at + 1..]),
             // Unquoted specials begin a comment, a group, a further mailbox or another address.
-            (b'(' | b')' | b'[' | b']' | b':' | b';' | b'@' | b'\\' | b',' | b'>', false) => return None,
+            (b'(' | b')' | b'[' | b']' | b':' | b';' | b'@' | b'\\' | b',' | b'>', false) => {
+                return None;
+            }
             _ => {}
         }
         at += 1;
@@ -70,7 +72,12 @@ mod tests {
         ];
         for formatted in spellings {
             let found = only_address(formatted).map(|address| address.key());
-            assert_eq!(found.as_deref(), Some("olga@home.test"), "{}", String::from_utf8_lossy(formatted));
+            assert_eq!(
+                found.as_deref(),
+                Some("olga@home.test"),
+                "{}",
+                String::from_utf8_lossy(formatted)
+            );
         }
     }
 

@@ -81,13 +81,21 @@ impl Verifier {
     ) -> Result<Identity, Stopping> {
         let bytes = from_first_field(bytes);
         let sender = email.and_then(Email::sender);
-        let arrived = envelope.arrival.arrived_at.unwrap_or_else(|| self.clock.now());
+        let arrived = envelope
+            .arrival
+            .arrived_at
+            .unwrap_or_else(|| self.clock.now());
         let date = email.and_then(|email| email.date);
         let Some(claim) = Claim::read(bytes, sender.as_ref(), date, arrived) else {
-            return Ok(Identity::unverified("not from exactly one plainly written address"));
+            return Ok(Identity::unverified(
+                "not from exactly one plainly written address",
+            ));
         };
         let relation = SenderRelation {
-            is_owner: self.owners.iter().any(|owner| owner.key() == claim.from.key()),
+            is_owner: self
+                .owners
+                .iter()
+                .any(|owner| owner.key() == claim.from.key()),
             is_allowed: self.access.allows(&claim.from),
         };
         let mut report = Report::default();
@@ -100,7 +108,11 @@ impl Verifier {
             found = looking => found.unwrap_or_else(|_| Evidence { is_temporary: true, ..Evidence::default() }),
             () = self.stopping.cancelled() => return Err(Stopping),
         };
-        Ok(trust::decide(&evidence, relation, report.signed(&self.authserv_id)))
+        Ok(trust::decide(
+            &evidence,
+            relation,
+            report.signed(&self.authserv_id),
+        ))
     }
 
     async fn investigate(
@@ -112,7 +124,8 @@ impl Verifier {
         report: &mut Report,
     ) -> Evidence {
         let submitted_by = envelope.arrival.submitted_by.as_ref().map(Address::key);
-        if relation.is_owner && submitted_by.is_some_and(|submitter| submitter == claim.from.key()) {
+        if relation.is_owner && submitted_by.is_some_and(|submitter| submitter == claim.from.key())
+        {
             report.add("auth", "pass", "", &[("smtp.auth", &claim.from.key())]);
             return Evidence {
                 is_submitted: true,
@@ -123,15 +136,23 @@ impl Verifier {
         }
         let relay = relays::word(&self.settings.trusted_relays, envelope, claim);
         let is_fresh = claim.date.is_some_and(|date| claim.is_fresh(date));
-        let mut evidence = Evidence { relay, is_fresh, ..Evidence::default() };
+        let mut evidence = Evidence {
+            relay,
+            is_fresh,
+            ..Evidence::default()
+        };
         // A relay's address is no evidence about its own client.
-        let client = envelope.peer.filter(|peer| relay.is_none() && is_public(*peer));
+        let client = envelope
+            .peer
+            .filter(|peer| relay.is_none() && is_public(*peer));
         let has_chain = !self.settings.trusted_arc_signers.is_empty() && claim.has("arc-seal");
         let is_signed = claim.has("dkim-signature");
         if client.is_none() && !is_signed && !has_chain {
             return evidence;
         }
-        let Some(mut message) = AuthenticatedMessage::parse(bytes) else { return evidence };
+        let Some(mut message) = AuthenticatedMessage::parse(bytes) else {
+            return evidence;
+        };
         signatures::select(&mut message, claim.from.domain());
         let message = &message;
         let (spf, keys) = {
@@ -140,7 +161,9 @@ impl Verifier {
             tokio::join!(checking, signatures::keys(&self.resolver, message))
         };
         let found = signatures::verify(&self.resolver, (message, &keys), claim, report).await;
-        evidence.is_direct = spf.as_ref().is_some_and(|spf| spf.passed_for(&claim.from, envelope));
+        evidence.is_direct = spf
+            .as_ref()
+            .is_some_and(|spf| spf.passed_for(&claim.from, envelope));
         let asked = policy::ask(&self.resolver, message, claim, &found, spf, report).await;
         (evidence.is_signed, evidence.coverage) = (asked.is_aligned, asked.coverage);
         evidence.policy = asked.policy;
@@ -165,7 +188,11 @@ fn is_public(peer: IpAddr) -> bool {
     match peer.to_canonical() {
         IpAddr::V4(ip) => {
             let is_shared = ip.octets()[0] == 100 && (64..128).contains(&ip.octets()[1]);
-            !(ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified() || is_shared)
+            !(ip.is_loopback()
+                || ip.is_private()
+                || ip.is_link_local()
+                || ip.is_unspecified()
+                || is_shared)
         }
         IpAddr::V6(ip) => {
             let local = ip == Ipv6Addr::LOCALHOST || ip.is_unspecified();

@@ -10,7 +10,9 @@ use super::spf::{self, SpfResult};
 use super::trust::Policy;
 use crate::domain::{Address, Coverage, DomainPolicy, Envelope};
 use mail_auth::dmarc::verify::DmarcParameters;
-use mail_auth::{AuthenticatedMessage, DkimOutput, DmarcOutput, DmarcResult, Parameters, SpfOutput};
+use mail_auth::{
+    AuthenticatedMessage, DkimOutput, DmarcOutput, DmarcResult, Parameters, SpfOutput,
+};
 use std::net::IpAddr;
 
 /// Identity for which a client sends (RFC 7208 section 2.4).
@@ -30,7 +32,12 @@ impl<'a> SpfSender<'a> {
             Some(address) => (Address::to_string(address), "smtp.mailfrom"),
             None => (format!("postmaster@{}", envelope.helo), "smtp.helo"),
         };
-        Some(Self { client: client?, helo: &envelope.helo, sender, property })
+        Some(Self {
+            client: client?,
+            helo: &envelope.helo,
+            sender,
+            property,
+        })
     }
 }
 
@@ -45,7 +52,10 @@ impl SpfFinding {
     /// Reports whether SPF permits the client for this exact address. A provider's servers send for
     /// all of its users, so that the domain alone does not suffice.
     pub fn passed_for(&self, sender: &Address, envelope: &Envelope) -> bool {
-        let is_sender = envelope.mail_from.as_ref().is_some_and(|from| from.key() == sender.key());
+        let is_sender = envelope
+            .mail_from
+            .as_ref()
+            .is_some_and(|from| from.key() == sender.key());
         self.result == SpfResult::Pass && is_sender
     }
 }
@@ -53,8 +63,16 @@ impl SpfFinding {
 pub async fn spf(resolver: &Resolver, sender: Option<&SpfSender<'_>>) -> Option<SpfFinding> {
     let sender = sender?;
     let result = spf::check(resolver, sender.client, sender.helo, &sender.sender).await;
-    let domain = sender.sender.rsplit_once('@').map_or("", |(_, domain)| domain).to_ascii_lowercase();
-    Some(SpfFinding { result, domain, property: sender.property })
+    let domain = sender
+        .sender
+        .rsplit_once('@')
+        .map_or("", |(_, domain)| domain)
+        .to_ascii_lowercase();
+    Some(SpfFinding {
+        result,
+        domain,
+        property: sender.property,
+    })
 }
 
 /// Result of the DMARC evaluation.
@@ -79,15 +97,28 @@ pub async fn ask(
 ) -> Asked {
     let from_domain = claim.from.domain();
     if let Some(spf) = &spf {
-        report.add("spf", spf.result.as_str(), "", &[(spf.property, &spf.domain)]);
+        report.add(
+            "spf",
+            spf.result.as_str(),
+            "",
+            &[(spf.property, &spf.domain)],
+        );
     }
     let spf_domain = spf.iter().map(|spf| spf.domain.as_str());
-    let signer_domains =
-        found.right.iter().filter_map(DkimOutput::signature).map(|signature| signature.d.as_str());
+    let signer_domains = found
+        .right
+        .iter()
+        .filter_map(DkimOutput::signature)
+        .map(|signature| signature.d.as_str());
     let policies = Records::policies(resolver, from_domain, spf_domain.chain(signer_domains)).await;
     let strong = evaluate(resolver, message, &found.strong, (spf.as_ref(), &policies)).await;
-    let signers =
-        || found.strong.iter().filter_map(DkimOutput::signature).map(|signature| signature.d.as_str());
+    let signers = || {
+        found
+            .strong
+            .iter()
+            .filter_map(DkimOutput::signature)
+            .map(|signature| signature.d.as_str())
+    };
     // An identical domain is aligned under every policy, so a policy that cannot be fetched does
     // not matter.
     let is_same = signers().any(|signer| signer == from_domain);
@@ -105,7 +136,8 @@ pub async fn ask(
         false => evaluate(resolver, message, &found.right, (spf.as_ref(), &policies)).await,
     };
     let spf_is_missing = spf.is_none();
-    let failed = !is_aligned && matches!(outcome.result(), DmarcResult::Fail(_) | DmarcResult::None);
+    let failed =
+        !is_aligned && matches!(outcome.result(), DmarcResult::Fail(_) | DmarcResult::None);
     let failed = failed && outcome.dmarc_record().is_some();
     // Without the client's address SPF is undecided, and so is DKIM with `l=` or with a key that
     // DNS did not return.
@@ -125,10 +157,22 @@ pub async fn ask(
         _ if is_open => "none",
         _ => "fail",
     };
-    let wish_word = outcome.dmarc_record().map_or("none", |_| wish(&outcome).as_str());
-    report.add("dmarc", word, "", &[("header.from", from_domain), ("policy.dmarc", wish_word)]);
+    let wish_word = outcome
+        .dmarc_record()
+        .map_or("none", |_| wish(&outcome).as_str());
+    report.add(
+        "dmarc",
+        word,
+        "",
+        &[("header.from", from_domain), ("policy.dmarc", wish_word)],
+    );
     let is_temporary = !is_aligned && (found.is_temporary || is_unknown(&outcome));
-    Asked { is_aligned, coverage, policy, is_temporary }
+    Asked {
+        is_aligned,
+        coverage,
+        policy,
+        is_temporary,
+    }
 }
 
 /// Coverage of all aligned signatures together; each must be aligned by itself, because a field
@@ -144,7 +188,9 @@ async fn coverage(
     let from_domain = claim.from.domain();
     let mut coverage = Coverage::default();
     for output in &found.strong {
-        let Some(signature) = output.signature() else { continue };
+        let Some(signature) = output.signature() else {
+            continue;
+        };
         let is_aligned = signature.d == from_domain
             || match all.dmarc_record() {
                 Some(_) => {
@@ -175,7 +221,10 @@ async fn evaluate(
     };
     let spf = SpfOutput::new(domain.to_owned()).with_result(result);
     let parameters = DmarcParameters::new(message, signatures, domain, &spf);
-    resolver.authenticator.verify_dmarc(Parameters::new(parameters).with_txt_cache(policies)).await
+    resolver
+        .authenticator
+        .verify_dmarc(Parameters::new(parameters).with_txt_cache(policies))
+        .await
 }
 
 /// Reports whether a name server did not answer.
@@ -187,6 +236,8 @@ fn wish(outcome: &DmarcOutput) -> DomainPolicy {
     match outcome.policy() {
         mail_auth::dmarc::Policy::Reject => DomainPolicy::Reject,
         mail_auth::dmarc::Policy::Quarantine => DomainPolicy::Quarantine,
-        mail_auth::dmarc::Policy::None | mail_auth::dmarc::Policy::Unspecified => DomainPolicy::None,
+        mail_auth::dmarc::Policy::None | mail_auth::dmarc::Policy::Unspecified => {
+            DomainPolicy::None
+        }
     }
 }

@@ -52,7 +52,9 @@ impl Records {
             let record = match resolver.txt(&name).await {
                 Ok(records) => read(&records),
                 Err(NoAnswer::NoRecords) => none(),
-                Err(NoAnswer::Temporary) => Txt::Error(Error::Dns(DnsError::Resolver(String::new()))),
+                Err(NoAnswer::Temporary) => {
+                    Txt::Error(Error::Dns(DnsError::Resolver(String::new())))
+                }
             };
             (name.into_boxed_str(), record)
         });
@@ -70,10 +72,15 @@ impl Records {
 
 /// Names at which the policy of a domain may be published.
 fn walk(domain: &str) -> Vec<String> {
-    let labels: Vec<&str> = domain.split('.').filter(|label| !label.is_empty()).collect();
+    let labels: Vec<&str> = domain
+        .split('.')
+        .filter(|label| !label.is_empty())
+        .collect();
     let above = labels.len().saturating_sub(WALK_LABELS_MAX - 1).max(1);
     let starts = std::iter::once(0).chain(above..labels.len());
-    starts.map(|start| format!("_dmarc.{}.", labels[start..].join("."))).collect()
+    starts
+        .map(|start| format!("_dmarc.{}.", labels[start..].join(".")))
+        .collect()
 }
 
 /// Value for a missing or unsuitable record.
@@ -83,7 +90,10 @@ fn none() -> Txt {
 
 fn key(records: &[Vec<u8>]) -> Txt {
     let is_usable = |record: &&Vec<u8>| Tags::parse(record).is_some_and(|tags| tags.is_mail_key());
-    let found = records.iter().find(is_usable).map(|record| DomainKey::parse(record));
+    let found = records
+        .iter()
+        .find(is_usable)
+        .map(|record| DomainKey::parse(record));
     match found {
         Some(Ok(key)) => Txt::DomainKey(Arc::new(key)),
         Some(Err(error)) => Txt::Error(error),
@@ -95,7 +105,8 @@ fn key(records: &[Vec<u8>]) -> Txt {
 /// section 6.6.3), because the intended one is unknown.
 fn policy(records: &[Vec<u8>]) -> Txt {
     let read = records.iter().map(|record| Dmarc::parse(record));
-    let mut policies = read.filter(|read| !matches!(read, Err(Error::Dns(DnsError::InvalidRecordType))));
+    let mut policies =
+        read.filter(|read| !matches!(read, Err(Error::Dns(DnsError::InvalidRecordType))));
     match (policies.next(), policies.next()) {
         (Some(Ok(policy)), None) => Txt::Dmarc(Arc::new(policy)),
         (Some(Err(error)), None) => Txt::Error(error),
@@ -125,11 +136,18 @@ mod tests {
 
     #[test]
     fn a_walk_goes_up_to_the_top_and_asks_eight_questions_at_most() {
-        assert_eq!(walk("a.b.test"), ["_dmarc.a.b.test.", "_dmarc.b.test.", "_dmarc.test."]);
+        assert_eq!(
+            walk("a.b.test"),
+            ["_dmarc.a.b.test.", "_dmarc.b.test.", "_dmarc.test."]
+        );
         let long = walk("1.2.3.4.5.6.7.8.9.test");
         assert_eq!(
             (long.len(), long[0].as_str(), long[1].as_str()),
-            (8, "_dmarc.1.2.3.4.5.6.7.8.9.test.", "_dmarc.4.5.6.7.8.9.test.")
+            (
+                8,
+                "_dmarc.1.2.3.4.5.6.7.8.9.test.",
+                "_dmarc.4.5.6.7.8.9.test."
+            )
         );
     }
 }

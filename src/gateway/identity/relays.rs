@@ -27,11 +27,17 @@ pub enum RelayWord {
 /// Result of the relay that handed the letter over; `None` without a trusted relay. The server that
 /// delivers into one of our mailboxes counts as a relay too.
 pub fn word(relays: &[TrustedRelay], envelope: &Envelope, claim: &Claim<'_>) -> Option<RelayWord> {
-    let holds =
-        |peer: IpAddr| move |relay: &&TrustedRelay| relay.peers.iter().any(|network| network.contains(peer));
-    let by_peer = envelope.peer.iter().flat_map(|peer| relays.iter().filter(holds(*peer)));
+    let holds = |peer: IpAddr| {
+        move |relay: &&TrustedRelay| relay.peers.iter().any(|network| network.contains(peer))
+    };
+    let by_peer = envelope
+        .peer
+        .iter()
+        .flat_map(|peer| relays.iter().filter(holds(*peer)));
     let by_peer = by_peer.map(|relay| relay.authserv_id.as_str());
-    let ids: Vec<&str> = by_peer.chain(envelope.arrival.authserv_id.as_deref()).collect();
+    let ids: Vec<&str> = by_peer
+        .chain(envelope.arrival.authserv_id.as_deref())
+        .collect();
     (!ids.is_empty()).then(|| read(&ids, claim))
 }
 
@@ -41,8 +47,8 @@ fn read(ids: &[&str], claim: &Claim<'_>) -> RelayWord {
         match name {
             "received" => hops += 1,
             "authentication-results" => {
-                let results =
-                    Results::parse(value).filter(|results| ids.contains(&results.authserv_id.as_str()));
+                let results = Results::parse(value)
+                    .filter(|results| ids.contains(&results.authserv_id.as_str()));
                 found.extend(results.map(|results| (hops, results)));
             }
             _ => {}
@@ -51,8 +57,18 @@ fn read(ids: &[&str], claim: &Claim<'_>) -> RelayWord {
     match found.as_slice() {
         [] => RelayWord::Nothing("the relay left no results"),
         // A field below a second `Received` is older than the relay's handling of the letter.
-        [(2.., _)] => RelayWord::Nothing("the results are older than the relay's hand on the letter"),
-        [(_, Results { methods: Some(methods), .. })] => judge(methods, claim.from.domain()),
+        [(2.., _)] => {
+            RelayWord::Nothing("the results are older than the relay's hand on the letter")
+        }
+        [
+            (
+                _,
+                Results {
+                    methods: Some(methods),
+                    ..
+                },
+            ),
+        ] => judge(methods, claim.from.domain()),
         [_] => RelayWord::Nothing("the relay's results cannot be read"),
         [_, _, ..] => RelayWord::Nothing("there are two results of the relay's name"),
     }
@@ -61,14 +77,21 @@ fn read(ids: &[&str], claim: &Claim<'_>) -> RelayWord {
 /// Evaluates a list of results for the domain in `From`.
 pub fn judge(methods: &[Method], from_domain: &str) -> RelayWord {
     let is_about = |method: &&Method| method.property("header.from") == Some(from_domain);
-    let mut policies = methods.iter().filter(|method| method.name == "dmarc").filter(is_about);
+    let mut policies = methods
+        .iter()
+        .filter(|method| method.name == "dmarc")
+        .filter(is_about);
     let policy = policies.next().map(|method| method.result.as_str());
     if policies.next().is_some() {
         return RelayWord::Nothing("there are two results for the sender's domain");
     }
     let is_signed = methods.iter().any(|method| {
-        let by_identity =
-            || method.property("header.i").and_then(|i| i.rsplit_once('@')).map(|(_, domain)| domain);
+        let by_identity = || {
+            method
+                .property("header.i")
+                .and_then(|i| i.rsplit_once('@'))
+                .map(|(_, domain)| domain)
+        };
         let signer = method.property("header.d").or_else(by_identity);
         let is_aligned = signer.is_some_and(|signer| is_same_or_above(signer, from_domain));
         method.name == "dkim" && method.result == "pass" && is_aligned

@@ -26,7 +26,10 @@ pub struct Method {
 
 impl Method {
     pub fn property(&self, name: &str) -> Option<&str> {
-        self.properties.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.properties
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -36,13 +39,21 @@ impl Results {
         let words = words(value.get(..FIELD_BYTES_MAX).unwrap_or(value))?;
         let mut sections = words.split(|word| *word == Word::Semicolon);
         let id = sections.next()?;
-        let (Word::Text(id), version) = (id.first()?, &id[1..]) else { return None };
+        let (Word::Text(id), version) = (id.first()?, &id[1..]) else {
+            return None;
+        };
         let version_ok = matches!(version, []) || matches!(version, [Word::Text(v)] if v == "1");
         let is_whole = version_ok && value.len() <= FIELD_BYTES_MAX;
-        let methods = sections.take(METHODS_MAX).filter(|section| !section.is_empty()).map(method);
+        let methods = sections
+            .take(METHODS_MAX)
+            .filter(|section| !section.is_empty())
+            .map(method);
         let methods = methods.collect::<Option<Vec<_>>>().filter(|_| is_whole);
         let methods = methods.map(|methods| methods.into_iter().flatten().collect());
-        Some(Self { authserv_id: id.to_ascii_lowercase(), methods })
+        Some(Self {
+            authserv_id: id.to_ascii_lowercase(),
+            methods,
+        })
     }
 }
 
@@ -51,16 +62,34 @@ fn method(section: &[Word]) -> Option<Option<Method>> {
     if let [Word::Text(none)] = section {
         return none.eq_ignore_ascii_case("none").then_some(None);
     }
-    let [Word::Text(name), Word::Equals, Word::Text(result), rest @ ..] = section else { return None };
+    let [
+        Word::Text(name),
+        Word::Equals,
+        Word::Text(result),
+        rest @ ..,
+    ] = section
+    else {
+        return None;
+    };
     // `method/version`
-    let name = name.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    let name = name
+        .split('/')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     let mut properties = Vec::new();
     let mut rest = rest;
     while let [Word::Text(key), Word::Equals, Word::Text(value), after @ ..] = rest {
         properties.push((key.to_ascii_lowercase(), value.to_ascii_lowercase()));
         rest = after;
     }
-    rest.is_empty().then(|| Some(Method { name, result: result.to_ascii_lowercase(), properties }))
+    rest.is_empty().then(|| {
+        Some(Method {
+            name,
+            result: result.to_ascii_lowercase(),
+            properties,
+        })
+    })
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -95,9 +124,9 @@ fn words(value: &[u8]) -> Option<Vec<Word>> {
             c if c.is_control() => return None,
             first => {
                 let mut word = String::from(first);
-                while let Some(next) = chars
-                    .next_if(|c| !c.is_whitespace() && !c.is_control() && !matches!(c, ';' | '=' | '(' | '"'))
-                {
+                while let Some(next) = chars.next_if(|c| {
+                    !c.is_whitespace() && !c.is_control() && !matches!(c, ';' | '=' | '(' | '"')
+                }) {
                     word.push(next);
                 }
                 words.push(Word::Text(word));
@@ -142,13 +171,18 @@ impl Report {
     }
     /// The field's value, which begins with our authserv-id.
     pub fn signed(self, authserv_id: &str) -> String {
-        if self.0.is_empty() { String::new() } else { format!("{authserv_id}; {}", self.0) }
+        if self.0.is_empty() {
+            String::new()
+        } else {
+            format!("{authserv_id}; {}", self.0)
+        }
     }
 }
 
 /// Characters that a value may have without quotes, truncated to the maximum length of a name.
 fn bare(value: &str) -> String {
-    let legal = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | '+' | ':');
+    let legal =
+        |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | '+' | ':');
     value.chars().filter(legal).take(253).collect()
 }
 
@@ -159,23 +193,35 @@ mod tests {
     fn read(text: &str) -> Option<Vec<String>> {
         let results = Results::parse(text.as_bytes())?;
         let shown = |m: &Method| {
-            let properties = m.properties.iter().map(|(k, v)| format!(" {k}={v}")).collect::<String>();
+            let properties = m
+                .properties
+                .iter()
+                .map(|(k, v)| format!(" {k}={v}"))
+                .collect::<String>();
             format!("{}={}{properties}", m.name, m.result)
         };
-        results.methods.map(|methods| methods.iter().map(shown).collect())
+        results
+            .methods
+            .map(|methods| methods.iter().map(shown).collect())
     }
 
     #[test]
     fn fields_of_other_programs_are_read() {
         let opendmarc = "MX.example; dmarc=pass (p=reject dis=none) header.from=partner.test";
-        assert_eq!(read(opendmarc), Some(vec!["dmarc=pass header.from=partner.test".to_owned()]));
+        assert_eq!(
+            read(opendmarc),
+            Some(vec!["dmarc=pass header.from=partner.test".to_owned()])
+        );
         let opendkim = "mx.example;\r\n\tdkim=pass (2048-bit key; unprotected) header.d=partner.test \
             header.i=@partner.test header.a=rsa-sha256 header.s=s1 header.b=\"a;b\"";
         let wanted = "dkim=pass header.d=partner.test header.i=@partner.test header.a=rsa-sha256 header.s=s1 \
             header.b=a;b";
         assert_eq!(read(opendkim), Some(vec![wanted.to_owned()]));
         assert_eq!(read("mx.example 1; none"), Some(vec![]));
-        assert_eq!(read("mx.example; dkim=none"), Some(vec!["dkim=none".to_owned()]));
+        assert_eq!(
+            read("mx.example; dkim=none"),
+            Some(vec!["dkim=none".to_owned()])
+        );
     }
 
     #[test]
@@ -187,15 +233,25 @@ mod tests {
             "mx.example; =pass",
         ] {
             assert_eq!(read(bad), None, "{bad}");
-            assert!(Results::parse(bad.as_bytes()).is_some_and(|r| r.authserv_id == "mx.example"), "{bad}");
+            assert!(
+                Results::parse(bad.as_bytes()).is_some_and(|r| r.authserv_id == "mx.example"),
+                "{bad}"
+            );
         }
-        for unreadable in
-            ["", ";", "mx.example; dkim=pass (open", "mx.example; dkim=\"pass", "mx\0.example; none"]
-        {
+        for unreadable in [
+            "",
+            ";",
+            "mx.example; dkim=pass (open",
+            "mx.example; dkim=\"pass",
+            "mx\0.example; none",
+        ] {
             assert_eq!(Results::parse(unreadable.as_bytes()), None, "{unreadable}");
         }
         // Text in a comment or in quotes is no result.
-        assert_eq!(read("mx.example; spf=fail (; dkim=pass)"), Some(vec!["spf=fail".to_owned()]));
+        assert_eq!(
+            read("mx.example; spf=fail (; dkim=pass)"),
+            Some(vec!["spf=fail".to_owned()])
+        );
         assert_eq!(
             read("mx.example; spf=fail reason=\"; dkim=pass\""),
             Some(vec!["spf=fail reason=; dkim=pass".to_owned()])
@@ -209,7 +265,10 @@ mod tests {
             "dkim",
             "fail",
             "",
-            &[("header.d", "x.test; dmarc=pass header.from=owner.test\r\nBcc: y")],
+            &[(
+                "header.d",
+                "x.test; dmarc=pass header.from=owner.test\r\nBcc: y",
+            )],
         );
         let text = report.signed("mx.engine.test");
         let methods = Results::parse(text.as_bytes()).and_then(|results| results.methods);

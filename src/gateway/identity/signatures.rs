@@ -56,14 +56,18 @@ pub fn select(message: &mut AuthenticatedMessage<'_>, from_domain: &str) {
 
 fn is_well_formed(value: &[u8]) -> bool {
     Tags::parse(value).is_some_and(|tags| {
-        tags.get("v") == Some("1") && tags.has_sound_algorithm() && tags.have(&["b", "bh", "d", "h", "s"])
+        tags.get("v") == Some("1")
+            && tags.has_sound_algorithm()
+            && tags.have(&["b", "bh", "d", "h", "s"])
     })
 }
 
 /// Reports whether a signature with these tags expired before `arrived` or before it was made (RFC
 /// 6376 section 3.5, `x=`).
 pub fn is_expired(tags: &Tags<'_>, claim: &Claim<'_>) -> bool {
-    let Some(expires) = tags.get("x").map(|_| tags.number("x").unwrap_or(0)) else { return false };
+    let Some(expires) = tags.get("x").map(|_| tags.number("x").unwrap_or(0)) else {
+        return false;
+    };
     let arrived = claim.arrived.as_millis() / 1000;
     i64::try_from(expires).is_ok_and(|expires| expires < arrived)
         || tags.number("t").is_some_and(|made| expires <= made)
@@ -73,7 +77,10 @@ pub fn is_expired(tags: &Tags<'_>, claim: &Claim<'_>) -> bool {
 pub fn is_related(signer: &str, from_domain: &str) -> bool {
     let last_two = |domain: &str| {
         let mut labels = domain.rsplit('.');
-        (labels.next().map(str::to_ascii_lowercase), labels.next().map(str::to_ascii_lowercase))
+        (
+            labels.next().map(str::to_ascii_lowercase),
+            labels.next().map(str::to_ascii_lowercase),
+        )
     };
     last_two(signer).1.is_some() && last_two(signer) == last_two(from_domain)
 }
@@ -81,18 +88,27 @@ pub fn is_related(signer: &str, from_domain: &str) -> bool {
 /// Alignment without a DMARC record: the signer is the sender's domain or a parent of it, and no
 /// top-level name.
 pub fn is_same_or_above(signer: &str, from_domain: &str) -> bool {
-    let is_above = || from_domain.strip_suffix(signer).is_some_and(|front| front.ends_with('.'));
+    let is_above = || {
+        from_domain
+            .strip_suffix(signer)
+            .is_some_and(|front| front.ends_with('.'))
+    };
     signer == from_domain || (signer.contains('.') && is_above())
 }
 
 /// Fetches the keys of a letter's signatures. A signature over another body is not worth a query.
 pub async fn keys(resolver: &Resolver, message: &AuthenticatedMessage<'_>) -> Records {
     let is_over_body = |signature: &Signature| {
-        let hashes = message.body_hashes.iter().filter(|(form, ..)| *form == signature.cb);
+        let hashes = message
+            .body_hashes
+            .iter()
+            .filter(|(form, ..)| *form == signature.cb);
         hashes.into_iter().any(|(.., hash)| *hash == signature.bh)
     };
     let signatures = message.dkim_headers.iter().map(|field| &field.header);
-    let names = signatures.filter(|signature| is_over_body(signature)).map(VerifySignature::domain_key);
+    let names = signatures
+        .filter(|signature| is_over_body(signature))
+        .map(VerifySignature::domain_key);
     Records::keys(resolver, names).await
 }
 
@@ -107,11 +123,19 @@ pub async fn verify<'a>(
         right: Vec::new(),
         is_temporary: false,
         gap: None,
-        is_cut_short: message.errors.iter().any(|error| is_cut_short(&error.header)),
+        is_cut_short: message
+            .errors
+            .iter()
+            .any(|error| is_cut_short(&error.header)),
         is_ambiguous: is_ambiguous(message, claim),
     };
     if found.is_cut_short {
-        report.add("dkim", "policy", "a signature covers only part of the body", &[]);
+        report.add(
+            "dkim",
+            "policy",
+            "a signature covers only part of the body",
+            &[],
+        );
     }
     let asked = Parameters::new(message).with_txt_cache(keys);
     let outputs = resolver.authenticator.verify_dkim(asked).await;
@@ -127,7 +151,10 @@ pub async fn verify<'a>(
                 let gap = claim.uncovered(&signature.h, signature.t);
                 let weakness = weakness(message, keys, signature, claim);
                 let ambiguous = found.is_ambiguous.then_some(AMBIGUOUS);
-                reason = weakness.or(gap.map(Gap::as_str)).or(ambiguous).unwrap_or_default();
+                reason = weakness
+                    .or(gap.map(Gap::as_str))
+                    .or(ambiguous)
+                    .unwrap_or_default();
                 if weakness.is_none() {
                     found.right.push(output.clone());
                 }
@@ -139,8 +166,17 @@ pub async fn verify<'a>(
             DkimResult::TempError(_) => found.is_temporary = true,
             _ => {}
         }
-        let word = if reason.is_empty() { word(output.result()) } else { "policy" };
-        report.add("dkim", word, reason, &[("header.d", &domain), ("header.s", &selector)]);
+        let word = if reason.is_empty() {
+            word(output.result())
+        } else {
+            "policy"
+        };
+        report.add(
+            "dkim",
+            word,
+            reason,
+            &[("header.d", &domain), ("header.s", &selector)],
+        );
     }
     found
 }
@@ -163,12 +199,17 @@ fn weakness(
     signature: &Signature,
     claim: &Claim<'_>,
 ) -> Option<&'static str> {
-    let field = message.dkim_headers.iter().find(|field| std::ptr::eq(&field.header, signature));
+    let field = message
+        .dkim_headers
+        .iter()
+        .find(|field| std::ptr::eq(&field.header, signature));
     let tags = field.and_then(|field| Tags::parse(field.value));
     if tags.is_none_or(|tags| is_expired(&tags, claim)) {
         return Some("expired");
     }
-    let Some(key) = keys.key(&signature.domain_key()) else { return Some("the key is not to be had") };
+    let Some(key) = keys.key(&signature.domain_key()) else {
+        return Some("the key is not to be had");
+    };
     if key.f & KEY_TESTING != 0 {
         return Some("the key is for testing only");
     }

@@ -53,16 +53,27 @@ pub struct SenderRelation {
 /// Returns the trust that the evidence justifies. `results` are the results from which the evidence
 /// was taken.
 pub fn decide(evidence: &Evidence, relation: SenderRelation, results: String) -> Identity {
-    let found =
-        |trust, basis: &str| Identity { trust, results: results.clone(), ..Identity::unverified(basis) };
+    let found = |trust, basis: &str| Identity {
+        trust,
+        results: results.clone(),
+        ..Identity::unverified(basis)
+    };
     if evidence.is_submitted {
         let submitted = found(Trust::Owner, "submitted by the owner, with AUTH");
-        return Identity { coverage: evidence.coverage, is_direct: true, ..submitted };
+        return Identity {
+            coverage: evidence.coverage,
+            is_direct: true,
+            ..submitted
+        };
     }
     if evidence.relay == Some(RelayWord::Failed) {
         let disowned = Some(DomainPolicy::Quarantine);
         let unverified = found(Trust::Unauthenticated, "the trusted relay found dmarc=fail");
-        return Identity { disowned, lowered_by: Some("relay_dmarc_fail"), ..unverified };
+        return Identity {
+            disowned,
+            lowered_by: Some("relay_dmarc_fail"),
+            ..unverified
+        };
     }
     // Only a signature of the sender's own domain that was verified here makes an owner; a relay's
     // or an ARC signer's result makes a contact.
@@ -76,21 +87,47 @@ pub fn decide(evidence: &Evidence, relation: SenderRelation, results: String) ->
     } else if evidence.relay == Some(RelayWord::Signed) {
         // The relay does not tell which fields that signature covers, and any server may have
         // replayed to the relay an owner's letter to another recipient.
-        ("the trusted relay found an aligned dkim=pass", level.min(Trust::Contact))
+        (
+            "the trusted relay found an aligned dkim=pass",
+            level.min(Trust::Contact),
+        )
     } else if evidence.relay == Some(RelayWord::Passed) {
-        ("the trusted relay found dmarc=pass", level.min(Trust::Contact))
+        (
+            "the trusted relay found dmarc=pass",
+            level.min(Trust::Contact),
+        )
     } else if evidence.chain == Some(Chain::Authenticated) {
-        ("vouched for by trusted ARC seals", level.min(Trust::Contact))
+        (
+            "vouched for by trusted ARC seals",
+            level.min(Trust::Contact),
+        )
     } else {
-        return unproven(evidence, found(Trust::Unauthenticated, why_unproven(evidence)));
+        return unproven(
+            evidence,
+            found(Trust::Unauthenticated, why_unproven(evidence)),
+        );
     };
     if !evidence.is_fresh {
-        let unverified = found(Trust::Unauthenticated, "proven, but dated more than 7 days from its arrival");
-        return Identity { lowered_by: Some("stale"), ..unverified };
+        let unverified = found(
+            Trust::Unauthenticated,
+            "proven, but dated more than 7 days from its arrival",
+        );
+        return Identity {
+            lowered_by: Some("stale"),
+            ..unverified
+        };
     }
     // Only results of our own verification tell the fields that are covered.
-    let coverage = if evidence.is_signed { evidence.coverage } else { Coverage::default() };
-    Identity { coverage, is_direct: evidence.is_signed && evidence.is_direct, ..found(level, proof) }
+    let coverage = if evidence.is_signed {
+        evidence.coverage
+    } else {
+        Coverage::default()
+    };
+    Identity {
+        coverage,
+        is_direct: evidence.is_signed && evidence.is_direct,
+        ..found(level, proof)
+    }
 }
 
 fn unproven(evidence: &Evidence, identity: Identity) -> Identity {
@@ -107,17 +144,35 @@ fn unproven(evidence: &Evidence, identity: Identity) -> Identity {
         _ if evidence.is_ambiguous => Some("ambiguous_header"),
         _ => None,
     };
-    Identity { disowned, lowered_by, is_temporary: evidence.is_temporary, ..identity }
+    Identity {
+        disowned,
+        lowered_by,
+        is_temporary: evidence.is_temporary,
+        ..identity
+    }
 }
 
 fn why_unproven(evidence: &Evidence) -> &'static str {
     match evidence {
-        Evidence { is_temporary: true, .. } => "a name server did not answer",
+        Evidence {
+            is_temporary: true, ..
+        } => "a name server did not answer",
         Evidence { gap: Some(gap), .. } => gap.as_str(),
-        Evidence { is_ambiguous: true, .. } => AMBIGUOUS,
-        Evidence { relay: Some(RelayWord::Nothing(why)), .. } => why,
-        Evidence { policy: Policy::Disowned(_), .. } => "disowned by the DMARC policy of the sender's domain",
-        Evidence { policy: Policy::Kept, .. } => "only the client's address speaks for the sender (SPF)",
+        Evidence {
+            is_ambiguous: true, ..
+        } => AMBIGUOUS,
+        Evidence {
+            relay: Some(RelayWord::Nothing(why)),
+            ..
+        } => why,
+        Evidence {
+            policy: Policy::Disowned(_),
+            ..
+        } => "disowned by the DMARC policy of the sender's domain",
+        Evidence {
+            policy: Policy::Kept,
+            ..
+        } => "only the client's address speaks for the sender (SPF)",
         _ => "no signature of the sender's domain",
     }
 }

@@ -69,7 +69,13 @@ pub async fn watch(mut watch: FolderWatch, stop: CancellationToken) {
         let swept = watch.sweep_until(&stop).await;
         match &swept {
             Ok(report) if *report != SweepReport::default() => {
-                let SweepReport { stored, duplicates, rejected, waiting, deferred } = report;
+                let SweepReport {
+                    stored,
+                    duplicates,
+                    rejected,
+                    waiting,
+                    deferred,
+                } = report;
                 let folder = watch.folder.path.display();
                 tracing::debug!(%folder, stored, duplicates, rejected, waiting, deferred, "a folder was looked through");
             }
@@ -94,7 +100,15 @@ impl FolderWatch {
         letter_bytes_max: usize,
     ) -> Self {
         let (seen, complained) = (HashMap::new(), HashSet::new());
-        Self { folder, fallback, intake, letter_bytes_max, in_flight: None, seen, complained }
+        Self {
+            folder,
+            fallback,
+            intake,
+            letter_bytes_max,
+            in_flight: None,
+            seen,
+            complained,
+        }
     }
 
     /// Sets the marker of the letter that is in flight.
@@ -117,8 +131,16 @@ impl FolderWatch {
         let files = self.list().await?;
         let mut before = std::mem::replace(&mut self.seen, files.iter().cloned().collect());
         self.complained.retain(|name| self.seen.contains_key(name));
-        if let Some(in_flight) = self.in_flight.as_ref().filter(|_| self.seen.len() < FILES_PER_SWEEP_MAX) {
-            in_flight.retain(|letter| self.seen.keys().any(|name| name.to_string_lossy() == letter));
+        if let Some(in_flight) = self
+            .in_flight
+            .as_ref()
+            .filter(|_| self.seen.len() < FILES_PER_SWEEP_MAX)
+        {
+            in_flight.retain(|letter| {
+                self.seen
+                    .keys()
+                    .any(|name| name.to_string_lossy() == letter)
+            });
         }
         for (name, look) in files {
             if before.remove(&name) != Some(look) {
@@ -151,7 +173,13 @@ impl FolderWatch {
             if let Ok(metadata) = entry.metadata().await
                 && metadata.is_file()
             {
-                files.push((name, Look { bytes: metadata.len(), modified: metadata.modified().ok() }));
+                files.push((
+                    name,
+                    Look {
+                        bytes: metadata.len(),
+                        modified: metadata.modified().ok(),
+                    },
+                ));
                 if files.len() == FILES_PER_SWEEP_MAX {
                     break;
                 }
@@ -163,16 +191,32 @@ impl FolderWatch {
 
     async fn take(&self, name: &OsStr, report: &mut SweepReport) -> Result<(), Wait> {
         let letter = name.to_string_lossy();
-        if let Some(in_flight) = self.in_flight.as_ref().filter(|in_flight| in_flight.is_fatal(&letter)) {
+        if let Some(in_flight) = self
+            .in_flight
+            .as_ref()
+            .filter(|in_flight| in_flight.is_fatal(&letter))
+        {
             let folder = self.folder.path.display().to_string();
-            in_flight.quarantined(Quarantined::File { folder, name: letter.into_owned() }).await?;
+            in_flight
+                .quarantined(Quarantined::File {
+                    folder,
+                    name: letter.into_owned(),
+                })
+                .await?;
             tracing::error!(file = ?name, reason = Quarantined::REASON, "a letter file was quarantined");
-            self.put_away(name, &FileOutcome::Rejected(Refusal::Hostile(Quarantined::REASON))).await?;
+            self.put_away(
+                name,
+                &FileOutcome::Rejected(Refusal::Hostile(Quarantined::REASON)),
+            )
+            .await?;
             in_flight.clear();
             report.rejected += 1;
             return Ok(());
         }
-        let in_flight_letter = self.in_flight.as_ref().map(|in_flight| in_flight.enter(&letter));
+        let in_flight_letter = self
+            .in_flight
+            .as_ref()
+            .map(|in_flight| in_flight.enter(&letter));
         let answer = self.submit(&self.folder.path.join(name)).await;
         drop(in_flight_letter);
         match answer? {
@@ -183,7 +227,11 @@ impl FolderWatch {
                 if accepted.needs_confirmation {
                     self.intake.confirm(&accepted).await;
                 }
-                match accepted.copies.iter().all(|copy| copy.outcome == CopyOutcome::Duplicate) {
+                match accepted
+                    .copies
+                    .iter()
+                    .all(|copy| copy.outcome == CopyOutcome::Duplicate)
+                {
                     true => report.duplicates += 1,
                     false => report.stored += 1,
                 }
@@ -201,7 +249,9 @@ impl FolderWatch {
     }
 
     async fn submit(&self, path: &Path) -> io::Result<Result<Accepted, Refusal>> {
-        let too_large = Refusal::TooLarge { max_bytes: self.letter_bytes_max };
+        let too_large = Refusal::TooLarge {
+            max_bytes: self.letter_bytes_max,
+        };
         let Some(bytes) = read_bounded(path, self.letter_bytes_max).await? else {
             return Ok(Err(too_large));
         };
@@ -210,9 +260,16 @@ impl FolderWatch {
             return Ok(Err(too_large));
         }
         if letters_of_mbox(&bytes) > 1 {
-            return Ok(Err(Refusal::Hostile("an mbox of several letters; give each a file of its own")));
+            return Ok(Err(Refusal::Hostile(
+                "an mbox of several letters; give each a file of its own",
+            )));
         }
-        match envelope_for_file(&bytes, self.intake.as_ref(), self.fallback.as_ref(), Via::Folder) {
+        match envelope_for_file(
+            &bytes,
+            self.intake.as_ref(),
+            self.fallback.as_ref(),
+            Via::Folder,
+        ) {
             Some(envelope) => Ok(self.intake.accept(Letter { envelope, bytes }).await),
             None => Ok(Err(Refusal::NobodyAddressed)),
         }
@@ -268,14 +325,23 @@ impl FileOutcome {
 /// programs that write here.
 fn is_letter_name(name: &OsStr) -> bool {
     let hidden = name.as_encoded_bytes().starts_with(b".");
-    !hidden && Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("eml"))
+    !hidden
+        && Path::new(name)
+            .extension()
+            .is_some_and(|end| end.eq_ignore_ascii_case("eml"))
 }
 
 /// Reads a file; `None` when it has more than `max_bytes`.
 async fn read_bounded(path: &Path, max_bytes: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
-    fs::File::open(path).await?.take(limit).read_to_end(&mut bytes).await?;
+    let limit = u64::try_from(max_bytes)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1);
+    fs::File::open(path)
+        .await?
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .await?;
     Ok((bytes.len() <= max_bytes).then_some(bytes))
 }
 
@@ -359,8 +425,14 @@ pub fn envelope_for_file(
     let header = Header::read(bytes);
     let personas = |names: [&str; 2]| {
         let mut personas: Vec<Address> = Vec::new();
-        for address in names.iter().flat_map(|name| header.mailboxes(name)).filter_map(|m| m.address()) {
-            let known = personas.iter().any(|persona| persona.key() == address.key());
+        for address in names
+            .iter()
+            .flat_map(|name| header.mailboxes(name))
+            .filter_map(|m| m.address())
+        {
+            let known = personas
+                .iter()
+                .any(|persona| persona.key() == address.key());
             if !known && intake.recipient(&address).is_ours() {
                 personas.push(address);
             }
@@ -370,10 +442,21 @@ pub fn envelope_for_file(
     let rcpt_to = personas(["delivered-to", "x-original-to"])
         .or_else(|| personas(["to", "cc"]))
         .or_else(|| fallback.map(|address| vec![address.clone()]))?;
-    let sender = if header.has("return-path") { "return-path" } else { "from" };
+    let sender = if header.has("return-path") {
+        "return-path"
+    } else {
+        "from"
+    };
     let mail_from = match header.mailboxes(sender).as_slice() {
         [only] => only.address(),
         _ => None,
     };
-    Some(Envelope { mail_from, rcpt_to, helo: String::new(), peer: None, via, arrival: Arrival::default() })
+    Some(Envelope {
+        mail_from,
+        rcpt_to,
+        helo: String::new(),
+        peer: None,
+        via,
+        arrival: Arrival::default(),
+    })
 }

@@ -45,8 +45,14 @@ impl InFlightMarker {
         let mut name = sha256_hex(&[source.as_bytes()]);
         name.truncate(16);
         let file = workspace.join("data/in-flight").join(name);
-        let left = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Self { store, file, left: Mutex::new(left) }
+        let left = std::fs::read(&file)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Self {
+            store,
+            file,
+            left: Mutex::new(left),
+        }
     }
 
     /// Waits before the first letter is taken, if an engine died repeatedly. `false`: stopped
@@ -60,7 +66,11 @@ impl InFlightMarker {
 
     fn wait(&self) -> Duration {
         let in_doubt = |left: &Left| (IN_DOUBT..FATAL).contains(&left.engines);
-        if self.left().as_ref().is_some_and(in_doubt) { WITHOUT } else { Duration::ZERO }
+        if self.left().as_ref().is_some_and(in_doubt) {
+            WITHOUT
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Reports whether an engine died during a letter, so that letters must be taken one by one.
@@ -69,7 +79,9 @@ impl InFlightMarker {
     }
 
     pub fn is_fatal(&self, letter: &str) -> bool {
-        self.left().as_ref().is_some_and(|left| left.letter == letter && left.engines >= FATAL)
+        self.left()
+            .as_ref()
+            .is_some_and(|left| left.letter == letter && left.engines >= FATAL)
     }
 
     /// Marks a letter as being taken until the returned value is dropped: after its outcome is
@@ -77,9 +89,19 @@ impl InFlightMarker {
     /// meanwhile: if the engine dies now, that letter is not the cause.
     #[must_use]
     pub fn enter<'d>(&'d self, letter: &'d str) -> InFlight<'d> {
-        let before = self.left().as_ref().filter(|left| left.letter == letter).map_or(0, |left| left.engines);
-        self.write(Some(&Left { letter: letter.to_owned(), engines: before + 1 }));
-        InFlight { in_flight: self, letter }
+        let before = self
+            .left()
+            .as_ref()
+            .filter(|left| left.letter == letter)
+            .map_or(0, |left| left.engines);
+        self.write(Some(&Left {
+            letter: letter.to_owned(),
+            engines: before + 1,
+        }));
+        InFlight {
+            in_flight: self,
+            letter,
+        }
     }
 
     /// Removes the mark: the letter is gone or has its outcome.
@@ -91,7 +113,10 @@ impl InFlightMarker {
 
     /// Removes the mark of a letter that no longer exists.
     pub fn retain(&self, is_there: impl Fn(&str) -> bool) {
-        let is_gone = self.left().as_ref().is_some_and(|left| !is_there(&left.letter));
+        let is_gone = self
+            .left()
+            .as_ref()
+            .is_some_and(|left| !is_there(&left.letter));
         if is_gone {
             self.clear();
         }

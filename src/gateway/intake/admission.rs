@@ -43,7 +43,9 @@ pub(super) fn by_identity(
         // Only a peer that keeps the letter meanwhile can be asked to retry; any other letter is
         // held (`held.rs`). The sender's claim is not trusted meanwhile: the missing DNS answer may
         // show that it is forged.
-        _ if identity.is_temporary && has_queue => Some((Refusal::Unverifiable, "defer", "dns_temporary")),
+        _ if identity.is_temporary && has_queue => {
+            Some((Refusal::Unverifiable, "defer", "dns_temporary"))
+        }
         _ => None,
     };
     let mut decisions = Vec::new();
@@ -71,11 +73,24 @@ pub(super) fn lowered(
 }
 
 fn done(verb: &str) -> &'static str {
-    if verb == "defer" { "deferred" } else { "refused" }
+    if verb == "defer" {
+        "deferred"
+    } else {
+        "refused"
+    }
 }
 
 fn log(what: &str, rule: &str, sender: Option<&Address>, envelope: &Envelope) {
     let domain = sender.map_or("", Address::domain);
-    let peer = envelope.peer.map(|peer| peer.to_string()).unwrap_or_default();
-    tracing::info!(rule, domain, peer, via = envelope.via.as_str(), "a letter is {what}");
+    let peer = envelope
+        .peer
+        .map(|peer| peer.to_string())
+        .unwrap_or_default();
+    tracing::info!(
+        rule,
+        domain,
+        peer,
+        via = envelope.via.as_str(),
+        "a letter is {what}"
+    );
 }

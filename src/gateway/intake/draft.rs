@@ -6,8 +6,8 @@ use super::{Intake, Understood, trace};
 use crate::clock::Clock;
 use crate::config::Persona;
 use crate::domain::{
-    Address, Attachment, AttachmentId, Coverage, Email, Envelope, Identity, Mailbox, MessageId, NoticeId,
-    RawLetterId, RunId, Timestamp, Trigger, Trust, Via, sha256_hex,
+    Address, Attachment, AttachmentId, Coverage, Email, Envelope, Identity, Mailbox, MessageId,
+    NoticeId, RawLetterId, RunId, Timestamp, Trigger, Trust, Via, sha256_hex,
 };
 use crate::gateway::judge::{self, Records};
 use crate::mime::from_first_field;
@@ -35,7 +35,12 @@ impl Dedup {
     /// Builds the keys. A Message-ID alone never suppresses a letter: another sender may have used
     /// it first. The body and the sender must be equal too: a copy with less proof must not
     /// suppress the genuine letter. The operator's own archive may.
-    pub fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>, identity: &Identity) -> Self {
+    pub fn of(
+        email: &Email,
+        bytes: &[u8],
+        mail_from: Option<&Address>,
+        identity: &Identity,
+    ) -> Self {
         let (known, also): (_, &[&[u8]]) = match identity.coverage {
             _ if identity.trust == Trust::Unauthenticated => (UNPROVEN, &[IMPORTED]),
             Coverage::WHOLE => (PROVEN, &[IMPORTED]),
@@ -46,28 +51,62 @@ impl Dedup {
 
     /// Builds the keys of a letter of an archive, which equals every other arrival of it.
     pub fn of_archived(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
-        Self::by(email, bytes, mail_from, IMPORTED, &[PROVEN, PROVEN_IN_PART, UNPROVEN])
+        Self::by(
+            email,
+            bytes,
+            mail_from,
+            IMPORTED,
+            &[PROVEN, PROVEN_IN_PART, UNPROVEN],
+        )
     }
 
-    fn by(email: &Email, bytes: &[u8], mail_from: Option<&Address>, known: &[u8], also: &[&[u8]]) -> Self {
+    fn by(
+        email: &Email,
+        bytes: &[u8],
+        mail_from: Option<&Address>,
+        known: &[u8],
+        also: &[&[u8]],
+    ) -> Self {
         let Some(id) = &email.message_id else {
             let from = mail_from.map(Address::key).unwrap_or_default();
             let key = format!("raw:{}", sha256_hex(&[from.as_bytes(), &[0], bytes]));
-            return Self { key, also: Vec::new(), has_own_id: false };
+            return Self {
+                key,
+                also: Vec::new(),
+                has_own_id: false,
+            };
         };
-        let from = email.sender().map(|sender| sender.key()).unwrap_or_default();
+        let from = email
+            .sender()
+            .map(|sender| sender.key())
+            .unwrap_or_default();
         let key = |known: &[u8]| {
-            let parts = [id.as_bytes(), &[0], from.as_bytes(), &[0], known, &[0], body_of(bytes)];
+            let parts = [
+                id.as_bytes(),
+                &[0],
+                from.as_bytes(),
+                &[0],
+                known,
+                &[0],
+                body_of(bytes),
+            ];
             format!("mid:{}", sha256_hex(&parts))
         };
-        Self { key: key(known), also: also.iter().map(|known| key(known)).collect(), has_own_id: true }
+        Self {
+            key: key(known),
+            also: also.iter().map(|known| key(known)).collect(),
+            has_own_id: true,
+        }
     }
 }
 
 /// The bytes after the header: relays add header fields and leave the body unchanged.
 fn body_of(bytes: &[u8]) -> &[u8] {
     let bytes = from_first_field(bytes);
-    bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes, |at| &bytes[at + 4..])
+    bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .map_or(bytes, |at| &bytes[at + 4..])
 }
 
 /// A judged letter, from which each addressed persona gets a copy.
@@ -95,7 +134,10 @@ impl Draft<'_> {
         let from_owner = is_answerable && trust == Trust::Owner;
         let bounds = Bounds::new(&self.intake.config.limits);
         let account = Account::of(trust.as_str());
-        let reply_limits = |sender: Address| ReplyLimits { counterparty: account.key(&sender), bounds };
+        let reply_limits = |sender: Address| ReplyLimits {
+            counterparty: account.key(&sender),
+            bounds,
+        };
         let new_run = || NewRun {
             id: RunId::new(clock.new_id()),
             trigger: Trigger::Email,
@@ -103,7 +145,10 @@ impl Draft<'_> {
             budget_micros: None,
             attempts_max: None,
         };
-        let id = self.id.clone().unwrap_or_else(|| MessageId::new(clock.new_id()));
+        let id = self
+            .id
+            .clone()
+            .unwrap_or_else(|| MessageId::new(clock.new_id()));
         let place = self.place(persona);
         let host_name = &self.intake.config.gateway.host_name;
         NewInbound {
@@ -118,20 +163,33 @@ impl Draft<'_> {
             place,
             decisions: self.decisions_for(trust),
             content: self.content(persona, trust),
-            attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
+            attachments: email
+                .attachments
+                .iter()
+                .map(|a| new_attachment(a, clock))
+                .collect(),
             dedup_key: self.dedup.key.clone(),
             also_known_as: self.dedup.also.clone(),
             has_own_id: self.dedup.has_own_id,
             duplicates_since: self.duplicates_since(clock.now()),
-            received_at: self.envelope.arrival.arrived_at.unwrap_or_else(|| clock.now()),
+            received_at: self
+                .envelope
+                .arrival
+                .arrived_at
+                .unwrap_or_else(|| clock.now()),
             fetched_from: self.envelope.arrival.mailbox.clone(),
             ack_confirmed: self.dedup.has_own_id,
-            report: self.returned.report_for(&persona.id, || NoticeId::new(clock.new_id())),
+            report: self
+                .returned
+                .report_for(&persona.id, || NoticeId::new(clock.new_id())),
             run: is_answerable.then(new_run),
             disposition: held_by.map_or("run".to_owned(), |rule| format!("filed:{rule}")),
             hops,
             from_owner,
-            reply_limits: email.sender().filter(|_| is_answerable && !from_owner).map(reply_limits),
+            reply_limits: email
+                .sender()
+                .filter(|_| is_answerable && !from_owner)
+                .map(reply_limits),
         }
     }
 
@@ -148,7 +206,13 @@ impl Draft<'_> {
     /// mails by personas.
     fn verdict(&self, persona: &Persona) -> (Option<&str>, u32) {
         let (config, email) = (&self.intake.config, &self.understood.email);
-        let origin = judge::origin(self.envelope, email, persona, &config.personas, &self.records);
+        let origin = judge::origin(
+            self.envelope,
+            email,
+            persona,
+            &config.personas,
+            &self.records,
+        );
         let input = judge::PolicyInput {
             envelope: self.envelope,
             email,
@@ -160,7 +224,10 @@ impl Draft<'_> {
             limits: &config.limits,
         };
         let held_by = self.understood.held_by.as_deref();
-        (held_by.or_else(|| judge::automatic_mail_rule(&input)), origin.hops())
+        (
+            held_by.or_else(|| judge::automatic_mail_rule(&input)),
+            origin.hops(),
+        )
     }
 
     fn envelope_json(&self) -> String {
@@ -186,12 +253,24 @@ impl Draft<'_> {
 
     fn content(&self, persona: &Persona, trust: Trust) -> Content {
         let email = &self.understood.email;
-        let formatted = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let formatted =
+            |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
         let own_id = email.message_id.clone();
-        let generated = || format!("generated.{}@{}", &self.dedup.key[4..36], persona.address.domain());
+        let generated = || {
+            format!(
+                "generated.{}@{}",
+                &self.dedup.key[4..36],
+                persona.address.domain()
+            )
+        };
         let sender = match email.from.first() {
             Some(from) => from.to_string(),
-            None => self.envelope.mail_from.as_ref().map(Address::to_string).unwrap_or_default(),
+            None => self
+                .envelope
+                .mail_from
+                .as_ref()
+                .map(Address::to_string)
+                .unwrap_or_default(),
         };
         Content {
             rfc_message_id: own_id.unwrap_or_else(generated),
@@ -216,7 +295,10 @@ impl Draft<'_> {
         let email = &self.understood.email;
         let identity = &self.identity;
         let basis = match trust < identity.trust {
-            true => format!("{}, but in no signed To or Cc to this persona", identity.basis),
+            true => format!(
+                "{}, but in no signed To or Cc to this persona",
+                identity.basis
+            ),
             false => identity.basis.clone(),
         };
         json!({

@@ -33,7 +33,9 @@ const POLL: Duration = Duration::from_secs(15);
 
 /// Delay before the next verification after `attempts` attempts. Pure.
 fn next_attempt_after(attempts: u32) -> Duration {
-    let at = usize::try_from(attempts).unwrap_or(usize::MAX).min(WAITS.len() - 1);
+    let at = usize::try_from(attempts)
+        .unwrap_or(usize::MAX)
+        .min(WAITS.len() - 1);
     WAITS[at]
 }
 
@@ -47,7 +49,10 @@ impl Intake {
         sender: Option<Address>,
     ) -> Result<Accepted, Refusal> {
         let now = self.clock.now();
-        let (sha256, envelope_json) = (sha256_hex(&[bytes]), StoredEnvelope::of(envelope, now).to_json());
+        let (sha256, envelope_json) = (
+            sha256_hex(&[bytes]),
+            StoredEnvelope::of(envelope, now).to_json(),
+        );
         let held = |persona: &&Persona| NewHeld {
             id: MessageId::new(self.clock.new_id()),
             persona: persona.id.clone(),
@@ -57,14 +62,21 @@ impl Intake {
             next_attempt_at: now.plus(next_attempt_after(0)),
         };
         let copies = personas.iter().map(held).collect();
-        let held = self.store.hold_letter(copies, envelope.arrival.mailbox.clone()).await?;
+        let held = self
+            .store
+            .hold_letter(copies, envelope.arrival.mailbox.clone())
+            .await?;
         let copy = |(persona, message): (&&Persona, MessageId)| Copy {
             persona: persona.id.clone(),
             message,
             outcome: CopyOutcome::Held,
         };
         let copies = personas.iter().zip(held).map(copy).collect();
-        Ok(Accepted { sender, copies, needs_confirmation: false })
+        Ok(Accepted {
+            sender,
+            copies,
+            needs_confirmation: false,
+        })
     }
 
     /// Verifies every held letter that is due; returns the number of letters that became messages.
@@ -102,9 +114,10 @@ impl Intake {
     /// Verifies one held letter. `Ok(false)`: it stays held. A held letter is never refused,
     /// because it was accepted.
     async fn verify_again(&self, held: &HeldLetter) -> Result<bool, Refusal> {
-        let (Some(envelope), Some(persona)) =
-            (StoredEnvelope::read(&held.envelope_json), self.config.personas.get(&held.persona))
-        else {
+        let (Some(envelope), Some(persona)) = (
+            StoredEnvelope::read(&held.envelope_json),
+            self.config.personas.get(&held.persona),
+        ) else {
             tracing::warn!(
                 persona = held.persona.as_str(),
                 "a held letter waits for its persona to be configured"
@@ -112,7 +125,10 @@ impl Intake {
             return Ok(false);
         };
         let email = self.parse(held.bytes.clone()).await.unwrap_or(None);
-        let identity = self.verifier.identify(&envelope, email.as_ref(), &held.bytes).await;
+        let identity = self
+            .verifier
+            .identify(&envelope, email.as_ref(), &held.bytes)
+            .await;
         let identity = identity.map_err(|Stopping| Refusal::Unverifiable)?;
         if identity.is_temporary && self.clock.now().since(held.held_at) < HELD_MAX {
             return Ok(false);
@@ -139,13 +155,22 @@ impl Intake {
         let returned = self.returned(envelope, email.as_ref(), &bytes).await?;
         let sender = email.as_ref().and_then(crate::domain::Email::sender);
         let security = returned.admits(&self.config.security);
-        let (refused_by, mut decisions) = match admission::by_name(&security, sender.as_ref(), envelope) {
-            Ok(decisions) => (None, decisions),
-            // The rules were changed after it was accepted.
-            Err(_) => (Some("access"), Vec::new()),
-        };
+        let (refused_by, mut decisions) =
+            match admission::by_name(&security, sender.as_ref(), envelope) {
+                Ok(decisions) => (None, decisions),
+                // The rules were changed after it was accepted.
+                Err(_) => (Some("access"), Vec::new()),
+            };
         decisions.extend(admission::lowered(sender.as_ref(), envelope, &identity));
-        Ok(Judged { envelope, bytes, email, returned, identity, decisions, refused_by })
+        Ok(Judged {
+            envelope,
+            bytes,
+            email,
+            returned,
+            identity,
+            decisions,
+            refused_by,
+        })
     }
 }
 
@@ -168,7 +193,14 @@ struct StoredEnvelope {
 
 impl StoredEnvelope {
     fn of(envelope: &Envelope, now: Timestamp) -> Self {
-        let Envelope { mail_from, rcpt_to, helo, peer, via, arrival } = envelope;
+        let Envelope {
+            mail_from,
+            rcpt_to,
+            helo,
+            peer,
+            via,
+            arrival,
+        } = envelope;
         let text = |address: &Address| address.to_string();
         Self {
             mail_from: mail_from.as_ref().map(text),
@@ -181,7 +213,10 @@ impl StoredEnvelope {
             extended: arrival.extended,
             // It arrived now, whenever it is verified.
             arrived_at: arrival.arrived_at.unwrap_or(now).to_string(),
-            mailbox: arrival.mailbox.as_ref().map(|at| (at.mailbox.clone(), at.uid_validity, at.uid)),
+            mailbox: arrival
+                .mailbox
+                .as_ref()
+                .map(|at| (at.mailbox.clone(), at.uid_validity, at.uid)),
             authserv_id: arrival.authserv_id.clone(),
             names_recipients: arrival.names_recipients,
         }
@@ -193,10 +228,21 @@ impl StoredEnvelope {
 
     /// Reads the JSON; `None`: it was not written by [`Self::of`].
     fn read(json: &str) -> Option<Envelope> {
-        const WAYS: [Via; 6] = [Via::Smtp, Via::Lmtp, Via::Imap, Via::Folder, Via::File, Via::Import];
+        const WAYS: [Via; 6] = [
+            Via::Smtp,
+            Via::Lmtp,
+            Via::Imap,
+            Via::Folder,
+            Via::File,
+            Via::Import,
+        ];
         let stored: Self = serde_json::from_str(json).ok()?;
         let address = |text: &String| Address::parse(text).ok();
-        let mailbox = |(mailbox, uid_validity, uid)| MailboxUid { mailbox, uid_validity, uid };
+        let mailbox = |(mailbox, uid_validity, uid)| MailboxUid {
+            mailbox,
+            uid_validity,
+            uid,
+        };
         Some(Envelope {
             mail_from: stored.mail_from.as_ref().and_then(address),
             rcpt_to: stored.rcpt_to.iter().filter_map(address).collect(),
@@ -235,7 +281,11 @@ mod tests {
                 encrypted: true,
                 extended: true,
                 arrived_at: Some(now.minus(Duration::from_secs(60))),
-                mailbox: Some(MailboxUid { mailbox: "post".to_owned(), uid_validity: 7, uid: 9 }),
+                mailbox: Some(MailboxUid {
+                    mailbox: "post".to_owned(),
+                    uid_validity: 7,
+                    uid: 9,
+                }),
                 authserv_id: Some("mx.post.example".to_owned()),
                 names_recipients: true,
             },
@@ -244,7 +294,12 @@ mod tests {
             StoredEnvelope::read(&StoredEnvelope::of(&envelope, now).to_json()),
             Some(envelope.clone())
         );
-        let bare = Envelope { mail_from: None, peer: None, arrival: Arrival::default(), ..envelope };
+        let bare = Envelope {
+            mail_from: None,
+            peer: None,
+            arrival: Arrival::default(),
+            ..envelope
+        };
         let read = StoredEnvelope::read(&StoredEnvelope::of(&bare, now).to_json());
         assert_eq!(
             read.map(|read| read.arrival.arrived_at),

@@ -40,10 +40,16 @@ impl Intake {
         }
         let Letter { envelope, bytes } = letter;
         let bytes: Arc<[u8]> = bytes.into();
-        let email = self.parse(bytes.clone()).await?.ok_or(Refusal::Hostile("not a letter"))?;
+        let email = self
+            .parse(bytes.clone())
+            .await?
+            .ok_or(Refusal::Hostile("not a letter"))?;
         let is_self = |address: &Address| {
-            let is_persona =
-                self.config.personas.by_address(address).is_some_and(|other| other.id == persona.id);
+            let is_persona = self
+                .config
+                .personas
+                .by_address(address)
+                .is_some_and(|other| other.id == persona.id);
             is_persona || owners.iter().any(|owner| owner.key() == address.key())
         };
         let way = match email.sender().is_some_and(|sender| is_self(&sender)) {
@@ -55,7 +61,10 @@ impl Intake {
             identity.trust = Trust::System;
         }
         let dedup = Dedup::of_archived(&email, &bytes, envelope.mail_from.as_ref());
-        let understood = Understood { email, held_by: Some(RULE.to_owned()) };
+        let understood = Understood {
+            email,
+            held_by: Some(RULE.to_owned()),
+        };
         let draft = Draft {
             intake: self,
             envelope: &envelope,
@@ -81,10 +90,18 @@ impl Intake {
 /// letter to its correspondence; but it adds no participant to an existing thread (decision D-20).
 fn place(copy: &mut NewInbound, email: &Email, is_self: impl Fn(&Address) -> bool) {
     let sender = email.sender().into_iter();
-    let people = sender.chain(email.to.iter().chain(&email.cc).filter_map(Mailbox::address));
+    let people = sender.chain(
+        email
+            .to
+            .iter()
+            .chain(&email.cc)
+            .filter_map(Mailbox::address),
+    );
     let mut participants: Vec<String> = Vec::new();
     for address in people.filter(|address| !is_self(address)) {
-        if !participants.contains(&address.key()) && participants.len() < super::place::PARTICIPANTS_MAX {
+        if !participants.contains(&address.key())
+            && participants.len() < super::place::PARTICIPANTS_MAX
+        {
             participants.push(address.key());
         }
     }
@@ -92,5 +109,9 @@ fn place(copy: &mut NewInbound, email: &Email, is_self: impl Fn(&Address) -> boo
     copy.place.joins_as = list.clone().or_else(|| participants.first().cloned());
     copy.place.participants = participants.into_iter().chain(list).collect();
     copy.readers = None;
-    (copy.place.authenticated, copy.place.replaces, copy.place.joins_only) = (false, None, None);
+    (
+        copy.place.authenticated,
+        copy.place.replaces,
+        copy.place.joins_only,
+    ) = (false, None, None);
 }

@@ -29,7 +29,9 @@ impl LetterSummary {
 
     /// The sender in From, else the envelope's.
     fn from(&self, sender: Option<&Address>) -> String {
-        sender.or(self.mail_from.as_ref()).map_or_else(|| "<>".to_owned(), Address::to_string)
+        sender
+            .or(self.mail_from.as_ref())
+            .map_or_else(|| "<>".to_owned(), Address::to_string)
     }
 
     fn peer(&self) -> String {
@@ -61,8 +63,22 @@ impl LetterSummary {
 
     pub fn refused(&self, refusal: &Refusal, sender: Option<&Address>) {
         let (from, peer, via, bytes) = (self.from(sender), self.peer(), self.via, self.bytes);
-        let to = self.rcpt_to.iter().map(Address::to_string).collect::<Vec<_>>().join(" ");
+        let to = self
+            .rcpt_to
+            .iter()
+            .map(Address::to_string)
+            .collect::<Vec<_>>()
+            .join(" ");
         let (error, remedy) = (refusal as &dyn std::error::Error, refusal.remedy());
-        tracing::info!(from, to, error, remedy, via, peer, bytes, "a letter is refused");
+        tracing::info!(
+            from,
+            to,
+            error,
+            remedy,
+            via,
+            peer,
+            bytes,
+            "a letter is refused"
+        );
     }
 }

@@ -17,23 +17,32 @@ pub(super) const PARTICIPANTS_MAX: usize = 200;
 impl Draft<'_> {
     /// Reports whether the sender is known to have addressed this persona.
     pub(super) fn is_addressed_to(&self, persona: &Persona) -> bool {
-        self.own_recipients().any(|address| self.is_self(persona, &address))
+        self.own_recipients()
+            .any(|address| self.is_self(persona, &address))
     }
 
     /// Trust of the letter for this persona: an owner's letter to another recipient is no order,
     /// whichever server hands it over.
     pub(super) fn trust_of(&self, persona: &Persona) -> Trust {
         let is_order = self.identity.is_direct || self.is_addressed_to(persona);
-        if is_order { self.identity.trust } else { self.identity.trust.min(Trust::Contact) }
+        if is_order {
+            self.identity.trust
+        } else {
+            self.identity.trust.min(Trust::Contact)
+        }
     }
 
     /// The only `Reply-To`, if an answer may go there: it is covered by the sender's signature, or
     /// is the sender's own mailbox under another tag.
     pub(super) fn reply_to(&self) -> Option<Address> {
         let email = &self.understood.email;
-        let [only] = email.reply_to.as_slice() else { return None };
+        let [only] = email.reply_to.as_slice() else {
+            return None;
+        };
         let reply_to = only.address()?;
-        let is_own = email.sender().is_some_and(|sender| sender.counted_key() == reply_to.counted_key());
+        let is_own = email
+            .sender()
+            .is_some_and(|sender| sender.counted_key() == reply_to.counted_key());
         (is_own || self.identity.coverage.reply_to).then_some(reply_to)
     }
 
@@ -43,22 +52,45 @@ impl Draft<'_> {
         let sender = email.sender();
         let is_authenticated = self.identity.trust > Trust::Unauthenticated;
         let is_allowed = |sender: &Address| self.intake.config.security.access.allows(sender);
-        let is_believed = sender.as_ref().is_some_and(|s| self.identity.is_believable(is_allowed(s)));
+        let is_believed = sender
+            .as_ref()
+            .is_some_and(|s| self.identity.is_believable(is_allowed(s)));
         // An unauthenticated sender with the address X is not the participant X (decision D-22).
-        let unproven = sender.as_ref().map(|sender| format!("unverified:{}", sender.key()));
-        let from_self = sender.as_ref().is_some_and(|address| self.is_self(persona, address));
-        let sender = if is_believed { sender.as_ref().map(Address::key) } else { unproven.clone() };
+        let unproven = sender
+            .as_ref()
+            .map(|sender| format!("unverified:{}", sender.key()));
+        let from_self = sender
+            .as_ref()
+            .is_some_and(|address| self.is_self(persona, address));
+        let sender = if is_believed {
+            sender.as_ref().map(Address::key)
+        } else {
+            unproven.clone()
+        };
         // An answer to a letter that was not addressed to this persona goes to no other recipients.
         let is_addressed = self.is_addressed_to(persona);
-        let others = self.own_recipients().filter(|address| is_addressed && !self.is_self(persona, address));
-        let people = sender.clone().into_iter().filter(|_| !from_self).chain(others.map(|a| a.key()));
+        let others = self
+            .own_recipients()
+            .filter(|address| is_addressed && !self.is_self(persona, address));
+        let people = sender
+            .clone()
+            .into_iter()
+            .filter(|_| !from_self)
+            .chain(others.map(|a| a.key()));
         // Any sender can write a list's name into a letter: it joins the letter to the list's other
         // letters, and adds no participants.
         let is_private = list.is_none();
-        let people: Vec<String> = people.filter(|_| is_private).take(PARTICIPANTS_MAX).collect();
+        let people: Vec<String> = people
+            .filter(|_| is_private)
+            .take(PARTICIPANTS_MAX)
+            .collect();
         let joins_freely = !is_private || (is_addressed && self.identity.coverage.threading);
         Place {
-            mentioned: email.mentioned_ids().into_iter().map(str::to_owned).collect(),
+            mentioned: email
+                .mentioned_ids()
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
             joins_as: list.clone().or(sender),
             joins_only: (!joins_freely).then(|| self.company(&people, unproven.as_deref())),
             authenticated: is_authenticated,
@@ -72,12 +104,28 @@ impl Draft<'_> {
     /// The people of the letter as participants of a thread: owners, who may read everything, are
     /// left out, and so is the sender's entry from before the name was authenticated.
     fn company(&self, people: &[String], unproven: Option<&str>) -> Company {
-        let owners: Vec<String> = self.intake.config.gateway.owners.iter().map(Address::key).collect();
-        let all_of = people.iter().filter(|person| !owners.contains(person)).cloned().collect();
+        let owners: Vec<String> = self
+            .intake
+            .config
+            .gateway
+            .owners
+            .iter()
+            .map(Address::key)
+            .collect();
+        let all_of = people
+            .iter()
+            .filter(|person| !owners.contains(person))
+            .cloned()
+            .collect();
         let unproven = unproven.into_iter().map(str::to_owned);
         Company {
             all_of,
-            none_but: people.iter().cloned().chain(owners.iter().cloned()).chain(unproven).collect(),
+            none_but: people
+                .iter()
+                .cloned()
+                .chain(owners.iter().cloned())
+                .chain(unproven)
+                .collect(),
         }
     }
 
@@ -85,12 +133,17 @@ impl Draft<'_> {
     fn own_recipients(&self) -> impl Iterator<Item = Address> {
         let (email, coverage) = (&self.understood.email, self.identity.coverage);
         let to = email.to.iter().filter(move |_| coverage.to);
-        to.chain(email.cc.iter().filter(move |_| coverage.cc)).filter_map(Mailbox::address)
+        to.chain(email.cc.iter().filter(move |_| coverage.cc))
+            .filter_map(Mailbox::address)
     }
 
     /// Reports whether an address is the addressed persona's, which is on every letter; another
     /// persona counts like any other person.
     fn is_self(&self, persona: &Persona, address: &Address) -> bool {
-        self.intake.config.personas.by_address(address).is_some_and(|other| other.id == persona.id)
+        self.intake
+            .config
+            .personas
+            .by_address(address)
+            .is_some_and(|other| other.id == persona.id)
     }
 }

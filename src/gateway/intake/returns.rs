@@ -49,22 +49,39 @@ impl Intake {
         if address.is_none() && !calls_itself_report {
             return Ok(Returned::default());
         }
-        Ok(Returned { address, report: self.read_report(bytes.clone()).await })
+        Ok(Returned {
+            address,
+            report: self.read_report(bytes.clone()).await,
+        })
     }
 
     /// The first recipient that has a token of ours, else the first that has the format of one.
     async fn return_address(&self, envelope: &Envelope) -> Result<Option<ReturnAddress>, Refusal> {
         let mut found = None;
         for address in &envelope.rcpt_to {
-            let persona = self.config.personas.by_address(address).map(|persona| &persona.id);
-            let (Some(persona), Some(token)) = (persona, bounce_token(address)) else { continue };
+            let persona = self
+                .config
+                .personas
+                .by_address(address)
+                .map(|persona| &persona.id);
+            let (Some(persona), Some(token)) = (persona, bounce_token(address)) else {
+                continue;
+            };
             let delivery = match token.len() <= TOKEN_CHARS_MAX {
-                true => self.store.persona(persona).delivery_by_bounce_token(&token).await?,
+                true => {
+                    self.store
+                        .persona(persona)
+                        .delivery_by_bounce_token(&token)
+                        .await?
+                }
                 false => None,
             };
             let is_ours = delivery.is_some();
             if is_ours || found.is_none() {
-                found = Some(ReturnAddress { persona: persona.clone(), delivery });
+                found = Some(ReturnAddress {
+                    persona: persona.clone(),
+                    delivery,
+                });
             }
             if is_ours {
                 break;
@@ -100,7 +117,11 @@ impl Returned {
     /// only denied senders are refused.
     pub(super) fn admits<'s>(&self, security: &'s Security) -> Cow<'s, Security> {
         let mut security = Cow::Borrowed(security);
-        if self.address.as_ref().is_some_and(|address| address.delivery.is_some()) {
+        if self
+            .address
+            .as_ref()
+            .is_some_and(|address| address.delivery.is_some())
+        {
             security.to_mut().access.default_decision = Decision::Allow;
         }
         security
@@ -113,15 +134,27 @@ impl Returned {
         notice: impl FnOnce() -> NoticeId,
     ) -> Option<NewReport> {
         let report = self.report.clone()?;
-        let address = self.address.as_ref().filter(|address| address.persona == *persona);
+        let address = self
+            .address
+            .as_ref()
+            .filter(|address| address.persona == *persona);
         let believed = address.and_then(|address| address.delivery.clone());
-        Some(NewReport { report, believed, notice: notice() })
+        Some(NewReport {
+            report,
+            believed,
+            notice: notice(),
+        })
     }
 
     /// Content of the report, for the message's metadata.
     pub(super) fn as_json(&self) -> Value {
-        let Some(report) = &self.report else { return Value::Null };
-        let delivery = self.address.as_ref().and_then(|address| address.delivery.as_ref());
+        let Some(report) = &self.report else {
+            return Value::Null;
+        };
+        let delivery = self
+            .address
+            .as_ref()
+            .and_then(|address| address.delivery.as_ref());
         let recipient = |said: &ReportedRecipient| {
             json!({ "address": said.address, "action": said.action.as_str(), "reason": said.reason.as_str(),
                 "status": said.status, "code": said.code })

@@ -25,11 +25,15 @@ pub(super) struct Allowance {
 impl Allowance {
     /// Unbounded, until the queue is watched.
     pub(super) fn unwatched() -> Self {
-        Self { left: AtomicI64::new(i64::MAX), used_up: Notify::new() }
+        Self {
+            left: AtomicI64::new(i64::MAX),
+            used_up: Notify::new(),
+        }
     }
 
     pub(super) fn take(&self, runs: usize) {
-        self.left.fetch_sub(i64::try_from(runs).unwrap_or(i64::MAX), Ordering::Relaxed);
+        self.left
+            .fetch_sub(i64::try_from(runs).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
     /// Reports whether the allowance is not used up; requests a count otherwise.

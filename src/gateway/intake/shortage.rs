@@ -62,7 +62,11 @@ impl Intake {
         let noted = take(&mut *locked(&self.shortages.refused));
         for (what, refused) in noted {
             let (says, hint) = self.words(what);
-            let counted = if what == Shortage::NameServers { "so far" } else { "refused so far" };
+            let counted = if what == Shortage::NameServers {
+                "so far"
+            } else {
+                "refused so far"
+            };
             tracing::warn!(refused, "{says}");
             let notified = locked(&self.shortages.notified).get(&what).copied();
             if notified.is_some_and(|notified| now.since(notified) < NOTIFY_EVERY) {
@@ -77,11 +81,15 @@ impl Intake {
                 subject_id: word(what).to_owned(),
                 occurrence: now.to_string(),
                 summary: format!("{says}; {counted}: {refused}"),
-                hint: format!("{hint}; whoever was refused was asked to come again, so no letter is lost"),
+                hint: format!(
+                    "{hint}; whoever was refused was asked to come again, so no letter is lost"
+                ),
             };
             match self.store.emit_notice(fact).await {
                 Ok(_) => drop(locked(&self.shortages.notified).insert(what, now)),
-                Err(error) => tracing::warn!(%error, "the owner cannot be told that letters are refused"),
+                Err(error) => {
+                    tracing::warn!(%error, "the owner cannot be told that letters are refused")
+                }
             }
         }
     }

@@ -5,18 +5,29 @@ use crate::domain::{Envelope, MessageId, Timestamp, Via};
 use std::fmt::Write;
 
 /// Formats the field, folded, with its last CRLF.
-pub(super) fn received(envelope: &Envelope, host_name: &str, message: &MessageId, now: Timestamp) -> String {
+pub(super) fn received(
+    envelope: &Envelope,
+    host_name: &str,
+    message: &MessageId,
+    now: Timestamp,
+) -> String {
     let mut field = String::with_capacity(320);
     let date = now.to_utc().format("%a, %d %b %Y %H:%M:%S +0000");
     // Writing into a string cannot fail.
     let _ = match protocol(envelope) {
         Some(protocol) => {
             let from = client(envelope);
-            write!(field, "Received: from {from}\r\n by {host_name} (Attache) with {protocol} id {message}")
+            write!(
+                field,
+                "Received: from {from}\r\n by {host_name} (Attache) with {protocol} id {message}"
+            )
         }
         None => {
             let via = envelope.via.as_str();
-            write!(field, "Received: by {host_name} (Attache, from: {via}) id {message}")
+            write!(
+                field,
+                "Received: by {host_name} (Attache, from: {via}) id {message}"
+            )
         }
     };
     // With several recipients it would disclose the others to each of them (RFC 5321 section 7.2).
@@ -30,22 +41,33 @@ pub(super) fn received(envelope: &Envelope, host_name: &str, message: &MessageId
 /// The keyword of RFC 3848; `None` for sources without a dialogue.
 fn protocol(envelope: &Envelope) -> Option<&'static str> {
     let arrival = &envelope.arrival;
-    Some(match (envelope.via, arrival.extended, arrival.encrypted, arrival.submitted_by.is_some()) {
-        (Via::Lmtp, _, false, _) => "LMTP",
-        (Via::Lmtp, _, true, _) => "LMTPS",
-        (Via::Smtp, false, _, _) => "SMTP",
-        (Via::Smtp, true, false, _) => "ESMTP",
-        (Via::Smtp, true, true, false) => "ESMTPS",
-        (Via::Smtp, true, true, true) => "ESMTPSA",
-        (Via::Imap | Via::Folder | Via::File | Via::Import, ..) => return None,
-    })
+    Some(
+        match (
+            envelope.via,
+            arrival.extended,
+            arrival.encrypted,
+            arrival.submitted_by.is_some(),
+        ) {
+            (Via::Lmtp, _, false, _) => "LMTP",
+            (Via::Lmtp, _, true, _) => "LMTPS",
+            (Via::Smtp, false, _, _) => "SMTP",
+            (Via::Smtp, true, false, _) => "ESMTP",
+            (Via::Smtp, true, true, false) => "ESMTPS",
+            (Via::Smtp, true, true, true) => "ESMTPSA",
+            (Via::Imap | Via::Folder | Via::File | Via::Import, ..) => return None,
+        },
+    )
 }
 
 /// Formats the client's HELO name and its address. The name is untrusted, so only characters of
 /// names and addresses are kept: it can neither end a comment nor begin one.
 fn client(envelope: &Envelope) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-._[]:".contains(c);
-    let mut name: String = envelope.helo.chars().map(|c| if harmless(c) { c } else { '?' }).collect();
+    let mut name: String = envelope
+        .helo
+        .chars()
+        .map(|c| if harmless(c) { c } else { '?' })
+        .collect();
     if name.is_empty() {
         name.push_str("unknown");
     }
@@ -69,7 +91,10 @@ mod tests {
             helo: "mx.guest.example".to_owned(),
             peer: Some("192.0.2.7".parse().unwrap()),
             via: Via::Smtp,
-            arrival: Arrival { extended: true, ..Arrival::default() },
+            arrival: Arrival {
+                extended: true,
+                ..Arrival::default()
+            },
         };
         change(&mut envelope);
         let now = Timestamp::parse("2026-11-20T09:00:00.123Z").unwrap();
@@ -96,9 +121,9 @@ mod tests {
              0199;\r\n Fri, 20 Nov 2026 09:00:00 +0000\r\n"
         );
         let by_folder = field(|envelope| envelope.via = Via::Folder);
-        assert!(
-            by_folder.starts_with("Received: by mail.engine.test (Attache, from: folder) id 0199\r\n for <")
-        );
+        assert!(by_folder.starts_with(
+            "Received: by mail.engine.test (Attache, from: folder) id 0199\r\n for <"
+        ));
     }
 
     #[test]
@@ -106,9 +131,18 @@ mod tests {
         let with = |via, extended, encrypted| {
             let field = field(|envelope| {
                 envelope.via = via;
-                envelope.arrival = Arrival { extended, encrypted, ..Arrival::default() };
+                envelope.arrival = Arrival {
+                    extended,
+                    encrypted,
+                    ..Arrival::default()
+                };
             });
-            field.split("with ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned()
+            field
+                .split("with ")
+                .nth(1)
+                .and_then(|rest| rest.split(' ').next())
+                .unwrap()
+                .to_owned()
         };
         assert_eq!(with(Via::Smtp, false, false), "SMTP");
         assert_eq!(with(Via::Smtp, true, true), "ESMTPS");
@@ -122,7 +156,10 @@ mod tests {
             let field = field(|envelope| envelope.helo = helo.to_owned());
             let (from, rest) = field.split_once(" ([192.0.2.7])\r\n by ").unwrap();
             let name = from.strip_prefix("Received: from ").unwrap();
-            assert!(!name.is_empty() && !name.contains([' ', '(', ')', ';', '"', '\\', '<']), "{name}");
+            assert!(
+                !name.is_empty() && !name.contains([' ', '(', ')', ';', '"', '\\', '<']),
+                "{name}"
+            );
             assert_eq!(rest.matches("\r\n").count(), 2);
             assert!(field.is_ascii());
         }

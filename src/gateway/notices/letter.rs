@@ -24,11 +24,18 @@ pub fn body(pending: &PendingNotices) -> String {
     let formatted = pending.newest.len() as u64;
     if pending.count > formatted {
         let more = pending.count - formatted;
-        text.push_str(&format!("\nAnd {more} more of the same cause, the oldest of {}.\n", pending.since));
+        text.push_str(&format!(
+            "\nAnd {more} more of the same cause, the oldest of {}.\n",
+            pending.since
+        ));
     }
     if let Some(newest) = pending.newest.first().filter(|fact| !fact.hint.is_empty()) {
         let one_for_all = pending.newest.iter().all(|fact| fact.hint == newest.hint);
-        let about = if one_for_all { "" } else { ", for the newest of them" };
+        let about = if one_for_all {
+            ""
+        } else {
+            ", for the newest of them"
+        };
         text.push_str(&format!("\nWhat to do{about}: {}.\n", newest.hint));
     }
     let all = quoted(&format!("attache notices show {}", pending.cause));
@@ -42,8 +49,14 @@ pub fn body(pending: &PendingNotices) -> String {
 /// Summary of the notices with their number, without text from letters.
 fn headline(pending: &PendingNotices) -> String {
     // `PendingNotices` is never empty; without a notice the headline is empty.
-    let Some(newest) = pending.newest.first() else { return String::new() };
-    let of = newest.persona.as_ref().map(|persona: &PersonaId| format!(" of {persona}")).unwrap_or_default();
+    let Some(newest) = pending.newest.first() else {
+        return String::new();
+    };
+    let of = newest
+        .persona
+        .as_ref()
+        .map(|persona: &PersonaId| format!(" of {persona}"))
+        .unwrap_or_default();
     let subject = &newest.subject_id;
     let count = |one: &str, many: &str| match pending.count {
         1 => format!("a {one}{of}"),
@@ -54,7 +67,11 @@ fn headline(pending: &PendingNotices) -> String {
             format!("{} failed: {}", count("run", "runs"), newest.detail())
         }
         NoticeKind::OutcomeUnknown => {
-            format!("{} of {} may or may not have happened", count("call", "calls"), quoted(newest.detail()))
+            format!(
+                "{} of {} may or may not have happened",
+                count("call", "calls"),
+                quoted(newest.detail())
+            )
         }
         NoticeKind::BudgetReached => format!("the budget of {subject} is used up"),
         NoticeKind::DeliveryFailed => format!("{} could not be delivered", count("mail", "mails")),
@@ -64,33 +81,63 @@ fn headline(pending: &PendingNotices) -> String {
         NoticeKind::DeliveryDelayed => {
             format!("{} are still waiting to be sent", count("mail", "mails"))
         }
-        NoticeKind::DeliveryHeld => format!("{} may have been sent and is held", count("mail", "mails")),
+        NoticeKind::DeliveryHeld => {
+            format!("{} may have been sent and is held", count("mail", "mails"))
+        }
         NoticeKind::Bounced => format!("{} came back", count("mail", "mails")),
         NoticeKind::TransportRefused => format!("the mail server {subject} refuses our login"),
         NoticeKind::TransportDown => format!("the mail server {subject} cannot be reached"),
         NoticeKind::MailboxRefused => format!("the mailbox {subject} refuses our login"),
         NoticeKind::MailboxDown => format!("the mailbox {subject} cannot be read"),
         NoticeKind::PersonaOutOfService => format!("persona {} is out of service", quoted(subject)),
-        NoticeKind::AgentChangedFiles => format!("an agent{of} changed files that no agent may change"),
-        NoticeKind::LetterQuarantined => {
-            format!("{} of {} quarantined, which ends engines", count("letter", "letters"), quoted(subject))
+        NoticeKind::AgentChangedFiles => {
+            format!("an agent{of} changed files that no agent may change")
         }
-        NoticeKind::LettersRefused => format!("letters are refused for want of {}", newest.detail()),
+        NoticeKind::LetterQuarantined => {
+            format!(
+                "{} of {} quarantined, which ends engines",
+                count("letter", "letters"),
+                quoted(subject)
+            )
+        }
+        NoticeKind::LettersRefused => {
+            format!("letters are refused for want of {}", newest.detail())
+        }
         NoticeKind::LetterFiled => format!("letters{of} were filed and not answered"),
         NoticeKind::LimitReached if pending.count == 1 => {
-            format!("{} has had as many answers{of} as they may have", quoted(subject))
+            format!(
+                "{} has had as many answers{of} as they may have",
+                quoted(subject)
+            )
         }
         NoticeKind::LimitReached => {
-            format!("{} correspondents have had as many answers{of} as they may have", pending.count)
+            format!(
+                "{} correspondents have had as many answers{of} as they may have",
+                pending.count
+            )
         }
         NoticeKind::ResponsibilityBroken => {
-            format!("{} cannot be used", count("responsibility", "responsibilities"))
+            format!(
+                "{} cannot be used",
+                count("responsibility", "responsibilities")
+            )
         }
-        NoticeKind::ResponsibilityPaused if pending.count == 1 => format!("a responsibility{of} is paused"),
-        NoticeKind::ResponsibilityPaused => format!("{} responsibilities{of} are paused", pending.count),
-        NoticeKind::SlotsMissed if pending.count == 1 => format!("a responsibility{of} did not fire"),
-        NoticeKind::SlotsMissed => format!("responsibilities{of} did not fire, {} times", pending.count),
-        NoticeKind::SlotOverdue => format!("{} not done in time", count("scheduled run", "scheduled runs")),
+        NoticeKind::ResponsibilityPaused if pending.count == 1 => {
+            format!("a responsibility{of} is paused")
+        }
+        NoticeKind::ResponsibilityPaused => {
+            format!("{} responsibilities{of} are paused", pending.count)
+        }
+        NoticeKind::SlotsMissed if pending.count == 1 => {
+            format!("a responsibility{of} did not fire")
+        }
+        NoticeKind::SlotsMissed => {
+            format!("responsibilities{of} did not fire, {} times", pending.count)
+        }
+        NoticeKind::SlotOverdue => format!(
+            "{} not done in time",
+            count("scheduled run", "scheduled runs")
+        ),
         NoticeKind::ResponsibilityProposed => {
             format!(
                 "{} to be enabled or removed",

@@ -5,8 +5,8 @@
 //! itself with equal bytes, so the commit before the point of no return is not needed and not made.
 
 use super::{
-    Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport, Verdict,
-    printable,
+    Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport,
+    Verdict, printable,
 };
 use crate::config::settings;
 use crate::store::ClaimedDelivery;
@@ -25,11 +25,16 @@ pub struct Folder {
 
 /// Builds this transport if the settings name it.
 pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
-    let settings::Transport::Folder(path) = setup.transport else { return None };
+    let settings::Transport::Folder(path) = setup.transport else {
+        return None;
+    };
     let made = std::fs::create_dir_all(path);
     Some(match made {
         Ok(()) => Ok(Arc::new(Folder { path: path.clone() })),
-        Err(source) => Err(SetupError::Folder { path: path.display().to_string(), source }),
+        Err(source) => Err(SetupError::Folder {
+            path: path.display().to_string(),
+            source,
+        }),
     })
 }
 
@@ -64,8 +69,15 @@ impl Transport for Folder {
         let to = self.name();
         Box::pin(async move {
             match check(&self.path) {
-                Ok(()) => Ok(Checked { to, seen: vec!["files can be written".to_owned()] }),
-                Err(error) => Err(Obstacle { to, at: Phase::Folder, reply: printable(&error.to_string()) }),
+                Ok(()) => Ok(Checked {
+                    to,
+                    seen: vec!["files can be written".to_owned()],
+                }),
+                Err(error) => Err(Obstacle {
+                    to,
+                    at: Phase::Folder,
+                    reply: printable(&error.to_string()),
+                }),
             }
         })
     }
@@ -82,7 +94,10 @@ fn check(folder: &Path) -> std::io::Result<()> {
 
 fn unreachable(mail: &ClaimedDelivery, why: &str) -> Attempt {
     let verdict = Verdict::deferred(None, &format!("cannot write into the folder: {why}"));
-    Attempt { health: Health::Unreachable, ..Attempt::same_for_all(mail, &verdict) }
+    Attempt {
+        health: Health::Unreachable,
+        ..Attempt::same_for_all(mail, &verdict)
+    }
 }
 
 /// Writes a file; when this returns, it is complete and survives a power cut.

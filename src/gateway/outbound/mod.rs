@@ -60,7 +60,10 @@ pub enum SetupError {
 
 /// Builds the transport that the settings name.
 pub fn transport(setup: &Setup<'_>) -> Result<Arc<dyn Transport>, SetupError> {
-    TRANSPORTS.iter().find_map(|build| build(setup)).unwrap_or(Err(SetupError::Unknown))
+    TRANSPORTS
+        .iter()
+        .find_map(|build| build(setup))
+        .unwrap_or(Err(SetupError::Unknown))
 }
 
 /// A transport for outgoing mail.
@@ -202,24 +205,48 @@ pub const REPLY_CHARS_MAX: usize = 500;
 
 impl Attempt {
     fn same_for_all(mail: &ClaimedDelivery, verdict: &Verdict) -> Self {
-        let verdicts = mail.recipients.iter().map(|recipient| (recipient.clone(), verdict.clone())).collect();
-        Self { verdicts, possible_duplicate: false, health: Health::Well }
+        let verdicts = mail
+            .recipients
+            .iter()
+            .map(|recipient| (recipient.clone(), verdict.clone()))
+            .collect();
+        Self {
+            verdicts,
+            possible_duplicate: false,
+            health: Health::Well,
+        }
     }
 }
 
 impl Verdict {
     pub fn delivered(code: Option<u16>, reply: &str) -> Self {
-        Self { state: RecipientState::Delivered, code, reply: printable(reply) }
+        Self {
+            state: RecipientState::Delivered,
+            code,
+            reply: printable(reply),
+        }
     }
     pub fn deferred(code: Option<u16>, reply: &str) -> Self {
-        Self { state: RecipientState::Deferred, code, reply: printable(reply) }
+        Self {
+            state: RecipientState::Deferred,
+            code,
+            reply: printable(reply),
+        }
     }
     pub fn failed(code: Option<u16>, reply: &str) -> Self {
-        Self { state: RecipientState::Failed, code, reply: printable(reply) }
+        Self {
+            state: RecipientState::Failed,
+            code,
+            reply: printable(reply),
+        }
     }
 }
 
 /// Makes a peer's text fit for a terminal and a column: no control characters, bounded.
 fn printable(reply: &str) -> String {
-    reply.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REPLY_CHARS_MAX).collect()
+    reply
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(REPLY_CHARS_MAX)
+        .collect()
 }

@@ -31,10 +31,15 @@ pub fn next_attempt_after(
     give_up_after: Duration,
     jitter: f64,
 ) -> Option<Duration> {
-    let left = give_up_after.checked_sub(age).filter(|left| !left.is_zero())?;
+    let left = give_up_after
+        .checked_sub(age)
+        .filter(|left| !left.is_zero())?;
     let place = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
     let wait = WAITS[place.min(WAITS.len() - 1)];
-    Some(wait.mul_f64(1.0 + JITTER_SHARE * jitter.clamp(-1.0, 1.0)).min(left))
+    Some(
+        wait.mul_f64(1.0 + JITTER_SHARE * jitter.clamp(-1.0, 1.0))
+            .min(left),
+    )
 }
 
 /// A number in -1..1 that depends only on the mail and the attempt, so that a replay computes equal
@@ -53,8 +58,18 @@ mod tests {
 
     #[test]
     fn waits_grow_from_a_minute_to_four_hours() {
-        let minutes =
-            [(0, 1), (1, 1), (2, 5), (3, 15), (4, 30), (5, 60), (6, 120), (7, 240), (8, 240), (99, 240)];
+        let minutes = [
+            (0, 1),
+            (1, 1),
+            (2, 5),
+            (3, 15),
+            (4, 30),
+            (5, 60),
+            (6, 120),
+            (7, 240),
+            (8, 240),
+            (99, 240),
+        ];
         for (attempt, wait) in minutes {
             let next = next_attempt_after(attempt, Duration::ZERO, FIVE_DAYS, 0.0);
             assert_eq!(next, Some(MINUTE * wait), "after attempt {attempt}");
@@ -63,11 +78,21 @@ mod tests {
 
     #[test]
     fn chance_moves_a_wait_by_a_fifth_at_most() {
-        for (chance, seconds) in
-            [(-7.0, 48), (-1.0, 48), (-0.5, 54), (0.0, 60), (0.5, 66), (1.0, 72), (7.0, 72)]
-        {
+        for (chance, seconds) in [
+            (-7.0, 48),
+            (-1.0, 48),
+            (-0.5, 54),
+            (0.0, 60),
+            (0.5, 66),
+            (1.0, 72),
+            (7.0, 72),
+        ] {
             let next = next_attempt_after(1, Duration::ZERO, FIVE_DAYS, chance);
-            assert_eq!(next.map(|wait| wait.as_millis()), Some(seconds * 1000), "jitter {chance}");
+            assert_eq!(
+                next.map(|wait| wait.as_millis()),
+                Some(seconds * 1000),
+                "jitter {chance}"
+            );
         }
     }
 

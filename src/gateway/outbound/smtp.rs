@@ -18,8 +18,8 @@ mod stream;
 pub use connection::Timeouts;
 
 use super::{
-    Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport, Verdict,
-    printable,
+    Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport,
+    Verdict, printable,
 };
 use crate::clock::Clock;
 use crate::config::settings;
@@ -56,12 +56,16 @@ pub struct SmtpTransport {
 
 /// Builds this transport if the settings name it.
 pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
-    let settings::Transport::Smarthost(smarthost) = setup.transport else { return None };
+    let settings::Transport::Smarthost(smarthost) = setup.transport else {
+        return None;
+    };
     let options = Options::default();
-    Some(match SmtpTransport::new(smarthost, setup.host_name, setup.clock.clone(), &options) {
-        Ok(transport) => Ok(Arc::new(transport)),
-        Err(error) => Err(error),
-    })
+    Some(
+        match SmtpTransport::new(smarthost, setup.host_name, setup.clock.clone(), &options) {
+            Ok(transport) => Ok(Arc::new(transport)),
+            Err(error) => Err(error),
+        },
+    )
 }
 
 /// Options that are not in the settings.
@@ -81,10 +85,9 @@ impl SmtpTransport {
         options: &Options,
     ) -> Result<Self, SetupError> {
         let connections_max = smarthost.connections_max.max(1);
-        let credentials = smarthost
-            .credentials
-            .as_ref()
-            .map(|(user, password)| Credentials::new(user.clone(), password.expose_secret().to_owned()));
+        let credentials = smarthost.credentials.as_ref().map(|(user, password)| {
+            Credentials::new(user.clone(), password.expose_secret().to_owned())
+        });
         let peer = Peer {
             host: smarthost.host.clone(),
             port: smarthost.port,
@@ -94,7 +97,12 @@ impl SmtpTransport {
             credentials,
             timeouts: options.timeouts,
         };
-        Ok(Self { peer, connections_max, idle: Mutex::default(), clock })
+        Ok(Self {
+            peer,
+            connections_max,
+            idle: Mutex::default(),
+            clock,
+        })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
@@ -107,7 +115,11 @@ impl SmtpTransport {
         let connection = self.idle().pop()?;
         // `close_idle` closes a connection that is too old, together with older ones; here it would
         // be unreliable.
-        if now.saturating_sub(connection.idle_since) < IDLE_MAX { Some(connection) } else { None }
+        if now.saturating_sub(connection.idle_since) < IDLE_MAX {
+            Some(connection)
+        } else {
+            None
+        }
     }
 
     /// Caches a connection for the next mail, in a state in which MAIL is the next command.
@@ -172,7 +184,8 @@ impl SmtpTransport {
                 continue;
             }
             if matches!(fault, None | Some(Fault::Refused(_))) {
-                self.keep(connection, transaction.begun && !transaction.completed).await;
+                self.keep(connection, transaction.begun && !transaction.completed)
+                    .await;
             }
             return transaction.finish(fault);
         }
@@ -207,13 +220,19 @@ impl Transport for SmtpTransport {
                 Ok(Err(fault)) => fault.reply().to_string(),
                 Err(_elapsed) => format!("no reply within {CHECK_MAX:?}"),
             };
-            Err(Obstacle { to, at: phase, reply: printable(&reply) })
+            Err(Obstacle {
+                to,
+                at: phase,
+                reply: printable(&reply),
+            })
         })
     }
 
     fn close_idle(&self, all: bool) -> BoxFuture<'_, ()> {
         let now = self.clock.monotonic();
-        let old = |connection: &mut Connection| all || now.saturating_sub(connection.idle_since) >= IDLE_MAX;
+        let old = |connection: &mut Connection| {
+            all || now.saturating_sub(connection.idle_since) >= IDLE_MAX
+        };
         let closing: Vec<Connection> = self.idle().extract_if(.., old).collect();
         Box::pin(async move {
             join_all(closing.into_iter().map(Connection::quit)).await;
@@ -247,21 +266,37 @@ impl<'m> Transaction<'m> {
         };
         let (mut open, mut verdicts) = (Vec::new(), Vec::new());
         for recipient in &mail.recipients {
-            let illegal = Address::parse(recipient).is_err().then_some("not a mail address");
+            let illegal = Address::parse(recipient)
+                .is_err()
+                .then_some("not a mail address");
             match unsendable.or(illegal) {
                 Some(why) => verdicts.push((recipient.clone(), Verdict::failed(None, why))),
                 None => open.push(recipient.as_str()),
             }
         }
-        Self { mail, verdicts, open, begun: false, completed: false, possible_duplicate: false }
+        Self {
+            mail,
+            verdicts,
+            open,
+            begun: false,
+            completed: false,
+            possible_duplicate: false,
+        }
     }
 
     /// Goes through the phases. A fault concerns every recipient that is still open; after `Ok`
     /// there is none.
-    async fn run(&mut self, connection: &mut Connection, point: &dyn PointOfNoReturn) -> Result<(), Fault> {
+    async fn run(
+        &mut self,
+        connection: &mut Connection,
+        point: &dyn PointOfNoReturn,
+    ) -> Result<(), Fault> {
         if !self.mail.bytes.is_ascii() && !connection.takes_eight_bit() {
             // RFC 6152 section 3. The bytes are final, so they are not converted.
-            self.resolve_recipients(RecipientState::Failed, &local("the server takes no 8-bit mail"));
+            self.resolve_recipients(
+                RecipientState::Failed,
+                &local("the server takes no 8-bit mail"),
+            );
             return Ok(());
         }
         let answer = connection.mail(self.mail).await;
@@ -302,16 +337,19 @@ impl<'m> Transaction<'m> {
                     // RFC 5321 section 4.5.3.1.10: 552 may be the old code for "too many
                     // recipients". It means that if its text says so, or if some recipients are
                     // accepted already; otherwise it concerns this recipient's mailbox.
-                    let too_many =
-                        reply.code == Some(552) && (!accepted.is_empty() || reply.text.starts_with("5.5.3"));
+                    let too_many = reply.code == Some(552)
+                        && (!accepted.is_empty() || reply.text.starts_with("5.5.3"));
                     let verdict = match reply.code {
-                        Some(code) if code >= 500 && !too_many => Verdict::failed(reply.code, &reply.text),
+                        Some(code) if code >= 500 && !too_many => {
+                            Verdict::failed(reply.code, &reply.text)
+                        }
                         _ => Verdict::deferred(reply.code, &reply.text),
                     };
                     self.verdicts.push((recipient.to_owned(), verdict));
                 }
                 Err(fault) => {
-                    self.open.retain(|open| !self.verdicts.iter().any(|(settled, _)| settled == open));
+                    self.open
+                        .retain(|open| !self.verdicts.iter().any(|(settled, _)| settled == open));
                     return Err(fault);
                 }
             }
@@ -326,39 +364,64 @@ impl<'m> Transaction<'m> {
             RecipientState::Failed => Verdict::failed(reply.code, &reply.text),
             _ => Verdict::deferred(reply.code, &reply.text),
         };
-        self.verdicts.extend(self.open.drain(..).map(|open| (open.to_owned(), verdict.clone())));
+        self.verdicts.extend(
+            self.open
+                .drain(..)
+                .map(|open| (open.to_owned(), verdict.clone())),
+        );
     }
 
     fn finish(mut self, fault: Option<Fault>) -> Attempt {
         let mut health = Health::Well;
         if let Some(fault) = fault {
-            let permanent = matches!(&fault, Fault::Refused(reply) if reply.code.is_some_and(|c| c >= 500));
+            let permanent =
+                matches!(&fault, Fault::Refused(reply) if reply.code.is_some_and(|c| c >= 500));
             health = match fault {
                 Fault::Unavailable(_) => Health::Unreachable,
                 Fault::Credentials(_) => Health::CredentialsRefused,
                 Fault::Refused(_) | Fault::Broken(_) => Health::Well,
             };
-            let state = if permanent { RecipientState::Failed } else { RecipientState::Deferred };
+            let state = if permanent {
+                RecipientState::Failed
+            } else {
+                RecipientState::Deferred
+            };
             self.resolve_recipients(state, fault.reply());
         }
-        Attempt { verdicts: self.verdicts, possible_duplicate: self.possible_duplicate, health }
+        Attempt {
+            verdicts: self.verdicts,
+            possible_duplicate: self.possible_duplicate,
+            health,
+        }
     }
 }
 
 fn local(text: &str) -> Reply {
-    Reply { code: None, text: text.to_owned() }
+    Reply {
+        code: None,
+        text: text.to_owned(),
+    }
 }
 
 /// Reports whether CR and LF occur only together.
 fn has_clean_line_ends(bytes: &[u8]) -> bool {
-    let bare_lf = bytes.iter().enumerate().any(|(i, b)| *b == b'\n' && (i == 0 || bytes[i - 1] != b'\r'));
-    let bare_cr = bytes.iter().enumerate().any(|(i, b)| *b == b'\r' && bytes.get(i + 1) != Some(&b'\n'));
+    let bare_lf = bytes
+        .iter()
+        .enumerate()
+        .any(|(i, b)| *b == b'\n' && (i == 0 || bytes[i - 1] != b'\r'));
+    let bare_cr = bytes
+        .iter()
+        .enumerate()
+        .any(|(i, b)| *b == b'\r' && bytes.get(i + 1) != Some(&b'\n'));
     !bare_lf && !bare_cr
 }
 
 /// Builds the TLS setup; `None` for plain text. The system's certificate authorities are trusted,
 /// and the given one in addition.
-fn tls_setup(smarthost: &Smarthost, extra_root_pem: Option<&[u8]>) -> Result<Option<TlsSetup>, SetupError> {
+fn tls_setup(
+    smarthost: &Smarthost,
+    extra_root_pem: Option<&[u8]>,
+) -> Result<Option<TlsSetup>, SetupError> {
     let host = || smarthost.host.clone();
     if smarthost.tls == SmarthostTls::None {
         return if is_loopback(&smarthost.host) {
@@ -367,8 +430,15 @@ fn tls_setup(smarthost: &Smarthost, extra_root_pem: Option<&[u8]>) -> Result<Opt
             Err(SetupError::ClearText { host: host() })
         };
     }
-    let failed = |source| SetupError::Tls { host: host(), source };
-    let unreadable = |_| failed(rustls::Error::General("a root certificate is not PEM".to_owned()));
+    let failed = |source| SetupError::Tls {
+        host: host(),
+        source,
+    };
+    let unreadable = |_| {
+        failed(rustls::Error::General(
+            "a root certificate is not PEM".to_owned(),
+        ))
+    };
     let roots = CertificateDer::pem_slice_iter(extra_root_pem.unwrap_or_default());
     let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -379,14 +449,28 @@ fn tls_setup(smarthost: &Smarthost, extra_root_pem: Option<&[u8]>) -> Result<Opt
         .dangerous() // rustls' name for any verifier but its own; this one uses the system's
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    let name = smarthost.host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let unnamed = |_| failed(rustls::Error::General(format!("`{}` is not a host name", smarthost.host)));
+    let name = smarthost
+        .host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .to_owned();
+    let unnamed = |_| {
+        failed(rustls::Error::General(format!(
+            "`{}` is not a host name",
+            smarthost.host
+        )))
+    };
     let server = ServerName::try_from(name).map_err(unnamed)?;
-    Ok(Some(TlsSetup { connector: TlsConnector::from(Arc::new(config)), server }))
+    Ok(Some(TlsSetup {
+        connector: TlsConnector::from(Arc::new(config)),
+        server,
+    }))
 }
 
 fn is_loopback(host: &str) -> bool {
     let literal = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
-        || literal.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        || literal
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }

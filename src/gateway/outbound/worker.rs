@@ -10,8 +10,8 @@ use crate::clock::Clock;
 use crate::config::{OnUnknown, RetryPolicy};
 use crate::domain::{Breaker, BreakerState, DeliveryId, Timestamp, Tolerance};
 use crate::store::{
-    ClaimedDelivery, DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, Result, Store,
-    StoreError, TransportNote, TransportState,
+    ClaimedDelivery, DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, Result,
+    Store, StoreError, TransportNote, TransportState,
 };
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
@@ -98,7 +98,8 @@ impl Outbound {
             if under_way.len() <= self.claim_max() / 2 {
                 match self.claim_due(self.claim_max() - under_way.len()).await {
                     Ok(mails) => {
-                        under_way.extend(mails.into_iter().map(|mail| self.deliver(mail, &shutdown)));
+                        under_way
+                            .extend(mails.into_iter().map(|mail| self.deliver(mail, &shutdown)));
                     }
                     Err(error) => tracing::error!(%error, "cannot claim outbound mail"),
                 }
@@ -117,7 +118,9 @@ impl Outbound {
             self.close().await;
         };
         if tokio::time::timeout(grace_period, finished).await.is_err() {
-            tracing::warn!("outbound mail did not end in time and is cut; the next engine goes on with it");
+            tracing::warn!(
+                "outbound mail did not end in time and is cut; the next engine goes on with it"
+            );
         }
     }
 
@@ -138,7 +141,13 @@ impl Outbound {
     /// As [`Outbound::claim`], without a write transaction when nothing is due.
     async fn claim_due(&self, limit: usize) -> Result<Vec<ClaimedDelivery>> {
         let idle = self.recovered.initialized() && lock(&self.unrecorded).is_empty();
-        if idle && self.store.next_delivery_due().await?.is_none_or(|due| due > self.clock.now()) {
+        if idle
+            && self
+                .store
+                .next_delivery_due()
+                .await?
+                .is_none_or(|due| due > self.clock.now())
+        {
             return Ok(Vec::new());
         }
         self.claim(limit).await
@@ -187,7 +196,10 @@ impl Outbound {
         let now = self.clock.monotonic();
         let due = lock(&self.swept).is_none_or(|last| now.saturating_sub(last) >= EXPIRY_SWEEP);
         if due {
-            let expired = self.store.expire_deliveries(self.retry.give_up_after).await?;
+            let expired = self
+                .store
+                .expire_deliveries(self.retry.give_up_after)
+                .await?;
             *lock(&self.swept) = Some(now);
             if expired > 0 {
                 tracing::error!(
@@ -206,7 +218,10 @@ impl Outbound {
             BreakerState::Paused(left) => give_back(&mail, self.clock.now().plus(left)),
             BreakerState::Open | BreakerState::Probe => {
                 crate::crash::crash_point!("O2");
-                let point = Commit { store: &self.store, id: &mail.id };
+                let point = Commit {
+                    store: &self.store,
+                    id: &mail.id,
+                };
                 let attempt = self.transport.send(&mail, &point).await;
                 let pause = self.note_health(&attempt).await;
                 log_unusable(&mail, &attempt);
@@ -220,7 +235,12 @@ impl Outbound {
 
     /// Turns verdicts into the outcome to store: the next attempt, whether the attempt counts, and
     /// the recipients that are given up.
-    fn judge(&self, mail: &ClaimedDelivery, attempt: Attempt, pause: Option<Duration>) -> DeliveryOutcome {
+    fn judge(
+        &self,
+        mail: &ClaimedDelivery,
+        attempt: Attempt,
+        pause: Option<Duration>,
+    ) -> DeliveryOutcome {
         let now = self.clock.now();
         let age = now.since(mail.created_at);
         let wait = match pause {
@@ -240,7 +260,12 @@ impl Outbound {
                 } else {
                     verdict
                 };
-                RecipientOutcome { recipient, state: verdict.state, code: verdict.code, reply: verdict.reply }
+                RecipientOutcome {
+                    recipient,
+                    state: verdict.state,
+                    code: verdict.code,
+                    reply: verdict.reply,
+                }
             })
             .collect();
         log_outcome(mail, &recipients);
@@ -258,7 +283,10 @@ impl Outbound {
     /// is paused from now on.
     async fn note_health(&self, attempt: &Attempt) -> Option<Duration> {
         let (pause, began) = self.tell_breaker(attempt.health);
-        let reason = attempt.verdicts.last().map_or("", |(_, verdict)| &verdict.reply);
+        let reason = attempt
+            .verdicts
+            .last()
+            .map_or("", |(_, verdict)| &verdict.reply);
         let state = match (attempt.health, pause) {
             (Health::CredentialsRefused, _) => TransportState::AuthFailed,
             (Health::Unreachable, _) => TransportState::Unreachable,
@@ -266,16 +294,29 @@ impl Outbound {
         };
         if let (Some(pause), true) = (pause, began) {
             let pause_s = pause.as_secs();
-            tracing::error!(pause_s, reason, "outbound mail rests: the transport does not work");
+            tracing::error!(
+                pause_s,
+                reason,
+                "outbound mail rests: the transport does not work"
+            );
         }
         // Also after the first failure, before any pause: `attache outbox health` must not report a
         // healthy transport.
         let changed = *lock(&self.noted) != state;
         if began || changed {
-            let reason = if state == TransportState::Well { "" } else { reason };
+            let reason = if state == TransportState::Well {
+                ""
+            } else {
+                reason
+            };
             let next = pause.map(|pause| self.clock.now().plus(pause));
             let (name, reason) = (self.transport.name(), reason.to_owned());
-            let note = TransportNote { name, state, reason, next_probe_at: next };
+            let note = TransportNote {
+                name,
+                state,
+                reason,
+                next_probe_at: next,
+            };
             match self.store.note_transport(note).await {
                 Ok(()) => *lock(&self.noted) = state,
                 // It is information for operators, and no mail depends on it; the next attempt
@@ -313,7 +354,10 @@ impl Outbound {
                 crate::crash::crash_point!("O6");
                 crate::crash::crash_point!(
                     "O7",
-                    outcome.recipients.windows(2).any(|pair| pair[0].state != pair[1].state)
+                    outcome
+                        .recipients
+                        .windows(2)
+                        .any(|pair| pair[0].state != pair[1].state)
                 );
                 Ok(())
             }
@@ -370,12 +414,24 @@ impl PointOfNoReturn for Commit<'_> {
 /// Outcome that releases a claim without an attempt.
 fn give_back(mail: &ClaimedDelivery, next_attempt_at: Timestamp) -> DeliveryOutcome {
     let (id, recipients) = (mail.id.clone(), Vec::new());
-    DeliveryOutcome { id, recipients, next_attempt_at, counts: false, possible_duplicate: false, hold: false }
+    DeliveryOutcome {
+        id,
+        recipients,
+        next_attempt_at,
+        counts: false,
+        possible_duplicate: false,
+        hold: false,
+    }
 }
 
 /// Logs each attempt once; no addresses, and no replies, since servers quote addresses in them.
 fn log_outcome(mail: &ClaimedDelivery, recipients: &[RecipientOutcome]) {
-    let count = |state| recipients.iter().filter(|recipient| recipient.state == state).count();
+    let count = |state| {
+        recipients
+            .iter()
+            .filter(|recipient| recipient.state == state)
+            .count()
+    };
     tracing::info!(
         delivery = %mail.id,
         persona = %mail.persona,

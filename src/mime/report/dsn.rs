@@ -11,11 +11,16 @@ const STATUS_MEDIA: [&str; 2] = ["message/delivery-status", "message/global-deli
 /// Reads the status fields; `None` when no recipient has any.
 pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
     let part = letter.part(&STATUS_MEDIA).map(transfer::text);
-    let found = part.map(|text| groups(&text)).filter(|groups| groups.iter().any(is_recipient));
+    let found = part
+        .map(|text| groups(&text))
+        .filter(|groups| groups.iter().any(is_recipient));
     // Some reporters write the fields into the text, or lose the boundaries around them.
     let all = found.unwrap_or_else(|| groups(&letter.explanation));
     let recipients: Vec<&Group> = all.iter().filter(|group| is_recipient(group)).collect();
-    let mut mentions: Vec<Mention> = recipients.iter().filter_map(|group| mention(group)).collect();
+    let mut mentions: Vec<Mention> = recipients
+        .iter()
+        .filter_map(|group| mention(group))
+        .collect();
     if mentions.is_empty() {
         return None;
     }
@@ -26,36 +31,53 @@ pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
     {
         only.diagnostic = refusal;
     }
-    let get = |name: &str| all.iter().find_map(|group| group.typed(name).map(str::to_owned));
+    let get = |name: &str| {
+        all.iter()
+            .find_map(|group| group.typed(name).map(str::to_owned))
+    };
     Some(Read {
         kind: ReportKind::DeliveryStatus,
         is_standard: true,
         reporter: get("reporting-mta"),
         detail: None,
-        message_id: all.iter().find_map(|group| group.message_id("x-original-message-id")),
+        message_id: all
+            .iter()
+            .find_map(|group| group.message_id("x-original-message-id")),
         recipients: mentions,
     })
 }
 
 fn is_recipient(group: &Group) -> bool {
-    let names = group.get("final-recipient").or(group.get("original-recipient"));
+    let names = group
+        .get("final-recipient")
+        .or(group.get("original-recipient"));
     names.is_some() && (group.get("action").is_some() || group.get("status").is_some())
 }
 
 fn mention(group: &Group) -> Option<Mention> {
     let original = group.address("original-recipient");
-    let address = group.address("final-recipient").or_else(|| original.clone())?;
-    let (code, comment) = match group.get("status").unwrap_or_default().split_once([' ', '(']) {
+    let address = group
+        .address("final-recipient")
+        .or_else(|| original.clone())?;
+    let (code, comment) = match group
+        .get("status")
+        .unwrap_or_default()
+        .split_once([' ', '('])
+    {
         Some((code, comment)) => (code, comment),
         None => (group.get("status").unwrap_or_default(), ""),
     };
     let status = Status::parse(code.trim());
     // The field is required; without it the class of the status says the same.
-    let action = group
-        .get("action")
-        .and_then(|action| ReportAction::parse(&action.split([' ', '(']).next()?.to_ascii_lowercase()));
+    let action = group.get("action").and_then(|action| {
+        ReportAction::parse(&action.split([' ', '(']).next()?.to_ascii_lowercase())
+    });
     let by_class = || {
-        if status.is_some_and(Status::is_temporary) { ReportAction::Delayed } else { ReportAction::Failed }
+        if status.is_some_and(Status::is_temporary) {
+            ReportAction::Delayed
+        } else {
+            ReportAction::Failed
+        }
     };
     Some(Mention {
         address,
@@ -63,6 +85,9 @@ fn mention(group: &Group) -> Option<Mention> {
         action: action.unwrap_or_else(by_class),
         status,
         comment: comment.trim_matches(['(', ')', ' ']).to_owned(),
-        diagnostic: group.typed("diagnostic-code").unwrap_or_default().to_owned(),
+        diagnostic: group
+            .typed("diagnostic-code")
+            .unwrap_or_default()
+            .to_owned(),
     })
 }

@@ -7,10 +7,18 @@ use crate::mime::structure::Part;
 use crate::mime::transfer;
 
 pub(super) fn complaint(letter: &Letter<'_>) -> Option<Read> {
-    let Some(part) = letter.part(&["message/feedback-report"]) else { return unsubscription(letter) };
+    let Some(part) = letter.part(&["message/feedback-report"]) else {
+        return unsubscription(letter);
+    };
     let all = group_of(part);
-    let get = |name: &str| all.iter().find_map(|group| group.get(name).map(str::to_owned));
-    let complained = all.iter().flat_map(|group| group.all("original-rcpt-to")).filter_map(address);
+    let get = |name: &str| {
+        all.iter()
+            .find_map(|group| group.get(name).map(str::to_owned))
+    };
+    let complained = all
+        .iter()
+        .flat_map(|group| group.all("original-rcpt-to"))
+        .filter_map(address);
     let mut people: Vec<String> = complained.collect();
     if people.is_empty() {
         people.clone_from(&letter.returned.to);
@@ -21,14 +29,25 @@ pub(super) fn complaint(letter: &Letter<'_>) -> Option<Read> {
         reporter: get("reporting-mta").or_else(|| get("user-agent")),
         detail: get("feedback-type").map(|kind| kind.to_ascii_lowercase()),
         message_id: None,
-        recipients: people.into_iter().map(|address| mention(address, letter)).collect(),
+        recipients: people
+            .into_iter()
+            .map(|address| mention(address, letter))
+            .collect(),
     })
 }
 
 /// Reads a request of Apple Mail to take its user off a list; the mail has a field of its own.
 fn unsubscription(letter: &Letter<'_>) -> Option<Read> {
-    let asks = letter.header().token("x-apple-unsubscribe").is_some_and(|value| value == "true");
-    let who = letter.header().mailboxes("from").into_iter().next().filter(|_| asks)?;
+    let asks = letter
+        .header()
+        .token("x-apple-unsubscribe")
+        .is_some_and(|value| value == "true");
+    let who = letter
+        .header()
+        .mailboxes("from")
+        .into_iter()
+        .next()
+        .filter(|_| asks)?;
     Some(Read {
         kind: ReportKind::Feedback,
         is_standard: false,
@@ -40,21 +59,30 @@ fn unsubscription(letter: &Letter<'_>) -> Option<Read> {
 }
 
 pub(super) fn disposition(letter: &Letter<'_>) -> Option<Read> {
-    let part =
-        letter.part(&["message/disposition-notification", "message/global-disposition-notification"])?;
+    let part = letter.part(&[
+        "message/disposition-notification",
+        "message/global-disposition-notification",
+    ])?;
     let all = group_of(part);
     let group = all.first()?;
     let original = group.address("original-recipient");
-    let who = group.address("final-recipient").or_else(|| original.clone())?;
+    let who = group
+        .address("final-recipient")
+        .or_else(|| original.clone())?;
     // `manual-action/MDN-sent-manually; displayed/error`
-    let kind = group.typed("disposition").and_then(|kind| kind.split(['/', ' ']).next());
+    let kind = group
+        .typed("disposition")
+        .and_then(|kind| kind.split(['/', ' ']).next());
     Some(Read {
         kind: ReportKind::Disposition,
         is_standard: true,
         reporter: group.get("reporting-ua").map(str::to_owned),
         detail: kind.map(str::to_ascii_lowercase),
         message_id: group.message_id("original-message-id"),
-        recipients: vec![Mention { original, ..mention(who, letter) }],
+        recipients: vec![Mention {
+            original,
+            ..mention(who, letter)
+        }],
     })
 }
 

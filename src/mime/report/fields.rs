@@ -19,7 +19,10 @@ impl Group {
     }
     /// Returns every field of that (lower-case) name.
     pub(super) fn all(&self, name: &'static str) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(move |(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
     /// Returns the text after the type of an address or of a diagnostic: `rfc822; a@b.test`,
     /// `smtp; 550 no`.
@@ -38,8 +41,15 @@ impl Group {
 
 /// Returns the address in a field: without brackets, comments and illegal characters.
 pub(super) fn address(text: &str) -> Option<String> {
-    let bracketed = text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(inside, _)| inside);
-    let address = bracketed.unwrap_or(text).split_whitespace().next().unwrap_or_default();
+    let bracketed = text
+        .split_once('<')
+        .and_then(|(_, rest)| rest.split_once('>'))
+        .map(|(inside, _)| inside);
+    let address = bracketed
+        .unwrap_or(text)
+        .split_whitespace()
+        .next()
+        .unwrap_or_default();
     let is_fit = address.contains('@')
         && address.len() <= 320
         && !address.contains(|c: char| c.is_control() || c == '<' || c == '>');
@@ -48,7 +58,9 @@ pub(super) fn address(text: &str) -> Option<String> {
 
 fn without_type(value: &str) -> &str {
     match value.split_once(';') {
-        Some((kind, rest)) if !kind.trim().contains(char::is_whitespace) && kind.len() <= 32 => rest.trim(),
+        Some((kind, rest)) if !kind.trim().contains(char::is_whitespace) && kind.len() <= 32 => {
+            rest.trim()
+        }
         _ => value.trim(),
     }
 }

@@ -113,7 +113,9 @@ const DELAYS: [&str; 10] = [
 pub(super) fn before_returned(text: &str) -> (usize, &str) {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        let bare = line.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        let bare = line
+            .trim_start_matches(|c: char| !c.is_alphanumeric())
+            .to_lowercase();
         // Fields of a message stand at the front of the line; quoted in a sentence they do not.
         let lower = line.to_lowercase();
         if RETURNED_BELOW.iter().any(|words| bare.starts_with(words)) {
@@ -141,14 +143,28 @@ pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
     if people.is_empty() {
         people.clone_from(&letter.returned.to);
     }
-    let action = if is_delay(letter) { ReportAction::Delayed } else { ReportAction::Failed };
+    let action = if is_delay(letter) {
+        ReportAction::Delayed
+    } else {
+        ReportAction::Failed
+    };
     let mut recipients: Vec<Mention> = Vec::new();
     for address in people.into_iter().take(RECIPIENTS_MAX) {
-        if !recipients.iter().any(|known| known.address.eq_ignore_ascii_case(&address)) {
+        if !recipients
+            .iter()
+            .any(|known| known.address.eq_ignore_ascii_case(&address))
+        {
             let diagnostic = said_of(letter, &found, &address);
             let status = find_status(&diagnostic);
             let (original, comment) = (None, String::new());
-            recipients.push(Mention { address, original, action, status, comment, diagnostic });
+            recipients.push(Mention {
+                address,
+                original,
+                action,
+                status,
+                comment,
+                diagnostic,
+            });
         }
     }
     (!recipients.is_empty()).then_some(Read {
@@ -165,31 +181,51 @@ pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
 /// refusal.
 pub(super) fn refusal_of(letter: &Letter<'_>, address: &str) -> Option<String> {
     let found = places(letter);
-    let is_stated = found.iter().any(|place| place.address.eq_ignore_ascii_case(address));
+    let is_stated = found
+        .iter()
+        .any(|place| place.address.eq_ignore_ascii_case(address));
     Some(said_of(letter, &found, address)).filter(|said| is_stated && find_code(said).is_some())
 }
 
 /// Returns the recipients that Exim and Gmail name in `X-Failed-Recipients`.
 fn failed_recipients(letter: &Letter<'_>) -> Vec<String> {
     let people = letter.header().recipients("x-failed-recipients");
-    people.into_iter().map(|person| person.spec).filter(|spec| spec.contains('@')).collect()
+    people
+        .into_iter()
+        .map(|person| person.spec)
+        .filter(|spec| spec.contains('@'))
+        .collect()
 }
 
 fn looks_like_one(letter: &Letter<'_>) -> bool {
     let header = letter.header();
     let subject = header.text("subject").unwrap_or_default().to_lowercase();
-    let robots =
-        ["mailer-daemon", "mail-daemon", "postmaster", "no-reply", "noreply", "maildelivery", "mmdf"];
+    let robots = [
+        "mailer-daemon",
+        "mail-daemon",
+        "postmaster",
+        "no-reply",
+        "noreply",
+        "maildelivery",
+        "mmdf",
+    ];
     let from = header.mailboxes("from");
     let is_robot = from.iter().any(|sender| {
-        let local = sender.spec.split('@').next().unwrap_or_default().to_ascii_lowercase();
+        let local = sender
+            .spec
+            .split('@')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         robots.iter().any(|robot| local.starts_with(robot))
     });
     let calls_itself = SUBJECTS.iter().any(|words| subject.contains(words));
     let is_shaped = letter.own[0].media == "multipart/report";
     let text = one_line(&letter.explanation).to_lowercase();
     let says_so = SENTENCES.iter().any(|words| text.contains(words)) || find_code(&text).is_some();
-    is_shaped || (says_so && (is_robot || calls_itself || from.iter().all(|sender| sender.spec.is_empty())))
+    is_shaped
+        || (says_so
+            && (is_robot || calls_itself || from.iter().all(|sender| sender.spec.is_empty())))
 }
 
 fn is_delay(letter: &Letter<'_>) -> bool {
@@ -211,15 +247,24 @@ struct Place {
 /// and receivers.
 fn places(letter: &Letter<'_>) -> Vec<Place> {
     let header = letter.header();
-    let involved = ["from", "to", "cc", "delivered-to"].into_iter().flat_map(|name| header.mailboxes(name));
-    let involved: Vec<String> = involved.filter_map(|m| m.address()).map(|a| a.key()).collect();
+    let involved = ["from", "to", "cc", "delivered-to"]
+        .into_iter()
+        .flat_map(|name| header.mailboxes(name));
+    let involved: Vec<String> = involved
+        .filter_map(|m| m.address())
+        .map(|a| a.key())
+        .collect();
     let mut found = Vec::new();
     let mut line_start = 0;
     for line in letter.explanation.split_inclusive('\n') {
         if let Some((address, end)) = recipient_in(line) {
             let is_robot = ["postmaster", "mailer-daemon"].contains(&address.base_local().as_str());
             if !is_robot && !involved.contains(&address.key()) {
-                found.push(Place { address: address.to_string(), line: line_start, end: line_start + end });
+                found.push(Place {
+                    address: address.to_string(),
+                    line: line_start,
+                    end: line_start + end,
+                });
             }
         }
         line_start += line.len();
@@ -232,15 +277,37 @@ fn places(letter: &Letter<'_>) -> Vec<Place> {
 
 /// Returns the recipient that a line names, with the offset of its end.
 fn recipient_in(line: &str) -> Option<(Address, usize)> {
-    const NOT_ABOUT_RECIPIENTS: [&str; 6] = ["from", "(", "message-id", "reply-to", "sender", "return-path"];
-    const INTRODUCTIONS: [&str; 7] = ["to", "recipient", "recipients", "address", "mailbox", "user", "for"];
-    let bare = line.trim_start_matches(|c: char| c.is_whitespace() || "*->•·#".contains(c)).to_lowercase();
-    if NOT_ABOUT_RECIPIENTS.iter().any(|word| bare.starts_with(word)) {
+    const NOT_ABOUT_RECIPIENTS: [&str; 6] = [
+        "from",
+        "(",
+        "message-id",
+        "reply-to",
+        "sender",
+        "return-path",
+    ];
+    const INTRODUCTIONS: [&str; 7] = [
+        "to",
+        "recipient",
+        "recipients",
+        "address",
+        "mailbox",
+        "user",
+        "for",
+    ];
+    let bare = line
+        .trim_start_matches(|c: char| c.is_whitespace() || "*->•·#".contains(c))
+        .to_lowercase();
+    if NOT_ABOUT_RECIPIENTS
+        .iter()
+        .any(|word| bare.starts_with(word))
+    {
         return None;
     }
     let mut before: Option<String> = None;
     for (offset, word) in words(line) {
-        let naked = word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase();
+        let naked = word
+            .trim_matches(|c: char| !c.is_ascii_alphanumeric())
+            .to_ascii_lowercase();
         if naked.is_empty() {
             continue; // `>>>`
         }
@@ -259,24 +326,33 @@ fn recipient_in(line: &str) -> Option<(Address, usize)> {
 /// Returns the words of a line with their byte offsets.
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut offset = 0;
-    line.split_inclusive(char::is_whitespace).filter_map(move |word| {
-        let start = offset;
-        offset += word.len();
-        let word = word.trim_end();
-        (!word.is_empty()).then_some((start, word))
-    })
+    line.split_inclusive(char::is_whitespace)
+        .filter_map(move |word| {
+            let start = offset;
+            offset += word.len();
+            let word = word.trim_end();
+            (!word.is_empty()).then_some((start, word))
+        })
 }
 
 /// Returns the address that a word is, in whatever brackets, with the length up to its end.
 /// `TO:<a@b.test>` needs no introduction.
 fn address_in(word: &str, is_introduced: bool) -> Option<(Address, usize)> {
-    let commanded = word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("to:<"));
-    let start =
-        if commanded { 4 } else { word.len() - word.trim_start_matches(['<', '"', '\'', '(', '[']).len() };
+    let commanded = word
+        .get(..4)
+        .is_some_and(|start| start.eq_ignore_ascii_case("to:<"));
+    let start = if commanded {
+        4
+    } else {
+        word.len() - word.trim_start_matches(['<', '"', '\'', '(', '[']).len()
+    };
     let rest = &word[start..];
-    let end = rest.find(['>', ':', ',', ';', ')', ']', '"', '\'']).unwrap_or(rest.len());
-    let address =
-        Address::parse(rest[..end].trim_end_matches('.')).ok().filter(|_| is_introduced || commanded)?;
+    let end = rest
+        .find(['>', ':', ',', ';', ')', ']', '"', '\''])
+        .unwrap_or(rest.len());
+    let address = Address::parse(rest[..end].trim_end_matches('.'))
+        .ok()
+        .filter(|_| is_introduced || commanded)?;
     Some((address, start + end))
 }
 
@@ -285,11 +361,19 @@ fn address_in(word: &str, is_introduced: bool) -> Option<(Address, usize)> {
 fn said_of(letter: &Letter<'_>, places: &[Place], address: &str) -> String {
     let text = letter.explanation.as_str();
     let is_same = |place: &&Place| place.address.eq_ignore_ascii_case(address);
-    let Some(first) = places.iter().find(is_same) else { return cut(text) };
-    let next = places.iter().find(|place| place.line > first.line && !is_same(place));
+    let Some(first) = places.iter().find(is_same) else {
+        return cut(text);
+    };
+    let next = places
+        .iter()
+        .find(|place| place.line > first.line && !is_same(place));
     let end = next.map_or(text.len(), |place| place.line);
     let said = text[first.end..end].trim_start_matches(['>', ':', ',', '.', ')', ']', ' ', '\n']);
-    if one_line(said).is_empty() { cut(text) } else { cut(said) }
+    if one_line(said).is_empty() {
+        cut(text)
+    } else {
+        cut(said)
+    }
 }
 
 fn cut(text: &str) -> String {

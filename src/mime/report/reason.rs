@@ -24,7 +24,9 @@ pub(super) struct Evidence<'a> {
 /// Classifies a refusal.
 pub(super) fn classify(evidence: &Evidence<'_>) -> BounceReason {
     match evidence.action {
-        ReportAction::Delivered | ReportAction::Relayed | ReportAction::Expanded => return R::Delivered,
+        ReportAction::Delivered | ReportAction::Relayed | ReportAction::Expanded => {
+            return R::Delivered;
+        }
         ReportAction::None => return R::Feedback,
         ReportAction::Failed | ReportAction::Delayed => {}
     }
@@ -33,15 +35,30 @@ pub(super) fn classify(evidence: &Evidence<'_>) -> BounceReason {
     let said_nothing = evidence.diagnostic.is_empty();
     let guessed = || {
         let is_vague = evidence.status.and_then(vague).is_none();
-        if said_nothing || is_vague { by_words(evidence.context, evidence) } else { None }
+        if said_nothing || is_vague {
+            by_words(evidence.context, evidence)
+        } else {
+            None
+        }
     };
     // A delay without a reason is a queue that waits.
     let waits = || (evidence.action == ReportAction::Delayed && said_nothing).then_some(R::Expired);
     // 421 closes the whole connection: a status beside it is not about the mailbox (RFC 5321
     // section 3.8).
-    let hinted = || evidence.status.filter(|_| evidence.code != Some(421)).and_then(vague);
-    let found = precise.or_else(worded).or_else(guessed).or_else(waits).or_else(hinted);
-    found.or_else(|| evidence.code.and_then(by_code)).unwrap_or(R::Undefined)
+    let hinted = || {
+        evidence
+            .status
+            .filter(|_| evidence.code != Some(421))
+            .and_then(vague)
+    };
+    let found = precise
+        .or_else(worded)
+        .or_else(guessed)
+        .or_else(waits)
+        .or_else(hinted);
+    found
+        .or_else(|| evidence.code.and_then(by_code))
+        .unwrap_or(R::Undefined)
 }
 
 /// Returns the reason of a status that means one thing only.
@@ -110,11 +127,24 @@ fn by_code(code: u16) -> Option<BounceReason> {
 static WORDS: &[(BounceReason, &[&str])] = &[
     (
         R::AuthFailure,
-        &["dmarc", "sender policy framework", "spf check", "spf validation", "spf fail", "dkim"],
+        &[
+            "dmarc",
+            "sender policy framework",
+            "spf check",
+            "spf validation",
+            "spf fail",
+            "dkim",
+        ],
     ),
     (
         R::RequirePtr,
-        &["reverse dns", "ptr record", "no reverse", "reverse lookup", "cannot find your hostname"],
+        &[
+            "reverse dns",
+            "ptr record",
+            "no reverse",
+            "reverse lookup",
+            "cannot find your hostname",
+        ],
     ),
     (
         R::Blocked,
@@ -239,7 +269,15 @@ static WORDS: &[(BounceReason, &[&str])] = &[
             "discontinued",
         ],
     ),
-    (R::HasMoved, &["has moved", "user moved", "changed address", "address changed to"]),
+    (
+        R::HasMoved,
+        &[
+            "has moved",
+            "user moved",
+            "changed address",
+            "address changed to",
+        ],
+    ),
     (
         R::Rejected,
         &[
@@ -269,13 +307,34 @@ static WORDS: &[(BounceReason, &[&str])] = &[
     ),
     (
         R::PolicyViolation,
-        &["policy reason", "policy violation", "due to policy", "by policy", "against our policy"],
+        &[
+            "policy reason",
+            "policy violation",
+            "due to policy",
+            "by policy",
+            "against our policy",
+        ],
     ),
     (
         R::ContentError,
-        &["attachment type", "prohibited attachment", "content rejected", "media error", "message content"],
+        &[
+            "attachment type",
+            "prohibited attachment",
+            "content rejected",
+            "media error",
+            "message content",
+        ],
     ),
-    (R::NotCompliantRfc, &["not rfc compliant", "rfc 5322", "rfc5322", "rfc 822", "multiple from header"]),
+    (
+        R::NotCompliantRfc,
+        &[
+            "not rfc compliant",
+            "rfc 5322",
+            "rfc5322",
+            "rfc 822",
+            "multiple from header",
+        ],
+    ),
     (
         // Before the network's: these are about an expired retry time.
         R::Expired,
@@ -306,8 +365,24 @@ static WORDS: &[(BounceReason, &[&str])] = &[
             "mail forwarding loop",
         ],
     ),
-    (R::Expired, &["in the queue too long", "not be delivered for", "gave up after", "giving up after"]),
-    (R::SystemFull, &["no space left", "disk full", "insufficient system storage", "out of disk"]),
+    (
+        R::Expired,
+        &[
+            "in the queue too long",
+            "not be delivered for",
+            "gave up after",
+            "giving up after",
+        ],
+    ),
+    (
+        R::SystemFull,
+        &[
+            "no space left",
+            "disk full",
+            "insufficient system storage",
+            "out of disk",
+        ],
+    ),
     (
         R::SystemError,
         &[
@@ -318,10 +393,24 @@ static WORDS: &[(BounceReason, &[&str])] = &[
             "temporary failure",
         ],
     ),
-    (R::MailerError, &["unknown mailer error", "command died", "command failed", "pipe to |", "procmail"]),
+    (
+        R::MailerError,
+        &[
+            "unknown mailer error",
+            "command died",
+            "command failed",
+            "pipe to |",
+            "procmail",
+        ],
+    ),
     (
         R::SyntaxError,
-        &["syntax error", "command not recognized", "command unrecognized", "bad sequence of commands"],
+        &[
+            "syntax error",
+            "command not recognized",
+            "command unrecognized",
+            "bad sequence of commands",
+        ],
     ),
 ];
 
@@ -396,7 +485,11 @@ static NOBODY: &[&str] = &[
 ];
 
 /// Text that Postfix writes before any reason to refuse a recipient, and that is no reason itself.
-const RECIPIENT_REFUSED: [&str; 3] = ["recipient address rejected", "recipient rejected", "address rejected"];
+const RECIPIENT_REFUSED: [&str; 3] = [
+    "recipient address rejected",
+    "recipient rejected",
+    "address rejected",
+];
 
 fn by_words(text: &str, evidence: &Evidence<'_>) -> Option<BounceReason> {
     if text.is_empty() {
@@ -405,15 +498,23 @@ fn by_words(text: &str, evidence: &Evidence<'_>) -> Option<BounceReason> {
     let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
     // `Sender address rejected: Domain not found` is about us.
     if says(DNS) && !text.contains("sender address") {
-        let is_temporary =
-            evidence.status.map_or(evidence.code.is_some_and(|c| c < 500), Status::is_temporary);
-        return Some(if is_temporary { R::NetworkError } else { R::HostUnknown });
+        let is_temporary = evidence
+            .status
+            .map_or(evidence.code.is_some_and(|c| c < 500), Status::is_temporary);
+        return Some(if is_temporary {
+            R::NetworkError
+        } else {
+            R::HostUnknown
+        });
     }
     // Before the others: the name of a host or a link may have `spam` in it.
     if says(NOBODY) {
         return Some(nobody(evidence));
     }
-    let worded = WORDS.iter().find(|(_, words)| says(words)).map(|(reason, _)| *reason);
+    let worded = WORDS
+        .iter()
+        .find(|(_, words)| says(words))
+        .map(|(reason, _)| *reason);
     worded.or_else(|| says(&RECIPIENT_REFUSED).then_some(R::UserUnknown))
 }
 
@@ -421,17 +522,29 @@ fn by_words(text: &str, evidence: &Evidence<'_>) -> Option<BounceReason> {
 /// read, or for reasons of security, exists and filters; providers of mobile mail answer so.
 fn nobody(evidence: &Evidence<'_>) -> BounceReason {
     let is_policy = evidence.status.is_some_and(|status| status.subject == 7);
-    let after_data = refused_after_data(evidence.diagnostic) || refused_after_data(evidence.context);
-    if is_policy || after_data { R::Filtered } else { R::UserUnknown }
+    let after_data =
+        refused_after_data(evidence.diagnostic) || refused_after_data(evidence.context);
+    if is_policy || after_data {
+        R::Filtered
+    } else {
+        R::UserUnknown
+    }
 }
 
 /// Reports whether a text says that the refusal was the answer to the data: Exim, Postfix,
 /// DragonFly, Oracle, and the transcripts of Sendmail, in which the first refusal counts.
 fn refused_after_data(text: &str) -> bool {
-    const SAID: [&str; 4] =
-        ["end of data", "our final data", "in reply to data", "smtp transmission failure has occurred"];
+    const SAID: [&str; 4] = [
+        "end of data",
+        "our final data",
+        "in reply to data",
+        "smtp transmission failure has occurred",
+    ];
     let transcript = || {
-        let refusal = [text.find("<<< 5"), text.find("<<< 4")].into_iter().flatten().min()?;
+        let refusal = [text.find("<<< 5"), text.find("<<< 4")]
+            .into_iter()
+            .flatten()
+            .min()?;
         let asked = &text[text[..refusal].rfind(">>> ")? + 4..refusal];
         Some(asked.starts_with("data") || asked.starts_with('.'))
     };
@@ -444,13 +557,22 @@ mod tests {
 
     fn reason(status: &str, code: Option<u16>, diagnostic: &str) -> BounceReason {
         let (action, context) = (ReportAction::Failed, "");
-        classify(&Evidence { action, status: Status::parse(status), code, diagnostic, context })
+        classify(&Evidence {
+            action,
+            status: Status::parse(status),
+            code,
+            diagnostic,
+            context,
+        })
     }
 
     #[test]
     fn a_precise_status_wins_over_words_and_words_over_a_vague_one() {
         assert_eq!(reason("5.1.1", Some(550), "mailbox full"), R::UserUnknown);
-        assert_eq!(reason("5.7.1", Some(550), "relay access denied"), R::NoRelaying);
+        assert_eq!(
+            reason("5.7.1", Some(550), "relay access denied"),
+            R::NoRelaying
+        );
         assert_eq!(reason("5.7.1", Some(550), "go away"), R::SecurityError);
         assert_eq!(reason("5.0.0", Some(550), "no idea"), R::UserUnknown);
         assert_eq!(reason("5.0.0", None, "no idea"), R::Undefined);
@@ -458,16 +580,35 @@ mod tests {
 
     #[test]
     fn a_name_server_that_does_not_answer_now_is_no_unknown_host() {
-        assert_eq!(reason("4.4.3", None, "name server: b.test: host name lookup failure"), R::NetworkError);
-        assert_eq!(reason("5.4.4", None, "host or domain name not found"), R::HostUnknown);
+        assert_eq!(
+            reason(
+                "4.4.3",
+                None,
+                "name server: b.test: host name lookup failure"
+            ),
+            R::NetworkError
+        );
+        assert_eq!(
+            reason("5.4.4", None, "host or domain name not found"),
+            R::HostUnknown
+        );
     }
 
     #[test]
     fn a_user_who_is_unknown_only_after_the_data_filters() {
-        assert_eq!(reason("5.0.0", Some(550), "after end of data: 550 user unknown"), R::Filtered);
-        assert_eq!(reason("5.0.0", Some(550), "after rcpt to: 550 user unknown"), R::UserUnknown);
+        assert_eq!(
+            reason("5.0.0", Some(550), "after end of data: 550 user unknown"),
+            R::Filtered
+        );
+        assert_eq!(
+            reason("5.0.0", Some(550), "after rcpt to: 550 user unknown"),
+            R::UserUnknown
+        );
         let transcript = ">>> rcpt to:<a@b.test> <<< 550 user unknown >>> data <<< 503 need rcpt";
         assert_eq!(reason("5.0.0", Some(550), transcript), R::UserUnknown);
-        assert_eq!(reason("5.0.0", Some(550), ">>> data <<< 550 user unknown"), R::Filtered);
+        assert_eq!(
+            reason("5.0.0", Some(550), ">>> data <<< 550 user unknown"),
+            R::Filtered
+        );
     }
 }

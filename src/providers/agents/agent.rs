@@ -11,8 +11,8 @@ use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::normalise;
 use crate::providers::contract::redact;
 use crate::providers::contract::traits::{
-    AgentOptions, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
-    RequestEncoder, Session, Structured, TOOL_SERVER_NAME, TokenUsage, ToolArgs,
+    AgentOptions, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError,
+    Request, RequestEncoder, Session, Structured, TOOL_SERVER_NAME, TokenUsage, ToolArgs,
 };
 use crate::providers::transport::guard::Guard;
 use futures_util::StreamExt;
@@ -52,9 +52,17 @@ impl Invocation {
     /// Encodes the body that is committed. Errors: class `RequestTooLarge` or `BadRequest`.
     pub fn encode(&self) -> Result<String, ProviderError> {
         fits(self.stdin.iter().map(String::len).sum())?;
-        if self.argv.iter().any(|argument| argument.len() > ARGUMENT_BYTES_MAX || argument.contains('\0')) {
+        if self
+            .argv
+            .iter()
+            .any(|argument| argument.len() > ARGUMENT_BYTES_MAX || argument.contains('\0'))
+        {
             let message = "an argument of the agent is too long or holds a null";
-            return Err(ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message));
+            return Err(ProviderError::new(
+                ErrorClass::BadRequest,
+                Phase::BeforeSend,
+                message,
+            ));
         }
         normalise::encode(self)
     }
@@ -66,7 +74,11 @@ pub fn fits(prompt_bytes: usize) -> Result<(), ProviderError> {
         return Ok(());
     }
     let message = "the prompt is longer than 32 MiB; lower `context_tokens_max` of the budget";
-    Err(ProviderError::new(ErrorClass::RequestTooLarge, Phase::BeforeSend, message))
+    Err(ProviderError::new(
+        ErrorClass::RequestTooLarge,
+        Phase::BeforeSend,
+        message,
+    ))
 }
 
 /// Returns the agent options of a request. Errors: class `BadRequest`, when there are none: the
@@ -82,11 +94,17 @@ pub fn options(request: &Request) -> Result<&AgentOptions, ProviderError> {
 /// Returns the id of the session to resume. Errors: class `SessionMissing` for an id that no agent
 /// can have made: it must never be read as a flag or a path.
 pub fn resumed(session: &Session) -> Result<Option<&str>, ProviderError> {
-    let Session::Resume { id, .. } = session else { return Ok(None) };
+    let Session::Resume { id, .. } = session else {
+        return Ok(None);
+    };
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if id.starts_with('-') || id.is_empty() || id.len() > 100 || !id.chars().all(legal) {
         let message = format!("`{id}` is not the id of a session");
-        return Err(ProviderError::new(ErrorClass::SessionMissing, Phase::BeforeSend, message));
+        return Err(ProviderError::new(
+            ErrorClass::SessionMissing,
+            Phase::BeforeSend,
+            message,
+        ));
     }
     Ok(Some(id))
 }
@@ -127,7 +145,10 @@ pub struct Reaction {
 
 impl From<Vec<Event>> for Reaction {
     fn from(events: Vec<Event>) -> Self {
-        Self { events, ..Self::default() }
+        Self {
+            events,
+            ..Self::default()
+        }
     }
 }
 
@@ -137,7 +158,9 @@ pub fn object(line: &str) -> Result<Option<Value>, ProviderError> {
     if !line.trim_start().starts_with('{') {
         return Ok(None);
     }
-    serde_json::from_str(line).map(Some).map_err(|error| broken(format!("a line is not JSON: {error}")))
+    serde_json::from_str(line)
+        .map(Some)
+        .map_err(|error| broken(format!("a line is not JSON: {error}")))
 }
 
 /// Particulars of one agent with a line protocol; the rest is common to all agents.
@@ -209,7 +232,12 @@ impl<S: Speaker> Provider for Agent<S> {
     }
 
     fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(async { self.program.version().await.map_err(|error| self.without_secrets(error)) })
+        Box::pin(async {
+            self.program
+                .version()
+                .await
+                .map_err(|error| self.without_secrets(error))
+        })
     }
 
     /// Runs an encoded [`Invocation`]. Dropping the stream kills the agent and all processes that
@@ -224,7 +252,9 @@ impl<S: Speaker> Provider for Agent<S> {
             Ok(call) => stream::unfold(call, Call::next).fuse().boxed(),
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
         });
-        events.map(|event| event.map_err(|error| self.without_secrets(error))).boxed()
+        events
+            .map(|event| event.map_err(|error| self.without_secrets(error)))
+            .boxed()
     }
 }
 
@@ -239,7 +269,9 @@ impl<S: Speaker> Agent<S> {
         }
         let dialogue = self.speaker.dialogue(&invocation, context.now);
         let args = invocation.argv.get(1..).unwrap_or_default();
-        let mut process = self.program.start(args, Path::new(&invocation.options.folder))?;
+        let mut process = self
+            .program
+            .start(args, Path::new(&invocation.options.folder))?;
         let mut pieces: VecDeque<String> = invocation.stdin.into();
         process.say(&pieces.pop_front().unwrap_or_default());
         let keeps_open = !pieces.is_empty();
@@ -247,12 +279,27 @@ impl<S: Speaker> Agent<S> {
             process.close_stdin();
         }
         let (ready, phase) = (VecDeque::new(), Phase::BeforeFirstByte);
-        Ok(Call { process, dialogue, guard, capture, pieces, ready, phase, over: false })
+        Ok(Call {
+            process,
+            dialogue,
+            guard,
+            capture,
+            pieces,
+            ready,
+            phase,
+            over: false,
+        })
     }
 
     fn without_secrets(&self, error: ProviderError) -> ProviderError {
-        let message = self.program.secrets().fold(error.message, |text, secret| redact::exact(&text, secret));
-        ProviderError { message: redact::key_shapes(&message), ..error }
+        let message = self
+            .program
+            .secrets()
+            .fold(error.message, |text, secret| redact::exact(&text, secret));
+        ProviderError {
+            message: redact::key_shapes(&message),
+            ..error
+        }
     }
 }
 
@@ -307,7 +354,8 @@ impl Call {
                 self.ready.extend(reaction.events);
                 self.process.say(&reaction.say);
                 if reaction.next_piece {
-                    self.process.say(&self.pieces.pop_front().unwrap_or_default());
+                    self.process
+                        .say(&self.pieces.pop_front().unwrap_or_default());
                 }
                 if reaction.is_over {
                     self.process.dismiss();
@@ -321,7 +369,9 @@ impl Call {
 
 /// Reports whether a tool is one of ours, by the name under which adapters report it.
 pub fn is_ours(name: &str) -> bool {
-    let rest = name.strip_prefix("mcp__").and_then(|name| name.strip_prefix(TOOL_SERVER_NAME));
+    let rest = name
+        .strip_prefix("mcp__")
+        .and_then(|name| name.strip_prefix(TOOL_SERVER_NAME));
     rest.is_some_and(|rest| rest.starts_with("__"))
 }
 
@@ -341,7 +391,10 @@ pub fn args_at(value: &Value, key: &str) -> ToolArgs {
 
 /// Converts dollars, as vendors write them, to micro-dollars; `as` saturates.
 pub fn micros(dollars: &Value) -> Option<i64> {
-    dollars.as_f64().filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e6).round() as i64)
+    dollars
+        .as_f64()
+        .filter(|dollars| *dollars >= 0.0)
+        .map(|dollars| (dollars * 1e6).round() as i64)
 }
 
 /// Flattens a tool's result: text, or blocks of which only the text is kept.

@@ -19,8 +19,12 @@ use crate::providers::transport::http;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-pub const ADAPTER: Adapter =
-    Adapter { id: "claude", key_variable: None, settings: &[http::SETTINGS, process::SETTINGS], build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "claude",
+    key_variable: None,
+    settings: &[http::SETTINGS, process::SETTINGS],
+    build,
+};
 
 const INSTALL: &str = "npm install -g @anthropic-ai/claude-code";
 
@@ -52,7 +56,10 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     for name in SWITCHES {
         program.set(name, SecretString::from("1"));
     }
-    Ok(Box::new(Agent { program, speaker: Claude }))
+    Ok(Box::new(Agent {
+        program,
+        speaker: Claude,
+    }))
 }
 
 impl Speaker for Claude {
@@ -61,7 +68,11 @@ impl Speaker for Claude {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { structured: Structured::Native, reports_cost: true, ..Capabilities::AGENT }
+        Capabilities {
+            structured: Structured::Native,
+            reports_cost: true,
+            ..Capabilities::AGENT
+        }
     }
 
     fn needs(&self, name: &str) -> Tier {
@@ -117,7 +128,11 @@ fn tools(tier: Tier) -> &'static str {
     }
 }
 
-fn argv(program: String, request: &Request, options: &AgentOptions) -> Result<Vec<String>, ProviderError> {
+fn argv(
+    program: String,
+    request: &Request,
+    options: &AgentOptions,
+) -> Result<Vec<String>, ProviderError> {
     let flags = [
         "-p",
         "--input-format=stream-json",

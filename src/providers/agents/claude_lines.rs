@@ -16,7 +16,8 @@ use crate::providers::agents::places;
 use crate::providers::child::process::Ending;
 use crate::providers::contract::accumulate::{broken, token_count};
 use crate::providers::contract::traits::{
-    AgentOptions, Block, Event, ModelUsage, Phase, ProviderError, Response, Stop, TokenUsage, ToolArgs,
+    AgentOptions, Block, Event, ModelUsage, Phase, ProviderError, Response, Stop, TokenUsage,
+    ToolArgs,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,19 +81,34 @@ impl Reading {
         let tools = line.get("tools").and_then(Value::as_array);
         let tools = tools.ok_or_else(|| broken("the agent did not say which tools it has"))?;
         let names = tools.iter().map(|tool| tool.as_str().unwrap_or("?"));
-        if let Some(name) = names.into_iter().find(|name| needs(name) > self.options.tier) {
+        if let Some(name) = names
+            .into_iter()
+            .find(|name| needs(name) > self.options.tier)
+        {
             let message = format!(
                 "the agent has the tool `{name}`, which tier `{}` excludes",
                 self.options.tier.as_str()
             );
-            return Err(ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message));
+            return Err(ProviderError::new(
+                ErrorClass::DisallowedTool,
+                Phase::MidStream,
+                message,
+            ));
         }
         let model = text_at(line, "model").to_owned();
         self.model = Some(model.clone());
-        let mut events = vec![Event::Started { provider_request_id: None, model }];
+        let mut events = vec![Event::Started {
+            provider_request_id: None,
+            model,
+        }];
         let session = text_at(line, "session_id");
         events.extend((!session.is_empty()).then(|| Event::Session(session.to_owned())));
-        for server in line.get("mcp_servers").and_then(Value::as_array).into_iter().flatten() {
+        for server in line
+            .get("mcp_servers")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let status = text_at(server, "status");
             if !matches!(status, "connected" | "pending") {
                 events.push(Event::Notice(format!("claude: tool server is {status}")));
@@ -103,7 +119,11 @@ impl Reading {
 
     fn notice(&self, text: String) -> Vec<Event> {
         // No event may come before `Started`.
-        if self.model.is_some() { vec![Event::Notice(text)] } else { Vec::new() }
+        if self.model.is_some() {
+            vec![Event::Notice(text)]
+        } else {
+            Vec::new()
+        }
     }
 
     fn assistant(&mut self, line: &Value) -> Result<Vec<Event>, ProviderError> {
@@ -124,13 +144,19 @@ impl Reading {
             }
         }
         let mut events = Vec::new();
-        for block in message.get("content").and_then(Value::as_array).into_iter().flatten() {
+        for block in message
+            .get("content")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             match text_at(block, "type") {
                 "text" if own => self.said.0.push_str(text_at(block, "text")),
                 "tool_use" | "server_tool_use" => {
                     let id = text_at(block, "id").to_owned();
                     if self.seen_calls.insert(id.clone()) {
-                        let (name, args) = (text_at(block, "name").to_owned(), args_at(block, "input"));
+                        let (name, args) =
+                            (text_at(block, "name").to_owned(), args_at(block, "input"));
                         events.push(Event::ObservedCall { id, name, args });
                     }
                 }
@@ -138,21 +164,32 @@ impl Reading {
             }
         }
         if self.model.is_none() && !events.is_empty() {
-            return Err(broken("the agent called a tool before it said which it has"));
+            return Err(broken(
+                "the agent called a tool before it said which it has",
+            ));
         }
         Ok(events)
     }
 
     fn user(&mut self, line: &Value) -> Vec<Event> {
-        let content = line.get("message").and_then(|message| message.get("content"));
+        let content = line
+            .get("message")
+            .and_then(|message| message.get("content"));
         let mut events = Vec::new();
         for block in content.and_then(Value::as_array).into_iter().flatten() {
             let id = text_at(block, "tool_use_id").to_owned();
             let known = text_at(block, "type") == "tool_result" && self.seen_calls.contains(&id);
             if known && self.seen_results.insert(id.clone()) {
                 let content = flat_text(block.get("content").unwrap_or(&Value::Null));
-                let is_error = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
-                events.push(Event::ObservedResult { id, content, is_error });
+                let is_error = block
+                    .get("is_error")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false);
+                events.push(Event::ObservedResult {
+                    id,
+                    content,
+                    is_error,
+                });
             }
         }
         events
@@ -161,7 +198,9 @@ impl Reading {
     fn delta(&self, line: &Value) -> Vec<Event> {
         let own = line.get("parent_tool_use_id").is_none_or(Value::is_null);
         let delta = line.get("event").and_then(|event| event.get("delta"));
-        let Some(delta) = delta.filter(|_| own && self.model.is_some()) else { return Vec::new() };
+        let Some(delta) = delta.filter(|_| own && self.model.is_some()) else {
+            return Vec::new();
+        };
         let piece = |key| text_at(delta, key).to_owned();
         match text_at(delta, "type") {
             "text_delta" => vec![Event::TextDelta(piece("text"))],
@@ -178,20 +217,23 @@ impl Reading {
                 self.limit = Some(resets.and_then(|at| complaint::until(at, self.now)));
                 Vec::new()
             }
-            "allowed_warning" => {
-                self.notice(format!("claude: limit {} is near", text_at(info, "rateLimitType")))
-            }
+            "allowed_warning" => self.notice(format!(
+                "claude: limit {} is near",
+                text_at(info, "rateLimitType")
+            )),
             _ => Vec::new(),
         }
     }
 
     /// Answers a permission request at once: a process must not wait for a person.
     fn asked(&mut self, line: &Value) -> Reaction {
-        let (id, request) = (text_at(line, "request_id"), line.get("request").unwrap_or(&Value::Null));
+        let (id, request) = (
+            text_at(line, "request_id"),
+            line.get("request").unwrap_or(&Value::Null),
+        );
         let subtype = text_at(request, "subtype");
         if subtype != "can_use_tool" {
-            let answer =
-                json!({"subtype": "error", "request_id": id, "error": format!("`{subtype}` is not offered")});
+            let answer = json!({"subtype": "error", "request_id": id, "error": format!("`{subtype}` is not offered")});
             return say(&json!({"type": "control_response", "response": answer}));
         }
         let (name, args) = (text_at(request, "tool_name"), args_at(request, "input"));
@@ -201,12 +243,20 @@ impl Reading {
                 let input = request.get("input").cloned().unwrap_or_else(|| json!({}));
                 answer(id, &json!({"behavior": "allow", "updatedInput": input}))
             }
-            Some(reason) => answer(id, &json!({"behavior": "deny", "message": reason, "interrupt": false})),
+            Some(reason) => answer(
+                id,
+                &json!({"behavior": "deny", "message": reason, "interrupt": false}),
+            ),
         };
         if let Some(reason) = refusal {
-            self.seen_denials.insert(text_at(request, "tool_use_id").to_owned());
+            self.seen_denials
+                .insert(text_at(request, "tool_use_id").to_owned());
             if self.model.is_some() {
-                reaction.events.push(Event::Denied { name: name.to_owned(), args, reason });
+                reaction.events.push(Event::Denied {
+                    name: name.to_owned(),
+                    args,
+                    reason,
+                });
             }
         }
         reaction
@@ -214,11 +264,18 @@ impl Reading {
 
     fn answered(&self, line: &Value) -> Result<Reaction, ProviderError> {
         let response = line.get("response").unwrap_or(&Value::Null);
-        match (text_at(response, "request_id"), text_at(response, "subtype")) {
-            (INITIALIZE, "success") => Ok(Reaction { next_piece: true, ..Reaction::default() }),
-            (INITIALIZE, _) => {
-                Err(broken(format!("the agent refused to begin: {}", text_at(response, "error"))))
-            }
+        match (
+            text_at(response, "request_id"),
+            text_at(response, "subtype"),
+        ) {
+            (INITIALIZE, "success") => Ok(Reaction {
+                next_piece: true,
+                ..Reaction::default()
+            }),
+            (INITIALIZE, _) => Err(broken(format!(
+                "the agent refused to begin: {}",
+                text_at(response, "error")
+            ))),
             _ => Ok(Reaction::default()),
         }
     }
@@ -230,9 +287,21 @@ impl Reading {
             return Reaction::default();
         }
         let mut events = Vec::new();
-        for denial in line.get("permission_denials").and_then(Value::as_array).into_iter().flatten() {
-            if self.model.is_some() && self.seen_denials.insert(text_at(denial, "tool_use_id").to_owned()) {
-                let (name, args) = (text_at(denial, "tool_name").to_owned(), args_at(denial, "tool_input"));
+        for denial in line
+            .get("permission_denials")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            if self.model.is_some()
+                && self
+                    .seen_denials
+                    .insert(text_at(denial, "tool_use_id").to_owned())
+            {
+                let (name, args) = (
+                    text_at(denial, "tool_name").to_owned(),
+                    args_at(denial, "tool_input"),
+                );
                 events.push(Event::Denied {
                     name,
                     args,
@@ -243,11 +312,18 @@ impl Reading {
         if self.outcome.is_none() {
             self.outcome = Some(self.outcome_of(line));
         }
-        Reaction { events, is_over: true, ..Reaction::default() }
+        Reaction {
+            events,
+            is_over: true,
+            ..Reaction::default()
+        }
     }
 
     fn outcome_of(&self, line: &Value) -> Result<Response, ProviderError> {
-        let is_error = line.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+        let is_error = line
+            .get("is_error")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
         let subtype = text_at(line, "subtype");
         let stop = match subtype {
             "error_max_turns" => Stop::LimitTurns,
@@ -255,11 +331,19 @@ impl Reading {
             // A failure of the API is `success` with `is_error`.
             "success" if !is_error => stop_of(text_at(line, "stop_reason")),
             _ => {
-                let used = line.get("total_cost_usd").is_some().then(|| Box::new(self.used(line).0));
-                return Err(ProviderError { used, ..self.failure(line, subtype) });
+                let used = line
+                    .get("total_cost_usd")
+                    .is_some()
+                    .then(|| Box::new(self.used(line).0));
+                return Err(ProviderError {
+                    used,
+                    ..self.failure(line, subtype)
+                });
             }
         };
-        let structured = line.get("structured_output").filter(|value| self.structured && !value.is_null());
+        let structured = line
+            .get("structured_output")
+            .filter(|value| self.structured && !value.is_null());
         let text = match (structured, text_at(line, "result")) {
             (Some(value), _) => value.to_string(),
             (None, "") => self.said.0.clone(),
@@ -270,7 +354,11 @@ impl Reading {
         };
         let (usage, breakdown) = self.used(line);
         Ok(Response {
-            blocks: if text.is_empty() { Vec::new() } else { vec![Block::text(text)] },
+            blocks: if text.is_empty() {
+                Vec::new()
+            } else {
+                vec![Block::text(text)]
+            },
             stop,
             usage,
             model_served: model,
@@ -288,14 +376,25 @@ impl Reading {
             (true, Some(usage)) => usage_of(usage),
             (true, None) => sum(self.usage.values().copied()),
         };
-        usage.cost_micros = line.get("total_cost_usd").and_then(micros).or(usage.cost_micros);
+        usage.cost_micros = line
+            .get("total_cost_usd")
+            .and_then(micros)
+            .or(usage.cost_micros);
         (usage, breakdown)
     }
 
     fn failure(&self, line: &Value, subtype: &str) -> ProviderError {
-        let errors = line.get("errors").and_then(Value::as_array).into_iter().flatten();
+        let errors = line
+            .get("errors")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let errors: Vec<_> = errors.filter_map(Value::as_str).collect();
-        let text = if errors.is_empty() { text_at(line, "result").to_owned() } else { errors.join("; ") };
+        let text = if errors.is_empty() {
+            text_at(line, "result").to_owned()
+        } else {
+            errors.join("; ")
+        };
         let status = line.get("api_error_status").and_then(Value::as_u64);
         let status = status.and_then(|status| u16::try_from(status).ok());
         let otherwise = match subtype {
@@ -303,7 +402,11 @@ impl Reading {
             "error_during_execution" => ErrorClass::Transient,
             _ => self.failing.unwrap_or(ErrorClass::Protocol),
         };
-        let text = if text.is_empty() { format!("the agent failed: `{subtype}`") } else { text };
+        let text = if text.is_empty() {
+            format!("the agent failed: `{subtype}`")
+        } else {
+            text
+        };
         let mut error = complaint::failure(&text, status, otherwise, self.now);
         if let Some(wait) = self.limit {
             error.class = ErrorClass::RateLimited;
@@ -316,7 +419,9 @@ impl Reading {
 
 impl Dialogue for Reading {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
-        let Some(line) = object(line)? else { return Ok(Reaction::default()) };
+        let Some(line) = object(line)? else {
+            return Ok(Reaction::default());
+        };
         match text_at(&line, "type") {
             "system" => self.system(&line).map(Reaction::from),
             "assistant" => self.assistant(&line).map(Reaction::from),
@@ -333,7 +438,10 @@ impl Dialogue for Reading {
 
     fn final_turn(&mut self) -> Option<String> {
         let request = json!({"subtype": "interrupt"});
-        Some(format!("{}\n", json!({"type": "control_request", "request_id": "stop_1", "request": request})))
+        Some(format!(
+            "{}\n",
+            json!({"type": "control_request", "request_id": "stop_1", "request": request})
+        ))
     }
 
     /// A result counts more than the exit code: the program also fails after it has reported the
@@ -345,7 +453,10 @@ impl Dialogue for Reading {
         if let Some(retry_after) = self.limit {
             let message = "the agent's plan is used up";
             let error = ProviderError::new(ErrorClass::RateLimited, Phase::MidStream, message);
-            return Err(ProviderError { retry_after, ..error });
+            return Err(ProviderError {
+                retry_after,
+                ..error
+            });
         }
         Err(complaint::no_answer("claude", ending, self.now))
     }
@@ -376,7 +487,10 @@ fn answer(id: &str, response: &Value) -> Reaction {
 }
 
 fn say(line: &Value) -> Reaction {
-    Reaction { say: format!("{line}\n"), ..Reaction::default() }
+    Reaction {
+        say: format!("{line}\n"),
+        ..Reaction::default()
+    }
 }
 
 fn stop_of(reason: &str) -> Stop {
@@ -424,9 +538,17 @@ fn breakdown(models: Option<&Value>) -> Vec<ModelUsage> {
             cost_micros: usage.get("costUSD").and_then(micros),
             ..TokenUsage::default()
         };
-        ModelUsage { model: model.clone(), usage }
+        ModelUsage {
+            model: model.clone(),
+            usage,
+        }
     };
-    models.and_then(Value::as_object).into_iter().flatten().map(one).collect()
+    models
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(one)
+        .collect()
 }
 
 fn sum(parts: impl Iterator<Item = TokenUsage>) -> TokenUsage {

@@ -11,12 +11,18 @@ use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, Dialogue, Invocation, Speaker};
 use crate::providers::agents::codex_lines::Reading;
 use crate::providers::child::process::{self, Program};
-use crate::providers::contract::traits::{AgentOptions, Capabilities, Provider, ProviderError, Request};
+use crate::providers::contract::traits::{
+    AgentOptions, Capabilities, Provider, ProviderError, Request,
+};
 use crate::providers::transport::http;
 use serde_json::Value;
 
-pub const ADAPTER: Adapter =
-    Adapter { id: "codex", key_variable: None, settings: &[http::SETTINGS, process::SETTINGS], build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "codex",
+    key_variable: None,
+    settings: &[http::SETTINGS, process::SETTINGS],
+    build,
+};
 
 const INSTALL: &str = "npm install -g @openai/codex";
 const KEY_VARIABLE: &str = "CODEX_API_KEY";
@@ -30,7 +36,12 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     if let Some(key) = &settings.api_key {
         program.set(KEY_VARIABLE, key.clone());
     }
-    Ok(Box::new(Agent { program, speaker: Codex { base_url: settings.base_url.clone() } }))
+    Ok(Box::new(Agent {
+        program,
+        speaker: Codex {
+            base_url: settings.base_url.clone(),
+        },
+    }))
 }
 
 /// Returns the tier that a step of Codex's needs. A command is as harmless as its sandbox.
@@ -92,7 +103,8 @@ impl Speaker for Codex {
         if let Some(base_url) = &self.base_url {
             set("model_provider", toml("attache"));
             let (url, key) = (toml(base_url), toml(KEY_VARIABLE));
-            let table = format!("{{name=\"attache\",base_url={url},wire_api=\"responses\",env_key={key}}}");
+            let table =
+                format!("{{name=\"attache\",base_url={url},wire_api=\"responses\",env_key={key}}}");
             set("model_providers.attache", table);
         }
         if let Some(server) = &options.tool_server {
@@ -101,7 +113,10 @@ impl Speaker for Codex {
             set(&format!("{place}.command"), toml(&server.program));
             set(&format!("{place}.args"), format!("[{}]", args.join(",")));
             // Our own tools have their own tool policy, and no person can approve a call.
-            set(&format!("{place}.default_tools_approval_mode"), toml("approve"));
+            set(
+                &format!("{place}.default_tools_approval_mode"),
+                toml("approve"),
+            );
         }
         if options.tier == Tier::None {
             argv.push("--disable=shell_tool".to_owned());

@@ -10,7 +10,9 @@ use crate::providers::agents::agent::{
 use crate::providers::agents::complaint;
 use crate::providers::child::process::Ending;
 use crate::providers::contract::accumulate::{broken, token_count};
-use crate::providers::contract::traits::{Block, Event, ProviderError, Response, Stop, TokenUsage, ToolArgs};
+use crate::providers::contract::traits::{
+    Block, Event, ProviderError, Response, Stop, TokenUsage, ToolArgs,
+};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -55,25 +57,39 @@ impl Reading {
                 self.answer = Some(text.clone());
                 return vec![Event::TextDelta(text)];
             }
-            "reasoning" if is_over => return vec![Event::ThinkingDelta(text_at(item, "text").to_owned())],
+            "reasoning" if is_over => {
+                return vec![Event::ThinkingDelta(text_at(item, "text").to_owned())];
+            }
             "error" if is_over => {
                 let words: String = text_at(item, "message").chars().take(300).collect();
                 return vec![Event::Notice(format!("codex: {words}"))];
             }
             "agent_message" | "reasoning" | "error" | "todo_list" | "plan" => return Vec::new(),
             "mcp_tool_call" => {
-                let name = format!("mcp__{}__{}", text_at(item, "server"), text_at(item, "tool"));
+                let name = format!(
+                    "mcp__{}__{}",
+                    text_at(item, "server"),
+                    text_at(item, "tool")
+                );
                 (name, args_at(item, "arguments"))
             }
             kind => (kind.to_owned(), rest(item)),
         };
         let mut events = Vec::new();
         if self.seen_calls.insert(id.clone()) {
-            events.push(Event::ObservedCall { id: id.clone(), name, args });
+            events.push(Event::ObservedCall {
+                id: id.clone(),
+                name,
+                args,
+            });
         }
         if is_over && self.seen_results.insert(id.clone()) {
             let (content, is_error) = outcome(item);
-            events.push(Event::ObservedResult { id, content, is_error });
+            events.push(Event::ObservedResult {
+                id,
+                content,
+                is_error,
+            });
         }
         events
     }
@@ -81,7 +97,9 @@ impl Reading {
 
 impl Dialogue for Reading {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
-        let Some(line) = object(line)? else { return Ok(Reaction::default()) };
+        let Some(line) = object(line)? else {
+            return Ok(Reaction::default());
+        };
         let kind = text_at(&line, "type");
         if !self.started && (kind.starts_with("item.") || kind == "turn.completed") {
             return Err(broken("the agent worked before its thread began"));
@@ -90,8 +108,14 @@ impl Dialogue for Reading {
         let events = match kind {
             "thread.started" if !self.started => {
                 self.started = true;
-                let started = Event::Started { provider_request_id: None, model: self.model.clone() };
-                vec![started, Event::Session(text_at(&line, "thread_id").to_owned())]
+                let started = Event::Started {
+                    provider_request_id: None,
+                    model: self.model.clone(),
+                };
+                vec![
+                    started,
+                    Event::Session(text_at(&line, "thread_id").to_owned()),
+                ]
             }
             "item.started" | "item.updated" => self.item(item, false),
             "item.completed" => self.item(item, true),
@@ -101,13 +125,22 @@ impl Dialogue for Reading {
             }
             "turn.failed" => {
                 let text = text_at(line.get("error").unwrap_or(&Value::Null), "message");
-                self.failed = Some(complaint::failure(text, None, ErrorClass::Transient, self.now));
+                self.failed = Some(complaint::failure(
+                    text,
+                    None,
+                    ErrorClass::Transient,
+                    self.now,
+                ));
                 Vec::new()
             }
             "error" => {
                 self.failure = Some(text_at(&line, "message").to_owned());
                 let notice = Event::Notice(format!("codex: {}", text_at(&line, "message")));
-                if self.started { vec![notice] } else { Vec::new() }
+                if self.started {
+                    vec![notice]
+                } else {
+                    Vec::new()
+                }
             }
             _ => Vec::new(),
         };
@@ -119,10 +152,12 @@ impl Dialogue for Reading {
             return Err(error);
         }
         let Some(total) = self.total.take() else {
-            return Err(match self.failure.take().filter(|_| ending.code != Some(0)) {
-                Some(text) => complaint::failure(&text, None, ErrorClass::Transient, self.now),
-                None => complaint::no_answer("codex", ending, self.now),
-            });
+            return Err(
+                match self.failure.take().filter(|_| ending.code != Some(0)) {
+                    Some(text) => complaint::failure(&text, None, ErrorClass::Transient, self.now),
+                    None => complaint::no_answer("codex", ending, self.now),
+                },
+            );
         };
         let text = self.answer.take().filter(|text| !text.is_empty());
         Ok(vec![Event::Finished(Response {
@@ -141,9 +176,14 @@ impl Dialogue for Reading {
 /// of `output_tokens`.
 fn total(usage: &Value) -> TokenUsage {
     let count = |key: &str| token_count(usage.get(key)).unwrap_or(0);
-    let (read, write) = (count("cached_input_tokens"), count("cache_write_input_tokens"));
+    let (read, write) = (
+        count("cached_input_tokens"),
+        count("cache_write_input_tokens"),
+    );
     TokenUsage {
-        input_tokens: count("input_tokens").saturating_sub(read).saturating_sub(write),
+        input_tokens: count("input_tokens")
+            .saturating_sub(read)
+            .saturating_sub(write),
         cache_read_tokens: read,
         cache_write_tokens: write,
         output_tokens: count("output_tokens"),
@@ -160,20 +200,36 @@ fn added(total: TokenUsage, before: TokenUsage) -> TokenUsage {
     }
     TokenUsage {
         input_tokens: total.input_tokens.saturating_sub(before.input_tokens),
-        cache_read_tokens: total.cache_read_tokens.saturating_sub(before.cache_read_tokens),
-        cache_write_tokens: total.cache_write_tokens.saturating_sub(before.cache_write_tokens),
+        cache_read_tokens: total
+            .cache_read_tokens
+            .saturating_sub(before.cache_read_tokens),
+        cache_write_tokens: total
+            .cache_write_tokens
+            .saturating_sub(before.cache_write_tokens),
         output_tokens: total.output_tokens.saturating_sub(before.output_tokens),
-        reasoning_tokens: total.reasoning_tokens.saturating_sub(before.reasoning_tokens),
+        reasoning_tokens: total
+            .reasoning_tokens
+            .saturating_sub(before.reasoning_tokens),
         ..total
     }
 }
 
 /// Returns the input of a step, without its outcome.
 fn rest(item: &Value) -> ToolArgs {
-    const ABOUT: [&str; 6] = ["id", "type", "status", "aggregated_output", "exit_code", "result"];
+    const ABOUT: [&str; 6] = [
+        "id",
+        "type",
+        "status",
+        "aggregated_output",
+        "exit_code",
+        "result",
+    ];
     let fields = item.as_object().into_iter().flatten();
     let args = fields.filter(|(key, _)| !ABOUT.contains(&key.as_str()));
-    ToolArgs::of(args.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>())
+    ToolArgs::of(
+        args.map(|(key, value)| (key.clone(), value.clone()))
+            .collect::<Map<_, _>>(),
+    )
 }
 
 /// Returns the result of a step as the model reads it, and whether it failed.
@@ -188,5 +244,8 @@ fn outcome(item: &Value) -> (String, bool) {
         (None, _, Some(output)) => crate::providers::agents::agent::flat_text(output),
         _ => status.to_owned(),
     };
-    (content, failure.is_some() || matches!(status, "failed" | "declined"))
+    (
+        content,
+        failure.is_some() || matches!(status, "failed" | "declined"),
+    )
 }

@@ -45,9 +45,25 @@ const PHRASES: &[(ErrorClass, &[&str])] = &[
     ),
     (
         ErrorClass::RateLimited,
-        &["usage limit", "rate limit", "rate_limit", "429", "too many requests", "hit your limit"],
+        &[
+            "usage limit",
+            "rate limit",
+            "rate_limit",
+            "429",
+            "too many requests",
+            "hit your limit",
+        ],
     ),
-    (ErrorClass::Overloaded, &["overloaded", "overloaded_error", "529", "503", "at capacity"]),
+    (
+        ErrorClass::Overloaded,
+        &[
+            "overloaded",
+            "overloaded_error",
+            "529",
+            "503",
+            "at capacity",
+        ],
+    ),
     (
         ErrorClass::Auth,
         &[
@@ -76,11 +92,23 @@ const PHRASES: &[(ErrorClass, &[&str])] = &[
             "404",
         ],
     ),
-    (ErrorClass::ContentFilter, &["usage policy", "content_filter"]),
-    (ErrorClass::Timeout, &["deadline exceeded", "timed out", "timeout"]),
+    (
+        ErrorClass::ContentFilter,
+        &["usage policy", "content_filter"],
+    ),
+    (
+        ErrorClass::Timeout,
+        &["deadline exceeded", "timed out", "timeout"],
+    ),
     (
         ErrorClass::Config,
-        &["unexpected argument", "unknown option", "invalid value", "error loading config", "unrecognized"],
+        &[
+            "unexpected argument",
+            "unknown option",
+            "invalid value",
+            "error loading config",
+            "unrecognized",
+        ],
     ),
     (
         ErrorClass::Transient,
@@ -134,7 +162,12 @@ pub fn class_of_status(status: u16) -> Option<ErrorClass> {
 }
 
 /// Builds the error of an agent's message; class `otherwise` where it names none.
-pub fn failure(text: &str, status: Option<u16>, otherwise: ErrorClass, now: Timestamp) -> ProviderError {
+pub fn failure(
+    text: &str,
+    status: Option<u16>,
+    otherwise: ErrorClass,
+    now: Timestamp,
+) -> ProviderError {
     let by_status = status.and_then(class_of_status);
     let class = by_status.or_else(|| class_of(text)).unwrap_or(otherwise);
     // The text decides where several failures share a status.
@@ -146,7 +179,11 @@ pub fn failure(text: &str, status: Option<u16>, otherwise: ErrorClass, now: Time
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     ProviderError {
         http_status: status,
-        retry_after: if limited { reset_after(text, now) } else { None },
+        retry_after: if limited {
+            reset_after(text, now)
+        } else {
+            None
+        },
         ..ProviderError::new(class, Phase::MidStream, words)
     }
 }
@@ -154,11 +191,23 @@ pub fn failure(text: &str, status: Option<u16>, otherwise: ErrorClass, now: Time
 /// Builds the error of a program that ended without an answer: by its standard error, or by its
 /// exit code.
 pub fn no_answer(name: &str, ending: &Ending, now: Timestamp) -> ProviderError {
-    let otherwise = if ending.code == Some(0) { ErrorClass::Protocol } else { ErrorClass::Transient };
-    let class = if ending.code == Some(0) { None } else { class_of(&ending.complaints) };
+    let otherwise = if ending.code == Some(0) {
+        ErrorClass::Protocol
+    } else {
+        ErrorClass::Transient
+    };
+    let class = if ending.code == Some(0) {
+        None
+    } else {
+        class_of(&ending.complaints)
+    };
     let error = failure(&ending.complaints, None, otherwise, now);
     let message = format!("`{name}` ended without an answer: {ending}");
-    ProviderError { class: class.unwrap_or(otherwise), message, ..error }
+    ProviderError {
+        class: class.unwrap_or(otherwise),
+        message,
+        ..error
+    }
 }
 
 /// Returns the time from now to an instant in Unix seconds; `None` for a past one or one over a
@@ -173,7 +222,11 @@ pub fn until(seconds: i64, now: Timestamp) -> Option<Duration> {
 /// `|` and the Unix time of the reset.
 fn reset_after(text: &str, now: Timestamp) -> Option<Duration> {
     let (_, after) = text.rsplit_once('|')?;
-    let digits: String = after.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    let digits: String = after
+        .trim_start()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
     until(digits.parse().ok()?, now)
 }
 
@@ -194,27 +247,62 @@ mod tests {
     #[test]
     fn words_are_read_as_words() {
         let cases = [
-            ("Invalid API key · Please run /login", Some(ErrorClass::Auth)),
+            (
+                "Invalid API key · Please run /login",
+                Some(ErrorClass::Auth),
+            ),
             ("the author of authenticationless text", None),
             ("Credit balance is too low", Some(ErrorClass::Billing)),
-            ("Claude AI usage limit reached|1900000060", Some(ErrorClass::RateLimited)),
-            ("API Error: 529 {\"type\":\"overloaded_error\"}", Some(ErrorClass::Overloaded)),
+            (
+                "Claude AI usage limit reached|1900000060",
+                Some(ErrorClass::RateLimited),
+            ),
+            (
+                "API Error: 529 {\"type\":\"overloaded_error\"}",
+                Some(ErrorClass::Overloaded),
+            ),
             ("line 15290", None),
-            ("Incomplete response returned, reason: max_output_tokens", Some(ErrorClass::OutputLimit)),
-            ("Incomplete response returned, reason: content_filter", Some(ErrorClass::ContentFilter)),
-            ("No conversation found with session ID: x", Some(ErrorClass::SessionMissing)),
-            ("Error: Session ID 1 is already in use.", Some(ErrorClass::SessionBusy)),
-            ("connect ECONNREFUSED 127.0.0.1:9", Some(ErrorClass::Transient)),
+            (
+                "Incomplete response returned, reason: max_output_tokens",
+                Some(ErrorClass::OutputLimit),
+            ),
+            (
+                "Incomplete response returned, reason: content_filter",
+                Some(ErrorClass::ContentFilter),
+            ),
+            (
+                "No conversation found with session ID: x",
+                Some(ErrorClass::SessionMissing),
+            ),
+            (
+                "Error: Session ID 1 is already in use.",
+                Some(ErrorClass::SessionBusy),
+            ),
+            (
+                "connect ECONNREFUSED 127.0.0.1:9",
+                Some(ErrorClass::Transient),
+            ),
             ("networked", None),
         ];
         for (text, class) in cases {
             assert_eq!(class_of(text), class, "{text}");
         }
         let now = Timestamp::from_millis(1_900_000_000_000);
-        let limit = failure("usage limit reached|1900000060", None, ErrorClass::Protocol, now);
+        let limit = failure(
+            "usage limit reached|1900000060",
+            None,
+            ErrorClass::Protocol,
+            now,
+        );
         assert_eq!(limit.retry_after, Some(Duration::from_secs(60)));
         assert_eq!(
-            failure("credit balance is too low", Some(429), ErrorClass::Protocol, now).class,
+            failure(
+                "credit balance is too low",
+                Some(429),
+                ErrorClass::Protocol,
+                now
+            )
+            .class,
             ErrorClass::Billing
         );
         assert_eq!(until(1_900_000_000, now), None);

@@ -13,7 +13,10 @@ pub struct OutputLimits {
 impl Default for OutputLimits {
     /// A line may carry a whole file that an agent read.
     fn default() -> Self {
-        Self { line_bytes_max: 16 * 1024 * 1024, total_bytes_max: 256 * 1024 * 1024 }
+        Self {
+            line_bytes_max: 16 * 1024 * 1024,
+            total_bytes_max: 256 * 1024 * 1024,
+        }
     }
 }
 
@@ -32,13 +35,19 @@ pub struct Lines {
 
 impl Lines {
     pub fn new(limits: OutputLimits) -> Self {
-        Self { limits, ..Self::default() }
+        Self {
+            limits,
+            ..Self::default()
+        }
     }
 
     pub fn push(&mut self, piece: &[u8]) -> Result<(), ProviderError> {
         self.total = self.total.saturating_add(piece.len());
         if self.total > self.limits.total_bytes_max {
-            return Err(broken(format!("more than {} bytes were written", self.limits.total_bytes_max)));
+            return Err(broken(format!(
+                "more than {} bytes were written",
+                self.limits.total_bytes_max
+            )));
         }
         self.bytes.drain(..self.start);
         self.searched -= self.start;
@@ -78,7 +87,11 @@ impl Lines {
 
     fn bounded(&self, len: usize) -> Result<(), ProviderError> {
         let max = self.limits.line_bytes_max;
-        if len > max { Err(broken(format!("a line has more than {max} bytes"))) } else { Ok(()) }
+        if len > max {
+            Err(broken(format!("a line has more than {max} bytes")))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -129,13 +142,19 @@ mod tests {
         let expected = ["a\u{2028}b", "{\"x\": 1}\r", "last"];
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         for pieces in [vec![bytes], single, bytes.chunks(5).collect()] {
-            assert_eq!(read(&pieces, OutputLimits::default()).expect("it is sound"), expected);
+            assert_eq!(
+                read(&pieces, OutputLimits::default()).expect("it is sound"),
+                expected
+            );
         }
     }
 
     #[test]
     fn long_lines_long_outputs_and_other_bytes_are_errors() {
-        let limits = OutputLimits { line_bytes_max: 4, total_bytes_max: 12 };
+        let limits = OutputLimits {
+            line_bytes_max: 4,
+            total_bytes_max: 12,
+        };
         assert!(read(&[b"abcd\nabcd"], limits).is_ok());
         assert!(read(&[b"abcde\n"], limits).is_err());
         assert!(read(&[b"abc", b"de"], limits).is_err());
@@ -144,6 +163,9 @@ mod tests {
         let mut tail = Tail::default();
         tail.push(&[b'x'; 10_000]);
         tail.push(b"end");
-        assert_eq!((tail.text().len(), tail.text().ends_with("xend")), (Tail::BYTES_MAX, true));
+        assert_eq!(
+            (tail.text().len(), tail.text().ends_with("xend")),
+            (Tail::BYTES_MAX, true)
+        );
     }
 }

@@ -16,7 +16,9 @@ pub struct Mark(String);
 impl Mark {
     /// Builds the mark of a group that this process starts for a workspace.
     pub fn new(workspace: Option<&Path>, group: i32) -> Self {
-        let place = workspace.and_then(system::place).unwrap_or_else(|| "-".to_owned());
+        let place = workspace
+            .and_then(system::place)
+            .unwrap_or_else(|| "-".to_owned());
         let starter = system::starter(std::process::id()).unwrap_or_else(|| "-".to_owned());
         Self(format!("{place}:{starter}:{group}"))
     }
@@ -35,8 +37,12 @@ impl Mark {
 /// Returns the group that a process was started in, if its environment still names it.
 pub fn group_of(pid: i32) -> Option<i32> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let entries = environment.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
-    let value = entries.into_iter().find_map(|entry| entry.strip_prefix(VARIABLE)?.strip_prefix('='))?;
+    let entries = environment
+        .split(|byte| *byte == 0)
+        .filter_map(|entry| std::str::from_utf8(entry).ok());
+    let value = entries
+        .into_iter()
+        .find_map(|entry| entry.strip_prefix(VARIABLE)?.strip_prefix('='))?;
     value.rsplit(':').next()?.parse().ok()
 }
 
@@ -44,15 +50,21 @@ pub fn group_of(pid: i32) -> Option<i32> {
 /// starter no longer exists. Processes of another workspace, or of a living engine of this one, are
 /// left alone. Returns their number.
 pub fn sweep(workspace: &Path) -> usize {
-    let Some(place) = system::place(workspace) else { return 0 };
+    let Some(place) = system::place(workspace) else {
+        return 0;
+    };
     // Where not even this process is visible, no process can be known to be alive.
     if system::starter(std::process::id()).is_none() {
         return 0;
     }
     let begins = format!("{VARIABLE}={place}:");
     system::kill(|entry| {
-        let rest = std::str::from_utf8(entry).ok().and_then(|entry| entry.strip_prefix(&begins));
-        let starter = rest.and_then(|rest| rest.split_once(':')).map(|(starter, _)| starter);
+        let rest = std::str::from_utf8(entry)
+            .ok()
+            .and_then(|entry| entry.strip_prefix(&begins));
+        let starter = rest
+            .and_then(|rest| rest.split_once(':'))
+            .map(|(starter, _)| starter);
         let pid = starter.and_then(|starter| starter.split_once('-')?.0.parse().ok());
         pid.is_some_and(|pid| system::starter(pid).as_deref() != starter)
     })
@@ -71,8 +83,16 @@ mod system {
     /// path. It includes the PID namespace of our process, outside of which the numbers mean other
     /// processes.
     pub fn place(folder: &Path) -> Option<String> {
-        let (folder, numbers) = (folder.metadata().ok()?, Path::new("/proc/self/ns/pid").metadata().ok()?);
-        Some(format!("{:x}-{:x}-{:x}", folder.dev(), folder.ino(), numbers.ino()))
+        let (folder, numbers) = (
+            folder.metadata().ok()?,
+            Path::new("/proc/self/ns/pid").metadata().ok()?,
+        );
+        Some(format!(
+            "{:x}-{:x}-{:x}",
+            folder.dev(),
+            folder.ino(),
+            numbers.ino()
+        ))
     }
 
     /// Returns `PID-START`, which no later process with that number has; `None` when there is no
@@ -83,7 +103,10 @@ mod system {
         // (proc_pid_stat(5)).
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let is_dead = matches!(fields.next()?, "Z" | "X");
-        fields.nth(18).filter(|_| !is_dead).map(|start| format!("{pid}-{start}"))
+        fields
+            .nth(18)
+            .filter(|_| !is_dead)
+            .map(|start| format!("{pid}-{start}"))
     }
 
     /// Kills every process with such an entry in its environment, except this one. A handle is
@@ -92,11 +115,16 @@ mod system {
     pub fn kill(is_marked: impl Fn(&[u8]) -> bool) -> usize {
         let mut killed = std::collections::BTreeSet::new();
         for _ in 0..ROUNDS_MAX {
-            let Ok(entries) = std::fs::read_dir("/proc") else { break };
+            let Ok(entries) = std::fs::read_dir("/proc") else {
+                break;
+            };
             let known = killed.len();
-            let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-            for pid in pids.filter(|pid| *pid > 1 && u32::try_from(*pid) != Ok(std::process::id())) {
-                let handle = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            let pids =
+                entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+            for pid in pids.filter(|pid| *pid > 1 && u32::try_from(*pid) != Ok(std::process::id()))
+            {
+                let handle =
+                    Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
                 let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
                 if let Some(handle) = handle
                     && environment.split(|byte| *byte == 0).any(&is_marked)

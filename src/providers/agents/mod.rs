@@ -19,4 +19,9 @@ pub mod pi;
 use super::Adapter;
 
 /// The adapters of this room, in the order in which they are listed.
-pub(super) static ADAPTERS: &[Adapter] = &[claude::ADAPTER, opencode::ADAPTER, codex::ADAPTER, pi::ADAPTER];
+pub(super) static ADAPTERS: &[Adapter] = &[
+    claude::ADAPTER,
+    opencode::ADAPTER,
+    codex::ADAPTER,
+    pi::ADAPTER,
+];

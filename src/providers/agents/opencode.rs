@@ -19,8 +19,8 @@ use crate::providers::contract::accumulate::ended_early;
 use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    AgentOptions, Block, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
-    RequestEncoder, Response, Session, ToolArgs,
+    AgentOptions, Block, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError,
+    Request, RequestEncoder, Response, Session, ToolArgs,
 };
 use crate::providers::transport::guard::Guard;
 use crate::providers::transport::http;
@@ -34,8 +34,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const ADAPTER: Adapter =
-    Adapter { id: "opencode", key_variable: None, settings: &[http::SETTINGS, process::SETTINGS], build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "opencode",
+    key_variable: None,
+    settings: &[http::SETTINGS, process::SETTINGS],
+    build,
+};
 
 const INSTALL: &str = "npm install --global opencode-ai";
 const LISTENING: &str = "opencode server listening on ";
@@ -51,7 +55,9 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     } else {
         Program::find(settings, ADAPTER.id, INSTALL)?;
     }
-    Ok(Box::new(OpenCode { settings: settings.clone() }))
+    Ok(Box::new(OpenCode {
+        settings: settings.clone(),
+    }))
 }
 
 struct OpenCode {
@@ -76,7 +82,10 @@ impl RequestEncoder for OpenCode {
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities { reports_cost: true, ..Capabilities::AGENT }
+        Capabilities {
+            reports_cost: true,
+            ..Capabilities::AGENT
+        }
     }
 
     fn lists_our_tools(&self) -> bool {
@@ -95,11 +104,20 @@ impl RequestEncoder for OpenCode {
         let options = options(request)?;
         resumed(&options.session)?;
         let Some((provider, model)) = request.model.split_once('/') else {
-            let message = format!("`{}` is not `PROVIDER/MODEL`, as OpenCode names models", request.model);
-            return Err(ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message));
+            let message = format!(
+                "`{}` is not `PROVIDER/MODEL`, as OpenCode names models",
+                request.model
+            );
+            return Err(ProviderError::new(
+                ErrorClass::BadRequest,
+                Phase::BeforeSend,
+                message,
+            ));
         };
-        let tools: serde_json::Map<String, Value> =
-            parts::tools(options.tier).into_iter().map(|(name, is_on)| (name, is_on.into())).collect();
+        let tools: serde_json::Map<String, Value> = parts::tools(options.tier)
+            .into_iter()
+            .map(|(name, is_on)| (name, is_on.into()))
+            .collect();
         let text = transcript::prompt(request, &options.session, false);
         agent::fits(text.len())?;
         let message = json!({
@@ -114,10 +132,17 @@ impl RequestEncoder for OpenCode {
             config["permission"] = json!({ "edit": "ask" });
         }
         if let Some(server) = &options.tool_server {
-            let command: Vec<&String> = std::iter::once(&server.program).chain(&server.args).collect();
-            config["mcp"] = json!({ &server.name: { "type": "local", "command": command, "enabled": true } });
+            let command: Vec<&String> = std::iter::once(&server.program)
+                .chain(&server.args)
+                .collect();
+            config["mcp"] =
+                json!({ &server.name: { "type": "local", "command": command, "enabled": true } });
         }
-        normalise::encode(&Body { options: options.clone(), message, config })
+        normalise::encode(&Body {
+            options: options.clone(),
+            message,
+            config,
+        })
     }
 }
 
@@ -125,13 +150,21 @@ impl Provider for OpenCode {
     fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
         Box::pin(async move {
             let Some(url) = &self.settings.base_url else {
-                return Program::find(&self.settings, ADAPTER.id, INSTALL)?.version().await;
+                return Program::find(&self.settings, ADAPTER.id, INSTALL)?
+                    .version()
+                    .await;
             };
             let server = Server::new(url, self.settings.api_key.as_ref(), "/")?;
             let health = server.get("global/health");
-            let health = Guard::start(&context).wait(Phase::BeforeFirstByte, health).await??;
+            let health = Guard::start(&context)
+                .wait(Phase::BeforeFirstByte, health)
+                .await??;
             let version = health["version"].as_str().map(str::to_owned);
-            Ok(Health { endpoint: Some(server.url().to_string()), version, ..Health::default() })
+            Ok(Health {
+                endpoint: Some(server.url().to_string()),
+                version,
+                ..Health::default()
+            })
         })
     }
 
@@ -142,10 +175,10 @@ impl Provider for OpenCode {
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
         let begun = stream::once(Call::begin(&self.settings, encoded, context));
         let events = begun.flat_map(|begun| match begun {
-            Ok(call) => {
-                stream::unfold(call, |mut call| async { call.next().await.map(|event| (event, call)) })
-                    .boxed()
-            }
+            Ok(call) => stream::unfold(call, |mut call| async {
+                call.next().await.map(|event| (event, call))
+            })
+            .boxed(),
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
         });
         events.boxed()
@@ -192,18 +225,40 @@ impl Call {
         })?;
         let phase = Phase::BeforeFirstByte;
         let (server, process) = guard.wait(phase, connect(settings, &encoded)).await??;
-        let opened = guard.wait(phase, open_session(&server, &encoded.options)).await??;
+        let opened = guard
+            .wait(phase, open_session(&server, &encoded.options))
+            .await??;
         let (session, parts, frames) = opened;
-        let (asked, path, body) = (server.clone(), format!("session/{session}/message"), encoded.message);
+        let (asked, path, body) = (
+            server.clone(),
+            format!("session/{session}/message"),
+            encoded.message,
+        );
         let model = text_at(&body["model"], "modelID").to_owned();
         let reply = Box::pin(async move { asked.post(&path, &body).await });
-        let started = Event::Started { provider_request_id: None, model: model.clone() };
+        let started = Event::Started {
+            provider_request_id: None,
+            model: model.clone(),
+        };
         let out = VecDeque::from([Ok(started), Ok(Event::Session(session.clone()))]);
         let (frames, lost, is_over) = (Some(frames), 0, false);
         if let Some(capture) = &capture {
             capture.answering(Form::Lines);
         }
-        Ok(Self { process, server, session, model, parts, frames, lost, reply, guard, capture, out, is_over })
+        Ok(Self {
+            process,
+            server,
+            session,
+            model,
+            parts,
+            frames,
+            lost,
+            reply,
+            guard,
+            capture,
+            out,
+            is_over,
+        })
     }
 
     async fn next(&mut self) -> Option<Result<Event, ProviderError>> {
@@ -224,7 +279,13 @@ impl Call {
 
     /// Waits for the next event and handles it.
     async fn handle_next(&mut self) -> Result<(), ProviderError> {
-        let Self { reply, frames, process, guard, .. } = self;
+        let Self {
+            reply,
+            frames,
+            process,
+            guard,
+            ..
+        } = self;
         let event = async {
             tokio::select! {
                 biased;
@@ -249,7 +310,11 @@ impl Call {
             SessionEvent::Process(Ok(Output::Line(_))) => Ok(()),
             SessionEvent::Process(Ok(Output::End(ending))) => {
                 let message = format!("opencode ended in the middle: {ending}");
-                Err(ProviderError::new(ErrorClass::Transient, Phase::MidStream, message))
+                Err(ProviderError::new(
+                    ErrorClass::Transient,
+                    Phase::MidStream,
+                    message,
+                ))
             }
             SessionEvent::Process(Err(error)) | SessionEvent::Reply(Err(error)) => Err(error),
             SessionEvent::Reply(Ok(reply)) => self.finish(&reply).await,
@@ -268,7 +333,11 @@ impl Call {
     fn stay_inside(&self) -> Result<(), ProviderError> {
         self.parts.trespass().map_or(Ok(()), |reason| {
             let message = format!("the agent went on although {reason}");
-            Err(ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message))
+            Err(ProviderError::new(
+                ErrorClass::DisallowedTool,
+                Phase::MidStream,
+                message,
+            ))
         })
     }
 
@@ -276,11 +345,16 @@ impl Call {
         self.out.extend(events.into_iter().map(Ok));
     }
 
-    async fn grant(&mut self, permission: impl IntoIterator<Item = Permission>) -> Result<(), ProviderError> {
+    async fn grant(
+        &mut self,
+        permission: impl IntoIterator<Item = Permission>,
+    ) -> Result<(), ProviderError> {
         for Permission { id, is_granted } in permission {
             let reply = json!({ "reply": if is_granted { "once" } else { "reject" } });
             let path = format!("permission/{id}/reply");
-            self.guard.wait(Phase::MidStream, self.server.post(&path, &reply)).await??;
+            self.guard
+                .wait(Phase::MidStream, self.server.post(&path, &reply))
+                .await??;
         }
         Ok(())
     }
@@ -296,11 +370,18 @@ impl Call {
             )]);
             return Ok(());
         }
-        if let Ok(frames) = self.guard.wait(Phase::MidStream, self.server.events()).await? {
+        if let Ok(frames) = self
+            .guard
+            .wait(Phase::MidStream, self.server.events())
+            .await?
+        {
             self.frames = Some(frames);
         }
         self.catch_up().await?;
-        let asked = self.guard.wait(Phase::MidStream, self.server.get("permission")).await?;
+        let asked = self
+            .guard
+            .wait(Phase::MidStream, self.server.get("permission"))
+            .await?;
         let (events, answers) = self.parts.pending(&asked.unwrap_or_default());
         self.tell(events);
         self.grant(answers).await
@@ -308,7 +389,10 @@ impl Call {
 
     async fn catch_up(&mut self) -> Result<(), ProviderError> {
         let path = format!("session/{}/message", self.session);
-        let messages = self.guard.wait(Phase::MidStream, self.server.get(&path)).await??;
+        let messages = self
+            .guard
+            .wait(Phase::MidStream, self.server.get(&path))
+            .await??;
         self.keep(&messages);
         let events = self.parts.catch_up(&messages);
         self.tell(events);
@@ -332,8 +416,13 @@ impl Call {
             blocks: vec![Block::text(parts::answer(reply))],
             stop,
             usage: self.parts.usage(),
-            model_served: if served.is_empty() { self.model.clone() } else { served.to_owned() },
-            provider_request_id: Some(text_at(&reply["info"], "id").to_owned()).filter(|id| !id.is_empty()),
+            model_served: if served.is_empty() {
+                self.model.clone()
+            } else {
+                served.to_owned()
+            },
+            provider_request_id: Some(text_at(&reply["info"], "id").to_owned())
+                .filter(|id| !id.is_empty()),
             breakdown: Vec::new(),
             session_usage: None,
         })));
@@ -344,7 +433,8 @@ impl Call {
     /// working.
     async fn abort(&mut self) {
         let path = format!("session/{}/abort", self.session);
-        let _best_effort = tokio::time::timeout(ABORT_MAX, self.server.post(&path, &json!({}))).await;
+        let _best_effort =
+            tokio::time::timeout(ABORT_MAX, self.server.post(&path, &json!({}))).await;
     }
 }
 
@@ -374,7 +464,10 @@ async fn connect(
     let mut program = Program::find(settings, ADAPTER.id, INSTALL)?;
     let password = SecretString::from(SystemClock::new().new_token());
     program.set("OPENCODE_SERVER_PASSWORD", password.clone());
-    program.set("OPENCODE_CONFIG_CONTENT", SecretString::from(encoded.config.to_string()));
+    program.set(
+        "OPENCODE_CONFIG_CONTENT",
+        SecretString::from(encoded.config.to_string()),
+    );
     let args = ["serve", "--hostname", "127.0.0.1", "--port", "0"].map(str::to_owned);
     let mut process = program.start(&args, Path::new(folder))?;
     loop {
@@ -386,7 +479,11 @@ async fn connect(
             }
             Output::End(ending) => {
                 let message = format!("opencode ended before it listened: {ending}");
-                return Err(ProviderError::new(ErrorClass::Transient, Phase::BeforeSend, message));
+                return Err(ProviderError::new(
+                    ErrorClass::Transient,
+                    Phase::BeforeSend,
+                    message,
+                ));
             }
         }
     }
@@ -400,7 +497,9 @@ async fn open_session(
 ) -> Result<(String, Parts, Frames), ProviderError> {
     let session = match &options.session {
         Session::New(_) => {
-            let made = server.post("session", &json!({ "title": "attache" })).await?;
+            let made = server
+                .post("session", &json!({ "title": "attache" }))
+                .await?;
             text_at(&made, "id").to_owned()
         }
         Session::Resume { id, .. } => id.clone(),
@@ -408,7 +507,11 @@ async fn open_session(
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if session.is_empty() || !session.chars().all(legal) {
         let message = "opencode gave a session no id that could be used";
-        return Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message));
+        return Err(ProviderError::new(
+            ErrorClass::Protocol,
+            Phase::BeforeFirstByte,
+            message,
+        ));
     }
     let mut parts = Parts::new(&session, options);
     if matches!(options.session, Session::Resume { .. }) {

@@ -19,7 +19,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 /// Tools that only read, or change nothing outside the agent's session.
-const READS: &[&str] = &["read", "grep", "glob", "list", "todoread", "todowrite", "skill", "invalid"];
+const READS: &[&str] = &[
+    "read",
+    "grep",
+    "glob",
+    "list",
+    "todoread",
+    "todowrite",
+    "skill",
+    "invalid",
+];
 const WRITES: &[&str] = &["edit", "write", "patch", "apply_patch", "multiedit"];
 
 /// Returns the tier that this tool, or a permission of this name, needs.
@@ -37,7 +46,10 @@ pub fn needs(name: &str) -> Tier {
 pub fn tools(tier: Tier) -> Vec<(String, bool)> {
     let mut rules = vec![("*".to_owned(), tier == Tier::Full)];
     if tier < Tier::Full {
-        let allowed = READS.iter().chain(WRITES).filter(|name| needs(name) <= tier);
+        let allowed = READS
+            .iter()
+            .chain(WRITES)
+            .filter(|name| needs(name) <= tier);
         rules.extend(allowed.map(|name| ((*name).to_owned(), true)));
     }
     // No person is there to answer.
@@ -48,7 +60,10 @@ pub fn tools(tier: Tier) -> Vec<(String, bool)> {
 
 /// Removes the prefix: OpenCode calls the tools of a server `SERVER_TOOL`.
 fn our_name(name: &str) -> String {
-    match name.strip_prefix(TOOL_SERVER_NAME).and_then(|rest| rest.strip_prefix('_')) {
+    match name
+        .strip_prefix(TOOL_SERVER_NAME)
+        .and_then(|rest| rest.strip_prefix('_'))
+    {
         Some(tool) => format!("mcp__{TOOL_SERVER_NAME}__{tool}"),
         None => name.to_owned(),
     }
@@ -102,7 +117,11 @@ impl Parts {
 
     /// Marks messages from before this call.
     pub fn knows(&mut self, messages: &Value) {
-        let ids = messages.as_array().into_iter().flatten().map(|message| text_at(&message["info"], "id"));
+        let ids = messages
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|message| text_at(&message["info"], "id"));
         self.old.extend(ids.map(str::to_owned));
     }
 
@@ -129,7 +148,9 @@ impl Parts {
             text_at(info, "id"),
             text_at(info, "parentID"),
         ];
-        named.into_iter().any(|session| self.family.contains(session))
+        named
+            .into_iter()
+            .any(|session| self.family.contains(session))
     }
 
     /// Handles one frame of the event stream; returns its events, and a permission to answer.
@@ -142,16 +163,28 @@ impl Parts {
             "message.part.delta" if text_at(properties, "sessionID") == self.session => {
                 return (self.delta(properties), None);
             }
-            "session.created" | "session.updated" if of(text_at(&properties["info"], "parentID")) => {
-                self.family.insert(text_at(&properties["info"], "id").to_owned());
+            "session.created" | "session.updated"
+                if of(text_at(&properties["info"], "parentID")) =>
+            {
+                self.family
+                    .insert(text_at(&properties["info"], "id").to_owned());
             }
             "session.status"
-                if of(text_at(properties, "sessionID")) && properties["status"]["type"] == "retry" =>
+                if of(text_at(properties, "sessionID"))
+                    && properties["status"]["type"] == "retry" =>
             {
-                let why = text_at(&properties["status"], "message").chars().take(200).collect::<String>();
-                return (vec![Event::Notice(format!("opencode tries again: {why}"))], None);
+                let why = text_at(&properties["status"], "message")
+                    .chars()
+                    .take(200)
+                    .collect::<String>();
+                return (
+                    vec![Event::Notice(format!("opencode tries again: {why}"))],
+                    None,
+                );
             }
-            "permission.asked" if of(text_at(properties, "sessionID")) => return self.permission(properties),
+            "permission.asked" if of(text_at(properties, "sessionID")) => {
+                return self.permission(properties);
+            }
             // `session.idle` too: the answer to our own request ends the call.
             _ => {}
         }
@@ -174,7 +207,9 @@ impl Parts {
             "tool" => self.tool(part),
             "text" | "reasoning" if session == self.session => self.text(part),
             "step-finish" => self.round(part),
-            "compaction" => vec![Event::Notice("opencode shortened its conversation".to_owned())],
+            "compaction" => vec![Event::Notice(
+                "opencode shortened its conversation".to_owned(),
+            )],
             _ => Vec::new(),
         }
     }
@@ -191,16 +226,24 @@ impl Parts {
             if status != "error" && needs(&name) < Tier::Full {
                 // A call that needs a permission is answered first, and then ends with an error.
                 let is_asked = needs(&name) == Tier::Write && status == "running";
-                let reason =
-                    places::refusal(&name, needs(&name), &args, &self.options, &[]).filter(|_| !is_asked);
+                let reason = places::refusal(&name, needs(&name), &args, &self.options, &[])
+                    .filter(|_| !is_asked);
                 self.trespass = self.trespass.take().or(reason);
             }
-            events.push(Event::ObservedCall { id: id.clone(), name, args });
+            events.push(Event::ObservedCall {
+                id: id.clone(),
+                name,
+                args,
+            });
         }
         if matches!(status, "completed" | "error") && self.ended.insert(id.clone()) {
             let is_error = status == "error";
             let content = text_at(state, if is_error { "error" } else { "output" }).to_owned();
-            events.push(Event::ObservedResult { id, content, is_error });
+            events.push(Event::ObservedResult {
+                id,
+                content,
+                is_error,
+            });
         }
         events
     }
@@ -210,8 +253,12 @@ impl Parts {
             return Vec::new();
         }
         // However a sub-agent ends, its parent goes on.
-        let goes_on = text_at(part, "reason") == "tool-calls" || text_at(part, "sessionID") != self.session;
-        vec![Event::Round { usage: used(part), goes_on }]
+        let goes_on =
+            text_at(part, "reason") == "tool-calls" || text_at(part, "sessionID") != self.session;
+        vec![Event::Round {
+            usage: used(part),
+            goes_on,
+        }]
     }
 
     fn text(&mut self, part: &Value) -> Vec<Event> {
@@ -223,13 +270,19 @@ impl Parts {
         let (is_thinking, now) = (part["type"] == "reasoning", text_at(part, "text"));
         let begun = self.texts.entry(text_at(part, "id").to_owned());
         let (_, known) = begun.or_insert_with(|| (is_thinking, String::new()));
-        let Some(more) = now.strip_prefix(known.as_str()).map(str::to_owned) else { return Vec::new() };
+        let Some(more) = now.strip_prefix(known.as_str()).map(str::to_owned) else {
+            return Vec::new();
+        };
         now.clone_into(known);
         said(is_thinking, more)
     }
 
     fn delta(&mut self, properties: &Value) -> Vec<Event> {
-        if properties["field"] != "text" || !self.assistant.contains_key(text_at(properties, "messageID")) {
+        if properties["field"] != "text"
+            || !self
+                .assistant
+                .contains_key(text_at(properties, "messageID"))
+        {
             return Vec::new();
         }
         // Only the part itself tells whether this is text or reasoning.
@@ -241,7 +294,10 @@ impl Parts {
     }
 
     fn permission(&mut self, asked: &Value) -> (Vec<Event>, Option<Permission>) {
-        let (id, name) = (text_at(asked, "id").to_owned(), our_name(text_at(asked, "permission")));
+        let (id, name) = (
+            text_at(asked, "id").to_owned(),
+            our_name(text_at(asked, "permission")),
+        );
         if id.is_empty() || !self.asked.insert(id.clone()) {
             return (Vec::new(), None);
         }
@@ -252,8 +308,17 @@ impl Parts {
             needed => places::refusal(&name, needed, &args, &self.options, &[]),
         };
         let is_granted = is_ours || (needed <= self.options.tier && outside.is_none());
-        let by_tier = || format!("the tier `{}` does not allow it", self.options.tier.as_str());
-        let denied = Event::Denied { name, args, reason: outside.unwrap_or_else(by_tier) };
+        let by_tier = || {
+            format!(
+                "the tier `{}` does not allow it",
+                self.options.tier.as_str()
+            )
+        };
+        let denied = Event::Denied {
+            name,
+            args,
+            reason: outside.unwrap_or_else(by_tier),
+        };
         let events = if is_granted { Vec::new() } else { vec![denied] };
         (events, Some(Permission { id, is_granted }))
     }
@@ -273,7 +338,10 @@ impl Parts {
 
     /// Returns the sum of the last usage of every message.
     pub fn usage(&self) -> TokenUsage {
-        self.assistant.values().map(used).fold(TokenUsage::default(), TokenUsage::plus)
+        self.assistant
+            .values()
+            .map(used)
+            .fold(TokenUsage::default(), TokenUsage::plus)
     }
 }
 
@@ -302,9 +370,17 @@ fn said(is_thinking: bool, text: String) -> Vec<Event> {
 
 /// Returns the text of the reply.
 pub fn answer(reply: &Value) -> String {
-    let parts = reply["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let texts = parts.iter().filter(|part| part["type"] == "text" && part["synthetic"] != true);
-    texts.map(|part| text_at(part, "text")).collect::<Vec<_>>().join("")
+    let parts = reply["parts"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let texts = parts
+        .iter()
+        .filter(|part| part["type"] == "text" && part["synthetic"] != true);
+    texts
+        .map(|part| text_at(part, "text"))
+        .collect::<Vec<_>>()
+        .join("")
 }
 
 /// Maps the end of the message. Errors: the error that OpenCode reports in it, by its name.
@@ -326,7 +402,9 @@ pub fn stop(info: &Value) -> Result<Stop, ProviderError> {
 }
 
 fn failure(name: &str, data: &Value) -> ProviderError {
-    let status = data["statusCode"].as_u64().and_then(|status| u16::try_from(status).ok());
+    let status = data["statusCode"]
+        .as_u64()
+        .and_then(|status| u16::try_from(status).ok());
     let class = match name {
         "ProviderAuthError" => ErrorClass::Auth,
         "ContextOverflowError" => ErrorClass::ContextOverflow,
@@ -341,8 +419,14 @@ fn failure(name: &str, data: &Value) -> ProviderError {
         _ => ErrorClass::Protocol,
     };
     let said = text_at(data, "message");
-    let message = if said.is_empty() { format!("opencode reports `{name}`") } else { said.to_owned() };
-    let seconds = text_at(&data["responseHeaders"], "retry-after").parse().ok();
+    let message = if said.is_empty() {
+        format!("opencode reports `{name}`")
+    } else {
+        said.to_owned()
+    };
+    let seconds = text_at(&data["responseHeaders"], "retry-after")
+        .parse()
+        .ok();
     ProviderError {
         http_status: status,
         provider_code: Some(name.to_owned()),

@@ -26,8 +26,13 @@ pub struct Server {
 
 impl Server {
     /// Creates a client. Errors: class `Config` for a URL that would expose the password.
-    pub fn new(base_url: &str, password: Option<&SecretString>, folder: &str) -> Result<Self, ProviderError> {
-        let wrong = |message: String| ProviderError::new(ErrorClass::Config, Phase::Config, message);
+    pub fn new(
+        base_url: &str,
+        password: Option<&SecretString>,
+        folder: &str,
+    ) -> Result<Self, ProviderError> {
+        let wrong =
+            |message: String| ProviderError::new(ErrorClass::Config, Phase::Config, message);
         let base = http::base_url(base_url, false).map_err(wrong)?;
         let mut headers = HeaderMap::new();
         let folder = HeaderValue::from_str(folder);
@@ -36,14 +41,19 @@ impl Server {
             folder.map_err(|_| wrong("no header can hold the folder".into()))?,
         );
         if let Some(password) = password {
-            let pair = BASE64_STANDARD.encode(format!("{USER}:{}", password.expose_secret().trim()));
+            let pair =
+                BASE64_STANDARD.encode(format!("{USER}:{}", password.expose_secret().trim()));
             let mut value = HeaderValue::from_str(&format!("Basic {pair}"))
                 .map_err(|_| wrong("no header can hold the password".into()))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
         let client = http::build(http::client()).map_err(wrong)?;
-        Ok(Self { client, base, headers })
+        Ok(Self {
+            client,
+            base,
+            headers,
+        })
     }
 
     pub fn url(&self) -> &Url {
@@ -57,13 +67,20 @@ impl Server {
         body: Option<&Value>,
     ) -> Result<Response, ProviderError> {
         let url = format!("{}/{path}", self.base.as_str().trim_end_matches('/'));
-        let mut request = self.client.request(method, url).headers(self.headers.clone());
+        let mut request = self
+            .client
+            .request(method, url)
+            .headers(self.headers.clone());
         if let Some(body) = body {
             request = request.json(body);
         }
         let response = request.send().await.map_err(|error| {
             let message = format!("cannot reach opencode: {}", http::root_cause(&error));
-            let phase = if error.is_connect() { Phase::BeforeSend } else { Phase::MidStream };
+            let phase = if error.is_connect() {
+                Phase::BeforeSend
+            } else {
+                Phase::MidStream
+            };
             ProviderError::new(ErrorClass::Transient, phase, message)
         })?;
         let status = response.status().as_u16();
@@ -71,7 +88,10 @@ impl Server {
             return Ok(response);
         }
         let said = document(response).await.unwrap_or_default();
-        let said = String::from_utf8_lossy(&said).chars().take(300).collect::<String>();
+        let said = String::from_utf8_lossy(&said)
+            .chars()
+            .take(300)
+            .collect::<String>();
         let is_session = path.starts_with("session/");
         let class = match status {
             401 => ErrorClass::Auth,
@@ -82,8 +102,9 @@ impl Server {
             _ if said.contains("BusyError") => ErrorClass::SessionBusy,
             _ => ErrorClass::Transient,
         };
-        let message =
-            crate::providers::contract::redact::key_shapes(&format!("opencode answers {status}: {said}"));
+        let message = crate::providers::contract::redact::key_shapes(&format!(
+            "opencode answers {status}: {said}"
+        ));
         Err(ProviderError {
             http_status: Some(status),
             ..ProviderError::new(class, Phase::BeforeFirstByte, message)
@@ -101,22 +122,31 @@ impl Server {
     /// Subscribes to the events of the folder.
     pub async fn events(&self) -> Result<Frames, ProviderError> {
         let mut listening = self.clone();
-        listening.headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        Ok(Frames { response: listening.send(Method::GET, "event", None).await?, held: Vec::new() })
+        listening
+            .headers
+            .insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        Ok(Frames {
+            response: listening.send(Method::GET, "event", None).await?,
+            held: Vec::new(),
+        })
     }
 }
 
 async fn document(mut response: Response) -> Result<Vec<u8>, ProviderError> {
-    let broke = |message: String| ProviderError::new(ErrorClass::Transient, Phase::MidStream, message);
+    let broke =
+        |message: String| ProviderError::new(ErrorClass::Transient, Phase::MidStream, message);
     let mut bytes = Vec::new();
-    while let Some(piece) = response
-        .chunk()
-        .await
-        .map_err(|error| broke(format!("the answer broke off: {}", http::root_cause(&error))))?
-    {
+    while let Some(piece) = response.chunk().await.map_err(|error| {
+        broke(format!(
+            "the answer broke off: {}",
+            http::root_cause(&error)
+        ))
+    })? {
         bytes.extend_from_slice(&piece);
         if bytes.len() > DOCUMENT_BYTES_MAX {
-            return Err(broke(format!("the answer is longer than {DOCUMENT_BYTES_MAX} bytes")));
+            return Err(broke(format!(
+                "the answer is longer than {DOCUMENT_BYTES_MAX} bytes"
+            )));
         }
     }
     Ok(bytes)
@@ -148,7 +178,8 @@ impl Frames {
                 return Some(frame);
             }
             let piece = self.response.chunk().await.ok().flatten()?;
-            self.held.extend(piece.iter().filter(|byte| **byte != b'\r'));
+            self.held
+                .extend(piece.iter().filter(|byte| **byte != b'\r'));
             if self.held.len() > FRAME_BYTES_MAX {
                 return None;
             }
@@ -160,7 +191,10 @@ impl Frames {
         while let Some(end) = self.held.windows(2).position(|pair| pair == b"\n\n") {
             let block: Vec<u8> = self.held.drain(..end + 2).collect();
             let text = String::from_utf8_lossy(&block);
-            let data: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+            let data: Vec<&str> = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("data:"))
+                .collect();
             if let Ok(frame) = serde_json::from_str(data.join("\n").trim()) {
                 return Some(frame);
             }

@@ -15,7 +15,12 @@ use crate::providers::contract::traits::{
     AgentOptions, Capabilities, Phase, Provider, ProviderError, Request,
 };
 
-pub const ADAPTER: Adapter = Adapter { id: "pi", key_variable: None, settings: &[process::SETTINGS], build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "pi",
+    key_variable: None,
+    settings: &[process::SETTINGS],
+    build,
+};
 
 const INSTALL: &str = "npm install -g @earendil-works/pi-coding-agent";
 /// System prompt in place of Pi's own, which is about programming.
@@ -26,11 +31,19 @@ struct Pi;
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     if settings.base_url.is_some() {
-        let message = "`pi` takes no `base_url`: name the server in its own `~/.pi/agent/models.json`";
-        return Err(ProviderError::new(ErrorClass::Unsupported, Phase::Config, message));
+        let message =
+            "`pi` takes no `base_url`: name the server in its own `~/.pi/agent/models.json`";
+        return Err(ProviderError::new(
+            ErrorClass::Unsupported,
+            Phase::Config,
+            message,
+        ));
     }
     let program = Program::find(settings, ADAPTER.id, INSTALL)?;
-    Ok(Box::new(Agent { program, speaker: Pi }))
+    Ok(Box::new(Agent {
+        program,
+        speaker: Pi,
+    }))
 }
 
 impl Speaker for Pi {
@@ -39,7 +52,10 @@ impl Speaker for Pi {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { reports_cost: true, ..Capabilities::AGENT }
+        Capabilities {
+            reports_cost: true,
+            ..Capabilities::AGENT
+        }
     }
 
     fn lists_our_tools(&self) -> bool {
@@ -73,12 +89,22 @@ pub fn needs(name: &str) -> Tier {
     }
 }
 
-fn argv(program: String, request: &Request, options: &AgentOptions) -> Result<Vec<String>, ProviderError> {
+fn argv(
+    program: String,
+    request: &Request,
+    options: &AgentOptions,
+) -> Result<Vec<String>, ProviderError> {
     let mut argv = vec![program];
     let mut add = |words: &[&str]| argv.extend(words.iter().map(|word| (*word).to_owned()));
     add(&["--mode", "json", "--offline"]);
     // No extensions of the owner's, and no file of the folder as an instruction.
-    add(&["--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files"]);
+    add(&[
+        "--no-extensions",
+        "--no-skills",
+        "--no-prompt-templates",
+        "--no-themes",
+        "--no-context-files",
+    ]);
     match options.tier {
         Tier::None => add(&["--no-tools"]),
         Tier::ReadOnly => add(&["--tools", "read,grep,find,ls"]),

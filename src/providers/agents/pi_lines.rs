@@ -53,8 +53,14 @@ impl Reading {
         }
         let model = text_at(message, "model").to_owned();
         self.model = Some(model.clone());
-        let started = Event::Started { provider_request_id: None, model };
-        [started].into_iter().chain(self.session.take().map(Event::Session)).collect()
+        let started = Event::Started {
+            provider_request_id: None,
+            model,
+        };
+        [started]
+            .into_iter()
+            .chain(self.session.take().map(Event::Session))
+            .collect()
     }
 
     fn message_end(&mut self, message: &Value) -> Vec<Event> {
@@ -66,11 +72,17 @@ impl Reading {
             cache_read_tokens: count("cacheRead"),
             cache_write_tokens: count("cacheWrite"),
             output_tokens: count("output"),
-            cost_micros: usage.get("cost").and_then(|cost| cost.get("total")).and_then(micros),
+            cost_micros: usage
+                .get("cost")
+                .and_then(|cost| cost.get("total"))
+                .and_then(micros),
             ..TokenUsage::default()
         };
         self.usage = self.usage.plus(usage);
-        events.push(Event::Round { usage, goes_on: text_at(message, "stopReason") == "toolUse" });
+        events.push(Event::Round {
+            usage,
+            goes_on: text_at(message, "stopReason") == "toolUse",
+        });
         self.last = Some(message.clone());
         self.ended = false;
         events
@@ -82,13 +94,20 @@ impl Reading {
         if self.model.is_none() {
             return Err(broken("the agent called a tool before its model spoke"));
         }
-        let (id, name) = (text_at(line, "toolCallId").to_owned(), text_at(line, "toolName").to_owned());
+        let (id, name) = (
+            text_at(line, "toolCallId").to_owned(),
+            text_at(line, "toolName").to_owned(),
+        );
         let args = args_at(line, "args");
         if needs(&name) != Tier::Full
             && let Some(reason) = places::refusal(&name, needs(&name), &args, &self.options, &[])
         {
             let message = format!("the agent went on although {reason}");
-            return Err(ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message));
+            return Err(ProviderError::new(
+                ErrorClass::DisallowedTool,
+                Phase::MidStream,
+                message,
+            ));
         }
         Ok(vec![Event::ObservedCall { id, name, args }])
     }
@@ -106,8 +125,12 @@ impl Reading {
 
 impl Dialogue for Reading {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
-        let Some(line) = object(line)? else { return Ok(Reaction::default()) };
-        let message = line.get("message").filter(|message| text_at(message, "role") == "assistant");
+        let Some(line) = object(line)? else {
+            return Ok(Reaction::default());
+        };
+        let message = line
+            .get("message")
+            .filter(|message| text_at(message, "role") == "assistant");
         let events = match (text_at(&line, "type"), message) {
             ("session", _) => {
                 self.session = Some(text_at(&line, "id").to_owned()).filter(|id| !id.is_empty());
@@ -122,7 +145,10 @@ impl Dialogue for Reading {
                 vec![Event::ObservedResult {
                     id: text_at(&line, "toolCallId").to_owned(),
                     content: flat_text(result.get("content").unwrap_or(result)),
-                    is_error: line.get("isError").and_then(Value::as_bool).unwrap_or(false),
+                    is_error: line
+                        .get("isError")
+                        .and_then(Value::as_bool)
+                        .unwrap_or(false),
                 }]
             }
             ("agent_end", _) => {
@@ -140,7 +166,11 @@ impl Dialogue for Reading {
     }
 
     fn end(&mut self, ending: &Ending) -> Result<Vec<Event>, ProviderError> {
-        let Some(last) = self.last.take().filter(|_| self.ended && ending.code == Some(0)) else {
+        let Some(last) = self
+            .last
+            .take()
+            .filter(|_| self.ended && ending.code == Some(0))
+        else {
             return Err(complaint::no_answer("pi", ending, self.now));
         };
         let stop = match text_at(&last, "stopReason") {
@@ -148,18 +178,37 @@ impl Dialogue for Reading {
             "length" => Stop::MaxTokens,
             "error" | "aborted" => {
                 let text = text_at(&last, "errorMessage");
-                let text = if text.is_empty() { "the agent's model failed" } else { text };
-                return Err(complaint::failure(text, None, ErrorClass::Transient, self.now));
+                let text = if text.is_empty() {
+                    "the agent's model failed"
+                } else {
+                    text
+                };
+                return Err(complaint::failure(
+                    text,
+                    None,
+                    ErrorClass::Transient,
+                    self.now,
+                ));
             }
             // The loop ended although the model waits for a tool.
             "toolUse" => return Err(broken("the agent ended in the middle of a tool call")),
             other => Stop::Other(other.to_owned()),
         };
-        let blocks = last.get("content").and_then(Value::as_array).into_iter().flatten();
-        let text: String =
-            blocks.filter(|block| text_at(block, "type") == "text").map(|b| text_at(b, "text")).collect();
+        let blocks = last
+            .get("content")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        let text: String = blocks
+            .filter(|block| text_at(block, "type") == "text")
+            .map(|b| text_at(b, "text"))
+            .collect();
         Ok(vec![Event::Finished(Response {
-            blocks: if text.is_empty() { Vec::new() } else { vec![Block::text(text)] },
+            blocks: if text.is_empty() {
+                Vec::new()
+            } else {
+                vec![Block::text(text)]
+            },
             stop,
             usage: self.usage,
             model_served: self.model.clone().unwrap_or_default(),

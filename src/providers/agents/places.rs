@@ -21,25 +21,42 @@ pub fn refusal(
     options: &AgentOptions,
     more: &[&str],
 ) -> Option<String> {
-    let ToolArgs::Object(args) = args else { return None };
-    let mut paths = PATHS.iter().chain(more).filter_map(|key| args.get(*key).and_then(Value::as_str));
+    let ToolArgs::Object(args) = args else {
+        return None;
+    };
+    let mut paths = PATHS
+        .iter()
+        .chain(more)
+        .filter_map(|key| args.get(*key).and_then(Value::as_str));
     paths.find_map(|path| of_path(name, needs, path, options))
 }
 
 fn of_path(name: &str, needs: Tier, path: &str, options: &AgentOptions) -> Option<String> {
     let folder = Path::new(&options.folder);
-    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let folder = folder
+        .canonicalize()
+        .unwrap_or_else(|_| folder.to_path_buf());
     let (writes, is_free) = (needs >= Tier::Write, options.tier == Tier::Full);
     let places = places(path, &folder);
-    if writes && places.iter().flatten().any(|place| place.strip_prefix(&folder).is_ok_and(is_protected)) {
+    if writes
+        && places
+            .iter()
+            .flatten()
+            .any(|place| place.strip_prefix(&folder).is_ok_and(is_protected))
+    {
         return Some(format!("`{name}` may not change `{path}`: no agent may"));
     }
     let (allowed, said) = match writes {
-        true => (folder.join(AGENT_FOLDER), format!("{}/{AGENT_FOLDER}", options.folder)),
+        true => (
+            folder.join(AGENT_FOLDER),
+            format!("{}/{AGENT_FOLDER}", options.folder),
+        ),
         false => (folder, options.folder.clone()),
     };
     let is_inside = |place: &Option<PathBuf>| {
-        place.as_ref().is_some_and(|place| place.starts_with(&allowed) && !has_other_names(place))
+        place
+            .as_ref()
+            .is_some_and(|place| place.starts_with(&allowed) && !has_other_names(place))
     };
     let is_refused = !is_free && !places.iter().all(is_inside);
     is_refused.then(|| format!("`{name}` is allowed inside `{said}` only, and not through links"))
@@ -82,5 +99,7 @@ fn step(place: &mut PathBuf, part: Component<'_>) {
 
 /// Reports whether a file has hard links: another name of it may be outside the folder.
 fn has_other_names(place: &Path) -> bool {
-    place.symlink_metadata().is_ok_and(|metadata| metadata.is_file() && metadata.nlink() > 1)
+    place
+        .symlink_metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.nlink() > 1)
 }

@@ -9,8 +9,8 @@ use crate::providers::Adapter;
 use crate::providers::contract::accumulate::{broken, call_id, ended_early, token_count};
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, CallContext, Event, Health, Message, Parameter, Provider, ProviderError, ProviderState, Request,
-    RequestEncoder, Response, Role, Stop, TokenUsage, ToolArgs, ToolChoice,
+    Block, CallContext, Event, Health, Message, Parameter, Provider, ProviderError, ProviderState,
+    Request, RequestEncoder, Response, Role, Stop, TokenUsage, ToolArgs, ToolChoice,
 };
 use crate::providers::transport::classify::{Family, stream_failure};
 use crate::providers::transport::decode::Decoder;
@@ -22,8 +22,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub const ADAPTER: Adapter =
-    Adapter { id: "anthropic", key_variable: Some("ANTHROPIC_API_KEY"), settings: &[http::SETTINGS], build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "anthropic",
+    key_variable: Some("ANTHROPIC_API_KEY"),
+    settings: &[http::SETTINGS],
+    build,
+};
 
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 const API_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
@@ -36,7 +40,11 @@ struct Anthropic {
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     let base_url = settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
     // The vendor's own libraries take the host; other servers have URLs that end with the version.
-    let version = if base_url.trim_end_matches('/').ends_with("/v1") { "" } else { "v1/" };
+    let version = if base_url.trim_end_matches('/').ends_with("/v1") {
+        ""
+    } else {
+        "v1/"
+    };
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
         name: ADAPTER.id,
@@ -49,7 +57,10 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         extra_headers: &[API_VERSION],
     })?;
     // The largest page that the API allows.
-    Ok(Box::new(Anthropic { endpoint, models_path: format!("{version}models?limit=1000") }))
+    Ok(Box::new(Anthropic {
+        endpoint,
+        models_path: format!("{version}models?limit=1000"),
+    }))
 }
 
 impl RequestEncoder for Anthropic {
@@ -76,7 +87,11 @@ impl Provider for Anthropic {
         encoded: &'a str,
         context: CallContext,
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        self.endpoint.call(encoded, context, Box::new(|request_id| Box::new(StreamDecoder::new(request_id))))
+        self.endpoint.call(
+            encoded,
+            context,
+            Box::new(|request_id| Box::new(StreamDecoder::new(request_id))),
+        )
     }
 }
 
@@ -107,7 +122,9 @@ fn body(request: &Request) -> Result<String, ProviderError> {
     let body = Body {
         model: &request.model,
         max_tokens: request.max_output_tokens,
-        temperature: request.temperature.filter(|_| !request.without.contains(&Parameter::Temperature)),
+        temperature: request
+            .temperature
+            .filter(|_| !request.without.contains(&Parameter::Temperature)),
         system: system(&request.system),
         messages: request.messages.iter().map(message).collect(),
         tools: request.tools.iter().map(tool).collect(),
@@ -120,7 +137,10 @@ fn body(request: &Request) -> Result<String, ProviderError> {
 /// Encodes one block per section; the cache mark on the last one caches tools and system together,
 /// which change rarely.
 fn system(sections: &[String]) -> Vec<Value> {
-    let mut blocks: Vec<Value> = sections.iter().map(|text| json!({"type": "text", "text": text})).collect();
+    let mut blocks: Vec<Value> = sections
+        .iter()
+        .map(|text| json!({"type": "text", "text": text}))
+        .collect();
     if let Some(Value::Object(last)) = blocks.last_mut() {
         last.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
     }
@@ -139,9 +159,10 @@ fn block(block: &Block) -> Value {
     match block {
         Block::Text { text } => json!({"type": "text", "text": text}),
         // The normaliser has dropped reasoning without `provider_state`.
-        Block::Thinking { provider_state, .. } => {
-            provider_state.as_ref().map(|s| s.state.clone()).unwrap_or_default()
-        }
+        Block::Thinking { provider_state, .. } => provider_state
+            .as_ref()
+            .map(|s| s.state.clone())
+            .unwrap_or_default(),
         Block::ToolCall { id, name, args, .. } => {
             let input = match args {
                 ToolArgs::Object(map) => Value::Object(map.clone()),
@@ -149,8 +170,14 @@ fn block(block: &Block) -> Value {
             };
             json!({"type": "tool_use", "id": id, "name": name, "input": input})
         }
-        Block::ToolResult { call_id, content, is_error, .. } => {
-            let mut result = json!({"type": "tool_result", "tool_use_id": call_id, "content": content});
+        Block::ToolResult {
+            call_id,
+            content,
+            is_error,
+            ..
+        } => {
+            let mut result =
+                json!({"type": "tool_result", "tool_use_id": call_id, "content": content});
             if *is_error {
                 result["is_error"] = Value::Bool(true);
             }
@@ -175,9 +202,17 @@ struct Part {
 
 enum PartKind {
     Text(String),
-    Thinking { text: String, signature: String },
+    Thinking {
+        text: String,
+        signature: String,
+    },
     Redacted(Value),
-    Call { id: String, name: String, input: Map<String, Value>, json: String },
+    Call {
+        id: String,
+        name: String,
+        input: Map<String, Value>,
+        json: String,
+    },
     Ignored,
 }
 
@@ -185,7 +220,13 @@ impl StreamDecoder {
     /// Creates a decoder. `request_id`: the provider's header, if it sent one.
     pub fn new(request_id: Option<String>) -> Self {
         let (model, stop, usage) = (None, None, TokenUsage::default());
-        Self { request_id, model, blocks: BTreeMap::new(), stop, usage }
+        Self {
+            request_id,
+            model,
+            blocks: BTreeMap::new(),
+            stop,
+            usage,
+        }
     }
 
     fn start(&mut self, message: &Value) -> Result<Vec<Event>, ProviderError> {
@@ -198,7 +239,10 @@ impl StreamDecoder {
         }
         self.count(message.get("usage"));
         self.model = Some(model.clone());
-        Ok(vec![Event::Started { provider_request_id: self.request_id.clone(), model }])
+        Ok(vec![Event::Started {
+            provider_request_id: self.request_id.clone(),
+            model,
+        }])
     }
 
     /// Merges token counts. They are cumulative; only those that are given overwrite.
@@ -216,7 +260,8 @@ impl StreamDecoder {
         set("cache_creation_input_tokens", |u| &mut u.cache_write_tokens);
         // Part of `output_tokens`.
         let details = usage.get("output_tokens_details");
-        if let Some(count) = details.and_then(|details| token_count(details.get("thinking_tokens"))) {
+        if let Some(count) = details.and_then(|details| token_count(details.get("thinking_tokens")))
+        {
             self.usage.reasoning_tokens = count;
         }
     }
@@ -230,20 +275,44 @@ impl StreamDecoder {
                 PartKind::Text(text("text"))
             }
             "thinking" => {
-                events.extend((!text("thinking").is_empty()).then(|| Event::ThinkingDelta(text("thinking"))));
-                PartKind::Thinking { text: text("thinking"), signature: text("signature") }
+                events.extend(
+                    (!text("thinking").is_empty()).then(|| Event::ThinkingDelta(text("thinking"))),
+                );
+                PartKind::Thinking {
+                    text: text("thinking"),
+                    signature: text("signature"),
+                }
             }
             "redacted_thinking" => PartKind::Redacted(block.clone()),
             "tool_use" => {
-                let input = block.get("input").and_then(Value::as_object).cloned().unwrap_or_default();
+                let input = block
+                    .get("input")
+                    .and_then(Value::as_object)
+                    .cloned()
+                    .unwrap_or_default();
                 let id = call_id(text_at(block, "id"), index, |id| {
                     self.blocks.values().any(|p| p.kind.has_id(id))
                 });
-                PartKind::Call { id, name: text("name"), input, json: String::new() }
+                PartKind::Call {
+                    id,
+                    name: text("name"),
+                    input,
+                    json: String::new(),
+                }
             }
             _ => PartKind::Ignored,
         };
-        if self.blocks.insert(index, Part { kind, closed: false }).is_some() {
+        if self
+            .blocks
+            .insert(
+                index,
+                Part {
+                    kind,
+                    closed: false,
+                },
+            )
+            .is_some()
+        {
             return Err(broken(format!("block {index} started twice")));
         }
         Ok(events)
@@ -251,7 +320,8 @@ impl StreamDecoder {
 
     fn grow(&mut self, index: u64, delta: &Value) -> Result<Vec<Event>, ProviderError> {
         let part = self.blocks.get_mut(&index).filter(|part| !part.closed);
-        let part = part.ok_or_else(|| broken(format!("a delta for block {index}, which is not open")))?;
+        let part =
+            part.ok_or_else(|| broken(format!("a delta for block {index}, which is not open")))?;
         let piece = |key: &str| text_at(delta, key).to_owned();
         Ok(match (text_at(delta, "type"), &mut part.kind) {
             ("text_delta", PartKind::Text(text)) => {
@@ -276,13 +346,16 @@ impl StreamDecoder {
 
     fn close(&mut self, index: u64) -> Result<Vec<Event>, ProviderError> {
         let part = self.blocks.get_mut(&index).filter(|part| !part.closed);
-        let part = part.ok_or_else(|| broken(format!("the end of block {index}, which is not open")))?;
+        let part =
+            part.ok_or_else(|| broken(format!("the end of block {index}, which is not open")))?;
         part.closed = true;
         match part.kind.block() {
             Some(Block::ToolCall { name, .. }) if name.is_empty() => {
                 Err(broken("a tool call without a name"))
             }
-            Some(Block::ToolCall { id, name, args, .. }) => Ok(vec![Event::ToolCall { id, name, args }]),
+            Some(Block::ToolCall { id, name, args, .. }) => {
+                Ok(vec![Event::ToolCall { id, name, args }])
+            }
             _ => Ok(Vec::new()),
         }
     }
@@ -291,9 +364,18 @@ impl StreamDecoder {
         if let Some((index, _)) = self.blocks.iter().find(|(_, part)| !part.closed) {
             return Err(broken(format!("the answer ended inside block {index}")));
         }
-        let stop = self.stop.take().ok_or_else(|| broken("the answer ended without a stop reason"))?;
-        let blocks: Vec<Block> = self.blocks.values().filter_map(|part| part.kind.block()).collect();
-        let has_calls = blocks.iter().any(|block| matches!(block, Block::ToolCall { .. }));
+        let stop = self
+            .stop
+            .take()
+            .ok_or_else(|| broken("the answer ended without a stop reason"))?;
+        let blocks: Vec<Block> = self
+            .blocks
+            .values()
+            .filter_map(|part| part.kind.block())
+            .collect();
+        let has_calls = blocks
+            .iter()
+            .any(|block| matches!(block, Block::ToolCall { .. }));
         Ok(vec![Event::Finished(Response {
             stop: stop_of(&stop, has_calls),
             blocks,
@@ -306,8 +388,12 @@ impl StreamDecoder {
     }
 
     fn step(&mut self, kind: &str, event: &Value) -> Result<Vec<Event>, ProviderError> {
-        let index =
-            || event.get("index").and_then(Value::as_u64).ok_or_else(|| broken("a block without an index"));
+        let index = || {
+            event
+                .get("index")
+                .and_then(Value::as_u64)
+                .ok_or_else(|| broken("a block without an index"))
+        };
         let part = |key: &str| event.get(key).unwrap_or(&Value::Null);
         match kind {
             "error" => Err(stream_failure(Family::Anthropic, part("error"))),
@@ -342,15 +428,19 @@ impl Decoder for StreamDecoder {
         if event == "ping" {
             return Ok(Vec::new());
         }
-        let value: Value =
-            serde_json::from_str(data).map_err(|e| broken(format!("event `{event}` is not JSON: {e}")))?;
-        let kind = value.get("type").and_then(Value::as_str).unwrap_or(event).to_owned();
+        let value: Value = serde_json::from_str(data)
+            .map_err(|e| broken(format!("event `{event}` is not JSON: {e}")))?;
+        let kind = value
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or(event)
+            .to_owned();
         self.step(&kind, &value)
     }
 
     fn whole(&mut self, body: &str) -> Result<Vec<Event>, ProviderError> {
-        let message: Value =
-            serde_json::from_str(body).map_err(|e| broken(format!("the answer is not JSON: {e}")))?;
+        let message: Value = serde_json::from_str(body)
+            .map_err(|e| broken(format!("the answer is not JSON: {e}")))?;
         if let Some(error) = message.get("error").filter(|error| !error.is_null()) {
             return Err(stream_failure(Family::Anthropic, error));
         }
@@ -361,7 +451,10 @@ impl Decoder for StreamDecoder {
             events.extend(self.open(index, block)?);
             events.extend(self.close(index)?);
         }
-        self.stop = message.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
+        self.stop = message
+            .get("stop_reason")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         events.extend(self.end()?);
         Ok(events)
     }
@@ -377,20 +470,43 @@ impl PartKind {
     }
 
     fn block(&self) -> Option<Block> {
-        let state =
-            |state: Value| Some(ProviderState { family: ADAPTER.id.to_owned(), model: String::new(), state });
+        let state = |state: Value| {
+            Some(ProviderState {
+                family: ADAPTER.id.to_owned(),
+                model: String::new(),
+                state,
+            })
+        };
         match self {
             PartKind::Text(text) => Some(Block::text(text)),
             PartKind::Thinking { text, signature } => {
                 let whole = json!({"type": "thinking", "thinking": text, "signature": signature});
-                Some(Block::Thinking { text: text.clone(), provider_state: state(whole) })
+                Some(Block::Thinking {
+                    text: text.clone(),
+                    provider_state: state(whole),
+                })
             }
-            PartKind::Redacted(whole) => {
-                Some(Block::Thinking { text: String::new(), provider_state: state(whole.clone()) })
-            }
-            PartKind::Call { id, name, input, json } => {
-                let args = if json.is_empty() { ToolArgs::of(input.clone()) } else { ToolArgs::parse(json) };
-                Some(Block::ToolCall { id: id.clone(), name: name.clone(), args, provider_state: None })
+            PartKind::Redacted(whole) => Some(Block::Thinking {
+                text: String::new(),
+                provider_state: state(whole.clone()),
+            }),
+            PartKind::Call {
+                id,
+                name,
+                input,
+                json,
+            } => {
+                let args = if json.is_empty() {
+                    ToolArgs::of(input.clone())
+                } else {
+                    ToolArgs::parse(json)
+                };
+                Some(Block::ToolCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    args,
+                    provider_state: None,
+                })
             }
             PartKind::Ignored => None,
         }

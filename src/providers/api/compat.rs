@@ -12,8 +12,12 @@ use crate::providers::contract::traits::{Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;
 
-pub const ADAPTER: Adapter =
-    Adapter { id: "compat", key_variable: None, settings: &[http::SETTINGS, openai::SETTINGS], build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "compat",
+    key_variable: None,
+    settings: &[http::SETTINGS, openai::SETTINGS],
+    build,
+};
 
 const COMPAT: Dialect = Dialect {
     adapter: &ADAPTER,

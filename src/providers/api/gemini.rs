@@ -14,8 +14,8 @@ use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::estimate;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, Health, OutputSchema, Parameter, Phase, Provider, ProviderError,
-    Request, RequestEncoder, Structured, ToolChoice, ToolSpec,
+    CallContext, Capabilities, Event, Health, OutputSchema, Parameter, Phase, Provider,
+    ProviderError, Request, RequestEncoder, Structured, ToolChoice, ToolSpec,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::decode::Decoder;
@@ -66,7 +66,10 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         key_header: (HeaderName::from_static("x-goog-api-key"), ""),
         extra_headers: &[],
     })?;
-    Ok(Box::new(Gemini { endpoint, think: settings.think }))
+    Ok(Box::new(Gemini {
+        endpoint,
+        think: settings.think,
+    }))
 }
 
 impl RequestEncoder for Gemini {
@@ -75,7 +78,10 @@ impl RequestEncoder for Gemini {
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities { structured: Structured::Native, ..Capabilities::MODEL }
+        Capabilities {
+            structured: Structured::Native,
+            ..Capabilities::MODEL
+        }
     }
 
     fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
@@ -96,8 +102,14 @@ impl Provider for Gemini {
             let models = models.ok_or_else(|| broken("the list of models has no `models`"))?;
             let name = |model: &Value| model.get("name").and_then(Value::as_str).map(str::to_owned);
             let models = models.iter().filter_map(name);
-            let models = models.map(|name| name.trim_start_matches("models/").to_owned()).collect();
-            Ok(Health { endpoint: self.endpoint(), models, ..Health::default() })
+            let models = models
+                .map(|name| name.trim_start_matches("models/").to_owned())
+                .collect();
+            Ok(Health {
+                endpoint: self.endpoint(),
+                models,
+                ..Health::default()
+            })
         })
     }
 
@@ -112,7 +124,8 @@ impl Provider for Gemini {
         match model_path(&context.model) {
             Ok(model) => {
                 let path = format!("{model}:streamGenerateContent?alt=sse");
-                self.endpoint.call_at(&path, encoded, context, Box::new(decoder))
+                self.endpoint
+                    .call_at(&path, encoded, context, Box::new(decoder))
             }
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
         }
@@ -128,7 +141,11 @@ fn model_path(model: &str) -> Result<String, ProviderError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.contains("..") || !name.chars().all(legal) {
         let message = format!("model name `{model}` is not of A-Z a-z 0-9 `-` `_` `.`");
-        return Err(ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message));
+        return Err(ProviderError::new(
+            ErrorClass::BadRequest,
+            Phase::BeforeSend,
+            message,
+        ));
     }
     Ok(format!("{kind}/{name}"))
 }
@@ -175,9 +192,19 @@ fn body(request: &Request, think: Option<Think>) -> Result<String, ProviderError
     // The older models refuse a schema together with tools.
     let may_bind = keeps(Parameter::OutputSchema) && (newer || !has_tools);
     let bound = request.output.as_ref().filter(|_| may_bind);
-    let spoken = request.output.as_ref().filter(|_| !may_bind).map(OutputSchema::in_words);
+    let spoken = request
+        .output
+        .as_ref()
+        .filter(|_| !may_bind)
+        .map(OutputSchema::in_words);
     let part = |text: String| json!({"text": text});
-    let system: Vec<Value> = request.system.iter().cloned().chain(spoken).map(part).collect();
+    let system: Vec<Value> = request
+        .system
+        .iter()
+        .cloned()
+        .chain(spoken)
+        .map(part)
+        .collect();
     let body = Body {
         system_instruction: (!system.is_empty()).then(|| json!({"parts": system})),
         contents: contents(&request.messages, newer),
@@ -185,7 +212,9 @@ fn body(request: &Request, think: Option<Think>) -> Result<String, ProviderError
         tool_config: has_tools.then(|| json!({"functionCallingConfig": {"mode": mode}})),
         generation_config: Generation {
             max_output_tokens: request.max_output_tokens,
-            temperature: request.temperature.filter(|_| keeps(Parameter::Temperature)),
+            temperature: request
+                .temperature
+                .filter(|_| keeps(Parameter::Temperature)),
             response_mime_type: bound.map(|_| "application/json"),
             response_json_schema: bound.map(|output| output.schema.clone()),
             thinking_config: think.filter(|_| keeps(Parameter::Reasoning)).map(thinking),

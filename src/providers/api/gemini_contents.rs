@@ -22,7 +22,10 @@ pub fn contents(messages: &[Message], signs: bool) -> Vec<Value> {
     for Message { role, blocks } in messages {
         contents.push(match role {
             Role::User => {
-                let parts: Vec<Value> = blocks.iter().filter_map(|block| user_part(block, &ids)).collect();
+                let parts: Vec<Value> = blocks
+                    .iter()
+                    .filter_map(|block| user_part(block, &ids))
+                    .collect();
                 json!({"role": "user", "parts": parts})
             }
             Role::Assistant => {
@@ -37,9 +40,9 @@ pub fn contents(messages: &[Message], signs: bool) -> Vec<Value> {
 /// Returns our id of a call and Gemini's.
 fn given_id(block: &Block) -> Option<(&str, &str)> {
     match block {
-        Block::ToolCall { id, provider_state, .. } => {
-            Some((id.as_str(), word(provider_state.as_ref()?, "id")?))
-        }
+        Block::ToolCall {
+            id, provider_state, ..
+        } => Some((id.as_str(), word(provider_state.as_ref()?, "id")?)),
         _ => None,
     }
 }
@@ -51,10 +54,20 @@ fn word<'a>(state: &'a ProviderState, key: &str) -> Option<&'a str> {
 fn user_part(block: &Block, ids: &HashMap<&str, &str>) -> Option<Value> {
     match block {
         Block::Text { text } => Some(json!({"text": text})),
-        Block::ToolResult { call_id, name, content, is_error } => {
-            let content = serde_json::from_str(content).unwrap_or_else(|_| Value::String(content.clone()));
+        Block::ToolResult {
+            call_id,
+            name,
+            content,
+            is_error,
+        } => {
+            let content =
+                serde_json::from_str(content).unwrap_or_else(|_| Value::String(content.clone()));
             // The vendor wants an object, with these names for output and error.
-            let response = if *is_error { json!({"error": content}) } else { json!({"output": content}) };
+            let response = if *is_error {
+                json!({"error": content})
+            } else {
+                json!({"output": content})
+            };
             let mut result = with_id(ids.get(call_id.as_str()).copied());
             result.insert("name".to_owned(), json!(lettered(name)));
             result.insert("response".to_owned(), response);
@@ -69,11 +82,17 @@ fn user_part(block: &Block, ids: &HashMap<&str, &str>) -> Option<Value> {
 /// `FunctionDeclaration`): ours do, those that models make up may not.
 fn lettered(name: &str) -> String {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if begins { name.to_owned() } else { format!("_{name}").chars().take(64).collect() }
+    if begins {
+        name.to_owned()
+    } else {
+        format!("_{name}").chars().take(64).collect()
+    }
 }
 
 fn with_id(id: Option<&str>) -> Map<String, Value> {
-    id.map(|id| ("id".to_owned(), json!(id))).into_iter().collect()
+    id.map(|id| ("id".to_owned(), json!(id)))
+        .into_iter()
+        .collect()
 }
 
 fn model_parts(blocks: &[Block], signs: bool) -> Vec<Value> {
@@ -89,15 +108,25 @@ fn model_parts(blocks: &[Block], signs: bool) -> Vec<Value> {
         }
         match block {
             Block::Text { text } => parts.push(signed(json!({"text": text}), waiting.take())),
-            Block::Thinking { text, provider_state: Some(state) } => {
+            Block::Thinking {
+                text,
+                provider_state: Some(state),
+            } => {
                 let signature = word(state, "signature");
                 match word(state, "part") {
                     Some("text") => waiting = signature,
-                    Some("thought") => parts.push(signed(json!({"text": text, "thought": true}), signature)),
+                    Some("thought") => {
+                        parts.push(signed(json!({"text": text, "thought": true}), signature))
+                    }
                     _ => parts.push(signed(json!({"text": ""}), signature)),
                 }
             }
-            Block::ToolCall { id: _, name, args, provider_state } => {
+            Block::ToolCall {
+                id: _,
+                name,
+                args,
+                provider_state,
+            } => {
                 let own = provider_state.as_ref();
                 let mut call = with_id(own.and_then(|state| word(state, "id")));
                 call.insert("name".to_owned(), json!(lettered(name)));

@@ -61,16 +61,25 @@ impl PartsDecoder {
         }
         let mut events = self.start(response);
         // Counts are cumulative: the last ones count.
-        if let Some(usage) = response.get("usageMetadata").filter(|usage| usage.is_object()) {
+        if let Some(usage) = response
+            .get("usageMetadata")
+            .filter(|usage| usage.is_object())
+        {
             self.usage = Some(usage_of(usage));
         }
-        let feedback = response.get("promptFeedback").and_then(|feedback| feedback.get("blockReason"));
+        let feedback = response
+            .get("promptFeedback")
+            .and_then(|feedback| feedback.get("blockReason"));
         self.blocked |= feedback.and_then(Value::as_str).is_some();
         // We ask for one candidate; others are ignored.
         let ours = |one: &&Value| one.get("index").and_then(Value::as_u64).unwrap_or(0) == 0;
         let candidates = response.get("candidates").and_then(Value::as_array);
-        let Some(candidate) = candidates.into_iter().flatten().find(ours) else { return Ok(events) };
-        let parts = candidate.get("content").and_then(|content| content.get("parts"));
+        let Some(candidate) = candidates.into_iter().flatten().find(ours) else {
+            return Ok(events);
+        };
+        let parts = candidate
+            .get("content")
+            .and_then(|content| content.get("parts"));
         for part in parts.and_then(Value::as_array).into_iter().flatten() {
             events.extend(self.part(part)?);
         }
@@ -88,17 +97,25 @@ impl PartsDecoder {
         let model = text("modelVersion").unwrap_or_default();
         self.request_id = self.request_id.take().or_else(|| text("responseId"));
         self.model = Some(model.clone());
-        vec![Event::Started { provider_request_id: self.request_id.clone(), model }]
+        vec![Event::Started {
+            provider_request_id: self.request_id.clone(),
+            model,
+        }]
     }
 
     fn part(&mut self, part: &Value) -> Result<Vec<Event>, ProviderError> {
-        let signature = part.get("thoughtSignature").and_then(Value::as_str).filter(|s| !s.is_empty());
+        let signature = part
+            .get("thoughtSignature")
+            .and_then(Value::as_str)
+            .filter(|s| !s.is_empty());
         if let Some(call) = part.get("functionCall").filter(|call| call.is_object()) {
             self.close_all();
             return Ok(vec![self.call(call, signature)?]);
         }
         // Pictures, code that ran at the vendor's, and later kinds of parts are ignored.
-        let Some(text) = part.get("text").and_then(Value::as_str) else { return Ok(Vec::new()) };
+        let Some(text) = part.get("text").and_then(Value::as_str) else {
+            return Ok(Vec::new());
+        };
         let piece = (!text.is_empty()).then(|| text.to_owned());
         if part.get("thought").and_then(Value::as_bool) == Some(true) {
             self.close_text(None);
@@ -123,7 +140,9 @@ impl PartsDecoder {
             return Err(broken("a tool call without a name"));
         }
         let is_taken = |wanted: &str| {
-            self.blocks.iter().any(|block| matches!(block, Block::ToolCall { id, .. } if id == wanted))
+            self.blocks
+                .iter()
+                .any(|block| matches!(block, Block::ToolCall { id, .. } if id == wanted))
         };
         let id = call_id(text("id"), self.calls, is_taken);
         self.calls += 1;
@@ -141,10 +160,19 @@ impl PartsDecoder {
         if let Some(signature) = signature {
             kept.insert("signature".to_owned(), json!(signature));
         }
-        let event = Event::ToolCall { id: id.clone(), name: name.clone(), args: args.clone() };
+        let event = Event::ToolCall {
+            id: id.clone(),
+            name: name.clone(),
+            args: args.clone(),
+        };
         // Kept even when empty: it says that the call is Gemini's own and needs no signature.
         let provider_state = Some(state(Value::Object(kept)));
-        self.blocks.push(Block::ToolCall { id, name, args, provider_state });
+        self.blocks.push(Block::ToolCall {
+            id,
+            name,
+            args,
+            provider_state,
+        });
         Ok(event)
     }
 
@@ -156,8 +184,12 @@ impl PartsDecoder {
     fn close_thought(&mut self, signature: Option<&str>) {
         let text = std::mem::take(&mut self.thought);
         if !text.is_empty() || signature.is_some() {
-            let kept = signature.map(|signature| json!({"part": "thought", "signature": signature}));
-            self.blocks.push(Block::Thinking { text, provider_state: kept.map(state) });
+            let kept =
+                signature.map(|signature| json!({"part": "thought", "signature": signature}));
+            self.blocks.push(Block::Thinking {
+                text,
+                provider_state: kept.map(state),
+            });
         }
     }
 
@@ -166,7 +198,10 @@ impl PartsDecoder {
         if let Some(signature) = signature {
             let part = if text.is_empty() { "empty" } else { "text" };
             let kept = json!({"part": part, "signature": signature});
-            self.blocks.push(Block::Thinking { text: String::new(), provider_state: Some(state(kept)) });
+            self.blocks.push(Block::Thinking {
+                text: String::new(),
+                provider_state: Some(state(kept)),
+            });
         }
         if !text.is_empty() {
             self.blocks.push(Block::Text { text });
@@ -179,7 +214,11 @@ impl PartsDecoder {
             // The request lacked a signature, and so would every retry of it.
             (Some(reason), _) if reason == "MISSING_THOUGHT_SIGNATURE" => {
                 let message = "the vendor misses a thought's signature in the request";
-                return Err(ProviderError::new(ErrorClass::BadRequest, Phase::MidStream, message));
+                return Err(ProviderError::new(
+                    ErrorClass::BadRequest,
+                    Phase::MidStream,
+                    message,
+                ));
             }
             (Some(reason), _) => stop_of(&reason, self.calls > 0),
             (None, true) => Stop::Refused,
@@ -210,14 +249,14 @@ impl PartsDecoder {
 
 impl Decoder for PartsDecoder {
     fn feed(&mut self, _event: &str, data: &str) -> Result<Vec<Event>, ProviderError> {
-        let response: Value =
-            serde_json::from_str(data).map_err(|e| broken(format!("a response is not JSON: {e}")))?;
+        let response: Value = serde_json::from_str(data)
+            .map_err(|e| broken(format!("a response is not JSON: {e}")))?;
         self.response(&response)
     }
 
     fn whole(&mut self, body: &str) -> Result<Vec<Event>, ProviderError> {
-        let body: Value =
-            serde_json::from_str(body).map_err(|e| broken(format!("the answer is not JSON: {e}")))?;
+        let body: Value = serde_json::from_str(body)
+            .map_err(|e| broken(format!("the answer is not JSON: {e}")))?;
         let mut events = Vec::new();
         match body {
             Value::Array(responses) if !responses.is_empty() => {
@@ -237,14 +276,21 @@ impl Decoder for PartsDecoder {
 }
 
 fn state(state: Value) -> ProviderState {
-    ProviderState { family: gemini::ADAPTER.id.to_owned(), model: String::new(), state }
+    ProviderState {
+        family: gemini::ADAPTER.id.to_owned(),
+        model: String::new(),
+        state,
+    }
 }
 
 /// Converts the counts. The prompt's count includes the cached ones; tool use and thoughts are
 /// counted apart.
 fn usage_of(usage: &Value) -> TokenUsage {
     let count = |name: &str| token_count(usage.get(name)).unwrap_or(0);
-    let (cached, thoughts) = (count("cachedContentTokenCount"), count("thoughtsTokenCount"));
+    let (cached, thoughts) = (
+        count("cachedContentTokenCount"),
+        count("thoughtsTokenCount"),
+    );
     let prompt = count("promptTokenCount").saturating_sub(cached);
     // The sum, too, must fit an SQLite integer.
     let sum = |one: u64, other: u64| one.saturating_add(other).min(i64::MAX.unsigned_abs());
@@ -273,9 +319,10 @@ fn stop_of(reason: &str, has_calls: bool) -> Stop {
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
         | "IMAGE_RECITATION" => Stop::Refused,
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" | "MALFORMED_RESPONSE" => {
-            Stop::MalformedCall
-        }
+        "MALFORMED_FUNCTION_CALL"
+        | "UNEXPECTED_TOOL_CALL"
+        | "TOO_MANY_TOOL_CALLS"
+        | "MALFORMED_RESPONSE" => Stop::MalformedCall,
         other => Stop::Other(other.to_owned()),
     }
 }

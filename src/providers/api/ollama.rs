@@ -12,8 +12,9 @@ use crate::providers::api::ollama_lines::LineDecoder;
 use crate::providers::contract::estimate;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, CallContext, Capabilities, Event, Health, Message, OutputSchema, Parameter, Phase, Provider,
-    ProviderError, Request, RequestEncoder, Role, Structured, ToolArgs, ToolChoice, ToolSpec,
+    Block, CallContext, Capabilities, Event, Health, Message, OutputSchema, Parameter, Phase,
+    Provider, ProviderError, Request, RequestEncoder, Role, Structured, ToolArgs, ToolChoice,
+    ToolSpec,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::decode::Decoder;
@@ -60,10 +61,17 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         extra_headers: &[],
     })?;
     // The server reads a number as seconds and refuses a text without a unit.
-    let keep_alive = |text: &String| text.parse::<i64>().map_or_else(|_| json!(text), |number| json!(number));
+    let keep_alive = |text: &String| {
+        text.parse::<i64>()
+            .map_or_else(|_| json!(text), |number| json!(number))
+    };
     Ok(Box::new(Ollama {
         endpoint,
-        name: if settings.name.is_empty() { ADAPTER.id.to_owned() } else { settings.name.clone() },
+        name: if settings.name.is_empty() {
+            ADAPTER.id.to_owned()
+        } else {
+            settings.name.clone()
+        },
         context_tokens: settings.context_tokens.unwrap_or(CONTEXT_TOKENS),
         keep_alive: settings.keep_alive.as_ref().map(keep_alive),
         think: settings.think,
@@ -77,7 +85,11 @@ impl RequestEncoder for Ollama {
 
     fn capabilities(&self, _model: &str) -> Capabilities {
         let window_tokens = Some(u64::from(self.context_tokens));
-        Capabilities { structured: Structured::Native, window_tokens, ..Capabilities::MODEL }
+        Capabilities {
+            structured: Structured::Native,
+            window_tokens,
+            ..Capabilities::MODEL
+        }
     }
 
     fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
@@ -97,8 +109,14 @@ impl Provider for Ollama {
         Box::pin(async move {
             let version = self.endpoint.get("api/version", &context).await?;
             let tags = self.endpoint.get("api/tags", &context).await?;
-            let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-            let models = tags.get("models").and_then(Value::as_array).into_iter().flatten();
+            let text = |value: &Value, key: &str| {
+                value.get(key).and_then(Value::as_str).map(str::to_owned)
+            };
+            let models = tags
+                .get("models")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
             let models: Vec<String> = models.filter_map(|model| text(model, "name")).collect();
             let none = "the server has no model: `ollama pull MODEL` fetches one";
             Ok(Health {
@@ -118,10 +136,16 @@ impl Provider for Ollama {
         let model = context.model.clone();
         let window = u64::from(self.context_tokens);
         let decoder = move |request_id| -> Box<dyn Decoder + 'a> {
-            Box::new(LineDecoder::new(request_id, estimate::tokens(encoded), window))
+            Box::new(LineDecoder::new(
+                request_id,
+                estimate::tokens(encoded),
+                window,
+            ))
         };
         let events = self.endpoint.call(encoded, context, Box::new(decoder));
-        events.map(move |event| event.map_err(|error| with_hint(error, &model))).boxed()
+        events
+            .map(move |event| event.map_err(|error| with_hint(error, &model)))
+            .boxed()
     }
 }
 
@@ -173,14 +197,24 @@ impl Ollama {
         };
         // `format` binds the whole output, calls too: a model that may still call gets its schema
         // in the prompt.
-        let bound = request.output.as_ref().filter(|_| keeps(Parameter::OutputSchema) && tools.is_empty());
-        let spoken = request.output.as_ref().filter(|_| bound.is_none()).map(OutputSchema::in_words);
+        let bound = request
+            .output
+            .as_ref()
+            .filter(|_| keeps(Parameter::OutputSchema) && tools.is_empty());
+        let spoken = request
+            .output
+            .as_ref()
+            .filter(|_| bound.is_none())
+            .map(OutputSchema::in_words);
         Body {
             model: &request.model,
             messages: messages(request, spoken),
             tools,
             stream: true,
-            think: self.think.filter(|_| keeps(Parameter::Reasoning)).map(thinking),
+            think: self
+                .think
+                .filter(|_| keeps(Parameter::Reasoning))
+                .map(thinking),
             format: bound.map(|output| &output.schema),
             keep_alive: self.keep_alive.as_ref(),
             truncate: false,
@@ -188,7 +222,9 @@ impl Ollama {
             options: Options {
                 num_ctx: self.context_tokens,
                 num_predict: request.max_output_tokens,
-                temperature: request.temperature.filter(|_| keeps(Parameter::Temperature)),
+                temperature: request
+                    .temperature
+                    .filter(|_| keeps(Parameter::Temperature)),
             },
         }
     }
@@ -207,18 +243,22 @@ impl Ollama {
             self.name
         );
         let error = ProviderError::new(ErrorClass::ContextOverflow, Phase::BeforeSend, message);
-        Err(ProviderError { window_tokens: Some(window), ..error })
+        Err(ProviderError {
+            window_tokens: Some(window),
+            ..error
+        })
     }
 }
 
 fn tool(tool: &ToolSpec) -> Value {
-    let function =
-        json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema});
+    let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema});
     json!({"type": "function", "function": function})
 }
 
 fn thinking(think: Think) -> Value {
-    think.level().map_or_else(|| json!(think != Think::Off), |level| json!(level))
+    think
+        .level()
+        .map_or_else(|| json!(think != Think::Off), |level| json!(level))
 }
 
 fn messages(request: &Request, spoken: Option<String>) -> Vec<Value> {
@@ -271,9 +311,11 @@ fn assistant(message: &Message) -> Value {
 fn call(block: &Block) -> Option<Value> {
     match block {
         // The normaliser has made objects of all arguments.
-        Block::ToolCall { name, args: ToolArgs::Object(map), .. } => {
-            Some(json!({"function": {"name": name, "arguments": map}}))
-        }
+        Block::ToolCall {
+            name,
+            args: ToolArgs::Object(map),
+            ..
+        } => Some(json!({"function": {"name": name, "arguments": map}})),
         _ => None,
     }
 }
@@ -283,5 +325,10 @@ fn texts(message: &Message) -> String {
         Block::Text { text } => Some(text.clone()),
         _ => None,
     };
-    message.blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n\n")
+    message
+        .blocks
+        .iter()
+        .filter_map(text)
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }

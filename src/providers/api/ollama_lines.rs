@@ -29,7 +29,16 @@ impl LineDecoder {
     /// `num_ctx`.
     pub fn new(request_id: Option<String>, input_estimate: u64, window_tokens: u64) -> Self {
         let (thought, text, calls) = Default::default();
-        Self { request_id, input_estimate, window_tokens, model: None, thought, text, calls, is_done: false }
+        Self {
+            request_id,
+            input_estimate,
+            window_tokens,
+            model: None,
+            thought,
+            text,
+            calls,
+            is_done: false,
+        }
     }
 
     fn line(&mut self, line: &Value) -> Result<Vec<Event>, ProviderError> {
@@ -60,9 +69,16 @@ impl LineDecoder {
         if self.model.is_some() {
             return Vec::new();
         }
-        let model = line.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let model = line
+            .get("model")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         self.model = Some(model.clone());
-        vec![Event::Started { provider_request_id: self.request_id.clone(), model }]
+        vec![Event::Started {
+            provider_request_id: self.request_id.clone(),
+            model,
+        }]
     }
 
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) -> Result<(), ProviderError> {
@@ -75,7 +91,12 @@ impl LineDecoder {
             self.text.push_str(text("content"));
             events.push(Event::TextDelta(text("content").to_owned()));
         }
-        for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+        for call in message
+            .get("tool_calls")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             events.push(self.call(call)?);
         }
         Ok(())
@@ -85,14 +106,25 @@ impl LineDecoder {
     /// results are matched by name and order.
     fn call(&mut self, call: &Value) -> Result<Event, ProviderError> {
         let function = call.get("function").unwrap_or(&Value::Null);
-        let name = function.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = function
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         if name.is_empty() {
             return Err(broken("a tool call without a name"));
         }
         let given = call.get("id").and_then(Value::as_str).unwrap_or_default();
-        let is_taken =
-            |wanted: &str| self.calls.iter().any(|b| matches!(b, Block::ToolCall { id, .. } if id == wanted));
-        let id = call_id(given, u64::try_from(self.calls.len()).unwrap_or(u64::MAX), is_taken);
+        let is_taken = |wanted: &str| {
+            self.calls
+                .iter()
+                .any(|b| matches!(b, Block::ToolCall { id, .. } if id == wanted))
+        };
+        let id = call_id(
+            given,
+            u64::try_from(self.calls.len()).unwrap_or(u64::MAX),
+            is_taken,
+        );
         let args = match function.get("arguments") {
             None | Some(Value::Null) => ToolArgs::Object(Map::new()),
             Some(Value::Object(map)) => ToolArgs::of(map.clone()),
@@ -100,8 +132,17 @@ impl LineDecoder {
             Some(Value::String(raw)) => ToolArgs::parse(raw),
             Some(other) => ToolArgs::parse(&other.to_string()),
         };
-        let event = Event::ToolCall { id: id.clone(), name: name.clone(), args: args.clone() };
-        self.calls.push(Block::ToolCall { id, name, args, provider_state: None });
+        let event = Event::ToolCall {
+            id: id.clone(),
+            name: name.clone(),
+            args: args.clone(),
+        };
+        self.calls.push(Block::ToolCall {
+            id,
+            name,
+            args,
+            provider_state: None,
+        });
         Ok(event)
     }
 
@@ -111,9 +152,16 @@ impl LineDecoder {
             // Ollama signs nothing; the state records that the reasoning is this model's, the only
             // one that may have it back.
             let family = ollama::ADAPTER.id.to_owned();
-            let state = ProviderState { family, model: String::new(), state: json!({}) };
+            let state = ProviderState {
+                family,
+                model: String::new(),
+                state: json!({}),
+            };
             let text = std::mem::take(&mut self.thought);
-            blocks.push(Block::Thinking { text, provider_state: Some(state) });
+            blocks.push(Block::Thinking {
+                text,
+                provider_state: Some(state),
+            });
         }
         if !self.text.is_empty() {
             blocks.push(Block::text(std::mem::take(&mut self.text)));
@@ -146,7 +194,10 @@ impl LineDecoder {
              `context_tokens`"
         );
         let error = ProviderError::new(ErrorClass::ContextOverflow, Phase::MidStream, message);
-        Err(ProviderError { window_tokens: Some(window), ..error })
+        Err(ProviderError {
+            window_tokens: Some(window),
+            ..error
+        })
     }
 
     /// Converts the counts. A missing count (the prompt's is, where the server still had it in its

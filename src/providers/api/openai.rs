@@ -14,8 +14,8 @@ use crate::providers::api::openai_body;
 use crate::providers::api::openai_chunks::{ChunkDecoder, is_unread_call};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, RequestEncoder,
-    Response, Stop, Structured, TokenUsage,
+    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
+    RequestEncoder, Response, Stop, Structured, TokenUsage,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http::{self, Endpoint, EndpointSpec};
@@ -106,13 +106,25 @@ pub fn provider(
     settings: &ProviderSettings,
     dialect: &'static Dialect,
 ) -> Result<Box<dyn Provider>, ProviderError> {
-    let name = if settings.name.is_empty() { dialect.adapter.id } else { settings.name.as_str() };
+    let name = if settings.name.is_empty() {
+        dialect.adapter.id
+    } else {
+        settings.name.as_str()
+    };
     let nowhere = || {
         let message = format!("`{name}`: no `base_url`");
         ProviderError::new(ErrorClass::Config, Phase::Config, message)
     };
-    let base_url = settings.base_url.as_deref().or(dialect.base_url).ok_or_else(nowhere)?;
-    let origin = settings.chat.attribution_url.as_deref().map(|url| ("http-referer", url));
+    let base_url = settings
+        .base_url
+        .as_deref()
+        .or(dialect.base_url)
+        .ok_or_else(nowhere)?;
+    let origin = settings
+        .chat
+        .attribution_url
+        .as_deref()
+        .map(|url| ("http-referer", url));
     let title = dialect.title.map(|title| ("x-title", title));
     // Servers of this dialect are below `/v1`; for a URL without any path we add it.
     let version = if has_path(base_url) { "" } else { "v1/" };
@@ -138,8 +150,12 @@ pub fn provider(
 }
 
 fn has_path(base_url: &str) -> bool {
-    let after_scheme = base_url.split_once("://").map_or(base_url, |(_, rest)| rest);
-    after_scheme.split_once('/').is_some_and(|(_, path)| !path.trim_matches('/').is_empty())
+    let after_scheme = base_url
+        .split_once("://")
+        .map_or(base_url, |(_, rest)| rest);
+    after_scheme
+        .split_once('/')
+        .is_some_and(|(_, path)| !path.trim_matches('/').is_empty())
 }
 
 impl RequestEncoder for ChatCompletions {
@@ -153,7 +169,11 @@ impl RequestEncoder for ChatCompletions {
             StructuredOutput::JsonObject | StructuredOutput::None => Structured::Prompted,
         };
         let reports_cost = self.dialect.family == Family::OpenRouter;
-        Capabilities { structured, reports_cost, ..Capabilities::MODEL }
+        Capabilities {
+            structured,
+            reports_cost,
+            ..Capabilities::MODEL
+        }
     }
 
     fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
@@ -181,16 +201,30 @@ impl Provider for ChatCompletions {
         context: CallContext,
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
         // Within a string the quotation marks would be escaped, so this is the member itself.
-        let usage_expected =
-            encoded.contains(&format!("\"stream_options\":{}", json!({"include_usage": true})));
-        let (family, adapter, model) = (self.dialect.family, self.dialect.adapter.id, context.model.clone());
-        let decoder = move |request_id| -> Box<dyn crate::providers::transport::decode::Decoder + 'a> {
-            let decoder = ChunkDecoder::new(request_id, family, usage_expected, estimate::tokens(encoded));
-            Box::new(decoder.returning_reasoning_by(adapter))
-        };
+        let usage_expected = encoded.contains(&format!(
+            "\"stream_options\":{}",
+            json!({"include_usage": true})
+        ));
+        let (family, adapter, model) = (
+            self.dialect.family,
+            self.dialect.adapter.id,
+            context.model.clone(),
+        );
+        let decoder =
+            move |request_id| -> Box<dyn crate::providers::transport::decode::Decoder + 'a> {
+                let decoder = ChunkDecoder::new(
+                    request_id,
+                    family,
+                    usage_expected,
+                    estimate::tokens(encoded),
+                );
+                Box::new(decoder.returning_reasoning_by(adapter))
+            };
         let events = self.endpoint.call(encoded, context, Box::new(decoder));
         let unread = move |event: Result<Event, ProviderError>| match event {
-            Err(error) if is_unread_call(&error) => stream::iter(unread_call(&model, encoded)).left_stream(),
+            Err(error) if is_unread_call(&error) => {
+                stream::iter(unread_call(&model, encoded)).left_stream()
+            }
             other => stream::iter([other]).right_stream(),
         };
         events.flat_map(unread).boxed()
@@ -200,8 +234,11 @@ impl Provider for ChatCompletions {
 /// Returns the answer of a vendor that refuses its own model's output before the stream: an answer
 /// with a call that cannot be parsed. It was paid for, and its usage is not reported.
 fn unread_call(model: &str, encoded: &str) -> Vec<Result<Event, ProviderError>> {
-    let usage =
-        TokenUsage { input_tokens: estimate::tokens(encoded), estimated: true, ..TokenUsage::default() };
+    let usage = TokenUsage {
+        input_tokens: estimate::tokens(encoded),
+        estimated: true,
+        ..TokenUsage::default()
+    };
     let response = Response {
         blocks: Vec::new(),
         stop: Stop::MalformedCall,
@@ -211,6 +248,9 @@ fn unread_call(model: &str, encoded: &str) -> Vec<Result<Event, ProviderError>> 
         breakdown: Vec::new(),
         session_usage: None,
     };
-    let started = Event::Started { provider_request_id: None, model: model.to_owned() };
+    let started = Event::Started {
+        provider_request_id: None,
+        model: model.to_owned(),
+    };
     vec![Ok(started), Ok(Event::Finished(response))]
 }

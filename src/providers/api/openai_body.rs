@@ -39,15 +39,25 @@ struct Body<'a> {
 }
 
 /// Encodes the bytes to send. Errors: class `BadRequest`.
-pub fn body(asked: &Request, dialect: &Dialect, switches: &ChatSwitches) -> Result<String, ProviderError> {
+pub fn body(
+    asked: &Request,
+    dialect: &Dialect,
+    switches: &ChatSwitches,
+) -> Result<String, ProviderError> {
     let request = normalise::request(asked, dialect.adapter.id)?;
     let without = |parameter| request.without.contains(&parameter);
     let older_name = dialect.legacy_max_tokens || switches.legacy_max_tokens;
-    let (legacy, limit) = (older_name != without(Parameter::MaxCompletionTokens), request.max_output_tokens);
+    let (legacy, limit) = (
+        older_name != without(Parameter::MaxCompletionTokens),
+        request.max_output_tokens,
+    );
     let strict = switches.strict_schemas && !without(Parameter::Strict);
     let (tools, tool_choice) = tools(asked, &request, switches, strict);
     let mut more = (dialect.routing)(switches);
-    if let Some(effort) = switches.reasoning_effort.filter(|_| !without(Parameter::Reasoning)) {
+    if let Some(effort) = switches
+        .reasoning_effort
+        .filter(|_| !without(Parameter::Reasoning))
+    {
         let (name, value) = (dialect.effort)(&json!(effort));
         more.insert(name.to_owned(), value);
     }
@@ -89,12 +99,20 @@ fn tools<'a>(
         ToolChoice::None => "none",
     };
     let choice = (!request.without.contains(&Parameter::ToolChoice)).then_some(choice);
-    (Some(request.tools.iter().map(|spec| tool(spec, strict)).collect()), choice)
+    (
+        Some(
+            request
+                .tools
+                .iter()
+                .map(|spec| tool(spec, strict))
+                .collect(),
+        ),
+        choice,
+    )
 }
 
 fn tool(tool: &ToolSpec, strict: bool) -> Value {
-    let mut function =
-        json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema});
+    let mut function = json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema});
     if strict {
         function["strict"] = Value::Bool(true);
     }
@@ -103,7 +121,10 @@ fn tool(tool: &ToolSpec, strict: bool) -> Value {
 
 /// Encodes the form of the answer; `None` where the schema stands in the prompt alone.
 fn response_format(request: &Request, switches: &ChatSwitches, strict: bool) -> Option<Value> {
-    let output = request.output.as_ref().filter(|_| !request.without.contains(&Parameter::OutputSchema))?;
+    let output = request
+        .output
+        .as_ref()
+        .filter(|_| !request.without.contains(&Parameter::OutputSchema))?;
     match switches.structured_output {
         StructuredOutput::JsonSchema => {
             let mut schema = json!({"name": output.name, "schema": output.schema});
@@ -120,7 +141,11 @@ fn response_format(request: &Request, switches: &ChatSwitches, strict: bool) -> 
 fn messages(request: &Request, switches: &ChatSwitches) -> Vec<Value> {
     let mut messages = Vec::new();
     if !request.system.is_empty() {
-        let role = if switches.developer_role { "developer" } else { "system" };
+        let role = if switches.developer_role {
+            "developer"
+        } else {
+            "system"
+        };
         messages.push(json!({"role": role, "content": request.system.join("\n\n")}));
     }
     for message in &request.messages {
@@ -137,7 +162,15 @@ fn messages(request: &Request, switches: &ChatSwitches) -> Vec<Value> {
 fn user(message: &Message, switches: &ChatSwitches, messages: &mut Vec<Value>) {
     let mut has_results = false;
     for block in &message.blocks {
-        let Block::ToolResult { call_id, name, content, .. } = block else { continue };
+        let Block::ToolResult {
+            call_id,
+            name,
+            content,
+            ..
+        } = block
+        else {
+            continue;
+        };
         let mut result = json!({"role": "tool", "tool_call_id": call_id, "content": content});
         if switches.named_tool_results {
             result["name"] = json!(name);
@@ -173,9 +206,13 @@ fn with_reasoning(encoded: &mut Value, message: &Message, without: &[Parameter])
         return;
     }
     let member = |block: &'_ Block| match block {
-        Block::Thinking { text, provider_state: Some(state) } => {
-            Some((state.state.get("member")?.as_str()?.to_owned(), text.clone()))
-        }
+        Block::Thinking {
+            text,
+            provider_state: Some(state),
+        } => Some((
+            state.state.get("member")?.as_str()?.to_owned(),
+            text.clone(),
+        )),
         _ => None,
     };
     let thoughts: Vec<(String, String)> = message.blocks.iter().filter_map(member).collect();
@@ -197,15 +234,18 @@ fn with_reasoning(encoded: &mut Value, message: &Message, without: &[Parameter])
 /// and only the decoder of OpenRouter's answers makes any.
 fn reasoning(block: &Block) -> &[Value] {
     match block {
-        Block::Thinking { provider_state: Some(state), .. } => {
-            state.state.as_array().map_or(&[], Vec::as_slice)
-        }
+        Block::Thinking {
+            provider_state: Some(state),
+            ..
+        } => state.state.as_array().map_or(&[], Vec::as_slice),
         _ => &[],
     }
 }
 
 fn call(block: &Block) -> Option<Value> {
-    let Block::ToolCall { id, name, args, .. } = block else { return None };
+    let Block::ToolCall { id, name, args, .. } = block else {
+        return None;
+    };
     let arguments = match args {
         ToolArgs::Object(map) => Value::Object(map.clone()),
         ToolArgs::Malformed { raw, .. } => json!({"malformed_arguments": raw}),

@@ -83,7 +83,10 @@ impl ChunkDecoder {
     /// Sets the adapter that sends reasoning back, in the member that it came in.
     #[must_use]
     pub fn returning_reasoning_by(self, adapter: &'static str) -> Self {
-        Self { returns_by: Some(adapter), ..self }
+        Self {
+            returns_by: Some(adapter),
+            ..self
+        }
     }
 
     /// Decodes a chunk. `spoken`: the members of a choice that may hold the new content, the
@@ -94,12 +97,23 @@ impl ChunkDecoder {
         let ours = |choice: &&Value| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0;
         let choice = choices.and_then(|choices| choices.iter().find(ours));
         let inside = |key: &str| [chunk.get(key), choice.and_then(|choice| choice.get(key))];
-        if let Some(error) = inside("error").into_iter().flatten().find(|error| !error.is_null()) {
+        if let Some(error) = inside("error")
+            .into_iter()
+            .flatten()
+            .find(|error| !error.is_null())
+        {
             let failure = stream_failure(self.family, error);
-            return if is_unread_call(&failure) { Ok(self.unread_call()) } else { Err(failure) };
+            return if is_unread_call(&failure) {
+                Ok(self.unread_call())
+            } else {
+                Err(failure)
+            };
         }
         // Moonshot has the usage inside the choice.
-        let usage = inside("usage").into_iter().flatten().find(|usage| usage.is_object());
+        let usage = inside("usage")
+            .into_iter()
+            .flatten()
+            .find(|usage| usage.is_object());
         if choices.is_none() && usage.is_none() {
             return Err(broken("a chunk without `choices`"));
         }
@@ -109,7 +123,10 @@ impl ChunkDecoder {
         }
         if let Some(choice) = choice {
             self.has_choice = true;
-            let delta = spoken.into_iter().find_map(|key| choice.get(key)).unwrap_or(&Value::Null);
+            let delta = spoken
+                .into_iter()
+                .find_map(|key| choice.get(key))
+                .unwrap_or(&Value::Null);
             events.extend(self.delta(delta));
             let reason = choice.get("finish_reason").and_then(Value::as_str);
             if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
@@ -136,24 +153,42 @@ impl ChunkDecoder {
         }
         let model = self.model.clone().unwrap_or_default();
         is_first
-            .then(|| Event::Started { provider_request_id: self.request_id.clone(), model })
+            .then(|| Event::Started {
+                provider_request_id: self.request_id.clone(),
+                model,
+            })
             .into_iter()
             .collect()
     }
 
     fn delta(&mut self, delta: &Value) -> Vec<Event> {
-        let text = |key: &str| delta.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let text = |key: &str| {
+            delta
+                .get(key)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
         let mut events = Vec::new();
         if self.family == Family::OpenRouter {
-            let details = delta.get("reasoning_details").and_then(Value::as_array).into_iter().flatten();
+            let details = delta
+                .get("reasoning_details")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
             details.for_each(|detail| add_detail(&mut self.details, detail));
         }
-        if let Some((key, piece)) = REASONING_KEYS.iter().find_map(|key| Some((*key, text(key)?))) {
+        if let Some((key, piece)) = REASONING_KEYS
+            .iter()
+            .find_map(|key| Some((*key, text(key)?)))
+        {
             self.reasoning_key.get_or_insert(key);
             self.reasoning.push_str(piece);
             events.push(Event::ThinkingDelta(piece.to_owned()));
         }
-        let thought = delta.get("content").map(thought_of_content).unwrap_or_default();
+        let thought = delta
+            .get("content")
+            .map(thought_of_content)
+            .unwrap_or_default();
         if !thought.is_empty() {
             self.reasoning.push_str(&thought);
             events.push(Event::ThinkingDelta(thought));
@@ -163,17 +198,28 @@ impl ChunkDecoder {
             self.text.push_str(piece);
             events.push(Event::TextDelta(piece.to_owned()));
         }
-        let content = delta.get("content").map(text_of_content).unwrap_or_default();
+        let content = delta
+            .get("content")
+            .map(text_of_content)
+            .unwrap_or_default();
         if !content.is_empty() {
             self.text.push_str(&content);
             events.push(Event::TextDelta(content));
         }
-        for fragment in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+        for fragment in delta
+            .get("tool_calls")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             self.call(fragment);
         }
         // Snowflake sends the older form, empty, beside every answer.
-        let is_said =
-            |function: &&Value| ["name", "arguments"].iter().any(|key| is_filled(function.get(*key)));
+        let is_said = |function: &&Value| {
+            ["name", "arguments"]
+                .iter()
+                .any(|key| is_filled(function.get(*key)))
+        };
         if let Some(function) = delta.get("function_call").filter(is_said) {
             // The older form: one call, without an id.
             let index = Some(0);
@@ -188,8 +234,14 @@ impl ChunkDecoder {
     /// last call.
     fn call(&mut self, fragment: &Value) {
         let function = fragment.get("function").unwrap_or(&Value::Null);
-        let named = function.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
-        let id = fragment.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+        let named = function
+            .get("name")
+            .and_then(Value::as_str)
+            .is_some_and(|name| !name.is_empty());
+        let id = fragment
+            .get("id")
+            .and_then(Value::as_str)
+            .filter(|id| !id.is_empty());
         let index = fragment.get("index").and_then(Value::as_u64);
         let position = |test: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(test);
         let found = match (index, id) {
@@ -206,7 +258,10 @@ impl ChunkDecoder {
     }
 
     fn new_call(&mut self, index: Option<u64>) -> usize {
-        self.calls.push(Call { index, ..Call::default() });
+        self.calls.push(Call {
+            index,
+            ..Call::default()
+        });
         self.calls.len() - 1
     }
 
@@ -217,11 +272,18 @@ impl ChunkDecoder {
         };
         // Some gateways give no reason (Novita behind OpenRouter, Snowflake); the content then
         // decides.
-        let reason = self.finish_reason.take().unwrap_or_else(|| "stop".to_owned());
+        let reason = self
+            .finish_reason
+            .take()
+            .unwrap_or_else(|| "stop".to_owned());
         let native = self.native_reason.take().unwrap_or_default();
         if reason == "error" || [reason.as_str(), native.as_str()].contains(&"network_error") {
             let message = "the provider gave up in the middle of the answer";
-            return Err(ProviderError::new(ErrorClass::Transient, Phase::MidStream, message));
+            return Err(ProviderError::new(
+                ErrorClass::Transient,
+                Phase::MidStream,
+                message,
+            ));
         }
         let mut blocks = self.spoken();
         let mut events = Vec::new();
@@ -229,12 +291,22 @@ impl ChunkDecoder {
             if call.name.is_empty() {
                 return Err(broken("a tool call without a name"));
             }
-            let has_id =
-                |block: &Block, wanted: &str| matches!(block, Block::ToolCall { id, .. } if id == wanted);
-            let id = call_id(&call.id, position, |id| blocks.iter().any(|block| has_id(block, id)));
+            let has_id = |block: &Block, wanted: &str| matches!(block, Block::ToolCall { id, .. } if id == wanted);
+            let id = call_id(&call.id, position, |id| {
+                blocks.iter().any(|block| has_id(block, id))
+            });
             let (name, args) = (call.name, ToolArgs::parse(&call.arguments));
-            events.push(Event::ToolCall { id: id.clone(), name: name.clone(), args: args.clone() });
-            blocks.push(Block::ToolCall { id, name, args, provider_state: None });
+            events.push(Event::ToolCall {
+                id: id.clone(),
+                name: name.clone(),
+                args: args.clone(),
+            });
+            blocks.push(Block::ToolCall {
+                id,
+                name,
+                args,
+                provider_state: None,
+            });
         }
         let stop = stop_of(&reason, &native, !events.is_empty(), self.refused);
         events.push(self.finished(blocks, stop, model));
@@ -251,7 +323,10 @@ impl ChunkDecoder {
             let details = std::mem::take(&mut self.details);
             let returned = self.reasoning_key.filter(|key| RETURNED_KEYS.contains(key));
             let kept = match (details.is_empty(), self.returns_by, returned) {
-                (false, ..) => Some((crate::providers::api::openrouter::ADAPTER.id, Value::Array(details))),
+                (false, ..) => Some((
+                    crate::providers::api::openrouter::ADAPTER.id,
+                    Value::Array(details),
+                )),
                 (true, Some(adapter), Some(key)) => Some((adapter, json!({ "member": key }))),
                 _ => None,
             };
@@ -260,7 +335,10 @@ impl ChunkDecoder {
                 model: String::new(),
                 state,
             });
-            blocks.push(Block::Thinking { text, provider_state });
+            blocks.push(Block::Thinking {
+                text,
+                provider_state,
+            });
         }
         if !self.text.is_empty() {
             blocks.push(Block::text(std::mem::take(&mut self.text)));
@@ -292,7 +370,12 @@ impl ChunkDecoder {
 
     fn estimate(&self, blocks: &[Block]) -> TokenUsage {
         let (input_tokens, output_tokens) = (self.input_estimate, estimate::answer(blocks));
-        TokenUsage { input_tokens, output_tokens, estimated: true, ..TokenUsage::default() }
+        TokenUsage {
+            input_tokens,
+            output_tokens,
+            estimated: true,
+            ..TokenUsage::default()
+        }
     }
 }
 
@@ -308,10 +391,13 @@ impl Decoder for ChunkDecoder {
     }
 
     fn whole(&mut self, body: &str) -> Result<Vec<Event>, ProviderError> {
-        let completion: Value =
-            serde_json::from_str(body).map_err(|e| broken(format!("the answer is not JSON: {e}")))?;
+        let completion: Value = serde_json::from_str(body)
+            .map_err(|e| broken(format!("the answer is not JSON: {e}")))?;
         let mut events = self.chunk(&completion, ["message", "delta"])?;
-        if !events.iter().any(|event| matches!(event, Event::Finished(_))) {
+        if !events
+            .iter()
+            .any(|event| matches!(event, Event::Finished(_)))
+        {
             events.extend(self.end()?);
         }
         Ok(events)
@@ -324,9 +410,12 @@ impl Decoder for ChunkDecoder {
             return Err(ended_early());
         }
         if self.usage_expected && self.usage.is_none() {
-            let message =
-                "the answer ended before its usage: if the server never sends one, set `no_stream_usage`";
-            return Err(ProviderError::new(ErrorClass::Transient, Phase::MidStream, message));
+            let message = "the answer ended before its usage: if the server never sends one, set `no_stream_usage`";
+            return Err(ProviderError::new(
+                ErrorClass::Transient,
+                Phase::MidStream,
+                message,
+            ));
         }
         self.end()
     }
@@ -338,7 +427,11 @@ impl Call {
             self.id = id.unwrap_or_default().to_owned();
         }
         if self.name.is_empty() {
-            self.name = function.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            self.name = function
+                .get("name")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
         }
         match function.get("arguments") {
             Some(Value::String(piece)) => self.arguments.push_str(piece),
@@ -351,8 +444,8 @@ impl Call {
     fn is_succeeded_by(&self, id: Option<&str>, function: &Value) -> bool {
         let other_id = id.is_some_and(|id| !self.id.is_empty() && self.id != id);
         let brings_arguments = is_filled(function.get("arguments"));
-        let complete =
-            !self.arguments.is_empty() && matches!(ToolArgs::parse(&self.arguments), ToolArgs::Object(_));
+        let complete = !self.arguments.is_empty()
+            && matches!(ToolArgs::parse(&self.arguments), ToolArgs::Object(_));
         other_id && brings_arguments && complete
     }
 }
@@ -378,9 +471,10 @@ fn is_filled(value: Option<&Value>) -> bool {
 fn text_of_content(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
-        }
+        Value::Array(parts) => parts
+            .iter()
+            .filter_map(|part| part.get("text").and_then(Value::as_str))
+            .collect(),
         Value::Object(_) => content.to_string(),
         _ => String::new(),
     }
@@ -389,15 +483,25 @@ fn text_of_content(content: &Value) -> String {
 /// Returns Mistral's reasoning: parts of the content, whose `thinking` is a text or parts again.
 fn thought_of_content(content: &Value) -> String {
     let parts = content.as_array().into_iter().flatten();
-    let thoughts = parts.filter(|part| part.get("type").and_then(Value::as_str) == Some("thinking"));
-    thoughts.filter_map(|part| part.get("thinking")).map(text_of_content).collect()
+    let thoughts =
+        parts.filter(|part| part.get("type").and_then(Value::as_str) == Some("thinking"));
+    thoughts
+        .filter_map(|part| part.get("thinking"))
+        .map(text_of_content)
+        .collect()
 }
 
 /// Adds one of OpenRouter's details. A stream brings them in pieces: text that continues the last
 /// one is joined to it, so that what is sent back equals a whole answer's.
 fn add_detail(details: &mut Vec<Value>, piece: &Value) {
-    let same = |last: &&mut Value| ["type", "index"].iter().all(|key| last.get(key) == piece.get(key));
-    let grows = ["text", "summary"].iter().any(|key| piece.get(key).is_some_and(Value::is_string));
+    let same = |last: &&mut Value| {
+        ["type", "index"]
+            .iter()
+            .all(|key| last.get(key) == piece.get(key))
+    };
+    let grows = ["text", "summary"]
+        .iter()
+        .any(|key| piece.get(key).is_some_and(Value::is_string));
     let is_end = piece.get("signature").is_some_and(Value::is_string);
     match (details.last_mut().filter(same), piece) {
         (Some(Value::Object(last)), Value::Object(piece)) if grows || is_end => {
@@ -426,7 +530,11 @@ fn usage_of(usage: &Value, family: Family) -> TokenUsage {
     let detail = |group: &str, name: &str| usage.get(group).and_then(|details| details.get(name));
     let prompt = count(usage.get("prompt_tokens"));
     // DeepSeek, Moonshot and Mistral have names of their own.
-    let own_names = ["prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"];
+    let own_names = [
+        "prompt_cache_hit_tokens",
+        "cached_tokens",
+        "num_cached_tokens",
+    ];
     let own_name = || own_names.iter().find_map(|name| usage.get(name));
     let cached = count(detail("prompt_tokens_details", "cached_tokens").or_else(own_name));
     let written = count(detail("prompt_tokens_details", "cache_write_tokens"));
@@ -447,18 +555,28 @@ fn usage_of(usage: &Value, family: Family) -> TokenUsage {
         cache_read_tokens: cached,
         cache_write_tokens: written,
         // The sum, too, must fit an SQLite integer.
-        output_tokens: completion.saturating_add(beside).min(i64::MAX.unsigned_abs()),
+        output_tokens: completion
+            .saturating_add(beside)
+            .min(i64::MAX.unsigned_abs()),
         reasoning_tokens: reasoning,
-        cost_micros: usage.get("cost").filter(|_| family == Family::OpenRouter).and_then(micros),
+        cost_micros: usage
+            .get("cost")
+            .filter(|_| family == Family::OpenRouter)
+            .and_then(micros),
         estimated: false,
     }
 }
 
 /// Converts dollars as a vendor wrote them to whole micro-dollars, rounded up: a cost is never
 /// counted too low.
-#[expect(clippy::cast_possible_truncation, reason = "between 0 and 10^15, see below")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "between 0 and 10^15, see below"
+)]
 fn micros(dollars: &Value) -> Option<i64> {
-    let dollars = dollars.as_f64().filter(|dollars| (0.0..1e9).contains(dollars))?;
+    let dollars = dollars
+        .as_f64()
+        .filter(|dollars| (0.0..1e9).contains(dollars))?;
     // Vendors write at most ten digits after the point; smaller parts are the error of binary
     // fractions.
     Some((dollars * 1e6 - 1e-4).ceil().max(0.0) as i64)

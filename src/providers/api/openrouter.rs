@@ -16,7 +16,11 @@ use serde_json::{Map, Value, json};
 pub const ADAPTER: Adapter = Adapter {
     id: "openrouter",
     key_variable: Some("OPENROUTER_API_KEY"),
-    settings: &[http::SETTINGS, openai::SETTINGS, &["data_collection", "attribution_url"]],
+    settings: &[
+        http::SETTINGS,
+        openai::SETTINGS,
+        &["data_collection", "attribution_url"],
+    ],
     build,
 };
 
@@ -38,7 +42,10 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
 fn routing(switches: &ChatSwitches) -> Map<String, Value> {
     let mut more = Map::new();
     if let Some(collection) = switches.data_collection {
-        more.insert("provider".to_owned(), json!({"data_collection": collection}));
+        more.insert(
+            "provider".to_owned(),
+            json!({"data_collection": collection}),
+        );
     }
     more
 }

@@ -43,8 +43,8 @@ pub fn end() -> usize {
 mod system {
     use crate::providers::agents::mark;
     use rustix::process::{
-        Pid, PidfdFlags, Signal, WaitOptions, child_subreaper, getpid, pidfd_open, pidfd_send_signal,
-        set_child_subreaper, waitpid,
+        Pid, PidfdFlags, Signal, WaitOptions, child_subreaper, getpid, pidfd_open,
+        pidfd_send_signal, set_child_subreaper, waitpid,
     };
     use std::collections::BTreeSet;
     use std::time::Duration;
@@ -73,11 +73,13 @@ mod system {
         started.retain(|pid| ours.contains(pid));
         let mut killed = BTreeSet::new();
         for _ in 0..ROUNDS_MAX {
-            let orphans =
-                children().filter(|child| !started.contains(&child.pid) && !is_at_work(child, started));
+            let orphans = children()
+                .filter(|child| !started.contains(&child.pid) && !is_at_work(child, started));
             let orphans: Vec<Child> = orphans.collect();
             for orphan in &orphans {
-                let Some(pid) = Pid::from_raw(orphan.pid) else { continue };
+                let Some(pid) = Pid::from_raw(orphan.pid) else {
+                    continue;
+                };
                 if !orphan.is_dead
                     && let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
                     && pidfd_send_signal(&handle, Signal::KILL).is_ok()
@@ -107,14 +109,20 @@ mod system {
     fn children() -> impl Iterator<Item = Child> {
         let ours = getpid().as_raw_nonzero().get();
         let entries = std::fs::read_dir("/proc").into_iter().flatten();
-        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+        let pids =
+            entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
         pids.filter_map(move |pid| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
             // After the name in parentheses: state, parent, group (proc_pid_stat(5)).
             let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
             let is_dead = matches!(fields.next()?, "Z" | "X");
-            let (parent, group): (i32, i32) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-            (parent == ours).then_some(Child { pid, is_dead, group })
+            let (parent, group): (i32, i32) =
+                (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+            (parent == ours).then_some(Child {
+                pid,
+                is_dead,
+                group,
+            })
         })
     }
 }

@@ -49,19 +49,38 @@ pub struct Program {
 impl Program {
     /// Finds the configured program, or `name`, without starting it. Errors: class `BinaryMissing`
     /// with `install`, a command that installs it.
-    pub fn find(settings: &ProviderSettings, name: &str, install: &str) -> Result<Self, ProviderError> {
+    pub fn find(
+        settings: &ProviderSettings,
+        name: &str,
+        install: &str,
+    ) -> Result<Self, ProviderError> {
         let agent = &settings.agent;
         let wanted = agent.binary.as_deref().unwrap_or(name);
         let search = agent.environment.iter().find(|(name, _)| name == "PATH");
         let search = search.map_or("", |(_, value)| value.expose_secret());
         let Some(path) = agent.found.clone().or_else(|| look_up(wanted, search)) else {
-            let place = if wanted.contains('/') { "is not a program" } else { "is not on `PATH`" };
-            let message = format!("`{wanted}` {place}; install it (`{install}`) or set `binary` to its path");
-            return Err(ProviderError::new(ErrorClass::BinaryMissing, Phase::Config, message));
+            let place = if wanted.contains('/') {
+                "is not a program"
+            } else {
+                "is not on `PATH`"
+            };
+            let message =
+                format!("`{wanted}` {place}; install it (`{install}`) or set `binary` to its path");
+            return Err(ProviderError::new(
+                ErrorClass::BinaryMissing,
+                Phase::Config,
+                message,
+            ));
         };
         let (environment, limits) = (agent.environment.clone(), OutputLimits::default());
         let (workspace, grace) = (agent.workspace.clone(), agent.stop_grace.unwrap_or(GRACE));
-        Ok(Self { path, environment, workspace, limits, grace })
+        Ok(Self {
+            path,
+            environment,
+            workspace,
+            limits,
+            grace,
+        })
     }
 
     pub fn path(&self) -> String {
@@ -83,15 +102,26 @@ impl Program {
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         const NAMES: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
         let secret = |name: &str| NAMES.iter().any(|part| name.contains(part));
-        self.environment.iter().filter(move |(name, _)| secret(name)).map(|(_, value)| value.expose_secret())
+        self.environment
+            .iter()
+            .filter(move |(name, _)| secret(name))
+            .map(|(_, value)| value.expose_secret())
     }
 
     /// Starts the program. Errors: class `BinaryMissing` or `Config`, phase `BeforeSend`.
     pub fn start(&self, args: &[String], folder: &Path) -> Result<Process, ProviderError> {
         let failed = |error: std::io::Error| {
             let missing = error.kind() == std::io::ErrorKind::NotFound && folder.is_dir();
-            let class = if missing { ErrorClass::BinaryMissing } else { ErrorClass::Config };
-            let message = format!("cannot start `{}` in `{}`: {error}", self.path(), folder.display());
+            let class = if missing {
+                ErrorClass::BinaryMissing
+            } else {
+                ErrorClass::Config
+            };
+            let message = format!(
+                "cannot start `{}` in `{}`: {error}",
+                self.path(),
+                folder.display()
+            );
             ProviderError::new(class, Phase::BeforeSend, message)
         };
         let mut starting = Starting::begin();
@@ -106,14 +136,26 @@ impl Program {
             .kill_on_drop(true)
             .spawn()
             .map_err(failed)?;
-        let number = keeper.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
+        let number = keeper
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .unwrap_or_default();
         let mark = Mark::new(self.workspace.as_deref(), number);
         starting.note(keeper.id());
-        let group = Group { keeper, number, mark, killed: false };
+        let group = Group {
+            keeper,
+            number,
+            mark,
+            killed: false,
+        };
         let child = Command::new(&self.path)
             .args(args)
             .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value.expose_secret())))
+            .envs(
+                self.environment
+                    .iter()
+                    .map(|(name, value)| (name, value.expose_secret())),
+            )
             .env(mark::VARIABLE, group.mark.as_str())
             .current_dir(folder)
             .stdin(Stdio::piped())
@@ -150,7 +192,11 @@ impl Program {
     /// Returns path and version, by `--version`. Errors: class `Config` or `Timeout`.
     pub async fn version(&self) -> Result<Health, ProviderError> {
         let failed = |class, what: String| {
-            ProviderError::new(class, Phase::Config, format!("`{} --version` {what}", self.path()))
+            ProviderError::new(
+                class,
+                Phase::Config,
+                format!("`{} --version` {what}", self.path()),
+            )
         };
         let mut process = self.start(&["--version".to_owned()], Path::new("/"))?;
         process.close_stdin();
@@ -166,13 +212,16 @@ impl Program {
         let ended = timeout(VERSION_DEADLINE, asked).await;
         process.stop().await;
         match ended {
-            Err(_) => {
-                Err(failed(ErrorClass::Timeout, format!("said nothing in {} s", VERSION_DEADLINE.as_secs())))
-            }
+            Err(_) => Err(failed(
+                ErrorClass::Timeout,
+                format!("said nothing in {} s", VERSION_DEADLINE.as_secs()),
+            )),
             Ok(Err(error)) => Err(error),
-            Ok(Ok(ending)) if ending.code == Some(0) => {
-                Ok(Health { endpoint: Some(self.path()), version: first, ..Health::default() })
-            }
+            Ok(Ok(ending)) if ending.code == Some(0) => Ok(Health {
+                endpoint: Some(self.path()),
+                version: first,
+                ..Health::default()
+            }),
             Ok(Ok(ending)) => Err(failed(ErrorClass::Config, format!("failed: {ending}"))),
         }
     }
@@ -181,14 +230,17 @@ impl Program {
 /// Returns an executable file: the path itself if it has a slash, else the first on `search`.
 fn look_up(wanted: &str, search: &str) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
-        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+        path.metadata()
+            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
     };
     if wanted.contains('/') {
         // A relative path would mean another file in the agent's folder.
         return std::path::absolute(wanted).ok().filter(is_program);
     }
     let folders = search.split(':').filter(|folder| folder.starts_with('/'));
-    folders.map(|folder| Path::new(folder).join(wanted)).find(is_program)
+    folders
+        .map(|folder| Path::new(folder).join(wanted))
+        .find(is_program)
 }
 
 /// Output of a program.
@@ -214,8 +266,15 @@ impl std::fmt::Display for Ending {
             Some(code) => write!(f, "exit code {code}")?,
             None => write!(f, "killed")?,
         }
-        let last = self.complaints.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        last.map_or(Ok(()), |line| write!(f, ": {}", line.chars().take(300).collect::<String>()))
+        let last = self
+            .complaints
+            .lines()
+            .rev()
+            .map(str::trim)
+            .find(|line| !line.is_empty());
+        last.map_or(Ok(()), |line| {
+            write!(f, ": {}", line.chars().take(300).collect::<String>())
+        })
     }
 }
 
@@ -260,7 +319,8 @@ impl Process {
     /// Closes standard input: the program ends within the grace period, or is killed.
     pub fn dismiss(&mut self) {
         self.close_stdin();
-        self.end_by.get_or_insert_with(|| Box::pin(sleep(self.grace)));
+        self.end_by
+            .get_or_insert_with(|| Box::pin(sleep(self.grace)));
     }
 
     /// Returns the next line, or the end. Cancel-safe. Errors: class `Protocol`.
@@ -284,7 +344,16 @@ impl Process {
 
     /// Transfers some bytes, or records the end of a stream or of the program. Cancel-safe.
     async fn pump(&mut self) -> Result<(), ProviderError> {
-        let Self { stdin, stdout, stderr, child, outgoing, written, end_by, .. } = self;
+        let Self {
+            stdin,
+            stdout,
+            stderr,
+            child,
+            outgoing,
+            written,
+            end_by,
+            ..
+        } = self;
         let (mut out, mut err) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
         let has_words = stdin.is_some() && outgoing.len() > *written;
         tokio::select! {
@@ -327,9 +396,10 @@ impl Process {
     pub async fn stop(&mut self) {
         if self.exit.is_none() && !self.group.killed {
             let say = async {
-                while self.stdin.is_some() && self.outgoing.len() > self.written && self.pump().await.is_ok()
-                {
-                }
+                while self.stdin.is_some()
+                    && self.outgoing.len() > self.written
+                    && self.pump().await.is_ok()
+                {}
             };
             let _slow = timeout(FINAL_TURN, say).await;
             self.stdin = None;
@@ -347,7 +417,13 @@ impl Process {
         }
         self.group.kill();
         if self.exit.is_none() {
-            self.exit = Some(self.child.wait().await.ok().and_then(|status| status.code()));
+            self.exit = Some(
+                self.child
+                    .wait()
+                    .await
+                    .ok()
+                    .and_then(|status| status.code()),
+            );
         }
         let _status = self.group.keeper.wait().await;
         (self.stdout, self.stderr) = (None, None);

@@ -2,7 +2,9 @@
 //! every adapter.
 
 use crate::domain::ErrorClass;
-use crate::providers::contract::traits::{CallContext, Event, Phase, Provider, ProviderError, Response};
+use crate::providers::contract::traits::{
+    CallContext, Event, Phase, Provider, ProviderError, Response,
+};
 use futures_util::StreamExt;
 use serde_json::Value;
 
@@ -95,7 +97,10 @@ mod tests {
     use crate::providers::contract::traits::{Stop, TokenUsage};
 
     fn started() -> Event {
-        Event::Started { provider_request_id: None, model: "m".into() }
+        Event::Started {
+            provider_request_id: None,
+            model: "m".into(),
+        }
     }
     fn finished() -> Event {
         Event::Finished(Response {
@@ -125,8 +130,14 @@ mod tests {
         assert_eq!(fold(vec![text(), finished()]), Err(ErrorClass::Protocol));
         assert_eq!(fold(vec![finished()]), Err(ErrorClass::Protocol));
         assert_eq!(fold(vec![started(), started()]), Err(ErrorClass::Protocol));
-        assert_eq!(fold(vec![started(), finished(), text()]), Err(ErrorClass::Protocol));
-        assert_eq!(fold(vec![started(), finished(), finished()]), Err(ErrorClass::Protocol));
+        assert_eq!(
+            fold(vec![started(), finished(), text()]),
+            Err(ErrorClass::Protocol)
+        );
+        assert_eq!(
+            fold(vec![started(), finished(), finished()]),
+            Err(ErrorClass::Protocol)
+        );
     }
 
     #[test]

@@ -43,8 +43,11 @@ impl Capabilities {
         window_tokens: None,
     };
     /// Capabilities of a command-line agent by default.
-    pub const AGENT: Capabilities =
-        Capabilities { loop_owner: LoopOwner::Agent, sessions: true, ..Capabilities::MODEL };
+    pub const AGENT: Capabilities = Capabilities {
+        loop_owner: LoopOwner::Agent,
+        sessions: true,
+        ..Capabilities::MODEL
+    };
 }
 
 /// Result of a check; each field is empty where there is nothing to find.

@@ -65,7 +65,12 @@ impl From<Framing> for Form {
 impl Capture {
     /// Starts the record of a call with this body; a retry overwrites it.
     pub fn sent(&self, encoded: &str) {
-        self.change(|kept| *kept = Kept { sent: encoded.to_owned(), ..Kept::default() });
+        self.change(|kept| {
+            *kept = Kept {
+                sent: encoded.to_owned(),
+                ..Kept::default()
+            }
+        });
     }
 
     /// Records the form of the answer.
@@ -78,13 +83,17 @@ impl Capture {
         self.change(|kept| {
             let room = KEPT_BYTES_MAX.saturating_sub(kept.received.len());
             kept.is_cut |= piece.len() > room;
-            kept.received.extend_from_slice(piece.get(..room).unwrap_or(piece));
+            kept.received
+                .extend_from_slice(piece.get(..room).unwrap_or(piece));
         });
     }
 
     /// Returns the record so far.
     pub fn kept(&self) -> Kept {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn change(&self, change: impl FnOnce(&mut Kept)) {

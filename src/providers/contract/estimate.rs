@@ -19,11 +19,22 @@ pub fn tokens(text: &str) -> u64 {
 pub fn answer(blocks: &[Block]) -> u64 {
     let of_block = |block: &Block| match block {
         Block::Text { text } | Block::Thinking { text, .. } => tokens(text),
-        Block::ToolCall { name, args: ToolArgs::Object(map), .. } => {
+        Block::ToolCall {
+            name,
+            args: ToolArgs::Object(map),
+            ..
+        } => {
             tokens(name)
-                + map.iter().map(|(key, value)| tokens(key) + tokens(&value.to_string())).sum::<u64>()
+                + map
+                    .iter()
+                    .map(|(key, value)| tokens(key) + tokens(&value.to_string()))
+                    .sum::<u64>()
         }
-        Block::ToolCall { name, args: ToolArgs::Malformed { raw, .. }, .. } => tokens(name) + tokens(raw),
+        Block::ToolCall {
+            name,
+            args: ToolArgs::Malformed { raw, .. },
+            ..
+        } => tokens(name) + tokens(raw),
         Block::ToolResult { content, .. } => tokens(content),
     };
     blocks.iter().map(of_block).sum()
@@ -35,6 +46,14 @@ mod tests {
 
     #[test]
     fn estimates_are_rounded_up_and_count_other_scripts_by_the_character() {
-        assert_eq!((tokens(""), tokens("a"), tokens("sevenseven, fourteen"), tokens("日本語")), (0, 1, 6, 3));
+        assert_eq!(
+            (
+                tokens(""),
+                tokens("a"),
+                tokens("sevenseven, fourteen"),
+                tokens("日本語")
+            ),
+            (0, 1, 6, 3)
+        );
     }
 }

@@ -23,26 +23,49 @@ const NO_RESULT: &str =
 
 /// Encodes an adapter's body as the bytes to send. Errors: class `BadRequest`.
 pub fn encode(body: &impl Serialize) -> Result<String, ProviderError> {
-    serde_json::to_string(body)
-        .map_err(|error| ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, error.to_string()))
+    serde_json::to_string(body).map_err(|error| {
+        ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, error.to_string())
+    })
 }
 
 /// Prepares a request for the adapters of `family`. Errors: class `BadRequest`, when a tool's name
 /// or schema is one that vendors refuse, or when there is no message.
 pub fn request(request: &Request, family: &str) -> Result<Request, ProviderError> {
-    let refused =
-        |message: String| Err(ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message));
-    if let Some(tool) = request.tools.iter().find(|tool| !is_wire_name(&tool.name, TOOL_NAME_LEN_MAX)) {
-        return refused(format!("tool name `{}` is not 1 to 64 of A-Z a-z 0-9 `_` `-`", tool.name));
+    let refused = |message: String| {
+        Err(ProviderError::new(
+            ErrorClass::BadRequest,
+            Phase::BeforeSend,
+            message,
+        ))
+    };
+    if let Some(tool) = request
+        .tools
+        .iter()
+        .find(|tool| !is_wire_name(&tool.name, TOOL_NAME_LEN_MAX))
+    {
+        return refused(format!(
+            "tool name `{}` is not 1 to 64 of A-Z a-z 0-9 `_` `-`",
+            tool.name
+        ));
     }
-    if let Some(tool) = request.tools.iter().find(|tool| !tool.input_schema.is_object()) {
-        return refused(format!("the input schema of tool `{}` is not an object", tool.name));
+    if let Some(tool) = request
+        .tools
+        .iter()
+        .find(|tool| !tool.input_schema.is_object())
+    {
+        return refused(format!(
+            "the input schema of tool `{}` is not an object",
+            tool.name
+        ));
     }
     let messages = history(&request.messages, family, &request.model);
     if messages.is_empty() {
         return refused("the request has no message with content".to_owned());
     }
-    let mut ready = Request { messages, ..request.clone() };
+    let mut ready = Request {
+        messages,
+        ..request.clone()
+    };
     ready.system.retain(|section| !section.trim().is_empty());
     if ready.tools.is_empty() {
         // Vendors refuse tool blocks in the history of a request that declares no tools.
@@ -66,7 +89,11 @@ pub fn history(messages: &[Message], family: &str, model: &str) -> Vec<Message> 
     let mut out = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         match message.role {
-            Role::User => say(&mut out, Role::User, message.blocks.iter().filter_map(user_text).collect()),
+            Role::User => say(
+                &mut out,
+                Role::User,
+                message.blocks.iter().filter_map(user_text).collect(),
+            ),
             Role::Assistant => {
                 let (blocks, results) = assistant_turn(at, message, &own, &open_calls, &mut ids);
                 say(&mut out, Role::Assistant, blocks);
@@ -111,16 +138,33 @@ fn assistant_turn(
     for (position, block) in message.blocks.iter().enumerate() {
         match block {
             Block::Text { text } if !text.trim().is_empty() => blocks.push(block.clone()),
-            Block::Thinking { text, provider_state } => {
+            Block::Thinking {
+                text,
+                provider_state,
+            } => {
                 if let Some(state) = own(provider_state) {
-                    blocks.push(Block::Thinking { text: text.clone(), provider_state: Some(state) });
+                    blocks.push(Block::Thinking {
+                        text: text.clone(),
+                        provider_state: Some(state),
+                    });
                 }
             }
-            Block::ToolCall { id, name, args, provider_state } => {
+            Block::ToolCall {
+                id,
+                name,
+                args,
+                provider_state,
+            } => {
                 let (id, name) = (ids.unique(id), wire_name(name));
                 results.push(open_calls.result_of(at, position, &id, &name));
-                let (args, provider_state) = (ToolArgs::Object(args_object(args)), own(provider_state));
-                blocks.push(Block::ToolCall { id, name, args, provider_state });
+                let (args, provider_state) =
+                    (ToolArgs::Object(args_object(args)), own(provider_state));
+                blocks.push(Block::ToolCall {
+                    id,
+                    name,
+                    args,
+                    provider_state,
+                });
             }
             Block::Text { .. } | Block::ToolResult { .. } => {}
         }
@@ -152,9 +196,22 @@ impl OpenCalls {
                 match (blocks.0, block) {
                     (Role::Assistant, Block::ToolCall { id, .. }) => {
                         let id = id.clone();
-                        open_calls.calls.push(OpenCall { id, message, position, answer: None });
+                        open_calls.calls.push(OpenCall {
+                            id,
+                            message,
+                            position,
+                            answer: None,
+                        });
                     }
-                    (Role::User, Block::ToolResult { call_id, content, is_error, .. }) => {
+                    (
+                        Role::User,
+                        Block::ToolResult {
+                            call_id,
+                            content,
+                            is_error,
+                            ..
+                        },
+                    ) => {
                         open_calls.answer(call_id, content, *is_error);
                     }
                     _ => {}
@@ -166,11 +223,20 @@ impl OpenCalls {
 
     fn answer(&mut self, call_id: &str, content: &str, is_error: bool) {
         let open = |call: &&mut OpenCall| call.answer.is_none() && call.id == call_id;
-        let latest = self.calls.iter_mut().filter(open).map(|call| call.message).max();
+        let latest = self
+            .calls
+            .iter_mut()
+            .filter(open)
+            .map(|call| call.message)
+            .max();
         let mut candidates = self.calls.iter_mut().filter(open);
         if let Some(call) = candidates.find(|call| Some(call.message) == latest) {
             // An empty result is refused by some vendors; `null` is the JSON for it.
-            let content = if content.trim().is_empty() { "null" } else { content };
+            let content = if content.trim().is_empty() {
+                "null"
+            } else {
+                content
+            };
             call.answer = Some((content.to_owned(), is_error));
         }
     }
@@ -178,10 +244,17 @@ impl OpenCalls {
     fn result_of(&self, message: usize, position: usize, id: &str, name: &str) -> Block {
         // Calls were recorded in this very order, so the search succeeds.
         let key = (message, position);
-        let found = self.calls.binary_search_by_key(&key, |call| (call.message, call.position));
+        let found = self
+            .calls
+            .binary_search_by_key(&key, |call| (call.message, call.position));
         let answer = found.ok().and_then(|at| self.calls[at].answer.clone());
         let (content, is_error) = answer.unwrap_or_else(|| (NO_RESULT.to_owned(), true));
-        Block::ToolResult { call_id: id.to_owned(), name: name.to_owned(), content, is_error }
+        Block::ToolResult {
+            call_id: id.to_owned(),
+            name: name.to_owned(),
+            content,
+            is_error,
+        }
     }
 }
 
@@ -219,9 +292,19 @@ fn wire_name(name: &str) -> String {
     if is_wire_name(name, TOOL_NAME_LEN_MAX) {
         return name.to_owned();
     }
-    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    let legal = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+            c
+        } else {
+            '_'
+        }
+    };
     let mended: String = name.chars().map(legal).take(TOOL_NAME_LEN_MAX).collect();
-    if mended.is_empty() { "unnamed".to_owned() } else { mended }
+    if mended.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        mended
+    }
 }
 
 /// Wraps malformed arguments in an object, so that the model sees what it wrote.
@@ -238,7 +321,13 @@ fn args_object(args: &ToolArgs) -> Map<String, Value> {
 
 /// Trims the end of a final assistant text: Anthropic refuses white space there.
 fn trim_final_turn(messages: &mut [Message]) {
-    let Some(Message { role: Role::Assistant, blocks }) = messages.last_mut() else { return };
+    let Some(Message {
+        role: Role::Assistant,
+        blocks,
+    }) = messages.last_mut()
+    else {
+        return;
+    };
     if let Some(Block::Text { text }) = blocks.last_mut() {
         text.truncate(text.trim_end().len());
     }
@@ -247,10 +336,16 @@ fn trim_final_turn(messages: &mut [Message]) {
 fn tools_of(messages: &[Message]) -> Vec<ToolSpec> {
     let mut tools: Vec<ToolSpec> = Vec::new();
     for block in messages.iter().flat_map(|message| &message.blocks) {
-        let Block::ToolCall { name, .. } = block else { continue };
+        let Block::ToolCall { name, .. } = block else {
+            continue;
+        };
         if tools.iter().all(|tool| tool.name != *name) {
             let description = "No longer offered.".to_owned();
-            tools.push(ToolSpec { name: name.clone(), description, input_schema: json!({"type": "object"}) });
+            tools.push(ToolSpec {
+                name: name.clone(),
+                description,
+                input_schema: json!({"type": "object"}),
+            });
         }
     }
     tools

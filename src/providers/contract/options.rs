@@ -18,7 +18,10 @@ pub struct OutputSchema {
 impl OutputSchema {
     /// Renders the requirement as text for a prompt, where the vendor's parameter cannot be used.
     pub fn in_words(&self) -> String {
-        format!("Your final answer must be JSON of this schema, and nothing else: {}", self.schema)
+        format!(
+            "Your final answer must be JSON of this schema, and nothing else: {}",
+            self.schema
+        )
     }
 }
 

@@ -14,7 +14,9 @@ const PART_LEN_MIN: usize = 10;
 
 /// Masks everything that looks like a key.
 pub fn key_shapes(text: &str) -> String {
-    KEY_STARTS.iter().fold(text.to_owned(), |text, start| mask_runs(&text, start))
+    KEY_STARTS
+        .iter()
+        .fold(text.to_owned(), |text, start| mask_runs(&text, start))
 }
 
 /// Masks one secret, also as encoded in URLs and base64, and its longest prefix in the text: a text
@@ -25,9 +27,15 @@ pub fn exact(text: &str, secret: &str) -> String {
         return text.to_owned();
     }
     let formatted = [in_a_url(secret), STANDARD_NO_PAD.encode(secret)];
-    let text = formatted.iter().fold(text.to_owned(), |text, form| text.replace(form, MASK));
+    let text = formatted
+        .iter()
+        .fold(text.to_owned(), |text, form| text.replace(form, MASK));
     // A short secret is only masked whole.
-    let telling = if secret.len() >= 2 * PART_LEN_MIN { secret.get(..PART_LEN_MIN) } else { None };
+    let telling = if secret.len() >= 2 * PART_LEN_MIN {
+        secret.get(..PART_LEN_MIN)
+    } else {
+        None
+    };
     mask_beginnings(&text, secret, telling.unwrap_or(secret))
 }
 
@@ -35,7 +43,11 @@ fn mask_beginnings(text: &str, secret: &str, telling: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find(telling) {
         let (before, found) = rest.split_at(at);
-        let same = found.bytes().zip(secret.bytes()).take_while(|(a, b)| a == b).count();
+        let same = found
+            .bytes()
+            .zip(secret.bytes())
+            .take_while(|(a, b)| a == b)
+            .count();
         out.push_str(before);
         out.push_str(MASK);
         rest = &found[found.floor_char_boundary(same)..];
@@ -46,8 +58,13 @@ fn mask_beginnings(text: &str, secret: &str, telling: &str) -> String {
 /// Encodes for a URL. RFC 3986, section 2.3: everything but the unreserved characters is escaped.
 fn in_a_url(secret: &str) -> String {
     let unreserved = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    let spell =
-        |byte: u8| if unreserved(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let spell = |byte: u8| {
+        if unreserved(&byte) {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    };
     secret.bytes().map(spell).collect()
 }
 
@@ -58,7 +75,10 @@ pub fn has_key(text: &str) -> bool {
 
 /// Returns the ranges of everything that looks like a key; ranges may overlap.
 pub fn key_places(bytes: &[u8]) -> Vec<Range<usize>> {
-    KEY_STARTS.iter().flat_map(|start| runs(bytes, start)).collect()
+    KEY_STARTS
+        .iter()
+        .flat_map(|start| runs(bytes, start))
+        .collect()
 }
 
 fn mask_runs(text: &str, start: &str) -> String {
@@ -77,9 +97,15 @@ fn mask_runs(text: &str, start: &str) -> String {
 fn runs(bytes: &[u8], start: &str) -> Vec<Range<usize>> {
     let in_key = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.*".contains(byte);
     let (mut places, mut at) = (Vec::new(), 0);
-    while let Some(offset) = bytes[at..].windows(start.len()).position(|window| window == start.as_bytes()) {
+    while let Some(offset) = bytes[at..]
+        .windows(start.len())
+        .position(|window| window == start.as_bytes())
+    {
         let (begin, inside) = (at + offset, at + offset + start.len());
-        let length = bytes[inside..].iter().take_while(|byte| in_key(byte)).count();
+        let length = bytes[inside..]
+            .iter()
+            .take_while(|byte| in_key(byte))
+            .count();
         let in_word = start != "Bearer " && begin > 0 && bytes[begin - 1].is_ascii_alphanumeric();
         at = inside;
         if length >= KEY_LEN_MIN && !in_word {
@@ -102,30 +128,51 @@ mod tests {
                 "Incorrect API key provided: [redacted] See",
             ),
             ("got `Bearer abcdef123456`", "got `[redacted]`"),
-            ("AIzaSyA1234567890, sk-ant-api03-xxxxxxxx", "[redacted], [redacted]"),
-            ("a risk-assessment of task-management", "a risk-assessment of task-management"),
+            (
+                "AIzaSyA1234567890, sk-ant-api03-xxxxxxxx",
+                "[redacted], [redacted]",
+            ),
+            (
+                "a risk-assessment of task-management",
+                "a risk-assessment of task-management",
+            ),
             ("sk-short and Bearer of news", "sk-short and Bearer of news"),
             ("ünï sk-", "ünï sk-"),
         ];
         for (text, expected) in cases {
             assert_eq!(key_shapes(text), expected);
         }
-        assert_eq!(exact("key hunter2hunter2!", "hunter2hunter2"), "key [redacted]!");
+        assert_eq!(
+            exact("key hunter2hunter2!", "hunter2hunter2"),
+            "key [redacted]!"
+        );
         assert_eq!(exact("abc", ""), "abc");
     }
 
     #[test]
     fn a_secret_is_masked_however_a_server_spells_it_and_wherever_a_text_ends() {
         let secret = "zq9hunter2+secret/KEY==";
-        for text in
-            [secret, "zq9hunter2%2Bsecret%2FKEY%3D%3D", "enE5aHVudGVyMitzZWNyZXQvS0VZPT0=", "zq9hunter2+s***"]
-        {
+        for text in [
+            secret,
+            "zq9hunter2%2Bsecret%2FKEY%3D%3D",
+            "enE5aHVudGVyMitzZWNyZXQvS0VZPT0=",
+            "zq9hunter2+s***",
+        ] {
             let clean = exact(&format!("got {text} ü"), secret);
-            assert!(clean.starts_with("got [redacted]") && clean.len() < 27, "{clean}");
+            assert!(
+                clean.starts_with("got [redacted]") && clean.len() < 27,
+                "{clean}"
+            );
         }
         for end in PART_LEN_MIN..=secret.len() {
-            assert_eq!(exact(&format!("got {}", &secret[..end]), secret), "got [redacted]");
+            assert_eq!(
+                exact(&format!("got {}", &secret[..end]), secret),
+                "got [redacted]"
+            );
         }
-        assert_eq!(exact("zq9hunter, hunter2hunter", "hunter2hunter2"), "zq9hunter, hunter2hunter");
+        assert_eq!(
+            exact("zq9hunter, hunter2hunter", "hunter2hunter2"),
+            "zq9hunter, hunter2hunter"
+        );
     }
 }

@@ -104,7 +104,10 @@ pub fn retry_decision(
     if class == ErrorClass::Cancelled || error.acted {
         return Fail;
     }
-    if let Some(parameter) = error.refused.filter(|parameter| !tried.without.contains(parameter)) {
+    if let Some(parameter) = error
+        .refused
+        .filter(|parameter| !tried.without.contains(parameter))
+    {
         return Downgrade(parameter);
     }
     if class == ErrorClass::OutputLimit
@@ -112,14 +115,20 @@ pub fn retry_decision(
     {
         return Lengthen { max_output_tokens };
     }
-    if matches!(class, ErrorClass::ContextOverflow | ErrorClass::RequestTooLarge) {
+    if matches!(
+        class,
+        ErrorClass::ContextOverflow | ErrorClass::RequestTooLarge
+    ) {
         return match (tried.trimmed, tried.has_fallback) {
-            (false, _) => TrimAndRetry { target_tokens: target(size, error.window_tokens) },
+            (false, _) => TrimAndRetry {
+                target_tokens: target(size, error.window_tokens),
+            },
             (true, true) => Fallback,
             (true, false) => Fail,
         };
     }
-    let passes = (error.should_retry == Some(true) || class.is_retryable()) && error.phase != Phase::Config;
+    let passes =
+        (error.should_retry == Some(true) || class.is_retryable()) && error.phase != Phase::Config;
     let wait = wait(error, tried.calls, retry_policy.jitter_seed);
     let calls_max = match class {
         ErrorClass::Protocol => retry_policy.attempts_max.min(PROTOCOL_ATTEMPTS_MAX),
@@ -166,8 +175,9 @@ fn falls_back(class: ErrorClass, fallback_on_refusal: bool) -> bool {
 /// because we only estimate. Where the window is unknown, or our estimate was too low to see the
 /// overflow, 70 % of what was sent.
 fn target(size: Size, said: Option<u64>) -> u64 {
-    let fits =
-        said.or(size.window_tokens).and_then(|window| input_tokens_max(window, size.max_output_tokens));
+    let fits = said
+        .or(size.window_tokens)
+        .and_then(|window| input_tokens_max(window, size.max_output_tokens));
     match fits {
         Some(target) if target < size.used_tokens => target,
         _ => size.used_tokens * 7 / 10,
@@ -178,14 +188,19 @@ fn target(size: Size, said: Option<u64>) -> u64 {
 /// `None` where `left` permits less than twice as many.
 pub fn longer_output_tokens(now: u32, left: u64) -> Option<u32> {
     let left = u32::try_from(left).unwrap_or(u32::MAX);
-    let longer = now.saturating_mul(LONGER_TIMES).min(OUTPUT_TOKENS_MAX).min(left);
+    let longer = now
+        .saturating_mul(LONGER_TIMES)
+        .min(OUTPUT_TOKENS_MAX)
+        .min(left);
     (longer >= now.saturating_mul(2)).then_some(longer)
 }
 
 /// Returns the input tokens that fit a window beside the answer, less a tenth of the window; `None`
 /// where none would.
 pub fn input_tokens_max(window_tokens: u64, max_output_tokens: u64) -> Option<u64> {
-    (window_tokens - window_tokens / 10).checked_sub(max_output_tokens).filter(|left| *left > 0)
+    (window_tokens - window_tokens / 10)
+        .checked_sub(max_output_tokens)
+        .filter(|left| *left > 0)
 }
 
 fn wait(error: &ProviderError, calls: u32, jitter_seed: u64) -> Duration {
@@ -196,8 +211,13 @@ fn wait(error: &ProviderError, calls: u32, jitter_seed: u64) -> Duration {
 }
 
 fn backoff_ceiling(class: ErrorClass, calls: u32) -> Duration {
-    let base = if class == ErrorClass::RateLimited { BACKOFF_BASE_RATE_LIMITED } else { BACKOFF_BASE };
-    base.saturating_mul(2_u32.saturating_pow(calls.saturating_sub(1))).min(BACKOFF_MAX)
+    let base = if class == ErrorClass::RateLimited {
+        BACKOFF_BASE_RATE_LIMITED
+    } else {
+        BACKOFF_BASE
+    };
+    base.saturating_mul(2_u32.saturating_pow(calls.saturating_sub(1)))
+        .min(BACKOFF_MAX)
 }
 
 /// Returns the fraction of `whole` that the seed stands for, between nothing and all of it.

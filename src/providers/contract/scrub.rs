@@ -24,8 +24,14 @@ pub enum ScrubError {
 
 /// Returns the bytes without secrets; JSON stays JSON.
 pub fn scrub(bytes: &[u8], secrets: &[SecretString]) -> Result<Vec<u8>, ScrubError> {
-    let secrets: Vec<&str> = secrets.iter().map(|secret| secret.expose_secret().trim()).collect();
-    let secrets: Vec<&str> = secrets.into_iter().filter(|secret| secret.len() >= KEY_LEN_MIN).collect();
+    let secrets: Vec<&str> = secrets
+        .iter()
+        .map(|secret| secret.expose_secret().trim())
+        .collect();
+    let secrets: Vec<&str> = secrets
+        .into_iter()
+        .filter(|secret| secret.len() >= KEY_LEN_MIN)
+        .collect();
     let mut found = Vec::new();
     let mut view = View::of(bytes);
     for _ in 0..DEPTH_MAX {
@@ -56,7 +62,10 @@ struct View {
 
 impl View {
     fn of(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.to_vec(), from: (0..=bytes.len()).collect() }
+        Self {
+            bytes: bytes.to_vec(),
+            from: (0..=bytes.len()).collect(),
+        }
     }
 
     /// Returns the ranges of secrets in the original.
@@ -70,12 +79,18 @@ impl View {
             }
         }
         places.extend(redact::key_places(&self.bytes));
-        places.into_iter().map(|place| self.from[place.start]..self.from[place.end]).collect()
+        places
+            .into_iter()
+            .map(|place| self.from[place.start]..self.from[place.end])
+            .collect()
     }
 
     /// Removes one level of JSON escapes; `None` when there is none.
     fn unescaped(&self) -> Option<View> {
-        let mut inner = View { bytes: Vec::with_capacity(self.bytes.len()), from: Vec::new() };
+        let mut inner = View {
+            bytes: Vec::with_capacity(self.bytes.len()),
+            from: Vec::new(),
+        };
         let mut at = 0;
         while at < self.bytes.len() {
             let (character, length) = match self.bytes[at..] {
@@ -168,10 +183,18 @@ mod tests {
         let thrice = serde_json::json!({ "again": nested }).to_string();
         let slashed = plain.replace('/', "\\/").replace('w', "\\u0077");
         for text in ["p/ss\"word-1", &plain, &nested, &thrice, &slashed] {
-            let clean = String::from_utf8(scrub(text.as_bytes(), &secrets).expect("whole")).expect("text");
-            assert!(clean.contains(MASK) && !clean.contains("ss"), "{text}: {clean}");
+            let clean =
+                String::from_utf8(scrub(text.as_bytes(), &secrets).expect("whole")).expect("text");
+            assert!(
+                clean.contains(MASK) && !clean.contains("ss"),
+                "{text}: {clean}"
+            );
             let is_json = serde_json::from_str::<Value>(text).is_ok();
-            assert_eq!(serde_json::from_str::<Value>(&clean).is_ok(), is_json, "{clean}");
+            assert_eq!(
+                serde_json::from_str::<Value>(&clean).is_ok(),
+                is_json,
+                "{clean}"
+            );
         }
     }
 
@@ -191,8 +214,14 @@ mod tests {
             format!("data: {{\"d\":{{\"t\":\"{a}\"}}}}\n\ndata: {{\"d\":{{\"t\":\"{b}\"}}}}\n")
         };
         let hidden = stream("say hunter2-", "hunter2 now");
-        assert_eq!(scrub(hidden.as_bytes(), &secrets), Err(ScrubError::InPieces));
-        assert_eq!(scrub(stream("key sk-ab", "cdefghijk").as_bytes(), &[]), Err(ScrubError::InPieces));
+        assert_eq!(
+            scrub(hidden.as_bytes(), &secrets),
+            Err(ScrubError::InPieces)
+        );
+        assert_eq!(
+            scrub(stream("key sk-ab", "cdefghijk").as_bytes(), &[]),
+            Err(ScrubError::InPieces)
+        );
         assert!(scrub(stream("say hunter2", "or hunter3").as_bytes(), &secrets).is_ok());
     }
 }

@@ -150,10 +150,16 @@ pub struct Message {
 
 impl Message {
     pub fn user(text: impl Into<String>) -> Self {
-        Self { role: Role::User, blocks: vec![Block::text(text)] }
+        Self {
+            role: Role::User,
+            blocks: vec![Block::text(text)],
+        }
     }
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self { role: Role::Assistant, blocks: vec![Block::text(text)] }
+        Self {
+            role: Role::Assistant,
+            blocks: vec![Block::text(text)],
+        }
     }
 }
 
@@ -222,11 +228,17 @@ const ARGS_DEPTH_MAX: usize = 64;
 impl ToolArgs {
     /// Wraps arguments that came as an object.
     pub fn of(args: Map<String, Value>) -> Self {
-        if args.values().all(|value| nests_within(value, ARGS_DEPTH_MAX - 1)) {
+        if args
+            .values()
+            .all(|value| nests_within(value, ARGS_DEPTH_MAX - 1))
+        {
             return ToolArgs::Object(args);
         }
         let error = format!("nested deeper than {ARGS_DEPTH_MAX} levels");
-        ToolArgs::Malformed { raw: Value::Object(args).to_string(), error }
+        ToolArgs::Malformed {
+            raw: Value::Object(args).to_string(),
+            error,
+        }
     }
 
     /// Parses a model's text; empty text is an empty object.
@@ -236,8 +248,14 @@ impl ToolArgs {
         }
         match serde_json::from_str::<Value>(raw) {
             Ok(Value::Object(map)) => ToolArgs::of(map),
-            Ok(_) => ToolArgs::Malformed { raw: raw.to_owned(), error: "not a JSON object".to_owned() },
-            Err(error) => ToolArgs::Malformed { raw: raw.to_owned(), error: error.to_string() },
+            Ok(_) => ToolArgs::Malformed {
+                raw: raw.to_owned(),
+                error: "not a JSON object".to_owned(),
+            },
+            Err(error) => ToolArgs::Malformed {
+                raw: raw.to_owned(),
+                error: error.to_string(),
+            },
         }
     }
 }
@@ -245,7 +263,9 @@ impl ToolArgs {
 fn nests_within(value: &Value, levels: usize) -> bool {
     match (value, levels.checked_sub(1)) {
         (Value::Array(items), Some(left)) => items.iter().all(|item| nests_within(item, left)),
-        (Value::Object(members), Some(left)) => members.values().all(|member| nests_within(member, left)),
+        (Value::Object(members), Some(left)) => {
+            members.values().all(|member| nests_within(member, left))
+        }
         (Value::Array(_) | Value::Object(_), None) => false,
         _ => true,
     }
@@ -392,8 +412,12 @@ impl TokenUsage {
         };
         TokenUsage {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
-            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
+            cache_read_tokens: self
+                .cache_read_tokens
+                .saturating_add(other.cache_read_tokens),
+            cache_write_tokens: self
+                .cache_write_tokens
+                .saturating_add(other.cache_write_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
             cost_micros: cost,

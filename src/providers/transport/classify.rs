@@ -82,7 +82,11 @@ pub fn http_failure(family: Family, status: u16, headers: &HeaderMap, body: &str
     let mut class = by_status(family, status, &vendor);
     if vendor.is_named(&["enforced_spend_limit_reached"]) {
         // A spend limit with a date is one of a period, which passes.
-        class = if retry_after.is_none() { ErrorClass::Billing } else { class };
+        class = if retry_after.is_none() {
+            ErrorClass::Billing
+        } else {
+            class
+        };
     }
     if class == ErrorClass::RateLimited && vendor.is_daily {
         retry_after = Some(retry_after.unwrap_or_default().max(wait::DAILY_QUOTA_MIN));
@@ -92,14 +96,32 @@ pub fn http_failure(family: Family, status: u16, headers: &HeaderMap, body: &str
         Some(b"false") => Some(false),
         _ => None,
     };
-    let error = ProviderError::new(class, Phase::BeforeFirstByte, vendor.sentence(&format!("HTTP {status}")));
-    with_particulars(ProviderError { http_status: Some(status), retry_after, should_retry, ..error }, &vendor)
+    let error = ProviderError::new(
+        class,
+        Phase::BeforeFirstByte,
+        vendor.sentence(&format!("HTTP {status}")),
+    );
+    with_particulars(
+        ProviderError {
+            http_status: Some(status),
+            retry_after,
+            should_retry,
+            ..error
+        },
+        &vendor,
+    )
 }
 
 /// Returns the error of an error object inside a response of status 200; phase `MidStream`.
 pub fn stream_failure(family: Family, error: &Value) -> ProviderError {
     let vendor = VendorError::of_error(error);
-    let names = || vendor.code.iter().chain(&vendor.kind).find_map(|name| status_of_name(name));
+    let names = || {
+        vendor
+            .code
+            .iter()
+            .chain(&vendor.kind)
+            .find_map(|name| status_of_name(name))
+    };
     let class = match vendor.status.or_else(names) {
         Some(status) => by_status(family, status, &vendor),
         None if overflow::is_overflow(&vendor) => ErrorClass::ContextOverflow,
@@ -109,7 +131,10 @@ pub fn stream_failure(family: Family, error: &Value) -> ProviderError {
     let message = vendor.sentence("the provider reported an error");
     let retry_after = wait::asked_wait(&HeaderMap::new(), &vendor, false);
     with_particulars(
-        ProviderError { retry_after, ..ProviderError::new(class, Phase::MidStream, message) },
+        ProviderError {
+            retry_after,
+            ..ProviderError::new(class, Phase::MidStream, message)
+        },
         &vendor,
     )
 }
@@ -122,7 +147,12 @@ fn with_particulars(error: ProviderError, vendor: &VendorError) -> ProviderError
         ErrorClass::ContextOverflow => window_tokens = overflow::window_tokens(vendor),
         _ => {}
     }
-    ProviderError { refused, window_tokens, provider_code: vendor.name(), ..error }
+    ProviderError {
+        refused,
+        window_tokens,
+        provider_code: vendor.name(),
+        ..error
+    }
 }
 
 /// Returns the status that this failure has before the stream begins.

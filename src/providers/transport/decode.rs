@@ -43,7 +43,11 @@ impl Framing {
     /// event stream does.
     pub fn of_first_byte(body: &[u8]) -> Option<Framing> {
         let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
-        Some(if matches!(first, b'{' | b'[') { Framing::Whole } else { Framing::ServerSent })
+        Some(if matches!(first, b'{' | b'[') {
+            Framing::Whole
+        } else {
+            Framing::ServerSent
+        })
     }
 }
 
@@ -54,16 +58,28 @@ pub fn events<'a>(
     decoder: Box<dyn Decoder + 'a>,
 ) -> BoxStream<'a, Result<Event, ProviderError>> {
     let source = match framing {
-        Framing::ServerSent => {
-            Source::Frames(Frames { body: body.fuse().boxed(), events: sse::Events::default() })
-        }
+        Framing::ServerSent => Source::Frames(Frames {
+            body: body.fuse().boxed(),
+            events: sse::Events::default(),
+        }),
         Framing::Lines => {
-            let limits = OutputLimits { total_bytes_max: usize::MAX, ..OutputLimits::default() };
-            Source::Lines(LinedBody { body: body.fuse().boxed(), lines: Lines::new(limits) })
+            let limits = OutputLimits {
+                total_bytes_max: usize::MAX,
+                ..OutputLimits::default()
+            };
+            Source::Lines(LinedBody {
+                body: body.fuse().boxed(),
+                lines: Lines::new(limits),
+            })
         }
         Framing::Whole => Source::Document(body),
     };
-    let reading = Reading { source, decoder, ready: VecDeque::new(), over: false };
+    let reading = Reading {
+        source,
+        decoder,
+        ready: VecDeque::new(),
+        over: false,
+    };
     stream::unfold(reading, Reading::next).fuse().boxed()
 }
 
@@ -112,7 +128,13 @@ impl LinedBody<'_> {
             match self.body.next().await {
                 Some(piece) => self.lines.push(&piece?)?,
                 // A split UTF-8 character means a split line.
-                None => return Ok(self.lines.rest().map_err(|_| ended_early())?.map(|line| (line, false))),
+                None => {
+                    return Ok(self
+                        .lines
+                        .rest()
+                        .map_err(|_| ended_early())?
+                        .map(|line| (line, false)));
+                }
             }
         }
     }
@@ -162,7 +184,9 @@ impl Reading<'_> {
                 }
             },
             Source::Lines(lines) => match lines.next().await? {
-                Some((line, is_whole)) => self.decoder.feed("", &line).map_err(|error| match error.class {
+                Some((line, is_whole)) => self.decoder.feed("", &line).map_err(|error| match error
+                    .class
+                {
                     // The connection closed inside a line.
                     ErrorClass::Protocol if !is_whole => ended_early(),
                     _ => error,
@@ -178,7 +202,8 @@ impl Reading<'_> {
                     bytes.extend_from_slice(&piece?);
                 }
                 self.source = Source::Ended;
-                let text = String::from_utf8(bytes).map_err(|_| broken("the answer is not UTF-8"))?;
+                let text =
+                    String::from_utf8(bytes).map_err(|_| broken("the answer is not UTF-8"))?;
                 self.decoder.whole(&text)
             }
             // The decoder ended without a terminal event, which the contract requires.

@@ -29,7 +29,11 @@ impl Guard {
     /// Waits for the next piece of work, or for the event that ends the call first. Cancellation
     /// wins over a result that is ready, so a cancelled run never acts on an answer. Errors: class
     /// `Cancelled` or `Timeout`.
-    pub async fn wait<F: Future>(&mut self, phase: Phase, work: F) -> Result<F::Output, ProviderError> {
+    pub async fn wait<F: Future>(
+        &mut self,
+        phase: Phase,
+        work: F,
+    ) -> Result<F::Output, ProviderError> {
         let failed = |class, message| Err(ProviderError::new(class, phase, message));
         tokio::select! {
             biased;

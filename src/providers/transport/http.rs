@@ -66,12 +66,17 @@ pub type MakeDecoder<'a> = Box<dyn FnOnce(Option<String>) -> Box<dyn Decoder + '
 /// Returns the settings of all our clients: they follow no redirect, and use no proxy of the
 /// environment.
 pub fn client() -> ClientBuilder {
-    Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().connect_timeout(CONNECT_MAX)
+    Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .connect_timeout(CONNECT_MAX)
 }
 
 /// Builds a client. Errors: the reason why TLS is unavailable.
 pub fn build(client: ClientBuilder) -> Result<Client, String> {
-    client.build().map_err(|error| format!("cannot set up TLS: {}", root_cause(&error)))
+    client
+        .build()
+        .map_err(|error| format!("cannot set up TLS: {}", root_cause(&error)))
 }
 
 impl Endpoint {
@@ -79,23 +84,38 @@ impl Endpoint {
     /// that would expose it.
     pub fn new(spec: &EndpointSpec<'_>) -> Result<Self, ProviderError> {
         let name = spec.name;
-        let wrong =
-            |class, message: String| ProviderError::new(class, Phase::Config, format!("`{name}`: {message}"));
-        let base =
-            base_url(spec.base_url, spec.plain_http).map_err(|message| wrong(ErrorClass::Config, message))?;
+        let wrong = |class, message: String| {
+            ProviderError::new(class, Phase::Config, format!("`{name}`: {message}"))
+        };
+        let base = base_url(spec.base_url, spec.plain_http)
+            .map_err(|message| wrong(ErrorClass::Config, message))?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        headers.insert(
+            ACCEPT,
+            HeaderValue::from_static("text/event-stream, application/json"),
+        );
         for (name, value) in spec.extra_headers {
             let unfit = |_| wrong(ErrorClass::Config, format!("no header can hold `{value}`"));
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).map_err(unfit)?);
+            headers.insert(
+                HeaderName::from_static(name),
+                HeaderValue::from_str(value).map_err(unfit)?,
+            );
         }
-        match spec.key.map(ExposeSecret::expose_secret).filter(|key| !key.trim().is_empty()) {
+        match spec
+            .key
+            .map(ExposeSecret::expose_secret)
+            .filter(|key| !key.trim().is_empty())
+        {
             Some(key) => {
                 let (name, prefix) = &spec.key_header;
-                let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.trim())).map_err(|_| {
-                    wrong(ErrorClass::Auth, "the key has characters that no header may hold".into())
-                })?;
+                let mut value =
+                    HeaderValue::from_str(&format!("{prefix}{}", key.trim())).map_err(|_| {
+                        wrong(
+                            ErrorClass::Auth,
+                            "the key has characters that no header may hold".into(),
+                        )
+                    })?;
                 value.set_sensitive(true);
                 headers.insert(name.clone(), value);
             }
@@ -106,10 +126,18 @@ impl Endpoint {
                 return Err(wrong(ErrorClass::Auth, format!("no key: set `{variable}`")));
             }
         }
-        let client = build(client().user_agent(USER_AGENT)).map_err(|why| wrong(ErrorClass::Config, why))?;
-        let url =
-            below(&base, spec.path).map_err(|e| wrong(ErrorClass::Config, format!("`base_url`: {e}")))?;
-        Ok(Self { client, base, url, headers, key: spec.key.cloned(), family: spec.family })
+        let client =
+            build(client().user_agent(USER_AGENT)).map_err(|why| wrong(ErrorClass::Config, why))?;
+        let url = below(&base, spec.path)
+            .map_err(|e| wrong(ErrorClass::Config, format!("`base_url`: {e}")))?;
+        Ok(Self {
+            client,
+            base,
+            url,
+            headers,
+            key: spec.key.cloned(),
+            family: spec.family,
+        })
     }
 
     /// Returns the base URL, which has no secret in it.
@@ -121,7 +149,9 @@ impl Endpoint {
     /// no leading slash and no secret. Errors: as those of a call; class `Protocol` for a body that
     /// is no JSON.
     pub async fn get(&self, path: &str, context: &CallContext) -> Result<Value, ProviderError> {
-        self.document(path, context).await.map_err(|error| self.without_key(error))
+        self.document(path, context)
+            .await
+            .map_err(|error| self.without_key(error))
     }
 
     /// Requests a list of models in OpenAI's form, which Anthropic's equals; `path` as in
@@ -130,39 +160,61 @@ impl Endpoint {
         let endpoint = Some(self.base_url());
         match self.get(path, context).await {
             Ok(list) => {
-                let ids = list.get("data").and_then(Value::as_array).into_iter().flatten();
+                let ids = list
+                    .get("data")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten();
                 let ids = ids.filter_map(|model| model.get("id")?.as_str().map(str::to_owned));
-                Ok(Health { endpoint, models: ids.collect(), ..Health::default() })
+                Ok(Health {
+                    endpoint,
+                    models: ids.collect(),
+                    ..Health::default()
+                })
             }
             // Not every server has a list; a server that refused the key would have answered
             // otherwise.
             Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => {
-                let note = Some("the server has no list of models, so the key was not tried".to_owned());
-                Ok(Health { endpoint, note, ..Health::default() })
+                let note =
+                    Some("the server has no list of models, so the key was not tried".to_owned());
+                Ok(Health {
+                    endpoint,
+                    note,
+                    ..Health::default()
+                })
             }
             Err(error) => Err(error),
         }
     }
 
     async fn document(&self, path: &str, context: &CallContext) -> Result<Value, ProviderError> {
-        let broken = |message: String| ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message);
+        let broken =
+            |message: String| ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message);
         let url = below(&self.base, path)
             .map_err(|e| ProviderError::new(ErrorClass::Config, Phase::Config, e.to_string()))?;
         let mut guard = Guard::start(context);
         let mut headers = self.headers.clone();
         headers.remove(CONTENT_TYPE);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let sent = guard.wait(Phase::BeforeFirstByte, self.client.get(url).headers(headers).send()).await?;
+        let sent = guard
+            .wait(
+                Phase::BeforeFirstByte,
+                self.client.get(url).headers(headers).send(),
+            )
+            .await?;
         let response = self.accepted(sent, &mut guard, None).await?;
         framing(response.headers())?;
         let (mut pieces, mut body) = (pieces(response, guard, None), Vec::new());
         while let Some(piece) = pieces.next().await {
             body.extend_from_slice(&piece?);
             if body.len() > DOCUMENT_BYTES_MAX {
-                return Err(broken(format!("the answer is longer than {DOCUMENT_BYTES_MAX} bytes")));
+                return Err(broken(format!(
+                    "the answer is longer than {DOCUMENT_BYTES_MAX} bytes"
+                )));
             }
         }
-        serde_json::from_slice(&body).map_err(|error| broken(format!("the answer is not JSON: {error}")))
+        serde_json::from_slice(&body)
+            .map_err(|error| broken(format!("the answer is not JSON: {error}")))
     }
 
     /// Posts a body and reads the answer. Errors never hold the key.
@@ -204,7 +256,9 @@ impl Endpoint {
             Ok(events) => events,
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
         });
-        events.map(|event| event.map_err(|error| self.without_key(error))).boxed()
+        events
+            .map(|event| event.map_err(|error| self.without_key(error)))
+            .boxed()
     }
 
     async fn open<'a>(
@@ -220,10 +274,16 @@ impl Endpoint {
         if let Some(capture) = &capture {
             capture.sent(encoded);
         }
-        let request = self.client.post(url).headers(self.headers.clone()).body(encoded.to_owned());
+        let request = self
+            .client
+            .post(url)
+            .headers(self.headers.clone())
+            .body(encoded.to_owned());
         let sent = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
         let response = self.accepted(sent, &mut guard, capture.as_deref()).await?;
-        let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&response, name));
+        let request_id = ["request-id", "x-request-id"]
+            .iter()
+            .find_map(|name| header(&response, name));
         let said = framing(response.headers())?;
         let body = pieces(response, guard, capture.clone());
         let (framing, body) = match said {
@@ -255,11 +315,19 @@ impl Endpoint {
             capture.received(body.as_bytes());
         }
         // The key is masked before the text is shortened, so that no half of it remains.
-        Err(classify::http_failure(self.family, status, &headers, &self.mask(&body)))
+        Err(classify::http_failure(
+            self.family,
+            status,
+            &headers,
+            &self.mask(&body),
+        ))
     }
 
     fn without_key(&self, error: ProviderError) -> ProviderError {
-        ProviderError { message: self.mask(&error.message), ..error }
+        ProviderError {
+            message: self.mask(&error.message),
+            ..error
+        }
     }
 
     fn mask(&self, text: &str) -> String {
@@ -278,7 +346,11 @@ impl Endpoint {
         if cause.contains("certificate") {
             return ProviderError::new(ErrorClass::Config, Phase::BeforeSend, message);
         }
-        let phase = if error.is_connect() { Phase::BeforeSend } else { Phase::BeforeFirstByte };
+        let phase = if error.is_connect() {
+            Phase::BeforeSend
+        } else {
+            Phase::BeforeFirstByte
+        };
         ProviderError::new(ErrorClass::Transient, phase, message)
     }
 }
@@ -288,7 +360,9 @@ impl Endpoint {
 fn fits(family: Family, encoded: &str) -> Result<(), ProviderError> {
     let bytes_max = match family {
         Family::Anthropic => 32_000_000,
-        Family::OpenAi | Family::Grok | Family::OpenRouter | Family::Gemini | Family::Ollama => 20_000_000,
+        Family::OpenAi | Family::Grok | Family::OpenRouter | Family::Gemini | Family::Ollama => {
+            20_000_000
+        }
     };
     if encoded.len() <= bytes_max {
         return Ok(());
@@ -297,7 +371,11 @@ fn fits(family: Family, encoded: &str) -> Result<(), ProviderError> {
         "the request is {} bytes long and the provider takes {bytes_max}; lower `context_tokens_max` of the budget",
         encoded.len()
     );
-    Err(ProviderError::new(ErrorClass::RequestTooLarge, Phase::BeforeSend, message))
+    Err(ProviderError::new(
+        ErrorClass::RequestTooLarge,
+        Phase::BeforeSend,
+        message,
+    ))
 }
 
 /// Parses a base URL: https, or http to this machine and, with `plain_http`, into a private
@@ -314,7 +392,9 @@ pub(in crate::providers) fn base_url(text: &str, plain_http: bool) -> Result<Url
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_near(&url, plain_http) => Ok(url),
-        _ => Err(format!("`base_url` must be https, or http to this machine; it is `{url}`")),
+        _ => Err(format!(
+            "`base_url` must be https, or http to this machine; it is `{url}`"
+        )),
     }
 }
 
@@ -327,7 +407,12 @@ fn is_near(url: &Url, plain_http: bool) -> bool {
 }
 
 fn header(response: &Response, name: &str) -> Option<String> {
-    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+    response
+        .headers()
+        .get(name)?
+        .to_str()
+        .ok()
+        .map(str::to_owned)
 }
 
 const WEB_PAGE: &str = "the provider answered with a web page: is `base_url` right?";
@@ -336,12 +421,28 @@ const WEB_PAGE: &str = "the provider answered with a web page: is `base_url` rig
 /// answer instead of the model name HTML, or compress (we send no Accept-Encoding). `None`: the
 /// header is missing, or names no framing known here.
 fn framing(headers: &HeaderMap) -> Result<Option<Framing>, ProviderError> {
-    let word = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let broken = |message| Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message));
+    let word = |name| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    let broken = |message| {
+        Err(ProviderError::new(
+            ErrorClass::Protocol,
+            Phase::BeforeFirstByte,
+            message,
+        ))
+    };
     if !matches!(word(CONTENT_ENCODING), "" | "identity") {
         return broken("the provider answered in a compressed form that was not asked for");
     }
-    let media = word(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let media = word(CONTENT_TYPE)
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     Ok(match media.as_str() {
         "text/html" => return broken(WEB_PAGE),
         "text/event-stream" => Some(Framing::ServerSent),
@@ -353,15 +454,24 @@ fn framing(headers: &HeaderMap) -> Result<Option<Framing>, ProviderError> {
 
 /// Reads a body up to the byte that shows its framing, where the header names none, or that shows
 /// an HTML page in any case; returns the whole body.
-async fn begun(said: Option<Framing>, mut body: Pieces<'_>) -> Result<(Framing, Pieces<'_>), ProviderError> {
+async fn begun(
+    said: Option<Framing>,
+    mut body: Pieces<'_>,
+) -> Result<(Framing, Pieces<'_>), ProviderError> {
     let (mut first, mut seen) = (Vec::new(), None);
     while seen.is_none() {
-        let Some(piece) = body.next().await else { break };
+        let Some(piece) = body.next().await else {
+            break;
+        };
         first.extend_from_slice(&piece?);
         seen = Framing::of_first_byte(&first);
     }
     if first.trim_ascii_start().starts_with(b"<") {
-        return Err(ProviderError::new(ErrorClass::Protocol, Phase::MidStream, WEB_PAGE));
+        return Err(ProviderError::new(
+            ErrorClass::Protocol,
+            Phase::MidStream,
+            WEB_PAGE,
+        ));
     }
     let whole = stream::iter([Ok(first)]).chain(body).boxed();
     Ok((said.or(seen).unwrap_or(Framing::ServerSent), whole))
@@ -372,7 +482,8 @@ fn pieces<'a>(response: Response, guard: Guard, capture: Option<Arc<Capture>>) -
     let state = Some((response, guard, capture, 0_usize));
     let next = |state: Option<(Response, Guard, Option<Arc<Capture>>, usize)>| async move {
         let (mut response, mut guard, capture, seen) = state?;
-        let failed = |class, message: String| Err(ProviderError::new(class, Phase::MidStream, message));
+        let failed =
+            |class, message: String| Err(ProviderError::new(class, Phase::MidStream, message));
         match guard.wait(Phase::MidStream, response.chunk()).await {
             Err(ended) => Some((Err(ended), None)),
             Ok(Err(error)) => {

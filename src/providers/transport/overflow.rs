@@ -75,7 +75,9 @@ const GAP_LEN_MAX: usize = 6;
 
 /// Reports whether this failure is about the length of the input.
 pub fn is_overflow(error: &VendorError) -> bool {
-    error.is_named(CODES) || (error.says(PHRASES) && !error.says(NOT_OVERFLOW)) || is_above_rate_limit(error)
+    error.is_named(CODES)
+        || (error.says(PHRASES) && !error.says(NOT_OVERFLOW))
+        || is_above_rate_limit(error)
 }
 
 /// Reports whether the request alone exceeds the limit of a whole period.
@@ -87,7 +89,10 @@ pub fn is_above_rate_limit(error: &VendorError) -> bool {
 /// help.
 fn above_rate_limit(words: &str) -> Option<u64> {
     let (_, rest) = words.split_once(ABOVE_LIMIT)?;
-    let (limit, requested) = (number_after(rest, LIMIT_MARK)?, number_after(rest, REQUESTED_MARK)?);
+    let (limit, requested) = (
+        number_after(rest, LIMIT_MARK)?,
+        number_after(rest, REQUESTED_MARK)?,
+    );
     (requested > limit).then_some(limit)
 }
 
@@ -101,9 +106,16 @@ pub fn window_tokens(error: &VendorError) -> Option<u64> {
     if let Some(limit) = above_rate_limit(&words) {
         return Some(limit);
     }
-    let stated = WINDOW_MARKS.iter().find_map(|mark| number_after(&words, mark));
-    let window = error.window_tokens.or(stated).filter(|tokens| *tokens > 0)?;
-    let asked = ASKED_BEFORE.iter().find_map(|mark| number_after(&words, mark));
+    let stated = WINDOW_MARKS
+        .iter()
+        .find_map(|mark| number_after(&words, mark));
+    let window = error
+        .window_tokens
+        .or(stated)
+        .filter(|tokens| *tokens > 0)?;
+    let asked = ASKED_BEFORE
+        .iter()
+        .find_map(|mark| number_after(&words, mark));
     asked.is_none_or(|asked| asked > window).then_some(window)
 }
 
@@ -126,13 +138,19 @@ mod tests {
     use super::*;
 
     fn window(message: &str) -> Option<u64> {
-        window_tokens(&VendorError { message: message.to_owned(), ..VendorError::default() })
+        window_tokens(&VendorError {
+            message: message.to_owned(),
+            ..VendorError::default()
+        })
     }
 
     #[test]
     fn the_size_of_the_model_is_read_from_each_vendors_sentence() {
         let table = [
-            ("prompt is too long: 213462 tokens > 200000 maximum", Some(200_000)),
+            (
+                "prompt is too long: 213462 tokens > 200000 maximum",
+                Some(200_000),
+            ),
             (
                 "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease",
                 Some(200_000),
@@ -150,20 +168,41 @@ mod tests {
                 "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
                 Some(131_072),
             ),
-            ("prompt token count of 200 exceeds the limit of 100", Some(100)),
-            ("the request exceeds the available context size (4,096 tokens)", Some(4096)),
-            ("Prompt contains 99 tokens, too large for model with 10 maximum context length", Some(10)),
+            (
+                "prompt token count of 200 exceeds the limit of 100",
+                Some(100),
+            ),
+            (
+                "the request exceeds the available context size (4,096 tokens)",
+                Some(4096),
+            ),
+            (
+                "Prompt contains 99 tokens, too large for model with 10 maximum context length",
+                Some(10),
+            ),
             ("Your request exceeded model token limit: 8", Some(8)),
             (
                 "Request too large for m on tokens per minute (TPM): Limit 6,000, Requested 7214, please",
                 Some(6000),
             ),
-            ("Request too large for m on tokens per min (TPM): Limit 30000, Requested 2044.", None),
-            ("messages: too many total text bytes: 10000002 > 9000000", None),
+            (
+                "Request too large for m on tokens per min (TPM): Limit 30000, Requested 2044.",
+                None,
+            ),
+            (
+                "messages: too many total text bytes: 10000002 > 9000000",
+                None,
+            ),
             // The bound must be the smaller number; else it is unknown.
-            ("This model's maximum context length is 9000 tokens. However, you requested 8192 tokens", None),
+            (
+                "This model's maximum context length is 9000 tokens. However, you requested 8192 tokens",
+                None,
+            ),
             ("Your input exceeds the context window of this model", None),
-            ("Please reduce the length of the messages or completion.", None),
+            (
+                "Please reduce the length of the messages or completion.",
+                None,
+            ),
             ("maximum context length is 99999999999999999999999", None),
         ];
         for (sentence, expected) in table {

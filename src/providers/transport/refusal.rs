@@ -68,7 +68,9 @@ const MISSES_REASONING: &[&str] = &["must be passed back", "missing", "must incl
 /// where it sends them; its sentence only where it does not.
 pub fn refused(error: &VendorError) -> Option<Parameter> {
     let words = error.words();
-    if words.contains("reasoning_content") && MISSES_REASONING.iter().any(|word| words.contains(word)) {
+    if words.contains("reasoning_content")
+        && MISSES_REASONING.iter().any(|word| words.contains(word))
+    {
         return Some(Parameter::BareCalls);
     }
     let has_word = WORDS.iter().any(|word| words.contains(word));
@@ -76,12 +78,24 @@ pub fn refused(error: &VendorError) -> Option<Parameter> {
         return None;
     }
     // Groq: "('messages.2' : property 'reasoning' is unsupported)".
-    let place = format!("{} {words}", error.param.as_deref().unwrap_or_default().to_lowercase());
+    let place = format!(
+        "{} {words}",
+        error.param.as_deref().unwrap_or_default().to_lowercase()
+    );
     if place.contains("messages") && holds_word(&place, "reasoning") {
         return Some(Parameter::SentReasoning);
     }
-    let named = |text: &str| NAMES.iter().find(|(name, _)| holds_word(text, name)).map(|(_, what)| *what);
-    let strictness = || words.contains("invalid schema for").then_some(Parameter::Strict);
+    let named = |text: &str| {
+        NAMES
+            .iter()
+            .find(|(name, _)| holds_word(text, name))
+            .map(|(_, what)| *what)
+    };
+    let strictness = || {
+        words
+            .contains("invalid schema for")
+            .then_some(Parameter::Strict)
+    };
     match &error.param {
         Some(param) => strictness().or_else(|| named(&param.to_lowercase())),
         // In a sentence the refused parameter comes first: "`temperature` … when thinking is on".
@@ -91,7 +105,10 @@ pub fn refused(error: &VendorError) -> Option<Parameter> {
             if holds_word(&words, "tool_choice") {
                 return Some(Parameter::ToolChoice);
             }
-            let first = NAMES.iter().filter(|entry| place(entry).is_some()).min_by_key(place);
+            let first = NAMES
+                .iter()
+                .filter(|entry| place(entry).is_some())
+                .min_by_key(place);
             first.map(|(_, what)| *what)
         }
     }

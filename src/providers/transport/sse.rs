@@ -138,7 +138,11 @@ mod tests {
         ];
         let bytes = text.as_bytes();
         for size in 1..=bytes.len() {
-            assert_eq!(read(&bytes.chunks(size).collect::<Vec<_>>()), expected, "pieces of {size}");
+            assert_eq!(
+                read(&bytes.chunks(size).collect::<Vec<_>>()),
+                expected,
+                "pieces of {size}"
+            );
         }
         assert_eq!(read(&[b"data: e\n\r"]), [one("", "e")]);
         assert_eq!(read(&[b"data: \xff\n\n"]), [one("", "\u{fffd}")]);

@@ -42,13 +42,19 @@ impl VendorError {
     pub fn of_body(body: &str) -> Self {
         let trimmed = body.trim();
         if trimmed.is_empty() {
-            return Self { is_silent: true, ..Self::default() };
+            return Self {
+                is_silent: true,
+                ..Self::default()
+            };
         }
         match serde_json::from_str::<Value>(trimmed) {
             // Gemini's stream without `alt=sse` is one array.
             Ok(Value::Array(items)) => items.first().map(Self::of_envelope).unwrap_or_default(),
             Ok(value) => Self::of_envelope(&value),
-            Err(_) => Self { message: html_title(trimmed).unwrap_or(trimmed).to_owned(), ..Self::default() },
+            Err(_) => Self {
+                message: html_title(trimmed).unwrap_or(trimmed).to_owned(),
+                ..Self::default()
+            },
         }
     }
 
@@ -59,7 +65,10 @@ impl VendorError {
             Some(Value::String(message)) if document(message).is_some() => {
                 Self::of_error(&Value::String(message.clone()))
             }
-            Some(Value::String(message)) => Self { message: message.clone(), ..Self::of_error(value) },
+            Some(Value::String(message)) => Self {
+                message: message.clone(),
+                ..Self::of_error(value)
+            },
             Some(error) if !error.is_null() => Self::of_error(error),
             _ => Self::of_error(value),
         }
@@ -71,7 +80,10 @@ impl VendorError {
             if let Some(inner) = document(message) {
                 return Self::of_envelope(&inner);
             }
-            return Self { message: message.to_owned(), ..Self::default() };
+            return Self {
+                message: message.to_owned(),
+                ..Self::default()
+            };
         }
         let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
         let number = |key: &str| error.get(key).and_then(whole_number);
@@ -82,7 +94,9 @@ impl VendorError {
             param: text("param"),
             status: status.filter(|code| (400..600).contains(code)),
             window_tokens: number("n_ctx"),
-            message: text("message").or_else(|| text("detail")).unwrap_or_default(),
+            message: text("message")
+                .or_else(|| text("detail"))
+                .unwrap_or_default(),
             ..Self::default()
         };
         read.add_details(error.get("details").unwrap_or(&Value::Null));
@@ -93,14 +107,21 @@ impl VendorError {
 
     /// Reads Anthropic's object, or Gemini's list of `google.rpc` messages.
     fn add_details(&mut self, details: &Value) {
-        let text = |item: &Value, key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
+        let text =
+            |item: &Value, key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
         self.detail_code = text(details, "error_code");
         for item in details.as_array().into_iter().flatten() {
             self.detail_code = self.detail_code.take().or_else(|| text(item, "reason"));
             self.retry_delay = self.retry_delay.take().or_else(|| text(item, "retryDelay"));
-            let violations = item.get("violations").and_then(Value::as_array).into_iter().flatten();
+            let violations = item
+                .get("violations")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
             let quotas = violations.filter_map(|violation| text(violation, "quotaId"));
-            self.is_daily |= quotas.into_iter().any(|send_limits| send_limits.contains("PerDay"));
+            self.is_daily |= quotas
+                .into_iter()
+                .any(|send_limits| send_limits.contains("PerDay"));
         }
     }
 
@@ -111,9 +132,12 @@ impl VendorError {
         self.has_reasons = reasons.is_some_and(|reasons| !reasons.is_empty());
         self.upstream = match metadata.get("raw") {
             Some(Value::String(raw)) => {
-                let inner =
-                    serde_json::from_str::<Value>(raw).ok().map(|raw| Self::of_envelope(&raw).message);
-                inner.filter(|message| !message.is_empty()).unwrap_or_else(|| raw.clone())
+                let inner = serde_json::from_str::<Value>(raw)
+                    .ok()
+                    .map(|raw| Self::of_envelope(&raw).message);
+                inner
+                    .filter(|message| !message.is_empty())
+                    .unwrap_or_else(|| raw.clone())
             }
             Some(raw @ Value::Object(_)) => Self::of_envelope(raw).message,
             _ => String::new(),
@@ -123,12 +147,21 @@ impl VendorError {
     /// Reads FastAPI's list, as vLLM and Mistral send it:
     /// `[{"type", "loc": ["body", "x"], "msg"}]`.
     fn add_complaints(&mut self, detail: &Value) {
-        let Some(first) = detail.as_array().and_then(|complaints| complaints.first()) else { return };
+        let Some(first) = detail.as_array().and_then(|complaints| complaints.first()) else {
+            return;
+        };
         let text = |key: &str| first.get(key).and_then(Value::as_str).map(str::to_owned);
         self.message = text("msg").unwrap_or_default();
         self.code = text("type");
-        let place = first.get("loc").and_then(Value::as_array).into_iter().flatten();
-        let place: Vec<_> = place.filter_map(Value::as_str).filter(|part| *part != "body").collect();
+        let place = first
+            .get("loc")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        let place: Vec<_> = place
+            .filter_map(Value::as_str)
+            .filter(|part| *part != "body")
+            .collect();
         self.param = (!place.is_empty()).then(|| place.join("."));
     }
 
@@ -152,7 +185,10 @@ impl VendorError {
     /// Returns the vendor's own name of the error.
     pub fn name(&self) -> Option<String> {
         let number = || self.status.map(|status| status.to_string());
-        self.code.clone().or_else(|| self.kind.clone()).or_else(number)
+        self.code
+            .clone()
+            .or_else(|| self.kind.clone())
+            .or_else(number)
     }
 
     /// Formats one line for the operator: place, code, and the vendor's message without keys.
@@ -162,8 +198,15 @@ impl VendorError {
         let all = [self.message.as_str(), self.upstream.as_str()];
         let words: Vec<_> = all.into_iter().flat_map(str::split_whitespace).collect();
         // Masked before it is shortened, so that no cut hides a key from the mask.
-        let words: String = redact::key_shapes(&words.join(" ")).chars().take(SENTENCE_LEN_MAX).collect();
-        if words.is_empty() { format!("{place}{name}") } else { format!("{place}{name}: {words}") }
+        let words: String = redact::key_shapes(&words.join(" "))
+            .chars()
+            .take(SENTENCE_LEN_MAX)
+            .collect();
+        if words.is_empty() {
+            format!("{place}{name}")
+        } else {
+            format!("{place}{name}: {words}")
+        }
     }
 }
 

@@ -11,12 +11,27 @@ use std::time::Duration;
 /// Headers of OpenAI's and Anthropic's rate-limit windows: the remaining amount, and the time of
 /// the reset.
 const WINDOWS: &[(&str, &str)] = &[
-    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    (
+        "x-ratelimit-remaining-requests",
+        "x-ratelimit-reset-requests",
+    ),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
-    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
-    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
-    ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
-    ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+    (
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
+    ),
+    (
+        "anthropic-ratelimit-tokens-remaining",
+        "anthropic-ratelimit-tokens-reset",
+    ),
+    (
+        "anthropic-ratelimit-input-tokens-remaining",
+        "anthropic-ratelimit-input-tokens-reset",
+    ),
+    (
+        "anthropic-ratelimit-output-tokens-remaining",
+        "anthropic-ratelimit-output-tokens-reset",
+    ),
 ];
 const PHRASES: &[&str] = &["retry in ", "try again in ", "reset after "];
 
@@ -31,7 +46,13 @@ pub fn asked_wait(headers: &HeaderMap, error: &VendorError, limited: bool) -> Op
     let stated = milliseconds(headers).or_else(|| retry_after(headers));
     let stated = stated.or_else(|| error.retry_delay.as_deref().and_then(span));
     let stated = stated.or_else(|| spoken(&error.words()));
-    stated.or_else(|| if limited { window(headers).or_else(|| epoch(headers)) } else { None })
+    stated.or_else(|| {
+        if limited {
+            window(headers).or_else(|| epoch(headers))
+        } else {
+            None
+        }
+    })
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -64,7 +85,10 @@ fn until(headers: &HeaderMap, then: DateTime<Utc>) -> Option<Duration> {
 /// documentation of limits).
 fn epoch(headers: &HeaderMap) -> Option<Duration> {
     const LATELY: i64 = 1_000_000_000_000;
-    let millis = text(headers, "x-ratelimit-reset")?.parse::<i64>().ok().filter(|millis| *millis > LATELY)?;
+    let millis = text(headers, "x-ratelimit-reset")?
+        .parse::<i64>()
+        .ok()
+        .filter(|millis| *millis > LATELY)?;
     until(headers, DateTime::from_timestamp_millis(millis)?)
 }
 
@@ -82,7 +106,9 @@ fn window(headers: &HeaderMap) -> Option<Duration> {
         let instant = || until(headers, DateTime::parse_from_rfc3339(value).ok()?.to_utc());
         span(value).or_else(instant)
     };
-    let exhausted = WINDOWS.iter().filter(|(left, _)| text(headers, left) == Some("0"));
+    let exhausted = WINDOWS
+        .iter()
+        .filter(|(left, _)| text(headers, left) == Some("0"));
     let longest = exhausted.filter_map(|(_, name)| reset(name)).max();
     longest.or_else(|| WINDOWS.iter().filter_map(|(_, name)| reset(name)).max())
 }
@@ -92,11 +118,19 @@ pub fn span(text: &str) -> Option<Duration> {
     let mut total = None;
     let mut rest = text;
     loop {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let Ok(number) = rest[..digits].parse::<f64>() else { return total };
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let Ok(number) = rest[..digits].parse::<f64>() else {
+            return total;
+        };
         let after = rest[digits..].trim_start_matches(' ');
-        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
-        let Some(unit) = unit_seconds(&after[..letters]) else { return total };
+        let letters = after
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(after.len());
+        let Some(unit) = unit_seconds(&after[..letters]) else {
+            return total;
+        };
         let part = Duration::try_from_secs_f64(number * unit).ok()?;
         total = Some(total.unwrap_or(Duration::ZERO).saturating_add(part));
         rest = &after[letters..];
@@ -120,32 +154,68 @@ mod tests {
     use reqwest::header::{HeaderName, HeaderValue};
 
     fn wait(headers: &[(&'static str, &'static str)], message: &str, limited: bool) -> Option<f64> {
-        let pairs = headers.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v)));
-        let error = VendorError { message: message.to_owned(), ..VendorError::default() };
+        let pairs = headers
+            .iter()
+            .map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v)));
+        let error = VendorError {
+            message: message.to_owned(),
+            ..VendorError::default()
+        };
         asked_wait(&pairs.collect(), &error, limited).map(|wait| wait.as_secs_f64())
     }
     const DATE: (&str, &str) = ("date", "Fri, 20 Nov 2026 10:00:00 GMT");
 
     /// Headers, sentence, expected seconds.
-    type Row = (&'static [(&'static str, &'static str)], &'static str, Option<f64>);
+    type Row = (
+        &'static [(&'static str, &'static str)],
+        &'static str,
+        Option<f64>,
+    );
 
     #[test]
     fn headers_come_before_words_and_words_before_windows() {
         let table: &[Row] = &[
-            (&[("retry-after-ms", "250"), ("retry-after", "9")], "", Some(0.25)),
+            (
+                &[("retry-after-ms", "250"), ("retry-after", "9")],
+                "",
+                Some(0.25),
+            ),
             (&[("retry-after", "1.5")], "try again in 9s", Some(1.5)),
-            (&[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT"), DATE], "", Some(60.0)),
-            (&[("retry-after", "Fri, 20 Nov 2026 09:00:00 GMT"), DATE], "", Some(0.0)),
-            (&[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT")], "", None),
+            (
+                &[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT"), DATE],
+                "",
+                Some(60.0),
+            ),
+            (
+                &[("retry-after", "Fri, 20 Nov 2026 09:00:00 GMT"), DATE],
+                "",
+                Some(0.0),
+            ),
+            (
+                &[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT")],
+                "",
+                None,
+            ),
             (&[("retry-after", "-3")], "", None),
             (&[("retry-after", "1e400")], "", None),
-            (&[("retry-after", "soon")], "Please retry in 12.5s.", Some(12.5)),
+            (
+                &[("retry-after", "soon")],
+                "Please retry in 12.5s.",
+                Some(12.5),
+            ),
             (&[], "Please try again in 6m0s. Visit", Some(360.0)),
             (&[], "Please try again in 289ms.", Some(0.289)),
             (&[], "quota will reset after 18h31m10s", Some(66670.0)),
             (&[], "Try again in 20 seconds", Some(20.0)),
             (&[], "try again in a while", None),
-            (&[("x-ratelimit-reset-requests", "1s"), ("x-ratelimit-reset-tokens", "6m0s")], "", Some(360.0)),
+            (
+                &[
+                    ("x-ratelimit-reset-requests", "1s"),
+                    ("x-ratelimit-reset-tokens", "6m0s"),
+                ],
+                "",
+                Some(360.0),
+            ),
             (
                 &[
                     ("x-ratelimit-remaining-requests", "0"),
@@ -155,20 +225,50 @@ mod tests {
                 "",
                 Some(1.0),
             ),
-            (&[("anthropic-ratelimit-tokens-reset", "2026-11-20T10:00:42Z"), DATE], "", Some(42.0)),
-            (&[("x-ratelimit-reset", "1795168830000"), DATE], "", Some(30.0)),
+            (
+                &[
+                    ("anthropic-ratelimit-tokens-reset", "2026-11-20T10:00:42Z"),
+                    DATE,
+                ],
+                "",
+                Some(42.0),
+            ),
+            (
+                &[("x-ratelimit-reset", "1795168830000"), DATE],
+                "",
+                Some(30.0),
+            ),
             (&[("x-ratelimit-reset", "30"), DATE], "", None),
         ];
         for (headers, message, expected) in table {
-            assert_eq!(wait(headers, message, true), *expected, "{headers:?} {message}");
+            assert_eq!(
+                wait(headers, message, true),
+                *expected,
+                "{headers:?} {message}"
+            );
         }
-        assert_eq!(wait(&[("x-ratelimit-reset-requests", "1s")], "", false), None);
+        assert_eq!(
+            wait(&[("x-ratelimit-reset-requests", "1s")], "", false),
+            None
+        );
         // The delay of the body comes between headers and message.
         let (delay, message) = (Some("34.07s".to_owned()), "Please retry in 9s".to_owned());
-        let error = VendorError { retry_delay: delay, message, ..VendorError::default() };
-        assert_eq!(asked_wait(&HeaderMap::new(), &error, true), Some(Duration::from_millis(34_070)));
-        let headers =
-            HeaderMap::from_iter([(HeaderName::from_static("retry-after"), HeaderValue::from_static("3"))]);
-        assert_eq!(asked_wait(&headers, &error, true), Some(Duration::from_secs(3)));
+        let error = VendorError {
+            retry_delay: delay,
+            message,
+            ..VendorError::default()
+        };
+        assert_eq!(
+            asked_wait(&HeaderMap::new(), &error, true),
+            Some(Duration::from_millis(34_070))
+        );
+        let headers = HeaderMap::from_iter([(
+            HeaderName::from_static("retry-after"),
+            HeaderValue::from_static("3"),
+        )]);
+        assert_eq!(
+            asked_wait(&headers, &error, true),
+            Some(Duration::from_secs(3))
+        );
     }
 }

@@ -24,7 +24,10 @@ const NAME_CHARS_MIN: usize = 3;
 const PEOPLE: &[(&str, &str)] = &[("messages", "sender"), ("messages", "recipients_json")];
 
 /// Removes every secret from all cells; returns the number of cells that had one.
-pub(super) fn secrets(rows: &mut [BundleRow], secrets: &[SecretString]) -> Result<u32, BundleError> {
+pub(super) fn secrets(
+    rows: &mut [BundleRow],
+    secrets: &[SecretString],
+) -> Result<u32, BundleError> {
     let (mut masked, mut touched) = (0, BTreeSet::new());
     for row in rows.iter_mut() {
         let ids: Vec<String> = names_of_row(row);
@@ -49,7 +52,10 @@ pub(super) fn secrets(rows: &mut [BundleRow], secrets: &[SecretString]) -> Resul
             }
         }
     }
-    for row in rows.iter_mut().filter(|row| names_of_row(row).iter().any(|id| touched.contains(id))) {
+    for row in rows
+        .iter_mut()
+        .filter(|row| names_of_row(row).iter().any(|id| touched.contains(id)))
+    {
         masked += leave_out_bytes(row);
     }
     Ok(masked)
@@ -64,7 +70,10 @@ fn names_of_row(row: &BundleRow) -> Vec<String> {
         "attachments" | "deliveries" => &["message_id"],
         _ => &[],
     };
-    columns.iter().filter_map(|column| row.cells.get(*column)?.as_str().map(str::to_owned)).collect()
+    columns
+        .iter()
+        .filter_map(|column| row.cells.get(*column)?.as_str().map(str::to_owned))
+        .collect()
 }
 
 fn leave_out_bytes(row: &mut BundleRow) -> u32 {
@@ -77,7 +86,9 @@ fn leave_out_bytes(row: &mut BundleRow) -> u32 {
 }
 
 fn bytes_of(cell: &Value) -> Vec<u8> {
-    STANDARD.decode(cell["base64"].as_str().unwrap_or_default()).unwrap_or_default()
+    STANDARD
+        .decode(cell["base64"].as_str().unwrap_or_default())
+        .unwrap_or_default()
 }
 
 fn bytes_cell(bytes: &[u8]) -> Value {
@@ -94,7 +105,8 @@ impl Names {
     /// Collects the names in the rows: every address and Message-ID, and the names before
     /// addresses.
     pub fn of(rows: &[BundleRow]) -> Self {
-        let (mut addresses, mut people, mut domains) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let (mut addresses, mut people, mut domains) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         for row in rows {
             for (column, cell) in &row.cells {
                 let Some(text) = cell.as_str() else { continue };
@@ -107,13 +119,16 @@ impl Names {
                 if PEOPLE.contains(&(row.table.as_str(), column.as_str())) {
                     for name in names_in(text) {
                         let number = people.len() + 1;
-                        people.entry(name).or_insert_with(|| format!("Person {number}"));
+                        people
+                            .entry(name)
+                            .or_insert_with(|| format!("Person {number}"));
                     }
                 }
             }
         }
         let domains = domains.into_iter().enumerate();
-        let domains = domains.map(|(at, domain)| (domain, format!("host-{}.renamed.example", at + 1)));
+        let domains =
+            domains.map(|(at, domain)| (domain, format!("host-{}.renamed.example", at + 1)));
         let mut replaced: Vec<(String, String)> =
             addresses.into_iter().chain(people).chain(domains).collect();
         replaced.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
@@ -140,11 +155,14 @@ impl Names {
     }
 
     fn renamed(&self, text: &str) -> String {
-        let found = |text: &String, (old, new): &(String, String)| match text.contains(old.as_str()) {
+        let found = |text: &String, (old, new): &(String, String)| match text.contains(old.as_str())
+        {
             true => replaced_words(text, old, new),
             false => text.clone(),
         };
-        self.replaced.iter().fold(text.to_owned(), |text, pair| found(&text, pair))
+        self.replaced
+            .iter()
+            .fold(text.to_owned(), |text, pair| found(&text, pair))
     }
 }
 
@@ -154,7 +172,10 @@ fn replaced_words(text: &str, old: &str, new: &str) -> String {
     while let Some(at) = rest.find(old) {
         let (before, found) = rest.split_at(at);
         let after = &found[old.len()..];
-        let last = before.chars().next_back().or_else(|| out.chars().next_back());
+        let last = before
+            .chars()
+            .next_back()
+            .or_else(|| out.chars().next_back());
         // The `n` of an escaped `\n` before a name in JSON is no letter.
         let escaped = before.len() >= 2 && before.as_bytes()[before.len() - 2] == b'\\';
         let is_part = last.is_some_and(char::is_alphanumeric) && !escaped
@@ -169,19 +190,29 @@ fn replaced_words(text: &str, old: &str, new: &str) -> String {
 /// Returns everything of the form `local@domain`.
 fn addresses_in(text: &str) -> impl Iterator<Item = &str> {
     let is_of = |c: char| c.is_alphanumeric() || "._%+-=@".contains(c);
-    text.split(move |c| !is_of(c)).map(|word| word.trim_matches(['.', '-', '='])).filter(|word| {
-        word.split_once('@')
-            .is_some_and(|(local, domain)| !local.is_empty() && domain.contains('.') && !domain.contains('@'))
-    })
+    text.split(move |c| !is_of(c))
+        .map(|word| word.trim_matches(['.', '-', '=']))
+        .filter(|word| {
+            word.split_once('@').is_some_and(|(local, domain)| {
+                !local.is_empty() && domain.contains('.') && !domain.contains('@')
+            })
+        })
 }
 
 /// Returns the names before addresses in angle brackets.
 fn names_in(text: &str) -> Vec<String> {
-    let before =
-        text.split('<').map(|piece| piece.rsplit(['>', ',', '[', '"', '\\']).find(|p| !p.trim().is_empty()));
-    let names =
-        before.flatten().map(|name| name.trim_matches([' ', '"', '\'', ':', '{', '}', ']']).to_owned());
-    names.filter(|name| name.chars().count() >= NAME_CHARS_MIN && !name.contains('@')).collect()
+    let before = text.split('<').map(|piece| {
+        piece
+            .rsplit(['>', ',', '[', '"', '\\'])
+            .find(|p| !p.trim().is_empty())
+    });
+    let names = before.flatten().map(|name| {
+        name.trim_matches([' ', '"', '\'', ':', '{', '}', ']'])
+            .to_owned()
+    });
+    names
+        .filter(|name| name.chars().count() >= NAME_CHARS_MIN && !name.contains('@'))
+        .collect()
 }
 
 #[cfg(test)]
@@ -208,9 +239,18 @@ mod tests {
         ];
         Names::of(&rows).rename(&mut rows);
         let text = format!("{rows:?}");
-        assert!(!text.contains("bob@") && !text.contains("Bob") && !text.contains("Ym9i"), "{text}");
+        assert!(
+            !text.contains("bob@") && !text.contains("Bob") && !text.contains("Ym9i"),
+            "{text}"
+        );
         assert!(text.contains("Adagio"), "part of a word is no name: {text}");
         let sender = rows[0].cells["sender"].as_str().unwrap_or_default();
-        assert!(rows[1].cells["request_json"].as_str().unwrap_or_default().contains(sender), "{text}");
+        assert!(
+            rows[1].cells["request_json"]
+                .as_str()
+                .unwrap_or_default()
+                .contains(sender),
+            "{text}"
+        );
     }
 }

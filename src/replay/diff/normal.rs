@@ -8,8 +8,12 @@ use serde_json::Value;
 /// Pattern: `h` is a hexadecimal digit, `9` a decimal one, `Z` an offset from UTC; any other
 /// character is itself.
 const UUID: &str = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
-const INSTANTS: &[&str] =
-    &["9999-99-99T99:99:99.999Z", "9999-99-99T99:99:99Z", "9999-99-99 99:99:99", "9999-99-99 99:99"];
+const INSTANTS: &[&str] = &[
+    "9999-99-99T99:99:99.999Z",
+    "9999-99-99T99:99:99Z",
+    "9999-99-99 99:99:99",
+    "9999-99-99 99:99",
+];
 
 /// Patterns that may follow a day, in this order.
 const CLOCK_TIMES: &[&str] = &[" 99:99", ":99", " +9999", " -9999"];
@@ -25,18 +29,31 @@ pub(super) struct Normal {
 impl Normal {
     pub(super) fn of(record: &RunRecord, exact: bool) -> Self {
         // A fork has the context of its run, whenever it is made.
-        let began = record.turns.first().map_or(&record.run.created_at, |turn| &turn.started_at);
+        let began = record
+            .turns
+            .first()
+            .map_or(&record.run.created_at, |turn| &turn.started_at);
         let began = [began, &record.trigger.received_at];
         let spell = |at: Timestamp| {
             let at = at.to_utc();
-            ["%Y-%m-%d", "%a, %d %b %Y", "%A, %-d %B %Y", "%A, %d %B %Y", "%-d %B %Y"]
-                .map(|form| at.format(form).to_string())
-                .to_vec()
+            [
+                "%Y-%m-%d",
+                "%a, %d %b %Y",
+                "%A, %-d %B %Y",
+                "%A, %d %B %Y",
+                "%-d %B %Y",
+            ]
+            .map(|form| at.format(form).to_string())
+            .to_vec()
         };
         Self {
             exact,
             ids: Vec::new(),
-            days: began.into_iter().filter_map(|at| Timestamp::parse(at)).flat_map(spell).collect(),
+            days: began
+                .into_iter()
+                .filter_map(|at| Timestamp::parse(at))
+                .flat_map(spell)
+                .collect(),
         }
     }
 
@@ -45,9 +62,10 @@ impl Normal {
             _ if self.exact => value,
             Value::String(text) => Value::String(self.text(&text)),
             Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
-            Value::Object(members) => {
-                members.into_iter().map(|(key, member)| (key, self.value(member))).collect()
-            }
+            Value::Object(members) => members
+                .into_iter()
+                .map(|(key, member)| (key, self.value(member)))
+                .collect(),
             other => other,
         }
     }
@@ -74,7 +92,10 @@ impl Normal {
         if !text.starts_with(|c: char| c.is_ascii_hexdigit() || c.is_ascii_uppercase()) {
             return None;
         }
-        if let Some(id) = text.get(..UUID.len()).filter(|piece| has_shape(piece, UUID)) {
+        if let Some(id) = text
+            .get(..UUID.len())
+            .filter(|piece| has_shape(piece, UUID))
+        {
             let known = self.ids.iter().position(|known| known == id);
             let place = known.unwrap_or_else(|| {
                 self.ids.push(id.to_owned());
@@ -82,17 +103,24 @@ impl Normal {
             });
             return Some((UUID.len(), format!("<id {}>", place + 1)));
         }
-        let instant = INSTANTS
-            .iter()
-            .find(|shape| text.get(..shape.len()).is_some_and(|piece| has_shape(piece, shape)));
+        let instant = INSTANTS.iter().find(|shape| {
+            text.get(..shape.len())
+                .is_some_and(|piece| has_shape(piece, shape))
+        });
         if let Some(shape) = instant {
             return Some((shape.len(), "<time>".to_owned()));
         }
-        let day = self.days.iter().find(|day| text.starts_with(day.as_str()))?;
+        let day = self
+            .days
+            .iter()
+            .find(|day| text.starts_with(day.as_str()))?;
         let mut length = day.len();
         for shape in CLOCK_TIMES {
             let rest = &text[length..];
-            if rest.get(..shape.len()).is_some_and(|piece| has_shape(piece, shape)) {
+            if rest
+                .get(..shape.len())
+                .is_some_and(|piece| has_shape(piece, shape))
+            {
                 length += shape.len();
             }
         }
@@ -115,11 +143,28 @@ mod tests {
     #[test]
     fn ids_keep_who_is_who_and_instants_go() {
         let days = vec!["Fri, 20 Nov 2026".into()];
-        let mut of_letter = Normal { exact: false, ids: Vec::new(), days };
-        assert_eq!(of_letter.text("date: Fri, 20 Nov 2026 09:00 +0000\nx"), "date: <day>\nx");
-        let mut normal = Normal { exact: false, ids: Vec::new(), days: vec!["2026-11-20".into()] };
-        let (a, b) = ("019a0000-0000-7000-8000-00000000000a", "019a0000-0000-7000-8000-00000000000b");
-        assert_eq!(normal.text(&format!("{a} {b} ü{a}")), "<id 1> <id 2> ü<id 1>");
+        let mut of_letter = Normal {
+            exact: false,
+            ids: Vec::new(),
+            days,
+        };
+        assert_eq!(
+            of_letter.text("date: Fri, 20 Nov 2026 09:00 +0000\nx"),
+            "date: <day>\nx"
+        );
+        let mut normal = Normal {
+            exact: false,
+            ids: Vec::new(),
+            days: vec!["2026-11-20".into()],
+        };
+        let (a, b) = (
+            "019a0000-0000-7000-8000-00000000000a",
+            "019a0000-0000-7000-8000-00000000000b",
+        );
+        assert_eq!(
+            normal.text(&format!("{a} {b} ü{a}")),
+            "<id 1> <id 2> ü<id 1>"
+        );
         assert_eq!(
             normal.text("at 2026-11-20T09:00:00.000Z or 2026-11-20 09:00, on 2026-11-20"),
             "at <time> or <time>, on <day>"
@@ -128,7 +173,11 @@ mod tests {
             normal.text("2019-01-01 is another day; face c0ffee"),
             "2019-01-01 is another day; face c0ffee"
         );
-        let mut exact = Normal { exact: true, ids: Vec::new(), days: vec!["2026-11-20".into()] };
+        let mut exact = Normal {
+            exact: true,
+            ids: Vec::new(),
+            days: vec!["2026-11-20".into()],
+        };
         assert_eq!(exact.text(a), a);
     }
 }

@@ -12,9 +12,9 @@ use crate::replay::RunRecord;
 use crate::runs::deps::RunError;
 use crate::runs::run_store::{Answer, RunStore};
 use crate::store::{
-    ClaimedRun, Entry, Finished, ForkMoney, JournalSoFar, KnownSession, MessageOutcome, NewCall, NewNotice,
-    NewOutbound, PersonaStore, Reservation, Result, RunOptionsInForce, Sent, SessionKey, Store, StoreError,
-    StoredMessage, TriggerMessage, Unanswered,
+    ClaimedRun, Entry, Finished, ForkMoney, JournalSoFar, KnownSession, MessageOutcome, NewCall,
+    NewNotice, NewOutbound, PersonaStore, Reservation, Result, RunOptionsInForce, Sent, SessionKey,
+    Store, StoreError, StoredMessage, TriggerMessage, Unanswered,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,15 +44,29 @@ impl ForkEnv {
         past: JournalSoFar,
         record: RunRecord,
     ) -> Self {
-        let present = Present { record, reply: None, mails: past.mails, replied: past.replied };
+        let present = Present {
+            record,
+            reply: None,
+            mails: past.mails,
+            replied: past.replied,
+        };
         let run_options = Arc::new(run_options);
-        Self { store, run_options, id, past: Arc::new(past), now: Arc::new(Mutex::new(present)) }
+        Self {
+            store,
+            run_options,
+            id,
+            past: Arc::new(past),
+            now: Arc::new(Mutex::new(present)),
+        }
     }
 
     /// Returns the ended fork.
     pub(super) fn finished(&self) -> Forked {
         let present = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        Forked { record: present.record.clone(), reply: present.reply.clone() }
+        Forked {
+            record: present.record.clone(),
+            reply: present.reply.clone(),
+        }
     }
 
     /// Ends a fork that the loop gave up.
@@ -62,14 +76,23 @@ impl ForkEnv {
             _ => (RunState::Failed, StopReason::Failed),
         };
         let error = Some((error.class(), error.to_string()));
-        let end = vec![Entry::Finished(Finished { state, stop_reason, error })];
+        let end = vec![Entry::Finished(Finished {
+            state,
+            stop_reason,
+            error,
+        })];
         Ok(self.keep(&end).await?)
     }
 
     /// Stores entries: first on disk, together with the budget accounts, then in memory.
     async fn keep(&self, entries: &[Entry]) -> Result<()> {
         let at = self.store.clock().now();
-        let mut record = self.now.lock().unwrap_or_else(PoisonError::into_inner).record.clone();
+        let mut record = self
+            .now
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .record
+            .clone();
         let mut money = Vec::new();
         for entry in entries {
             money.extend(money_of(entry, &record));
@@ -82,14 +105,18 @@ impl ForkEnv {
             _ => "running",
         };
         let json = serde_json::to_string(&record);
-        let json = json.map_err(|_| StoreError::Unreadable { what: "record of a fork" })?;
+        let json = json.map_err(|_| StoreError::Unreadable {
+            what: "record of a fork",
+        })?;
         self.store.write_fork(&self.id, json, state, money).await?;
         let mut present = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         present.record = record;
         for mail in entries.iter().filter_map(mail_of) {
             present.mails += 1;
             present.replied |= mail.place.is_none();
-            present.reply = Some(mail.clone()).filter(|mail| mail.place.is_none()).or(present.reply.take());
+            present.reply = Some(mail.clone())
+                .filter(|mail| mail.place.is_none())
+                .or(present.reply.take());
         }
         Ok(())
     }
@@ -110,23 +137,48 @@ fn mail_of(entry: &Entry) -> Option<&NewOutbound> {
 /// Returns the effect of an entry on the budget accounts. The record knows the provider of a call
 /// that ends.
 fn money_of(entry: &Entry, record: &RunRecord) -> Option<ForkMoney> {
-    let asked =
-        || record.turns.last().map(|turn| (turn.provider.clone(), turn.model.clone())).unwrap_or_default();
+    let asked = || {
+        record
+            .turns
+            .last()
+            .map(|turn| (turn.provider.clone(), turn.model.clone()))
+            .unwrap_or_default()
+    };
     match entry {
         Entry::TurnStarted(turn) => {
             let (turn_index, attempt, reservation) =
                 (turn.turn_index, turn.attempt, turn.reservation.clone());
-            Some(ForkMoney::Begin { turn_index, attempt, reservation })
+            Some(ForkMoney::Begin {
+                turn_index,
+                attempt,
+                reservation,
+            })
         }
         Entry::TurnAnswered(turn) => {
             let (turn_index, attempt, lines) = (turn.turn_index, turn.attempt, turn.lines.clone());
-            Some(ForkMoney::Finish { turn_index, attempt, provider: asked().0, lines })
+            Some(ForkMoney::Finish {
+                turn_index,
+                attempt,
+                provider: asked().0,
+                lines,
+            })
         }
         Entry::TurnFailed(turn) => {
             let (turn_index, attempt, (provider, model)) = (turn.turn_index, turn.attempt, asked());
             Some(match &turn.used {
-                Some((_, lines)) => ForkMoney::Finish { turn_index, attempt, provider, lines: lines.clone() },
-                None => ForkMoney::Lose { turn_index, attempt, provider, model, billing: turn.billing },
+                Some((_, lines)) => ForkMoney::Finish {
+                    turn_index,
+                    attempt,
+                    provider,
+                    lines: lines.clone(),
+                },
+                None => ForkMoney::Lose {
+                    turn_index,
+                    attempt,
+                    provider,
+                    model,
+                    billing: turn.billing,
+                },
             })
         }
         _ => None,
@@ -139,7 +191,11 @@ impl RunStore for ForkEnv {
         run: &'a ClaimedRun,
         owners: &'a [Address],
     ) -> Answer<'a, TriggerMessage> {
-        Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message, owners).await })
+        Box::pin(async move {
+            self.rows(run)
+                .trigger_message(&run.trigger_message, owners)
+                .await
+        })
     }
 
     fn options_of_run<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, RunOptionsInForce> {
@@ -151,7 +207,11 @@ impl RunStore for ForkEnv {
         run: &'a ClaimedRun,
         subject: &'a Subject,
     ) -> Answer<'a, Option<StoredMessage>> {
-        Box::pin(async move { self.rows(run).newest_letter(&subject.message, &subject.readers).await })
+        Box::pin(async move {
+            self.rows(run)
+                .newest_letter(&subject.message, &subject.readers)
+                .await
+        })
     }
 
     fn journal_so_far<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, JournalSoFar> {
@@ -166,7 +226,12 @@ impl RunStore for ForkEnv {
         Box::pin(async move {
             let error = Some((ErrorClass::Cancelled, format!("filed: {rule}")));
             let (state, stop_reason) = (RunState::Cancelled, StopReason::RateLimited);
-            self.keep(&[Entry::Finished(Finished { state, stop_reason, error })]).await
+            self.keep(&[Entry::Finished(Finished {
+                state,
+                stop_reason,
+                error,
+            })])
+            .await
         })
     }
 
@@ -175,7 +240,11 @@ impl RunStore for ForkEnv {
         Box::pin(async { Ok(()) })
     }
 
-    fn readers_of<'a>(&'a self, run: &'a ClaimedRun, message: &'a StoredMessage) -> Answer<'a, Vec<String>> {
+    fn readers_of<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        message: &'a StoredMessage,
+    ) -> Answer<'a, Vec<String>> {
         Box::pin(async move { self.rows(run).readers_of(message.seq).await })
     }
 

@@ -30,7 +30,12 @@ pub(super) fn copy(
     copied(workspace, persona, fork, read).map_err(ForkError::Sandbox)
 }
 
-fn copied(workspace: &Path, persona: &str, fork: &str, read: &[(String, Arc<str>)]) -> io::Result<Dir> {
+fn copied(
+    workspace: &Path,
+    persona: &str,
+    fork: &str,
+    read: &[(String, Arc<str>)],
+) -> io::Result<Dir> {
     let workspace = Dir::open_ambient_dir(workspace_path(workspace)?, ambient_authority())?;
     let from = match workspace.open_dir(format!("personas/{persona}")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -40,8 +45,14 @@ fn copied(workspace: &Path, persona: &str, fork: &str, read: &[(String, Arc<str>
     workspace.create_dir_all(&place)?;
     let to = workspace.open_dir(&place)?;
     match from {
-        Some(from) => Left { files: FILES_MAX, bytes: BYTES_MAX }.fill(&from, &to, DEPTH_MAX)?,
-        None => read.iter().try_for_each(|(path, text)| write(&to, path, text))?,
+        Some(from) => Left {
+            files: FILES_MAX,
+            bytes: BYTES_MAX,
+        }
+        .fill(&from, &to, DEPTH_MAX)?,
+        None => read
+            .iter()
+            .try_for_each(|(path, text)| write(&to, path, text))?,
     }
     Ok(to)
 }
@@ -55,12 +66,19 @@ fn write(folder: &Dir, path: &str, text: &str) -> io::Result<()> {
 }
 
 fn workspace_path(workspace: &Path) -> io::Result<&str> {
-    workspace.to_str().ok_or_else(|| io::Error::other("the workspace's path is not UTF-8"))
+    workspace
+        .to_str()
+        .ok_or_else(|| io::Error::other("the workspace's path is not UTF-8"))
 }
 
 /// Removes the folders of forks that are not kept and older than `before`; with `dry` it only
 /// counts. Returns bytes.
-pub fn sweep(workspace: &Path, kept: &HashSet<String>, before: Timestamp, dry: bool) -> io::Result<u64> {
+pub fn sweep(
+    workspace: &Path,
+    kept: &HashSet<String>,
+    before: Timestamp,
+    dry: bool,
+) -> io::Result<u64> {
     let forks = match Dir::open_ambient_dir(workspace_path(workspace)?, ambient_authority())?
         .open_dir("data/forks")
     {
@@ -108,7 +126,9 @@ struct Left {
 
 impl Left {
     fn fill(&mut self, from: &Dir, to: &Dir, depth: usize) -> io::Result<()> {
-        let depth = depth.checked_sub(1).ok_or_else(|| io::Error::other("it is too deep"))?;
+        let depth = depth
+            .checked_sub(1)
+            .ok_or_else(|| io::Error::other("it is too deep"))?;
         for entry in from.entries()? {
             let entry = entry?;
             let (name, kind) = (entry.file_name()?, entry.file_type()?);
@@ -117,7 +137,8 @@ impl Left {
                 self.fill(&from.open_dir(&name)?, &to.open_dir(&name)?, depth)?;
             } else if kind.is_file() {
                 let size = entry.metadata()?.len();
-                let (Some(files), Some(bytes)) = (self.files.checked_sub(1), self.bytes.checked_sub(size))
+                let (Some(files), Some(bytes)) =
+                    (self.files.checked_sub(1), self.bytes.checked_sub(size))
                 else {
                     return Err(io::Error::other("it has too many files or bytes"));
                 };

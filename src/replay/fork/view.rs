@@ -12,12 +12,31 @@ use serde_json::Value;
 pub(super) const DRAFT: &str = "draft";
 
 /// Builds the initial record of a fork: the run's own up to the turn, with the fork's results.
-pub(super) fn begin(record: &RunRecord, id: &str, at_turn: u32, past: &JournalSoFar, now: &str) -> RunRecord {
+pub(super) fn begin(
+    record: &RunRecord,
+    id: &str,
+    at_turn: u32,
+    past: &JournalSoFar,
+    now: &str,
+) -> RunRecord {
     let is_past = |turn: Option<u32>| turn.is_some_and(|turn| turn < at_turn);
-    let turns = record.turns.iter().filter(|turn| is_past(Some(turn.turn_index))).cloned().collect();
-    let mut calls: Vec<CallRecord> =
-        record.calls.iter().filter(|call| is_past(call.turn_index)).cloned().collect();
-    for step in past.steps.iter().filter(|step| step.kind == StepKind::Result) {
+    let turns = record
+        .turns
+        .iter()
+        .filter(|turn| is_past(Some(turn.turn_index)))
+        .cloned()
+        .collect();
+    let mut calls: Vec<CallRecord> = record
+        .calls
+        .iter()
+        .filter(|call| is_past(call.turn_index))
+        .cloned()
+        .collect();
+    for step in past
+        .steps
+        .iter()
+        .filter(|step| step.kind == StepKind::Result)
+    {
         if let Some(call) = calls.iter_mut().find(|call| call.id == step.tool_call_id) {
             call.result = Some(value(&step.payload_json));
         }
@@ -75,22 +94,42 @@ pub(super) fn write(record: &mut RunRecord, entry: &Entry, at: Timestamp) {
             });
         }
         Entry::TurnAnswered(answered) => {
-            end_turn(record, (answered.turn_index, answered.attempt), "answered", answered.usage, now);
+            end_turn(
+                record,
+                (answered.turn_index, answered.attempt),
+                "answered",
+                answered.usage,
+                now,
+            );
             if let Some(turn) = record.turns.last_mut() {
                 turn.response = Some(value(&answered.response_json));
             }
         }
         Entry::TurnFailed(failed) => {
-            let used = failed.used.as_ref().map_or(Usage::default(), |(used, _)| *used);
-            end_turn(record, (failed.turn_index, failed.attempt), "failed", used, now);
+            let used = failed
+                .used
+                .as_ref()
+                .map_or(Usage::default(), |(used, _)| *used);
+            end_turn(
+                record,
+                (failed.turn_index, failed.attempt),
+                "failed",
+                used,
+                now,
+            );
             if let Some(turn) = record.turns.last_mut() {
-                turn.error =
-                    Some(ErrorRecord { class: failed.class.to_string(), message: failed.message.clone() });
+                turn.error = Some(ErrorRecord {
+                    class: failed.class.to_string(),
+                    message: failed.message.clone(),
+                });
             }
         }
         Entry::Step(step) => write_step(record, step, now),
         Entry::Mail(mail) => {
-            record.mails.push(MailRecord { message: draft(record, mail, now), delivery: None });
+            record.mails.push(MailRecord {
+                message: draft(record, mail, now),
+                delivery: None,
+            });
         }
         Entry::Output(output) => {
             record.output = Some(OutputRecord {
@@ -107,19 +146,24 @@ pub(super) fn write(record: &mut RunRecord, entry: &Entry, at: Timestamp) {
 pub(super) fn finish(record: &mut RunRecord, end: &Finished, now: String) {
     record.run.state = end.state.to_string();
     record.run.stop_reason = Some(end.stop_reason.to_string());
-    record.run.error = end
-        .error
-        .as_ref()
-        .map(|(class, message)| ErrorRecord { class: class.to_string(), message: message.clone() });
+    record.run.error = end.error.as_ref().map(|(class, message)| ErrorRecord {
+        class: class.to_string(),
+        message: message.clone(),
+    });
     record.run.finished_at = Some(now);
 }
 
 /// Ends a turn. The call is the last of the record: a run makes one at a time.
-fn end_turn(record: &mut RunRecord, (index, attempt): (u32, u32), state: &str, used: Usage, now: String) {
-    let found = record
-        .turns
-        .iter()
-        .position(|turn| (turn.turn_index, turn.attempt, turn.state.as_str()) == (index, attempt, "started"));
+fn end_turn(
+    record: &mut RunRecord,
+    (index, attempt): (u32, u32),
+    state: &str,
+    used: Usage,
+    now: String,
+) {
+    let found = record.turns.iter().position(|turn| {
+        (turn.turn_index, turn.attempt, turn.state.as_str()) == (index, attempt, "started")
+    });
     if let Some(place) = found {
         let mut turn = record.turns.remove(place);
         (turn.state, turn.usage, turn.finished_at) = (state.into(), usage(used), Some(now));
@@ -152,7 +196,11 @@ fn write_step(record: &mut RunRecord, step: &Step, now: String) {
             });
         }
         StepKind::Result => {
-            if let Some(call) = record.calls.iter_mut().rfind(|call| call.id == step.tool_call_id) {
+            if let Some(call) = record
+                .calls
+                .iter_mut()
+                .rfind(|call| call.id == step.tool_call_id)
+            {
                 (call.result, call.finished_at) = (Some(value(&step.payload_json)), Some(now));
             }
         }

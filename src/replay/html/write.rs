@@ -43,19 +43,26 @@ pub(super) struct Html {
 
 impl Html {
     pub(super) fn new(title: &str, full: bool) -> Self {
-        let mut page = Self { out: String::new(), full };
+        let mut page = Self {
+            out: String::new(),
+            full,
+        };
         let hash = STANDARD.encode(Sha256::digest(STYLE));
-        page.out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
+        page.out
+            .push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
         // https://www.w3.org/TR/CSP3/: nothing may be fetched, sent or run, whatever the page
         // holds.
         page.out.push_str(&format!(
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
              style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'\">\n"
         ));
-        page.out.push_str("<meta name=\"referrer\" content=\"no-referrer\">\n");
-        page.out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+        page.out
+            .push_str("<meta name=\"referrer\" content=\"no-referrer\">\n");
+        page.out
+            .push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
         page.block("title", "", title);
-        page.out.push_str(&format!("<style>{STYLE}</style></head>\n<body>\n"));
+        page.out
+            .push_str(&format!("<style>{STYLE}</style></head>\n<body>\n"));
         page
     }
 
@@ -103,11 +110,19 @@ impl Html {
 
     /// Writes text as it is, line by line.
     pub(super) fn quote(&mut self, text: &str) {
-        let cut = if self.full { text.len() } else { text.floor_char_boundary(VALUE_BYTES_MAX) };
+        let cut = if self.full {
+            text.len()
+        } else {
+            text.floor_char_boundary(VALUE_BYTES_MAX)
+        };
         let (shown, hidden) = text.split_at(cut);
         self.block("pre", "", shown);
         if !hidden.is_empty() {
-            self.block("p", "faint", &format!("… {} more bytes (--full shows all)", hidden.len()));
+            self.block(
+                "p",
+                "faint",
+                &format!("… {} more bytes (--full shows all)", hidden.len()),
+            );
         }
     }
 
@@ -132,7 +147,9 @@ impl Html {
     pub(super) fn table(&mut self, headings: &[&'static str], rows: &[Vec<String>]) {
         self.open("div", "wide");
         self.out.push_str("<table><thead><tr>");
-        headings.iter().for_each(|heading| self.block("th", "", heading));
+        headings
+            .iter()
+            .for_each(|heading| self.block("th", "", heading));
         self.out.push_str("</tr></thead><tbody>\n");
         for row in rows {
             self.open("tr", "");
@@ -193,6 +210,10 @@ mod tests {
         page.quote("\n<b onclick='x'>\u{202e}&amp;\u{1b}[2J");
         let page = page.finish();
         assert!(page.contains("<title>&lt;/title&gt;&lt;script&gt;</title>"));
-        assert!(page.contains("<pre>\n\n&lt;b onclick=&#39;x&#39;&gt;⟨U+202E⟩&amp;amp;⟨U+001B⟩[2J</pre>"));
+        assert!(
+            page.contains(
+                "<pre>\n\n&lt;b onclick=&#39;x&#39;&gt;⟨U+202E⟩&amp;amp;⟨U+001B⟩[2J</pre>"
+            )
+        );
     }
 }

@@ -42,13 +42,20 @@ pub struct Line {
 impl Line {
     /// Returns the line without its tones.
     pub fn plain(&self) -> String {
-        let text = self.spans.iter().map(|span| span.text.as_str()).collect::<String>();
+        let text = self
+            .spans
+            .iter()
+            .map(|span| span.text.as_str())
+            .collect::<String>();
         text.trim_end().to_owned()
     }
 }
 
 pub(super) fn span(tone: Tone, text: impl Into<String>) -> Span {
-    Span { tone, text: text.into() }
+    Span {
+        tone,
+        text: text.into(),
+    }
 }
 
 /// Collector of lines.
@@ -59,7 +66,10 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new(full: bool) -> Self {
-        Self { lines: Vec::new(), full }
+        Self {
+            lines: Vec::new(),
+            full,
+        }
     }
 
     pub(super) fn into_lines(self) -> Vec<Line> {
@@ -77,7 +87,10 @@ impl Page {
     /// Adds the heading of a stage: its time, its name, and a summary in one line.
     pub(super) fn pair(&mut self, time: &str, name: &str, rest: Vec<Span>) {
         let width = STAGE_INDENT - 2;
-        let mut spans = vec![span(Tone::Faint, format!("{time:>width$}  ")), span(Tone::Title, name)];
+        let mut spans = vec![
+            span(Tone::Faint, format!("{time:>width$}  ")),
+            span(Tone::Title, name),
+        ];
         spans.extend(rest);
         self.line(spans);
     }
@@ -94,18 +107,28 @@ impl Page {
             return;
         }
         let value = self.short(value, VALUE_CHARS_MAX);
-        self.inside(vec![span(Tone::Faint, format!("{label:<9} ")), span(Tone::Plain, value)]);
+        self.inside(vec![
+            span(Tone::Faint, format!("{label:<9} ")),
+            span(Tone::Plain, value),
+        ]);
     }
 
     /// Adds a line as [`Self::field`], never cut: our own text with a command to type.
     pub(super) fn whole_field(&mut self, label: &str, value: &str) {
-        self.inside(vec![span(Tone::Faint, format!("{label:<9} ")), span(Tone::Plain, value)]);
+        self.inside(vec![
+            span(Tone::Faint, format!("{label:<9} ")),
+            span(Tone::Plain, value),
+        ]);
     }
 
     /// Adds foreign text behind a gutter.
     pub(super) fn quote(&mut self, text: &str) {
         let lines: Vec<&str> = text.trim_end().lines().collect();
-        let shown = if self.full { lines.len() } else { lines.len().min(QUOTE_LINES_MAX) };
+        let shown = if self.full {
+            lines.len()
+        } else {
+            lines.len().min(QUOTE_LINES_MAX)
+        };
         for line in &lines[..shown] {
             let text = self.cut(&line.replace('\t', "    "));
             self.inside(vec![span(Tone::Faint, "| "), span(Tone::Plain, text)]);
@@ -115,10 +138,18 @@ impl Page {
 
     /// Adds a JSON value, long strings and the end of long values cut.
     pub(super) fn json(&mut self, value: &Value) {
-        let value = if self.full { value.clone() } else { self.shortened(value) };
+        let value = if self.full {
+            value.clone()
+        } else {
+            self.shortened(value)
+        };
         let text = serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string());
         let lines: Vec<&str> = text.lines().collect();
-        let shown = if self.full { lines.len() } else { lines.len().min(JSON_LINES_MAX) };
+        let shown = if self.full {
+            lines.len()
+        } else {
+            lines.len().min(JSON_LINES_MAX)
+        };
         for line in &lines[..shown] {
             self.inside(vec![span(Tone::Plain, format!("  {line}"))]);
         }
@@ -126,22 +157,47 @@ impl Page {
     }
 
     /// Adds rows under their headings; columns named in `right` are right-aligned.
-    pub(super) fn table(&mut self, headings: &[&str], right: &[usize], rows: &[(Tone, Vec<String>)]) {
+    pub(super) fn table(
+        &mut self,
+        headings: &[&str],
+        right: &[usize],
+        rows: &[(Tone, Vec<String>)],
+    ) {
         let cells: Vec<(Tone, Vec<String>)> = rows
             .iter()
-            .map(|(tone, row)| (*tone, row.iter().map(|cell| self.short(cell, VALUE_CHARS_MAX)).collect()))
+            .map(|(tone, row)| {
+                (
+                    *tone,
+                    row.iter()
+                        .map(|cell| self.short(cell, VALUE_CHARS_MAX))
+                        .collect(),
+                )
+            })
             .collect();
         let width = |column: usize| {
-            let cells = cells.iter().filter_map(|(_, row)| row.get(column)).map(|cell| cell.chars().count());
-            cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
+            let cells = cells
+                .iter()
+                .filter_map(|(_, row)| row.get(column))
+                .map(|cell| cell.chars().count());
+            cells
+                .chain([headings[column].chars().count()])
+                .max()
+                .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..headings.len()).map(width).collect();
         let aligned = |column: usize, cell: &str| {
             let width = widths.get(column).copied().unwrap_or(0);
-            if right.contains(&column) { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") }
+            if right.contains(&column) {
+                format!("{cell:>width$}  ")
+            } else {
+                format!("{cell:<width$}  ")
+            }
         };
         let line = |cells: &mut dyn Iterator<Item = &str>| {
-            cells.enumerate().map(|(column, cell)| aligned(column, cell)).collect::<String>()
+            cells
+                .enumerate()
+                .map(|(column, cell)| aligned(column, cell))
+                .collect::<String>()
         };
         self.inside(vec![span(Tone::Faint, line(&mut headings.iter().copied()))]);
         for (tone, row) in &cells {
@@ -152,7 +208,10 @@ impl Page {
     fn more(&mut self, hidden: usize) {
         if hidden > 0 {
             let lines = if hidden == 1 { "line" } else { "lines" };
-            self.inside(vec![span(Tone::Faint, format!("… {hidden} more {lines} (--full shows all)"))]);
+            self.inside(vec![span(
+                Tone::Faint,
+                format!("… {hidden} more {lines} (--full shows all)"),
+            )]);
         }
     }
 
@@ -181,9 +240,10 @@ impl Page {
         match value {
             Value::String(text) => Value::String(self.cut(text)),
             Value::Array(items) => items.iter().map(|item| self.shortened(item)).collect(),
-            Value::Object(members) => {
-                members.iter().map(|(key, member)| (key.clone(), self.shortened(member))).collect()
-            }
+            Value::Object(members) => members
+                .iter()
+                .map(|(key, member)| (key.clone(), self.shortened(member)))
+                .collect(),
             other => other.clone(),
         }
     }
@@ -191,6 +251,9 @@ impl Page {
 
 /// Returns the text without line ends and other control characters.
 pub(in crate::replay) fn inline(text: &str) -> String {
-    let spaced: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let spaced: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }

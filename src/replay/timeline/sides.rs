@@ -8,12 +8,21 @@ use crate::replay::diff::{Comparison, Difference, StepPair};
 /// every difference.
 pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> Vec<Line> {
     let mut page = Page::new(true);
-    page.line(vec![span(Tone::Faint, "a  "), span(Tone::Title, format!("run {a}"))]);
-    page.line(vec![span(Tone::Faint, "b  "), span(Tone::Title, format!("run {b}"))]);
+    page.line(vec![
+        span(Tone::Faint, "a  "),
+        span(Tone::Title, format!("run {a}")),
+    ]);
+    page.line(vec![
+        span(Tone::Faint, "b  "),
+        span(Tone::Title, format!("run {b}")),
+    ]);
     match &comparison.first {
         None => page.line(vec![span(Tone::Good, "they are the same")]),
         Some(first) => {
-            page.line(vec![span(Tone::Bad, format!("they went apart first at: {}", place(first)))]);
+            page.line(vec![span(
+                Tone::Bad,
+                format!("they went apart first at: {}", place(first)),
+            )]);
             write_sides(&mut page, first);
         }
     }
@@ -24,19 +33,34 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
             0 => span(Tone::Good, "same"),
             count => span(Tone::Bad, plural(count, "difference")),
         };
-        page.line(vec![span(Tone::Plain, format!("{:<24}  ", inline(&pair.name))), verdict]);
+        page.line(vec![
+            span(Tone::Plain, format!("{:<24}  ", inline(&pair.name))),
+            verdict,
+        ]);
         let is_first = |difference: &Difference| comparison.first.as_ref() == Some(difference);
         let shown = if full { pair.differences.len() } else { 1 };
-        for difference in pair.differences.iter().take(shown).filter(|of| full || !is_first(of)) {
+        for difference in pair
+            .differences
+            .iter()
+            .take(shown)
+            .filter(|of| full || !is_first(of))
+        {
             if !difference.place.is_empty() {
                 page.inside(vec![span(Tone::Plain, inline(&difference.place))]);
             }
             write_sides(&mut page, difference);
         }
     }
-    let same = comparison.pairs.iter().filter(|pair| pair.differences.is_empty()).count();
+    let same = comparison
+        .pairs
+        .iter()
+        .filter(|pair| pair.differences.is_empty())
+        .count();
     if !full && same > 0 {
-        let said = format!("the same in both: {} (--full lists them)", plural(same, "stage"));
+        let said = format!(
+            "the same in both: {} (--full lists them)",
+            plural(same, "stage")
+        );
         page.line(vec![span(Tone::Faint, said)]);
     }
     page.into_lines()

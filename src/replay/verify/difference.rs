@@ -38,9 +38,21 @@ pub struct Place {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { path, recorded, replayed } = &self.place;
-        write!(f, "turn {}, attempt {}: {}", self.turn, self.attempt, self.cause)?;
-        let at = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
+        let Place {
+            path,
+            recorded,
+            replayed,
+        } = &self.place;
+        write!(
+            f,
+            "turn {}, attempt {}: {}",
+            self.turn, self.attempt, self.cause
+        )?;
+        let at = if path.is_empty() {
+            String::new()
+        } else {
+            format!(" at `{path}`")
+        };
         write!(f, "{at}: recorded {recorded}, now {replayed}")
     }
 }
@@ -56,7 +68,11 @@ pub enum What {
     /// A body that differs from the recorded one.
     Request { replayed: String },
     /// Any other difference: its cause, the recorded value and the replayed one.
-    Else { cause: String, recorded: String, replayed: String },
+    Else {
+        cause: String,
+        recorded: String,
+        replayed: String,
+    },
 }
 
 impl Found {
@@ -66,9 +82,22 @@ impl Found {
         let (turn_index, attempt) = (turn.turn_index, turn.attempt);
         let replayed = match self.what {
             What::Request { replayed } => replayed,
-            What::Else { cause, recorded, replayed } => {
-                let place = Place { path: String::new(), recorded, replayed };
-                return Ok(Difference { turn: turn_index, attempt, cause, place });
+            What::Else {
+                cause,
+                recorded,
+                replayed,
+            } => {
+                let place = Place {
+                    path: String::new(),
+                    recorded,
+                    replayed,
+                };
+                return Ok(Difference {
+                    turn: turn_index,
+                    attempt,
+                    cause,
+                    place,
+                });
             }
         };
         let place = first_place(&turn.request_json, &replayed);
@@ -77,12 +106,22 @@ impl Found {
             None => None,
         };
         let cause = match cause {
-            Some(found) if found.source.is_empty() => format!("resolver {}: {}", found.resolver, found.what),
-            Some(found) => format!("resolver {} ({}): {}", found.resolver, found.source, found.what),
+            Some(found) if found.source.is_empty() => {
+                format!("resolver {}: {}", found.resolver, found.what)
+            }
+            Some(found) => format!(
+                "resolver {} ({}): {}",
+                found.resolver, found.source, found.what
+            ),
             None => said_otherwise(record, self.call, &replayed)
                 .unwrap_or_else(|| "engine: the request is put together otherwise".to_owned()),
         };
-        Ok(Difference { turn: turn_index, attempt, cause, place })
+        Ok(Difference {
+            turn: turn_index,
+            attempt,
+            cause,
+            place,
+        })
     }
 }
 
@@ -107,16 +146,25 @@ impl Difference {
 /// recorded one.
 fn said_otherwise(record: &Record, call: usize, replayed: &str) -> Option<String> {
     let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or(Value::Null);
-    let (then, now) = (parse(&record.calls[call].turn.request_json), parse(replayed));
+    let (then, now) = (
+        parse(&record.calls[call].turn.request_json),
+        parse(replayed),
+    );
     let is_new = |text: &str| !text.is_empty() && holds(&now, text) && !holds(&then, text);
-    let results = record.steps.iter().enumerate().filter(|(_, step)| step.kind == StepKind::Result);
+    let results = record
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| step.kind == StepKind::Result);
     for (place, step) in results {
         if is_new(&step.payload_json) {
             return Some(format!("step {place} (result of {})", step.tool_name));
         }
     }
     for earlier in &record.calls[..call] {
-        let Some(response) = &earlier.response else { continue };
+        let Some(response) = &earlier.response else {
+            continue;
+        };
         let is_other = response.blocks.iter().any(|block| {
             let block = serde_json::to_value(block).unwrap_or_default();
             leaves(&block).iter().any(|text| is_new(text))
@@ -130,7 +178,9 @@ fn said_otherwise(record: &Record, call: usize, replayed: &str) -> Option<String
 
 /// Reports whether a value contains this text: in a text of its own, or as JSON.
 fn holds(value: &Value, text: &str) -> bool {
-    let as_json = serde_json::from_str::<Value>(text).ok().filter(|json| json.is_object() || json.is_array());
+    let as_json = serde_json::from_str::<Value>(text)
+        .ok()
+        .filter(|json| json.is_object() || json.is_array());
     holds_either(value, text, as_json.as_ref())
 }
 
@@ -141,7 +191,9 @@ fn holds_either(value: &Value, text: &str, json: Option<&Value>) -> bool {
     match value {
         Value::String(found) => found.contains(text),
         Value::Array(items) => items.iter().any(|item| holds_either(item, text, json)),
-        Value::Object(members) => members.values().any(|member| holds_either(member, text, json)),
+        Value::Object(members) => members
+            .values()
+            .any(|member| holds_either(member, text, json)),
         _ => false,
     }
 }
@@ -158,15 +210,26 @@ fn leaves(value: &Value) -> Vec<&str> {
 
 /// Returns the first place at which two bodies differ.
 pub fn first_place(recorded: &str, replayed: &str) -> Place {
-    let parsed = (serde_json::from_str::<Value>(recorded), serde_json::from_str::<Value>(replayed));
+    let parsed = (
+        serde_json::from_str::<Value>(recorded),
+        serde_json::from_str::<Value>(replayed),
+    );
     if let (Ok(then), Ok(now)) = &parsed
         && let Some((path, then, now)) = parting(then, now)
     {
         let (recorded, replayed) = shown_apart(then, now);
-        return Place { path, recorded, replayed };
+        return Place {
+            path,
+            recorded,
+            replayed,
+        };
     }
     let (recorded, replayed) = apart(recorded, replayed);
-    Place { path: String::new(), recorded, replayed }
+    Place {
+        path: String::new(),
+        recorded,
+        replayed,
+    }
 }
 
 type Parting<'v> = (String, Option<&'v Value>, Option<&'v Value>);
@@ -178,15 +241,20 @@ fn parting<'v>(then: &'v Value, now: &'v Value) -> Option<Parting<'v>> {
     };
     match (then, now) {
         (Value::Object(then), Value::Object(now)) => {
-            let keys = then.keys().chain(now.keys().filter(|key| !then.contains_key(*key)));
-            keys.into_iter().find_map(|key| match (then.get(key), now.get(key)) {
-                (Some(then), Some(now)) => parting(then, now).map(|found| below(key, found)),
-                (then, now) => Some(below(key, (String::new(), then, now))),
-            })
+            let keys = then
+                .keys()
+                .chain(now.keys().filter(|key| !then.contains_key(*key)));
+            keys.into_iter()
+                .find_map(|key| match (then.get(key), now.get(key)) {
+                    (Some(then), Some(now)) => parting(then, now).map(|found| below(key, found)),
+                    (then, now) => Some(below(key, (String::new(), then, now))),
+                })
         }
         (Value::Array(then), Value::Array(now)) => {
             (0..then.len().max(now.len())).find_map(|at| match (then.get(at), now.get(at)) {
-                (Some(then), Some(now)) => parting(then, now).map(|found| below(&at.to_string(), found)),
+                (Some(then), Some(now)) => {
+                    parting(then, now).map(|found| below(&at.to_string(), found))
+                }
                 (then, now) => Some(below(&at.to_string(), (String::new(), then, now))),
             })
         }
@@ -195,7 +263,8 @@ fn parting<'v>(then: &'v Value, now: &'v Value) -> Option<Parting<'v>> {
 }
 
 fn shown_apart(then: Option<&Value>, now: Option<&Value>) -> (String, String) {
-    let shown = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+    let shown =
+        |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
     match (then, now) {
         (Some(Value::String(then)), Some(Value::String(now))) => apart(then, now),
         (then, now) => (short(&shown(then)), short(&shown(now))),
@@ -204,11 +273,18 @@ fn shown_apart(then: Option<&Value>, now: Option<&Value>) -> (String, String) {
 
 /// Returns two texts from shortly before their first difference.
 fn apart(then: &str, now: &str) -> (String, String) {
-    let same = then.chars().zip(now.chars()).take_while(|(a, b)| a == b).count();
+    let same = then
+        .chars()
+        .zip(now.chars())
+        .take_while(|(a, b)| a == b)
+        .count();
     let from = same.saturating_sub(LEAD_CHARS);
     let cut = |text: &str| {
         let rest: String = text.chars().skip(from).collect();
-        format!("{:?}", short(&if from > 0 { format!("…{rest}") } else { rest }))
+        format!(
+            "{:?}",
+            short(&if from > 0 { format!("…{rest}") } else { rest })
+        )
     };
     (cut(then), cut(now))
 }
@@ -226,11 +302,22 @@ mod tests {
 
     #[test]
     fn the_first_place_is_named_with_both_values() {
-        let place =
-            first_place(r#"{"a":[1,{"b/c":"same old"}],"z":1}"#, r#"{"a":[1,{"b/c":"same new"}],"z":2}"#);
-        assert_eq!((place.path.as_str(), place.recorded.as_str()), ("/a/1/b~1c", "\"same old\""));
-        assert_eq!(first_place(r#"{"a":1}"#, r#"{"a":1,"b":null}"#).recorded, "nothing");
+        let place = first_place(
+            r#"{"a":[1,{"b/c":"same old"}],"z":1}"#,
+            r#"{"a":[1,{"b/c":"same new"}],"z":2}"#,
+        );
+        assert_eq!(
+            (place.path.as_str(), place.recorded.as_str()),
+            ("/a/1/b~1c", "\"same old\"")
+        );
+        assert_eq!(
+            first_place(r#"{"a":1}"#, r#"{"a":1,"b":null}"#).recorded,
+            "nothing"
+        );
         let same_json = first_place(r#"{"a":1}"#, r#"{"a": 1}"#);
-        assert_eq!((same_json.path.as_str(), same_json.replayed.as_str()), ("", r#""{\"a\": 1}""#));
+        assert_eq!(
+            (same_json.path.as_str(), same_json.replayed.as_str()),
+            ("", r#""{\"a\": 1}""#)
+        );
     }
 }

@@ -8,7 +8,9 @@ use crate::domain::{Timestamp, sha256_hex};
 use crate::providers::{AgentOptions, Response};
 use crate::runs::as_of::AsOf;
 use crate::runs::call_record::{Begun, Ended};
-use crate::store::{ClaimedRun, RunOptionsInForce, RunSummary, Step, Store, StoredMessage, StoredTurn};
+use crate::store::{
+    ClaimedRun, RunOptionsInForce, RunSummary, Step, Store, StoredMessage, StoredTurn,
+};
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -62,7 +64,10 @@ impl Record {
         if turns.is_empty() {
             return Ok(None);
         }
-        let calls = turns.into_iter().map(Call::of).collect::<Result<Vec<_>, Fault>>()?;
+        let calls = turns
+            .into_iter()
+            .map(Call::of)
+            .collect::<Result<Vec<_>, Fault>>()?;
         let contexts = AsOf::of_run(store, &run.id).await?;
         let mails = persona.mails_of_run(&run.id).await?;
         let people = mails.last().map(people).unwrap_or_default();
@@ -83,7 +88,9 @@ impl Record {
         let mut attempts: Vec<Attempt> = Vec::new();
         for (place, call) in self.calls.iter().enumerate() {
             match attempts.last_mut() {
-                Some(last) if self.calls[last.calls.start].begun.found_calls == call.begun.found_calls => {
+                Some(last)
+                    if self.calls[last.calls.start].begun.found_calls == call.begun.found_calls =>
+                {
                     last.calls.end = place + 1;
                 }
                 _ => attempts.push(Attempt {
@@ -99,8 +106,14 @@ impl Record {
     pub fn claim(&self, attempt: &Attempt) -> ClaimedRun {
         let claim = &self.calls[attempt.calls.start].begun.claim;
         let [run_cost, run_tokens, day_cost, day_tokens] = claim.thread_budget;
-        let allowance = |cost_micros_max, tokens_max| Allowance { cost_micros_max, tokens_max };
-        let thread = self.contexts.first().map(|context| context.subject.message.thread.clone());
+        let allowance = |cost_micros_max, tokens_max| Allowance {
+            cost_micros_max,
+            tokens_max,
+        };
+        let thread = self
+            .contexts
+            .first()
+            .map(|context| context.subject.message.thread.clone());
         ClaimedRun {
             id: self.run.id.clone(),
             persona: self.run.persona.clone(),
@@ -124,14 +137,19 @@ impl Record {
 
     /// Returns the lowest version of the rules under which a part of it was recorded.
     pub fn rules(&self) -> u32 {
-        self.calls.iter().map(|call| call.begun.rules).min().unwrap_or_default()
+        self.calls
+            .iter()
+            .map(|call| call.begun.rules)
+            .min()
+            .unwrap_or_default()
     }
 
     /// Returns the context that was first used by a call.
     pub fn context_of(&self, call: usize) -> Option<&AsOf> {
         let turn = &self.calls.get(call)?.turn;
-        let is_its =
-            |context: &&AsOf| (context.turn_index, context.attempt) == (turn.turn_index, turn.attempt);
+        let is_its = |context: &&AsOf| {
+            (context.turn_index, context.attempt) == (turn.turn_index, turn.attempt)
+        };
         self.contexts.iter().find(is_its)
     }
 
@@ -144,35 +162,64 @@ impl Record {
     /// Returns a request, or the options of the run, that do not match their stored digest.
     pub fn damage(&self) -> Option<Difference> {
         let request = |call: &Call| sha256_hex(&[call.turn.request_json.as_bytes()]);
-        let changed = |call: &Call, what: &str, recorded: Option<&str>, replayed: Option<&str>| Difference {
-            turn: call.turn.turn_index,
-            attempt: call.turn.attempt,
-            cause: format!("record: {what} changed in the database"),
-            place: Place {
-                path: String::new(),
-                recorded: recorded.map_or_else(|| "as usual".to_owned(), |digest| format!("sha256 {digest}")),
-                replayed: replayed.map_or_else(|| "as usual".to_owned(), |digest| format!("sha256 {digest}")),
-            },
-        };
-        if let Some(call) = self.calls.iter().find(|call| request(call) != call.turn.request_sha256) {
+        let changed =
+            |call: &Call, what: &str, recorded: Option<&str>, replayed: Option<&str>| Difference {
+                turn: call.turn.turn_index,
+                attempt: call.turn.attempt,
+                cause: format!("record: {what} changed in the database"),
+                place: Place {
+                    path: String::new(),
+                    recorded: recorded.map_or_else(
+                        || "as usual".to_owned(),
+                        |digest| format!("sha256 {digest}"),
+                    ),
+                    replayed: replayed.map_or_else(
+                        || "as usual".to_owned(),
+                        |digest| format!("sha256 {digest}"),
+                    ),
+                },
+            };
+        if let Some(call) = self
+            .calls
+            .iter()
+            .find(|call| request(call) != call.turn.request_sha256)
+        {
             let (then, now) = (call.turn.request_sha256.as_str(), request(call));
-            return Some(changed(call, "the recorded request was", Some(then), Some(&now)));
+            return Some(changed(
+                call,
+                "the recorded request was",
+                Some(then),
+                Some(&now),
+            ));
         }
         let now = self.run_options.sha256.as_deref();
-        let call = self.calls.iter().find(|call| call.begun.run_options.as_deref() != now)?;
-        Some(changed(call, "the terms of the run were", call.begun.run_options.as_deref(), now))
+        let call = self
+            .calls
+            .iter()
+            .find(|call| call.begun.run_options.as_deref() != now)?;
+        Some(changed(
+            call,
+            "the terms of the run were",
+            call.begun.run_options.as_deref(),
+            now,
+        ))
     }
 
     /// Returns the recorded window of this provider's model, if there is one.
     pub fn window_tokens(&self, provider: &str) -> Option<u64> {
-        let mut of_it = self.calls.iter().filter(|call| call.turn.provider == provider);
+        let mut of_it = self
+            .calls
+            .iter()
+            .filter(|call| call.turn.provider == provider);
         of_it.find_map(|call| call.begun.window_tokens)
     }
 
     /// Returns the configuration with the recorded paths: an agent is told its folder and the
     /// program of our tools.
     pub fn in_its_place(&self, config: Arc<Config>) -> Arc<Config> {
-        let Some(options) = self.options() else { return config };
+        let Some(options) = self.options() else {
+            return config;
+        };
         let mut config = (*config).clone();
         if let Some(tools) = options.tool_server {
             config.program = tools.program.into();
@@ -182,10 +229,18 @@ impl Record {
         if let Some(workspace) = folder.parent().and_then(Path::parent) {
             config.workspace = workspace.to_owned();
         }
-        let personas = config.personas.iter().cloned().map(|persona| match persona.id == self.run.persona {
-            true => Persona { folder: folder.clone(), ..persona },
-            false => persona,
-        });
+        let personas =
+            config
+                .personas
+                .iter()
+                .cloned()
+                .map(|persona| match persona.id == self.run.persona {
+                    true => Persona {
+                        folder: folder.clone(),
+                        ..persona
+                    },
+                    false => persona,
+                });
         // They were all valid before, with these addresses.
         if let Ok(personas) = Personas::new(personas.collect()) {
             config.personas = personas;
@@ -202,7 +257,10 @@ impl Record {
             #[serde(rename = "terms")]
             options: AgentOptions,
         }
-        let of_agents = self.calls.iter().filter(|call| call.begun.session.is_some());
+        let of_agents = self
+            .calls
+            .iter()
+            .filter(|call| call.begun.session.is_some());
         let mut recorded = of_agents.filter_map(|call| {
             let recorded: RecordedRequest = serde_json::from_str(&call.turn.request_json).ok()?;
             Some(recorded.options)
@@ -217,12 +275,22 @@ impl Record {
         struct Started {
             argv: Vec<String>,
         }
-        let of_it = self.calls.iter().filter(|call| call.turn.provider == provider);
+        let of_it = self
+            .calls
+            .iter()
+            .filter(|call| call.turn.provider == provider);
         let of_agents = of_it.filter(|call| call.begun.session.is_some());
         let mut programs = of_agents.filter_map(|call| {
-            serde_json::from_str::<Started>(&call.turn.request_json).ok()?.argv.into_iter().next()
+            serde_json::from_str::<Started>(&call.turn.request_json)
+                .ok()?
+                .argv
+                .into_iter()
+                .next()
         });
-        programs.next().unwrap_or_else(|| "/nowhere".to_owned()).into()
+        programs
+            .next()
+            .unwrap_or_else(|| "/nowhere".to_owned())
+            .into()
     }
 }
 
@@ -232,15 +300,29 @@ impl Call {
             return Err(Fault::Pruned(at));
         }
         let older = || Fault::Unverifiable(OLDER.to_owned());
-        let changed =
-            |what: &str| Fault::Unverifiable(format!("{what} of turn {} cannot be read", turn.turn_index));
+        let changed = |what: &str| {
+            Fault::Unverifiable(format!("{what} of turn {} cannot be read", turn.turn_index))
+        };
         let begun = serde_json::from_str(turn.begun_json.as_deref().ok_or_else(older)?);
         let begun = begun.map_err(|_| changed("the beginning"))?;
-        let ended = turn.ended_json.as_deref().map(serde_json::from_str).transpose();
+        let ended = turn
+            .ended_json
+            .as_deref()
+            .map(serde_json::from_str)
+            .transpose();
         let ended = ended.map_err(|_| changed("the end"))?;
-        let response = turn.response_json.as_deref().map(serde_json::from_str).transpose();
+        let response = turn
+            .response_json
+            .as_deref()
+            .map(serde_json::from_str)
+            .transpose();
         let response = response.map_err(|_| changed("the response"))?;
-        Ok(Self { begun, ended, response, turn })
+        Ok(Self {
+            begun,
+            ended,
+            response,
+            turn,
+        })
     }
 }
 
@@ -252,7 +334,9 @@ fn in_order(mut calls: Vec<Call>) -> Vec<Call> {
 }
 
 fn people(mail: &StoredMessage) -> Vec<String> {
-    let recipients: serde_json::Value = serde_json::from_str(&mail.recipients_json).unwrap_or_default();
+    let recipients: serde_json::Value =
+        serde_json::from_str(&mail.recipients_json).unwrap_or_default();
     let to = recipients["to"].as_array().into_iter().flatten();
-    to.filter_map(|address| address.as_str().map(str::to_owned)).collect()
+    to.filter_map(|address| address.as_str().map(str::to_owned))
+        .collect()
 }

@@ -11,20 +11,20 @@ use crate::clock::Clock;
 use crate::config::Tier;
 use crate::context::resolvers::Subject;
 use crate::domain::{
-    Address, BudgetAccountId, BudgetBalance, BudgetScope, ErrorClass, StopReason, ThreadId, Timestamp,
-    Withheld,
+    Address, BudgetAccountId, BudgetBalance, BudgetScope, ErrorClass, StopReason, ThreadId,
+    Timestamp, Withheld,
 };
 use crate::providers::{
-    CallContext, Capabilities, Event, Parameter, Phase, Provider, ProviderError, Request, RequestEncoder,
-    Response, Session, ToolArgs,
+    CallContext, Capabilities, Event, Parameter, Phase, Provider, ProviderError, Request,
+    RequestEncoder, Response, Session, ToolArgs,
 };
 use crate::runs::call_record::{BlockedBy, Failure};
 use crate::runs::route::Route;
 use crate::runs::run_store::{Answer, Moment, ProviderHealth, RunStore};
 use crate::store::{
-    BudgetExhausted, ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, Reservation,
-    RunOptionsInForce, Sent, SessionKey, Step, StepKind, StoreError, StoredMessage, TriggerMessage,
-    TurnStarted, Unanswered,
+    BudgetExhausted, ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice,
+    Reservation, RunOptionsInForce, Sent, SessionKey, Step, StepKind, StoreError, StoredMessage,
+    TriggerMessage, TurnStarted, Unanswered,
 };
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::{self, BoxStream};
@@ -49,8 +49,16 @@ struct State {
 
 impl RecordedEnv {
     pub fn new(record: Arc<Record>, attempt: Attempt) -> Self {
-        let state = Mutex::new(State { next: attempt.calls.start, met: 0, found: None });
-        Self { record, attempt, state }
+        let state = Mutex::new(State {
+            next: attempt.calls.start,
+            met: 0,
+            found: None,
+        });
+        Self {
+            record,
+            attempt,
+            state,
+        }
     }
 
     pub fn record(&self) -> &Record {
@@ -72,19 +80,29 @@ impl RecordedEnv {
     /// Returns the next call of this attempt.
     fn coming(&self) -> Option<&Call> {
         let next = self.next_call();
-        self.attempt.calls.contains(&next).then(|| &self.record.calls[next])
+        self.attempt
+            .calls
+            .contains(&next)
+            .then(|| &self.record.calls[next])
     }
 
     /// Returns the last call that was made in this attempt.
     fn made(&self) -> Option<&Call> {
-        let made = self.next_call().checked_sub(1).filter(|made| self.attempt.calls.contains(made))?;
+        let made = self
+            .next_call()
+            .checked_sub(1)
+            .filter(|made| self.attempt.calls.contains(made))?;
         self.record.calls.get(made)
     }
 
     /// Records a difference and ends the replay.
     fn differs(&self, cause: String, recorded: &str, replayed: &str) -> StoreError {
         let (recorded, replayed) = (recorded.to_owned(), replayed.to_owned());
-        self.note(What::Else { cause, recorded, replayed })
+        self.note(What::Else {
+            cause,
+            recorded,
+            replayed,
+        })
     }
 
     fn note(&self, what: What) -> StoreError {
@@ -99,7 +117,10 @@ impl RecordedEnv {
             Entry::TurnStarted(turn) => self.turn_started(turn),
             Entry::Step(step) => self.step(step),
             Entry::TurnAnswered(answered) => {
-                match self.made().and_then(|call| call.turn.response_json.as_ref()) {
+                match self
+                    .made()
+                    .and_then(|call| call.turn.response_json.as_ref())
+                {
                     Some(then) if *then != answered.response_json => {
                         let cause = "engine: an answer is written down otherwise".to_owned();
                         Err(self.differs(cause, then, &answered.response_json))
@@ -125,7 +146,9 @@ impl RecordedEnv {
     }
 
     fn turn_started(&self, turn: &TurnStarted) -> Result<(), StoreError> {
-        let Some(coming) = self.coming() else { return Err(self.beyond()) };
+        let Some(coming) = self.coming() else {
+            return Err(self.beyond());
+        };
         if let Some(BlockedBy::BudgetAccount { scope }) = self.blocked_by() {
             self.state().met += 1;
             return Err(empty(BudgetScope::parse(scope).unwrap_or(BudgetScope::Run)));
@@ -133,17 +156,28 @@ impl RecordedEnv {
         let then = &coming.turn;
         if (turn.turn_index, turn.attempt) != (then.turn_index, then.attempt) {
             let place = |turn: u32, attempt: u32| format!("turn {turn}, attempt {attempt}");
-            let (recorded, now) =
-                (place(then.turn_index, then.attempt), place(turn.turn_index, turn.attempt));
-            return Err(self.differs("engine: calls are counted otherwise".to_owned(), &recorded, &now));
+            let (recorded, now) = (
+                place(then.turn_index, then.attempt),
+                place(turn.turn_index, turn.attempt),
+            );
+            return Err(self.differs(
+                "engine: calls are counted otherwise".to_owned(),
+                &recorded,
+                &now,
+            ));
         }
         if (&turn.provider, &turn.model) != (&then.provider, &then.model) {
             let route = |provider: &str, model: &str| format!("{provider}/{model}");
-            let (recorded, now) = (route(&then.provider, &then.model), route(&turn.provider, &turn.model));
+            let (recorded, now) = (
+                route(&then.provider, &then.model),
+                route(&turn.provider, &turn.model),
+            );
             return Err(self.differs("engine: another model is asked".to_owned(), &recorded, &now));
         }
         if turn.request_json != then.request_json {
-            return Err(self.note(What::Request { replayed: turn.request_json.clone() }));
+            return Err(self.note(What::Request {
+                replayed: turn.request_json.clone(),
+            }));
         }
         let mut state = self.state();
         (state.next, state.met) = (state.next + 1, 0);
@@ -175,7 +209,11 @@ impl RecordedEnv {
     fn step(&self, step: &Step) -> Result<(), StoreError> {
         match self.recorded(step.kind, &step.tool_call_id) {
             Some((place, then)) if then.payload_json != step.payload_json => {
-                let what = if step.kind == StepKind::Call { "call" } else { "result" };
+                let what = if step.kind == StepKind::Call {
+                    "call"
+                } else {
+                    "result"
+                };
                 let cause = format!("step {place} ({what} of {})", step.tool_name);
                 Err(self.differs(cause, &then.payload_json, &step.payload_json))
             }
@@ -197,15 +235,23 @@ impl RecordedEnv {
 
     fn journal_found(&self) -> JournalSoFar {
         let calls = &self.record.calls[..self.attempt.calls.start];
-        let mut so_far = JournalSoFar { calls: calls.len() as u32, ..JournalSoFar::default() };
+        let mut so_far = JournalSoFar {
+            calls: calls.len() as u32,
+            ..JournalSoFar::default()
+        };
         for Call { turn, .. } in calls {
-            so_far.attempts.retain(|(index, _)| *index != turn.turn_index);
+            so_far
+                .attempts
+                .retain(|(index, _)| *index != turn.turn_index);
             so_far.attempts.push((turn.turn_index, turn.attempt));
             if turn.context_json.is_some() {
                 so_far.first_request_json.clone_from(&turn.context_json);
             }
             if turn.state == "answered" {
-                so_far.answers.push((turn.turn_index, turn.response_json.clone().unwrap_or_default()));
+                so_far.answers.push((
+                    turn.turn_index,
+                    turn.response_json.clone().unwrap_or_default(),
+                ));
                 so_far.answered_by = Some((turn.provider.clone(), turn.model.clone()));
             }
         }
@@ -215,13 +261,25 @@ impl RecordedEnv {
 
     /// Returns the events of the last call that was made.
     fn outcome(&self) -> Vec<Result<Event, ProviderError>> {
-        let cut_off =
-            |message: &str| vec![Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, message))];
-        let Some(call) = self.made() else { return cut_off("nothing was asked") };
+        let cut_off = |message: &str| {
+            vec![Err(ProviderError::new(
+                ErrorClass::Cancelled,
+                Phase::MidStream,
+                message,
+            ))]
+        };
+        let Some(call) = self.made() else {
+            return cut_off("nothing was asked");
+        };
         if let Some(response) = &call.response {
             return vec![Ok(started(response)), Ok(Event::Finished(response.clone()))];
         }
-        match call.ended.as_ref().and_then(|ended| ended.error.as_ref()).and_then(Failure::error) {
+        match call
+            .ended
+            .as_ref()
+            .and_then(|ended| ended.error.as_ref())
+            .and_then(Failure::error)
+        {
             Some(error) => vec![Err(error)],
             None => cut_off("nobody saw this call end"),
         }
@@ -238,7 +296,11 @@ fn started(response: &Response) -> Event {
 /// Returns the error of a budget account that cannot pay; the amounts do not matter.
 fn empty(scope: BudgetScope) -> StoreError {
     StoreError::BudgetExhausted(Box::new(BudgetExhausted {
-        account: BudgetAccountId { scope, owner: String::new(), period: String::new() },
+        account: BudgetAccountId {
+            scope,
+            owner: String::new(),
+            period: String::new(),
+        },
         state: BudgetBalance::default(),
         cost_micros_max: None,
         tokens_max: None,
@@ -258,8 +320,15 @@ impl RunStore for Arc<RecordedEnv> {
         run: &'a ClaimedRun,
         _owners: &'a [Address],
     ) -> Answer<'a, TriggerMessage> {
-        let missing = || StoreError::Missing { kind: "context", id: run.id.to_string() };
-        let subject = self.record.contexts.first().map(|context| context.subject.clone());
+        let missing = || StoreError::Missing {
+            kind: "context",
+            id: run.id.to_string(),
+        };
+        let subject = self
+            .record
+            .contexts
+            .first()
+            .map(|context| context.subject.clone());
         now(subject.ok_or_else(missing).map(|subject| TriggerMessage {
             message: subject.message,
             attachments: subject.attachments,
@@ -297,7 +366,11 @@ impl RunStore for Arc<RecordedEnv> {
     }
 
     fn file_unasked<'a>(&'a self, _run: &'a ClaimedRun, rule: Withheld) -> Answer<'a, ()> {
-        now(Err(self.differs("engine: the model is not asked".to_owned(), "a request", rule.as_str())))
+        now(Err(self.differs(
+            "engine: the model is not asked".to_owned(),
+            "a request",
+            rule.as_str(),
+        )))
     }
 
     fn emit_notice(&self, _notice: NewNotice) -> Answer<'_, ()> {
@@ -346,9 +419,10 @@ impl RunStore for Arc<RecordedEnv> {
     ) -> Answer<'a, Option<KnownSession>> {
         let session = self.coming().and_then(|call| call.begun.session.clone());
         now(Ok(match session {
-            Some(Session::Resume { id, used }) => {
-                Some(KnownSession { id, usage_json: used.and_then(|used| serde_json::to_string(&used).ok()) })
-            }
+            Some(Session::Resume { id, used }) => Some(KnownSession {
+                id,
+                usage_json: used.and_then(|used| serde_json::to_string(&used).ok()),
+            }),
             _ => None,
         }))
     }
@@ -376,7 +450,10 @@ impl RunStore for Arc<RecordedEnv> {
 impl ProviderHealth for Arc<RecordedEnv> {
     fn admit(&self, provider: &str, _insists: bool) -> Result<(), ProviderError> {
         let resting = match self.blocked_by() {
-            Some(BlockedBy::Rest { provider: of, error }) if of == provider => error.error(),
+            Some(BlockedBy::Rest {
+                provider: of,
+                error,
+            }) if of == provider => error.error(),
             _ => None,
         };
         match resting {
@@ -393,17 +470,26 @@ impl ProviderHealth for Arc<RecordedEnv> {
     fn refused(&self, _route: &Route<'_>, _parameter: Parameter) {}
 
     fn without(&self, _route: &Route<'_>) -> Vec<Parameter> {
-        self.coming().map(|call| call.begun.without.clone()).unwrap_or_default()
+        self.coming()
+            .map(|call| call.begun.without.clone())
+            .unwrap_or_default()
     }
 
     fn worked(&self, _since: Duration, moment: Moment) -> Duration {
         let asked = || self.coming().map(|call| call.begun.asked_ms);
-        let ended = || self.made().and_then(|call| call.ended.as_ref()).map(|ended| ended.worked_ms);
+        let ended = || {
+            self.made()
+                .and_then(|call| call.ended.as_ref())
+                .map(|ended| ended.worked_ms)
+        };
         let worked = match moment {
             Moment::Asking => asked().or_else(ended),
             Moment::Answered => ended(),
         };
-        let before = self.record.calls[self.attempt.calls.start].begun.claim.worked_ms;
+        let before = self.record.calls[self.attempt.calls.start]
+            .begun
+            .claim
+            .worked_ms;
         Duration::from_millis(worked.unwrap_or(before).saturating_sub(before))
     }
 
@@ -443,7 +529,10 @@ pub struct Recorded {
 
 impl Recorded {
     pub fn new(encoder: Arc<dyn RequestEncoder>, recorded_env: Arc<RecordedEnv>) -> Self {
-        Self { encoder, recorded_env }
+        Self {
+            encoder,
+            recorded_env,
+        }
     }
 }
 
@@ -453,8 +542,15 @@ impl RequestEncoder for Recorded {
     }
     fn capabilities(&self, model: &str) -> Capabilities {
         let capabilities = self.encoder.capabilities(model);
-        let window_tokens = self.recorded_env.record.window_tokens(self.id()).or(capabilities.window_tokens);
-        Capabilities { window_tokens, ..capabilities }
+        let window_tokens = self
+            .recorded_env
+            .record
+            .window_tokens(self.id())
+            .or(capabilities.window_tokens);
+        Capabilities {
+            window_tokens,
+            ..capabilities
+        }
     }
     fn needs(&self, name: &str, args: &ToolArgs) -> Tier {
         self.encoder.needs(name, args)

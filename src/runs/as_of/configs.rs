@@ -17,7 +17,11 @@ pub struct Configs {
 
 impl Configs {
     pub fn new(workspace: PathBuf, names: NameCatalog) -> Self {
-        Self { workspace, names, known: Mutex::default() }
+        Self {
+            workspace,
+            names,
+            known: Mutex::default(),
+        }
     }
 
     /// Returns the configuration of that digest, without secrets.
@@ -36,8 +40,10 @@ impl Configs {
 
     /// Loads a snapshot; `digest` is for the error.
     pub fn resolve(&self, digest: &str, snapshot: &Snapshot) -> Result<Config, AsOfError> {
-        load_snapshot(&self.workspace, &self.names, snapshot)
-            .map_err(|errors| AsOfError::Config { digest: digest.to_owned(), why: errors.to_string() })
+        load_snapshot(&self.workspace, &self.names, snapshot).map_err(|errors| AsOfError::Config {
+            digest: digest.to_owned(),
+            why: errors.to_string(),
+        })
     }
 
     /// Returns the files of a configuration as recorded. Errors: as [`Configs::get`].
@@ -50,15 +56,27 @@ impl Configs {
 
     /// Returns the stored files of a configuration, and whether they differ from their digests.
     pub async fn found(store: &PersonaStore, digest: &str) -> Result<(Snapshot, bool), AsOfError> {
-        let unusable = |why: String| AsOfError::Config { digest: digest.to_owned(), why };
+        let unusable = |why: String| AsOfError::Config {
+            digest: digest.to_owned(),
+            why,
+        };
         let index = store.texts(&[digest]).await?.remove(digest);
         let index = index.ok_or_else(|| unusable("it is not kept any more".to_owned()))?;
         let no_index = |_| unusable("its list of files was changed in the database".to_owned());
         let digests = Snapshot::digests(&index.text).map_err(no_index)?;
-        let texts = store.texts(&digests.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+        let texts = store
+            .texts(&digests.iter().map(String::as_str).collect::<Vec<_>>())
+            .await?;
         let is_changed = index.is_damaged || texts.values().any(|text| text.is_damaged);
-        let texts = texts.into_iter().map(|(digest, stored)| (digest, stored.text)).collect();
-        let gone = |files: Vec<String>| unusable(format!("{} is not kept any more", files.join(", ")));
-        Ok((Snapshot::from_index(&index.text, &texts).map_err(gone)?, is_changed))
+        let texts = texts
+            .into_iter()
+            .map(|(digest, stored)| (digest, stored.text))
+            .collect();
+        let gone =
+            |files: Vec<String>| unusable(format!("{} is not kept any more", files.join(", ")));
+        Ok((
+            Snapshot::from_index(&index.text, &texts).map_err(gone)?,
+            is_changed,
+        ))
     }
 }

@@ -49,30 +49,48 @@ impl Responsibility {
     /// `2026-03-29T09:00:00+02:00`.
     pub fn upcoming(&self, after: Timestamp, count: usize) -> Vec<String> {
         let slots = self.timing.upcoming(after, count);
-        slots.into_iter().map(|slot| local_text(slot, self.timezone)).collect()
+        slots
+            .into_iter()
+            .map(|slot| local_text(slot, self.timezone))
+            .collect()
     }
 }
 
 /// Parses a whole file.
 pub fn parse(bytes: &[u8], bounds: &Bounds<'_>) -> Result<Responsibility, FileError> {
     if bytes.len() > FILE_BYTES_MAX {
-        return Err(fault(1, format!("the file is larger than {FILE_BYTES_MAX} bytes")));
+        return Err(fault(
+            1,
+            format!("the file is larger than {FILE_BYTES_MAX} bytes"),
+        ));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        let line = bytes[..error.valid_up_to()]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1;
         fault(line, "the file is not UTF-8")
     })?;
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let mut lines = text.split('\n').zip(1..);
     if !matches!(lines.next(), Some((first, _)) if is_fence(first)) {
-        return Err(fault(1, "a responsibility begins with a line `---`, then its `name` and `schedule`"));
+        return Err(fault(
+            1,
+            "a responsibility begins with a line `---`, then its `name` and `schedule`",
+        ));
     }
     let mut typed = String::new();
     let end = loop {
         match lines.next() {
             Some((line, number)) if is_fence(line) => break number,
             Some((line, _)) => typed.extend([line, "\n"]),
-            None => return Err(fault(1, "the front matter is not closed by a second line `---`")),
+            None => {
+                return Err(fault(
+                    1,
+                    "the front matter is not closed by a second line `---`",
+                ));
+            }
         }
     };
     let body: Vec<&str> = lines.map(|(line, _)| line).collect();
@@ -90,12 +108,22 @@ fn assemble(
     body: &str,
     bounds: &Bounds<'_>,
 ) -> Result<Responsibility, FileError> {
-    let missing = |key: &str| fault(end, format!("`{key}` is missing; write `{key}: …` above this line"));
+    let missing = |key: &str| {
+        fault(
+            end,
+            format!("`{key}` is missing; write `{key}: …` above this line"),
+        )
+    };
     let (name_line, name) = front_matter.text("name")?.ok_or_else(|| missing("name"))?;
     if name.chars().count() > NAME_CHARS_MAX {
-        return Err(fault(name_line, format!("`name` is longer than {NAME_CHARS_MAX} characters")));
+        return Err(fault(
+            name_line,
+            format!("`name` is longer than {NAME_CHARS_MAX} characters"),
+        ));
     }
-    let timezone = front_matter.text("timezone")?.map_or(Ok(bounds.zone), |typed| zone(&typed))?;
+    let timezone = front_matter
+        .text("timezone")?
+        .map_or(Ok(bounds.zone), |typed| zone(&typed))?;
     let timing = timing(front_matter, timezone, end)?;
     let slot_options = options::slot_options(front_matter, &timing)?;
     let responsibility = Responsibility {
@@ -104,22 +132,34 @@ fn assemble(
         timezone,
         enabled: front_matter.flag("enabled")?.unwrap_or(true),
         budget_micros: budget(front_matter)?,
-        output_schema: front_matter.text("output_schema")?.map(schema_path).transpose()?,
+        output_schema: front_matter
+            .text("output_schema")?
+            .map(schema_path)
+            .transpose()?,
         slot_options,
         run_options: options::run_options(front_matter, bounds)?,
         deliver_to_line: front_matter.line("deliver_to").unwrap_or(1),
         prompt: body.trim().to_owned(),
     };
     let to_owners = responsibility.run_options.deliver_to == DeliverTo::Owners;
-    if responsibility.enabled && to_owners && bounds.mails_answers && bounds.names.owners.is_empty() {
+    if responsibility.enabled && to_owners && bounds.mails_answers && bounds.names.owners.is_empty()
+    {
         let problem = "its answers go to the owners, and there are none; name one in `owners` of `configs/gateway.json`, or write \
                        `deliver_to: store`";
-        return Err(fault(front_matter.line("deliver_to").unwrap_or(end), problem));
+        return Err(fault(
+            front_matter.line("deliver_to").unwrap_or(end),
+            problem,
+        ));
     }
     if responsibility.prompt.is_empty() {
-        return Err(fault(end, "the prompt below the front matter is empty; write there what is to be done"));
+        return Err(fault(
+            end,
+            "the prompt below the front matter is empty; write there what is to be done",
+        ));
     }
-    let skipped = body[..body.len() - body.trim_start().len()].matches('\n').count();
+    let skipped = body[..body.len() - body.trim_start().len()]
+        .matches('\n')
+        .count();
     prompt::check(&responsibility.prompt)
         .map_err(|error| fault(end + skipped + error.line.unwrap_or(1), error.problem))?;
     Ok(responsibility)
@@ -127,8 +167,10 @@ fn assemble(
 
 /// Parses exactly one of `schedule`, `at` and `every`.
 fn timing(front_matter: &FrontMatter<'_>, zone: Tz, end: usize) -> Result<Timing, FileError> {
-    let said: Vec<&Entry> =
-        ["schedule", "at", "every"].iter().filter_map(|key| front_matter.get(key)).collect();
+    let said: Vec<&Entry> = ["schedule", "at", "every"]
+        .iter()
+        .filter_map(|key| front_matter.get(key))
+        .collect();
     let entry = match said.as_slice() {
         [entry] => *entry,
         [] => {
@@ -137,11 +179,17 @@ fn timing(front_matter: &FrontMatter<'_>, zone: Tz, end: usize) -> Result<Timing
             return Err(fault(end, problem));
         }
         several => {
-            let keys: Vec<String> = several.iter().map(|entry| format!("`{}`", entry.key)).collect();
+            let keys: Vec<String> = several
+                .iter()
+                .map(|entry| format!("`{}`", entry.key))
+                .collect();
             let line = several.iter().map(|entry| entry.line).max().unwrap_or(end);
             return Err(fault(
                 line,
-                format!("{} all say when it comes due; keep one of them", keys.join(", ")),
+                format!(
+                    "{} all say when it comes due; keep one of them",
+                    keys.join(", ")
+                ),
             ));
         }
     };
@@ -152,7 +200,9 @@ fn timing(front_matter: &FrontMatter<'_>, zone: Tz, end: usize) -> Result<Timing
     let timing = match key {
         "at" => Timing::at(&typed, zone),
         "every" => Timing::every(&typed),
-        _ => Schedule::parse(&typed).map(|schedule| Timing::Cron(schedule, zone)).map_err(Into::into),
+        _ => Schedule::parse(&typed)
+            .map(|schedule| Timing::Cron(schedule, zone))
+            .map_err(Into::into),
     };
     timing.map_err(|error| {
         let other = ["at", "every"].into_iter().find_map(|other| {
@@ -163,7 +213,10 @@ fn timing(front_matter: &FrontMatter<'_>, zone: Tz, end: usize) -> Result<Timing
             };
             (key == "schedule" && is_one).then(|| format!("; write `{other}: {}`", shortened(rest)))
         });
-        fault(line, format!("`{key}`: {error}{}", other.unwrap_or_default()))
+        fault(
+            line,
+            format!("`{key}`: {error}{}", other.unwrap_or_default()),
+        )
     })
 }
 
@@ -179,7 +232,9 @@ fn schema_path((line, path): (usize, String)) -> Result<SchemaPath, FileError> {
         () if !path.ends_with(".json") => Some("does not end in `.json`"),
         () => None,
     };
-    let Some(breach) = breach else { return Ok(SchemaPath { line, path }) };
+    let Some(breach) = breach else {
+        return Ok(SchemaPath { line, path });
+    };
     let problem = format!(
         "`output_schema`: `{}` {breach}; write the path of a `.json` file below the persona's folder, such as \
          `schemas/report.json`",
@@ -191,16 +246,39 @@ fn schema_path((line, path): (usize, String)) -> Result<SchemaPath, FileError> {
 /// Parses US dollars, such as `0.25`, into micro-dollars. `budget_usd` is the older name of
 /// `budget`.
 fn budget(front_matter: &FrontMatter<'_>) -> Result<Option<i64>, FileError> {
-    if let (Some(one), Some(other)) = (front_matter.line("budget"), front_matter.line("budget_usd")) {
-        return Err(fault(one.max(other), "`budget` and `budget_usd` are the same; keep `budget`"));
+    if let (Some(one), Some(other)) = (front_matter.line("budget"), front_matter.line("budget_usd"))
+    {
+        return Err(fault(
+            one.max(other),
+            "`budget` and `budget_usd` are the same; keep `budget`",
+        ));
     }
-    let key = if front_matter.get("budget").is_some() { "budget" } else { "budget_usd" };
-    let Some((line, typed)) = front_matter.text(key)? else { return Ok(None) };
-    let problem = || format!("`{key}` is `{}`; write US dollars such as `0.25`", shortened(&typed));
-    micros_of(&typed).map(Some).ok_or_else(|| fault(line, problem()))
+    let key = if front_matter.get("budget").is_some() {
+        "budget"
+    } else {
+        "budget_usd"
+    };
+    let Some((line, typed)) = front_matter.text(key)? else {
+        return Ok(None);
+    };
+    let problem = || {
+        format!(
+            "`{key}` is `{}`; write US dollars such as `0.25`",
+            shortened(&typed)
+        )
+    };
+    micros_of(&typed)
+        .map(Some)
+        .ok_or_else(|| fault(line, problem()))
 }
 
 fn zone((line, typed): &(usize, String)) -> Result<Tz, FileError> {
-    let unknown = || format!("unknown time zone `{}`; {}", shortened(typed), zone_hint(typed));
+    let unknown = || {
+        format!(
+            "unknown time zone `{}`; {}",
+            shortened(typed),
+            zone_hint(typed)
+        )
+    };
     typed.parse().map_err(|_| fault(*line, unknown()))
 }

@@ -21,7 +21,10 @@ pub struct FileError {
 
 /// Builds an error on one line, without control characters from the file.
 pub(super) fn fault(line: usize, problem: impl Into<String>) -> FileError {
-    FileError { line, problem: problem.into().replace(char::is_control, " ") }
+    FileError {
+        line,
+        problem: problem.into().replace(char::is_control, " "),
+    }
 }
 
 /// One `key: value`.
@@ -52,8 +55,12 @@ pub enum Value {
 /// Parses the text between the fences, which begins on `first_line` of its file. Lines end in `\n`.
 pub fn read(text: &str, first_line: usize) -> Result<Vec<Entry>, FileError> {
     refuse_indicators(text, first_line)?;
-    let mut reader =
-        Reader { events: Parser::new_from_str(text), text, lines: text.lines().count().max(1), first_line };
+    let mut reader = Reader {
+        events: Parser::new_from_str(text),
+        text,
+        lines: text.lines().count().max(1),
+        first_line,
+    };
     let entries = loop {
         let (event, line) = reader.next()?;
         match event {
@@ -65,7 +72,10 @@ pub fn read(text: &str, first_line: usize) -> Result<Vec<Entry>, FileError> {
                 Value::Nothing => break Vec::new(),
                 _ => {
                     let line = reader.unspaced_colon().unwrap_or(line);
-                    return Err(fault(line, "expected lines `key: value`, with a space after the colon"));
+                    return Err(fault(
+                        line,
+                        "expected lines `key: value`, with a space after the colon",
+                    ));
                 }
             },
         }
@@ -75,7 +85,12 @@ pub fn read(text: &str, first_line: usize) -> Result<Vec<Entry>, FileError> {
         match event {
             Event::StreamEnd => return Ok(entries),
             Event::DocumentEnd => {}
-            _ => return Err(fault(line, "a second document begins here; the front matter is one")),
+            _ => {
+                return Err(fault(
+                    line,
+                    "a second document begins here; the front matter is one",
+                ));
+            }
         }
     }
 }
@@ -160,8 +175,16 @@ impl<'a> Reader<'a> {
         let (event, value_line) = self.next()?;
         let value = self.node(event, value_line, depth + 1)?;
         // An empty value has no position of its own: it is reported at its key.
-        let value = if value.value == Value::Nothing { Node { line, ..value } } else { value };
-        Ok(Entry { line, key: key.into_owned(), value })
+        let value = if value.value == Value::Nothing {
+            Node { line, ..value }
+        } else {
+            value
+        };
+        Ok(Entry {
+            line,
+            key: key.into_owned(),
+            value,
+        })
     }
 
     fn reworded(&self, error: &ScanError) -> FileError {
@@ -175,19 +198,30 @@ impl<'a> Reader<'a> {
         if let Some((_, at)) = lines.find(|(line, _)| said.contains("tab") && is_tabbed(line)) {
             return fault(at, "is indented with a tab; indent with spaces");
         }
-        let typed = self.text.lines().nth(line - self.first_line).unwrap_or_default();
+        let typed = self
+            .text
+            .lines()
+            .nth(line - self.first_line)
+            .unwrap_or_default();
         let hint = match typed.split_once(": ") {
             Some((key, value))
-                if value.contains(": ") && !value.trim_start().starts_with(['"', '\'', '{', '[']) =>
+                if value.contains(": ")
+                    && !value.trim_start().starts_with(['"', '\'', '{', '[']) =>
             {
-                format!("; a value with a colon in it needs quotes: `{}`", quoted_line(key, value))
+                format!(
+                    "; a value with a colon in it needs quotes: `{}`",
+                    quoted_line(key, value)
+                )
             }
             _ if said.contains("end of stream") || said.contains("document indicator") => {
                 "; a quote or bracket is not closed".to_owned()
             }
             _ => String::new(),
         };
-        fault(line, format!("is not YAML: {}{hint}", said.replace(['\n', '\r'], " ")))
+        fault(
+            line,
+            format!("is not YAML: {}{hint}", said.replace(['\n', '\r'], " ")),
+        )
     }
 
     /// The first line of the form `key:value`.
@@ -195,10 +229,13 @@ impl<'a> Reader<'a> {
         let mut lines = self.text.lines().zip(self.first_line..);
         let is_unspaced = |line: &str| {
             let (key, value) = line.split_once(':').unwrap_or((line, ""));
-            let is_key = !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            let is_key =
+                !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
             is_key && value.starts_with(|c: char| !c.is_whitespace())
         };
-        lines.find(|(line, _)| is_unspaced(line)).map(|(_, number)| number)
+        lines
+            .find(|(line, _)| is_unspaced(line))
+            .map(|(_, number)| number)
     }
 }
 
@@ -206,13 +243,23 @@ impl<'a> Reader<'a> {
 /// `schedule: */5 * * * *` is no alias.
 fn refuse_indicators(text: &str, first_line: usize) -> Result<(), FileError> {
     for (line, number) in text.lines().zip(first_line..) {
-        let Some((key, value)) = line.split_once(": ") else { continue };
-        let (is_key, value) = (!key.starts_with([' ', '\t', '#', '-', '"', '\'']), value.trim());
-        if let Some(sign) =
-            value.chars().next().filter(|c| is_key && matches!(c, '*' | '&' | '!' | '@' | '`' | '%'))
+        let Some((key, value)) = line.split_once(": ") else {
+            continue;
+        };
+        let (is_key, value) = (
+            !key.starts_with([' ', '\t', '#', '-', '"', '\'']),
+            value.trim(),
+        );
+        if let Some(sign) = value
+            .chars()
+            .next()
+            .filter(|c| is_key && matches!(c, '*' | '&' | '!' | '@' | '`' | '%'))
         {
             let line = quoted_line(key, value);
-            let problem = format!("a plain value cannot begin with {} in YAML; write `{line}`", called(sign));
+            let problem = format!(
+                "a plain value cannot begin with {} in YAML; write `{line}`",
+                called(sign)
+            );
             return Err(fault(number, problem));
         }
     }
@@ -220,7 +267,11 @@ fn refuse_indicators(text: &str, first_line: usize) -> Result<(), FileError> {
 }
 
 fn called(sign: char) -> String {
-    if sign == '`' { "a backtick".to_owned() } else { format!("`{sign}`") }
+    if sign == '`' {
+        "a backtick".to_owned()
+    } else {
+        format!("`{sign}`")
+    }
 }
 
 /// Formats `key: "value"`, without a comment after the value.
@@ -238,7 +289,9 @@ fn refuse_properties(event: &Event<'_>, line: usize) -> Result<(), FileError> {
     let (anchor, tag) = match event {
         Event::Alias(_) => (true, false),
         Event::Scalar(_, _, anchor, tag) => (*anchor > 0, tag.is_some()),
-        Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor > 0, tag.is_some()),
+        Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => {
+            (*anchor > 0, tag.is_some())
+        }
         _ => (false, false),
     };
     if anchor || tag {

@@ -38,10 +38,20 @@ pub(super) struct FrontMatter<'a> {
 
 impl<'a> FrontMatter<'a> {
     pub fn of(entries: &'a [Entry]) -> Result<Self, FileError> {
-        if let Some(entry) = entries.iter().find(|entry| !KEYS.contains(&entry.key.as_str())) {
+        if let Some(entry) = entries
+            .iter()
+            .find(|entry| !KEYS.contains(&entry.key.as_str()))
+        {
             let meant = did_you_mean(&entry.key, KEYS.iter().copied());
-            let meant = if meant.is_empty() { format!("; there are: {}", KEYS.join(", ")) } else { meant };
-            return Err(fault(entry.line, format!("unknown key `{}`{meant}", shortened(&entry.key))));
+            let meant = if meant.is_empty() {
+                format!("; there are: {}", KEYS.join(", "))
+            } else {
+                meant
+            };
+            return Err(fault(
+                entry.line,
+                format!("unknown key `{}`{meant}", shortened(&entry.key)),
+            ));
         }
         Ok(Self { entries })
     }
@@ -56,18 +66,27 @@ impl<'a> FrontMatter<'a> {
 
     /// Returns one text, trimmed and not empty, with its line.
     pub fn text(&self, key: &str) -> Result<Option<(usize, String)>, FileError> {
-        let Some(entry) = self.get(key) else { return Ok(None) };
+        let Some(entry) = self.get(key) else {
+            return Ok(None);
+        };
         let line = entry.value.line;
         match &entry.value.value {
-            Value::Text(text) if text.trim().is_empty() => Err(fault(line, format!("`{key}` is empty"))),
-            Value::Text(text) if text.trim().contains(char::is_control) => {
-                Err(fault(line, format!("`{key}` contains a control character; write it on one line")))
+            Value::Text(text) if text.trim().is_empty() => {
+                Err(fault(line, format!("`{key}` is empty")))
             }
+            Value::Text(text) if text.trim().contains(char::is_control) => Err(fault(
+                line,
+                format!("`{key}` contains a control character; write it on one line"),
+            )),
             Value::Text(text) => Ok(Some((line, text.trim().to_owned()))),
-            Value::Nothing => {
-                Err(fault(line, format!("`{key}` has no value; leave the line out, or write one")))
-            }
-            Value::List(_) => Err(fault(entry.line, format!("`{key}` is a list; write one value"))),
+            Value::Nothing => Err(fault(
+                line,
+                format!("`{key}` has no value; leave the line out, or write one"),
+            )),
+            Value::List(_) => Err(fault(
+                entry.line,
+                format!("`{key}` is a list; write one value"),
+            )),
             Value::Map(_) => Err(fault(
                 entry.line,
                 format!("`{key}` has nested values; write one value, in quotes if it has a colon"),
@@ -77,7 +96,9 @@ impl<'a> FrontMatter<'a> {
 
     /// Returns a list of texts, each with its line.
     pub fn texts(&self, key: &str) -> Result<Option<Vec<(usize, String)>>, FileError> {
-        let Some(entry) = self.get(key) else { return Ok(None) };
+        let Some(entry) = self.get(key) else {
+            return Ok(None);
+        };
         let Value::List(nodes) = &entry.value.value else {
             return Err(fault(
                 entry.line,
@@ -93,11 +114,16 @@ impl<'a> FrontMatter<'a> {
 
     /// Returns `true` or `false`.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, FileError> {
-        let Some((line, word)) = self.text(key)? else { return Ok(None) };
+        let Some((line, word)) = self.text(key)? else {
+            return Ok(None);
+        };
         match word.as_str() {
             "true" | "True" | "TRUE" => Ok(Some(true)),
             "false" | "False" | "FALSE" => Ok(Some(false)),
-            other => Err(fault(line, format!("`{key}` is `{}`; write `true` or `false`", shortened(other)))),
+            other => Err(fault(
+                line,
+                format!("`{key}` is `{}`; write `true` or `false`", shortened(other)),
+            )),
         }
     }
 
@@ -108,14 +134,23 @@ impl<'a> FrontMatter<'a> {
         words: &[&str],
         read: fn(&str) -> Option<T>,
     ) -> Result<Option<T>, FileError> {
-        let Some((line, word)) = self.text(key)? else { return Ok(None) };
-        let unknown = || fault(line, format!("`{key}` is `{}`{}", shortened(&word), hint(&word, words)));
+        let Some((line, word)) = self.text(key)? else {
+            return Ok(None);
+        };
+        let unknown = || {
+            fault(
+                line,
+                format!("`{key}` is `{}`{}", shortened(&word), hint(&word, words)),
+            )
+        };
         read(&word).map(Some).ok_or_else(unknown)
     }
 
     /// Returns a duration with its line.
     pub fn span(&self, key: &str) -> Result<Option<(usize, Duration)>, FileError> {
-        let Some((line, text)) = self.text(key)? else { return Ok(None) };
+        let Some((line, text)) = self.text(key)? else {
+            return Ok(None);
+        };
         match Span::try_from(text.clone()) {
             Ok(Span(span)) => Ok(Some((line, span))),
             Err(_) => {
@@ -130,10 +165,19 @@ impl<'a> FrontMatter<'a> {
 
     /// Returns a whole number up to `max`.
     pub fn number(&self, key: &str, max: u32) -> Result<Option<u32>, FileError> {
-        let Some((line, text)) = self.text(key)? else { return Ok(None) };
-        let number =
-            text.parse().ok().filter(|number| *number <= max && text.bytes().all(|b| b.is_ascii_digit()));
-        let problem = || format!("`{key}` is `{}`; write a whole number from 0 to {max}", shortened(&text));
+        let Some((line, text)) = self.text(key)? else {
+            return Ok(None);
+        };
+        let number = text
+            .parse()
+            .ok()
+            .filter(|number| *number <= max && text.bytes().all(|b| b.is_ascii_digit()));
+        let problem = || {
+            format!(
+                "`{key}` is `{}`; write a whole number from 0 to {max}",
+                shortened(&text)
+            )
+        };
         number.map(Some).ok_or_else(|| fault(line, problem()))
     }
 }

@@ -25,7 +25,14 @@ const SENDER_CHARS_MAX: usize = 120;
 const SUBJECT_CHARS_MAX: usize = 160;
 const EXCERPT_CHARS_MAX: usize = 400;
 const BLOCK_BYTES_MAX: usize = 48 * 1024;
-const FIELDS: [&str; 6] = ["received_at", "sender", "subject", "excerpt", "trust", "thread"];
+const FIELDS: [&str; 6] = [
+    "received_at",
+    "sender",
+    "subject",
+    "excerpt",
+    "trust",
+    "thread",
+];
 const FORM: &str = "write `inbox()`, `inbox(since=last_run)`, `inbox(since=\"24h\")` or `inbox(since=\"2026-06-01T09:00:00Z\")`";
 
 /// Fields of a letter that a prompt may show. All but time, trust and thread are untrusted.
@@ -52,7 +59,10 @@ pub struct Window {
 /// `inbox`.
 pub fn letters_wanted(body: &str, slot: Timestamp, last_run: Option<Timestamp>) -> Option<Window> {
     let calls = calls(body).unwrap_or_default();
-    let after = calls.into_iter().map(|since| since.instant(slot, last_run)).min()?;
+    let after = calls
+        .into_iter()
+        .map(|since| since.instant(slot, last_run))
+        .min()?;
     Some(Window { after, until: slot })
 }
 
@@ -78,7 +88,11 @@ impl Since {
         }
     }
     fn parse(text: &str) -> Option<Self> {
-        let span = || Span::try_from(text.to_owned()).ok().map(|Span(span)| Since::Ago(span));
+        let span = || {
+            Span::try_from(text.to_owned())
+                .ok()
+                .map(|Span(span)| Since::Ago(span))
+        };
         Timestamp::parse(text).map(Since::Instant).or_else(span)
     }
 }
@@ -98,7 +112,10 @@ fn calls(body: &str) -> Result<Vec<Since>, PromptError> {
             let since = since_of(code).ok_or_else(|| {
                 let offset = code.as_ptr() as usize - body.as_ptr() as usize;
                 let line = body[..offset].matches('\n').count() + 1;
-                PromptError { line: Some(line), problem: format!("`inbox` is not called like this; {FORM}") }
+                PromptError {
+                    line: Some(line),
+                    problem: format!("`inbox` is not called like this; {FORM}"),
+                }
             })?;
             calls.push(since);
         }
@@ -113,7 +130,11 @@ fn since_of(code: &str) -> Option<Since> {
     if arguments.is_empty() {
         return Some(Since::LastRun);
     }
-    let value = arguments.strip_prefix("since")?.trim_start().strip_prefix('=')?.trim();
+    let value = arguments
+        .strip_prefix("since")?
+        .trim_start()
+        .strip_prefix('=')?
+        .trim();
     if value == "last_run" {
         return Some(Since::LastRun);
     }
@@ -143,23 +164,40 @@ pub(super) fn function(
     let mut letters: Vec<Arc<Shown>> = letters
         .iter()
         .take(LETTERS_MAX)
-        .map(|letter| Arc::new(Shown { letter: letter.clone(), zone }))
+        .map(|letter| {
+            Arc::new(Shown {
+                letter: letter.clone(),
+                zone,
+            })
+        })
         .collect();
     letters.sort_by_key(|shown| std::cmp::Reverse(shown.letter.received_at));
     move |arguments| {
         let said: Option<Value> = arguments.get("since")?;
         arguments.assert_all_used()?;
-        let since = match said.as_ref().filter(|said| !said.is_none() && !said.is_undefined()) {
+        let since = match said
+            .as_ref()
+            .filter(|said| !said.is_none() && !said.is_undefined())
+        {
             None => Since::LastRun,
             Some(said) => said.as_str().and_then(Since::parse).ok_or_else(|| {
-                Error::new(ErrorKind::InvalidOperation, format!("`inbox` does not know this `since`; {FORM}"))
+                Error::new(
+                    ErrorKind::InvalidOperation,
+                    format!("`inbox` does not know this `since`; {FORM}"),
+                )
             })?,
         };
         let after = since.instant(slot, last_run);
-        let is_in =
-            |shown: &&Arc<Shown>| shown.letter.received_at > after && shown.letter.received_at <= slot;
+        let is_in = |shown: &&Arc<Shown>| {
+            shown.letter.received_at > after && shown.letter.received_at <= slot
+        };
         let found: Vec<_> = letters.iter().filter(is_in).cloned().collect();
-        Ok(Value::from_object(Inbox { is_full: found.len() == LETTERS_MAX, letters: found, after, zone }))
+        Ok(Value::from_object(Inbox {
+            is_full: found.len() == LETTERS_MAX,
+            letters: found,
+            after,
+            zone,
+        }))
     }
 }
 
@@ -179,7 +217,9 @@ impl Object for Inbox {
         ObjectRepr::Seq
     }
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.letters.get(key.as_usize()?).map(|letter| Value::from_dyn_object(letter.clone()))
+        self.letters
+            .get(key.as_usize()?)
+            .map(|letter| Value::from_dyn_object(letter.clone()))
     }
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         Enumerator::Seq(self.letters.len())
@@ -225,7 +265,14 @@ struct Shown {
 
 impl Shown {
     fn line(&self) -> String {
-        let Letter { received_at, sender, subject, excerpt, trust, thread } = &self.letter;
+        let Letter {
+            received_at,
+            sender,
+            subject,
+            excerpt,
+            trust,
+            thread,
+        } = &self.letter;
         format!(
             "{} from {} ({trust}), subject {}, thread {thread}: {}",
             local_text(*received_at, self.zone),
@@ -238,8 +285,9 @@ impl Shown {
 
 impl Object for Shown {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        let foreign =
-            |text: &str, chars_max: usize| Some(Value::from_object(Foreign(quoted(text, chars_max))));
+        let foreign = |text: &str, chars_max: usize| {
+            Some(Value::from_object(Foreign(quoted(text, chars_max))))
+        };
         let letter = &self.letter;
         match key.as_str()? {
             "received_at" => Some(Value::from(local_text(letter.received_at, self.zone))),

@@ -60,6 +60,11 @@ pub struct Bounds<'a> {
 impl<'a> Bounds<'a> {
     pub fn of(persona: &'a Persona, names: &'a WorkspaceNames) -> Self {
         let mails_answers = persona.reply == ReplyMode::Final;
-        Self { zone: persona.timezone, tools: persona.tools.as_deref(), names, mails_answers }
+        Self {
+            zone: persona.timezone,
+            tools: persona.tools.as_deref(),
+            names,
+            mails_answers,
+        }
     }
 }

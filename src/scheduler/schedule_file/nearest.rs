@@ -11,8 +11,16 @@ pub(super) fn hint<N: AsRef<str>>(typed: &str, names: &[N]) -> String {
         meant if !meant.is_empty() => meant,
         _ if names.is_empty() => "; there is none".to_owned(),
         _ => {
-            let listed: Vec<&str> = names.iter().map(AsRef::as_ref).take(NAMES_LISTED_MAX).collect();
-            let more = if names.len() > NAMES_LISTED_MAX { ", …" } else { "" };
+            let listed: Vec<&str> = names
+                .iter()
+                .map(AsRef::as_ref)
+                .take(NAMES_LISTED_MAX)
+                .collect();
+            let more = if names.len() > NAMES_LISTED_MAX {
+                ", …"
+            } else {
+                ""
+            };
             format!("; there are: {}{more}", listed.join(", "))
         }
     }
@@ -22,7 +30,12 @@ pub(super) fn hint<N: AsRef<str>>(typed: &str, names: &[N]) -> String {
 pub(super) fn did_you_mean<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     let folded = shortened(typed.trim()).to_lowercase();
     let closest = names
-        .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_lowercase()), name))
+        .map(|name| {
+            (
+                strsim::damerau_levenshtein(&folded, &name.to_lowercase()),
+                name,
+            )
+        })
         .min_by_key(|(distance, _)| *distance);
     match closest {
         Some((distance, name)) if distance * 2 <= name.len() => format!("; did you mean `{name}`?"),

@@ -6,7 +6,9 @@ use super::names::Bounds;
 use super::nearest::hint;
 use super::timing::{PERIOD_MAX, Timing};
 use crate::config::spell;
-use crate::domain::{Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, SlotOptions, ThreadId};
+use crate::domain::{
+    Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, SlotOptions, ThreadId,
+};
 use std::time::Duration;
 
 /// Minimum window and grace period; the scheduler's resolution is a minute.
@@ -28,21 +30,37 @@ pub(super) fn slot_options(
             return Ok(span);
         }
         let (min, max) = (spell(SPAN_MIN), spell(PERIOD_MAX));
-        Err(fault(line, format!("`{key}` is `{}`; write a duration from `{min}` to `{max}`", spell(span))))
+        Err(fault(
+            line,
+            format!(
+                "`{key}` is `{}`; write a duration from `{min}` to `{max}`",
+                spell(span)
+            ),
+        ))
     };
-    let window =
-        front_matter.span("catch_up_window")?.map(|found| at_least(found, "catch_up_window")).transpose()?;
-    let grace = front_matter.span("grace")?.map(|found| at_least(found, "grace")).transpose()?;
+    let window = front_matter
+        .span("catch_up_window")?
+        .map(|found| at_least(found, "catch_up_window"))
+        .transpose()?;
+    let grace = front_matter
+        .span("grace")?
+        .map(|found| at_least(found, "grace"))
+        .transpose()?;
     let catch_up = front_matter.word("catch_up", &["latest", "skip", "all"], CatchUp::parse)?;
     let overlap = front_matter.word("overlap", &["skip", "buffer_one"], Overlap::parse)?;
-    let jitter = front_matter.span("jitter")?.map(|found| jitter(found, timing)).transpose()?;
+    let jitter = front_matter
+        .span("jitter")?
+        .map(|found| jitter(found, timing))
+        .transpose()?;
     Ok(SlotOptions {
         catch_up: catch_up.unwrap_or(usual.catch_up),
         catch_up_window: window.unwrap_or(usual.catch_up_window),
         overlap: overlap.unwrap_or(usual.overlap),
         jitter: jitter.unwrap_or(usual.jitter),
         grace: grace.unwrap_or(usual.grace),
-        proposed_by: front_matter.text("proposed_by")?.map(|(_, run)| RunId::new(run)),
+        proposed_by: front_matter
+            .text("proposed_by")?
+            .map(|(_, run)| RunId::new(run)),
     })
 }
 
@@ -51,7 +69,10 @@ fn jitter((line, jitter): (usize, Duration), timing: &Timing) -> Result<Duration
         return Ok(jitter);
     }
     let Some(period) = timing.period_min() else {
-        return Err(fault(line, "`jitter` is nothing for `at`: it comes once, at its instant; leave it out"));
+        return Err(fault(
+            line,
+            "`jitter` is nothing for `at`: it comes once, at its instant; leave it out",
+        ));
     };
     let longest = period / JITTER_PART;
     if jitter > longest {
@@ -72,19 +93,38 @@ pub(super) fn run_options(
     bounds: &Bounds<'_>,
 ) -> Result<RunOptions, FileError> {
     let known = |key: &str, found: Option<(usize, String)>, names: &[String]| match found {
-        Some((line, name)) if !names.contains(&name) => {
-            Err(fault(line, format!("`{key}`: there is no {key} `{}`{}", shown(&name), hint(&name, names))))
-        }
+        Some((line, name)) if !names.contains(&name) => Err(fault(
+            line,
+            format!(
+                "`{key}`: there is no {key} `{}`{}",
+                shown(&name),
+                hint(&name, names)
+            ),
+        )),
         found => Ok(found.map(|(_, name)| name)),
     };
-    let profile = known("profile", front_matter.text("profile")?, &bounds.names.profiles)?;
+    let profile = known(
+        "profile",
+        front_matter.text("profile")?,
+        &bounds.names.profiles,
+    )?;
     let provider_line = front_matter.line("provider");
-    let provider = known("provider", front_matter.text("provider")?, &bounds.names.providers)?;
+    let provider = known(
+        "provider",
+        front_matter.text("provider")?,
+        &bounds.names.providers,
+    )?;
     let model = front_matter.text("model")?;
-    if let Some((line, model)) = model.as_ref().filter(|(_, model)| model.chars().count() > MODEL_CHARS_MAX) {
+    if let Some((line, model)) = model
+        .as_ref()
+        .filter(|(_, model)| model.chars().count() > MODEL_CHARS_MAX)
+    {
         return Err(fault(
             *line,
-            format!("`model` `{}…` is longer than {MODEL_CHARS_MAX} characters", shown(model)),
+            format!(
+                "`model` `{}…` is longer than {MODEL_CHARS_MAX} characters",
+                shown(model)
+            ),
         ));
     }
     if let (Some(line), None) = (provider_line, &model) {
@@ -103,19 +143,33 @@ pub(super) fn run_options(
     })
 }
 
-fn tools(front_matter: &FrontMatter<'_>, bounds: &Bounds<'_>) -> Result<Option<Vec<String>>, FileError> {
-    let Some(list) = front_matter.texts("tools")? else { return Ok(None) };
+fn tools(
+    front_matter: &FrontMatter<'_>,
+    bounds: &Bounds<'_>,
+) -> Result<Option<Vec<String>>, FileError> {
+    let Some(list) = front_matter.texts("tools")? else {
+        return Ok(None);
+    };
     let all = &bounds.names.tools;
-    let own: Vec<String> =
-        all.iter().filter(|tool| bounds.tools.is_none_or(|own| own.contains(tool))).cloned().collect();
+    let own: Vec<String> = all
+        .iter()
+        .filter(|tool| bounds.tools.is_none_or(|own| own.contains(tool)))
+        .cloned()
+        .collect();
     let mut chosen = Vec::new();
     for (line, tool) in list {
         let name = shown(&tool);
         if !all.contains(&tool) {
-            return Err(fault(line, format!("`tools`: there is no tool `{name}`{}", hint(&tool, &own))));
+            return Err(fault(
+                line,
+                format!("`tools`: there is no tool `{name}`{}", hint(&tool, &own)),
+            ));
         }
         if !own.contains(&tool) {
-            let problem = format!("`tools`: its persona may not use `{name}`{}", hint("", &own));
+            let problem = format!(
+                "`tools`: its persona may not use `{name}`{}",
+                hint("", &own)
+            );
             return Err(fault(line, problem));
         }
         if chosen.contains(&tool) {
@@ -141,28 +195,40 @@ fn deliver_to(entry: &Entry, bounds: &Bounds<'_>) -> Result<DeliverTo, FileError
                 "`deliver_to`: `thread` is the id of a thread, as `attache threads list` shows it",
             )),
         },
-        [_, second, ..] => Err(fault(second.line, format!("`deliver_to` has one way; {DELIVER_TO}"))),
-        [other] => {
-            Err(fault(other.line, format!("`deliver_to` has no `{}`; {DELIVER_TO}", shown(&other.key))))
-        }
-        [] => Err(fault(entry.line, format!("`deliver_to` has no value; {DELIVER_TO}"))),
+        [_, second, ..] => Err(fault(
+            second.line,
+            format!("`deliver_to` has one way; {DELIVER_TO}"),
+        )),
+        [other] => Err(fault(
+            other.line,
+            format!("`deliver_to` has no `{}`; {DELIVER_TO}", shown(&other.key)),
+        )),
+        [] => Err(fault(
+            entry.line,
+            format!("`deliver_to` has no value; {DELIVER_TO}"),
+        )),
     };
     match &entry.value.value {
         Value::Text(word) if word.trim() == "mail" => Ok(DeliverTo::Owners),
         Value::Text(word) if word.trim() == "store" => Ok(DeliverTo::Store),
-        Value::Text(word) => {
-            Err(fault(entry.value.line, format!("`deliver_to` is `{}`; {DELIVER_TO}", shown(word))))
-        }
+        Value::Text(word) => Err(fault(
+            entry.value.line,
+            format!("`deliver_to` is `{}`; {DELIVER_TO}", shown(word)),
+        )),
         Value::Map(entries) => of_map(entries),
-        Value::List(_) | Value::Nothing => {
-            Err(fault(entry.line, format!("`deliver_to` is a list or nothing; {DELIVER_TO}")))
-        }
+        Value::List(_) | Value::Nothing => Err(fault(
+            entry.line,
+            format!("`deliver_to` is a list or nothing; {DELIVER_TO}"),
+        )),
     }
 }
 
 fn people(value: &Node, bounds: &Bounds<'_>) -> Result<Vec<Address>, FileError> {
     let nobody = || {
-        fault(value.line, "`deliver_to`: `mail` names nobody; list addresses, or write `deliver_to: mail`")
+        fault(
+            value.line,
+            "`deliver_to`: `mail` names nobody; list addresses, or write `deliver_to: mail`",
+        )
     };
     let nodes = match &value.value {
         Value::List(nodes) if nodes.is_empty() => return Err(nobody()),
@@ -178,9 +244,11 @@ fn people(value: &Node, bounds: &Bounds<'_>) -> Result<Vec<Address>, FileError> 
     };
     let mut people: Vec<Address> = Vec::new();
     for node in nodes {
-        let Value::Text(typed) = &node.value else { return Err(nobody()) };
-        let address =
-            Address::parse(typed.trim()).map_err(|bad| fault(node.line, format!("`deliver_to`: {bad}")))?;
+        let Value::Text(typed) = &node.value else {
+            return Err(nobody());
+        };
+        let address = Address::parse(typed.trim())
+            .map_err(|bad| fault(node.line, format!("`deliver_to`: {bad}")))?;
         if !bounds.names.reaches(&address) {
             let problem = format!(
                 "`deliver_to`: `{address}` is no owner and stands not in `send_allow` of `configs/security.json`; add it there"
@@ -188,7 +256,10 @@ fn people(value: &Node, bounds: &Bounds<'_>) -> Result<Vec<Address>, FileError> 
             return Err(fault(node.line, problem));
         }
         if people.iter().any(|person| person.key() == address.key()) {
-            return Err(fault(node.line, format!("`deliver_to` names `{address}` twice")));
+            return Err(fault(
+                node.line,
+                format!("`deliver_to` names `{address}` twice"),
+            ));
         }
         people.push(address);
     }
@@ -197,7 +268,9 @@ fn people(value: &Node, bounds: &Bounds<'_>) -> Result<Vec<Address>, FileError> 
 
 fn is_id(text: &str) -> bool {
     (1..=64).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 fn shown(text: &str) -> String {

@@ -21,8 +21,16 @@ const FUEL: u64 = 20_000;
 const PROMPT_BYTES_MAX: usize = 256 * 1024;
 
 /// Names that a prompt may use.
-pub const NAMES: &[&str] =
-    &["now", "slot", "last_run", "persona", "persona.id", "persona.name", "persona.address", INBOX];
+pub const NAMES: &[&str] = &[
+    "now",
+    "slot",
+    "last_run",
+    "persona",
+    "persona.id",
+    "persona.name",
+    "persona.address",
+    INBOX,
+];
 /// Function that a prompt may call.
 const INBOX: &str = "inbox";
 
@@ -56,7 +64,9 @@ pub fn check(body: &str) -> Result<(), PromptError> {
     inbox::check(body)?;
     tags::check(body)?;
     let environment = environment();
-    let template = environment.template_from_str(body).map_err(|error| reworded(&error))?;
+    let template = environment
+        .template_from_str(body)
+        .map_err(|error| reworded(&error))?;
     let mut unknown: Vec<String> = template
         .undeclared_variables(true)
         .into_iter()
@@ -67,7 +77,10 @@ pub fn check(body: &str) -> Result<(), PromptError> {
         None => Ok(()),
         Some(name) => Err(PromptError {
             line: line_of(body, name),
-            problem: format!("unknown name `{name}` in the prompt; there are: {}", NAMES.join(", ")),
+            problem: format!(
+                "unknown name `{name}` in the prompt; there are: {}",
+                NAMES.join(", ")
+            ),
         }),
     }
 }
@@ -77,7 +90,9 @@ pub fn check(body: &str) -> Result<(), PromptError> {
 pub fn render(body: &str, variables: &PromptVariables<'_>) -> Result<String, PromptError> {
     tags::check(body)?;
     let local = |at: Timestamp| {
-        at.to_utc().with_timezone(&variables.zone).to_rfc3339_opts(SecondsFormat::Secs, false)
+        at.to_utc()
+            .with_timezone(&variables.zone)
+            .to_rfc3339_opts(SecondsFormat::Secs, false)
     };
     let persona = variables.persona;
     let known = context! {
@@ -93,13 +108,22 @@ pub fn render(body: &str, variables: &PromptVariables<'_>) -> Result<String, Pro
     let mut environment = environment();
     environment.add_function(
         INBOX,
-        inbox::function(variables.letters, (variables.slot, variables.last_run, variables.zone)),
+        inbox::function(
+            variables.letters,
+            (variables.slot, variables.last_run, variables.zone),
+        ),
     );
-    let template = environment.template_from_str(body).map_err(|error| reworded(&error))?;
+    let template = environment
+        .template_from_str(body)
+        .map_err(|error| reworded(&error))?;
     let mut page = Page(Vec::new());
-    template.render_captured_to(known, &mut page).map_err(|error| reworded(&error))?;
-    String::from_utf8(page.0)
-        .map_err(|_| PromptError { line: None, problem: "the prompt is not UTF-8".into() })
+    template
+        .render_captured_to(known, &mut page)
+        .map_err(|error| reworded(&error))?;
+    String::from_utf8(page.0).map_err(|_| PromptError {
+        line: None,
+        problem: "the prompt is not UTF-8".into(),
+    })
 }
 
 fn environment() -> Environment<'static> {
@@ -116,12 +140,19 @@ fn environment() -> Environment<'static> {
 }
 
 fn reworded(error: &minijinja::Error) -> PromptError {
-    let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-    PromptError { line: error.line(), problem: format!("the prompt cannot be rendered: {detail}") }
+    let detail = error
+        .detail()
+        .map_or_else(|| error.kind().to_string(), str::to_owned);
+    PromptError {
+        line: error.line(),
+        problem: format!("the prompt cannot be rendered: {detail}"),
+    }
 }
 
 fn line_of(body: &str, name: &str) -> Option<usize> {
-    body.lines().position(|line| line.contains(name)).map(|index| index + 1)
+    body.lines()
+        .position(|line| line.contains(name))
+        .map(|index| index + 1)
 }
 
 /// Buffer that accepts a prompt up to its maximum size.
@@ -130,7 +161,9 @@ struct Page(Vec<u8>);
 impl io::Write for Page {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > PROMPT_BYTES_MAX {
-            return Err(io::Error::other(format!("longer than {PROMPT_BYTES_MAX} bytes")));
+            return Err(io::Error::other(format!(
+                "longer than {PROMPT_BYTES_MAX} bytes"
+            )));
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -14,7 +14,8 @@ pub fn check(bytes: &[u8]) -> Result<String, String> {
     if bytes.len() > SCHEMA_BYTES_MAX {
         return Err(format!("is larger than {SCHEMA_BYTES_MAX} bytes"));
     }
-    let schema: Value = serde_json::from_slice(bytes).map_err(|error| format!("is not JSON: {error}"))?;
+    let schema: Value =
+        serde_json::from_slice(bytes).map_err(|error| format!("is not JSON: {error}"))?;
     if !schema.is_object() {
         return Err("is not a JSON object, as a schema must be".to_owned());
     }
@@ -22,7 +23,11 @@ pub fn check(bytes: &[u8]) -> Result<String, String> {
         return Err(format!("is nested deeper than {DEPTH_MAX} levels"));
     }
     if let Some(reference) = outward(&schema) {
-        let reference: String = reference.chars().filter(|c| !c.is_control()).take(80).collect();
+        let reference: String = reference
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(80)
+            .collect();
         return Err(format!(
             "refers to `{reference}`; only what stands in the file itself (`#/…`) is followed"
         ));
@@ -49,7 +54,10 @@ fn outward(value: &Value) -> Option<&str> {
     match value {
         Value::Array(items) => items.iter().find_map(outward),
         Value::Object(members) => {
-            let own = members.get("$ref").and_then(Value::as_str).filter(|to| !to.starts_with('#'));
+            let own = members
+                .get("$ref")
+                .and_then(Value::as_str)
+                .filter(|to| !to.starts_with('#'));
             own.or_else(|| members.values().find_map(outward))
         }
         _ => None,
@@ -62,7 +70,8 @@ mod tests {
 
     #[test]
     fn a_schema_is_one_line_and_a_bad_one_says_why() {
-        let good = "{\n  \"type\": \"object\",\n  \"properties\": { \"next\": { \"$ref\": \"#\" } }\n}\n";
+        let good =
+            "{\n  \"type\": \"object\",\n  \"properties\": { \"next\": { \"$ref\": \"#\" } }\n}\n";
         let line = r##"{"type":"object","properties":{"next":{"$ref":"#"}}}"##;
         assert_eq!(check(good.as_bytes()).as_deref(), Ok(line));
         let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(40), "}".repeat(40));
@@ -71,8 +80,14 @@ mod tests {
             ("{", "is not JSON"),
             ("[]", "is not a JSON object"),
             (r#"{"type": "strin"}"#, "at `/type`"),
-            (r#"{"properties": {"a": {"pattern": "("}}}"#, "at `/properties/a/pattern`"),
-            (r#"{"$ref": "https://example.test/a.json"}"#, "refers to `https://example.test/a.json`"),
+            (
+                r#"{"properties": {"a": {"pattern": "("}}}"#,
+                "at `/properties/a/pattern`",
+            ),
+            (
+                r#"{"$ref": "https://example.test/a.json"}"#,
+                "refers to `https://example.test/a.json`",
+            ),
             (r#"{"items": [{"$ref": "b.json"}]}"#, "refers to `b.json`"),
             (r##"{"$ref": "#/$defs/gone"}"##, "is no JSON Schema"),
             (deep.as_str(), "nested deeper"),

@@ -11,7 +11,9 @@ use super::prompt::PromptError;
 const TAG_BYTES_MAX: usize = 500;
 const TAGS_MAX: usize = 500;
 /// The statements that a prompt may use.
-const STATEMENTS: &[&str] = &["if", "elif", "else", "endif", "for", "endfor", "raw", "endraw"];
+const STATEMENTS: &[&str] = &[
+    "if", "elif", "else", "endif", "for", "endfor", "raw", "endraw",
+];
 /// The filters that a prompt may use.
 pub const FILTERS: &[&str] = &["upper", "lower", "trim", "default", "length"];
 /// The tests that a prompt may use.
@@ -46,7 +48,9 @@ pub fn tags(body: &str) -> Vec<Tag<'_>> {
         at += open + 1;
         let end = match body.as_bytes().get(at) {
             Some(b'#') => {
-                at = body[at + 1..].find("#}").map_or(body.len(), |end| at + 1 + end + 2);
+                at = body[at + 1..]
+                    .find("#}")
+                    .map_or(body.len(), |end| at + 1 + end + 2);
                 continue;
             }
             Some(b'{') => "}}",
@@ -58,10 +62,18 @@ pub fn tags(body: &str) -> Vec<Tag<'_>> {
         let code = body[begin..begin + length].trim_matches(['-', '+', ' ', '\t', '\r', '\n']);
         let line = body[..begin].matches('\n').count() + 1;
         let is_closed = begin + length < body.len();
-        tags.push(Tag { code, line, bytes: length, is_statement: end == "%}", is_closed });
+        tags.push(Tag {
+            code,
+            line,
+            bytes: length,
+            is_statement: end == "%}",
+            is_closed,
+        });
         at = (begin + length + end.len()).min(body.len());
         if end == "%}" && code == "raw" {
-            at = body[at..].find("endraw").map_or(body.len(), |found| at + found);
+            at = body[at..]
+                .find("endraw")
+                .map_or(body.len(), |found| at + found);
         }
     }
     tags
@@ -87,20 +99,36 @@ fn end_of(code: &str, end: &str) -> usize {
 pub fn check(body: &str) -> Result<(), PromptError> {
     let tags = tags(body);
     if tags.len() > TAGS_MAX {
-        let problem = format!("the prompt has {} tags, and at most {TAGS_MAX} are allowed", tags.len());
-        return Err(PromptError { line: None, problem });
+        let problem = format!(
+            "the prompt has {} tags, and at most {TAGS_MAX} are allowed",
+            tags.len()
+        );
+        return Err(PromptError {
+            line: None,
+            problem,
+        });
     }
-    tags.iter()
-        .try_for_each(|tag| check_tag(tag).map_err(|problem| PromptError { line: Some(tag.line), problem }))
+    tags.iter().try_for_each(|tag| {
+        check_tag(tag).map_err(|problem| PromptError {
+            line: Some(tag.line),
+            problem,
+        })
+    })
 }
 
 fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
     if tag.bytes > TAG_BYTES_MAX {
-        return Err(format!("a tag of the prompt is longer than {TAG_BYTES_MAX} bytes"));
+        return Err(format!(
+            "a tag of the prompt is longer than {TAG_BYTES_MAX} bytes"
+        ));
     }
     let tokens = tokens(tag.code);
     if !tag.is_closed || runs_on(&tokens) {
-        let (begin, end) = if tag.is_statement { ("{%", "%}") } else { ("{{", "}}") };
+        let (begin, end) = if tag.is_statement {
+            ("{%", "%}")
+        } else {
+            ("{{", "}}")
+        };
         return Err(format!(
             "`{begin}` is not closed by `{end}`; write it behind the name, or behind the condition"
         ));
@@ -112,7 +140,9 @@ fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
         };
         if !STATEMENTS.contains(&word) {
             let offered = STATEMENTS.join(", ");
-            return Err(format!("statement `{word}` is not offered in a prompt; there are: {offered}"));
+            return Err(format!(
+                "statement `{word}` is not offered in a prompt; there are: {offered}"
+            ));
         }
     }
     let mut brackets = 0_u32;
@@ -129,10 +159,16 @@ fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
             Token::Sign('|') => known(after, FILTERS, "filter")?,
             Token::Word("recursive") => return Err(not_offered("recursive")),
             Token::Word("is") => {
-                known(after.strip_prefix(&[Token::Word("not")]).unwrap_or(after), TESTS, "test")?;
+                known(
+                    after.strip_prefix(&[Token::Word("not")]).unwrap_or(after),
+                    TESTS,
+                    "test",
+                )?;
             }
             // A list of names could be doubled with each loop.
-            Token::Word(word) if brackets > 0 && !word.starts_with(|c: char| c.is_ascii_digit()) => {
+            Token::Word(word)
+                if brackets > 0 && !word.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
                 return Err(format!(
                     "`{word}` stands in brackets; in a prompt they hold numbers and texts only"
                 ));
@@ -148,9 +184,16 @@ fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
 /// Reports whether a tag's content holds half of its end mark, or the beginning of another tag: its
 /// end is missing.
 fn runs_on(tokens: &[Token<'_>]) -> bool {
-    let first = tokens.iter().position(|token| matches!(token, Token::Sign('{' | '}')));
-    let Some(rest) = first.map(|at| &tokens[at..]) else { return false };
-    matches!(rest, [Token::Sign('}'), ..] | [Token::Sign('{'), Token::Sign('{' | '%'), ..])
+    let first = tokens
+        .iter()
+        .position(|token| matches!(token, Token::Sign('{' | '}')));
+    let Some(rest) = first.map(|at| &tokens[at..]) else {
+        return false;
+    };
+    matches!(
+        rest,
+        [Token::Sign('}'), ..] | [Token::Sign('{'), Token::Sign('{' | '%'), ..]
+    )
 }
 
 fn not_offered(what: &str) -> String {
@@ -161,7 +204,10 @@ fn known(after: &[Token<'_>], offered: &'static [&'static str], kind: &str) -> R
     match after.first() {
         Some(Token::Word(word)) if !offered.contains(word) => {
             let hint = did_you_mean(word, offered.iter().copied());
-            Err(format!("no {kind} `{word}` in a prompt; there are: {}{hint}", offered.join(", ")))
+            Err(format!(
+                "no {kind} `{word}` in a prompt; there are: {}{hint}",
+                offered.join(", ")
+            ))
         }
         _ => Ok(()),
     }

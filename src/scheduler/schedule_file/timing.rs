@@ -17,8 +17,12 @@ pub const PERIOD_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Maximum minutes of a skipped local time: a zone that moved over the date line skipped a day.
 const SKIPPED_MINUTES_MAX: i64 = 26 * 60;
 /// Accepted formats of local times, with or without seconds.
-const LOCAL_FORMATS: [&str; 4] =
-    ["%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
+const LOCAL_FORMATS: [&str; 4] = [
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S",
+];
 
 /// Error of a refused timing.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -74,7 +78,9 @@ impl Timing {
                 let local = LOCAL_FORMATS.iter().find_map(read);
                 let local = local.ok_or_else(|| TimingError::NoInstant(cron::shortened(typed)))?;
                 let meant = local_instant(local, zone);
-                meant.ok_or_else(|| TimingError::NoInstant(cron::shortened(typed)))?.to_utc()
+                meant
+                    .ok_or_else(|| TimingError::NoInstant(cron::shortened(typed)))?
+                    .to_utc()
             }
         };
         if !(1970..=9998).contains(&instant.year()) {
@@ -104,7 +110,10 @@ impl Timing {
         match self {
             Timing::Cron(schedule, _) => schedule.as_str().to_owned(),
             Timing::At(instant) => {
-                format!("at {}", instant.to_utc().to_rfc3339_opts(SecondsFormat::Secs, true))
+                format!(
+                    "at {}",
+                    instant.to_utc().to_rfc3339_opts(SecondsFormat::Secs, true)
+                )
             }
             Timing::Every { period } => format!("every {}", crate::config::spell(*period)),
         }
@@ -116,7 +125,9 @@ impl Timing {
             Timing::Cron(schedule, zone) => cron::next_after(schedule, *zone, after)?,
             Timing::At(instant) => *instant,
             Timing::Every { period } => {
-                let period_ms = i64::try_from(period.as_millis()).ok().filter(|ms| *ms > 0)?;
+                let period_ms = i64::try_from(period.as_millis())
+                    .ok()
+                    .filter(|ms| *ms > 0)?;
                 let passed = after.as_millis().div_euclid(period_ms);
                 Timestamp::from_millis(passed.checked_add(1)?.checked_mul(period_ms)?)
             }
@@ -128,7 +139,9 @@ impl Timing {
 
     /// The first `count` slots after `after`; fewer when there are no more.
     pub fn upcoming(&self, after: Timestamp, count: usize) -> Vec<Timestamp> {
-        std::iter::successors(self.next_after(after), |slot| self.next_after(*slot)).take(count).collect()
+        std::iter::successors(self.next_after(after), |slot| self.next_after(*slot))
+            .take(count)
+            .collect()
     }
 
     /// Reports whether the timing can end, so that without a next slot it is done.
@@ -156,5 +169,7 @@ fn local_instant(local: NaiveDateTime, zone: Tz) -> Option<DateTime<Tz>> {
 
 /// Formats an instant as local time of the zone, for example `2026-03-29T09:00:00+02:00`.
 pub fn local_text(at: Timestamp, zone: Tz) -> String {
-    at.to_utc().with_timezone(&zone).to_rfc3339_opts(SecondsFormat::Secs, false)
+    at.to_utc()
+        .with_timezone(&zone)
+        .to_rfc3339_opts(SecondsFormat::Secs, false)
 }

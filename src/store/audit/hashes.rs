@@ -56,7 +56,15 @@ pub(super) async fn examine(conn: &mut SqliteConnection, findings: &mut Findings
     for hashed in HASHED {
         findings.made += 1;
         let (mut count, mut what) = (0, Vec::new());
-        if let Err(error) = wrong(conn, hashed, &mut findings.bytes_hashed, &mut count, &mut what).await {
+        if let Err(error) = wrong(
+            conn,
+            hashed,
+            &mut findings.bytes_hashed,
+            &mut count,
+            &mut what,
+        )
+        .await
+        {
             count += 1;
             what.push(error.to_string());
         }
@@ -84,10 +92,17 @@ async fn wrong(
     let mut after = String::new();
     loop {
         let piece = sqlx::query_scalar::<_, Option<String>>(hashed.piece).bind(&after);
-        let Some(last) = piece.fetch_one(&mut *conn).await?.filter(|last| *last > after) else {
+        let Some(last) = piece
+            .fetch_one(&mut *conn)
+            .await?
+            .filter(|last| *last > after)
+        else {
             return Ok(());
         };
-        let mut rows = sqlx::query(hashed.rows).bind(&after).bind(&last).fetch(&mut *conn);
+        let mut rows = sqlx::query(hashed.rows)
+            .bind(&after)
+            .bind(&last)
+            .fetch(&mut *conn);
         while let Some(row) = rows.try_next().await? {
             let bytes: &[u8] = row.try_get(2)?;
             *bytes_hashed += bytes.len() as u64;

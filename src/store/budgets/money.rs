@@ -119,7 +119,8 @@ pub(in crate::store) const LOSE: &str = "
           WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
     WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
     DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
-pub(in crate::store) const OPEN_CALLS: &str = "SELECT run_id, turn_index, attempt FROM budget_reservations";
+pub(in crate::store) const OPEN_CALLS: &str =
+    "SELECT run_id, turn_index, attempt FROM budget_reservations";
 pub(in crate::store) const OPEN_CALLS_OF_RUN: &str = "
     SELECT turn_index, attempt FROM budget_reservations WHERE run_id = $1";
 /// Every engine wakes the runs that wait for a budget account at its start: its bounds may differ.
@@ -140,7 +141,8 @@ pub(in crate::store) const SET_THREAD_BUDGET: &str = "
     INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO UPDATE SET run_micros_max = $2, run_tokens_max = $3,
       day_micros_max = $4, day_tokens_max = $5";
-pub(in crate::store) const CLEAR_THREAD_BUDGET: &str = "DELETE FROM thread_budgets WHERE thread_id = $1";
+pub(in crate::store) const CLEAR_THREAD_BUDGET: &str =
+    "DELETE FROM thread_budgets WHERE thread_id = $1";
 pub(in crate::store) const THREAD_BUDGET: &str = "
     SELECT run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets WHERE thread_id = $1";
 /// Of two budgets the tighter holds, and the spending of both threads counts; calls in flight
@@ -192,9 +194,15 @@ pub(in crate::store) fn with_reservation<'q>(
             "tokens": account.tokens_max.map(|bound| bound.value),
         })
     });
-    let day = reservation.accounts.first().map(|account| account.id.period.clone()).unwrap_or_default();
+    let day = reservation
+        .accounts
+        .first()
+        .map(|account| account.id.period.clone())
+        .unwrap_or_default();
     let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
-    let reserve = reserve.bind(Value::from_iter(accounts).to_string()).bind(day);
+    let reserve = reserve
+        .bind(Value::from_iter(accounts).to_string())
+        .bind(day);
     reserve.bind(reservation.micros).bind(reservation.tokens)
 }
 
@@ -205,22 +213,34 @@ pub(in crate::store) async fn reserve(
     (run, turn_index, attempt): (&RunId, u32, u32),
     reservation: &CallReservation,
 ) -> Result<()> {
-    let reserve = with_reservation(sqlx::query(RESERVE), (run.as_str(), turn_index, attempt), reservation);
+    let reserve = with_reservation(
+        sqlx::query(RESERVE),
+        (run.as_str(), turn_index, attempt),
+        reservation,
+    );
     is_paid(reserve.fetch_optional(conn).await?.as_ref(), reservation)
 }
 
 /// Refuses a call for which [`RESERVE`] returned a row; the whole transaction must be rolled back.
 ///
 /// Errors: [`StoreError::BudgetExhausted`].
-pub(in crate::store) fn is_paid(overdrawn: Option<&SqliteRow>, reservation: &CallReservation) -> Result<()> {
+pub(in crate::store) fn is_paid(
+    overdrawn: Option<&SqliteRow>,
+    reservation: &CallReservation,
+) -> Result<()> {
     match overdrawn {
         None => Ok(()),
-        Some(row) => Err(StoreError::BudgetExhausted(Box::new(budget_exhausted(row, reservation)?))),
+        Some(row) => Err(StoreError::BudgetExhausted(Box::new(budget_exhausted(
+            row,
+            reservation,
+        )?))),
     }
 }
 
 fn budget_exhausted(row: &SqliteRow, reservation: &CallReservation) -> Result<BudgetExhausted> {
-    let unreadable = || StoreError::Unreadable { what: "scope of a budget account" };
+    let unreadable = || StoreError::Unreadable {
+        what: "scope of a budget account",
+    };
     Ok(BudgetExhausted {
         account: BudgetAccountId {
             scope: BudgetScope::parse(row.get("scope")).ok_or_else(unreadable)?,
@@ -252,14 +272,20 @@ pub(in crate::store) fn with_lines<'q>(
     lines: &[UsageLine],
     now: &'q str,
 ) -> Statement<'q> {
-    let rows: Vec<(&UsageLine, UsageRow)> =
-        lines.iter().map(|line| (line, UsageRow::from(line.usage))).collect();
+    let rows: Vec<(&UsageLine, UsageRow)> = lines
+        .iter()
+        .map(|line| (line, UsageRow::from(line.usage)))
+        .collect();
     let tokens: i64 = rows.iter().map(|(_, row)| row.total()).sum();
     // One model without a price makes the cost of the call unknown.
     let cost: Option<i64> = rows.iter().map(|(_, row)| row.cost).sum();
     let ledger = Value::from_iter(rows.iter().map(|(line, row)| row.ledger_line(line)));
     let finish = finish.bind(run).bind(turn_index).bind(attempt);
-    finish.bind(ledger.to_string()).bind(cost).bind(tokens).bind(now)
+    finish
+        .bind(ledger.to_string())
+        .bind(cost)
+        .bind(tokens)
+        .bind(now)
 }
 
 /// Books an answered call.
@@ -269,7 +295,12 @@ pub(in crate::store) async fn finish(
     lines: &[UsageLine],
     now: &str,
 ) -> Result<()> {
-    let finish = with_lines(sqlx::query(FINISH), (run.as_str(), turn_index, attempt), lines, now);
+    let finish = with_lines(
+        sqlx::query(FINISH),
+        (run.as_str(), turn_index, attempt),
+        lines,
+        now,
+    );
     finish.execute(conn).await?;
     Ok(())
 }
@@ -282,13 +313,24 @@ pub(in crate::store) async fn lose(
     now: &str,
 ) -> Result<()> {
     let lose = sqlx::query(LOSE).bind(run).bind(turn_index).bind(attempt);
-    lose.bind(i64::from(billing == Billing::Unknown)).bind(now).execute(conn).await?;
+    lose.bind(i64::from(billing == Billing::Unknown))
+        .bind(now)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
 /// Books the open calls of a run: its engine could not store their end, or was stopped.
-pub(in crate::store) async fn leave(conn: &mut SqliteConnection, run: &str, now: &str) -> Result<()> {
-    for row in sqlx::query(OPEN_CALLS_OF_RUN).bind(run).fetch_all(&mut *conn).await? {
+pub(in crate::store) async fn leave(
+    conn: &mut SqliteConnection,
+    run: &str,
+    now: &str,
+) -> Result<()> {
+    for row in sqlx::query(OPEN_CALLS_OF_RUN)
+        .bind(run)
+        .fetch_all(&mut *conn)
+        .await?
+    {
         lose(conn, (run, row.get(0), row.get(1)), Billing::Unknown, now).await?;
     }
     Ok(())
@@ -320,8 +362,15 @@ impl Store {
         let message = empty.to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let park = sqlx::query(PARK_FOR_MONEY).bind(&id).bind(epoch).bind(until.to_string());
-                let parked = park.bind(message).bind(to_ms(worked)).execute(&mut *conn).await?;
+                let park = sqlx::query(PARK_FOR_MONEY)
+                    .bind(&id)
+                    .bind(epoch)
+                    .bind(until.to_string());
+                let parked = park
+                    .bind(message)
+                    .bind(to_ms(worked))
+                    .execute(&mut *conn)
+                    .await?;
                 fenced(parked.rows_affected(), &id)?;
                 leave(conn, &id, &now.to_string()).await?;
                 if let Some(notice) = &notice {
@@ -335,22 +384,31 @@ impl Store {
 
     /// Returns the current balance of a budget account.
     pub async fn account(&self, account: &BudgetAccountId) -> Result<BudgetBalance> {
-        let row =
-            sqlx::query(ACCOUNT).bind(account.scope.as_str()).bind(&account.owner).bind(&account.period);
+        let row = sqlx::query(ACCOUNT)
+            .bind(account.scope.as_str())
+            .bind(&account.owner)
+            .bind(&account.period);
         let row = row.fetch_optional(self.readers()).await?;
         Ok(row.as_ref().map(state).unwrap_or_default())
     }
 
     /// Returns an operator's bounds for a thread.
     pub async fn thread_budget(&self, thread: &ThreadId) -> Result<ThreadBudget> {
-        let row = sqlx::query(THREAD_BUDGET).bind(thread.as_str()).fetch_optional(self.readers()).await?;
+        let row = sqlx::query(THREAD_BUDGET)
+            .bind(thread.as_str())
+            .fetch_optional(self.readers())
+            .await?;
         Ok(row.map_or_else(ThreadBudget::default, |row| {
             thread_budget([row.get(0), row.get(1), row.get(2), row.get(3)])
         }))
     }
 
     /// Sets the bounds of a thread, or removes them; wakes its runs that wait for a budget.
-    pub async fn set_thread_budget(&self, thread: &ThreadId, budget: Option<ThreadBudget>) -> Result<()> {
+    pub async fn set_thread_budget(
+        &self,
+        thread: &ThreadId,
+        budget: Option<ThreadBudget>,
+    ) -> Result<()> {
         let thread = thread.clone();
         self.write(move |conn| {
             Box::pin(async move {
@@ -364,7 +422,10 @@ impl Store {
                         .bind(day.tokens_max),
                 };
                 set.execute(&mut *conn).await?;
-                sqlx::query(WAKE_WAITING_OF_THREAD).bind(thread.as_str()).execute(conn).await?;
+                sqlx::query(WAKE_WAITING_OF_THREAD)
+                    .bind(thread.as_str())
+                    .execute(conn)
+                    .await?;
                 Ok(())
             })
         })
@@ -377,8 +438,14 @@ pub(in crate::store) fn thread_budget(
     [run_micros, run_tokens, day_micros, day_tokens]: [Option<i64>; 4],
 ) -> ThreadBudget {
     ThreadBudget {
-        run: Allowance { cost_micros_max: run_micros, tokens_max: run_tokens },
-        day: Allowance { cost_micros_max: day_micros, tokens_max: day_tokens },
+        run: Allowance {
+            cost_micros_max: run_micros,
+            tokens_max: run_tokens,
+        },
+        day: Allowance {
+            cost_micros_max: day_micros,
+            tokens_max: day_tokens,
+        },
     }
 }
 
@@ -400,7 +467,12 @@ pub fn budget_reached(
         kind: NoticeKind::BudgetReached,
         detail,
         subject: NoticeSubject::Budget,
-        subject_id: format!("{} for the {} {}", account.whose(), account.span(), account.period),
+        subject_id: format!(
+            "{} for the {} {}",
+            account.whose(),
+            account.span(),
+            account.period
+        ),
         occurrence: account.period.clone(),
         summary,
         hint,

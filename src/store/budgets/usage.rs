@@ -19,8 +19,14 @@ pub enum UsageBy {
 }
 
 impl UsageBy {
-    pub const ALL: &'static [UsageBy] =
-        &[UsageBy::Day, UsageBy::Persona, UsageBy::Model, UsageBy::Provider, UsageBy::Thread, UsageBy::Run];
+    pub const ALL: &'static [UsageBy] = &[
+        UsageBy::Day,
+        UsageBy::Persona,
+        UsageBy::Model,
+        UsageBy::Provider,
+        UsageBy::Thread,
+        UsageBy::Run,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -101,22 +107,34 @@ impl Store {
         by: Option<UsageBy>,
         limit: usize,
     ) -> Result<Vec<UsageSum>> {
-        let rows = sqlx::query(USAGE).bind(since.to_string()).bind(by.map_or("total", UsageBy::as_str));
+        let rows = sqlx::query(USAGE)
+            .bind(since.to_string())
+            .bind(by.map_or("total", UsageBy::as_str));
         let rows = rows.bind(to_i64(limit)).fetch_all(self.readers()).await?;
         Ok(rows.iter().map(usage_sum).collect())
     }
 
     /// Returns threads with a budget of their own, and the threads that spent most in a period,
     /// with their personas.
-    pub async fn threads_that_spend(&self, period: &str, limit: usize) -> Result<Vec<(ThreadId, PersonaId)>> {
-        let rows = sqlx::query(THREADS_THAT_SPEND).bind(period).bind(to_i64(limit));
+    pub async fn threads_that_spend(
+        &self,
+        period: &str,
+        limit: usize,
+    ) -> Result<Vec<(ThreadId, PersonaId)>> {
+        let rows = sqlx::query(THREADS_THAT_SPEND)
+            .bind(period)
+            .bind(to_i64(limit));
         let rows = rows.fetch_all(self.readers()).await?;
-        rows.iter().map(|row| Ok((ThreadId::new(row.get::<String, _>("id")), persona_id(row)?))).collect()
+        rows.iter()
+            .map(|row| Ok((ThreadId::new(row.get::<String, _>("id")), persona_id(row)?)))
+            .collect()
     }
 
     /// Counts the runs that wait until a budget account can pay.
     pub async fn runs_waiting_for_money(&self) -> Result<i64> {
-        Ok(sqlx::query_scalar(WAITING_FOR_MONEY).fetch_one(self.readers()).await?)
+        Ok(sqlx::query_scalar(WAITING_FOR_MONEY)
+            .fetch_one(self.readers())
+            .await?)
     }
 }
 
@@ -131,7 +149,11 @@ fn usage_sum(row: &SqliteRow) -> UsageSum {
         output_tokens: row.get("output_tokens"),
         reasoning_tokens: row.get("reasoning_tokens"),
         cost_micros: row.get("cost_micros"),
-        sources: sources.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect(),
+        sources: sources
+            .iter()
+            .flat_map(|list| list.split(','))
+            .map(str::to_owned)
+            .collect(),
         unknown_cost: row.get("unknown_cost"),
         lost: row.get("lost"),
         held_micros: row.get("held_micros"),

@@ -77,7 +77,9 @@ impl DeliveryKind {
         }
     }
     pub(in crate::store) fn parse(text: &str) -> Option<Self> {
-        [Self::Mail, Self::Notice].into_iter().find(|kind| kind.as_str() == text)
+        [Self::Mail, Self::Notice]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
     }
 }
 
@@ -93,7 +95,13 @@ impl RecipientState {
         }
     }
     pub(in crate::store) fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Queued, Self::Deferred, Self::Delivered, Self::Failed, Self::Cancelled];
+        let all = [
+            Self::Queued,
+            Self::Deferred,
+            Self::Delivered,
+            Self::Failed,
+            Self::Cancelled,
+        ];
         all.into_iter().find(|state| state.as_str() == text)
     }
 }

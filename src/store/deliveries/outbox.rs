@@ -132,9 +132,15 @@ impl Store {
     /// Returns one delivery with its bytes. Errors: [`StoreError::Missing`].
     pub async fn delivery(&self, id: &DeliveryId) -> Result<FrozenDelivery> {
         let mut conn = self.readers().acquire().await?;
-        let row = sqlx::query(ONE).bind(id.as_str()).fetch_optional(&mut *conn).await?;
+        let row = sqlx::query(ONE)
+            .bind(id.as_str())
+            .fetch_optional(&mut *conn)
+            .await?;
         let row = row.ok_or_else(|| missing(id))?;
-        let mut frozen = FrozenDelivery { delivery: delivery(&row)?, bytes: row.try_get("bytes")? };
+        let mut frozen = FrozenDelivery {
+            delivery: delivery(&row)?,
+            bytes: row.try_get("bytes")?,
+        };
         fill_recipients(&mut conn, [&mut frozen.delivery]).await?;
         Ok(frozen)
     }
@@ -159,10 +165,16 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let queued = sqlx::query_scalar(RETRY_ALL).bind(state.as_str()).bind(&now);
+                let queued = sqlx::query_scalar(RETRY_ALL)
+                    .bind(state.as_str())
+                    .bind(&now);
                 let queued: Vec<String> = queued.fetch_all(&mut *conn).await?;
                 for id in &queued {
-                    sqlx::query(RETRY_RECIPIENTS).bind(id).bind(&now).execute(&mut *conn).await?;
+                    sqlx::query(RETRY_RECIPIENTS)
+                        .bind(id)
+                        .bind(&now)
+                        .execute(&mut *conn)
+                        .await?;
                 }
                 Ok(queued.into_iter().map(DeliveryId::new).collect())
             })
@@ -174,15 +186,21 @@ impl Store {
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
     pub async fn cancel_delivery(&self, id: &DeliveryId) -> Result<()> {
-        self.change(id, CANCEL, Some(CANCEL_RECIPIENTS), "only queued and held deliveries can be cancelled")
-            .await
+        self.change(
+            id,
+            CANCEL,
+            Some(CANCEL_RECIPIENTS),
+            "only queued and held deliveries can be cancelled",
+        )
+        .await
     }
 
     /// Holds a queued delivery until it is retried or cancelled.
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
     pub async fn hold_delivery(&self, id: &DeliveryId) -> Result<()> {
-        self.change(id, HOLD, None, "only queued deliveries can be held").await
+        self.change(id, HOLD, None, "only queued deliveries can be held")
+            .await
     }
 
     async fn change(
@@ -196,13 +214,20 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let changed =
-                    sqlx::query(of_delivery).bind(id.as_str()).bind(&now).execute(&mut *conn).await?;
+                let changed = sqlx::query(of_delivery)
+                    .bind(id.as_str())
+                    .bind(&now)
+                    .execute(&mut *conn)
+                    .await?;
                 if changed.rows_affected() == 0 {
                     return Err(refused(conn, &id, hint).await?);
                 }
                 if let Some(of_recipients) = of_recipients {
-                    sqlx::query(of_recipients).bind(id.as_str()).bind(&now).execute(conn).await?;
+                    sqlx::query(of_recipients)
+                        .bind(id.as_str())
+                        .bind(&now)
+                        .execute(conn)
+                        .await?;
                 }
                 Ok(())
             })
@@ -215,26 +240,50 @@ impl PersonaStore {
     /// Returns every mail that a run sent, in order, with the bytes. For replay.
     pub async fn deliveries_of_run(&self, run: &RunId) -> Result<Vec<FrozenDelivery>> {
         let mut conn = self.store.readers().acquire().await?;
-        let rows = sqlx::query(OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
+        let rows = sqlx::query(OF_RUN)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
         let mut frozen = Vec::new();
         for row in rows.fetch_all(&mut *conn).await? {
-            frozen.push(FrozenDelivery { delivery: delivery(&row)?, bytes: row.try_get("bytes")? });
+            frozen.push(FrozenDelivery {
+                delivery: delivery(&row)?,
+                bytes: row.try_get("bytes")?,
+            });
         }
-        fill_recipients(&mut conn, frozen.iter_mut().map(|frozen| &mut frozen.delivery)).await?;
+        fill_recipients(
+            &mut conn,
+            frozen.iter_mut().map(|frozen| &mut frozen.delivery),
+        )
+        .await?;
         Ok(frozen)
     }
 }
 
 fn missing(id: &DeliveryId) -> StoreError {
-    StoreError::Missing { kind: "delivery", id: id.to_string() }
+    StoreError::Missing {
+        kind: "delivery",
+        id: id.to_string(),
+    }
 }
 
 /// Returns the error for a change that touched no row.
-async fn refused(conn: &mut SqliteConnection, id: &DeliveryId, hint: &'static str) -> Result<StoreError> {
-    let state: Option<String> = sqlx::query_scalar(STATE).bind(id.as_str()).fetch_optional(conn).await?;
+async fn refused(
+    conn: &mut SqliteConnection,
+    id: &DeliveryId,
+    hint: &'static str,
+) -> Result<StoreError> {
+    let state: Option<String> = sqlx::query_scalar(STATE)
+        .bind(id.as_str())
+        .fetch_optional(conn)
+        .await?;
     Ok(match state {
         None => missing(id),
-        Some(state) => StoreError::WrongState { kind: "delivery", id: id.to_string(), state, hint },
+        Some(state) => StoreError::WrongState {
+            kind: "delivery",
+            id: id.to_string(),
+            state,
+            hint,
+        },
     })
 }
 
@@ -249,7 +298,9 @@ fn delivery(row: &SqliteRow) -> Result<Delivery> {
         envelope_from: row.try_get("envelope_from")?,
         subject: row.try_get("subject")?,
         size_bytes: u64::try_from(row.try_get::<i64, _>("size_bytes")?).unwrap_or(0),
-        state: DeliveryState::parse(&state).ok_or(StoreError::Unreadable { what: "delivery state" })?,
+        state: DeliveryState::parse(&state).ok_or(StoreError::Unreadable {
+            what: "delivery state",
+        })?,
         attempts: row.try_get("attempts")?,
         next_attempt_at: optional_instant(row, "next_attempt_at")?,
         possible_duplicate: row.try_get("possible_duplicate")?,
@@ -263,7 +314,9 @@ fn recipient(row: &SqliteRow) -> Result<DeliveryRecipient> {
     let state: String = row.try_get("state")?;
     Ok(DeliveryRecipient {
         recipient: row.try_get("recipient")?,
-        state: RecipientState::parse(&state).ok_or(StoreError::Unreadable { what: "recipient state" })?,
+        state: RecipientState::parse(&state).ok_or(StoreError::Unreadable {
+            what: "recipient state",
+        })?,
         attempts: row.try_get("attempts")?,
         next_attempt_at: optional_instant(row, "next_attempt_at")?,
         last_code: row.try_get("last_code")?,
@@ -273,7 +326,9 @@ fn recipient(row: &SqliteRow) -> Result<DeliveryRecipient> {
 }
 
 fn optional_instant(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
-    row.try_get::<Option<String>, _>(column)?.map(|text| instant(&text)).transpose()
+    row.try_get::<Option<String>, _>(column)?
+        .map(|text| instant(&text))
+        .transpose()
 }
 
 async fn fill_recipients<'d>(
@@ -284,7 +339,10 @@ async fn fill_recipients<'d>(
     let ids = json_list(deliveries.iter().map(|delivery| delivery.id.as_str()));
     let mut found: HashMap<String, Vec<DeliveryRecipient>> = HashMap::new();
     for row in sqlx::query(RECIPIENTS).bind(ids).fetch_all(conn).await? {
-        found.entry(row.try_get("delivery_id")?).or_default().push(recipient(&row)?);
+        found
+            .entry(row.try_get("delivery_id")?)
+            .or_default()
+            .push(recipient(&row)?);
     }
     for delivery in &mut deliveries {
         delivery.recipients = found.remove(delivery.id.as_str()).unwrap_or_default();

@@ -81,7 +81,11 @@ impl Store {
     ///
     /// Errors: [`StoreError::WrongState`] when it is not `sending` under this engine.
     pub async fn mark_committing(&self, id: &DeliveryId) -> Result<()> {
-        self.write_together(Mark { id: id.clone(), epoch: self.epoch() }).await
+        self.write_together(Mark {
+            id: id.clone(),
+            epoch: self.epoch(),
+        })
+        .await
     }
 
     /// Stores the outcome of an attempt; the delivery's own state follows from its recipients'.
@@ -89,7 +93,12 @@ impl Store {
     /// Errors: [`StoreError::WrongState`] when the delivery does not belong to this engine (any
     /// more).
     pub async fn record_outcome(&self, outcome: DeliveryOutcome) -> Result<DeliveryState> {
-        self.write_together(Record { outcome, epoch: self.epoch(), clock: self.clock().clone() }).await
+        self.write_together(Record {
+            outcome,
+            epoch: self.epoch(),
+            clock: self.clock().clone(),
+        })
+        .await
     }
 }
 
@@ -101,14 +110,24 @@ struct Mark {
 impl Together for Mark {
     type Answer = ();
 
-    fn store<'a>(conn: &'a mut SqliteConnection, marks: &'a [Self]) -> BoxFuture<'a, Answers<Self>> {
+    fn store<'a>(
+        conn: &'a mut SqliteConnection,
+        marks: &'a [Self],
+    ) -> BoxFuture<'a, Answers<Self>> {
         Box::pin(async move {
             let ids = json_list(marks.iter().map(|mark| mark.id.as_str()));
-            let mark =
-                sqlx::query_scalar(MARK_COMMITTING).bind(ids).bind(marks.first().map(|mark| mark.epoch));
+            let mark = sqlx::query_scalar(MARK_COMMITTING)
+                .bind(ids)
+                .bind(marks.first().map(|mark| mark.epoch));
             let marked: Vec<String> = mark.fetch_all(conn).await?;
             let is_marked = |id: &DeliveryId| marked.iter().any(|marked| marked == id.as_str());
-            let answer = |mark: &Mark| if is_marked(&mark.id) { Ok(()) } else { Err(not_ours(&mark.id)) };
+            let answer = |mark: &Mark| {
+                if is_marked(&mark.id) {
+                    Ok(())
+                } else {
+                    Err(not_ours(&mark.id))
+                }
+            };
             Ok(marks.iter().map(answer).collect())
         })
     }
@@ -123,16 +142,29 @@ struct Record {
 impl Together for Record {
     type Answer = DeliveryState;
 
-    fn store<'a>(conn: &'a mut SqliteConnection, records: &'a [Self]) -> BoxFuture<'a, Answers<Self>> {
+    fn store<'a>(
+        conn: &'a mut SqliteConnection,
+        records: &'a [Self],
+    ) -> BoxFuture<'a, Answers<Self>> {
         Box::pin(async move {
-            let Some(Record { epoch, clock, .. }) = records.first() else { return Ok(Vec::new()) };
+            let Some(Record { epoch, clock, .. }) = records.first() else {
+                return Ok(Vec::new());
+            };
             let outcomes =
                 Value::from_iter(records.iter().map(|record| json_of(&record.outcome))).to_string();
-            let record = sqlx::query(RECORD).bind(outcomes).bind(epoch).bind(clock.now().to_string());
+            let record = sqlx::query(RECORD)
+                .bind(outcomes)
+                .bind(epoch)
+                .bind(clock.now().to_string());
             let rows = record.fetch_all(&mut *conn).await?;
-            let states: HashMap<String, DeliveryState> = rows.iter().map(state).collect::<Result<_>>()?;
+            let states: HashMap<String, DeliveryState> =
+                rows.iter().map(state).collect::<Result<_>>()?;
             let mut answers = Vec::with_capacity(records.len());
-            for Record { outcome: DeliveryOutcome { id, .. }, .. } in records {
+            for Record {
+                outcome: DeliveryOutcome { id, .. },
+                ..
+            } in records
+            {
                 let state = states.get(id.as_str()).copied();
                 match state {
                     Some(DeliveryState::Failed) => {
@@ -163,7 +195,12 @@ fn json_of(outcome: &DeliveryOutcome) -> Value {
 
 fn state(row: &sqlx::sqlite::SqliteRow) -> Result<(String, DeliveryState)> {
     let state = DeliveryState::parse(row.get("state"));
-    Ok((row.get("id"), state.ok_or(StoreError::Unreadable { what: "delivery state" })?))
+    Ok((
+        row.get("id"),
+        state.ok_or(StoreError::Unreadable {
+            what: "delivery state",
+        })?,
+    ))
 }
 
 fn not_ours(id: &DeliveryId) -> StoreError {

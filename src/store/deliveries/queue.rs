@@ -79,7 +79,12 @@ pub(in crate::store) async fn insert(
     delivery: &NewDelivery,
     now: Timestamp,
 ) -> Result<()> {
-    is_queued(&with_delivery(sqlx::query(INSERT), delivery, now).fetch_one(conn).await?, delivery)
+    is_queued(
+        &with_delivery(sqlx::query(INSERT), delivery, now)
+            .fetch_one(conn)
+            .await?,
+        delivery,
+    )
 }
 
 /// Binds the parameters of [`INSERT`].
@@ -97,7 +102,12 @@ pub(in crate::store) fn with_delivery<'q>(
         .bind(now.to_string())
         .bind(json_list(delivery.recipients.iter().map(String::as_str)))
         .bind(delivery.kind.as_str())
-        .bind(Address::parse(&delivery.envelope_from).ok().as_ref().and_then(bounce_token))
+        .bind(
+            Address::parse(&delivery.envelope_from)
+                .ok()
+                .as_ref()
+                .and_then(bounce_token),
+        )
 }
 
 /// Reads the result of [`INSERT`].
@@ -105,7 +115,10 @@ pub(in crate::store) fn is_queued(inserted: &SqliteRow, delivery: &NewDelivery) 
     if inserted.try_get(0)? {
         return Ok(());
     }
-    Err(StoreError::Missing { kind: "message", id: delivery.message_id.to_string() })
+    Err(StoreError::Missing {
+        kind: "message",
+        id: delivery.message_id.to_string(),
+    })
 }
 
 /// `state IN (…)` repeats the condition of the index `deliveries_open`, which SQLite uses only
@@ -160,7 +173,11 @@ RETURNING id";
 impl Store {
     /// Claims up to `limit` queued deliveries that are due, oldest due first, and counts the
     /// attempt. The bytes of one claim are bounded, so fewer may be returned than are due.
-    pub async fn claim_deliveries(&self, limit: usize, now: Timestamp) -> Result<Vec<ClaimedDelivery>> {
+    pub async fn claim_deliveries(
+        &self,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<ClaimedDelivery>> {
         let epoch = self.epoch();
         let limit = to_i64(limit);
         self.write(move |conn| {
@@ -174,7 +191,8 @@ impl Store {
                     .await?;
                 let mut claimed = rows.iter().map(claimed).collect::<Result<Vec<_>>>()?;
                 claimed.sort_by_key(|(seq, _)| *seq);
-                let mut claimed: Vec<ClaimedDelivery> = claimed.into_iter().map(|(_, mail)| mail).collect();
+                let mut claimed: Vec<ClaimedDelivery> =
+                    claimed.into_iter().map(|(_, mail)| mail).collect();
                 fill_recipients(conn, &mut claimed).await?;
                 Ok(claimed)
             })
@@ -189,14 +207,21 @@ impl Store {
         let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
-                let sending = sqlx::query(RECOVER_SENDING).bind(epoch).bind(now.to_string());
+                let sending = sqlx::query(RECOVER_SENDING)
+                    .bind(epoch)
+                    .bind(now.to_string());
                 let unsent = sending.execute(&mut *conn).await?.rows_affected();
-                let doubtful = sqlx::query_scalar(RECOVER_COMMITTING).bind(epoch).bind(now.to_string());
+                let doubtful = sqlx::query_scalar(RECOVER_COMMITTING)
+                    .bind(epoch)
+                    .bind(now.to_string());
                 let doubtful: Vec<String> = doubtful.bind(hold).fetch_all(&mut *conn).await?;
                 for delivery in doubtful.iter().filter(|_| hold) {
                     events::delivery_held(conn, delivery, clock.as_ref()).await?;
                 }
-                Ok(RecoveredDeliveries { unsent, possible_duplicates: doubtful.len() as u64 })
+                Ok(RecoveredDeliveries {
+                    unsent,
+                    possible_duplicates: doubtful.len() as u64,
+                })
             })
         })
         .await
@@ -204,7 +229,9 @@ impl Store {
 
     /// Returns the instant at which the next queued delivery is due; `None` when none is queued.
     pub async fn next_delivery_due(&self) -> Result<Option<Timestamp>> {
-        let due: Option<String> = sqlx::query_scalar(NEXT_DUE).fetch_optional(self.readers()).await?;
+        let due: Option<String> = sqlx::query_scalar(NEXT_DUE)
+            .fetch_optional(self.readers())
+            .await?;
         due.map(|text| instant(&text)).transpose()
     }
 
@@ -229,12 +256,16 @@ impl Store {
         let clock = self.clock().clone();
         self.write(move |conn| {
             Box::pin(async move {
-                let expired =
-                    sqlx::query_scalar(EXPIRE).bind(oldest.to_string()).bind(clock.now().to_string());
+                let expired = sqlx::query_scalar(EXPIRE)
+                    .bind(oldest.to_string())
+                    .bind(clock.now().to_string());
                 let expired = expired.bind(EXPIRED_AT_ONCE.cast_signed());
                 let expired: Vec<String> = expired.fetch_all(&mut *conn).await?;
                 let ids = json_list(expired.iter().map(String::as_str));
-                sqlx::query(EXPIRE_RECIPIENTS).bind(ids).execute(&mut *conn).await?;
+                sqlx::query(EXPIRE_RECIPIENTS)
+                    .bind(ids)
+                    .execute(&mut *conn)
+                    .await?;
                 for delivery in &expired {
                     events::delivery_failed(conn, delivery, clock.as_ref()).await?;
                 }
@@ -246,7 +277,9 @@ impl Store {
 }
 
 pub(in crate::store) fn kind(row: &SqliteRow) -> Result<DeliveryKind> {
-    DeliveryKind::parse(row.try_get("kind")?).ok_or(StoreError::Unreadable { what: "delivery kind" })
+    DeliveryKind::parse(row.try_get("kind")?).ok_or(StoreError::Unreadable {
+        what: "delivery kind",
+    })
 }
 
 fn claimed(row: &SqliteRow) -> Result<(i64, ClaimedDelivery)> {
@@ -268,11 +301,15 @@ fn claimed(row: &SqliteRow) -> Result<(i64, ClaimedDelivery)> {
 
 async fn fill_recipients(conn: &mut SqliteConnection, mails: &mut [ClaimedDelivery]) -> Result<()> {
     let ids: Vec<String> = mails.iter().map(|mail| mail.id.to_string()).collect();
-    let rows =
-        sqlx::query(OPEN_RECIPIENTS).bind(json_list(ids.iter().map(String::as_str))).fetch_all(conn).await?;
+    let rows = sqlx::query(OPEN_RECIPIENTS)
+        .bind(json_list(ids.iter().map(String::as_str)))
+        .fetch_all(conn)
+        .await?;
     let mut open: HashMap<String, Vec<String>> = HashMap::new();
     for row in rows {
-        open.entry(row.try_get("delivery_id")?).or_default().push(row.try_get("recipient")?);
+        open.entry(row.try_get("delivery_id")?)
+            .or_default()
+            .push(row.try_get("recipient")?);
     }
     for mail in mails {
         mail.recipients = open.remove(mail.id.as_str()).unwrap_or_default();
@@ -293,7 +330,9 @@ mod tests {
     async fn store() -> (tempfile::TempDir, Store) {
         let folder = tempfile::TempDir::new().expect("a folder");
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
-        let store = Store::open(folder.path(), clock).await.expect("the database opens");
+        let store = Store::open(folder.path(), clock)
+            .await
+            .expect("the database opens");
         (folder, store)
     }
 
@@ -304,7 +343,9 @@ mod tests {
             run_id: Some(RunId::new("r")),
             kind: DeliveryKind::Mail,
             envelope_from: "ada@engine.test".to_owned(),
-            recipients: ["a@b.test", "c@d.test", "a@b.test"].map(str::to_owned).to_vec(),
+            recipients: ["a@b.test", "c@d.test", "a@b.test"]
+                .map(str::to_owned)
+                .to_vec(),
             bytes: b"Subject: x\r\n\r\nhi\r\n".to_vec(),
         }
     }
@@ -332,13 +373,30 @@ mod tests {
         assert_eq!(store.next_delivery_due().await.expect("a read"), Some(now));
         let claimed = store.claim_deliveries(9, now).await.expect("a claim");
         assert_eq!(claimed.len(), 1);
-        assert_eq!((claimed[0].persona.as_str(), claimed[0].attempt, claimed[0].created_at), ("ada", 1, now));
+        assert_eq!(
+            (
+                claimed[0].persona.as_str(),
+                claimed[0].attempt,
+                claimed[0].created_at
+            ),
+            ("ada", 1, now)
+        );
         assert_eq!(claimed[0].recipients, ["a@b.test", "c@d.test"]);
         assert_eq!(claimed[0].bytes, new_delivery("m").bytes);
 
-        let orphan = NewDelivery { id: DeliveryId::new("e"), ..new_delivery("n") };
-        let orphan = store.write(move |conn| Box::pin(async move { insert(conn, &orphan, now).await }));
-        assert!(matches!(orphan.await, Err(StoreError::Missing { kind: "message", .. })));
+        let orphan = NewDelivery {
+            id: DeliveryId::new("e"),
+            ..new_delivery("n")
+        };
+        let orphan =
+            store.write(move |conn| Box::pin(async move { insert(conn, &orphan, now).await }));
+        assert!(matches!(
+            orphan.await,
+            Err(StoreError::Missing {
+                kind: "message",
+                ..
+            })
+        ));
     }
 
     #[tokio::test]
@@ -346,12 +404,22 @@ mod tests {
         let (_folder, store) = store().await;
         for sql in [CLAIM, NEXT_DUE, RECOVER_SENDING, RECOVER_COMMITTING, EXPIRE] {
             let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
-            let plan = store
-                .write(move |conn| Box::pin(async move { Ok(sqlx::query(explain).fetch_all(conn).await?) }));
-            let plan: Vec<String> = plan.await.expect("a plan").iter().map(|row| row.get("detail")).collect();
-            assert!(plan.iter().any(|step| step.contains("deliveries_open")), "{sql}\n{plan:#?}");
-            let scans =
-                plan.iter().filter(|step| step.contains("SCAN deliveries") && !step.contains("USING"));
+            let plan = store.write(move |conn| {
+                Box::pin(async move { Ok(sqlx::query(explain).fetch_all(conn).await?) })
+            });
+            let plan: Vec<String> = plan
+                .await
+                .expect("a plan")
+                .iter()
+                .map(|row| row.get("detail"))
+                .collect();
+            assert!(
+                plan.iter().any(|step| step.contains("deliveries_open")),
+                "{sql}\n{plan:#?}"
+            );
+            let scans = plan
+                .iter()
+                .filter(|step| step.contains("SCAN deliveries") && !step.contains("USING"));
             assert_eq!(scans.count(), 0, "{sql}\n{plan:#?}");
         }
     }

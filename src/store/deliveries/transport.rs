@@ -61,11 +61,15 @@ RETURNING since";
 impl Store {
     /// Returns the health; `None` while no transport ever failed.
     pub async fn transport_health(&self) -> Result<Option<TransportHealth>> {
-        let Some(row) = sqlx::query(HEALTH).fetch_optional(self.readers()).await? else { return Ok(None) };
+        let Some(row) = sqlx::query(HEALTH).fetch_optional(self.readers()).await? else {
+            return Ok(None);
+        };
         let state: String = row.try_get("state")?;
         let next_probe_at: Option<String> = row.try_get("next_probe_at")?;
         Ok(Some(TransportHealth {
-            state: TransportState::parse(&state).ok_or(StoreError::Unreadable { what: "transport state" })?,
+            state: TransportState::parse(&state).ok_or(StoreError::Unreadable {
+                what: "transport state",
+            })?,
             since: instant(&row.try_get::<String, _>("since")?)?,
             reason: row.try_get("reason")?,
             next_probe_at: next_probe_at.map(|text| instant(&text)).transpose()?,
@@ -103,13 +107,17 @@ fn notice(note: &TransportNote, since: Timestamp, now: Timestamp) -> Option<NewN
     let (kind, summary, hint) = match note.state {
         TransportState::AuthFailed => (
             NoticeKind::TransportRefused,
-            format!("{name} refuses our credentials since {since} and said {reason}; all mail out waits"),
+            format!(
+                "{name} refuses our credentials since {since} and said {reason}; all mail out waits"
+            ),
             "put the right password into `.secrets` or the environment and start the engine again; it tries every 15 \
              minutes by itself, and mail is kept",
         ),
         TransportState::Unreachable if now.since(since) >= DOWN_AFTER => (
             NoticeKind::TransportDown,
-            format!("{name} cannot be used for mail out since {since}: {reason}; all mail out waits"),
+            format!(
+                "{name} cannot be used for mail out since {since}: {reason}; all mail out waits"
+            ),
             "nothing has to be done if it comes back; `attache outbox list` shows when it is tried again, \
              `attache config show` shows what is configured under `outbound`",
         ),
@@ -138,6 +146,8 @@ impl TransportState {
         }
     }
     fn parse(text: &str) -> Option<Self> {
-        [Self::Well, Self::Unreachable, Self::AuthFailed].into_iter().find(|state| state.as_str() == text)
+        [Self::Well, Self::Unreachable, Self::AuthFailed]
+            .into_iter()
+            .find(|state| state.as_str() == text)
     }
 }

@@ -121,8 +121,21 @@ impl Store {
     ) -> Result<Vec<StoredInbound>> {
         let (reply, answer) = oneshot::channel();
         let bytes = copies.iter().map(NewInbound::size).sum();
-        let letter = Waiting { copies, releases, now: self.clock().now(), result: None, reply };
-        self.submit(Box::new(Letters { letters: vec![letter], bytes }), answer).await?
+        let letter = Waiting {
+            copies,
+            releases,
+            now: self.clock().now(),
+            result: None,
+            reply,
+        };
+        self.submit(
+            Box::new(Letters {
+                letters: vec![letter],
+                bytes,
+            }),
+            answer,
+        )
+        .await?
     }
 }
 
@@ -151,14 +164,26 @@ impl Job for Letters {
                 // The transaction is lost, or cannot be undone in part.
                 let lost = Arc::new(error);
                 let not_stored = || Some(Err(StoreError::NotCommitted(lost.clone())));
-                self.letters.iter_mut().for_each(|letter| letter.result = not_stored());
+                self.letters
+                    .iter_mut()
+                    .for_each(|letter| letter.result = not_stored());
             }
             crate::crash::crash_point!("I3");
-            let mut results = self.letters.iter().filter_map(|letter| letter.result.as_ref());
-            if results.clone().any(|result| result.as_ref().is_err_and(is_broken)) {
+            let mut results = self
+                .letters
+                .iter()
+                .filter_map(|letter| letter.result.as_ref());
+            if results
+                .clone()
+                .any(|result| result.as_ref().is_err_and(is_broken))
+            {
                 return Outcome::Broken;
             }
-            if results.any(Result::is_ok) { Outcome::Keep } else { Outcome::RollBack }
+            if results.any(Result::is_ok) {
+                Outcome::Keep
+            } else {
+                Outcome::RollBack
+            }
         })
     }
 
@@ -201,7 +226,9 @@ async fn store_letters(
         only.result = Some(guarded(store_alone(conn, only)).await);
         return Ok(());
     }
-    sqlx::raw_sql("SAVEPOINT letters").execute(&mut *conn).await?;
+    sqlx::raw_sql("SAVEPOINT letters")
+        .execute(&mut *conn)
+        .await?;
     match guarded(store_together(conn, letters)).await {
         Ok(stored) => {
             for (letter, stored) in letters.iter_mut().zip(stored) {
@@ -210,13 +237,21 @@ async fn store_letters(
         }
         Err(error) => {
             tracing::warn!(%error, letters = letters.len(), "letters are stored one by one");
-            sqlx::raw_sql("ROLLBACK TO letters").execute(&mut *conn).await?;
+            sqlx::raw_sql("ROLLBACK TO letters")
+                .execute(&mut *conn)
+                .await?;
         }
     }
     for letter in letters.iter_mut().filter(|letter| letter.result.is_none()) {
-        sqlx::raw_sql("SAVEPOINT letter").execute(&mut *conn).await?;
+        sqlx::raw_sql("SAVEPOINT letter")
+            .execute(&mut *conn)
+            .await?;
         let stored = guarded(store_alone(conn, letter)).await;
-        let end = if stored.is_ok() { "RELEASE letter" } else { "ROLLBACK TO letter; RELEASE letter" };
+        let end = if stored.is_ok() {
+            "RELEASE letter"
+        } else {
+            "ROLLBACK TO letter; RELEASE letter"
+        };
         letter.result = Some(stored);
         sqlx::raw_sql(end).execute(&mut *conn).await?;
     }
@@ -225,10 +260,13 @@ async fn store_letters(
 
 /// Catches a panic, so that a bug fails one letter and not the batch.
 async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_bug| {
-        tracing::error!("storing a letter panicked and is undone");
-        Err(StoreError::Closed)
-    })
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_bug| {
+            tracing::error!("storing a letter panicked and is undone");
+            Err(StoreError::Closed)
+        })
 }
 
 /// Stores the letters that are independent of each other; `None` for those to be stored alone.
@@ -236,7 +274,9 @@ async fn store_together(
     conn: &mut SqliteConnection,
     letters: &[Waiting],
 ) -> Result<Vec<Option<Vec<StoredInbound>>>> {
-    let copies = letters.iter().flat_map(|letter| letter.copies.iter().map(|copy| (copy, letter.now)));
+    let copies = letters
+        .iter()
+        .flat_map(|letter| letter.copies.iter().map(|copy| (copy, letter.now)));
     let asked = question(copies);
     let mut arrivals = arrivals(conn, asked).await?.into_iter();
     let mut taken = HashSet::new();
@@ -256,14 +296,16 @@ async fn store_together(
             stored.push(None);
             continue;
         }
-        let arrived = arrived.into_iter().map(|(copy, arrival)| match arrival.duplicate {
-            Some(message) => StoredInbound::Duplicate { message },
-            None => {
-                let found = arrival.found(copy);
-                rows.push(NewRow::new(copy, arrival.sent, found, letter.now));
-                rows[rows.len() - 1].stored()
-            }
-        });
+        let arrived = arrived
+            .into_iter()
+            .map(|(copy, arrival)| match arrival.duplicate {
+                Some(message) => StoredInbound::Duplicate { message },
+                None => {
+                    let found = arrival.found(copy);
+                    rows.push(NewRow::new(copy, arrival.sent, found, letter.now));
+                    rows[rows.len() - 1].stored()
+                }
+            });
         stored.push(Some(arrived.collect()));
     }
     insert(conn, &rows).await?;
@@ -274,8 +316,12 @@ async fn store_together(
 async fn store_alone(conn: &mut SqliteConnection, letter: &Waiting) -> Stored {
     let mut stored = Vec::with_capacity(letter.copies.len());
     for copy in &letter.copies {
-        let arrival = arrivals(conn, question([(copy, letter.now)].into_iter())).await?.pop();
-        let arrival = arrival.ok_or(StoreError::Unreadable { what: "arrival of a letter" })?;
+        let arrival = arrivals(conn, question([(copy, letter.now)].into_iter()))
+            .await?
+            .pop();
+        let arrival = arrival.ok_or(StoreError::Unreadable {
+            what: "arrival of a letter",
+        })?;
         if let Some(message) = arrival.duplicate {
             stored.push(StoredInbound::Duplicate { message });
             continue;
@@ -294,8 +340,10 @@ async fn store_alone(conn: &mut SqliteConnection, letter: &Waiting) -> Stored {
         }
         stored.push(row.stored());
     }
-    if let Some((copy, from)) =
-        letter.copies.first().and_then(|copy| Some((copy, copy.fetched_from.as_ref()?)))
+    if let Some((copy, from)) = letter
+        .copies
+        .first()
+        .and_then(|copy| Some((copy, copy.fetched_from.as_ref()?)))
     {
         mailboxes::note_taken(conn, from, &copy.sha256, letter.now).await?;
     }
@@ -319,14 +367,26 @@ struct Arrival {
 impl Arrival {
     /// Returns every name by which another letter may depend on this letter.
     fn names(&self, copy: &NewInbound) -> HashSet<String> {
-        let ids = copy.place.mentioned.iter().chain([&copy.content.rfc_message_id, &copy.dedup_key]);
-        ids.chain(&copy.also_known_as).chain(&self.linked).cloned().collect()
+        let ids = copy
+            .place
+            .mentioned
+            .iter()
+            .chain([&copy.content.rfc_message_id, &copy.dedup_key]);
+        ids.chain(&copy.also_known_as)
+            .chain(&self.linked)
+            .cloned()
+            .collect()
     }
 
     fn found(&self, copy: &NewInbound) -> Found {
-        let conversation =
-            self.linked.first().map_or_else(|| copy.place.new_conversation.as_str(), String::as_str);
-        Found { conversation: conversation.to_owned(), thread: self.thread.clone() }
+        let conversation = self
+            .linked
+            .first()
+            .map_or_else(|| copy.place.new_conversation.as_str(), String::as_str);
+        Found {
+            conversation: conversation.to_owned(),
+            thread: self.thread.clone(),
+        }
     }
 }
 
@@ -337,11 +397,17 @@ fn question<'a>(copies: impl Iterator<Item = (&'a NewInbound, Timestamp)>) -> [S
         now = now.max(at);
         json!([
             copy.persona.as_str(),
-            copy.place.mentioned.iter().chain([&copy.content.rfc_message_id]).collect::<Vec<_>>(),
+            copy.place
+                .mentioned
+                .iter()
+                .chain([&copy.content.rfc_message_id])
+                .collect::<Vec<_>>(),
             copy.keys().collect::<Vec<_>>(),
             copy.duplicates_since.to_string(),
             u8::from(copy.has_own_id),
-            copy.reply_limits.as_ref().map(|reply_limits| reply_limits.counterparty.as_str()),
+            copy.reply_limits
+                .as_ref()
+                .map(|reply_limits| reply_limits.counterparty.as_str()),
             copy.place.joins_as,
             copy.place.mentioned.last(),
             copy.place.joins_only.as_ref().map(|only| &only.all_of),
@@ -358,15 +424,27 @@ async fn arrivals(
     conn: &mut SqliteConnection,
     [asked, hour_ago, day_ago]: [String; 3],
 ) -> Result<Vec<Arrival>> {
-    let arrivals = sqlx::query(ARRIVALS).bind(asked).bind(hour_ago).bind(day_ago);
+    let arrivals = sqlx::query(ARRIVALS)
+        .bind(asked)
+        .bind(hour_ago)
+        .bind(day_ago);
     let rows = arrivals.fetch_all(conn).await?;
     let arrival = |row: &sqlx::sqlite::SqliteRow| {
-        let thread = row.get::<Option<&str>, _>(4).map(serde_json::from_str::<(String, i64)>).transpose();
+        let thread = row
+            .get::<Option<&str>, _>(4)
+            .map(serde_json::from_str::<(String, i64)>)
+            .transpose();
         Ok(Arrival {
             duplicate: row.get::<Option<String>, _>(0).map(MessageId::new),
-            sent: Sent { in_hour: row.get(1), in_day: row.get(2), in_thread: 0 },
+            sent: Sent {
+                in_hour: row.get(1),
+                in_day: row.get(2),
+                in_thread: 0,
+            },
             linked: threads::conversations(row.get(3))?,
-            thread: thread.map_err(|_| StoreError::Unreadable { what: "thread of a letter" })?,
+            thread: thread.map_err(|_| StoreError::Unreadable {
+                what: "thread of a letter",
+            })?,
         })
     };
     rows.iter().map(arrival).collect()
@@ -391,14 +469,29 @@ struct NewRow<'a> {
 impl<'a> NewRow<'a> {
     /// Decides the disposition: a letter whose sender has reached a limit of answers is filed.
     fn new(copy: &'a NewInbound, sent: Sent, found: Found, now: Timestamp) -> Self {
-        let answers = found.thread.as_ref().filter(|_| !copy.from_owner).map_or(0, |(_, answers)| *answers);
-        let sent = Sent { in_thread: answers, ..sent };
+        let answers = found
+            .thread
+            .as_ref()
+            .filter(|_| !copy.from_owner)
+            .map_or(0, |(_, answers)| *answers);
+        let sent = Sent {
+            in_thread: answers,
+            ..sent
+        };
         let over = copy
             .reply_limits
             .as_ref()
             .and_then(|reply_limits| reply_limits.bounds.exceeded_by(sent.one_more()));
-        let disposition = over.map_or_else(|| copy.disposition.clone(), |rule| format!("filed:{rule}"));
-        Self { copy, found, run: copy.run.as_ref().filter(|_| over.is_none()), over, disposition, now }
+        let disposition =
+            over.map_or_else(|| copy.disposition.clone(), |rule| format!("filed:{rule}"));
+        Self {
+            copy,
+            found,
+            run: copy.run.as_ref().filter(|_| over.is_none()),
+            over,
+            disposition,
+            now,
+        }
     }
 
     fn stored(&self) -> StoredInbound {
@@ -414,27 +507,62 @@ impl<'a> NewRow<'a> {
         let (copy, content) = (self.copy, &self.copy.content);
         let stamp = copy.received_at.to_string();
         let placing = placing_of(copy, ("", ""));
-        let thread = self.found.thread.as_ref().map_or(copy.place.new_thread.as_str(), |(thread, _)| thread);
-        let query = query.bind(copy.id.as_str()).bind(thread.to_owned()).bind(copy.persona.as_str());
-        let query = query.bind(&content.rfc_message_id).bind(content.in_reply_to.as_deref());
+        let thread = self
+            .found
+            .thread
+            .as_ref()
+            .map_or(copy.place.new_thread.as_str(), |(thread, _)| thread);
+        let query = query
+            .bind(copy.id.as_str())
+            .bind(thread.to_owned())
+            .bind(copy.persona.as_str());
+        let query = query
+            .bind(&content.rfc_message_id)
+            .bind(content.in_reply_to.as_deref());
         let query = query.bind(json_list(content.references.iter().map(String::as_str)));
-        let query = query.bind(&content.sender).bind(&content.recipients_json).bind(&content.subject);
-        let query = query.bind(&content.text_body).bind(content.fresh_text.as_deref());
-        let query = query.bind(content.html_body.as_deref()).bind(stamp).bind(content.trust);
-        let query = query.bind(copy.raw_id.as_str()).bind(&copy.dedup_key).bind(copy.ack_confirmed);
-        let query = query.bind(&self.disposition).bind(&content.metadata_json).bind(copy.hops);
-        let query =
-            query.bind(&copy.sha256).bind(&copy.envelope_json).bind(&copy.bytes[..]).bind(&copy.trace);
-        let query = query.bind(&self.found.conversation).bind(placing.ids()).bind(placing.root().to_owned());
-        let query =
-            query.bind(placing.joining(self.found.thread.is_some())).bind(copy.place.replaces.as_deref());
+        let query = query
+            .bind(&content.sender)
+            .bind(&content.recipients_json)
+            .bind(&content.subject);
+        let query = query
+            .bind(&content.text_body)
+            .bind(content.fresh_text.as_deref());
+        let query = query
+            .bind(content.html_body.as_deref())
+            .bind(stamp)
+            .bind(content.trust);
+        let query = query
+            .bind(copy.raw_id.as_str())
+            .bind(&copy.dedup_key)
+            .bind(copy.ack_confirmed);
+        let query = query
+            .bind(&self.disposition)
+            .bind(&content.metadata_json)
+            .bind(copy.hops);
+        let query = query
+            .bind(&copy.sha256)
+            .bind(&copy.envelope_json)
+            .bind(&copy.bytes[..])
+            .bind(&copy.trace);
+        let query = query
+            .bind(&self.found.conversation)
+            .bind(placing.ids())
+            .bind(placing.root().to_owned());
+        let query = query
+            .bind(placing.joining(self.found.thread.is_some()))
+            .bind(copy.place.replaces.as_deref());
         let query = query.bind(copy.from_owner.then(|| format!("thread:{thread}")));
-        let query =
-            query.bind(self.run.map(|run| run.id.as_str())).bind(self.run.map(|run| run.trigger.as_str()));
-        let query = query.bind(self.run.map(|run| run.profile.as_str())).bind(self.now.to_string());
+        let query = query
+            .bind(self.run.map(|run| run.id.as_str()))
+            .bind(self.run.map(|run| run.trigger.as_str()));
+        let query = query
+            .bind(self.run.map(|run| run.profile.as_str()))
+            .bind(self.now.to_string());
         let readers = copy.readers.as_ref();
         let readers = readers.map(|readers| json_list(readers.iter().map(String::as_str)));
-        query.bind(self.run.and_then(|run| run.budget_micros)).bind(readers)
+        query
+            .bind(self.run.and_then(|run| run.budget_micros))
+            .bind(readers)
     }
 }
 
@@ -443,7 +571,10 @@ type Statement<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteAr
 async fn insert(conn: &mut SqliteConnection, rows: &[NewRow<'_>]) -> Result<()> {
     for rows in rows.chunks(ROWS_MAX) {
         let insert = sqlx::query(STORE_LETTERS.text(rows.len()));
-        rows.iter().fold(insert, |insert, row| row.bind(insert)).execute(&mut *conn).await?;
+        rows.iter()
+            .fold(insert, |insert, row| row.bind(insert))
+            .execute(&mut *conn)
+            .await?;
     }
     for row in rows {
         let copy = row.copy;
@@ -456,7 +587,14 @@ async fn insert(conn: &mut SqliteConnection, rows: &[NewRow<'_>]) -> Result<()> 
         }
         let held = row.run.is_none().then_some(&row.disposition);
         for decision in held.into_iter().chain(&copy.decisions) {
-            audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), decision, row.now).await?;
+            audit(
+                conn,
+                Some(&copy.persona),
+                ("message", copy.id.as_str()),
+                decision,
+                row.now,
+            )
+            .await?;
         }
     }
     Ok(())

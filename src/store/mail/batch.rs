@@ -16,16 +16,26 @@ pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
 
     /// Stores the writes and returns a result for each, in order. A write with an error must have
     /// changed nothing; an error for all undoes all.
-    fn store<'a>(conn: &'a mut SqliteConnection, writes: &'a [Self]) -> BoxFuture<'a, Answers<Self>>;
+    fn store<'a>(
+        conn: &'a mut SqliteConnection,
+        writes: &'a [Self],
+    ) -> BoxFuture<'a, Answers<Self>>;
 }
 
 pub(in crate::store) type Answers<W> = Result<Vec<Result<<W as Together>::Answer>>>;
 
 impl Store {
     /// Stores a write together with the waiting writes of its kind; resolves after it is on disk.
-    pub(in crate::store) async fn write_together<W: Together>(&self, write: W) -> Result<W::Answer> {
+    pub(in crate::store) async fn write_together<W: Together>(
+        &self,
+        write: W,
+    ) -> Result<W::Answer> {
         let (caller, answer) = oneshot::channel();
-        let batch = Batch { writes: vec![write], callers: vec![caller], answers: Err(StoreError::Closed) };
+        let batch = Batch {
+            writes: vec![write],
+            callers: vec![caller],
+            answers: Err(StoreError::Closed),
+        };
         self.submit(Box::new(batch), answer).await?
     }
 }
@@ -51,13 +61,20 @@ impl<W: Together> Job for Batch<W> {
     fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>) {
         let answers = match (self.answers, committed) {
             (Ok(answers), Ok(())) => answers,
-            (_, Err(group)) => self.callers.iter().map(|_| Err(group.clone().into())).collect(),
+            (_, Err(group)) => self
+                .callers
+                .iter()
+                .map(|_| Err(group.clone().into()))
+                .collect(),
             (Err(own), Ok(())) => {
                 let own = match own {
                     StoreError::Sql(error) => Refusal::from(error),
                     other => Refusal::from(sqlx::Error::Decode(Box::new(other))),
                 };
-                self.callers.iter().map(|_| Err(own.clone().into())).collect()
+                self.callers
+                    .iter()
+                    .map(|_| Err(own.clone().into()))
+                    .collect()
             }
         };
         for (caller, answer) in self.callers.into_iter().zip(answers) {

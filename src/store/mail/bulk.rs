@@ -20,7 +20,9 @@ impl Bulk {
     /// missing ones are NULL, and `one_row` must skip them.
     pub fn of(one_row: &str) -> Self {
         let width = numbers(one_row).max().unwrap_or(0);
-        Self { texts: std::array::from_fn(|size| repeated(one_row, 1 << size, width)) }
+        Self {
+            texts: std::array::from_fn(|size| repeated(one_row, 1 << size, width)),
+        }
     }
 
     /// Returns the smallest text for this number of rows, at most [`ROWS_MAX`].
@@ -36,7 +38,9 @@ pub(in crate::store) fn chained(first: &str, second: &str) -> String {
     let mut pieces = second.split('$');
     let mut text = format!("{first};{}", pieces.next().unwrap_or_default());
     for piece in pieces {
-        let end = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        let end = piece
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(piece.len());
         match piece[..end].parse::<usize>() {
             Ok(number) => {
                 let _infallible = write!(text, "${}{}", number + by, &piece[end..]);
@@ -72,7 +76,13 @@ fn repeated(one_row: &str, rows: usize, width: usize) -> String {
 
 /// Returns the parameter numbers in a text, in order.
 fn numbers(text: &str) -> impl Iterator<Item = usize> {
-    let digits = |piece: &str| piece.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    let digits = |piece: &str| {
+        piece
+            .split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse()
+            .ok()
+    };
     text.split('$').skip(1).filter_map(digits)
 }
 
@@ -83,14 +93,21 @@ mod tests {
     #[test]
     fn the_parameters_of_a_second_text_are_numbered_on_and_paths_are_left_alone() {
         let first = "UPDATE a SET b = $2 WHERE c = $1";
-        assert_eq!(chained(first, "SELECT $1, $10"), format!("{first};SELECT $3, $12"));
-        assert_eq!(chained(first, "SELECT $1 ->> '$.owner'"), format!("{first};SELECT $3 ->> '$.owner'"));
+        assert_eq!(
+            chained(first, "SELECT $1, $10"),
+            format!("{first};SELECT $3, $12")
+        );
+        assert_eq!(
+            chained(first, "SELECT $1 ->> '$.owner'"),
+            format!("{first};SELECT $3 ->> '$.owner'")
+        );
     }
 
     #[test]
     fn the_rows_of_a_text_are_numbered_on_in_every_list() {
-        let bulk =
-            Bulk::of("INSERT INTO a SELECT * FROM (VALUES ($1, $3)); DELETE FROM b WHERE c IN (VALUES ($2))");
+        let bulk = Bulk::of(
+            "INSERT INTO a SELECT * FROM (VALUES ($1, $3)); DELETE FROM b WHERE c IN (VALUES ($2))",
+        );
         assert_eq!(
             bulk.text(1),
             "INSERT INTO a SELECT * FROM (VALUES ($1,$3)); DELETE FROM b WHERE c IN (VALUES ($2))"

@@ -43,8 +43,16 @@ pub struct Sent {
 impl Sent {
     /// Returns the counts with one answer added.
     pub fn one_more(self) -> Self {
-        let Sent { in_hour, in_day, in_thread } = self;
-        Sent { in_hour: in_hour + 1, in_day: in_day + 1, in_thread: in_thread + 1 }
+        let Sent {
+            in_hour,
+            in_day,
+            in_thread,
+        } = self;
+        Sent {
+            in_hour: in_hour + 1,
+            in_day: in_day + 1,
+            in_thread: in_thread + 1,
+        }
     }
 
     /// Returns the changes of direction. Letters and answers alternate: with the n-th answer a
@@ -85,7 +93,11 @@ pub enum Account {
 impl Account {
     /// Returns the account for mails that a letter of that trust causes.
     pub fn of(trust: &str) -> Self {
-        if trust == Trust::Unauthenticated.as_str() { Self::Unproven } else { Self::Proven }
+        if trust == Trust::Unauthenticated.as_str() {
+            Self::Unproven
+        } else {
+            Self::Proven
+        }
     }
 
     /// Returns the key of the counter for mails to an address; tags of an address do not count.
@@ -194,27 +206,55 @@ pub(in crate::store) async fn reserve(
     }
     let who = json_list(wanted.counterparties.iter().map(String::as_str));
     let run = wanted.counts_in_thread.then(|| run.as_str());
-    let thread = thread.filter(|_| wanted.counts_in_thread).map(ThreadId::as_str);
-    let taken = sqlx::query(RESERVE).bind(persona.as_str()).bind(&who).bind(minute_of(now));
-    let taken = taken.bind(since(now, HOUR)).bind(since(now, DAY)).bind(run).bind(thread);
+    let thread = thread
+        .filter(|_| wanted.counts_in_thread)
+        .map(ThreadId::as_str);
+    let taken = sqlx::query(RESERVE)
+        .bind(persona.as_str())
+        .bind(&who)
+        .bind(minute_of(now));
+    let taken = taken
+        .bind(since(now, HOUR))
+        .bind(since(now, DAY))
+        .bind(run)
+        .bind(thread);
     let taken = taken.bind(wanted.account.thread_prefix());
     let taken = taken.fetch_one(&mut *conn).await?;
-    let sent = Sent { in_hour: taken.get(0), in_day: taken.get(1), in_thread: taken.get(2) };
+    let sent = Sent {
+        in_hour: taken.get(0),
+        in_day: taken.get(1),
+        in_thread: taken.get(2),
+    };
     let over = wanted.bounds.exceeded_by(sent);
     if over.is_some() {
-        let back = sqlx::query(GIVE_BACK).bind(persona.as_str()).bind(&who).bind(minute_of(now));
-        back.bind(run).bind(thread).bind(wanted.account.thread_prefix()).execute(conn).await?;
+        let back = sqlx::query(GIVE_BACK)
+            .bind(persona.as_str())
+            .bind(&who)
+            .bind(minute_of(now));
+        back.bind(run)
+            .bind(thread)
+            .bind(wanted.account.thread_prefix())
+            .execute(conn)
+            .await?;
     }
     Ok(over)
 }
 
 impl Store {
     /// Returns the mail of that Message-ID, when one of these personas sent it.
-    pub async fn own_mail(&self, personas: &[&PersonaId], rfc_message_id: &str) -> Result<Option<OwnMail>> {
+    pub async fn own_mail(
+        &self,
+        personas: &[&PersonaId],
+        rfc_message_id: &str,
+    ) -> Result<Option<OwnMail>> {
         let personas = json_list(personas.iter().map(|id| id.as_str()));
         let row = sqlx::query(OWN_MAIL).bind(personas).bind(rfc_message_id);
-        let Some(row) = row.fetch_optional(self.readers()).await? else { return Ok(None) };
-        let unreadable = || StoreError::Unreadable { what: "recipients of a mail" };
+        let Some(row) = row.fetch_optional(self.readers()).await? else {
+            return Ok(None);
+        };
+        let unreadable = || StoreError::Unreadable {
+            what: "recipients of a mail",
+        };
         Ok(Some(OwnMail {
             persona: crate::store::runs::queue::persona_id(&row)?,
             hops: row.get(1),
@@ -229,10 +269,20 @@ impl PersonaStore {
     pub async fn sent_of_late(&self, wanted: &Reservation, thread: &ThreadId) -> Result<Sent> {
         let now = self.store.clock().now();
         let who = json_list(wanted.counterparties.iter().map(String::as_str));
-        let sent = sqlx::query(SENT).bind(self.persona.as_str()).bind(who).bind(since(now, HOUR));
-        let sent = sent.bind(since(now, DAY)).bind(thread.as_str()).bind(wanted.account.thread_prefix());
+        let sent = sqlx::query(SENT)
+            .bind(self.persona.as_str())
+            .bind(who)
+            .bind(since(now, HOUR));
+        let sent = sent
+            .bind(since(now, DAY))
+            .bind(thread.as_str())
+            .bind(wanted.account.thread_prefix());
         let sent = sent.fetch_one(self.store.readers()).await?;
-        Ok(Sent { in_hour: sent.get(0), in_day: sent.get(1), in_thread: sent.get(2) })
+        Ok(Sent {
+            in_hour: sent.get(0),
+            in_day: sent.get(1),
+            in_thread: sent.get(2),
+        })
     }
 
     /// Files the letter of a run by a rule and ends the run before the model is asked, in one
@@ -246,19 +296,40 @@ impl PersonaStore {
             .write(move |conn| {
                 Box::pin(async move {
                     let end = sqlx::query(END_UNASKED).bind(key.run.as_str()).bind(epoch);
-                    let end = end.bind(RunState::Cancelled.as_str()).bind(StopReason::RateLimited.as_str());
+                    let end = end
+                        .bind(RunState::Cancelled.as_str())
+                        .bind(StopReason::RateLimited.as_str());
                     let end = end.bind(now.to_string()).execute(&mut *conn).await?;
                     fenced(end.rows_affected(), key.run.as_str())?;
-                    let (message, disposition) = (key.trigger_message.as_str(), format!("filed:{rule}"));
-                    let file = sqlx::query(FILE_TRIGGER).bind(message).bind(persona.as_str());
+                    let (message, disposition) =
+                        (key.trigger_message.as_str(), format!("filed:{rule}"));
+                    let file = sqlx::query(FILE_TRIGGER)
+                        .bind(message)
+                        .bind(persona.as_str());
                     file.bind(&disposition).execute(&mut *conn).await?;
-                    let who =
-                        sqlx::query_scalar(COUNTERPARTY).bind(message).fetch_optional(&mut *conn).await?;
+                    let who = sqlx::query_scalar(COUNTERPARTY)
+                        .bind(message)
+                        .fetch_optional(&mut *conn)
+                        .await?;
                     if let Some(who) = who.flatten() {
                         let who: String = who;
-                        filed::limit_reached(conn, &persona, (&who, rule), &key.trigger_message, now).await?;
+                        filed::limit_reached(
+                            conn,
+                            &persona,
+                            (&who, rule),
+                            &key.trigger_message,
+                            now,
+                        )
+                        .await?;
                     }
-                    audit(conn, Some(&persona), ("message", message), &disposition, now).await
+                    audit(
+                        conn,
+                        Some(&persona),
+                        ("message", message),
+                        &disposition,
+                        now,
+                    )
+                    .await
                 })
             })
             .await

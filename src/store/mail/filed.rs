@@ -4,7 +4,9 @@
 //! letter would let a spammer fill that table.
 
 use crate::clock::Clock;
-use crate::domain::{MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld, filed};
+use crate::domain::{
+    MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld, filed,
+};
 use crate::store::mail::threads::json_list;
 use crate::store::notices::causes::{NewNotice, emit, quoted};
 use crate::store::runs::queue::{persona_id, to_i64};
@@ -54,7 +56,9 @@ pub(in crate::store) const MARK_SUMMARY: &str = "
 impl Store {
     /// Returns the newest filed letter, without imported history.
     pub async fn newest_filed(&self) -> Result<Option<FiledLetter>> {
-        let row = sqlx::query(NEWEST_FILED).fetch_optional(self.readers()).await?;
+        let row = sqlx::query(NEWEST_FILED)
+            .fetch_optional(self.readers())
+            .await?;
         row.as_ref().map(filed_letter).transpose()
     }
 
@@ -65,14 +69,18 @@ impl Store {
         let clock = self.clock().clone();
         let now = clock.now();
         let last = sqlx::query(LAST_SUMMARY).fetch_one(self.readers()).await?;
-        let sent_at =
-            last.get::<Option<String>, _>("sent_at").map(|at| crate::store::deliveries::queue::instant(&at));
+        let sent_at = last
+            .get::<Option<String>, _>("sent_at")
+            .map(|at| crate::store::deliveries::queue::instant(&at));
         let sent_at = sent_at.transpose()?;
         if sent_at.is_some_and(|at| at > now.minus(every)) {
             return Ok(0);
         }
         let through: i64 = last.get("through_seq");
-        let missed: Vec<String> = filed::MISSED.iter().map(|rule| format!("filed:{rule}")).collect();
+        let missed: Vec<String> = filed::MISSED
+            .iter()
+            .map(|rule| format!("filed:{rule}"))
+            .collect();
         let missed = json_list(missed.iter().map(String::as_str));
         let is_due = sqlx::query_scalar(HAS_NEW).bind(through).bind(&missed);
         if !is_due.fetch_one(self.readers()).await? {
@@ -81,17 +89,32 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let heaps = heaps(conn, through).await?;
-                let last = heaps.values().map(|heap| heap.last).max().unwrap_or(through);
-                let mark = sqlx::query(MARK_SUMMARY).bind(through).bind(last).bind(now.to_string());
+                let last = heaps
+                    .values()
+                    .map(|heap| heap.last)
+                    .max()
+                    .unwrap_or(through);
+                let mark = sqlx::query(MARK_SUMMARY)
+                    .bind(through)
+                    .bind(last)
+                    .bind(now.to_string());
                 if mark.execute(&mut *conn).await?.rows_affected() == 0 {
                     return Ok(0); // another process emitted it meanwhile
                 }
                 let mut emitted = 0;
                 for (persona, heap) in &heaps {
-                    let letters = sqlx::query(MISSED_LETTERS).bind(through).bind(persona.as_str());
-                    let letters =
-                        letters.bind(&missed).bind(to_i64(LISTED_MAX)).fetch_all(&mut *conn).await?;
-                    let letters = letters.iter().map(filed_letter).collect::<Result<Vec<_>>>()?;
+                    let letters = sqlx::query(MISSED_LETTERS)
+                        .bind(through)
+                        .bind(persona.as_str());
+                    let letters = letters
+                        .bind(&missed)
+                        .bind(to_i64(LISTED_MAX))
+                        .fetch_all(&mut *conn)
+                        .await?;
+                    let letters = letters
+                        .iter()
+                        .map(filed_letter)
+                        .collect::<Result<Vec<_>>>()?;
                     for new in events(persona, heap, &letters, sent_at, clock.as_ref()) {
                         emitted += u64::from(emit(conn, &new, now).await?);
                     }
@@ -112,7 +135,10 @@ struct Heap {
 }
 
 async fn heaps(conn: &mut SqliteConnection, through: i64) -> Result<BTreeMap<PersonaId, Heap>> {
-    let rows = sqlx::query(FILED_SINCE).bind(through).fetch_all(conn).await?;
+    let rows = sqlx::query(FILED_SINCE)
+        .bind(through)
+        .fetch_all(conn)
+        .await?;
     let mut heaps: BTreeMap<PersonaId, Heap> = BTreeMap::new();
     for row in &rows {
         let heap = heaps.entry(persona_id(row)?).or_default();
@@ -153,21 +179,31 @@ fn events(
         notice(
             letter,
             "",
-            format!("{from} about {about} is filed as `{rule}`: {why}; its id is {}", letter.id),
+            format!(
+                "{from} about {about} is filed as `{rule}`: {why}; its id is {}",
+                letter.id
+            ),
         )
     };
     let mut events: Vec<NewNotice> = letters.iter().rev().map(one).collect();
     let all: i64 = heap.rules.values().sum();
-    if let Some(newest) =
-        letters.first().filter(|_| usize::try_from(all).is_ok_and(|all| all > letters.len()))
+    if let Some(newest) = letters
+        .first()
+        .filter(|_| usize::try_from(all).is_ok_and(|all| all > letters.len()))
     {
-        let rules: Vec<String> =
-            heap.rules.iter().map(|(rule, letters)| format!("{letters} `{rule}`")).collect();
+        let rules: Vec<String> = heap
+            .rules
+            .iter()
+            .map(|(rule, letters)| format!("{letters} `{rule}`"))
+            .collect();
         let since = sent_at.map(|at| format!(" since {at}")).unwrap_or_default();
         events.push(notice(
             newest,
             "all",
-            format!("{all} letters to {persona} were filed{since}: {}", rules.join(", ")),
+            format!(
+                "{all} letters to {persona} were filed{since}: {}",
+                rules.join(", ")
+            ),
         ));
     }
     events
@@ -230,5 +266,7 @@ fn filed_letter(row: &SqliteRow) -> Result<FiledLetter> {
 
 fn rule_in(row: &SqliteRow) -> Result<String> {
     let rule = filed::rule_of(row.get("disposition")).map(str::to_owned);
-    rule.ok_or(StoreError::Unreadable { what: "disposition of a letter" })
+    rule.ok_or(StoreError::Unreadable {
+        what: "disposition of a letter",
+    })
 }

@@ -47,7 +47,10 @@ pub(in crate::store) const RELEASE: &str = "DELETE FROM held_letters WHERE id = 
 
 /// Ends the hold, in the commit that stores the letter as a message.
 pub(in crate::store) async fn release(conn: &mut SqliteConnection, held: &MessageId) -> Result<()> {
-    sqlx::query(RELEASE).bind(held.as_str()).execute(conn).await?;
+    sqlx::query(RELEASE)
+        .bind(held.as_str())
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -65,7 +68,10 @@ impl Store {
                 let mut held = Vec::with_capacity(copies.len());
                 for copy in &copies {
                     let hold = sqlx::query_scalar::<_, String>(HOLD).bind(copy.id.as_str());
-                    let hold = hold.bind(copy.persona.as_str()).bind(&copy.sha256).bind(&copy.envelope_json);
+                    let hold = hold
+                        .bind(copy.persona.as_str())
+                        .bind(&copy.sha256)
+                        .bind(&copy.envelope_json);
                     let hold = hold.bind(&copy.bytes[..]).bind(now.to_string());
                     let hold = hold.bind(copy.next_attempt_at.to_string());
                     held.push(MessageId::new(hold.fetch_one(&mut *conn).await?));
@@ -81,7 +87,10 @@ impl Store {
 
     /// Returns the held letter that has been due for longest.
     pub async fn next_held_letter(&self, now: Timestamp) -> Result<Option<HeldLetter>> {
-        let asked = sqlx::query(NEXT_HELD).bind(now.to_string()).fetch_optional(self.readers()).await?;
+        let asked = sqlx::query(NEXT_HELD)
+            .bind(now.to_string())
+            .fetch_optional(self.readers())
+            .await?;
         asked
             .map(|row| {
                 let unreadable = |what| StoreError::Unreadable { what };
@@ -104,7 +113,11 @@ impl Store {
         let (held, until) = (held.to_string(), until.to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(POSTPONE).bind(held).bind(until).execute(conn).await?;
+                sqlx::query(POSTPONE)
+                    .bind(held)
+                    .bind(until)
+                    .execute(conn)
+                    .await?;
                 Ok(())
             })
         })

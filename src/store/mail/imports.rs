@@ -35,25 +35,38 @@ impl Store {
     /// Stores a letter of an archive, unless it is a duplicate, in a commit that it may share with
     /// other letters.
     pub async fn import_letter(&self, copy: NewInbound, way: ArchivedWay) -> Result<StoredInbound> {
-        self.write(move |conn| Box::pin(async move { import(conn, &copy, way).await })).await
+        self.write(move |conn| Box::pin(async move { import(conn, &copy, way).await }))
+            .await
     }
 }
 
-async fn import(conn: &mut SqliteConnection, copy: &NewInbound, way: ArchivedWay) -> Result<StoredInbound> {
+async fn import(
+    conn: &mut SqliteConnection,
+    copy: &NewInbound,
+    way: ArchivedWay,
+) -> Result<StoredInbound> {
     let stamp = copy.received_at.to_string();
     // No answer of ours is counted: `stamp` is a day outside every limit's window.
     let placing = messages::placing(&copy.persona, &copy.place, &copy.content, (&stamp, &stamp));
-    let known = sqlx::query_scalar(KNOWN).bind(copy.persona.as_str()).bind(copy.known_as());
+    let known = sqlx::query_scalar(KNOWN)
+        .bind(copy.persona.as_str())
+        .bind(copy.known_as());
     let known: Option<String> = known.fetch_optional(&mut *conn).await?;
     if let Some(id) = known {
-        return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
+        return Ok(StoredInbound::Duplicate {
+            message: MessageId::new(id),
+        });
     }
     if way == ArchivedWay::FromPersona {
         let written = sqlx::query_scalar(WRITTEN_HERE).bind(copy.persona.as_str());
-        let written: Option<String> =
-            written.bind(&copy.content.rfc_message_id).fetch_optional(&mut *conn).await?;
+        let written: Option<String> = written
+            .bind(&copy.content.rfc_message_id)
+            .fetch_optional(&mut *conn)
+            .await?;
         if let Some(id) = written {
-            return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
+            return Ok(StoredInbound::Duplicate {
+                message: MessageId::new(id),
+            });
         }
     }
     let thread = threads::place(conn, &placing).await?;
@@ -62,7 +75,11 @@ async fn import(conn: &mut SqliteConnection, copy: &NewInbound, way: ArchivedWay
         messages::insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
     }
     let (message, disposition) = (copy.id.clone(), copy.disposition.clone());
-    Ok(StoredInbound::New { message, run: None, disposition })
+    Ok(StoredInbound::New {
+        message,
+        run: None,
+        disposition,
+    })
 }
 
 async fn insert(
@@ -119,9 +136,16 @@ mod tests {
     #[test]
     fn numbers_of_archived_letters_are_in_the_order_of_time_and_before_all_others() {
         let last_second = Timestamp::parse("9999-12-31T23:59:59Z").expect("an instant");
-        let times = [Timestamp::from_millis(-5000), Timestamp::from_millis(1000), last_second];
+        let times = [
+            Timestamp::from_millis(-5000),
+            Timestamp::from_millis(1000),
+            last_second,
+        ];
         let numbers = times.map(first_seq);
-        assert!(numbers.is_sorted_by(|a, b| a + (1 << 24) <= *b), "{numbers:?}");
+        assert!(
+            numbers.is_sorted_by(|a, b| a + (1 << 24) <= *b),
+            "{numbers:?}"
+        );
         assert!(numbers[2] + (1 << 24) < 0, "{numbers:?}");
     }
 }

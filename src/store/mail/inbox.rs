@@ -48,16 +48,25 @@ impl PersonaStore {
         limit: usize,
     ) -> Result<Vec<InboxItem>> {
         let inbox = sqlx::query(INBOX).bind(self.persona.as_str());
-        let inbox = inbox.bind(first_id_after(after)).bind(first_id_after(until));
+        let inbox = inbox
+            .bind(first_id_after(after))
+            .bind(first_id_after(until));
         let inbox = inbox.bind(to_i64(limit.min(INBOX_MAX))).bind(EXCERPT_CHARS);
-        inbox.fetch_all(self.store.readers()).await?.iter().map(item).collect()
+        inbox
+            .fetch_all(self.store.readers())
+            .await?
+            .iter()
+            .map(item)
+            .collect()
     }
 }
 
 fn item(row: &SqliteRow) -> Result<InboxItem> {
     let came = instant_of(row.get("id"));
     Ok(InboxItem {
-        received_at: came.ok_or(StoreError::Unreadable { what: "id of a message" })?,
+        received_at: came.ok_or(StoreError::Unreadable {
+            what: "id of a message",
+        })?,
         sender: row.get("sender"),
         subject: row.get("subject"),
         excerpt: row.get("excerpt"),
@@ -75,7 +84,9 @@ fn first_id_after(at: Timestamp) -> String {
 
 fn instant_of(id: &str) -> Option<Timestamp> {
     let digits = format!("{}{}", id.get(..8)?, id.get(9..13)?);
-    i64::from_str_radix(&digits, 16).ok().map(Timestamp::from_millis)
+    i64::from_str_radix(&digits, 16)
+        .ok()
+        .map(Timestamp::from_millis)
 }
 
 #[cfg(test)]
@@ -89,7 +100,10 @@ mod tests {
         let id = "01a1f82f-6a7b-7000-8000-000000000001";
         let id = id.replace("01a1f82f-6a7b-", &first_id_after(before));
         assert_eq!(instant_of(&id), Some(at));
-        assert!(first_id_after(before) < id && id < first_id_after(at), "{id}");
+        assert!(
+            first_id_after(before) < id && id < first_id_after(at),
+            "{id}"
+        );
         assert!(first_id_after(Timestamp::from_millis(-5)) < id);
         assert_eq!(instant_of("none"), None);
     }

@@ -25,14 +25,25 @@ impl Store {
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_message(&self, piece: &str) -> Result<MessageId> {
-        self.find("message", (MESSAGES_LIKE, MESSAGES_ENDING), piece).await.map(MessageId::new)
+        self.find("message", (MESSAGES_LIKE, MESSAGES_ENDING), piece)
+            .await
+            .map(MessageId::new)
     }
 
     /// Returns the raw letter of a message. Errors: [`StoreError::Missing`] for a message that
     /// never was a letter.
     pub async fn raw_letter(&self, message: &MessageId) -> Result<RawLetter> {
-        let row = sqlx::query(RAW_LETTER).bind(message.as_str()).fetch_optional(self.readers()).await?;
-        let row = row.ok_or_else(|| StoreError::Missing { kind: "letter", id: message.to_string() })?;
-        Ok(RawLetter { trace: row.get(0), bytes: row.get(1) })
+        let row = sqlx::query(RAW_LETTER)
+            .bind(message.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        let row = row.ok_or_else(|| StoreError::Missing {
+            kind: "letter",
+            id: message.to_string(),
+        })?;
+        Ok(RawLetter {
+            trace: row.get(0),
+            bytes: row.get(1),
+        })
     }
 }

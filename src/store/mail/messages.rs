@@ -2,7 +2,8 @@
 //! in `arrivals`.
 
 use crate::domain::{
-    AttachmentId, ConversationId, MailboxUid, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp,
+    AttachmentId, ConversationId, MailboxUid, MessageId, PersonaId, RawLetterId, RunId, ThreadId,
+    Timestamp,
 };
 use crate::store::mail::correspondence::{Account, ReplyLimits};
 use crate::store::mail::reports::NewReport;
@@ -68,7 +69,10 @@ pub struct NewInbound {
 impl NewInbound {
     /// Returns every key of the letter.
     pub(in crate::store) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.also_known_as.iter().chain([&self.dedup_key]).map(String::as_str)
+        self.also_known_as
+            .iter()
+            .chain([&self.dedup_key])
+            .map(String::as_str)
     }
 
     /// Returns every key of the letter, as a JSON array.
@@ -78,7 +82,12 @@ impl NewInbound {
 
     /// Returns the approximate number of stored bytes.
     pub(in crate::store) fn size(&self) -> usize {
-        self.bytes.len() + self.attachments.iter().map(|attachment| attachment.bytes.len()).sum::<usize>()
+        self.bytes.len()
+            + self
+                .attachments
+                .iter()
+                .map(|attachment| attachment.bytes.len())
+                .sum::<usize>()
     }
 }
 
@@ -272,7 +281,9 @@ pub(in crate::store) async fn insert_message(
     row: &MessageRow<'_>,
     now: Timestamp,
 ) -> Result<()> {
-    with_message(sqlx::query(INSERT_MESSAGE), row, now).execute(conn).await?;
+    with_message(sqlx::query(INSERT_MESSAGE), row, now)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -344,8 +355,17 @@ pub(in crate::store) async fn audit(
     now: Timestamp,
 ) -> Result<()> {
     let (verb, rule) = decision.split_once(':').unwrap_or((decision, ""));
-    let insert = sqlx::query(AUDIT).bind(persona.map(PersonaId::as_str)).bind(subject.0).bind(subject.1);
-    insert.bind(verb).bind(rule).bind("").bind(now.to_string()).execute(conn).await?;
+    let insert = sqlx::query(AUDIT)
+        .bind(persona.map(PersonaId::as_str))
+        .bind(subject.0)
+        .bind(subject.1);
+    insert
+        .bind(verb)
+        .bind(rule)
+        .bind("")
+        .bind(now.to_string())
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -409,14 +429,18 @@ impl PersonaStore {
     /// Returns all participants of a thread, in [`crate::domain::Address::key`] form; lists as
     /// `list:<List-Id>`.
     pub async fn thread_participants(&self, thread: &ThreadId) -> Result<Vec<String>> {
-        let rows = sqlx::query(THREAD_PARTICIPANTS).bind(thread.as_str()).bind(self.persona.as_str());
+        let rows = sqlx::query(THREAD_PARTICIPANTS)
+            .bind(thread.as_str())
+            .bind(self.persona.as_str());
         let rows = rows.fetch_all(self.store.readers()).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
     /// Returns the participants of its thread who may read the message with that number.
     pub async fn readers_of(&self, seq: i64) -> Result<Vec<String>> {
-        let readers = sqlx::query_scalar(READERS).bind(seq).bind(self.persona.as_str());
+        let readers = sqlx::query_scalar(READERS)
+            .bind(seq)
+            .bind(self.persona.as_str());
         Ok(readers.fetch_all(self.store.readers()).await?)
     }
 }

@@ -5,8 +5,8 @@
 //! to strangers; a report that only names one is recorded and changes nothing.
 
 use crate::domain::{
-    Address, BounceReason, DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Report,
-    ReportAction, ReportKind, ReportedRecipient, Timestamp,
+    Address, BounceReason, DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId,
+    Report, ReportAction, ReportKind, ReportedRecipient, Timestamp,
 };
 use crate::store::deliveries::delivery_state::RecipientState;
 use crate::store::deliveries::queue::instant;
@@ -104,7 +104,9 @@ pub(in crate::store) async fn record(
     new: &NewReport,
     now: Timestamp,
 ) -> Result<()> {
-    let Some(delivery) = reported(conn, persona, new).await? else { return Ok(()) };
+    let Some(delivery) = reported(conn, persona, new).await? else {
+        return Ok(());
+    };
     let mut lost = Vec::new();
     let mut changed_any = false;
     for said in &new.report.recipients {
@@ -113,19 +115,29 @@ pub(in crate::store) async fn record(
             continue;
         }
         let changed = match ours {
-            Some(ours) if new.believed.is_some() => change(conn, &delivery.id, ours, said, now).await?,
+            Some(ours) if new.believed.is_some() => {
+                change(conn, &delivery.id, ours, said, now).await?
+            }
             _ => false,
         };
         changed_any |= changed;
         if changed && said.action == ReportAction::Failed {
             lost.push((ours.unwrap_or(&said.address), said));
         }
-        let row =
-            ReportRow { delivery: &delivery.id, recipient: ours.unwrap_or(&said.address), said, changed };
+        let row = ReportRow {
+            delivery: &delivery.id,
+            recipient: ours.unwrap_or(&said.address),
+            said,
+            changed,
+        };
         insert(conn, &row, (persona, letter), new, now).await?;
     }
     if changed_any {
-        sqlx::query(FINISH).bind(&delivery.id).bind(now.to_string()).execute(&mut *conn).await?;
+        sqlx::query(FINISH)
+            .bind(&delivery.id)
+            .bind(now.to_string())
+            .execute(&mut *conn)
+            .await?;
     }
     if !lost.is_empty() && !delivery.is_notice {
         emit(conn, &notice(persona, letter, new, &delivery, &lost), now).await?;
@@ -143,10 +155,17 @@ async fn reported(
         (None, Some(id)) => (NAMED, id.as_str()),
         (None, None) => return Ok(None),
     };
-    let found = sqlx::query(sql).bind(key).bind(persona.as_str()).fetch_optional(&mut *conn).await?;
+    let found = sqlx::query(sql)
+        .bind(key)
+        .bind(persona.as_str())
+        .fetch_optional(&mut *conn)
+        .await?;
     let Some(row) = found else { return Ok(None) };
     let id: String = row.try_get("id")?;
-    let recipients = sqlx::query_scalar(RECIPIENTS_OF).bind(&id).fetch_all(conn).await?;
+    let recipients = sqlx::query_scalar(RECIPIENTS_OF)
+        .bind(&id)
+        .fetch_all(conn)
+        .await?;
     Ok(Some(Reported {
         id,
         is_notice: row.try_get::<String, _>("kind")? == "notice",
@@ -160,11 +179,22 @@ impl Reported {
     /// Finds the recipient that a report is about. The only recipient of a mail may be reported
     /// under the address that a forwarder put in its place, if the report is in a standard form.
     fn recipient(&self, said: &ReportedRecipient, report: &Report) -> Option<&str> {
-        let key = |text: &str| Address::parse(text).map_or_else(|_| text.to_lowercase(), |a| a.key());
-        let named: Vec<String> = said.original.iter().chain([&said.address]).map(|text| key(text)).collect();
-        let found = self.recipients.iter().find(|ours| named.contains(&key(ours)));
+        let key =
+            |text: &str| Address::parse(text).map_or_else(|_| text.to_lowercase(), |a| a.key());
+        let named: Vec<String> = said
+            .original
+            .iter()
+            .chain([&said.address])
+            .map(|text| key(text))
+            .collect();
+        let found = self
+            .recipients
+            .iter()
+            .find(|ours| named.contains(&key(ours)));
         let only = match (self.recipients.as_slice(), report.recipients.as_slice()) {
-            ([ours], [_]) if report.is_standard && report.kind == ReportKind::DeliveryStatus => Some(ours),
+            ([ours], [_]) if report.is_standard && report.kind == ReportKind::DeliveryStatus => {
+                Some(ours)
+            }
             _ => None,
         };
         found.or(only).map(String::as_str)
@@ -183,15 +213,30 @@ async fn change(
         ReportAction::Failed => (RecipientState::Failed, "bounced"),
         ReportAction::Delivered => (RecipientState::Delivered, "confirmed"),
         // The outcome is open, or will not be reported.
-        ReportAction::Delayed | ReportAction::Relayed | ReportAction::Expanded | ReportAction::None => {
+        ReportAction::Delayed
+        | ReportAction::Relayed
+        | ReportAction::Expanded
+        | ReportAction::None => {
             return Ok(false);
         }
     };
-    let status = said.status.as_deref().map(|status| format!(" {status}")).unwrap_or_default();
+    let status = said
+        .status
+        .as_deref()
+        .map(|status| format!(" {status}"))
+        .unwrap_or_default();
     let reply = format!("{verb} ({}{status}): {}", said.reason, said.diagnostic);
-    let update = sqlx::query(CHANGE).bind(delivery).bind(recipient).bind(state.as_str());
+    let update = sqlx::query(CHANGE)
+        .bind(delivery)
+        .bind(recipient)
+        .bind(state.as_str());
     let update = update.bind(said.code).bind(reply);
-    Ok(update.bind(now.to_string()).execute(conn).await?.rows_affected() > 0)
+    Ok(update
+        .bind(now.to_string())
+        .execute(conn)
+        .await?
+        .rows_affected()
+        > 0)
 }
 
 struct ReportRow<'a> {
@@ -239,7 +284,12 @@ fn notice(
 ) -> NewNotice {
     let recipients = first_few(lost, |(recipient, said)| {
         let code = said.code.map(|code| format!(" {code}")).unwrap_or_default();
-        format!("{} ({}{code}: {})", quoted(recipient), said.reason, quoted(&said.diagnostic))
+        format!(
+            "{} ({}{code}: {})",
+            quoted(recipient),
+            said.reason,
+            quoted(&said.diagnostic)
+        )
     });
     NewNotice {
         id: new.notice.clone(),
@@ -264,7 +314,9 @@ fn notice(
 impl PersonaStore {
     /// Returns the delivery of this persona whose envelope sender has this token.
     pub async fn delivery_by_bounce_token(&self, token: &str) -> Result<Option<DeliveryId>> {
-        let id = sqlx::query_scalar(BY_TOKEN).bind(token).bind(self.persona.as_str());
+        let id = sqlx::query_scalar(BY_TOKEN)
+            .bind(token)
+            .bind(self.persona.as_str());
         let id: Option<String> = id.fetch_optional(self.store.readers()).await?;
         Ok(id.map(DeliveryId::new))
     }
@@ -273,8 +325,14 @@ impl PersonaStore {
 impl Store {
     /// Returns the reports on a delivery, oldest first.
     pub async fn delivery_reports(&self, delivery: &DeliveryId) -> Result<Vec<DeliveryReport>> {
-        let rows = sqlx::query(REPORTS).bind(delivery.as_str()).bind(REPORTS_MAX);
-        rows.fetch_all(self.readers()).await?.iter().map(delivery_report).collect()
+        let rows = sqlx::query(REPORTS)
+            .bind(delivery.as_str())
+            .bind(REPORTS_MAX);
+        rows.fetch_all(self.readers())
+            .await?
+            .iter()
+            .map(delivery_report)
+            .collect()
     }
 }
 
@@ -283,8 +341,10 @@ fn delivery_report(row: &SqliteRow) -> Result<DeliveryReport> {
     Ok(DeliveryReport {
         recipient: row.try_get("recipient")?,
         kind: ReportKind::parse(row.try_get("kind")?).ok_or_else(unreadable("kind of a report"))?,
-        action: ReportAction::parse(row.try_get("action")?).ok_or_else(unreadable("action of a report"))?,
-        reason: BounceReason::parse(row.try_get("reason")?).ok_or_else(unreadable("reason of a report"))?,
+        action: ReportAction::parse(row.try_get("action")?)
+            .ok_or_else(unreadable("action of a report"))?,
+        reason: BounceReason::parse(row.try_get("reason")?)
+            .ok_or_else(unreadable("reason of a report"))?,
         status: row.try_get("status")?,
         code: row.try_get("code")?,
         diagnostic: row.try_get("diagnostic")?,

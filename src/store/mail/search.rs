@@ -125,24 +125,34 @@ impl PersonaStore {
     pub async fn search_messages(&self, search: &MessageSearch) -> Result<Vec<FoundMessage>> {
         let since = search.since.map(|t| t.to_string());
         let before = search.before.map(|t| t.to_string());
-        let readers =
-            search.visible_to.as_ref().map(|readers| readers.iter().map(Address::key).collect::<Vec<_>>());
+        let readers = search
+            .visible_to
+            .as_ref()
+            .map(|readers| readers.iter().map(Address::key).collect::<Vec<_>>());
         let visible_to = readers.map(|keys| json_list(keys.iter().map(String::as_str)));
         let rows = match match_text(search) {
             MatchText::Impossible => return Ok(Vec::new()),
             MatchText::Words(words) => {
                 let times = (since.as_deref(), before.as_deref());
-                let hits = self.hits(&words, times, visible_to.as_deref(), search.limit).await?;
+                let hits = self
+                    .hits(&words, times, visible_to.as_deref(), search.limit)
+                    .await?;
                 let show = sqlx::query(SHOW_HITS).bind(ranked(hits, search));
                 let rows = show.fetch_all(self.store.readers()).await?;
                 let mut found = rows.iter().map(found_message).collect::<Result<Vec<_>>>()?;
                 let words = search.query.as_deref().unwrap_or_default();
-                found.iter_mut().for_each(|found| found.snippet = excerpt(&found.snippet, words));
+                found
+                    .iter_mut()
+                    .for_each(|found| found.snippet = excerpt(&found.snippet, words));
                 return Ok(found);
             }
             MatchText::Anything => {
                 let query = sqlx::query(SEARCH_MESSAGES_BY_DATE).bind(self.persona.as_str());
-                let query = query.bind(since).bind(before).bind(visible_to).bind(search.limit);
+                let query = query
+                    .bind(since)
+                    .bind(before)
+                    .bind(visible_to)
+                    .bind(search.limit);
                 query.fetch_all(self.store.readers()).await?
             }
         };
@@ -164,9 +174,17 @@ impl PersonaStore {
         let readers = self.store.readers();
         let last: i64 = sqlx::query_scalar(LAST_SEQ).fetch_one(readers).await?;
         let mut upper = last.saturating_sub(LAST_MESSAGES);
-        let newest =
-            sqlx::query(NEWEST_HITS).bind(words).bind(self.persona.as_str()).bind(since).bind(before);
-        let newest = newest.bind(visible_to).bind(upper).bind(HITS_MAX).fetch_all(readers).await?;
+        let newest = sqlx::query(NEWEST_HITS)
+            .bind(words)
+            .bind(self.persona.as_str())
+            .bind(since)
+            .bind(before);
+        let newest = newest
+            .bind(visible_to)
+            .bind(upper)
+            .bind(HITS_MAX)
+            .fetch_all(readers)
+            .await?;
         let mut hits: Vec<Hit> = newest.iter().map(hit).collect();
         let mut span = LAST_MESSAGES;
         while hits.len() < limit as usize && upper > i64::MIN {
@@ -174,9 +192,16 @@ impl PersonaStore {
             let lower = last.saturating_sub(span);
             // Letters of an archive have numbers below 0; they are searched in the last step.
             let lower = if lower > 0 { lower } else { i64::MIN };
-            let earlier =
-                sqlx::query(EARLIER_HITS).bind(words).bind(self.persona.as_str()).bind(since).bind(before);
-            let earlier = earlier.bind(visible_to).bind(HITS_MAX).bind(lower).bind(upper);
+            let earlier = sqlx::query(EARLIER_HITS)
+                .bind(words)
+                .bind(self.persona.as_str())
+                .bind(since)
+                .bind(before);
+            let earlier = earlier
+                .bind(visible_to)
+                .bind(HITS_MAX)
+                .bind(lower)
+                .bind(upper);
             hits.extend(earlier.fetch_all(readers).await?.iter().map(hit));
             upper = lower;
         }
@@ -191,7 +216,11 @@ struct Hit {
 }
 
 fn hit(row: &SqliteRow) -> Hit {
-    Hit { seq: row.get(0), subject: row.get(1), sender: row.get(2) }
+    Hit {
+        seq: row.get(0),
+        subject: row.get(1),
+        sender: row.get(2),
+    }
 }
 
 /// Ranks the best hits, as a JSON array of their numbers: a word in the subject weighs four times,
@@ -220,18 +249,35 @@ fn excerpt(text: &str, words: &str) -> String {
     let (text, small): (Vec<char>, Vec<char>) = text.chars().map(|c| (c, lower(c))).unzip();
     // Words match in other forms too, so their stems count when they do not occur as they are.
     let stem = |word: &str, cut: usize| -> Vec<char> {
-        let word: Vec<char> = word.chars().filter(|c| c.is_alphanumeric()).map(lower).collect();
+        let word: Vec<char> = word
+            .chars()
+            .filter(|c| c.is_alphanumeric())
+            .map(lower)
+            .collect();
         let kept = word.len().saturating_sub(cut).max(word.len().min(4));
         word[..kept].to_vec()
     };
     let occurs = |cut: usize| {
-        let stems = words.split_whitespace().map(|word| stem(word, cut)).filter(|stem| !stem.is_empty());
-        stems.filter_map(|stem| small.windows(stem.len()).position(|piece| piece == stem)).min()
+        let stems = words
+            .split_whitespace()
+            .map(|word| stem(word, cut))
+            .filter(|stem| !stem.is_empty());
+        stems
+            .filter_map(|stem| small.windows(stem.len()).position(|piece| piece == stem))
+            .min()
     };
     let at = occurs(0).or_else(|| occurs(3)).unwrap_or(0);
-    let begins =
-        |from: usize| text[from..at].iter().position(|c| c.is_whitespace()).map_or(at, |n| from + n + 1);
-    let start = if at <= EXCERPT_BEFORE { 0 } else { begins(at - EXCERPT_BEFORE) };
+    let begins = |from: usize| {
+        text[from..at]
+            .iter()
+            .position(|c| c.is_whitespace())
+            .map_or(at, |n| from + n + 1)
+    };
+    let start = if at <= EXCERPT_BEFORE {
+        0
+    } else {
+        begins(at - EXCERPT_BEFORE)
+    };
     let end = text.len().min(start + EXCERPT_CHARS);
     let piece: String = text[start..end].iter().collect();
     let mark = |is_cut: bool| if is_cut { " … " } else { "" };
@@ -247,8 +293,9 @@ fn found_message(row: &SqliteRow) -> Result<FoundMessage> {
         sender: row.try_get("sender")?,
         recipients_json: row.try_get("recipients_json")?,
         subject: row.try_get("subject")?,
-        received_at: Timestamp::parse(&received_at)
-            .ok_or(StoreError::Unreadable { what: "messages.received_at" })?,
+        received_at: Timestamp::parse(&received_at).ok_or(StoreError::Unreadable {
+            what: "messages.received_at",
+        })?,
         disposition: row.try_get("disposition")?,
         trust: row.try_get("trust")?,
         snippet: row.try_get("snippet")?,
@@ -266,7 +313,11 @@ enum MatchText {
 }
 
 fn match_text(search: &MessageSearch) -> MatchText {
-    let filters = [("", &search.query), ("sender : ", &search.from), ("subject : ", &search.subject)];
+    let filters = [
+        ("", &search.query),
+        ("sender : ", &search.from),
+        ("subject : ", &search.subject),
+    ];
     let mut parts = Vec::new();
     for (column, typed) in filters {
         let Some(typed) = typed else { continue };
@@ -275,7 +326,11 @@ fn match_text(search: &MessageSearch) -> MatchText {
             None => return MatchText::Impossible,
         }
     }
-    if parts.is_empty() { MatchText::Anything } else { MatchText::Words(parts.join(" AND ")) }
+    if parts.is_empty() {
+        MatchText::Anything
+    } else {
+        MatchText::Words(parts.join(" AND "))
+    }
 }
 
 /// Returns MATCH text for a text of which every word must occur; `None` when it has no word.
@@ -291,7 +346,11 @@ pub(in crate::store) fn any_of<'a>(words: impl IntoIterator<Item = &'a str>) -> 
 }
 
 fn joined<'a>(words: impl IntoIterator<Item = &'a str>, operator: &str) -> Option<String> {
-    let quoted: Vec<String> = words.into_iter().filter_map(quoted).take(WORDS_MAX).collect();
+    let quoted: Vec<String> = words
+        .into_iter()
+        .filter_map(quoted)
+        .take(WORDS_MAX)
+        .collect();
     (!quoted.is_empty()).then(|| quoted.join(operator))
 }
 
@@ -299,8 +358,14 @@ fn joined<'a>(words: impl IntoIterator<Item = &'a str>, operator: &str) -> Optio
 /// when it has nothing to search for.
 fn quoted(word: &str) -> Option<String> {
     let searchable = |c: &char| !c.is_control();
-    let word: String = word.chars().filter(searchable).take(WORD_CHARS_MAX).collect();
-    word.chars().any(char::is_alphanumeric).then(|| format!("\"{}\"", word.replace('"', "\"\"")))
+    let word: String = word
+        .chars()
+        .filter(searchable)
+        .take(WORD_CHARS_MAX)
+        .collect();
+    word.chars()
+        .any(char::is_alphanumeric)
+        .then(|| format!("\"{}\"", word.replace('"', "\"\"")))
 }
 
 #[cfg(test)]
@@ -320,7 +385,10 @@ mod tests {
         for (typed, wanted) in cases {
             assert_eq!(all_of(typed).as_deref(), wanted, "{typed:?}");
         }
-        assert_eq!(any_of(["rooms", "!", "supper"]).as_deref(), Some(r#""rooms" OR "supper""#));
+        assert_eq!(
+            any_of(["rooms", "!", "supper"]).as_deref(),
+            Some(r#""rooms" OR "supper""#)
+        );
     }
 
     #[test]
@@ -333,15 +401,25 @@ mod tests {
         let both = match_text(&search(Some("late supper"), Some("carol@partner.test")));
         let wanted = r#"(("late" "supper")) AND (sender : ("carol@partner.test"))"#;
         assert_eq!(both, MatchText::Words(wanted.to_owned()));
-        assert_eq!(match_text(&search(Some("?!"), Some("carol"))), MatchText::Impossible);
+        assert_eq!(
+            match_text(&search(Some("?!"), Some("carol"))),
+            MatchText::Impossible
+        );
         assert_eq!(match_text(&search(None, None)), MatchText::Anything);
     }
 
     #[test]
     fn an_excerpt_begins_near_the_first_word_or_another_form_of_it() {
-        let long = format!("{} rooms with a view {}", "before ".repeat(40), "after ".repeat(80));
+        let long = format!(
+            "{} rooms with a view {}",
+            "before ".repeat(40),
+            "after ".repeat(80)
+        );
         let cut = excerpt(&long, "ROOM");
-        assert!(cut.starts_with(" … before") && cut.contains("rooms with") && cut.ends_with(" … "), "{cut}");
+        assert!(
+            cut.starts_with(" … before") && cut.contains("rooms with") && cut.ends_with(" … "),
+            "{cut}"
+        );
         assert_eq!(cut.chars().count(), EXCERPT_CHARS + 6);
         assert!(excerpt(&long, "viewing").contains("a view"));
         assert_eq!(excerpt("short für alle", "nothing"), "short für alle");

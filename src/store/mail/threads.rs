@@ -97,7 +97,8 @@ pub(in crate::store) const EQUAL_THREADS: &str = "
       FROM threads t WHERE t.conversation_id = $1)
     SELECT young.id, min(old.id) FROM people young JOIN people old
       ON old.everybody = young.everybody AND old.id < young.id GROUP BY young.id";
-pub(in crate::store) const FOLD_MESSAGES: &str = "UPDATE messages SET thread_id = $2 WHERE thread_id = $1";
+pub(in crate::store) const FOLD_MESSAGES: &str =
+    "UPDATE messages SET thread_id = $2 WHERE thread_id = $1";
 pub(in crate::store) const FOLD_RUNS: &str = "UPDATE runs SET thread_id = $2 WHERE thread_id = $1";
 pub(in crate::store) const FOLD_EVENTS: &str =
     "UPDATE thread_tool_events SET thread_id = $2 WHERE thread_id = $1";
@@ -105,7 +106,8 @@ pub(in crate::store) const FOLD_SCHEDULES: &str = "
     UPDATE responsibilities SET thread_id = $2 WHERE thread_id = $1;
     UPDATE responsibilities SET own_thread_id = $2 WHERE own_thread_id = $1";
 pub(in crate::store) const FOLD_MEMORY: &str = "DELETE FROM thread_memory WHERE thread_id = $1";
-pub(in crate::store) const FOLD_PARTICIPANTS: &str = "DELETE FROM thread_participants WHERE thread_id = $1";
+pub(in crate::store) const FOLD_PARTICIPANTS: &str =
+    "DELETE FROM thread_participants WHERE thread_id = $1";
 pub(in crate::store) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
 
 /// Conversation and thread of a message.
@@ -118,15 +120,37 @@ pub(in crate::store) struct Found {
 
 /// Finds or creates the conversation and the thread of a message, and merges conversations that it
 /// links.
-pub(in crate::store) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<ThreadId> {
-    let linked = sqlx::query_scalar(LINKED_CONVERSATIONS).bind(placing.persona).bind(placing.ids());
+pub(in crate::store) async fn place(
+    conn: &mut SqliteConnection,
+    placing: &Placing<'_>,
+) -> Result<ThreadId> {
+    let linked = sqlx::query_scalar(LINKED_CONVERSATIONS)
+        .bind(placing.persona)
+        .bind(placing.ids());
     let linked: String = linked.fetch_one(&mut *conn).await?;
-    let Found { conversation, thread } = find(conn, placing, &conversations(&linked)?).await?;
+    let Found {
+        conversation,
+        thread,
+    } = find(conn, placing, &conversations(&linked)?).await?;
     let joining = placing.joining(thread.is_some());
-    let thread = thread.map_or_else(|| placing.new_thread.as_str().to_owned(), |(thread, _)| thread);
-    let place = sqlx::query(PLACE).bind(placing.persona).bind(placing.ids()).bind(conversation);
-    let place = place.bind(placing.subject).bind(placing.root()).bind(placing.now).bind(&thread);
-    place.bind(joining).bind(placing.replaces).execute(conn).await?;
+    let thread = thread.map_or_else(
+        || placing.new_thread.as_str().to_owned(),
+        |(thread, _)| thread,
+    );
+    let place = sqlx::query(PLACE)
+        .bind(placing.persona)
+        .bind(placing.ids())
+        .bind(conversation);
+    let place = place
+        .bind(placing.subject)
+        .bind(placing.root())
+        .bind(placing.now)
+        .bind(&thread);
+    place
+        .bind(joining)
+        .bind(placing.replaces)
+        .execute(conn)
+        .await?;
     Ok(ThreadId::new(thread))
 }
 
@@ -137,20 +161,28 @@ pub(in crate::store) async fn find(
     linked: &[String],
 ) -> Result<Found> {
     let Some((oldest, younger)) = linked.split_first() else {
-        return Ok(Found { conversation: placing.new_conversation.as_str().to_owned(), thread: None });
+        return Ok(Found {
+            conversation: placing.new_conversation.as_str().to_owned(),
+            thread: None,
+        });
     };
     if !younger.is_empty() {
         // Ids are ordered by time: the oldest conversation keeps its id.
         join(conn, oldest, younger).await?;
     }
     let thread = existing_thread(conn, placing, oldest).await?;
-    Ok(Found { conversation: oldest.clone(), thread })
+    Ok(Found {
+        conversation: oldest.clone(),
+        thread,
+    })
 }
 
 /// Parses a list of conversations; the oldest comes first.
 pub(in crate::store) fn conversations(linked_json: &str) -> Result<Vec<String>> {
     let linked: Option<Vec<String>> = serde_json::from_str(linked_json).ok();
-    let mut linked = linked.ok_or(StoreError::Unreadable { what: "message links" })?;
+    let mut linked = linked.ok_or(StoreError::Unreadable {
+        what: "message links",
+    })?;
     linked.sort();
     Ok(linked)
 }
@@ -168,7 +200,11 @@ impl Company {
 impl Placing<'_> {
     /// Returns the addresses that join the thread by the message, as a JSON array.
     pub(in crate::store) fn joining(&self, exists: bool) -> String {
-        let joining = if exists && !self.authenticated { &[] } else { self.participants };
+        let joining = if exists && !self.authenticated {
+            &[]
+        } else {
+            self.participants
+        };
         json_list(joining.iter().map(String::as_str))
     }
 
@@ -179,7 +215,12 @@ impl Placing<'_> {
 
     /// Returns every Message-ID that the message bears or mentions, as a JSON array.
     pub(in crate::store) fn ids(&self) -> String {
-        json_list(self.mentioned.iter().map(String::as_str).chain([self.own_id]))
+        json_list(
+            self.mentioned
+                .iter()
+                .map(String::as_str)
+                .chain([self.own_id]),
+        )
     }
 }
 
@@ -188,12 +229,20 @@ async fn existing_thread(
     placing: &Placing<'_>,
     conversation: &str,
 ) -> Result<Option<(String, i64)>> {
-    let Some(joins_as) = placing.joins_as else { return Ok(None) };
+    let Some(joins_as) = placing.joins_as else {
+        return Ok(None);
+    };
     let nearest = placing.mentioned.last().map(String::as_str);
     let find = sqlx::query(FIND_THREAD).bind(conversation).bind(joins_as);
-    let find = find.bind(nearest).bind(placing.persona).bind(placing.answers_since);
+    let find = find
+        .bind(nearest)
+        .bind(placing.persona)
+        .bind(placing.answers_since);
     let (all_of, none_but) = placing.joins_only.map(Company::lists).unzip();
-    let find = find.bind(all_of).bind(none_but).bind(placing.account.thread_prefix());
+    let find = find
+        .bind(all_of)
+        .bind(none_but)
+        .bind(placing.account.thread_prefix());
     let found = find.fetch_optional(conn).await?;
     Ok(found.map(|row| (row.get(0), row.get(1))))
 }
@@ -204,14 +253,35 @@ async fn existing_thread(
 async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> Result<()> {
     let gone = json_list(younger.iter().map(String::as_str));
     for sql in [MOVE_THREADS, MOVE_LINKS] {
-        sqlx::query(sql).bind(oldest).bind(&gone).execute(&mut *conn).await?;
+        sqlx::query(sql)
+            .bind(oldest)
+            .bind(&gone)
+            .execute(&mut *conn)
+            .await?;
     }
-    sqlx::query(DELETE_CONVERSATIONS).bind(&gone).execute(&mut *conn).await?;
-    let pairs = sqlx::query(EQUAL_THREADS).bind(oldest).fetch_all(&mut *conn).await?;
+    sqlx::query(DELETE_CONVERSATIONS)
+        .bind(&gone)
+        .execute(&mut *conn)
+        .await?;
+    let pairs = sqlx::query(EQUAL_THREADS)
+        .bind(oldest)
+        .fetch_all(&mut *conn)
+        .await?;
     for pair in pairs {
         let (young, old): (String, String) = (pair.get(0), pair.get(1));
-        for sql in [FOLD_MESSAGES, FOLD_RUNS, FOLD_EVENTS, FOLD_SESSIONS, FOLD_MONEY, FOLD_SCHEDULES] {
-            sqlx::query(sql).bind(&young).bind(&old).execute(&mut *conn).await?;
+        for sql in [
+            FOLD_MESSAGES,
+            FOLD_RUNS,
+            FOLD_EVENTS,
+            FOLD_SESSIONS,
+            FOLD_MONEY,
+            FOLD_SCHEDULES,
+        ] {
+            sqlx::query(sql)
+                .bind(&young)
+                .bind(&old)
+                .execute(&mut *conn)
+                .await?;
         }
         for sql in [FOLD_MEMORY, FOLD_PARTICIPANTS, FOLD_THREAD] {
             sqlx::query(sql).bind(&young).execute(&mut *conn).await?;

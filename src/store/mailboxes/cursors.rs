@@ -148,8 +148,14 @@ pub(in crate::store) async fn note_taken(
     sha256: &str,
     now: Timestamp,
 ) -> Result<()> {
-    let note = sqlx::query(NOTE_TAKEN).bind(&from.mailbox).bind(from.uid_validity).bind(from.uid);
-    note.bind(now.to_string()).bind(sha256).execute(conn).await?;
+    let note = sqlx::query(NOTE_TAKEN)
+        .bind(&from.mailbox)
+        .bind(from.uid_validity)
+        .bind(from.uid);
+    note.bind(now.to_string())
+        .bind(sha256)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -158,7 +164,8 @@ impl Store {
     /// UIDs.
     pub async fn contact_mailbox(&self, contact: MailboxContact) -> Result<MailboxCursor> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(async move { meet(conn, &contact, now).await })).await
+        self.write(move |conn| Box::pin(async move { meet(conn, &contact, now).await }))
+            .await
     }
 
     /// Reports whether a letter of these bytes was ever fetched from the mailbox.
@@ -176,19 +183,41 @@ impl Store {
         cursor: u32,
         limit: u32,
     ) -> Result<Vec<MailboxOutcome>> {
-        let rows = sqlx::query(OUTCOMES).bind(mailbox).bind(uid_validity).bind(cursor).bind(limit);
+        let rows = sqlx::query(OUTCOMES)
+            .bind(mailbox)
+            .bind(uid_validity)
+            .bind(cursor)
+            .bind(limit);
         let rows = rows.fetch_all(self.readers()).await?;
-        Ok(rows.iter().map(|row| MailboxOutcome { uid: row.get(0), marked: row.get(1) }).collect())
+        Ok(rows
+            .iter()
+            .map(|row| MailboxOutcome {
+                uid: row.get(0),
+                marked: row.get(1),
+            })
+            .collect())
     }
 
     /// Records that a letter is refused, so that it is not fetched again. `marked`: it is neither
     /// flagged nor moved on the server.
-    pub async fn refuse_mailbox_letter(&self, place: MailboxUid, reason: &str, marked: bool) -> Result<()> {
+    pub async fn refuse_mailbox_letter(
+        &self,
+        place: MailboxUid,
+        reason: &str,
+        marked: bool,
+    ) -> Result<()> {
         let (reason, now) = (shortened(reason), self.clock().now().to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                let note = sqlx::query(NOTE_REFUSED).bind(place.mailbox).bind(place.uid_validity);
-                note.bind(place.uid).bind(reason).bind(marked).bind(now).execute(conn).await?;
+                let note = sqlx::query(NOTE_REFUSED)
+                    .bind(place.mailbox)
+                    .bind(place.uid_validity);
+                note.bind(place.uid)
+                    .bind(reason)
+                    .bind(marked)
+                    .bind(now)
+                    .execute(conn)
+                    .await?;
                 Ok(())
             })
         })
@@ -208,7 +237,10 @@ impl Store {
         let marked = serde_json::Value::from_iter(marked.iter().copied()).to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let finish = sqlx::query(FINISH).bind(mailbox).bind(uid_validity).bind(marked);
+                let finish = sqlx::query(FINISH)
+                    .bind(mailbox)
+                    .bind(uid_validity)
+                    .bind(marked);
                 finish.bind(last_uid).execute(conn).await?;
                 Ok(())
             })
@@ -221,7 +253,12 @@ impl Store {
         let (mailbox, now) = (mailbox.to_owned(), self.clock().now().to_string());
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(NOTE_FETCH).bind(mailbox).bind(now).bind(backlog).execute(conn).await?;
+                sqlx::query(NOTE_FETCH)
+                    .bind(mailbox)
+                    .bind(now)
+                    .bind(backlog)
+                    .execute(conn)
+                    .await?;
                 Ok(())
             })
         })
@@ -234,12 +271,22 @@ impl Store {
         let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
-                let note = sqlx::query_scalar(NOTE_ERROR).bind(&failure.mailbox).bind(&failure.source);
+                let note = sqlx::query_scalar(NOTE_ERROR)
+                    .bind(&failure.mailbox)
+                    .bind(&failure.source);
                 let note = note.bind(shortened(&failure.error)).bind(now.to_string());
                 let since: String = note.fetch_one(&mut *conn).await?;
                 let since = instant(Some(&since))?.unwrap_or(now);
                 if let Some(notice) = notice(&failure, since, now) {
-                    emit(conn, &NewNotice { id: NoticeId::new(clock.new_id()), ..notice }, now).await?;
+                    emit(
+                        conn,
+                        &NewNotice {
+                            id: NoticeId::new(clock.new_id()),
+                            ..notice
+                        },
+                        now,
+                    )
+                    .await?;
                 }
                 Ok(())
             })
@@ -249,18 +296,37 @@ impl Store {
 
     /// Returns the state of a mailbox; `None` when no engine has tried it yet.
     pub async fn mailbox_health(&self, mailbox: &str) -> Result<Option<MailboxHealth>> {
-        let row = sqlx::query(HEALTH).bind(mailbox).fetch_optional(self.readers()).await?;
+        let row = sqlx::query(HEALTH)
+            .bind(mailbox)
+            .fetch_optional(self.readers())
+            .await?;
         row.as_ref().map(health).transpose()
     }
 
     /// Returns the letters of a mailbox that were refused for good, the newest first.
-    pub async fn refused_mailbox_letters(&self, mailbox: &str, limit: u32) -> Result<Vec<RefusedLetter>> {
-        let rows = sqlx::query(REFUSED).bind(mailbox).bind(limit).fetch_all(self.readers()).await?;
+    pub async fn refused_mailbox_letters(
+        &self,
+        mailbox: &str,
+        limit: u32,
+    ) -> Result<Vec<RefusedLetter>> {
+        let rows = sqlx::query(REFUSED)
+            .bind(mailbox)
+            .bind(limit)
+            .fetch_all(self.readers())
+            .await?;
         let refused = |row: &SqliteRow| {
-            let place = MailboxUid { mailbox: mailbox.to_owned(), uid_validity: row.get(0), uid: row.get(1) };
+            let place = MailboxUid {
+                mailbox: mailbox.to_owned(),
+                uid_validity: row.get(0),
+                uid: row.get(1),
+            };
             let reason: Option<String> = row.get(2);
             let noted_at = instant(row.get(3))?.unwrap_or(Timestamp::from_millis(0));
-            Ok(RefusedLetter { place, reason: reason.unwrap_or_default(), noted_at })
+            Ok(RefusedLetter {
+                place,
+                reason: reason.unwrap_or_default(),
+                noted_at,
+            })
         };
         rows.iter().map(refused).collect()
     }
@@ -269,17 +335,28 @@ impl Store {
 /// Returns the notice to the owner, once per outage: the same outage has the same `since`. The id
 /// is the caller's.
 fn notice(failure: &MailboxFailure, since: Timestamp, now: Timestamp) -> Option<NewNotice> {
-    let MailboxFailure { mailbox, source, error, cause } = failure;
+    let MailboxFailure {
+        mailbox,
+        source,
+        error,
+        cause,
+    } = failure;
     let (name, reason) = (quoted(mailbox), quoted(error));
     let (kind, summary, hint) = match cause {
         FailureCause::Login => (
             NoticeKind::MailboxRefused,
-            format!("the mailbox {name} ({}) refuses our login since {since}: {reason}", quoted(source)),
+            format!(
+                "the mailbox {name} ({}) refuses our login since {since}: {reason}",
+                quoted(source)
+            ),
             "put the right password or refresh token into `.secrets` or the environment and start the engine again",
         ),
         FailureCause::Server if now.since(since) >= DOWN_AFTER => (
             NoticeKind::MailboxDown,
-            format!("the mailbox {name} ({}) cannot be read since {since}: {reason}", quoted(source)),
+            format!(
+                "the mailbox {name} ({}) cannot be read since {since}: {reason}",
+                quoted(source)
+            ),
             "nothing has to be done if it comes back, it is tried again by itself",
         ),
         FailureCause::Server | FailureCause::Ourselves => return None,
@@ -304,7 +381,10 @@ async fn meet(
     contact: &MailboxContact,
     now: Timestamp,
 ) -> Result<MailboxCursor> {
-    let row = sqlx::query(MAILBOX).bind(&contact.name).fetch_optional(&mut *conn).await?;
+    let row = sqlx::query(MAILBOX)
+        .bind(&contact.name)
+        .fetch_optional(&mut *conn)
+        .await?;
     let known = row.filter(|row| {
         let (source, uid_validity): (&str, u32) = (row.get(0), row.get(1));
         source == contact.source && uid_validity != 0
@@ -314,18 +394,37 @@ async fn meet(
             true => (contact.newest_uid, Some(now)),
             false => (0, None),
         };
-        let first = sqlx::query(FIRST_CONTACT).bind(&contact.name).bind(&contact.source);
+        let first = sqlx::query(FIRST_CONTACT)
+            .bind(&contact.name)
+            .bind(&contact.source);
         let first = first.bind(contact.uid_validity).bind(last_uid);
-        first.bind(history_until.map(|at| at.to_string())).execute(conn).await?;
-        return Ok(MailboxCursor { last_uid, history_until, resync_uid: 0 });
+        first
+            .bind(history_until.map(|at| at.to_string()))
+            .execute(conn)
+            .await?;
+        return Ok(MailboxCursor {
+            last_uid,
+            history_until,
+            resync_uid: 0,
+        });
     };
     let history_until = instant(row.get(3))?;
     if row.get::<u32, _>(1) == contact.uid_validity {
-        return Ok(MailboxCursor { last_uid: row.get(2), history_until, resync_uid: row.get(4) });
+        return Ok(MailboxCursor {
+            last_uid: row.get(2),
+            history_until,
+            resync_uid: row.get(4),
+        });
     }
-    let renumbered = sqlx::query(RENUMBERED).bind(&contact.name).bind(contact.uid_validity);
+    let renumbered = sqlx::query(RENUMBERED)
+        .bind(&contact.name)
+        .bind(contact.uid_validity);
     renumbered.bind(contact.newest_uid).execute(conn).await?;
-    Ok(MailboxCursor { last_uid: 0, history_until, resync_uid: contact.newest_uid })
+    Ok(MailboxCursor {
+        last_uid: 0,
+        history_until,
+        resync_uid: contact.newest_uid,
+    })
 }
 
 fn health(row: &SqliteRow) -> Result<MailboxHealth> {
@@ -342,7 +441,11 @@ fn health(row: &SqliteRow) -> Result<MailboxHealth> {
 }
 
 fn instant(text: Option<&str>) -> Result<Option<Timestamp>> {
-    let read = |text| Timestamp::parse(text).ok_or(StoreError::Unreadable { what: "time of a mailbox" });
+    let read = |text| {
+        Timestamp::parse(text).ok_or(StoreError::Unreadable {
+            what: "time of a mailbox",
+        })
+    };
     text.map(read).transpose()
 }
 

@@ -29,9 +29,14 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 if let Quarantined::InMailbox(place) = &letter {
-                    let note = sqlx::query(NOTE_REFUSED).bind(&place.mailbox).bind(place.uid_validity);
-                    let note =
-                        note.bind(place.uid).bind(Quarantined::REASON).bind(true).bind(now.to_string());
+                    let note = sqlx::query(NOTE_REFUSED)
+                        .bind(&place.mailbox)
+                        .bind(place.uid_validity);
+                    let note = note
+                        .bind(place.uid)
+                        .bind(Quarantined::REASON)
+                        .bind(true)
+                        .bind(now.to_string());
                     note.execute(&mut *conn).await?;
                 }
                 emit(conn, &notice(&letter, NoticeId::new(clock.new_id())), now).await?;
@@ -44,12 +49,20 @@ impl Store {
 
 fn notice(letter: &Quarantined, id: NoticeId) -> NewNotice {
     let (subject, subject_id, occurrence, what, hint) = match letter {
-        Quarantined::InMailbox(MailboxUid { mailbox, uid_validity, uid }) => (
+        Quarantined::InMailbox(MailboxUid {
+            mailbox,
+            uid_validity,
+            uid,
+        }) => (
             NoticeSubject::Mailbox,
             mailbox.clone(),
             format!("{uid_validity}.{uid}"),
-            format!("the letter with UID {uid} of the mailbox {}", quoted(mailbox)),
-            "it lies there untouched, and is not fetched again; read it with another program".to_owned(),
+            format!(
+                "the letter with UID {uid} of the mailbox {}",
+                quoted(mailbox)
+            ),
+            "it lies there untouched, and is not fetched again; read it with another program"
+                .to_owned(),
         ),
         Quarantined::File { folder, name } => (
             NoticeSubject::Folder,

@@ -6,7 +6,9 @@
 //! transaction as well: message, delivery and the mark on the events. The text of a mail is written
 //! by `gateway::notices`.
 
-use crate::domain::{DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp};
+use crate::domain::{
+    DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp,
+};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery, instant};
 use crate::store::mail::messages::{self, Content, MessageRow, Place};
 use crate::store::runs::queue::to_i64;
@@ -54,7 +56,11 @@ impl NewNotice {
     pub fn cause(&self) -> String {
         let persona = self.persona.as_ref().map_or("", PersonaId::as_str);
         let parts = [self.kind.as_str(), &self.detail, persona];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(":")
+        parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(":")
     }
 }
 
@@ -62,7 +68,10 @@ impl NewNotice {
 /// Markdown nor a terminal finds anything to interpret.
 pub fn quoted(words: &str) -> String {
     let clean = words.replace('`', "'");
-    let clean: String = clean.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean: String = clean
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let mut line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = line.char_indices().nth(QUOTE_CHARS_MAX) {
         line.truncate(end);
@@ -89,7 +98,10 @@ pub struct Notice {
 impl Notice {
     /// Returns the detail of its cause, see [`NewNotice::detail`].
     pub fn detail(&self) -> &str {
-        let tail = self.cause.strip_prefix(self.kind.as_str()).unwrap_or(&self.cause);
+        let tail = self
+            .cause
+            .strip_prefix(self.kind.as_str())
+            .unwrap_or(&self.cause);
         let tail = match &self.persona {
             Some(persona) => tail.strip_suffix(persona.as_str()).unwrap_or(tail),
             None => tail,
@@ -226,23 +238,36 @@ impl Store {
     /// it was stored before.
     pub async fn emit_notice(&self, new: NewNotice) -> Result<bool> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(async move { emit(conn, &new, now).await })).await
+        self.write(move |conn| Box::pin(async move { emit(conn, &new, now).await }))
+            .await
     }
 
     /// Returns causes with pending events whose last mail is at least `interval` old and has left
     /// the outbox, each with its newest `spelled_out` events.
-    pub async fn pending_notices(&self, interval: Duration, listed_max: u32) -> Result<Vec<PendingNotices>> {
+    pub async fn pending_notices(
+        &self,
+        interval: Duration,
+        listed_max: u32,
+    ) -> Result<Vec<PendingNotices>> {
         let notified_before = self.clock().now().minus(interval).to_string();
         let mut conn = self.readers().acquire().await?;
-        let causes = sqlx::query_scalar(DUE_CAUSES).bind(notified_before).bind(CAUSES_MAX);
+        let causes = sqlx::query_scalar(DUE_CAUSES)
+            .bind(notified_before)
+            .bind(CAUSES_MAX);
         let causes: Vec<String> = causes.fetch_all(&mut *conn).await?;
         let mut due = Vec::with_capacity(causes.len());
         for cause in causes {
-            let rows =
-                sqlx::query(PENDING).bind(&cause).bind(listed_max.max(1)).fetch_all(&mut *conn).await?;
+            let rows = sqlx::query(PENDING)
+                .bind(&cause)
+                .bind(listed_max.max(1))
+                .fetch_all(&mut *conn)
+                .await?;
             // Another process notified the owner meanwhile.
             let Some(newest) = rows.first() else { continue };
-            let before = sqlx::query(EARLIER_MAIL).bind(&cause).fetch_optional(&mut *conn).await?;
+            let before = sqlx::query(EARLIER_MAIL)
+                .bind(&cause)
+                .fetch_optional(&mut *conn)
+                .await?;
             due.push(PendingNotices {
                 newest: rows.iter().map(notice).collect::<Result<_>>()?,
                 count: newest.get::<i64, _>("pending").unsigned_abs(),
@@ -265,7 +290,10 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 insert_mail(conn, &mail, now).await?;
-                let mark = sqlx::query(MARK_NOTIFIED).bind(&cause).bind(through).bind(now.to_string());
+                let mark = sqlx::query(MARK_NOTIFIED)
+                    .bind(&cause)
+                    .bind(through)
+                    .bind(now.to_string());
                 let mark = mark.bind(mail.delivery.id.as_str()).bind(epoch);
                 if mark.execute(conn).await?.rows_affected() == count {
                     return Ok(());
@@ -283,14 +311,23 @@ impl Store {
 
     /// Returns events folded by mail, the newest first.
     pub async fn list_notices(&self, limit: u32) -> Result<Vec<NoticeFold>> {
-        let rows = sqlx::query(FOLDS).bind(limit).fetch_all(self.readers()).await?;
+        let rows = sqlx::query(FOLDS)
+            .bind(limit)
+            .fetch_all(self.readers())
+            .await?;
         rows.iter().map(fold).collect()
     }
 
     /// Returns the newest events of a cause; empty when there is no such cause.
     pub async fn notices_of_cause(&self, cause: &str, limit: usize) -> Result<Vec<Notice>> {
-        let rows = sqlx::query(NOTICES_OF_CAUSE).bind(cause).bind(to_i64(limit));
-        rows.fetch_all(self.readers()).await?.iter().map(notice).collect()
+        let rows = sqlx::query(NOTICES_OF_CAUSE)
+            .bind(cause)
+            .bind(to_i64(limit));
+        rows.fetch_all(self.readers())
+            .await?
+            .iter()
+            .map(notice)
+            .collect()
     }
 
     /// Finds the notice whose id is `piece`, or the only notice whose id begins or else ends with
@@ -298,14 +335,20 @@ impl Store {
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_notice(&self, piece: &str) -> Result<Notice> {
-        let id = self.find("notice", (NOTICES_LIKE, NOTICES_ENDING), piece).await?;
-        let row = sqlx::query(NOTICE).bind(&id).fetch_optional(self.readers()).await?;
+        let id = self
+            .find("notice", (NOTICES_LIKE, NOTICES_ENDING), piece)
+            .await?;
+        let row = sqlx::query(NOTICE)
+            .bind(&id)
+            .fetch_optional(self.readers())
+            .await?;
         notice(&row.ok_or(StoreError::Missing { kind: "notice", id })?)
     }
 }
 
 async fn insert_mail(conn: &mut SqliteConnection, mail: &NoticeMail, now: Timestamp) -> Result<()> {
-    let thread = messages::place_message(conn, &mail.persona, &mail.place, &mail.content, now).await?;
+    let thread =
+        messages::place_message(conn, &mail.persona, &mail.place, &mail.content, now).await?;
     let row = MessageRow {
         id: &mail.id,
         thread: Some(&thread),
@@ -326,7 +369,10 @@ async fn insert_mail(conn: &mut SqliteConnection, mail: &NoticeMail, now: Timest
 
 fn notice(row: &SqliteRow) -> Result<Notice> {
     let unreadable = |what| move || StoreError::Unreadable { what };
-    let persona = row.get::<Option<String>, _>("persona_id").map(|id| PersonaId::parse(&id)).transpose();
+    let persona = row
+        .get::<Option<String>, _>("persona_id")
+        .map(|id| PersonaId::parse(&id))
+        .transpose();
     Ok(Notice {
         id: NoticeId::new(row.get::<String, _>("id")),
         persona: persona.map_err(|_| StoreError::Unreadable { what: "persona id" })?,
@@ -343,10 +389,14 @@ fn notice(row: &SqliteRow) -> Result<Notice> {
 }
 
 fn notified(row: &SqliteRow) -> Result<Option<Notified>> {
-    match (row.get::<Option<String>, _>("notified_at"), row.get::<Option<String>, _>("delivery_id")) {
-        (Some(at), Some(delivery)) => {
-            Ok(Some(Notified { at: instant(&at)?, delivery: DeliveryId::new(delivery) }))
-        }
+    match (
+        row.get::<Option<String>, _>("notified_at"),
+        row.get::<Option<String>, _>("delivery_id"),
+    ) {
+        (Some(at), Some(delivery)) => Ok(Some(Notified {
+            at: instant(&at)?,
+            delivery: DeliveryId::new(delivery),
+        })),
         _ => Ok(None),
     }
 }
@@ -355,8 +405,11 @@ fn earlier_mail(row: &SqliteRow) -> Result<EarlierMail> {
     let list = |column| serde_json::from_str(row.get(column));
     Ok(EarlierMail {
         rfc_message_id: row.get("message_id"),
-        references: list("references_json").map_err(|_| StoreError::Unreadable { what: "references" })?,
-        readers: list("readers").map_err(|_| StoreError::Unreadable { what: "participants" })?,
+        references: list("references_json")
+            .map_err(|_| StoreError::Unreadable { what: "references" })?,
+        readers: list("readers").map_err(|_| StoreError::Unreadable {
+            what: "participants",
+        })?,
     })
 }
 

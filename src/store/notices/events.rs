@@ -48,15 +48,28 @@ pub(in crate::store) async fn run_failed(
     run: &str,
     clock: &dyn Clock,
 ) -> Result<()> {
-    let found = sqlx::query(FAILED_RUN).bind(run).fetch_optional(&mut *conn).await?;
+    let found = sqlx::query(FAILED_RUN)
+        .bind(run)
+        .fetch_optional(&mut *conn)
+        .await?;
     let Some(row) = found else { return Ok(()) };
-    let class = row.get::<Option<&str>, _>("error_class").and_then(ErrorClass::parse);
-    let (persona, word) = (persona_id(&row)?, class.map_or("failed", ErrorClass::as_str));
-    let asked = match (row.get::<Option<String>, _>("provider"), row.get::<Option<String>, _>("model")) {
+    let class = row
+        .get::<Option<&str>, _>("error_class")
+        .and_then(ErrorClass::parse);
+    let (persona, word) = (
+        persona_id(&row)?,
+        class.map_or("failed", ErrorClass::as_str),
+    );
+    let asked = match (
+        row.get::<Option<String>, _>("provider"),
+        row.get::<Option<String>, _>("model"),
+    ) {
         (Some(provider), Some(model)) => format!(", {} on {}", quoted(&model), quoted(&provider)),
         _ => String::new(),
     };
-    let reason = row.get::<Option<String>, _>("reason").map(|reason| format!(": {}", quoted(&reason)));
+    let reason = row
+        .get::<Option<String>, _>("reason")
+        .map(|reason| format!(": {}", quoted(&reason)));
     let new = NewNotice {
         id: NoticeId::new(clock.new_id()),
         kind: NoticeKind::RunFailed,
@@ -87,7 +100,10 @@ pub(in crate::store) async fn step_recorded(
     if step.executor != Executor::Engine || !step.is_in_doubt() {
         return Ok(());
     }
-    let row = sqlx::query(DOUBTFUL_RUN).bind(run.as_str()).fetch_one(&mut *conn).await?;
+    let row = sqlx::query(DOUBTFUL_RUN)
+        .bind(run.as_str())
+        .fetch_one(&mut *conn)
+        .await?;
     let persona = persona_id(&row)?;
     let new = NewNotice {
         id: NoticeId::new(clock.new_id()),
@@ -147,7 +163,9 @@ pub(in crate::store) async fn delivery_failed(
     delivery: &str,
     clock: &dyn Clock,
 ) -> Result<()> {
-    let Some(failure) = DeliveryProblem::read(conn, delivery).await? else { return Ok(()) };
+    let Some(failure) = DeliveryProblem::read(conn, delivery).await? else {
+        return Ok(());
+    };
     let new = NewNotice {
         occurrence: failure.finished_at.clone(),
         summary: format!(
@@ -170,7 +188,9 @@ pub(in crate::store) async fn delivery_held(
     delivery: &str,
     clock: &dyn Clock,
 ) -> Result<()> {
-    let Some(failure) = DeliveryProblem::read(conn, delivery).await? else { return Ok(()) };
+    let Some(failure) = DeliveryProblem::read(conn, delivery).await? else {
+        return Ok(());
+    };
     let new = NewNotice {
         summary: format!(
             "mail {} of {} (delivery {delivery}) is held: the server may have it and did not say so; open for {}",
@@ -188,8 +208,14 @@ pub(in crate::store) async fn delivery_held(
     Ok(())
 }
 
-async fn delivery_delayed(conn: &mut SqliteConnection, delivery: &str, clock: &dyn Clock) -> Result<bool> {
-    let Some(failure) = DeliveryProblem::read(conn, delivery).await? else { return Ok(false) };
+async fn delivery_delayed(
+    conn: &mut SqliteConnection,
+    delivery: &str,
+    clock: &dyn Clock,
+) -> Result<bool> {
+    let Some(failure) = DeliveryProblem::read(conn, delivery).await? else {
+        return Ok(false);
+    };
     let new = NewNotice {
         summary: format!(
             "mail {} of {} (delivery {delivery}) waits since {} for {}",
@@ -263,7 +289,9 @@ impl Store {
     pub async fn emit_delays(&self, after: Duration) -> Result<u64> {
         let clock = self.clock().clone();
         let queued_before = clock.now().minus(after).to_string();
-        let late = sqlx::query_scalar(DELAYED_DELIVERIES).bind(queued_before).bind(DELAYS_MAX);
+        let late = sqlx::query_scalar(DELAYED_DELIVERIES)
+            .bind(queued_before)
+            .bind(DELAYS_MAX);
         let late: Vec<String> = late.fetch_all(self.readers()).await?;
         if late.is_empty() {
             return Ok(0);
@@ -302,10 +330,15 @@ impl DeliveryProblem {
     /// Reads the facts of a delivery. `None` for notices, and when all remaining recipients
     /// bounced: the owner was notified of them then.
     async fn read(conn: &mut SqliteConnection, delivery: &str) -> Result<Option<Self>> {
-        let found = sqlx::query(TROUBLED_DELIVERY).bind(delivery).fetch_optional(conn).await?;
+        let found = sqlx::query(TROUBLED_DELIVERY)
+            .bind(delivery)
+            .fetch_optional(conn)
+            .await?;
         let Some(row) = found else { return Ok(None) };
-        let troubled: Vec<Troubled> = serde_json::from_str(row.get("troubled"))
-            .map_err(|_| StoreError::Unreadable { what: "recipients of a delivery" })?;
+        let troubled: Vec<Troubled> =
+            serde_json::from_str(row.get("troubled")).map_err(|_| StoreError::Unreadable {
+                what: "recipients of a delivery",
+            })?;
         if troubled.is_empty() {
             return Ok(None);
         }
@@ -337,15 +370,27 @@ fn named(troubled: &[Troubled]) -> String {
     first_few(troubled, |one| {
         let code = one.code.map(|code| format!("{code} ")).unwrap_or_default();
         let reply = one.reply.as_deref().unwrap_or("not tried yet");
-        format!("{} ({})", quoted(&one.recipient), quoted(&format!("{code}{reply}")))
+        format!(
+            "{} ({})",
+            quoted(&one.recipient),
+            quoted(&format!("{code}{reply}"))
+        )
     })
 }
 
 /// Returns the first few recipients in the format of `spell`, and the number of the others.
 pub(in crate::store) fn first_few<T>(recipients: &[T], spell: impl Fn(&T) -> String) -> String {
-    let mut list = recipients.iter().take(RECIPIENTS_NAMED).map(spell).collect::<Vec<_>>().join(", ");
+    let mut list = recipients
+        .iter()
+        .take(RECIPIENTS_NAMED)
+        .map(spell)
+        .collect::<Vec<_>>()
+        .join(", ");
     if recipients.len() > RECIPIENTS_NAMED {
-        list.push_str(&format!(" and {} more", recipients.len() - RECIPIENTS_NAMED));
+        list.push_str(&format!(
+            " and {} more",
+            recipients.len() - RECIPIENTS_NAMED
+        ));
     }
     list
 }

@@ -48,7 +48,11 @@ impl PersonaStore {
     pub async fn expected_files(&self, since: Timestamp) -> StoreResult<ExpectedEffects> {
         let since = since.minus(BEGUN_BEFORE).to_string();
         let rows = sqlx::query_as::<_, (String, String, Option<String>)>(EXPECTED);
-        let rows = rows.bind(self.persona.as_str()).bind(since).fetch_all(self.store.readers()).await?;
+        let rows = rows
+            .bind(self.persona.as_str())
+            .bind(since)
+            .fetch_all(self.store.readers())
+            .await?;
         let mut expected = ExpectedEffects::default();
         for (run, tool, after) in rows {
             match tool.as_str() {
@@ -82,14 +86,18 @@ impl ExpectedEffects {
         match path.split_once('/') {
             None if path == "active.md" => digest.is_some_and(is_memory),
             None if path == ".memory" => was.is_none() && is_folder && has_memory,
-            None if path == "responsibilities" => was.is_none() && is_folder && !self.proposals.is_empty(),
+            None if path == "responsibilities" => {
+                was.is_none() && is_folder && !self.proposals.is_empty()
+            }
             Some((".memory", "lock" | "active.tmp")) => has_memory,
             // The oldest versions are deleted for the newest.
             Some((".memory", _)) => {
                 let is_version = |digest| is_memory(digest) || memory_before == Some(digest);
                 has_memory && (is.is_none() || (was.is_none() && digest.is_some_and(is_version)))
             }
-            Some(("responsibilities", ".proposals.lock" | ".proposal.tmp")) => !self.proposals.is_empty(),
+            Some(("responsibilities", ".proposals.lock" | ".proposal.tmp")) => {
+                !self.proposals.is_empty()
+            }
             Some(("responsibilities", _)) => {
                 was.is_none() && digest.is_some_and(|digest| self.proposals.contains(digest))
             }
@@ -139,13 +147,21 @@ pub fn is_guarded(folder: &Path) -> bool {
 
 /// Copies the protected files of a persona's folder. Blocking. Errors: a file cannot be read, or
 /// the disk is full.
-pub fn guard(folder: &Path, persona: &PersonaId, run: &RunId, now: Timestamp) -> io::Result<FileGuard> {
-    let copy = copy_of(folder).ok_or_else(|| io::Error::other("the folder is not in a workspace"))?;
+pub fn guard(
+    folder: &Path,
+    persona: &PersonaId,
+    run: &RunId,
+    now: Timestamp,
+) -> io::Result<FileGuard> {
+    let copy =
+        copy_of(folder).ok_or_else(|| io::Error::other("the folder is not in a workspace"))?;
     // The rest of an unfinished copy.
     remove(&copy)?;
     let copies = copy.join(COPIES);
     fs::create_dir_all(&copies)?;
-    let entries = list(folder, &mut |path, bytes| write(&copies.join(path), bytes).map(drop))?;
+    let entries = list(folder, &mut |path, bytes| {
+        write(&copies.join(path), bytes).map(drop)
+    })?;
     let guard = FileGuard {
         folder: folder.to_path_buf(),
         persona: persona.to_string(),
@@ -199,14 +215,16 @@ impl FileGuard {
             let (was, is) = (before.get(path), is.get(path));
             // The content of a quarantined folder was moved with the folder.
             let went_along = was.is_none()
-                && changed
-                    .iter()
-                    .any(|folder| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')));
+                && changed.iter().any(|folder| {
+                    path.strip_prefix(folder)
+                        .is_some_and(|rest| rest.starts_with('/'))
+                });
             if was == is || went_along || expected.explains(path, was, is, memory_before) {
                 continue;
             }
             if let Some(Entry::File { sha256, .. }) = was
-                && fs::read(self.copied(path)?).map_or(true, |bytes| sha256_hex(&[&bytes]) != *sha256)
+                && fs::read(self.copied(path)?)
+                    .map_or(true, |bytes| sha256_hex(&[&bytes]) != *sha256)
             {
                 // The machine lost power before the copy was on disk: the changed file is better
                 // than none.
@@ -225,7 +243,11 @@ impl FileGuard {
 
     /// Returns the path of the quarantine of that instant, below the workspace.
     pub fn quarantine(&self, now: Timestamp) -> String {
-        format!("data/quarantine/{}-{}", self.persona, now.to_utc().format("%Y%m%dT%H%M%S%3f"))
+        format!(
+            "data/quarantine/{}-{}",
+            self.persona,
+            now.to_utc().format("%Y%m%dT%H%M%S%3f")
+        )
     }
 
     /// Ends the guard of an agent: removes the copy. Blocking.
@@ -234,12 +256,18 @@ impl FileGuard {
     }
 
     fn copied(&self, path: &str) -> io::Result<PathBuf> {
-        let copy =
-            copy_of(&self.folder).ok_or_else(|| io::Error::other("the folder is not in a workspace"))?;
+        let copy = copy_of(&self.folder)
+            .ok_or_else(|| io::Error::other("the folder is not in a workspace"))?;
         Ok(copy.join(COPIES).join(path))
     }
 
-    fn restore(&self, path: &str, was: Option<&Entry>, is: Option<&Entry>, now: Timestamp) -> io::Result<()> {
+    fn restore(
+        &self,
+        path: &str,
+        was: Option<&Entry>,
+        is: Option<&Entry>,
+        now: Timestamp,
+    ) -> io::Result<()> {
         let missing = || io::Error::other("the folder is not in a workspace");
         let copy = copy_of(&self.folder).ok_or_else(missing)?;
         let workspace = copy.ancestors().nth(3).ok_or_else(missing)?;
@@ -287,7 +315,10 @@ fn list(folder: &Path, each: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>) -> i
         } else if metadata.is_file() {
             let bytes = fs::read(&at)?;
             each(&path, &bytes)?;
-            Entry::File { sha256: sha256_hex(&[&bytes]), mode: metadata.permissions().mode() & 0o7777 }
+            Entry::File {
+                sha256: sha256_hex(&[&bytes]),
+                mode: metadata.permissions().mode() & 0o7777,
+            }
         } else {
             Entry::Other
         };
@@ -305,8 +336,13 @@ fn list(folder: &Path, each: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>) -> i
 /// Returns the names in a folder; a name that is not UTF-8 is skipped, because no file of ours has
 /// one and nothing reads such a file.
 fn names(folder: &Path) -> io::Result<Vec<String>> {
-    let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
-    Ok(entries.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    let entries =
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
+    Ok(entries
+        .collect::<io::Result<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<fs::File> {

@@ -77,7 +77,9 @@ pub(in crate::store) const FIRST_STEPS: &str = "
 impl PersonaStore {
     /// Returns every context of a run, in order; the last is the one that it ended with.
     pub async fn assemblies_of_run(&self, run: &RunId) -> Result<Vec<Assembly>> {
-        let rows = sqlx::query(ASSEMBLIES).bind(run.as_str()).bind(self.persona.as_str());
+        let rows = sqlx::query(ASSEMBLIES)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
         let rows = rows.fetch_all(self.store.readers()).await?;
         let assembly = |row: &sqlx::sqlite::SqliteRow| Assembly {
             turn_index: row.get(0),
@@ -99,7 +101,13 @@ impl PersonaStore {
         let text = |row: &sqlx::sqlite::SqliteRow| {
             let (digest, bytes): (String, &[u8]) = (row.get(0), row.get(1));
             let is_damaged = sha256_hex(&[bytes]) != digest;
-            (digest, StoredText { text: String::from_utf8_lossy(bytes).into(), is_damaged })
+            (
+                digest,
+                StoredText {
+                    text: String::from_utf8_lossy(bytes).into(),
+                    is_damaged,
+                },
+            )
         };
         Ok(rows.iter().map(text).collect())
     }
@@ -108,24 +116,44 @@ impl PersonaStore {
     /// is empty.
     pub async fn messages_by_seq(&self, seqs: &[i64], chars_max: u32) -> Result<Vec<PastMessage>> {
         let seqs_json = serde_json::Value::from(seqs).to_string();
-        let found = sqlx::query_scalar(MESSAGES_BY_SEQ).bind(seqs_json).bind(self.persona.as_str());
-        let found: String = found.bind(chars_max).fetch_one(self.store.readers()).await?;
+        let found = sqlx::query_scalar(MESSAGES_BY_SEQ)
+            .bind(seqs_json)
+            .bind(self.persona.as_str());
+        let found: String = found
+            .bind(chars_max)
+            .fetch_one(self.store.readers())
+            .await?;
         let found: Vec<PastMessageJson> = from_json(&found, "messages of a thread")?;
-        let mut found = found.into_iter().map(past_message).collect::<Result<Vec<_>>>()?;
+        let mut found = found
+            .into_iter()
+            .map(past_message)
+            .collect::<Result<Vec<_>>>()?;
         found.sort_by_key(|message| seqs.iter().position(|seq| *seq == message.seq));
         Ok(found)
     }
 
     /// Returns the first steps of runs, up to the given number each, grouped by message, each
     /// payload cut at `chars_max` characters.
-    pub async fn first_steps(&self, runs: &[(RunId, u32)], chars_max: u32) -> Result<Vec<PastStep>> {
+    pub async fn first_steps(
+        &self,
+        runs: &[(RunId, u32)],
+        chars_max: u32,
+    ) -> Result<Vec<PastStep>> {
         if runs.is_empty() {
             return Ok(Vec::new());
         }
-        let wanted: Vec<(&str, u32)> = runs.iter().map(|(run, count)| (run.as_str(), *count)).collect();
+        let wanted: Vec<(&str, u32)> = runs
+            .iter()
+            .map(|(run, count)| (run.as_str(), *count))
+            .collect();
         let wanted = serde_json::json!(wanted).to_string();
-        let steps = sqlx::query_scalar(FIRST_STEPS).bind(wanted).bind(self.persona.as_str());
-        let steps: String = steps.bind(chars_max).fetch_one(self.store.readers()).await?;
+        let steps = sqlx::query_scalar(FIRST_STEPS)
+            .bind(wanted)
+            .bind(self.persona.as_str());
+        let steps: String = steps
+            .bind(chars_max)
+            .fetch_one(self.store.readers())
+            .await?;
         let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
         Ok(steps.into_iter().map(past_step).collect())
     }
@@ -134,12 +162,21 @@ impl PersonaStore {
 impl NewSources {
     /// Sources that consist of a configuration alone.
     pub(in crate::store) fn bare(config: &Arc<Snapshot>) -> Self {
-        Self { json: String::new(), texts: BTreeMap::new(), config: config.clone() }
+        Self {
+            json: String::new(),
+            texts: BTreeMap::new(),
+            config: config.clone(),
+        }
     }
 
     /// The digests that must be there when the note is, as a JSON array. The files of the configuration came with it.
     pub(in crate::store) fn digests(&self) -> String {
-        json_list(self.texts.keys().map(String::as_str).chain([self.config.sha256()]))
+        json_list(
+            self.texts
+                .keys()
+                .map(String::as_str)
+                .chain([self.config.sha256()]),
+        )
     }
 
     /// Stores what `missing_json` names of it.
@@ -148,8 +185,8 @@ impl NewSources {
         conn: &mut SqliteConnection,
         missing_json: &str,
     ) -> Result<()> {
-        let missing: Vec<String> =
-            serde_json::from_str(missing_json).map_err(|_| StoreError::Unreadable { what: "contents" })?;
+        let missing: Vec<String> = serde_json::from_str(missing_json)
+            .map_err(|_| StoreError::Unreadable { what: "contents" })?;
         for digest in &missing {
             if let Some(text) = self.texts.get(digest) {
                 insert(conn, digest, text).await?;
@@ -165,6 +202,10 @@ impl NewSources {
 }
 
 async fn insert(conn: &mut SqliteConnection, digest: &str, text: &str) -> Result<()> {
-    sqlx::query(INSERT_CONTENT).bind(digest).bind(text.as_bytes()).execute(conn).await?;
+    sqlx::query(INSERT_CONTENT)
+        .bind(digest)
+        .bind(text.as_bytes())
+        .execute(conn)
+        .await?;
     Ok(())
 }

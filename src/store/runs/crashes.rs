@@ -36,8 +36,7 @@ pub(in crate::store) const ORPHANS: &str = "
       (SELECT json_array(e.event_type, e.tool_name) FROM thread_tool_events e WHERE e.run_id = r.id
        ORDER BY e.step_index DESC LIMIT 1) AS step
     FROM runs r INDEXED BY runs_running WHERE state = 'running' AND epoch < $1 ORDER BY seq";
-pub(in crate::store) const REQUEUE_ORPHAN: &str =
-    "UPDATE runs SET state = 'queued', crashes = $2, crashed_at = $3 WHERE id = $1 AND state = 'running'";
+pub(in crate::store) const REQUEUE_ORPHAN: &str = "UPDATE runs SET state = 'queued', crashes = $2, crashed_at = $3 WHERE id = $1 AND state = 'running'";
 pub(in crate::store) const QUARANTINE: &str = "
     UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', crashes = $2, crashed_at = $3,
       error_message = $4, finished_at = $5
@@ -68,7 +67,10 @@ impl Store {
             .write(move |conn| {
                 Box::pin(async move {
                     money::recover(conn, &clock.now().to_string()).await?;
-                    let orphans = sqlx::query(ORPHANS).bind(epoch).fetch_all(&mut *conn).await?;
+                    let orphans = sqlx::query(ORPHANS)
+                        .bind(epoch)
+                        .fetch_all(&mut *conn)
+                        .await?;
                     if orphans.iter().any(|orphan| !was_asked_to_end(orphan)) {
                         sqlx::query(CLEAR_WAITING).execute(&mut *conn).await?;
                     }
@@ -127,18 +129,39 @@ async fn recover(
             "the engine stopped {crashes} times in a row at the same step of this run: {}",
             last_step(orphan)
         );
-        let quarantine = sqlx::query(QUARANTINE).bind(run).bind(crashes).bind(place).bind(message);
-        quarantine.bind(clock.now().to_string()).execute(&mut *conn).await?;
+        let quarantine = sqlx::query(QUARANTINE)
+            .bind(run)
+            .bind(crashes)
+            .bind(place)
+            .bind(message);
+        quarantine
+            .bind(clock.now().to_string())
+            .execute(&mut *conn)
+            .await?;
         events::run_failed(conn, run, clock).await?;
         let persona = persona_id(orphan)?;
-        messages::audit(conn, Some(&persona), ("run", run), "quarantine:crashed", clock.now()).await?;
+        messages::audit(
+            conn,
+            Some(&persona),
+            ("run", run),
+            "quarantine:crashed",
+            clock.now(),
+        )
+        .await?;
         recovered.quarantined += 1;
     } else {
-        sqlx::query(REQUEUE_ORPHAN).bind(run).bind(crashes).bind(place).execute(&mut *conn).await?;
+        sqlx::query(REQUEUE_ORPHAN)
+            .bind(run)
+            .bind(crashes)
+            .bind(place)
+            .execute(&mut *conn)
+            .await?;
         recovered.queued += 1;
         recovered.poison_runs += u64::from(crashes >= POISON_CRASHES_MIN);
     }
-    close_open_calls(conn, run, INTERRUPTED, clock).await.map(|_closed| ())
+    close_open_calls(conn, run, INTERRUPTED, clock)
+        .await
+        .map(|_closed| ())
 }
 
 /// Returns the last step of a run, for display.
@@ -151,12 +174,21 @@ fn last_step(orphan: &SqliteRow) -> String {
     match (read("turn").as_deref(), read("step").as_deref()) {
         (Some([index, state, provider, model]), _) if state == "started" => {
             let turn = index.as_u64().unwrap_or_default() + 1;
-            format!("turn {turn}, while {} on {} was asked", word(model), word(provider))
+            format!(
+                "turn {turn}, while {} on {} was asked",
+                word(model),
+                word(provider)
+            )
         }
-        (Some(_), Some([kind, tool])) if kind == "tool_call" => format!("the call of `{}`", word(tool)),
+        (Some(_), Some([kind, tool])) if kind == "tool_call" => {
+            format!("the call of `{}`", word(tool))
+        }
         (Some(_), Some([_, tool])) => format!("what follows the result of `{}`", word(tool)),
         (Some([index, ..]), _) => {
-            format!("what follows turn {}", index.as_u64().unwrap_or_default() + 1)
+            format!(
+                "what follows turn {}",
+                index.as_u64().unwrap_or_default() + 1
+            )
         }
         (_, _) => "its context, before anybody was asked".to_owned(),
     }

@@ -42,9 +42,24 @@ pub struct StoredFork {
 /// Change of the budget_accounts by a step of a fork. Turn and attempt are those of the fork.
 #[derive(Debug, Clone)]
 pub enum ForkMoney {
-    Begin { turn_index: u32, attempt: u32, reservation: Option<CallReservation> },
-    Finish { turn_index: u32, attempt: u32, provider: String, lines: Vec<UsageLine> },
-    Lose { turn_index: u32, attempt: u32, provider: String, model: String, billing: Billing },
+    Begin {
+        turn_index: u32,
+        attempt: u32,
+        reservation: Option<CallReservation>,
+    },
+    Finish {
+        turn_index: u32,
+        attempt: u32,
+        provider: String,
+        lines: Vec<UsageLine>,
+    },
+    Lose {
+        turn_index: u32,
+        attempt: u32,
+        provider: String,
+        model: String,
+        billing: Billing,
+    },
 }
 
 pub(in crate::store) const INSERT_FORK: &str = "
@@ -82,9 +97,18 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let insert = sqlx::query(INSERT_FORK).bind(&fork.id).bind(fork.run.as_str());
-                let insert = insert.bind(fork.persona.as_str()).bind(fork.at_turn).bind(&fork.change_json);
-                insert.bind(&fork.record_json).bind(&now).execute(conn).await?;
+                let insert = sqlx::query(INSERT_FORK)
+                    .bind(&fork.id)
+                    .bind(fork.run.as_str());
+                let insert = insert
+                    .bind(fork.persona.as_str())
+                    .bind(fork.at_turn)
+                    .bind(&fork.change_json);
+                insert
+                    .bind(&fork.record_json)
+                    .bind(&now)
+                    .execute(conn)
+                    .await?;
                 Ok(())
             })
         })
@@ -106,12 +130,25 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let ended = (state != "running").then(|| now.clone());
-                let write = sqlx::query(WRITE_FORK).bind(&id).bind(&record_json).bind(state).bind(ended);
+                let write = sqlx::query(WRITE_FORK)
+                    .bind(&id)
+                    .bind(&record_json)
+                    .bind(state)
+                    .bind(ended);
                 let Some(row) = write.fetch_optional(&mut *conn).await? else {
                     let (state, hint) = ("ended".to_owned(), "a fork goes on once");
-                    return Err(StoreError::WrongState { kind: "fork", id, state, hint });
+                    return Err(StoreError::WrongState {
+                        kind: "fork",
+                        id,
+                        state,
+                        hint,
+                    });
                 };
-                let books = Books { id: &id, row, now: &now };
+                let books = Books {
+                    id: &id,
+                    row,
+                    now: &now,
+                };
                 for step in &money {
                     books.book(conn, step).await?;
                 }
@@ -123,7 +160,9 @@ impl Store {
 
     /// Returns the micro-dollars that a run's responsibility allows it.
     pub async fn budget_of_run(&self, run: &RunId) -> Result<Option<i64>> {
-        let budget = sqlx::query_scalar(BUDGET_OF_RUN).bind(run.as_str()).fetch_optional(self.readers());
+        let budget = sqlx::query_scalar(BUDGET_OF_RUN)
+            .bind(run.as_str())
+            .fetch_optional(self.readers());
         Ok(budget.await?.flatten())
     }
 
@@ -131,12 +170,23 @@ impl Store {
     ///
     /// Errors: [`StoreError::WrongState`] when it was pruned.
     pub async fn fork_record(&self, id: &str) -> Result<String> {
-        let record = sqlx::query_scalar(FORK_RECORD).bind(id).fetch_optional(self.readers()).await?;
+        let record = sqlx::query_scalar(FORK_RECORD)
+            .bind(id)
+            .fetch_optional(self.readers())
+            .await?;
         match record {
-            None => Err(StoreError::Missing { kind: "fork", id: id.to_owned() }),
+            None => Err(StoreError::Missing {
+                kind: "fork",
+                id: id.to_owned(),
+            }),
             Some(record) if String::is_empty(&record) => {
                 let (id, state) = (id.to_owned(), "pruned".to_owned());
-                Err(StoreError::WrongState { kind: "fork", id, state, hint: "`attache gc` took what it did" })
+                Err(StoreError::WrongState {
+                    kind: "fork",
+                    id,
+                    state,
+                    hint: "`attache gc` took what it did",
+                })
             }
             Some(record) => Ok(record),
         }
@@ -144,9 +194,14 @@ impl Store {
 
     /// Returns the run of a fork. Errors: [`StoreError::Missing`].
     pub async fn run_of_fork(&self, id: &str) -> Result<RunId> {
-        let run: Option<String> =
-            sqlx::query_scalar(RUN_OF_FORK).bind(id).fetch_optional(self.readers()).await?;
-        run.map(RunId::new).ok_or_else(|| StoreError::Missing { kind: "fork", id: id.to_owned() })
+        let run: Option<String> = sqlx::query_scalar(RUN_OF_FORK)
+            .bind(id)
+            .fetch_optional(self.readers())
+            .await?;
+        run.map(RunId::new).ok_or_else(|| StoreError::Missing {
+            kind: "fork",
+            id: id.to_owned(),
+        })
     }
 
     /// Finds the fork whose id is `piece`, or the only fork whose id begins or else ends with it.
@@ -158,7 +213,10 @@ impl Store {
 
     /// Returns the last forks, newest first.
     pub async fn forks(&self, limit: u32) -> Result<Vec<StoredFork>> {
-        let rows = sqlx::query(FORKS).bind(limit).fetch_all(self.readers()).await?;
+        let rows = sqlx::query(FORKS)
+            .bind(limit)
+            .fetch_all(self.readers())
+            .await?;
         let fork = |row: &SqliteRow| {
             Ok(StoredFork {
                 id: row.get(0),
@@ -187,18 +245,39 @@ impl Books<'_> {
     async fn book(&self, conn: &mut SqliteConnection, step: &ForkMoney) -> Result<()> {
         let run = RunId::new(self.row.get::<String, _>("run_id"));
         match step {
-            ForkMoney::Begin { reservation: None, .. } => Ok(()),
-            ForkMoney::Begin { turn_index, attempt, reservation: Some(reservation) } => {
+            ForkMoney::Begin {
+                reservation: None, ..
+            } => Ok(()),
+            ForkMoney::Begin {
+                turn_index,
+                attempt,
+                reservation: Some(reservation),
+            } => {
                 let call = (&run, *turn_index, self.number(*attempt));
                 money::reserve(conn, call, reservation).await
             }
-            ForkMoney::Finish { turn_index, attempt, provider, lines } => {
+            ForkMoney::Finish {
+                turn_index,
+                attempt,
+                provider,
+                lines,
+            } => {
                 let call = (&run, *turn_index, self.number(*attempt));
-                let rows = lines.iter().map(|line| UsageRow::from(line.usage).ledger_line(line)).collect();
-                self.ledger(conn, call, (provider, "answered"), &Value::Array(rows)).await?;
+                let rows = lines
+                    .iter()
+                    .map(|line| UsageRow::from(line.usage).ledger_line(line))
+                    .collect();
+                self.ledger(conn, call, (provider, "answered"), &Value::Array(rows))
+                    .await?;
                 money::finish(conn, call, lines, self.now).await
             }
-            ForkMoney::Lose { turn_index, attempt, provider, model, billing } => {
+            ForkMoney::Lose {
+                turn_index,
+                attempt,
+                provider,
+                model,
+                billing,
+            } => {
                 let call = (&run, *turn_index, self.number(*attempt));
                 if *billing == Billing::Unknown {
                     let zero = serde_json::json!([{ "model": model, "input": 0, "cache_read": 0, "cache_write": 0,
@@ -212,7 +291,9 @@ impl Books<'_> {
 
     fn number(&self, attempt: u32) -> u32 {
         let place = u32::try_from(self.row.get::<i64, _>("rowid")).unwrap_or(0);
-        TRIES_BEGIN.saturating_add(place.saturating_mul(TRIES_PER_FORK)).saturating_add(attempt)
+        TRIES_BEGIN
+            .saturating_add(place.saturating_mul(TRIES_PER_FORK))
+            .saturating_add(attempt)
     }
 
     async fn ledger(
@@ -222,9 +303,17 @@ impl Books<'_> {
         (provider, state): (&str, &str),
         lines: &Value,
     ) -> Result<()> {
-        let insert = sqlx::query(FORK_ENV).bind(run.as_str()).bind(turn_index).bind(attempt);
-        let insert = insert.bind(lines.to_string()).bind(self.row.get::<String, _>("persona_id"));
-        let insert = insert.bind(provider.to_owned()).bind(state.to_owned()).bind(self.now.to_owned());
+        let insert = sqlx::query(FORK_ENV)
+            .bind(run.as_str())
+            .bind(turn_index)
+            .bind(attempt);
+        let insert = insert
+            .bind(lines.to_string())
+            .bind(self.row.get::<String, _>("persona_id"));
+        let insert = insert
+            .bind(provider.to_owned())
+            .bind(state.to_owned())
+            .bind(self.now.to_owned());
         insert.bind(self.id.to_owned()).execute(conn).await?;
         Ok(())
     }

@@ -173,9 +173,14 @@ pub struct TriggerMessage {
 impl PersonaStore {
     /// Returns one message of this persona.
     pub async fn message(&self, id: &MessageId) -> Result<StoredMessage> {
-        let row = sqlx::query(MESSAGE).bind(id.as_str()).bind(self.persona.as_str());
+        let row = sqlx::query(MESSAGE)
+            .bind(id.as_str())
+            .bind(self.persona.as_str());
         let row = row.fetch_optional(self.store.readers()).await?;
-        let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
+        let row = row.ok_or_else(|| StoreError::Missing {
+            kind: "message",
+            id: id.to_string(),
+        })?;
         stored_message(&row)
     }
 
@@ -186,7 +191,9 @@ impl PersonaStore {
         before: &StoredMessage,
         readers: &[String],
     ) -> Result<Option<StoredMessage>> {
-        let find = sqlx::query(NEWEST_LETTER).bind(before.thread.as_str()).bind(before.seq);
+        let find = sqlx::query(NEWEST_LETTER)
+            .bind(before.thread.as_str())
+            .bind(before.seq);
         let find = find.bind(self.persona.as_str()).bind(json_of(readers));
         let found = find.fetch_optional(self.store.readers()).await?;
         found.as_ref().map(stored_message).transpose()
@@ -194,20 +201,35 @@ impl PersonaStore {
 
     /// Returns the attachments of a message, without their bytes.
     pub async fn attachment_infos(&self, message: &MessageId) -> Result<Vec<AttachmentInfo>> {
-        let infos = sqlx::query_scalar(ATTACHMENT_INFOS).bind(message.as_str()).bind(self.persona.as_str());
+        let infos = sqlx::query_scalar(ATTACHMENT_INFOS)
+            .bind(message.as_str())
+            .bind(self.persona.as_str());
         let infos: String = infos.fetch_one(self.store.readers()).await?;
         from_json(&infos, "attachments")
     }
 
     /// Returns the message that triggered a run. `owners` may read every message, whenever they
     /// joined.
-    pub async fn trigger_message(&self, id: &MessageId, owners: &[Address]) -> Result<TriggerMessage> {
+    pub async fn trigger_message(
+        &self,
+        id: &MessageId,
+        owners: &[Address],
+    ) -> Result<TriggerMessage> {
         let now = self.store.clock().now();
-        let row = sqlx::query(TRIGGER).bind(id.as_str()).bind(self.persona.as_str());
+        let row = sqlx::query(TRIGGER)
+            .bind(id.as_str())
+            .bind(self.persona.as_str());
         let owners = json_of(&owners.iter().map(Address::key).collect::<Vec<_>>());
-        let row = row.bind(since(now, HOUR)).bind(since(now, DAY)).bind(owners).bind(PAST_LOOK_MAX);
+        let row = row
+            .bind(since(now, HOUR))
+            .bind(since(now, DAY))
+            .bind(owners)
+            .bind(PAST_LOOK_MAX);
         let row = row.fetch_optional(self.store.readers()).await?;
-        let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
+        let row = row.ok_or_else(|| StoreError::Missing {
+            kind: "message",
+            id: id.to_string(),
+        })?;
         let message = stored_message(&row)?;
         Ok(TriggerMessage {
             message,
@@ -232,8 +254,14 @@ impl PersonaStore {
         chars_max: u32,
         readers: &[String],
     ) -> Result<Vec<PastMessage>> {
-        let past = sqlx::query_scalar(PAST_MESSAGES).bind(thread.as_str()).bind(self.persona.as_str());
-        let past = past.bind(before_seq).bind(limit).bind(chars_max).bind(json_of(readers));
+        let past = sqlx::query_scalar(PAST_MESSAGES)
+            .bind(thread.as_str())
+            .bind(self.persona.as_str());
+        let past = past
+            .bind(before_seq)
+            .bind(limit)
+            .bind(chars_max)
+            .bind(json_of(readers));
         let past: String = past.fetch_one(self.store.readers()).await?;
         let past: Vec<PastMessageJson> = from_json(&past, "messages of a thread")?;
         past.into_iter().rev().map(past_message).collect()
@@ -241,12 +269,19 @@ impl PersonaStore {
 
     /// Returns the tool traces of these messages, grouped by message, each payload cut at
     /// `chars_max` characters.
-    pub async fn past_steps(&self, messages: &[&MessageId], chars_max: u32) -> Result<Vec<PastStep>> {
+    pub async fn past_steps(
+        &self,
+        messages: &[&MessageId],
+        chars_max: u32,
+    ) -> Result<Vec<PastStep>> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
         let ids = json_list(messages.iter().map(|id| id.as_str()));
-        let steps = sqlx::query_scalar(PAST_STEPS).bind(ids).bind(self.persona.as_str()).bind(chars_max);
+        let steps = sqlx::query_scalar(PAST_STEPS)
+            .bind(ids)
+            .bind(self.persona.as_str())
+            .bind(chars_max);
         let steps: String = steps.fetch_one(self.store.readers()).await?;
         let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
         Ok(steps.into_iter().map(past_step).collect())
@@ -301,8 +336,11 @@ pub(in crate::store) fn stored_message(row: &SqliteRow) -> Result<StoredMessage>
         direction: row.get("direction"),
         rfc_message_id: row.get("message_id"),
         in_reply_to: row.get("in_reply_to"),
-        references: serde_json::from_str(row.get("references_json"))
-            .map_err(|_| StoreError::Unreadable { what: "references of a message" })?,
+        references: serde_json::from_str(row.get("references_json")).map_err(|_| {
+            StoreError::Unreadable {
+                what: "references of a message",
+            }
+        })?,
         sender: row.get("sender"),
         recipients_json: row.get("recipients_json"),
         subject: row.get("subject"),
@@ -325,7 +363,8 @@ pub(in crate::store) fn past_message(found: PastMessageJson) -> Result<PastMessa
         sender: found.sender,
         subject: found.subject,
         text: found.text,
-        received_at: Timestamp::parse(&found.received_at).ok_or(StoreError::Unreadable { what: "time" })?,
+        received_at: Timestamp::parse(&found.received_at)
+            .ok_or(StoreError::Unreadable { what: "time" })?,
         trigger: found.trigger.map(MessageId::new),
         disposition: found.disposition,
         lost: found.lost.unwrap_or_default(),
@@ -342,7 +381,12 @@ pub(in crate::store) fn past_step(found: PastStepJson) -> PastStep {
         tool_call_id: found.tool_call_id,
         payload_json: found.payload_json,
     };
-    PastStep { message: MessageId::new(found.message), run: RunId::new(found.run), step, whole: found.whole }
+    PastStep {
+        message: MessageId::new(found.message),
+        run: RunId::new(found.run),
+        step,
+        whole: found.whole,
+    }
 }
 
 /// Reads a time column.

@@ -6,7 +6,9 @@
 //! its effect.
 
 use crate::clock::Clock;
-use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Withheld};
+use crate::domain::{
+    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Withheld,
+};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::bulk::chained;
 use crate::store::mail::correspondence::{self, Reservation};
@@ -100,7 +102,14 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let writer = JournalWriter { persona, key, epoch, now, stamp: now.to_string(), clock };
+                    let writer = JournalWriter {
+                        persona,
+                        key,
+                        epoch,
+                        now,
+                        stamp: now.to_string(),
+                        clock,
+                    };
                     let mut is_ours = false;
                     for (entry, id) in entries.iter().zip(&ids) {
                         is_ours |= writer.write(conn, entry, id).await?;
@@ -123,13 +132,27 @@ impl PersonaStore {
             delivery.run_id = Some(run.clone());
         }
         let trigger_message = self.store.run_summary(run).await?.trigger_message;
-        let key = RunKey { run: run.clone(), trigger_message };
-        let (persona, epoch, clock) = (self.persona.clone(), self.store.epoch(), self.store.clock().clone());
+        let key = RunKey {
+            run: run.clone(),
+            trigger_message,
+        };
+        let (persona, epoch, clock) = (
+            self.persona.clone(),
+            self.store.epoch(),
+            self.store.clock().clone(),
+        );
         let now = clock.now();
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let writer = JournalWriter { persona, key, epoch, now, stamp: now.to_string(), clock };
+                    let writer = JournalWriter {
+                        persona,
+                        key,
+                        epoch,
+                        now,
+                        stamp: now.to_string(),
+                        clock,
+                    };
                     writer.mail(conn, &mail).await
                 })
             })
@@ -159,26 +182,41 @@ impl JournalWriter {
     /// which no entry did ends with [`JournalWriter::fence`].
     async fn write(&self, conn: &mut SqliteConnection, entry: &Entry, id: &str) -> Result<bool> {
         match entry {
-            Entry::TurnStarted(turn) => turns::start(conn, &self.frame(), turn).await.map(|()| true),
-            Entry::TurnAnswered(turn) => turns::answered(conn, &self.frame(), turn).await.map(|()| false),
-            Entry::TurnFailed(turn) => turns::failed(conn, &self.frame(), turn).await.map(|()| false),
+            Entry::TurnStarted(turn) => {
+                turns::start(conn, &self.frame(), turn).await.map(|()| true)
+            }
+            Entry::TurnAnswered(turn) => turns::answered(conn, &self.frame(), turn)
+                .await
+                .map(|()| false),
+            Entry::TurnFailed(turn) => turns::failed(conn, &self.frame(), turn)
+                .await
+                .map(|()| false),
             Entry::Step(step) => self.step(conn, step, id).await.map(|()| true),
             Entry::Mail(mail) => self.mail(conn, mail).await.map(|()| false),
             Entry::Output(output) => {
                 let of = (&self.key.run, &self.persona);
-                outputs::insert(conn, of, output, self.now).await.map(|()| false)
+                outputs::insert(conn, of, output, self.now)
+                    .await
+                    .map(|()| false)
             }
             Entry::Finished(end) => self.finished(conn, end).await.map(|()| true),
         }
     }
 
     fn frame(&self) -> Frame<'_> {
-        Frame { key: &self.key, persona: self.persona.as_str(), epoch: self.epoch, now: &self.stamp }
+        Frame {
+            key: &self.key,
+            persona: self.persona.as_str(),
+            epoch: self.epoch,
+            now: &self.stamp,
+        }
     }
 
     async fn fence(&self, conn: &mut SqliteConnection) -> Result<()> {
-        let own =
-            sqlx::query(OWN_RUN).bind(self.key.run.as_str()).bind(self.epoch).bind(self.persona.as_str());
+        let own = sqlx::query(OWN_RUN)
+            .bind(self.key.run.as_str())
+            .bind(self.epoch)
+            .bind(self.persona.as_str());
         let is_ours = own.fetch_optional(conn).await?.is_some();
         fenced(u64::from(is_ours), self.key.run.as_str())
     }
@@ -190,32 +228,42 @@ impl JournalWriter {
 
     async fn mail(&self, conn: &mut SqliteConnection, mail: &NewOutbound) -> Result<()> {
         let elsewhere = match &mail.place {
-            Some(place) => {
-                Some(messages::place_message(conn, &self.persona, place, &mail.content, self.now).await?)
-            }
+            Some(place) => Some(
+                messages::place_message(conn, &self.persona, place, &mail.content, self.now)
+                    .await?,
+            ),
             None => None,
         };
         let (delivery, withheld) = match &mail.outcome {
             MessageOutcome::Withhold(rule) => (None, Some(*rule)),
-            MessageOutcome::Send { delivery, reservation } => {
+            MessageOutcome::Send {
+                delivery,
+                reservation,
+            } => {
                 if let Some(max) = reservation.mails_of_run_max {
                     sessions::room_for_mail(conn, (&self.key.run, &self.persona), max).await?;
                 }
                 let place = (&self.key.run, elsewhere.as_ref());
-                let over = correspondence::reserve(conn, &self.persona, place, reservation, self.now);
+                let over =
+                    correspondence::reserve(conn, &self.persona, place, reservation, self.now);
                 match over.await? {
                     None => (Some(delivery), None),
                     Some(rule) => {
                         // The recipient over the limit is not known here; the first one stands for
                         // all.
-                        let who = reservation.counterparties.first().map_or("somebody", String::as_str);
-                        filed::limit_reached(conn, &self.persona, (who, rule), &mail.id, self.now).await?;
+                        let who = reservation
+                            .counterparties
+                            .first()
+                            .map_or("somebody", String::as_str);
+                        filed::limit_reached(conn, &self.persona, (who, rule), &mail.id, self.now)
+                            .await?;
                         (None, Some(rule))
                     }
                 }
             }
         };
-        let disposition = withheld.map_or_else(|| "sent".to_owned(), |rule| format!("withheld:{rule}"));
+        let disposition =
+            withheld.map_or_else(|| "sent".to_owned(), |rule| format!("withheld:{rule}"));
         let row = MessageRow {
             id: &mail.id,
             thread: elsewhere.as_ref(),
@@ -229,11 +277,16 @@ impl JournalWriter {
             disposition: &disposition,
             hops: mail.hops,
             // An address that the mail is not sent to does not become a participant.
-            joining: if delivery.is_some() { &mail.participants } else { &[] },
+            joining: if delivery.is_some() {
+                &mail.participants
+            } else {
+                &[]
+            },
         };
         match delivery {
             Some(delivery) => {
-                let send = messages::with_message(sqlx::query(SEND_MESSAGE.as_str()), &row, self.now);
+                let send =
+                    messages::with_message(sqlx::query(SEND_MESSAGE.as_str()), &row, self.now);
                 let send = deliveries::with_delivery(send, delivery, self.now);
                 deliveries::is_queued(&send.fetch_one(conn).await?, delivery)
             }
@@ -250,13 +303,24 @@ impl JournalWriter {
             Some((class, message)) => (Some(class.as_str()), Some(message.as_str())),
             None => (None, None),
         };
-        let finish =
-            sqlx::query(FINISH_RUN).bind(self.key.run.as_str()).bind(self.epoch).bind(end.state.as_str());
-        let finish = finish.bind(end.stop_reason.as_str()).bind(class).bind(message).bind(&self.stamp);
-        fenced(finish.execute(&mut *conn).await?.rows_affected(), self.key.run.as_str())?;
+        let finish = sqlx::query(FINISH_RUN)
+            .bind(self.key.run.as_str())
+            .bind(self.epoch)
+            .bind(end.state.as_str());
+        let finish = finish
+            .bind(end.stop_reason.as_str())
+            .bind(class)
+            .bind(message)
+            .bind(&self.stamp);
+        fenced(
+            finish.execute(&mut *conn).await?.rows_affected(),
+            self.key.run.as_str(),
+        )?;
         crate::crash::crash_point!("R10");
         match end.state {
-            RunState::Failed => events::run_failed(conn, self.key.run.as_str(), self.clock.as_ref()).await,
+            RunState::Failed => {
+                events::run_failed(conn, self.key.run.as_str(), self.clock.as_ref()).await
+            }
             _ => Ok(()),
         }
     }
@@ -294,7 +358,9 @@ impl PersonaStore {
     /// Reads the journal of a run.
     pub async fn journal_so_far(&self, run: &RunId) -> Result<JournalSoFar> {
         let mut so_far = JournalSoFar::default();
-        let turns = sqlx::query(JOURNAL_TURNS).bind(run.as_str()).bind(self.persona.as_str());
+        let turns = sqlx::query(JOURNAL_TURNS)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
         for row in turns.fetch_all(self.store.readers()).await? {
             let (index, attempt): (u32, u32) = (row.get(0), row.get(1));
             so_far.calls += 1;
@@ -304,7 +370,9 @@ impl PersonaStore {
                 so_far.first_request_json = Some(context);
             }
             if row.get::<&str, _>(2) == "answered" {
-                so_far.answers.push((index, row.get::<Option<String>, _>(3).unwrap_or_default()));
+                so_far
+                    .answers
+                    .push((index, row.get::<Option<String>, _>(3).unwrap_or_default()));
                 so_far.answered_by = Some((row.get(5), row.get(6)));
             }
         }
@@ -318,7 +386,9 @@ impl PersonaStore {
 
     /// Returns the steps of a run, in order.
     pub async fn steps_of_run(&self, run: &RunId) -> Result<Vec<Step>> {
-        let steps = sqlx::query(JOURNAL_STEPS).bind(run.as_str()).bind(self.persona.as_str());
+        let steps = sqlx::query(JOURNAL_STEPS)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
         let rows = steps.fetch_all(self.store.readers()).await?;
         let step = |row: &sqlx::sqlite::SqliteRow| Step {
             kind: StepKind::of(row.get(0)),

@@ -27,17 +27,27 @@ pub(in crate::store) const INSERT_OUTPUT: &str = "
     VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (run_id) DO UPDATE SET schema_sha256 = excluded.schema_sha256, json = excluded.json,
       repairs = excluded.repairs, created_at = excluded.created_at";
-pub(in crate::store) const OUTPUT_OF_RUN: &str =
-    "SELECT schema_sha256, json, repairs, created_at FROM run_outputs WHERE run_id = $1 AND persona_id = $2";
+pub(in crate::store) const OUTPUT_OF_RUN: &str = "SELECT schema_sha256, json, repairs, created_at FROM run_outputs WHERE run_id = $1 AND persona_id = $2";
 
 impl PersonaStore {
     /// Returns the structured answer of a run.
     pub async fn output_of_run(&self, run: &RunId) -> Result<Option<StoredOutput>> {
-        let output = sqlx::query(OUTPUT_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
-        let Some(row) = output.fetch_optional(self.store.readers()).await? else { return Ok(None) };
+        let output = sqlx::query(OUTPUT_OF_RUN)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
+        let Some(row) = output.fetch_optional(self.store.readers()).await? else {
+            return Ok(None);
+        };
         let (schema_sha256, json, repairs) = (row.get(0), row.get(1), row.get(2));
-        let output = NewOutput { schema_sha256, json, repairs };
-        Ok(Some(StoredOutput { output, created_at: timestamp(&row, "created_at")? }))
+        let output = NewOutput {
+            schema_sha256,
+            json,
+            repairs,
+        };
+        Ok(Some(StoredOutput {
+            output,
+            created_at: timestamp(&row, "created_at")?,
+        }))
     }
 }
 
@@ -48,8 +58,13 @@ pub(in crate::store) async fn insert(
     output: &NewOutput,
     now: Timestamp,
 ) -> Result<()> {
-    let insert = sqlx::query(INSERT_OUTPUT).bind(run.as_str()).bind(persona.as_str());
-    let insert = insert.bind(&output.schema_sha256).bind(&output.json).bind(output.repairs);
+    let insert = sqlx::query(INSERT_OUTPUT)
+        .bind(run.as_str())
+        .bind(persona.as_str());
+    let insert = insert
+        .bind(&output.schema_sha256)
+        .bind(&output.json)
+        .bind(output.repairs);
     insert.bind(now.to_string()).execute(conn).await?;
     Ok(())
 }

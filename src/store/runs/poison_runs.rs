@@ -81,8 +81,15 @@ pub(in crate::store) struct Allowed {
 impl PoisonRuns {
     /// Returns the state of an engine that starts now.
     pub fn of_engine(now: Duration) -> Self {
-        let times = Mutex::new(Times { without: Some(now), held: None, probation_until: now });
-        Self(Arc::new(Memory { some: AtomicBool::new(false), times }))
+        let times = Mutex::new(Times {
+            without: Some(now),
+            held: None,
+            probation_until: now,
+        });
+        Self(Arc::new(Memory {
+            some: AtomicBool::new(false),
+            times,
+        }))
     }
 
     pub fn there_may_be_some(&self) {
@@ -97,12 +104,21 @@ impl PoisonRuns {
     }
 
     /// Decides which runs may be claimed; the caller claims in the same transaction.
-    pub async fn turn(&self, conn: &mut SqliteConnection, epoch: i64, now: Duration) -> Result<Turn> {
+    pub async fn turn(
+        &self,
+        conn: &mut SqliteConnection,
+        epoch: i64,
+        now: Duration,
+    ) -> Result<Turn> {
         if !self.0.some.load(Ordering::Relaxed) {
             return Ok(Turn::Healthy);
         }
         let crashes_max = self.times().crashes_max(now);
-        let row = sqlx::query(POISON_RUNS).bind(epoch).bind(crashes_max).fetch_one(&mut *conn).await?;
+        let row = sqlx::query(POISON_RUNS)
+            .bind(epoch)
+            .bind(crashes_max)
+            .fetch_one(&mut *conn)
+            .await?;
         let (some, due): (bool, Option<i64>) = (row.get("some"), row.get("due"));
         self.0.some.store(some, Ordering::Relaxed);
         if row.get("on_probation") {
@@ -115,7 +131,9 @@ impl PoisonRuns {
         }
         let turn = match due {
             None => Turn::Healthy,
-            Some(crashes) => self.times().try_one(crashes, crashes_max, row.get("busy"), now),
+            Some(crashes) => self
+                .times()
+                .try_one(crashes, crashes_max, row.get("busy"), now),
         };
         if !matches!(turn, Turn::Nobody) {
             self.times().held = None;
@@ -136,10 +154,15 @@ impl PoisonRuns {
 impl Times {
     /// Returns the most crashes of a poison run that is due.
     fn crashes_max(&self, now: Duration) -> i64 {
-        let Some(without) = self.without else { return i64::MAX };
+        let Some(without) = self.without else {
+            return i64::MAX;
+        };
         let lived = now.saturating_sub(without);
         let most = POISON_CRASHES_MIN + DOUBLINGS_MAX;
-        match (POISON_CRASHES_MIN..=most).take_while(|crashes| probation(*crashes) * WAITS <= lived).last() {
+        match (POISON_CRASHES_MIN..=most)
+            .take_while(|crashes| probation(*crashes) * WAITS <= lived)
+            .last()
+        {
             None => 0,
             Some(crashes) if crashes == most => i64::MAX,
             Some(crashes) => crashes,
@@ -149,7 +172,10 @@ impl Times {
     fn try_one(&mut self, crashes: i64, crashes_max: i64, busy: bool, now: Duration) -> Turn {
         if !busy {
             self.probation_until = now.saturating_add(probation(crashes));
-            return Turn::Poison { crashes_max, alone: true };
+            return Turn::Poison {
+                crashes_max,
+                alone: true,
+            };
         }
         let held = *self.held.get_or_insert(now);
         if now.saturating_sub(held) < probation(crashes) {
@@ -158,7 +184,10 @@ impl Times {
         // Other runs are still at work and may be for long; beside them a crash is no evidence, but
         // the poison run makes progress.
         self.wait_anew(now);
-        Turn::Poison { crashes_max, alone: false }
+        Turn::Poison {
+            crashes_max,
+            alone: false,
+        }
     }
 
     fn wait_anew(&mut self, now: Duration) {
@@ -183,9 +212,12 @@ impl Turn {
                 alone: false,
             }),
             Turn::Nobody => None,
-            Turn::Poison { crashes_max, alone } => {
-                Some(Allowed { runs_max: limit.min(1), crashes_min: POISON_CRASHES_MIN, crashes_max, alone })
-            }
+            Turn::Poison { crashes_max, alone } => Some(Allowed {
+                runs_max: limit.min(1),
+                crashes_min: POISON_CRASHES_MIN,
+                crashes_max,
+                alone,
+            }),
         }
     }
 }

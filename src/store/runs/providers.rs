@@ -29,7 +29,12 @@ pub(in crate::store) const PROVIDER_CALLS: &str = "SELECT * FROM provider_calls 
 impl Store {
     /// Returns every provider that was ever called, by name.
     pub async fn provider_calls(&self) -> Result<Vec<ProviderCalls>> {
-        sqlx::query(PROVIDER_CALLS).fetch_all(self.readers()).await?.iter().map(provider_calls).collect()
+        sqlx::query(PROVIDER_CALLS)
+            .fetch_all(self.readers())
+            .await?
+            .iter()
+            .map(provider_calls)
+            .collect()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Runs: queued with their trigger, claimed one at a time per thread, finished in one commit.
 
 use crate::domain::{
-    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadBudget, ThreadId, Timestamp, Trigger,
+    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadBudget, ThreadId,
+    Timestamp, Trigger,
 };
 use crate::store::budgets::money;
 use crate::store::notices::events;
@@ -151,9 +152,20 @@ pub(in crate::store) async fn insert(
     message: &MessageId,
     now: Timestamp,
 ) -> Result<()> {
-    let insert = sqlx::query(INSERT_RUN).bind(run.id.as_str()).bind(persona.as_str()).bind(thread.as_str());
-    let insert = insert.bind(run.trigger.as_str()).bind(message.as_str()).bind(&run.profile);
-    insert.bind(now.to_string()).bind(run.budget_micros).bind(run.attempts_max).execute(conn).await?;
+    let insert = sqlx::query(INSERT_RUN)
+        .bind(run.id.as_str())
+        .bind(persona.as_str())
+        .bind(thread.as_str());
+    let insert = insert
+        .bind(run.trigger.as_str())
+        .bind(message.as_str())
+        .bind(&run.profile);
+    insert
+        .bind(now.to_string())
+        .bind(run.budget_micros)
+        .bind(run.attempts_max)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -167,7 +179,11 @@ impl Store {
 
     /// Claims up to `limit` runs that are due and free, oldest first, at most `per_persona_max`
     /// running per persona.
-    pub async fn claim_runs(&self, limit: usize, per_persona_max: usize) -> Result<Vec<ClaimedRun>> {
+    pub async fn claim_runs(
+        &self,
+        limit: usize,
+        per_persona_max: usize,
+    ) -> Result<Vec<ClaimedRun>> {
         self.claim_runs_except(limit, per_persona_max, &[]).await
     }
 
@@ -185,11 +201,19 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let turn = poison_runs.turn(conn, epoch, monotonic).await?;
-                let Some(allowed) = turn.allows(limit) else { return Ok(Vec::new()) };
-                let claim = sqlx::query(CLAIM_RUNS).bind(epoch).bind(now).bind(to_i64(allowed.runs_max));
+                let Some(allowed) = turn.allows(limit) else {
+                    return Ok(Vec::new());
+                };
+                let claim = sqlx::query(CLAIM_RUNS)
+                    .bind(epoch)
+                    .bind(now)
+                    .bind(to_i64(allowed.runs_max));
                 let claim = claim.bind(to_i64(per_persona_max));
                 let claim = claim.bind(to_i64(per_persona_max.min(CLAIM_CANDIDATES)));
-                let claim = claim.bind(allowed.crashes_min).bind(allowed.alone).bind(allowed.crashes_max);
+                let claim = claim
+                    .bind(allowed.crashes_min)
+                    .bind(allowed.alone)
+                    .bind(allowed.crashes_max);
                 let claim = claim.bind(except);
                 let mut rows = claim.fetch_all(conn).await?;
                 if rows.is_empty() && allowed.crashes_min > 0 {
@@ -205,7 +229,10 @@ impl Store {
     /// Counts the runs that are running or due.
     pub async fn count_open_runs(&self) -> Result<u64> {
         let now = self.clock().now().to_string();
-        let count: i64 = sqlx::query_scalar(OPEN_RUNS).bind(now).fetch_one(self.readers()).await?;
+        let count: i64 = sqlx::query_scalar(OPEN_RUNS)
+            .bind(now)
+            .fetch_one(self.readers())
+            .await?;
         Ok(count.unsigned_abs())
     }
 
@@ -219,16 +246,30 @@ impl Store {
                 let (class, worked) = (failure.class.as_str(), to_ms(failure.worked));
                 let changed = match failure.retry_at {
                     Some(at) => {
-                        let park = sqlx::query(PARK_RUN).bind(&id).bind(epoch).bind(at.to_string());
-                        park.bind(class).bind(&failure.message).bind(worked).execute(&mut *conn).await?
+                        let park = sqlx::query(PARK_RUN)
+                            .bind(&id)
+                            .bind(epoch)
+                            .bind(at.to_string());
+                        park.bind(class)
+                            .bind(&failure.message)
+                            .bind(worked)
+                            .execute(&mut *conn)
+                            .await?
                     }
                     None => {
                         let (state, stop) = match failure.class {
                             ErrorClass::Cancelled => (RunState::Cancelled, StopReason::Cancelled),
                             _ => (RunState::Failed, StopReason::Failed),
                         };
-                        let fail = sqlx::query(FAIL_RUN).bind(&id).bind(epoch).bind(state.as_str());
-                        let fail = fail.bind(stop.as_str()).bind(class).bind(&failure.message).bind(&now);
+                        let fail = sqlx::query(FAIL_RUN)
+                            .bind(&id)
+                            .bind(epoch)
+                            .bind(state.as_str());
+                        let fail = fail
+                            .bind(stop.as_str())
+                            .bind(class)
+                            .bind(&failure.message)
+                            .bind(&now);
                         fail.bind(worked).execute(&mut *conn).await?
                     }
                 };
@@ -247,11 +288,16 @@ impl Store {
         let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
         self.write(move |conn| {
             Box::pin(async move {
-                let requeue = sqlx::query(REQUEUE_RUN).bind(&id).bind(epoch).bind(to_ms(worked));
+                let requeue = sqlx::query(REQUEUE_RUN)
+                    .bind(&id)
+                    .bind(epoch)
+                    .bind(to_ms(worked));
                 let changed = requeue.execute(&mut *conn).await?;
                 fenced(changed.rows_affected(), &id)?;
                 money::leave(conn, &id, &clock.now().to_string()).await?;
-                close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await.map(|_closed| ())
+                close_open_calls(conn, &id, INTERRUPTED, clock.as_ref())
+                    .await
+                    .map(|_closed| ())
             })
         })
         .await
@@ -263,7 +309,9 @@ impl Store {
     /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when no engine works on it, or
     /// one that is gone.
     pub async fn running_run(&self, id: &RunId) -> Result<ClaimedRun> {
-        let find = sqlx::query(RUNNING_RUN).bind(id.as_str()).bind(self.epoch());
+        let find = sqlx::query(RUNNING_RUN)
+            .bind(id.as_str())
+            .bind(self.epoch());
         let row = find.fetch_optional(self.readers()).await?;
         let id = id.to_string();
         match row {
@@ -280,7 +328,9 @@ impl Store {
 
     /// Returns the running runs whose cancellation was requested, by this or another process.
     pub async fn cancel_requests(&self) -> Result<Vec<RunId>> {
-        let ids: Vec<String> = sqlx::query_scalar(CANCEL_REQUESTED).fetch_all(self.readers()).await?;
+        let ids: Vec<String> = sqlx::query_scalar(CANCEL_REQUESTED)
+            .fetch_all(self.readers())
+            .await?;
         Ok(ids.into_iter().map(RunId::new).collect())
     }
 }
@@ -300,8 +350,13 @@ pub(in crate::store) fn fenced(rows_affected: u64, run: &str) -> Result<()> {
 
 fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
     let unreadable = |what| move || StoreError::Unreadable { what };
-    let allowed = row.get::<Option<&str>, _>("thread_budget").map(serde_json::from_str).transpose();
-    let allowed = allowed.map_err(|_| StoreError::Unreadable { what: "budget of a thread" })?;
+    let allowed = row
+        .get::<Option<&str>, _>("thread_budget")
+        .map(serde_json::from_str)
+        .transpose();
+    let allowed = allowed.map_err(|_| StoreError::Unreadable {
+        what: "budget of a thread",
+    })?;
     Ok(ClaimedRun {
         is_retried: row.get("is_retried"),
         budget_micros: row.get("budget_micros"),
@@ -316,13 +371,15 @@ fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
         attempt: u32::try_from(row.get::<i64, _>("attempt")).unwrap_or(u32::MAX),
         has_journal: row.get("has_journal"),
         worked: Duration::from_millis(row.get::<i64, _>("worked_ms").unsigned_abs()),
-        created_at: Timestamp::parse(row.get("created_at")).ok_or_else(unreadable("time of a run"))?,
+        created_at: Timestamp::parse(row.get("created_at"))
+            .ok_or_else(unreadable("time of a run"))?,
     })
 }
 
 /// Reads the `persona_id` column of a row.
 pub(in crate::store) fn persona_id(row: &SqliteRow) -> Result<PersonaId> {
-    PersonaId::parse(row.get("persona_id")).map_err(|_| StoreError::Unreadable { what: "persona id" })
+    PersonaId::parse(row.get("persona_id"))
+        .map_err(|_| StoreError::Unreadable { what: "persona id" })
 }
 
 /// Returns whole milliseconds, for a column.

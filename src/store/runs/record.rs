@@ -56,13 +56,21 @@ pub(in crate::store) const CONTEXT_REPORT: &str =
 impl PersonaStore {
     /// Returns every provider call of a run, failed ones included, in order.
     pub async fn turns_of_run(&self, run: &RunId) -> Result<Vec<StoredTurn>> {
-        let rows = sqlx::query(TURNS_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
-        rows.fetch_all(self.store.readers()).await?.iter().map(stored_turn).collect()
+        let rows = sqlx::query(TURNS_OF_RUN)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
+        rows.fetch_all(self.store.readers())
+            .await?
+            .iter()
+            .map(stored_turn)
+            .collect()
     }
 
     /// Returns the steps of a run with the instants at which they were committed, in order.
     pub async fn timed_steps_of_run(&self, run: &RunId) -> Result<Vec<(Step, Timestamp)>> {
-        let rows = sqlx::query(TIMED_STEPS).bind(run.as_str()).bind(self.persona.as_str());
+        let rows = sqlx::query(TIMED_STEPS)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
         let step = |row: &SqliteRow| {
             let step = Step {
                 kind: StepKind::of(row.get("event_type")),
@@ -73,18 +81,30 @@ impl PersonaStore {
             };
             Ok((step, timestamp(row, "created_at")?))
         };
-        rows.fetch_all(self.store.readers()).await?.iter().map(step).collect()
+        rows.fetch_all(self.store.readers())
+            .await?
+            .iter()
+            .map(step)
+            .collect()
     }
 
     /// Returns the messages that a run wrote, withheld ones included, in order.
     pub async fn mails_of_run(&self, run: &RunId) -> Result<Vec<StoredMessage>> {
-        let rows = sqlx::query(MAILS_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
-        rows.fetch_all(self.store.readers()).await?.iter().map(stored_message).collect()
+        let rows = sqlx::query(MAILS_OF_RUN)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
+        rows.fetch_all(self.store.readers())
+            .await?
+            .iter()
+            .map(stored_message)
+            .collect()
     }
 
     /// Returns the report of the run's resolvers, as JSON; `None` before its first turn.
     pub async fn context_report(&self, run: &RunId) -> Result<Option<String>> {
-        let report = sqlx::query_scalar(CONTEXT_REPORT).bind(run.as_str()).bind(self.persona.as_str());
+        let report = sqlx::query_scalar(CONTEXT_REPORT)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
         Ok(report.fetch_optional(self.store.readers()).await?.flatten())
     }
 }

@@ -56,7 +56,8 @@ pub(in crate::store) const FILED_MESSAGE: &str = "
     SELECT persona_id, thread_id, direction, disposition,
       (SELECT id FROM runs WHERE trigger_message_id = m.id ORDER BY seq DESC LIMIT 1) AS run
     FROM messages m WHERE id = $1";
-pub(in crate::store) const ANSWERED_AFTER_ALL: &str = "UPDATE messages SET disposition = 'run' WHERE id = $1";
+pub(in crate::store) const ANSWERED_AFTER_ALL: &str =
+    "UPDATE messages SET disposition = 'run' WHERE id = $1";
 /// The letter of a retried run is no longer held by a rule.
 pub(in crate::store) const RETRIED_AFTER_ALL: &str = "
     UPDATE messages SET disposition = 'run' WHERE direction = 'inbound'
@@ -79,12 +80,22 @@ impl Store {
         };
         self.write(move |conn| {
             Box::pin(async move {
-                let row =
-                    sqlx::query(FILED_MESSAGE).bind(message.as_str()).fetch_optional(&mut *conn).await?;
-                let missing = || StoreError::Missing { kind: "message", id: message.to_string() };
+                let row = sqlx::query(FILED_MESSAGE)
+                    .bind(message.as_str())
+                    .fetch_optional(&mut *conn)
+                    .await?;
+                let missing = || StoreError::Missing {
+                    kind: "message",
+                    id: message.to_string(),
+                };
                 let row = row.ok_or_else(missing)?;
                 let wrong = |state, hint| {
-                    Err(StoreError::WrongState { kind: "message", id: message.to_string(), state, hint })
+                    Err(StoreError::WrongState {
+                        kind: "message",
+                        id: message.to_string(),
+                        state,
+                        hint,
+                    })
                 };
                 if row.get::<&str, _>("direction") != "inbound" {
                     return wrong(row.get("direction"), "only letters can be answered");
@@ -96,8 +107,18 @@ impl Store {
                 let persona = persona_id(&row)?;
                 let thread = ThreadId::new(row.get::<String, _>("thread_id"));
                 runs::insert(conn, &run, &persona, &thread, &message, now).await?;
-                sqlx::query(ANSWERED_AFTER_ALL).bind(message.as_str()).execute(&mut *conn).await?;
-                audit(conn, Some(&persona), ("message", message.as_str()), "answer:operator", now).await?;
+                sqlx::query(ANSWERED_AFTER_ALL)
+                    .bind(message.as_str())
+                    .execute(&mut *conn)
+                    .await?;
+                audit(
+                    conn,
+                    Some(&persona),
+                    ("message", message.as_str()),
+                    "answer:operator",
+                    now,
+                )
+                .await?;
                 Ok(run.id)
             })
         })
@@ -108,7 +129,9 @@ impl Store {
     pub async fn failed_runs(&self, which: &FailedRuns) -> Result<Vec<RunId>> {
         let find = sqlx::query_scalar(FAILED_RUNS).bind(which.class.map(ErrorClass::as_str));
         let find = find.bind(which.persona.as_ref().map(PersonaId::as_str));
-        let find = find.bind(which.since.map(|at| at.to_string())).bind(FAILED_MAX);
+        let find = find
+            .bind(which.since.map(|at| at.to_string()))
+            .bind(FAILED_MAX);
         let ids: Vec<String> = find.fetch_all(self.readers()).await?;
         Ok(ids.into_iter().map(RunId::new).collect())
     }
@@ -140,9 +163,10 @@ impl Store {
         let (run, now) = (run.clone(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                for (sql, outcome) in
-                    [(CANCEL_WAITING_RUN, Cancellation::Done), (REQUEST_CANCEL, Cancellation::Requested)]
-                {
+                for (sql, outcome) in [
+                    (CANCEL_WAITING_RUN, Cancellation::Done),
+                    (REQUEST_CANCEL, Cancellation::Requested),
+                ] {
                     let change = sqlx::query(sql).bind(run.as_str()).bind(now.to_string());
                     if change.execute(&mut *conn).await?.rows_affected() > 0 {
                         note(conn, &run, "cancel:operator", now).await?;
@@ -175,17 +199,44 @@ impl Store {
     }
 }
 
-async fn note(conn: &mut SqliteConnection, run: &RunId, decision: &str, now: Timestamp) -> Result<()> {
-    let row = sqlx::query(RUN_STATE).bind(run.as_str()).fetch_one(&mut *conn).await?;
-    audit(conn, Some(&persona_id(&row)?), ("run", run.as_str()), decision, now).await
+async fn note(
+    conn: &mut SqliteConnection,
+    run: &RunId,
+    decision: &str,
+    now: Timestamp,
+) -> Result<()> {
+    let row = sqlx::query(RUN_STATE)
+        .bind(run.as_str())
+        .fetch_one(&mut *conn)
+        .await?;
+    audit(
+        conn,
+        Some(&persona_id(&row)?),
+        ("run", run.as_str()),
+        decision,
+        now,
+    )
+    .await
 }
 
 /// Returns the error for a change that touched no row.
-async fn refused(conn: &mut SqliteConnection, run: &RunId, hint: &'static str) -> Result<StoreError> {
-    let row = sqlx::query(RUN_STATE).bind(run.as_str()).fetch_optional(conn).await?;
+async fn refused(
+    conn: &mut SqliteConnection,
+    run: &RunId,
+    hint: &'static str,
+) -> Result<StoreError> {
+    let row = sqlx::query(RUN_STATE)
+        .bind(run.as_str())
+        .fetch_optional(conn)
+        .await?;
     let id = run.to_string();
     Ok(match row {
         None => StoreError::Missing { kind: "run", id },
-        Some(row) => StoreError::WrongState { kind: "run", id, state: row.get("state"), hint },
+        Some(row) => StoreError::WrongState {
+            kind: "run",
+            id,
+            state: row.get("state"),
+            hint,
+        },
     })
 }

@@ -68,7 +68,8 @@ pub(in crate::store) const KEEP_SESSION: &str = "
 pub(in crate::store) const LOSE_SESSION: &str = "
     UPDATE provider_sessions SET state = 'lost' WHERE persona_id = $1 AND thread_id = $2 AND provider = $3";
 /// Two threads were merged: neither session knows the whole thread.
-pub(in crate::store) const FOLD_SESSIONS: &str = "DELETE FROM provider_sessions WHERE thread_id IN ($1, $2)";
+pub(in crate::store) const FOLD_SESSIONS: &str =
+    "DELETE FROM provider_sessions WHERE thread_id IN ($1, $2)";
 pub(in crate::store) const FORGET_SESSIONS: &str = "
     DELETE FROM provider_sessions WHERE rowid IN (
       SELECT rowid FROM provider_sessions WHERE used_at < $1 LIMIT $2)";
@@ -88,7 +89,11 @@ pub(in crate::store) async fn room_for_mail(
     (run, persona): (&RunId, &PersonaId),
     max: u32,
 ) -> Result<()> {
-    let mails = sqlx::query(RUN_MAILS).bind(run.as_str()).bind(persona.as_str()).fetch_one(conn).await?;
+    let mails = sqlx::query(RUN_MAILS)
+        .bind(run.as_str())
+        .bind(persona.as_str())
+        .fetch_one(conn)
+        .await?;
     match mails.get::<u32, _>(0) < max {
         true => Ok(()),
         false => Err(StoreError::MailsUsedUp { max }),
@@ -102,7 +107,9 @@ impl Store {
         let before = self.clock().now().minus(unused).to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let forget = sqlx::query(FORGET_SESSIONS).bind(before).bind(FORGOTTEN_MAX);
+                let forget = sqlx::query(FORGET_SESSIONS)
+                    .bind(before)
+                    .bind(FORGOTTEN_MAX);
                 Ok(forget.execute(conn).await?.rows_affected())
             })
         })
@@ -111,7 +118,10 @@ impl Store {
 
     /// Returns the agents' sessions of a thread, the last used first.
     pub async fn thread_sessions(&self, thread: &ThreadId) -> Result<Vec<ThreadSession>> {
-        let rows = sqlx::query(SESSIONS_OF_THREAD).bind(thread.as_str()).fetch_all(self.readers()).await?;
+        let rows = sqlx::query(SESSIONS_OF_THREAD)
+            .bind(thread.as_str())
+            .fetch_all(self.readers())
+            .await?;
         let session = |row: &sqlx::sqlite::SqliteRow| {
             Ok(ThreadSession {
                 provider: row.get(0),
@@ -129,10 +139,19 @@ impl Store {
 impl PersonaStore {
     /// Returns the session that the next call in this thread may resume.
     pub async fn resumable_session(&self, key: &SessionKey) -> Result<Option<KnownSession>> {
-        let find = sqlx::query(RESUMABLE_SESSION).bind(self.persona.as_str()).bind(key.thread.as_str());
-        let find = find.bind(&key.provider).bind(&key.model).bind(&key.folder).bind(&key.options_sha256);
+        let find = sqlx::query(RESUMABLE_SESSION)
+            .bind(self.persona.as_str())
+            .bind(key.thread.as_str());
+        let find = find
+            .bind(&key.provider)
+            .bind(&key.model)
+            .bind(&key.folder)
+            .bind(&key.options_sha256);
         let row = find.fetch_optional(self.store.readers()).await?;
-        Ok(row.map(|row| KnownSession { id: row.get(0), usage_json: row.get(1) }))
+        Ok(row.map(|row| KnownSession {
+            id: row.get(0),
+            usage_json: row.get(1),
+        }))
     }
 
     /// Records the id of a session that the agent began: not resumable until it has answered.
@@ -150,7 +169,8 @@ impl PersonaStore {
         id: &str,
         usage_json: Option<String>,
     ) -> Result<()> {
-        self.keep_session(run, key, id, ("resumable", usage_json)).await
+        self.keep_session(run, key, id, ("resumable", usage_json))
+            .await
     }
 
     async fn keep_session(
@@ -166,10 +186,20 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let keep = sqlx::query(KEEP_SESSION).bind(run.as_str()).bind(persona.as_str());
-                    let keep = keep.bind(&key.provider).bind(&key.model).bind(&id).bind(&key.folder);
-                    let keep =
-                        keep.bind(&key.options_sha256).bind(state).bind(usage_json).bind(now).bind(epoch);
+                    let keep = sqlx::query(KEEP_SESSION)
+                        .bind(run.as_str())
+                        .bind(persona.as_str());
+                    let keep = keep
+                        .bind(&key.provider)
+                        .bind(&key.model)
+                        .bind(&id)
+                        .bind(&key.folder);
+                    let keep = keep
+                        .bind(&key.options_sha256)
+                        .bind(state)
+                        .bind(usage_json)
+                        .bind(now)
+                        .bind(epoch);
                     fenced(keep.execute(conn).await?.rows_affected(), run.as_str())
                 })
             })
@@ -178,11 +208,14 @@ impl PersonaStore {
 
     /// Records that the agent does not know its session any more.
     pub async fn session_lost(&self, thread: &ThreadId, provider: &str) -> Result<()> {
-        let (persona, thread, provider) = (self.persona.clone(), thread.clone(), provider.to_owned());
+        let (persona, thread, provider) =
+            (self.persona.clone(), thread.clone(), provider.to_owned());
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let lose = sqlx::query(LOSE_SESSION).bind(persona.as_str()).bind(thread.as_str());
+                    let lose = sqlx::query(LOSE_SESSION)
+                        .bind(persona.as_str())
+                        .bind(thread.as_str());
                     lose.bind(provider).execute(conn).await?;
                     Ok(())
                 })
@@ -193,7 +226,9 @@ impl PersonaStore {
     /// Returns the number of mails that a run has queued so far, and whether one of them answers
     /// its trigger.
     pub async fn mails_so_far(&self, run: &RunId) -> Result<(u32, bool)> {
-        let mails = sqlx::query(RUN_MAILS).bind(run.as_str()).bind(self.persona.as_str());
+        let mails = sqlx::query(RUN_MAILS)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
         let mails = mails.fetch_one(self.store.readers()).await?;
         Ok((mails.get(0), mails.get::<i64, _>(1) > 0))
     }

@@ -27,7 +27,11 @@ impl StepKind {
         }
     }
     pub(in crate::store) fn of(text: &str) -> Self {
-        if text == "tool_call" { StepKind::Call } else { StepKind::Result }
+        if text == "tool_call" {
+            StepKind::Call
+        } else {
+            StepKind::Result
+        }
     }
 }
 
@@ -48,7 +52,11 @@ impl Executor {
         }
     }
     pub(in crate::store) fn of(text: &str) -> Self {
-        if text == "agent" { Executor::Agent } else { Executor::Engine }
+        if text == "agent" {
+            Executor::Agent
+        } else {
+            Executor::Engine
+        }
     }
 }
 
@@ -77,7 +85,9 @@ impl Step {
         // text.
         self.kind == StepKind::Result
             && self.payload_json.starts_with("{\"ok\":false")
-            && self.payload_json.contains("\"error\":{\"code\":\"outcome_unknown\"")
+            && self
+                .payload_json
+                .contains("\"error\":{\"code\":\"outcome_unknown\"")
     }
 }
 
@@ -131,8 +141,7 @@ pub(in crate::store) const CLOSE_CALL: &str = "
       (SELECT max(step_index) + 1 FROM thread_tool_events WHERE run_id = $2), 'tool_result', tool_name, $3, $4, $5,
       executor
     FROM thread_tool_events WHERE run_id = $2 AND tool_call_id = $3 AND event_type = 'tool_call'";
-pub(in crate::store) const RUN_PERSONA: &str =
-    "SELECT persona_id FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $3 AND state = 'running'";
+pub(in crate::store) const RUN_PERSONA: &str = "SELECT persona_id FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $3 AND state = 'running'";
 
 /// Inserts a step inside the caller's transaction. Errors: the run is not this engine's.
 pub(in crate::store) async fn insert(
@@ -142,10 +151,18 @@ pub(in crate::store) async fn insert(
     id: &str,
 ) -> Result<()> {
     let insert = sqlx::query(INSERT_STEP).bind(id).bind(frame.persona);
-    let insert = insert.bind(frame.key.trigger_message.as_str()).bind(frame.key.run.as_str());
-    let insert = insert.bind(step.kind.as_str()).bind(&step.tool_name).bind(&step.tool_call_id);
-    let insert =
-        insert.bind(&step.payload_json).bind(frame.now).bind(frame.epoch).bind(step.executor.as_str());
+    let insert = insert
+        .bind(frame.key.trigger_message.as_str())
+        .bind(frame.key.run.as_str());
+    let insert = insert
+        .bind(step.kind.as_str())
+        .bind(&step.tool_name)
+        .bind(&step.tool_call_id);
+    let insert = insert
+        .bind(&step.payload_json)
+        .bind(frame.now)
+        .bind(frame.epoch)
+        .bind(step.executor.as_str());
     let is_ours = insert.fetch_optional(conn).await?.is_some();
     fenced(u64::from(is_ours), frame.key.run.as_str())
 }
@@ -156,7 +173,10 @@ impl PersonaStore {
     /// Errors: [`crate::store::StoreError::WrongState`] when the run is no longer this engine's.
     pub async fn record_call(&self, key: &RunKey, call: NewCall) -> Result<String> {
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
-        let (row, now) = (self.store.clock().new_id(), self.store.clock().now().to_string());
+        let (row, now) = (
+            self.store.clock().new_id(),
+            self.store.clock().now().to_string(),
+        );
         self.store
             .write(move |conn| {
                 Box::pin(async move {
@@ -164,7 +184,9 @@ impl PersonaStore {
                         Executor::Engine => "m",
                         Executor::Agent => "a",
                     };
-                    let count = sqlx::query_scalar(CALLS_NUMBERED).bind(key.run.as_str()).bind(letter);
+                    let count = sqlx::query_scalar(CALLS_NUMBERED)
+                        .bind(key.run.as_str())
+                        .bind(letter);
                     let count: i64 = count.fetch_one(&mut *conn).await?;
                     let step = Step {
                         kind: StepKind::Call,
@@ -173,7 +195,12 @@ impl PersonaStore {
                         tool_call_id: format!("{letter}{count}"),
                         payload_json: call.payload_json,
                     };
-                    let frame = Frame { key: &key, persona: persona.as_str(), epoch, now: &now };
+                    let frame = Frame {
+                        key: &key,
+                        persona: persona.as_str(),
+                        epoch,
+                        now: &now,
+                    };
                     insert(conn, &frame, &step, &row).await?;
                     Ok(step.tool_call_id)
                 })
@@ -183,7 +210,9 @@ impl PersonaStore {
 
     /// Counts the tool calls of a run so far, of every executor.
     pub async fn calls_so_far(&self, run: &RunId) -> Result<u32> {
-        let count = sqlx::query_scalar(CALLS_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
+        let count = sqlx::query_scalar(CALLS_OF_RUN)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
         Ok(count.fetch_one(self.store.readers()).await?)
     }
 
@@ -197,10 +226,15 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let own = sqlx::query(RUN_PERSONA).bind(run.as_str()).bind(persona.as_str()).bind(epoch);
+                    let own = sqlx::query(RUN_PERSONA)
+                        .bind(run.as_str())
+                        .bind(persona.as_str())
+                        .bind(epoch);
                     let own = own.fetch_optional(&mut *conn).await?;
                     match own.map(|row| persona_id(&row)) {
-                        Some(_ours) => close_open_calls(conn, run.as_str(), why, clock.as_ref()).await,
+                        Some(_ours) => {
+                            close_open_calls(conn, run.as_str(), why, clock.as_ref()).await
+                        }
                         None => fenced(0, run.as_str()).map(|()| 0),
                     }
                 })
@@ -224,7 +258,10 @@ pub(in crate::store) async fn close_open_calls(
     why: Unanswered,
     clock: &dyn Clock,
 ) -> Result<usize> {
-    let open = sqlx::query(OPEN_CALLS).bind(run).fetch_all(&mut *conn).await?;
+    let open = sqlx::query(OPEN_CALLS)
+        .bind(run)
+        .fetch_all(&mut *conn)
+        .await?;
     let now: Timestamp = clock.now();
     for row in &open {
         let (call, tool): (&str, &str) = (row.get(0), row.get(1));
@@ -236,11 +273,22 @@ pub(in crate::store) async fn close_open_calls(
             payload_json: row.get(3),
         };
         let is_ours = step.executor == Executor::Engine && step.begun().is_some();
-        let why = if is_ours && why.code != CUT_OFF.code { CUT_OFF } else { why };
+        let why = if is_ours && why.code != CUT_OFF.code {
+            CUT_OFF
+        } else {
+            why
+        };
         let error = serde_json::json!({ "code": why.code, "message": why.message });
         let payload = serde_json::json!({ "ok": false, "tool": tool, "error": error }).to_string();
-        let close = sqlx::query(CLOSE_CALL).bind(clock.new_id()).bind(run).bind(call);
-        close.bind(&payload).bind(now.to_string()).execute(&mut *conn).await?;
+        let close = sqlx::query(CLOSE_CALL)
+            .bind(clock.new_id())
+            .bind(run)
+            .bind(call);
+        close
+            .bind(&payload)
+            .bind(now.to_string())
+            .execute(&mut *conn)
+            .await?;
         if is_ours {
             (step.kind, step.payload_json) = (StepKind::Result, payload);
             events::step_recorded(conn, &RunId::new(run), &step, clock).await?;

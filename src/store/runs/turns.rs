@@ -119,15 +119,31 @@ pub(in crate::store) async fn start(
     turn: &TurnStarted,
 ) -> Result<()> {
     let (run, context) = (frame.key.run.as_str(), turn.context.as_ref());
-    let bare = turn.config.as_ref().filter(|_| context.is_none()).map(NewSources::bare);
+    let bare = turn
+        .config
+        .as_ref()
+        .filter(|_| context.is_none())
+        .map(NewSources::bare);
     let sources = context.map(|context| &context.sources).or(bare.as_ref());
     let call = (run, turn.turn_index, turn.attempt);
-    let text = if turn.reservation.is_some() { START_PAID_TURN.as_str() } else { START_TURN };
-    let start = sqlx::query(text).bind(run).bind(turn.turn_index).bind(turn.attempt);
-    let start = start.bind(frame.persona).bind(&turn.request_json).bind(&turn.request_sha256);
+    let text = if turn.reservation.is_some() {
+        START_PAID_TURN.as_str()
+    } else {
+        START_TURN
+    };
+    let start = sqlx::query(text)
+        .bind(run)
+        .bind(turn.turn_index)
+        .bind(turn.attempt);
+    let start = start
+        .bind(frame.persona)
+        .bind(&turn.request_json)
+        .bind(&turn.request_sha256);
     let start = start.bind(&turn.provider).bind(&turn.model).bind(frame.now);
     let start = start.bind(context.map(|context| context.request_json.as_str()));
-    let start = start.bind(context.map(|context| context.report_json.as_str())).bind(frame.epoch);
+    let start = start
+        .bind(context.map(|context| context.report_json.as_str()))
+        .bind(frame.epoch);
     let start = start.bind(context.map(|context| context.limits_json.as_str()));
     let start = start.bind(turn.begun_json.as_deref());
     let start = start.bind(context.map(|context| context.sources.json.as_str()));
@@ -137,12 +153,18 @@ pub(in crate::store) async fn start(
         None => start,
     };
     let rows = start.fetch_all(&mut *conn).await?;
-    let (ours, overdrawn): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.try_column("missing").is_ok());
-    let Some(ours) = ours.first() else { return fenced(0, run) };
+    let (ours, overdrawn): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .partition(|row| row.try_column("missing").is_ok());
+    let Some(ours) = ours.first() else {
+        return fenced(0, run);
+    };
     if let Some(reservation) = &turn.reservation {
         money::is_paid(overdrawn.first().copied(), reservation)?;
     }
-    let missing = ours.get::<Option<&str>, _>("missing").filter(|missing| *missing != "[]");
+    let missing = ours
+        .get::<Option<&str>, _>("missing")
+        .filter(|missing| *missing != "[]");
     match sources.zip(missing) {
         Some((sources, missing)) => sources.insert(conn, missing).await,
         None => Ok(()),
@@ -155,10 +177,14 @@ pub(in crate::store) async fn answered(
     turn: &TurnAnswered,
 ) -> Result<()> {
     let call = (turn.turn_index, turn.attempt);
-    let end =
-        end_turn(frame, call, "answered").bind(&turn.response_json).bind(None::<&str>).bind(None::<&str>);
+    let end = end_turn(frame, call, "answered")
+        .bind(&turn.response_json)
+        .bind(None::<&str>)
+        .bind(None::<&str>);
     let end = charge(end.bind(frame.now), turn.usage, turn.worked).bind(&turn.ended_json);
-    with_bill(end, frame, call, &turn.lines).execute(conn).await?;
+    with_bill(end, frame, call, &turn.lines)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -167,22 +193,42 @@ pub(in crate::store) async fn failed(
     frame: &Frame<'_>,
     turn: &TurnFailed,
 ) -> Result<()> {
-    let (run, call, class) = (frame.key.run.as_str(), (turn.turn_index, turn.attempt), turn.class.as_str());
+    let (run, call, class) = (
+        frame.key.run.as_str(),
+        (turn.turn_index, turn.attempt),
+        turn.class.as_str(),
+    );
     if let Some((usage, lines)) = &turn.used {
-        let end = end_turn(frame, call, "failed").bind(None::<&str>).bind(class).bind(&turn.message);
+        let end = end_turn(frame, call, "failed")
+            .bind(None::<&str>)
+            .bind(class)
+            .bind(&turn.message);
         let end = charge(end.bind(frame.now), *usage, turn.worked).bind(&turn.ended_json);
         with_bill(end, frame, call, lines).execute(conn).await?;
         return Ok(());
     }
-    let lose = sqlx::query(LOSE_TURN).bind(run).bind(call.0).bind(call.1).bind(class);
-    let lose = lose.bind(&turn.message).bind(frame.now).bind(&turn.ended_json).bind(to_ms(turn.worked));
+    let lose = sqlx::query(LOSE_TURN)
+        .bind(run)
+        .bind(call.0)
+        .bind(call.1)
+        .bind(class);
+    let lose = lose
+        .bind(&turn.message)
+        .bind(frame.now)
+        .bind(&turn.ended_json)
+        .bind(to_ms(turn.worked));
     lose.execute(&mut *conn).await?;
     money::lose(conn, (run, call.0, call.1), turn.billing, frame.now).await
 }
 
-pub(in crate::store) type Statement<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+pub(in crate::store) type Statement<'q> =
+    sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-fn end_turn<'q>(frame: &Frame<'q>, (turn_index, attempt): (u32, u32), state: &'q str) -> Statement<'q> {
+fn end_turn<'q>(
+    frame: &Frame<'q>,
+    (turn_index, attempt): (u32, u32),
+    state: &'q str,
+) -> Statement<'q> {
     let end = sqlx::query(END_BILLED_TURN.as_str()).bind(frame.key.run.as_str());
     end.bind(turn_index).bind(attempt).bind(state)
 }
@@ -193,13 +239,22 @@ fn with_bill<'q>(
     (turn_index, attempt): (u32, u32),
     lines: &[UsageLine],
 ) -> Statement<'q> {
-    money::with_lines(end, (frame.key.run.as_str(), turn_index, attempt), lines, frame.now)
+    money::with_lines(
+        end,
+        (frame.key.run.as_str(), turn_index, attempt),
+        lines,
+        frame.now,
+    )
 }
 
 /// Binds the usage of a call, and the working time of the run.
 fn charge(end: Statement<'_>, used: Usage, worked: Duration) -> Statement<'_> {
     let used = UsageRow::from(used);
-    let end = end.bind(used.input).bind(used.cache_read).bind(used.cache_write).bind(used.output);
+    let end = end
+        .bind(used.input)
+        .bind(used.cache_read)
+        .bind(used.cache_write)
+        .bind(used.output);
     end.bind(used.reasoning).bind(used.cost).bind(to_ms(worked))
 }
 
@@ -241,7 +296,9 @@ impl From<Usage> for UsageRow {
             output: clamp(usage.output_tokens),
             reasoning: clamp(usage.reasoning_tokens),
             // A million dollars, likewise; a negative bill would add to the budget.
-            cost: usage.cost_micros.map(|cost| cost.clamp(0, 1_000_000_000_000)),
+            cost: usage
+                .cost_micros
+                .map(|cost| cost.clamp(0, 1_000_000_000_000)),
         }
     }
 }

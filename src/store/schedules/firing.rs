@@ -5,7 +5,8 @@
 
 use crate::clock::Clock;
 use crate::domain::{
-    CatchUp, DeliverTo, Overlap, ResponsibilityId, RunId, RunOptions, SlotOptions, ThreadId, Timestamp,
+    CatchUp, DeliverTo, Overlap, ResponsibilityId, RunId, RunOptions, SlotOptions, ThreadId,
+    Timestamp,
 };
 use crate::store::mail::messages::insert_synthetic;
 use crate::store::schedules::responsibilities::{MissedSlots, NextSlot, Version};
@@ -123,7 +124,8 @@ pub(in crate::store) const BEFORE_IT: &str = "
 /// The thread that a run is placed in, if the persona has it.
 pub(in crate::store) const NAMED_THREAD: &str = "
     SELECT t.id FROM threads t JOIN responsibilities d ON d.persona_id = t.persona_id WHERE t.id = $2 AND d.id = $1";
-pub(in crate::store) const OWN_THREAD: &str = "SELECT own_thread_id FROM responsibilities WHERE id = $1";
+pub(in crate::store) const OWN_THREAD: &str =
+    "SELECT own_thread_id FROM responsibilities WHERE id = $1";
 pub(in crate::store) const STANDS_IN: &str = "
     UPDATE responsibilities SET thread_id = $2, own_thread_id = CASE $3 WHEN 1 THEN $2 ELSE own_thread_id END
     WHERE id = $1 AND (thread_id IS NOT $2 OR ($3 = 1 AND own_thread_id IS NOT $2))";
@@ -156,7 +158,10 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let run = prompt.message.run.id.clone();
-                let slot = SlotRow { kind: "manual", ..SlotRow::fired(&prompt) };
+                let slot = SlotRow {
+                    kind: "manual",
+                    ..SlotRow::fired(&prompt)
+                };
                 if !insert_slot(conn, &id, now, &slot, now).await? {
                     return Err(StoreError::WrongState {
                         kind: "responsibility",
@@ -166,10 +171,13 @@ impl Store {
                     });
                 }
                 match place_of(conn, &id, &prompt.run_options.deliver_to).await? {
-                    Stands::Nowhere(thread) => {
-                        Err(StoreError::Missing { kind: "thread", id: thread.to_string() })
-                    }
-                    Stands::In(place) => start_run(conn, &id, prompt.message, place, now).await.map(|()| run),
+                    Stands::Nowhere(thread) => Err(StoreError::Missing {
+                        kind: "thread",
+                        id: thread.to_string(),
+                    }),
+                    Stands::In(place) => start_run(conn, &id, prompt.message, place, now)
+                        .await
+                        .map(|()| run),
                 }
             })
         })
@@ -190,7 +198,8 @@ async fn fire(conn: &mut SqliteConnection, firing: Firing, clock: &dyn Clock) ->
         Some(slot) => fire_in_time(conn, id, slot, &firing.slot_options, now).await?,
         None if firing.late.is_empty() => Started::Did(Fired::Missed),
         None => {
-            let dropped = waiting::line_up(conn, id, &firing.late, &firing.slot_options, now).await?;
+            let dropped =
+                waiting::line_up(conn, id, &firing.late, &firing.slot_options, now).await?;
             pending = merged(pending, dropped);
             Started::Did(Fired::Waiting(firing.late.len()))
         }
@@ -212,7 +221,10 @@ async fn fire(conn: &mut SqliteConnection, firing: Firing, clock: &dyn Clock) ->
 }
 
 /// Merges two ranges of missed slots into one event.
-pub(in crate::store) fn merged(one: Option<MissedSlots>, other: Option<MissedSlots>) -> Option<MissedSlots> {
+pub(in crate::store) fn merged(
+    one: Option<MissedSlots>,
+    other: Option<MissedSlots>,
+) -> Option<MissedSlots> {
     match (one, other) {
         (Some(one), Some(other)) => Some(MissedSlots {
             first: one.first.min(other.first),
@@ -230,11 +242,21 @@ pub(in crate::store) async fn move_cursor(
     firing: &Firing,
     is_paused: bool,
 ) -> Result<bool> {
-    let moved = sqlx::query(MOVE_CURSOR).bind(firing.responsibility.as_str()).bind(firing.seen.revision);
-    let moved = moved.bind(firing.seen.cursor_at.to_string()).bind(firing.cursor_at.to_string());
+    let moved = sqlx::query(MOVE_CURSOR)
+        .bind(firing.responsibility.as_str())
+        .bind(firing.seen.revision);
+    let moved = moved
+        .bind(firing.seen.cursor_at.to_string())
+        .bind(firing.cursor_at.to_string());
     let moved = moved.bind(firing.next.at.map(|at| at.to_string()));
-    let moved = moved.bind(firing.next.fire_at.map(|at| at.to_string())).bind(firing.next.is_done);
-    let moved = moved.bind(is_paused).bind(FAILURES_MAX).execute(conn).await?;
+    let moved = moved
+        .bind(firing.next.fire_at.map(|at| at.to_string()))
+        .bind(firing.next.is_done);
+    let moved = moved
+        .bind(is_paused)
+        .bind(FAILURES_MAX)
+        .execute(conn)
+        .await?;
     Ok(moved.rows_affected() > 0)
 }
 
@@ -247,7 +269,12 @@ pub(in crate::store) enum Started {
 
 impl Started {
     pub(in crate::store) fn cannot(slot: Timestamp, note: String) -> Self {
-        Started::Cannot(MissedSlots { first: slot, last: slot, count: 1, note: Some(note) })
+        Started::Cannot(MissedSlots {
+            first: slot,
+            last: slot,
+            count: 1,
+            note: Some(note),
+        })
     }
 }
 
@@ -258,7 +285,10 @@ async fn fire_in_time(
     options: &SlotOptions,
     now: Timestamp,
 ) -> Result<Started> {
-    let before = sqlx::query(BEFORE_IT).bind(id.as_str()).fetch_one(&mut *conn).await?;
+    let before = sqlx::query(BEFORE_IT)
+        .bind(id.as_str())
+        .fetch_one(&mut *conn)
+        .await?;
     let (is_open, is_buffered): (bool, bool) = (before.get("is_open"), before.get("is_buffered"));
     let has_late = before.get::<i64, _>("late") > 0;
     let overdue_at = Some(slot.fire_at.plus(options.grace));
@@ -267,12 +297,23 @@ async fn fire_in_time(
     if is_open || is_buffered || waits_behind_late {
         let waits = options.overlap == Overlap::BufferOne && !is_buffered;
         let row = match waits {
-            true => SlotRow { overdue_at, ..SlotRow::new("waiting") },
+            true => SlotRow {
+                overdue_at,
+                ..SlotRow::new("waiting")
+            },
             false => SlotRow::new("skipped_overlap"),
         };
-        let fired = if waits { Fired::Waiting(1) } else { Fired::SkippedOverlap };
+        let fired = if waits {
+            Fired::Waiting(1)
+        } else {
+            Fired::SkippedOverlap
+        };
         let inserted = insert_slot(conn, id, slot.at, &row, now).await?;
-        return Ok(Started::Did(if inserted { fired } else { Fired::AlreadyAccounted }));
+        return Ok(Started::Did(if inserted {
+            fired
+        } else {
+            Fired::AlreadyAccounted
+        }));
     }
     let prompt = match slot.to {
         SlotWork::Run(prompt) => prompt,
@@ -282,7 +323,10 @@ async fn fire_in_time(
         Stands::In(place) => place,
         Stands::Nowhere(thread) => return Ok(Started::cannot(slot.at, no_thread(&thread))),
     };
-    let row = SlotRow { overdue_at, ..SlotRow::fired(&prompt) };
+    let row = SlotRow {
+        overdue_at,
+        ..SlotRow::fired(&prompt)
+    };
     if !insert_slot(conn, id, slot.at, &row, now).await? {
         return Ok(Started::Did(Fired::AlreadyAccounted));
     }
@@ -317,10 +361,15 @@ pub(in crate::store) async fn place_of(
     to: &DeliverTo,
 ) -> Result<Stands> {
     let DeliverTo::Thread(thread) = to else {
-        let own: Option<String> = sqlx::query_scalar(OWN_THREAD).bind(id.as_str()).fetch_one(conn).await?;
+        let own: Option<String> = sqlx::query_scalar(OWN_THREAD)
+            .bind(id.as_str())
+            .fetch_one(conn)
+            .await?;
         return Ok(Stands::In(RunThread::Own(own.map(ThreadId::new))));
     };
-    let named = sqlx::query(NAMED_THREAD).bind(id.as_str()).bind(thread.as_str());
+    let named = sqlx::query(NAMED_THREAD)
+        .bind(id.as_str())
+        .bind(thread.as_str());
     Ok(match named.fetch_optional(conn).await? {
         Some(_) => Stands::In(RunThread::Named(thread.clone())),
         None => Stands::Nowhere(thread.clone()),
@@ -341,7 +390,10 @@ pub(in crate::store) async fn start_run(
         RunThread::Named(thread) => Some(thread),
     };
     let thread = insert_synthetic(conn, &message, now).await?;
-    let stands = sqlx::query(STANDS_IN).bind(id.as_str()).bind(thread.as_str()).bind(is_own);
+    let stands = sqlx::query(STANDS_IN)
+        .bind(id.as_str())
+        .bind(thread.as_str())
+        .bind(is_own);
     stands.execute(conn).await?;
     Ok(())
 }
@@ -358,10 +410,20 @@ pub(in crate::store) struct SlotRow<'a> {
 
 impl<'a> SlotRow<'a> {
     pub(in crate::store) fn new(state: &'static str) -> Self {
-        Self { kind: "scheduled", state, missed: None, prompt: None, is_late: false, overdue_at: None }
+        Self {
+            kind: "scheduled",
+            state,
+            missed: None,
+            prompt: None,
+            is_late: false,
+            overdue_at: None,
+        }
     }
     fn fired(prompt: &'a ScheduledPrompt) -> Self {
-        Self { prompt: Some(prompt), ..Self::new("fired") }
+        Self {
+            prompt: Some(prompt),
+            ..Self::new("fired")
+        }
     }
 }
 
@@ -372,7 +434,10 @@ pub(in crate::store) async fn insert_missed(
     missed: &MissedSlots,
     now: Timestamp,
 ) -> Result<bool> {
-    let row = SlotRow { missed: Some(missed), ..SlotRow::new("missed") };
+    let row = SlotRow {
+        missed: Some(missed),
+        ..SlotRow::new("missed")
+    };
     insert_slot(conn, id, missed.first, &row, now).await
 }
 
@@ -384,16 +449,32 @@ pub(in crate::store) async fn insert_slot(
     row: &SlotRow<'_>,
     now: Timestamp,
 ) -> Result<bool> {
-    let insert =
-        sqlx::query(INSERT_SLOT).bind(id.as_str()).bind(at.to_string()).bind(row.kind).bind(row.state);
-    let insert = insert.bind(row.missed.map_or(0, |missed| i64::try_from(missed.count).unwrap_or(i64::MAX)));
+    let insert = sqlx::query(INSERT_SLOT)
+        .bind(id.as_str())
+        .bind(at.to_string())
+        .bind(row.kind)
+        .bind(row.state);
+    let insert = insert.bind(
+        row.missed
+            .map_or(0, |missed| i64::try_from(missed.count).unwrap_or(i64::MAX)),
+    );
     let insert = insert.bind(row.missed.map(|missed| missed.last.to_string()));
     let insert = insert.bind(row.missed.and_then(|missed| missed.note.as_deref()));
     let insert = insert.bind(row.prompt.map(|prompt| prompt.message.run.id.as_str()));
-    let insert = insert.bind(row.prompt.map(|prompt| prompt.message.content.text_body.as_str()));
+    let insert = insert.bind(
+        row.prompt
+            .map(|prompt| prompt.message.content.text_body.as_str()),
+    );
     let insert = insert.bind(row.prompt.map(|prompt| &prompt.prompt_sha256));
-    let insert = insert.bind(now.to_string()).bind(row.prompt.and_then(|p| p.output_schema.as_deref()));
-    let insert = insert.bind(row.prompt.map(|prompt| run_options_json(&prompt.run_options)));
-    let insert = insert.bind(row.is_late).bind(row.overdue_at.map(|at| at.to_string()));
+    let insert = insert
+        .bind(now.to_string())
+        .bind(row.prompt.and_then(|p| p.output_schema.as_deref()));
+    let insert = insert.bind(
+        row.prompt
+            .map(|prompt| run_options_json(&prompt.run_options)),
+    );
+    let insert = insert
+        .bind(row.is_late)
+        .bind(row.overdue_at.map(|at| at.to_string()));
     Ok(insert.execute(conn).await?.rows_affected() > 0)
 }

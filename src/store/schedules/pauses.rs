@@ -55,11 +55,16 @@ impl Store {
 
     /// Pauses responsibilities that failed [`FAILURES_MAX`] times in a row; returns their ids.
     pub async fn pause_failing(&self, now: Timestamp) -> Result<Vec<ResponsibilityId>> {
-        let failing = sqlx::query_scalar(FAILING).bind(FAILURES_MAX).bind(FAILING_MAX);
+        let failing = sqlx::query_scalar(FAILING)
+            .bind(FAILURES_MAX)
+            .bind(FAILING_MAX);
         let failing: Vec<String> = failing.fetch_all(self.readers()).await?;
         let mut paused = Vec::new();
         for id in failing.into_iter().map(ResponsibilityId::new) {
-            if self.pause_responsibility(&id, PausedBy::Failures, now).await? {
+            if self
+                .pause_responsibility(&id, PausedBy::Failures, now)
+                .await?
+            {
                 paused.push(id);
             }
         }
@@ -81,9 +86,19 @@ impl Store {
         self.write(move |conn| {
             Box::pin(async move {
                 let resume = sqlx::query(RESUME).bind(id.as_str()).bind(seen.revision);
-                let resume = resume.bind(seen.cursor_at.to_string()).bind(next.at.map(|at| at.to_string()));
-                let resume = resume.bind(next.fire_at.map(|at| at.to_string())).bind(next.is_done);
-                if resume.bind(now.to_string()).execute(&mut *conn).await?.rows_affected() == 0 {
+                let resume = resume
+                    .bind(seen.cursor_at.to_string())
+                    .bind(next.at.map(|at| at.to_string()));
+                let resume = resume
+                    .bind(next.fire_at.map(|at| at.to_string()))
+                    .bind(next.is_done);
+                if resume
+                    .bind(now.to_string())
+                    .execute(&mut *conn)
+                    .await?
+                    .rows_affected()
+                    == 0
+                {
                     return Ok(false);
                 }
                 if let Some(lapsed) = lapsed {
@@ -120,9 +135,22 @@ async fn pause(
     now: Timestamp,
     clock: &dyn Clock,
 ) -> Result<bool> {
-    let failures_min = if by == PausedBy::Failures { FAILURES_MAX } else { 0 };
-    let pause = sqlx::query(PAUSE).bind(id.as_str()).bind(now.to_string()).bind(by.as_str());
-    if pause.bind(failures_min).execute(&mut *conn).await?.rows_affected() == 0 {
+    let failures_min = if by == PausedBy::Failures {
+        FAILURES_MAX
+    } else {
+        0
+    };
+    let pause = sqlx::query(PAUSE)
+        .bind(id.as_str())
+        .bind(now.to_string())
+        .bind(by.as_str());
+    if pause
+        .bind(failures_min)
+        .execute(&mut *conn)
+        .await?
+        .rows_affected()
+        == 0
+    {
         return Ok(false);
     }
     end_waiting(conn, id, "paused", None).await?;
@@ -140,15 +168,25 @@ async fn count_paused(
     passed: &MissedSlots,
     now: Timestamp,
 ) -> Result<()> {
-    let newest = sqlx::query(NEWEST_SLOT).bind(id.as_str()).fetch_optional(&mut *conn).await?;
+    let newest = sqlx::query(NEWEST_SLOT)
+        .bind(id.as_str())
+        .fetch_optional(&mut *conn)
+        .await?;
     let growing = newest.filter(|row| row.get::<&str, _>("state") == "paused");
     let Some(growing) = growing else {
-        let row = SlotRow { missed: Some(passed), ..SlotRow::new("paused") };
+        let row = SlotRow {
+            missed: Some(passed),
+            ..SlotRow::new("paused")
+        };
         insert_slot(conn, id, passed.first, &row, now).await?;
         return Ok(());
     };
-    let grow = sqlx::query(GROW_PAUSED).bind(id.as_str()).bind(growing.get::<String, _>("slot_at"));
-    let grow = grow.bind(i64::try_from(passed.count).unwrap_or(i64::MAX)).bind(passed.last.to_string());
+    let grow = sqlx::query(GROW_PAUSED)
+        .bind(id.as_str())
+        .bind(growing.get::<String, _>("slot_at"));
+    let grow = grow
+        .bind(i64::try_from(passed.count).unwrap_or(i64::MAX))
+        .bind(passed.last.to_string());
     grow.execute(conn).await?;
     Ok(())
 }

@@ -3,11 +3,15 @@
 //! `firing.rs`.
 
 use crate::clock::Clock;
-use crate::domain::{PausedBy, PersonaId, ResponsibilityId, RunOptions, SlotOptions, ThreadId, Timestamp};
+use crate::domain::{
+    PausedBy, PersonaId, ResponsibilityId, RunOptions, SlotOptions, ThreadId, Timestamp,
+};
 use crate::store::notices::events;
 use crate::store::runs::queue::{persona_id, to_i64};
 use crate::store::schedules::firing::{insert_missed, merged};
-use crate::store::schedules::run_options::{run_options, run_options_json, slot_options, slot_options_json};
+use crate::store::schedules::run_options::{
+    run_options, run_options_json, slot_options, slot_options_json,
+};
 use crate::store::schedules::slot_events;
 use crate::store::schedules::waiting::{FILE_CHANGED, end_waiting};
 use crate::store::{Result, Store, StoreError};
@@ -203,7 +207,9 @@ pub(in crate::store) const SET_NEXT_SLOT: &str = "
 impl Store {
     /// Returns every responsibility, removed ones included, by persona and file.
     pub async fn responsibilities(&self) -> Result<Vec<StoredResponsibility>> {
-        let rows = sqlx::query(RESPONSIBILITIES).fetch_all(self.readers()).await?;
+        let rows = sqlx::query(RESPONSIBILITIES)
+            .fetch_all(self.readers())
+            .await?;
         rows.iter().map(responsibility).collect()
     }
 
@@ -215,10 +221,21 @@ impl Store {
         after: Option<&StoredResponsibility>,
         limit: usize,
     ) -> Result<Vec<StoredResponsibility>> {
-        let fire_at = after.and_then(|row| row.next.fire_at).map(|at| at.to_string()).unwrap_or_default();
-        let due = sqlx::query(DUE_RESPONSIBILITIES).bind(now.to_string()).bind(fire_at);
-        let due = due.bind(after.map_or("", |row| row.id.as_str())).bind(to_i64(limit));
-        due.fetch_all(self.readers()).await?.iter().map(responsibility).collect()
+        let fire_at = after
+            .and_then(|row| row.next.fire_at)
+            .map(|at| at.to_string())
+            .unwrap_or_default();
+        let due = sqlx::query(DUE_RESPONSIBILITIES)
+            .bind(now.to_string())
+            .bind(fire_at);
+        let due = due
+            .bind(after.map_or("", |row| row.id.as_str()))
+            .bind(to_i64(limit));
+        due.fetch_all(self.readers())
+            .await?
+            .iter()
+            .map(responsibility)
+            .collect()
     }
 
     /// Updates the rows to the content of their files, all in one commit; an edit bumps the
@@ -233,7 +250,11 @@ impl Store {
                     let is_done = apply(conn, change, clock.as_ref()).await?;
                     if let Some(former) = change.renamed_from.as_ref().filter(|_| is_done) {
                         let inherit = sqlx::query(INHERIT_PAUSE).bind(change.persona.as_str());
-                        inherit.bind(&change.file).bind(former.as_str()).execute(&mut *conn).await?;
+                        inherit
+                            .bind(&change.file)
+                            .bind(former.as_str())
+                            .execute(&mut *conn)
+                            .await?;
                     }
                     done.push(is_done);
                 }
@@ -244,11 +265,15 @@ impl Store {
     }
 
     /// Records the marks of files whose rows are up to date.
-    pub async fn mark_responsibilities(&self, marks: Vec<(ResponsibilityId, Option<String>)>) -> Result<()> {
+    pub async fn mark_responsibilities(
+        &self,
+        marks: Vec<(ResponsibilityId, Option<String>)>,
+    ) -> Result<()> {
         if marks.is_empty() {
             return Ok(());
         }
-        let marks = Value::from_iter(marks.iter().map(|(id, mark)| json!([id.as_str(), mark]))).to_string();
+        let marks =
+            Value::from_iter(marks.iter().map(|(id, mark)| json!([id.as_str(), mark]))).to_string();
         self.write(move |conn| {
             Box::pin(async move {
                 sqlx::query(SET_MARKS).bind(marks).execute(conn).await?;
@@ -260,13 +285,22 @@ impl Store {
 
     /// Stores a next slot that was computed anew (other zone data); a row whose version has changed
     /// stays as it is.
-    pub async fn set_next_slot(&self, id: &ResponsibilityId, seen: Version, next: NextSlot) -> Result<()> {
+    pub async fn set_next_slot(
+        &self,
+        id: &ResponsibilityId,
+        seen: Version,
+        next: NextSlot,
+    ) -> Result<()> {
         let id = id.as_str().to_owned();
         self.write(move |conn| {
             Box::pin(async move {
                 let set = sqlx::query(SET_NEXT_SLOT).bind(id).bind(seen.revision);
-                let set = set.bind(seen.cursor_at.to_string()).bind(next.at.map(|at| at.to_string()));
-                let set = set.bind(next.fire_at.map(|at| at.to_string())).bind(next.is_done);
+                let set = set
+                    .bind(seen.cursor_at.to_string())
+                    .bind(next.at.map(|at| at.to_string()));
+                let set = set
+                    .bind(next.fire_at.map(|at| at.to_string()))
+                    .bind(next.is_done);
                 set.execute(conn).await?;
                 Ok(())
             })
@@ -275,14 +309,22 @@ impl Store {
     }
 }
 
-async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clock) -> Result<bool> {
-    let Some(seen) = change.seen else { return insert_responsibility(conn, change, clock).await };
+async fn apply(
+    conn: &mut SqliteConnection,
+    change: &FileChange,
+    clock: &dyn Clock,
+) -> Result<bool> {
+    let Some(seen) = change.seen else {
+        return insert_responsibility(conn, change, clock).await;
+    };
     let sql = match &change.to {
         FileState::InForce(_) => UPDATE_RESPONSIBILITY,
         FileState::Unusable { .. } => SPOIL_RESPONSIBILITY,
         FileState::Removed => REMOVE_RESPONSIBILITY,
     };
-    let update = sqlx::query_as::<_, (String, bool)>(sql).bind(change.persona.as_str()).bind(&change.file);
+    let update = sqlx::query_as::<_, (String, bool)>(sql)
+        .bind(change.persona.as_str())
+        .bind(&change.file);
     let update = update.bind(seen.revision).bind(seen.cursor_at.to_string());
     let update = match &change.to {
         FileState::InForce(schedule) => update
@@ -304,8 +346,13 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
         FileState::Unusable { error } => update.bind(error),
         FileState::Removed => update,
     };
-    let changed = update.bind(change.now.to_string()).fetch_optional(&mut *conn).await?;
-    let Some((id, is_paused)) = changed else { return Ok(false) };
+    let changed = update
+        .bind(change.now.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
+    let Some((id, is_paused)) = changed else {
+        return Ok(false);
+    };
     if let FileState::Unusable { error } = &change.to {
         let of = (&change.persona, id.as_str(), seen.revision + 1);
         events::responsibility_broken(conn, of, error, clock).await?;
@@ -337,7 +384,9 @@ async fn note_proposal(
     id: &str,
     clock: &dyn Clock,
 ) -> Result<()> {
-    let FileState::InForce(schedule) = &change.to else { return Ok(()) };
+    let FileState::InForce(schedule) = &change.to else {
+        return Ok(());
+    };
     match &schedule.slot_options.proposed_by {
         Some(run) if !schedule.enabled => {
             let of = (&change.persona, id, change.file.as_str());
@@ -359,27 +408,45 @@ async fn insert_responsibility(
     };
     let text = |of: fn(&Schedule) -> &String| schedule.map_or("", |schedule| of(schedule).as_str());
     // A file that was never usable has its path for a name.
-    let insert =
-        sqlx::query(INSERT_RESPONSIBILITY).bind(change.new_id.as_str()).bind(change.persona.as_str());
-    let insert =
-        insert.bind(&change.file).bind(schedule.map_or(change.file.as_str(), |schedule| &schedule.name));
-    let insert = insert.bind(text(|schedule| &schedule.schedule)).bind(text(|schedule| &schedule.timezone));
+    let insert = sqlx::query(INSERT_RESPONSIBILITY)
+        .bind(change.new_id.as_str())
+        .bind(change.persona.as_str());
+    let insert = insert
+        .bind(&change.file)
+        .bind(schedule.map_or(change.file.as_str(), |schedule| &schedule.name));
+    let insert = insert
+        .bind(text(|schedule| &schedule.schedule))
+        .bind(text(|schedule| &schedule.timezone));
     let insert = insert
         .bind(schedule.is_some_and(|schedule| schedule.enabled))
         .bind(text(|schedule| &schedule.prompt));
     let insert = insert.bind(text(|schedule| &schedule.prompt_sha256));
-    let insert = insert.bind(schedule.and_then(|schedule| schedule.next.at).map(|at| at.to_string()));
+    let insert = insert.bind(
+        schedule
+            .and_then(|schedule| schedule.next.at)
+            .map(|at| at.to_string()),
+    );
     let insert = insert.bind(error).bind(change.now.to_string());
     let insert = insert.bind(schedule.and_then(|schedule| schedule.budget_micros));
     let insert = insert.bind(schedule.and_then(|schedule| schedule.output_schema.as_ref()));
     let options = |of: fn(&Schedule) -> String| schedule.map_or("{}".to_owned(), of);
-    let insert = insert.bind(options(|schedule| slot_options_json(&schedule.slot_options)));
+    let insert = insert.bind(options(|schedule| {
+        slot_options_json(&schedule.slot_options)
+    }));
     let insert = insert.bind(options(|schedule| run_options_json(&schedule.run_options)));
-    let insert = insert.bind(schedule.and_then(|schedule| schedule.next.fire_at).map(|at| at.to_string()));
+    let insert = insert.bind(
+        schedule
+            .and_then(|schedule| schedule.next.fire_at)
+            .map(|at| at.to_string()),
+    );
     let insert = insert.bind(schedule.is_some_and(|schedule| schedule.next.is_done));
     let insert = insert.bind(change.mark.as_ref().filter(|_| schedule.is_some()));
-    let insert =
-        insert.bind(schedule.and_then(|schedule| schedule.cursor_at).unwrap_or(change.now).to_string());
+    let insert = insert.bind(
+        schedule
+            .and_then(|schedule| schedule.cursor_at)
+            .unwrap_or(change.now)
+            .to_string(),
+    );
     let done = insert.execute(&mut *conn).await?.rows_affected() > 0;
     if done {
         note_proposal(conn, change, change.new_id.as_str(), clock).await?;
@@ -416,7 +483,8 @@ pub(in crate::store) fn responsibility(row: &SqliteRow) -> Result<StoredResponsi
         },
         paused: match (
             time(row, "paused_at")?,
-            row.get::<Option<&str>, _>("paused_by").and_then(PausedBy::parse),
+            row.get::<Option<&str>, _>("paused_by")
+                .and_then(PausedBy::parse),
         ) {
             (Some(at), Some(by)) => Some(Paused { at, by }),
             _ => None,
@@ -431,10 +499,12 @@ pub(in crate::store) fn responsibility(row: &SqliteRow) -> Result<StoredResponsi
     })
 }
 
-pub(in crate::store) const UNREADABLE_TIME: StoreError =
-    StoreError::Unreadable { what: "time of a responsibility" };
+pub(in crate::store) const UNREADABLE_TIME: StoreError = StoreError::Unreadable {
+    what: "time of a responsibility",
+};
 
 pub(in crate::store) fn time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
     let text: Option<&str> = row.get(column);
-    text.map(|text| Timestamp::parse(text).ok_or(UNREADABLE_TIME)).transpose()
+    text.map(|text| Timestamp::parse(text).ok_or(UNREADABLE_TIME))
+        .transpose()
 }

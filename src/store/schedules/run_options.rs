@@ -2,7 +2,8 @@
 //! out, so that a row written before an option existed keeps its meaning.
 
 use crate::domain::{
-    Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, SlotOptions, ThreadId, Timestamp, sha256_hex,
+    Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, SlotOptions, ThreadId, Timestamp,
+    sha256_hex,
 };
 use crate::store::runs::history::timestamp;
 use crate::store::{PersonaStore, Result, StoreError};
@@ -10,7 +11,9 @@ use serde_json::{Map, Value, json};
 use sqlx::Row;
 use std::time::Duration;
 
-const UNREADABLE: StoreError = StoreError::Unreadable { what: "terms of a responsibility" };
+const UNREADABLE: StoreError = StoreError::Unreadable {
+    what: "terms of a responsibility",
+};
 
 /// Options of a run of a responsibility at the time when its slot fired.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,8 +42,12 @@ pub(in crate::store) const SLOT_OF_RUN: &str = "
 impl PersonaStore {
     /// Returns the slot of a run; `None`: no responsibility started it.
     pub async fn slot_of_run(&self, run: &RunId) -> Result<Option<SlotOfRun>> {
-        let slot = sqlx::query(SLOT_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
-        let Some(row) = slot.fetch_optional(self.store.readers()).await? else { return Ok(None) };
+        let slot = sqlx::query(SLOT_OF_RUN)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
+        let Some(row) = slot.fetch_optional(self.store.readers()).await? else {
+            return Ok(None);
+        };
         let options: Option<String> = row.get("run_options_json");
         let options = options.filter(|options| options != "{}");
         Ok(Some(SlotOfRun {
@@ -49,7 +56,11 @@ impl PersonaStore {
             kind: row.get("kind"),
             run_options: RunOptionsInForce {
                 output_schema: row.get("output_schema"),
-                run_options: options.as_deref().map(run_options).transpose()?.unwrap_or_default(),
+                run_options: options
+                    .as_deref()
+                    .map(run_options)
+                    .transpose()?
+                    .unwrap_or_default(),
                 sha256: options.map(|options| sha256_hex(&[options.as_bytes()])),
             },
         }))
@@ -57,7 +68,11 @@ impl PersonaStore {
 
     /// Returns the options of a run; the defaults when no responsibility started it.
     pub async fn options_of_run(&self, run: &RunId) -> Result<RunOptionsInForce> {
-        Ok(self.slot_of_run(run).await?.map(|slot| slot.run_options).unwrap_or_default())
+        Ok(self
+            .slot_of_run(run)
+            .await?
+            .map(|slot| slot.run_options)
+            .unwrap_or_default())
     }
 }
 
@@ -75,14 +90,21 @@ fn slot_map(options: &SlotOptions) -> Map<String, Value> {
         ("overlap".to_owned(), options.overlap.as_str().into()),
         ("jitter_ms".to_owned(), ms(options.jitter)),
         ("grace_ms".to_owned(), ms(options.grace)),
-        ("proposed_by".to_owned(), options.proposed_by.as_ref().map(RunId::as_str).into()),
+        (
+            "proposed_by".to_owned(),
+            options.proposed_by.as_ref().map(RunId::as_str).into(),
+        ),
     ])
 }
 
 pub(in crate::store) fn slot_options(json: &str) -> Result<SlotOptions> {
     let said: Map<String, Value> = serde_json::from_str(json).map_err(|_| UNREADABLE)?;
     let usual = SlotOptions::default();
-    let word = |key: &str| said.get(key).map(|value| value.as_str().ok_or(UNREADABLE)).transpose();
+    let word = |key: &str| {
+        said.get(key)
+            .map(|value| value.as_str().ok_or(UNREADABLE))
+            .transpose()
+    };
     let span = |key: &str, usual: Duration| match said.get(key) {
         Some(value) => value.as_u64().map(Duration::from_millis).ok_or(UNREADABLE),
         None => Ok(usual),
@@ -123,18 +145,33 @@ fn run_map(options: &RunOptions) -> Map<String, Value> {
         ("profile".to_owned(), options.profile.as_str().into()),
         ("provider".to_owned(), options.provider.as_deref().into()),
         ("model".to_owned(), options.model.as_deref().into()),
-        ("tools".to_owned(), options.tools.as_ref().map_or(Value::Null, |tools| json!(tools))),
+        (
+            "tools".to_owned(),
+            options
+                .tools
+                .as_ref()
+                .map_or(Value::Null, |tools| json!(tools)),
+        ),
         ("deliver_to".to_owned(), deliver_to),
-        ("retries".to_owned(), options.retries.map_or(Value::Null, Value::from)),
+        (
+            "retries".to_owned(),
+            options.retries.map_or(Value::Null, Value::from),
+        ),
     ])
 }
 
 pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
     let said: Map<String, Value> = serde_json::from_str(json).map_err(|_| UNREADABLE)?;
-    let text = |key: &str| said.get(key).map(|value| value.as_str().ok_or(UNREADABLE)).transpose();
+    let text = |key: &str| {
+        said.get(key)
+            .map(|value| value.as_str().ok_or(UNREADABLE))
+            .transpose()
+    };
     let texts = |value: &Value| -> Result<Vec<String>> {
         let list = value.as_array().ok_or(UNREADABLE)?;
-        list.iter().map(|item| item.as_str().map(str::to_owned).ok_or(UNREADABLE)).collect()
+        list.iter()
+            .map(|item| item.as_str().map(str::to_owned).ok_or(UNREADABLE))
+            .collect()
     };
     Ok(RunOptions {
         profile: text("profile")?.unwrap_or(RunOptions::PROFILE).to_owned(),
@@ -147,22 +184,38 @@ pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
             Some(Value::Object(to)) => match (to.get("people"), to.get("thread")) {
                 (Some(people), None) => {
                     let people = texts(people)?.into_iter().map(|text| Address::parse(&text));
-                    DeliverTo::People(people.collect::<std::result::Result<_, _>>().map_err(|_| UNREADABLE)?)
+                    DeliverTo::People(
+                        people
+                            .collect::<std::result::Result<_, _>>()
+                            .map_err(|_| UNREADABLE)?,
+                    )
                 }
-                (None, Some(Value::String(thread))) => DeliverTo::Thread(ThreadId::new(thread.clone())),
+                (None, Some(Value::String(thread))) => {
+                    DeliverTo::Thread(ThreadId::new(thread.clone()))
+                }
                 _ => return Err(UNREADABLE),
             },
             Some(_) => return Err(UNREADABLE),
         },
         retries: match said.get("retries") {
             None => None,
-            Some(value) => Some(value.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or(UNREADABLE)?),
+            Some(value) => Some(
+                value
+                    .as_u64()
+                    .and_then(|n| u32::try_from(n).ok())
+                    .ok_or(UNREADABLE)?,
+            ),
         },
     })
 }
 
 fn without(said: Map<String, Value>, usual: &Map<String, Value>) -> String {
-    Value::Object(said.into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()).to_string()
+    Value::Object(
+        said.into_iter()
+            .filter(|(key, value)| usual.get(key) != Some(value))
+            .collect(),
+    )
+    .to_string()
 }
 
 fn ms(span: Duration) -> Value {
@@ -189,7 +242,11 @@ mod tests {
         };
         assert_eq!(slot_options(&slot_options_json(&odd)).expect("odd"), odd);
         let people = vec![Address::parse("ann@example.test").expect("an address")];
-        let to = [DeliverTo::People(people), DeliverTo::Thread(ThreadId::new("t1")), DeliverTo::Store];
+        let to = [
+            DeliverTo::People(people),
+            DeliverTo::Thread(ThreadId::new("t1")),
+            DeliverTo::Store,
+        ];
         for deliver_to in to {
             let odd = RunOptions {
                 profile: "thread".into(),
@@ -204,7 +261,12 @@ mod tests {
         for bad in ["[]", "{\"catch_up\":\"never\"}", "{\"jitter_ms\":-1}"] {
             assert!(slot_options(bad).is_err(), "{bad}");
         }
-        for bad in ["", "{\"deliver_to\":{}}", "{\"tools\":[1]}", "{\"retries\":\"x\"}"] {
+        for bad in [
+            "",
+            "{\"deliver_to\":{}}",
+            "{\"tools\":[1]}",
+            "{\"retries\":\"x\"}",
+        ] {
             assert!(run_options(bad).is_err(), "{bad}");
         }
     }

@@ -35,14 +35,26 @@ pub(in crate::store) async fn slots_missed(
     let span = match missed.count {
         1 => format!("the slot of {} at {}", whose.name, missed.first),
         n if n >= MissedSlots::COUNTED_MAX => {
-            format!("at least {n} slots of {} from {} to {}", whose.name, missed.first, missed.last)
+            format!(
+                "at least {n} slots of {} from {} to {}",
+                whose.name, missed.first, missed.last
+            )
         }
-        n => format!("{n} slots of {} from {} to {}", whose.name, missed.first, missed.last),
+        n => format!(
+            "{n} slots of {} from {} to {}",
+            whose.name, missed.first, missed.last
+        ),
     };
-    let note = missed.note.as_ref().map(|note| format!(": {}", quoted(note)));
+    let note = missed
+        .note
+        .as_ref()
+        .map(|note| format!(": {}", quoted(note)));
     let new = NewNotice {
         occurrence: missed.first.to_string(),
-        summary: format!("{span} did not fire and will not{}", note.unwrap_or_default()),
+        summary: format!(
+            "{span} did not fire and will not{}",
+            note.unwrap_or_default()
+        ),
         hint: format!(
             "`attache schedule run` starts it by hand, `attache schedule history` has every slot; `catch_up` in \
              `{}` says what becomes of slots that come due while no engine runs",
@@ -68,9 +80,10 @@ pub(in crate::store) async fn responsibility_paused(
             "{} of {} is paused: its last {} runs failed",
             whose.name, whose.persona, whose.failures
         ),
-        hint: "`attache schedule history` has its runs, `attache runs show RUN` says why one failed; \
+        hint:
+            "`attache schedule history` has its runs, `attache runs show RUN` says why one failed; \
                `attache schedule resume` lets it fire again"
-            .to_owned(),
+                .to_owned(),
         ..whose.notice(NoticeKind::ResponsibilityPaused, id, clock)
     };
     emit(conn, &new, now).await?;
@@ -86,19 +99,31 @@ impl Store {
             return Ok(0);
         }
         let clock = self.clock().clone();
-        self.write(move |conn| Box::pin(async move { overdue(conn, now, clock.as_ref()).await })).await
+        self.write(move |conn| Box::pin(async move { overdue(conn, now, clock.as_ref()).await }))
+            .await
     }
 
     /// Records that the search for the next slot of a responsibility found nothing, though slots
     /// must come, and the instant of the next search. The owner is notified once, until the file
     /// changes or the responsibility is resumed.
-    pub async fn search_again(&self, id: &ResponsibilityId, seen: Version, next: NextSlot) -> Result<()> {
+    pub async fn search_again(
+        &self,
+        id: &ResponsibilityId,
+        seen: Version,
+        next: NextSlot,
+    ) -> Result<()> {
         let (id, clock) = (id.clone(), self.clock().clone());
         self.write(move |conn| {
             Box::pin(async move {
-                let set = sqlx::query(SET_NEXT_SLOT).bind(id.as_str()).bind(seen.revision);
-                let set = set.bind(seen.cursor_at.to_string()).bind(next.at.map(|at| at.to_string()));
-                let set = set.bind(next.fire_at.map(|at| at.to_string())).bind(next.is_done);
+                let set = sqlx::query(SET_NEXT_SLOT)
+                    .bind(id.as_str())
+                    .bind(seen.revision);
+                let set = set
+                    .bind(seen.cursor_at.to_string())
+                    .bind(next.at.map(|at| at.to_string()));
+                let set = set
+                    .bind(next.fire_at.map(|at| at.to_string()))
+                    .bind(next.is_done);
                 if set.execute(&mut *conn).await?.rows_affected() > 0 {
                     stuck(conn, &id, seen.revision, clock.as_ref()).await?;
                 }
@@ -110,7 +135,9 @@ impl Store {
 }
 
 async fn overdue(conn: &mut SqliteConnection, now: Timestamp, clock: &dyn Clock) -> Result<u64> {
-    let slots = sqlx::query(OVERDUE_SLOTS).bind(now.to_string()).bind(OVERDUE_MAX);
+    let slots = sqlx::query(OVERDUE_SLOTS)
+        .bind(now.to_string())
+        .bind(OVERDUE_MAX);
     let mut emitted = 0;
     for row in slots.fetch_all(&mut *conn).await? {
         let id = ResponsibilityId::new(row.get::<String, _>("responsibility_id"));
@@ -119,7 +146,10 @@ async fn overdue(conn: &mut SqliteConnection, now: Timestamp, clock: &dyn Clock)
         finish.execute(&mut *conn).await?;
         let is_waiting = row.get::<&str, _>("state") == "waiting";
         let run_state: Option<String> = row.get("run_state");
-        let is_open = !matches!(run_state.as_deref(), None | Some("succeeded" | "failed" | "cancelled"));
+        let is_open = !matches!(
+            run_state.as_deref(),
+            None | Some("succeeded" | "failed" | "cancelled")
+        );
         if !is_waiting && !is_open {
             continue;
         }
@@ -165,7 +195,10 @@ async fn stuck(
             "{} of {} does not fire: no next slot was found for it; the search is made again every hour",
             whose.name, whose.persona
         ),
-        hint: format!("give `{}` another schedule; it is read again by itself", whose.file),
+        hint: format!(
+            "give `{}` another schedule; it is read again by itself",
+            whose.file
+        ),
         ..whose.notice(NoticeKind::ResponsibilityBroken, id, clock)
     };
     emit(conn, &new, clock.now()).await?;
@@ -187,7 +220,12 @@ impl Whose {
         let row = sqlx::query(WHOSE).bind(id.as_str()).fetch_one(conn).await?;
         let persona = persona_id(&row)?;
         let file = format!("personas/{persona}/{}", row.get::<&str, _>("file"));
-        Ok(Self { name: quoted(row.get("name")), file, failures: row.get("failures"), persona })
+        Ok(Self {
+            name: quoted(row.get("name")),
+            file,
+            failures: row.get("failures"),
+            persona,
+        })
     }
 
     fn notice(&self, kind: NoticeKind, id: &ResponsibilityId, clock: &dyn Clock) -> NewNotice {

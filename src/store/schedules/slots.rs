@@ -67,10 +67,19 @@ impl Store {
     /// Returns the slots of a one-shot, without missed ones, since its file was written: rows of
     /// removed files count.
     pub async fn served_one_shot(&self, of: Overslept<'_>) -> Result<Vec<ServedBy>> {
-        let served = sqlx::query(SERVED).bind(of.persona.as_str()).bind(of.file).bind(of.name);
+        let served = sqlx::query(SERVED)
+            .bind(of.persona.as_str())
+            .bind(of.file)
+            .bind(of.name);
         let served = served.bind(of.prompt_sha256).bind(of.instant.to_string());
-        let rows = served.bind(of.written_at.to_string()).fetch_all(self.readers()).await?;
-        let by = |row: &SqliteRow| ServedBy { file: row.get("file"), is_waiting: row.get("is_waiting") };
+        let rows = served
+            .bind(of.written_at.to_string())
+            .fetch_all(self.readers())
+            .await?;
+        let by = |row: &SqliteRow| ServedBy {
+            file: row.get("file"),
+            is_waiting: row.get("is_waiting"),
+        };
         Ok(rows.iter().map(by).collect())
     }
 
@@ -80,8 +89,15 @@ impl Store {
         responsibility: Option<&ResponsibilityId>,
         limit: usize,
     ) -> Result<Vec<StoredSlot>> {
-        let slots = sqlx::query(SLOTS).bind(responsibility.map(ResponsibilityId::as_str)).bind(to_i64(limit));
-        slots.fetch_all(self.readers()).await?.iter().map(stored_slot).collect()
+        let slots = sqlx::query(SLOTS)
+            .bind(responsibility.map(ResponsibilityId::as_str))
+            .bind(to_i64(limit));
+        slots
+            .fetch_all(self.readers())
+            .await?
+            .iter()
+            .map(stored_slot)
+            .collect()
     }
 }
 

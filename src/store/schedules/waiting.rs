@@ -112,10 +112,16 @@ impl Store {
     /// Returns waiting slots whose turn it is, first the slots that waited for the end of a run,
     /// then late slots up to the limit of [`CATCHING_UP_MAX`].
     pub async fn waiting_turns(&self) -> Result<Turns> {
-        let turns =
-            |is_late: bool| sqlx::query(TURNS).bind(is_late).bind(FAILURES_MAX).bind(to_i64(TURNS_MAX));
+        let turns = |is_late: bool| {
+            sqlx::query(TURNS)
+                .bind(is_late)
+                .bind(FAILURES_MAX)
+                .bind(to_i64(TURNS_MAX))
+        };
         let mut rows = turns(false).fetch_all(self.readers()).await?;
-        let busy: i64 = sqlx::query_scalar(CATCHING_UP).fetch_one(self.readers()).await?;
+        let busy: i64 = sqlx::query_scalar(CATCHING_UP)
+            .fetch_one(self.readers())
+            .await?;
         let late_places = usize::try_from(CATCHING_UP_MAX - busy).unwrap_or(0);
         if late_places > 0 {
             rows.extend(turns(true).fetch_all(self.readers()).await?);
@@ -147,8 +153,10 @@ impl Store {
         note: String,
     ) -> Result<bool> {
         let (id, clock) = (id.clone(), self.clock().clone());
-        self.write(move |conn| Box::pin(async move { give_up(conn, &id, slot, &note, clock.as_ref()).await }))
-            .await
+        self.write(move |conn| {
+            Box::pin(async move { give_up(conn, &id, slot, &note, clock.as_ref()).await })
+        })
+        .await
     }
 }
 
@@ -183,10 +191,20 @@ async fn mark_fired(
     (slot, revision): (Timestamp, i64),
     prompt: &ScheduledPrompt,
 ) -> Result<bool> {
-    let begin = sqlx::query(BEGIN_WAITING).bind(id.as_str()).bind(slot.to_string()).bind(revision);
-    let begin = begin.bind(prompt.message.run.id.as_str()).bind(&prompt.message.content.text_body);
-    let begin = begin.bind(&prompt.prompt_sha256).bind(prompt.output_schema.as_deref());
-    let begin = begin.bind(run_options_json(&prompt.run_options)).bind(FAILURES_MAX).bind(CATCHING_UP_MAX);
+    let begin = sqlx::query(BEGIN_WAITING)
+        .bind(id.as_str())
+        .bind(slot.to_string())
+        .bind(revision);
+    let begin = begin
+        .bind(prompt.message.run.id.as_str())
+        .bind(&prompt.message.content.text_body);
+    let begin = begin
+        .bind(&prompt.prompt_sha256)
+        .bind(prompt.output_schema.as_deref());
+    let begin = begin
+        .bind(run_options_json(&prompt.run_options))
+        .bind(FAILURES_MAX)
+        .bind(CATCHING_UP_MAX);
     Ok(begin.execute(conn).await?.rows_affected() > 0)
 }
 
@@ -197,11 +215,19 @@ async fn give_up(
     note: &str,
     clock: &dyn Clock,
 ) -> Result<bool> {
-    let end = sqlx::query(END_WAITING_SLOT).bind(id.as_str()).bind(slot.to_string()).bind(note);
+    let end = sqlx::query(END_WAITING_SLOT)
+        .bind(id.as_str())
+        .bind(slot.to_string())
+        .bind(note);
     if end.execute(&mut *conn).await?.rows_affected() == 0 {
         return Ok(false);
     }
-    let missed = MissedSlots { first: slot, last: slot, count: 1, note: Some(note.to_owned()) };
+    let missed = MissedSlots {
+        first: slot,
+        last: slot,
+        count: 1,
+        note: Some(note.to_owned()),
+    };
     slot_events::slots_missed(conn, id, &missed, clock).await?;
     Ok(true)
 }
@@ -225,7 +251,11 @@ pub(in crate::store) async fn line_up(
             None
         }
     };
-    let row = SlotRow { is_late: true, overdue_at: Some(now.plus(options.grace)), ..SlotRow::new("waiting") };
+    let row = SlotRow {
+        is_late: true,
+        overdue_at: Some(now.plus(options.grace)),
+        ..SlotRow::new("waiting")
+    };
     for slot in late {
         // A slot that has a row already, from before the clock was set back, does not fire again.
         insert_slot(conn, id, *slot, &row, now).await?;
@@ -239,7 +269,11 @@ async fn end_oldest(
     id: &ResponsibilityId,
     kept: usize,
 ) -> Result<Option<MissedSlots>> {
-    let end = sqlx::query(END_OLDEST).bind(id.as_str()).bind(to_i64(kept)).bind(-1).bind(TOO_MANY);
+    let end = sqlx::query(END_OLDEST)
+        .bind(id.as_str())
+        .bind(to_i64(kept))
+        .bind(-1)
+        .bind(TOO_MANY);
     span(&end.fetch_all(conn).await?, TOO_MANY)
 }
 
@@ -250,14 +284,19 @@ pub(in crate::store) async fn end_waiting(
     state: &'static str,
     note: Option<&str>,
 ) -> Result<Option<MissedSlots>> {
-    let end = sqlx::query(END_WAITING).bind(id.as_str()).bind(state).bind(note);
+    let end = sqlx::query(END_WAITING)
+        .bind(id.as_str())
+        .bind(state)
+        .bind(note);
     span(&end.fetch_all(conn).await?, note.unwrap_or(state))
 }
 
 /// Merges slots that were ended into one range.
 fn span(ended: &[SqliteRow], note: &str) -> Result<Option<MissedSlots>> {
-    let ended: Vec<Timestamp> =
-        ended.iter().filter_map(|row| time(row, "slot_at").transpose()).collect::<Result<_>>()?;
+    let ended: Vec<Timestamp> = ended
+        .iter()
+        .filter_map(|row| time(row, "slot_at").transpose())
+        .collect::<Result<_>>()?;
     let ends = ended.iter().min().copied().zip(ended.iter().max().copied());
     Ok(ends.map(|(first, last)| MissedSlots {
         first,

@@ -45,18 +45,34 @@ pub struct Content {
 /// Copies the database at `from` into the empty file `to`, and syncs it to disk.
 ///
 /// Errors: among others, that the log is longer than `log_bytes_max` (`interrupted`).
-pub async fn copy_database(from: &Path, to: &Path, log_bytes_max: u64) -> std::result::Result<(), OpenError> {
-    let folder = |source| OpenError::Folder { path: to.display().to_string(), source };
+pub async fn copy_database(
+    from: &Path,
+    to: &Path,
+    log_bytes_max: u64,
+) -> std::result::Result<(), OpenError> {
+    let folder = |source| OpenError::Folder {
+        path: to.display().to_string(),
+        source,
+    };
     let options = only_to_read(SqliteConnectOptions::new().filename(from))?;
-    let options = options.busy_timeout(Duration::from_secs(5)).disable_statement_logging();
+    let options = options
+        .busy_timeout(Duration::from_secs(5))
+        .disable_statement_logging();
     let mut conn = options.connect().await?;
     let log = log_of(from);
     let length = move || std::fs::metadata(&log).map_or(0, |log| log.len());
-    conn.lock_handle().await?.set_progress_handler(STEPS_BETWEEN_LOOKS, move || length() <= log_bytes_max);
-    let copied = sqlx::query(COPY).bind(to.to_string_lossy().into_owned()).execute(&mut conn).await;
+    conn.lock_handle()
+        .await?
+        .set_progress_handler(STEPS_BETWEEN_LOOKS, move || length() <= log_bytes_max);
+    let copied = sqlx::query(COPY)
+        .bind(to.to_string_lossy().into_owned())
+        .execute(&mut conn)
+        .await;
     sqlx::Connection::close(conn).await?;
     copied?;
-    File::open(to).and_then(|file| file.sync_all()).map_err(folder)
+    File::open(to)
+        .and_then(|file| file.sync_all())
+        .map_err(folder)
 }
 
 /// Returns the path of the write-ahead log of a database file.
@@ -72,7 +88,9 @@ pub fn is_of_database(file: &Path, database: &Path) -> bool {
         let own = beside(database, ending);
         let is_same = identity(file).is_some() && identity(file) == identity(&own);
         is_same
-            || (folder(file).is_some() && folder(file) == folder(&own) && file.file_name() == own.file_name())
+            || (folder(file).is_some()
+                && folder(file) == folder(&own)
+                && file.file_name() == own.file_name())
     })
 }
 
@@ -85,7 +103,9 @@ pub(in crate::store) fn beside(database: &Path, ending: &str) -> PathBuf {
 
 /// Counts the rows of a copy.
 pub async fn content(database: &Path) -> std::result::Result<Content, OpenError> {
-    let mut conn = only_to_read(SqliteConnectOptions::new().filename(database))?.connect().await?;
+    let mut conn = only_to_read(SqliteConnectOptions::new().filename(database))?
+        .connect()
+        .await?;
     let row = sqlx::query(CONTENT).fetch_one(&mut conn).await?;
     sqlx::Connection::close(conn).await?;
     let count = |column| row.get::<i64, _>(column).unsigned_abs();
@@ -104,7 +124,12 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(NOTE_MAINTENANCE).bind(kind).bind(now).bind(detail).execute(conn).await?;
+                sqlx::query(NOTE_MAINTENANCE)
+                    .bind(kind)
+                    .bind(now)
+                    .bind(detail)
+                    .execute(conn)
+                    .await?;
                 Ok(())
             })
         })

@@ -55,7 +55,11 @@ impl Store {
                 for sql in [MOVE_RECIPIENTS, MOVE_DELIVERIES, MOVE_RUNS, MOVE_SLOTS] {
                     let update = sqlx::query(sql).bind(&now).bind(&shift);
                     let changed = update.execute(&mut *conn).await?.rows_affected();
-                    moved += if sql == MOVE_RECIPIENTS || sql == MOVE_SLOTS { 0 } else { changed };
+                    moved += if sql == MOVE_RECIPIENTS || sql == MOVE_SLOTS {
+                        0
+                    } else {
+                        changed
+                    };
                 }
                 pull_cursors(conn, clock_now).await?;
                 Ok(moved)
@@ -68,7 +72,8 @@ impl Store {
     /// a time: their responsibilities would not fire until then. Returns their number.
     pub async fn pull_cursors_back(&self) -> Result<u64> {
         let now = self.clock().now();
-        self.write(move |conn| Box::pin(async move { pull_cursors(conn, now).await })).await
+        self.write(move |conn| Box::pin(async move { pull_cursors(conn, now).await }))
+            .await
     }
 
     /// Makes mails due that wait longer than the longest possible wait: the clock was set back
@@ -78,7 +83,9 @@ impl Store {
         let latest = now.plus(wait_max);
         self.write(move |conn| {
             Box::pin(async move {
-                let bound = sqlx::query(BOUND_DELIVERIES).bind(now.to_string()).bind(latest.to_string());
+                let bound = sqlx::query(BOUND_DELIVERIES)
+                    .bind(now.to_string())
+                    .bind(latest.to_string());
                 Ok(bound.execute(conn).await?.rows_affected())
             })
         })
@@ -88,7 +95,13 @@ impl Store {
 
 async fn pull_cursors(conn: &mut SqliteConnection, now: Timestamp) -> Result<u64> {
     let latest = now.plus(AHEAD_MAX).to_string();
-    sqlx::query(END_AHEAD).bind(&latest).bind(CLOCK_WAS_WRONG).execute(&mut *conn).await?;
-    let pull = sqlx::query(PULL_CURSORS).bind(&latest).bind(now.to_string());
+    sqlx::query(END_AHEAD)
+        .bind(&latest)
+        .bind(CLOCK_WAS_WRONG)
+        .execute(&mut *conn)
+        .await?;
+    let pull = sqlx::query(PULL_CURSORS)
+        .bind(&latest)
+        .bind(now.to_string());
     Ok(pull.execute(conn).await?.rows_affected())
 }

@@ -26,7 +26,10 @@ impl Identity {
 
 impl FileIdentity {
     pub fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), identity: Identity::of(path)? })
+        Ok(Self {
+            path: path.to_owned(),
+            identity: Identity::of(path)?,
+        })
     }
 
     /// Checks that the path still names the file. Errors: another file has the name, or none.

@@ -28,16 +28,23 @@ pub(in crate::store) fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
     let log = log_of(&database);
     if length(&database) > 0 {
         return match length(&log) > 0 && !is_in_wal_mode(&database) {
-            true => Err(OpenError::ForeignLog { log: log.display().to_string() }),
+            true => Err(OpenError::ForeignLog {
+                log: log.display().to_string(),
+            }),
             false => Ok(()),
         };
     }
     let lock = data.join("engine.lock");
-    let was_opened = std::fs::read_to_string(&lock).is_ok_and(|text| text.lines().any(|line| line == OPENED));
+    let was_opened =
+        std::fs::read_to_string(&lock).is_ok_and(|text| text.lines().any(|line| line == OPENED));
     let outbox = data.join("outbox");
     let has_mails = || {
         let mut mails = std::fs::read_dir(&outbox).into_iter().flatten().flatten();
-        mails.any(|file| file.path().extension().is_some_and(|ending| ending == "eml"))
+        mails.any(|file| {
+            file.path()
+                .extension()
+                .is_some_and(|ending| ending == "eml")
+        })
     };
     let left = match () {
         () if length(&log) > 0 => log,
@@ -45,7 +52,9 @@ pub(in crate::store) fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
         () if has_mails() => outbox,
         () => return Ok(()),
     };
-    Err(OpenError::Gone { left: left.display().to_string() })
+    Err(OpenError::Gone {
+        left: left.display().to_string(),
+    })
 }
 
 /// Reports whether the database's header says WAL mode; a backup's does not (`VACUUM INTO`).

@@ -119,7 +119,9 @@ impl Log {
             self.conn = working.await.conn;
         }
         if let Some(conn) = self.conn.take() {
-            conn.close().await.unwrap_or_else(|error| self.complain(error));
+            conn.close()
+                .await
+                .unwrap_or_else(|error| self.complain(error));
         }
     }
 
@@ -131,18 +133,28 @@ impl Log {
     }
 
     fn begin(&mut self, is_idle: bool) {
-        let Some(options) = self.options.clone() else { return };
+        let Some(options) = self.options.clone() else {
+            return;
+        };
         let conn = self.conn.take();
         self.working = Some(Box::pin(async move {
             let mut conn = match conn {
                 Some(conn) => conn,
                 None => match options.connect().await {
                     Ok(conn) => conn,
-                    Err(error) => return SideConnection { conn: None, end: Err(error) },
+                    Err(error) => {
+                        return SideConnection {
+                            conn: None,
+                            end: Err(error),
+                        };
+                    }
                 },
             };
             let end = copy_back(&mut conn, is_idle).await;
-            SideConnection { conn: Some(conn), end }
+            SideConnection {
+                conn: Some(conn),
+                end,
+            }
         }));
     }
 
@@ -173,7 +185,10 @@ async fn copy_back(conn: &mut SqliteConnection, is_idle: bool) -> Result<End, sq
         let is_held: bool = sqlx::raw_sql(CUT).fetch_one(conn).await?.get(0);
         return Ok(if is_held { End::Held } else { End::Nothing });
     }
-    let pages: i64 = sqlx::raw_sql(LOG_LENGTH).fetch_one(&mut *conn).await?.get(1);
+    let pages: i64 = sqlx::raw_sql(LOG_LENGTH)
+        .fetch_one(&mut *conn)
+        .await?
+        .get(1);
     if pages < PAGES_MIN {
         return Ok(End::Nothing);
     }

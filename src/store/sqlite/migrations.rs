@@ -10,8 +10,17 @@ use std::sync::LazyLock;
 /// In the words that `sqlx::migrate!` would have written: a number, what follows it with spaces, the digest of the file.
 pub(in crate::store) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let migration = |&(version, name, sql): &(i64, &'static str, &'static str)| {
-        let words = name.split_once('_').map_or(name, |(_, words)| words).replace('_', " ");
-        Migration::new(version, words.into(), MigrationType::Simple, SqlStr::from_static(sql), false)
+        let words = name
+            .split_once('_')
+            .map_or(name, |(_, words)| words)
+            .replace('_', " ");
+        Migration::new(
+            version,
+            words.into(),
+            MigrationType::Simple,
+            SqlStr::from_static(sql),
+            false,
+        )
     };
     Migrator::with_migrations(FILES.iter().map(migration).collect())
 });
@@ -67,9 +76,18 @@ mod tests {
     async fn every_file_is_listed_as_sqlx_would_read_it() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
         let read = Migrator::new(folder).await.expect("readable migrations");
-        let whole = |m: &Migration| (m.version, m.description.clone(), m.checksum.clone(), m.no_tx);
-        let (listed, read): (Vec<_>, Vec<_>) =
-            (MIGRATIONS.iter().map(whole).collect(), read.iter().map(whole).collect());
+        let whole = |m: &Migration| {
+            (
+                m.version,
+                m.description.clone(),
+                m.checksum.clone(),
+                m.no_tx,
+            )
+        };
+        let (listed, read): (Vec<_>, Vec<_>) = (
+            MIGRATIONS.iter().map(whole).collect(),
+            read.iter().map(whole).collect(),
+        );
         assert_eq!(listed, read);
     }
 }

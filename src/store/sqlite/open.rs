@@ -50,7 +50,11 @@ pub enum OpenError {
         source: std::io::Error,
     },
     #[error("the database runs with {pragma} = {found}, and promises need {wanted}")]
-    Unsafe { pragma: &'static str, found: String, wanted: &'static str },
+    Unsafe {
+        pragma: &'static str,
+        found: String,
+        wanted: &'static str,
+    },
     /// SQLite cannot follow the database from page to page; `found` is where it gave up.
     #[error("the database is damaged: {found}")]
     Damaged { found: String },
@@ -74,7 +78,9 @@ pub enum OpenError {
     #[error("the log `{log}` does not belong to the database beside it")]
     ForeignLog { log: String },
     /// The newest commits are in a log that cannot be read without writing beside it.
-    #[error("nothing can be written beside the database, and without that its log `{log}` cannot be read")]
+    #[error(
+        "nothing can be written beside the database, and without that its log `{log}` cannot be read"
+    )]
     LogUnread { log: String },
     /// The database lacks migrations, and was opened read-only.
     #[error("the database was written by an older attache (it lacks migration {0})")]
@@ -84,9 +90,13 @@ pub enum OpenError {
 impl From<sqlx::Error> for OpenError {
     fn from(error: sqlx::Error) -> Self {
         // SQLITE_CORRUPT and SQLITE_NOTADB, in the low byte of every extended code.
-        let code = error.as_database_error().and_then(|error| error.code()?.parse::<i64>().ok());
+        let code = error
+            .as_database_error()
+            .and_then(|error| error.code()?.parse::<i64>().ok());
         match code.map(|code| code & 0xff) {
-            Some(11 | 26) => OpenError::Damaged { found: error.to_string() },
+            Some(11 | 26) => OpenError::Damaged {
+                found: error.to_string(),
+            },
             _ => OpenError::Sql(error),
         }
     }
@@ -116,14 +126,20 @@ impl Store {
     /// the epoch.
     ///
     /// Errors: [`OpenError::InUse`] when another process holds the lock.
-    pub async fn open(workspace: &Path, clock: Arc<dyn Clock>) -> std::result::Result<Self, OpenError> {
+    pub async fn open(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> std::result::Result<Self, OpenError> {
         Self::open_for_engine(workspace, clock, acquire).await
     }
 
     /// Opens the database like [`Store::open`], also while another process has the lock, a stopped
     /// one for example. Later writes of that process are refused, and its [`Store::halted`]
     /// resolves.
-    pub async fn take_over(workspace: &Path, clock: Arc<dyn Clock>) -> std::result::Result<Self, OpenError> {
+    pub async fn take_over(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> std::result::Result<Self, OpenError> {
         Self::open_for_engine(workspace, clock, replace).await
     }
 
@@ -170,7 +186,9 @@ impl Store {
         refuse_leftovers(&data)?;
         let options = only_to_read(connect_options(&data))?;
         let mut conn = options.connect().await?;
-        let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION).fetch_one(&mut conn).await?;
+        let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION)
+            .fetch_one(&mut conn)
+            .await?;
         require_newest(newest.unwrap_or(0))?;
         conn.close().await?;
         Self::open_database(options, clock, (None, false)).await
@@ -190,7 +208,11 @@ impl Store {
             read_back(&mut conn).await?;
             migrate(&mut conn).await?;
         }
-        let engine = if lock.is_some() { RAISE_EPOCH } else { READ_EPOCH };
+        let engine = if lock.is_some() {
+            RAISE_EPOCH
+        } else {
+            READ_EPOCH
+        };
         // Fetched to the end: a failed commit is reported after the row, and an epoch that is not
         // on disk belongs to no engine.
         let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
@@ -204,15 +226,33 @@ impl Store {
             .connect_lazy_with(options.clone().pragma("query_only", "ON"));
         let is_engine = lock.is_some();
         let log = Log::new(is_engine.then_some(options));
-        let identity = |source| OpenError::Folder { path: file.display().to_string(), source };
+        let identity = |source| OpenError::Folder {
+            path: file.display().to_string(),
+            source,
+        };
         // Without the mark a missing database is created anew at the next start; that is no reason
         // to refuse this start.
         let _noted = lock.as_mut().map(note_opened);
-        let engine = if is_engine { Some((epoch, FileIdentity::of(&file).map_err(identity)?)) } else { None };
+        let engine = if is_engine {
+            Some((epoch, FileIdentity::of(&file).map_err(identity)?))
+        } else {
+            None
+        };
         let writer = Writer::start(conn, engine, log);
         let poison_runs = PoisonRuns::of_engine(clock.monotonic());
-        let inner = Inner { writer, readers, clock, epoch, loop_key, poison_runs, can_write, _lock: lock };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Inner {
+            writer,
+            readers,
+            clock,
+            epoch,
+            loop_key,
+            poison_runs,
+            can_write,
+            _lock: lock,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
     }
 
     /// Runs one named transaction; resolves after it is on disk. The closure must await nothing but
@@ -300,20 +340,29 @@ pub(in crate::store) const NEWEST_MIGRATION: &str = "SELECT max(version) FROM _s
 async fn migrate(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
     // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one
     // lifetime only.
-    MIGRATIONS.run_direct(None, conn, false).await.map_err(|error| match error {
-        MigrateError::VersionMissing(number) => OpenError::Newer(number),
-        other => OpenError::Migrate(other),
-    })
+    MIGRATIONS
+        .run_direct(None, conn, false)
+        .await
+        .map_err(|error| match error {
+            MigrateError::VersionMissing(number) => OpenError::Newer(number),
+            other => OpenError::Migrate(other),
+        })
 }
 
 fn write_options(data: &Path) -> SqliteConnectOptions {
-    connect_options(data).create_if_missing(true).journal_mode(SqliteJournalMode::Wal)
+    connect_options(data)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
 }
 
 fn connect_options(data: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(data.join("attache.db"))
-        .synchronous(if is_unsafe_sync() { SqliteSynchronous::Normal } else { SqliteSynchronous::Full })
+        .synchronous(if is_unsafe_sync() {
+            SqliteSynchronous::Normal
+        } else {
+            SqliteSynchronous::Full
+        })
         .foreign_keys(true)
         .busy_timeout(Duration::from_secs(5))
         .pragma("trusted_schema", "OFF")
@@ -334,14 +383,25 @@ fn connect_options(data: &Path) -> SqliteConnectOptions {
 fn data_folder(workspace: &Path) -> std::result::Result<std::path::PathBuf, OpenError> {
     let data = workspace.join("data");
     let made = std::fs::create_dir_all(&data);
-    made.map_err(|source| OpenError::Folder { path: data.display().to_string(), source })?;
+    made.map_err(|source| OpenError::Folder {
+        path: data.display().to_string(),
+        source,
+    })?;
     Ok(data)
 }
 
 /// Takes a lock. Errors: [`OpenError::InUse`] with the process that has it.
 fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
-    let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
-    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    let failed = |source| OpenError::Folder {
+        path: path.display().to_string(),
+        source,
+    };
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
     let mut file = opened.map_err(failed)?;
     let mut looks = 0;
     while let Err(held) = file.try_lock() {
@@ -349,16 +409,24 @@ fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
         match held {
             // No process holds it exclusively: another one has just tested it, as `working_engine`
             // does.
-            TryLockError::WouldBlock if looks < LOCK_LOOKS_MAX && file.try_lock_shared().is_ok() => {
+            TryLockError::WouldBlock
+                if looks < LOCK_LOOKS_MAX && file.try_lock_shared().is_ok() =>
+            {
                 file.unlock().map_err(failed)?;
                 std::thread::yield_now();
             }
-            TryLockError::WouldBlock => return Err(OpenError::InUse { pid: pid_in(&mut file) }),
+            TryLockError::WouldBlock => {
+                return Err(OpenError::InUse {
+                    pid: pid_in(&mut file),
+                });
+            }
             TryLockError::Error(source) => return Err(failed(source)),
         }
     }
-    let written =
-        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    let written = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(failed)?;
     Ok(file)
 }
@@ -384,13 +452,24 @@ async fn turn_to_open(data: &Path) -> std::result::Result<File, OpenError> {
 /// Refuses a damaged database before anything is written into it. A large one is not checked at
 /// every start (300 MB/s, decision D-37): `attache doctor` does that while an engine runs.
 async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
-    let bytes: i64 = sqlx::query_scalar(DATABASE_BYTES).fetch_one(&mut *conn).await?;
+    let bytes: i64 = sqlx::query_scalar(DATABASE_BYTES)
+        .fetch_one(&mut *conn)
+        .await?;
     if bytes > LOOKED_OVER_BYTES_MAX {
-        tracing::debug!(bytes, "the database is not looked over at the start: it is too large");
+        tracing::debug!(
+            bytes,
+            "the database is not looked over at the start: it is too large"
+        );
         return Ok(());
     }
-    let found: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *conn).await?;
-    if found == "ok" { Ok(()) } else { Err(OpenError::Damaged { found }) }
+    let found: String = sqlx::query_scalar("PRAGMA quick_check(1)")
+        .fetch_one(&mut *conn)
+        .await?;
+    if found == "ok" {
+        Ok(())
+    } else {
+        Err(OpenError::Damaged { found })
+    }
 }
 
 /// Takes a lock even if another process holds it: a new file gets its name, and the old lock stays
@@ -399,7 +478,10 @@ fn replace(path: &Path) -> std::result::Result<File, OpenError> {
     let unnamed = path.with_extension("lock.new");
     let file = acquire(&unnamed)?;
     let renamed = std::fs::rename(&unnamed, path);
-    renamed.map_err(|source| OpenError::Folder { path: path.display().to_string(), source })?;
+    renamed.map_err(|source| OpenError::Folder {
+        path: path.display().to_string(),
+        source,
+    })?;
     Ok(file)
 }
 
@@ -420,7 +502,11 @@ pub fn working_engine(workspace: &Path) -> Option<String> {
 
 /// Checks that the newest migration of the database is the newest of this program.
 pub(in crate::store) fn require_newest(migration: i64) -> std::result::Result<(), OpenError> {
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let known = MIGRATIONS
+        .iter()
+        .map(|migration| migration.version)
+        .max()
+        .unwrap_or(0);
     match migration.cmp(&known) {
         std::cmp::Ordering::Less => Err(OpenError::Older(known)),
         std::cmp::Ordering::Greater => Err(OpenError::Newer(migration)),
@@ -431,11 +517,19 @@ pub(in crate::store) fn require_newest(migration: i64) -> std::result::Result<()
 /// Reads the pragmas back: they are per connection and may silently not take, and the guarantees
 /// depend on them.
 async fn read_back(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
-    let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *conn).await?;
+    let journal: String = sqlx::query_scalar("PRAGMA journal_mode")
+        .fetch_one(&mut *conn)
+        .await?;
     if !journal.eq_ignore_ascii_case("wal") {
-        return Err(OpenError::Unsafe { pragma: "journal_mode", found: journal, wanted: "wal" });
+        return Err(OpenError::Unsafe {
+            pragma: "journal_mode",
+            found: journal,
+            wanted: "wal",
+        });
     }
-    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *conn).await?;
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous")
+        .fetch_one(&mut *conn)
+        .await?;
     if synchronous != 2 && !is_unsafe_sync() {
         return Err(OpenError::Unsafe {
             pragma: "synchronous",

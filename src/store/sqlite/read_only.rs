@@ -29,7 +29,10 @@ pub(in crate::store) fn only_to_read(
 ) -> Result<SqliteConnectOptions, OpenError> {
     let database = options.get_filename().to_path_buf();
     let options = options.read_only(true).create_if_missing(false);
-    if database.parent().is_none_or(|folder| access(folder, Access::WRITE_OK).is_ok()) {
+    if database
+        .parent()
+        .is_none_or(|folder| access(folder, Access::WRITE_OK).is_ok())
+    {
         return Ok(options);
     }
     // An engine of another user keeps both files while it works, and they suffice for reading at
@@ -37,7 +40,9 @@ pub(in crate::store) fn only_to_read(
     let log = beside(&database, "-wal");
     match std::fs::metadata(&log) {
         Ok(_) if beside(&database, "-shm").exists() => Ok(options),
-        Ok(found) if found.len() > 0 => Err(OpenError::LogUnread { log: log.display().to_string() }),
+        Ok(found) if found.len() > 0 => Err(OpenError::LogUnread {
+            log: log.display().to_string(),
+        }),
         _ => Ok(options.immutable(true)),
     }
 }

@@ -36,7 +36,8 @@ pub(in crate::store) const BEGIN: &str = "BEGIN IMMEDIATE; SELECT epoch FROM eng
 pub(in crate::store) const BEGIN_ANEW: &str =
     "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job; SELECT epoch FROM engine WHERE id = 1";
 /// A reader may hold the log; the shutdown waits at most 500 ms for it.
-pub(in crate::store) const CHECKPOINT: &str = "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
+pub(in crate::store) const CHECKPOINT: &str =
+    "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
 
 /// A write, as a closure over the connection inside the group's transaction. It must not await
 /// anything but statements.
@@ -78,7 +79,9 @@ pub enum PowerCut {
 impl PowerCut {
     fn strikes(self, commit: u64) -> bool {
         match self {
-            PowerCut::BeforeCommit(at) | PowerCut::AfterCommit(at) | PowerCut::BrokenDisk(at) => commit >= at,
+            PowerCut::BeforeCommit(at) | PowerCut::AfterCommit(at) | PowerCut::BrokenDisk(at) => {
+                commit >= at
+            }
         }
     }
 }
@@ -105,7 +108,9 @@ where
 {
     fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Some(work) = self.work.take() else { return Outcome::RollBack };
+            let Some(work) = self.work.take() else {
+                return Outcome::RollBack;
+            };
             let result = work(conn).await;
             let outcome = match &result {
                 Ok(_) => Outcome::Keep,
@@ -152,14 +157,24 @@ impl Writer {
             halted,
         };
         let working = Arc::new(Mutex::new(Some(tokio::spawn(work.run(waiting)))));
-        Self { queue, working, power_cut, closing, halt }
+        Self {
+            queue,
+            working,
+            power_cut,
+            closing,
+            halt,
+        }
     }
 
     /// Resolves when the writer has stopped for good, with the reason. Never after an orderly
     /// shutdown.
     pub(in crate::store) async fn halted(&self) -> StoreError {
         let mut halt = self.halt.clone();
-        let halted = halt.wait_for(Option::is_some).await.ok().and_then(|halt| halt.clone());
+        let halted = halt
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|halt| halt.clone());
         match halted {
             Some(halt) => halt.into(),
             None => std::future::pending().await,
@@ -167,18 +182,28 @@ impl Writer {
     }
 
     fn closed(&self) -> StoreError {
-        self.halt.borrow().clone().map_or(StoreError::Closed, StoreError::from)
+        self.halt
+            .borrow()
+            .clone()
+            .map_or(StoreError::Closed, StoreError::from)
     }
 
     /// Arms a simulated power cut. Commits that changed nothing do not count.
     pub(in crate::store) fn cut_power(&self, cut: PowerCut) {
-        *self.power_cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut);
+        *self
+            .power_cut
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(cut);
     }
 
     /// Finishes the waiting writes, copies the log into the database, and closes the connection.
     /// Later writes are answered with [`StoreError::Closed`].
     pub(in crate::store) async fn close(&self) {
-        let working = self.working.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let working = self
+            .working
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         self.closing.cancel();
         if let Some(working) = working
             && let Err(error) = working.await
@@ -193,7 +218,15 @@ impl Writer {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.submit(Box::new(Write { work: Some(work), result: None, reply }), answer).await?
+        self.submit(
+            Box::new(Write {
+                work: Some(work),
+                result: None,
+                reply,
+            }),
+            answer,
+        )
+        .await?
     }
 
     /// Submits a write and waits for its answer.
@@ -234,8 +267,10 @@ struct Work {
 
 impl Work {
     async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
-        let (mut arrived, mut group) =
-            (Vec::with_capacity(GROUP_SIZE_MAX), Vec::with_capacity(GROUP_SIZE_MAX));
+        let (mut arrived, mut group) = (
+            Vec::with_capacity(GROUP_SIZE_MAX),
+            Vec::with_capacity(GROUP_SIZE_MAX),
+        );
         let mut commits = 0;
         loop {
             if let Some(halt) = self.log.failed() {
@@ -262,7 +297,10 @@ impl Work {
                 _ => commits += 1,
             }
             arrived.drain(..).for_each(|job| gather(&mut group, 0, job));
-            let cut = *self.power_cut.lock().unwrap_or_else(PoisonError::into_inner);
+            let cut = *self
+                .power_cut
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             let cut = cut.filter(|cut| cut.strikes(commits));
             let ended = self.commit_group(&mut group, &mut waiting, cut).await;
             let committed = match ended {
@@ -280,13 +318,17 @@ impl Work {
                 waiting.close();
                 self.halted.send_replace(Some(halt.clone()));
             }
-            group.drain(..).for_each(|job| job.answer(committed.clone()));
+            group
+                .drain(..)
+                .for_each(|job| job.answer(committed.clone()));
             match committed {
                 Ok(()) | Err(Refusal::Refused(_)) => self.log.after_group(&mut self.conn).await,
                 Err(Refusal::Halted(Halt::Fenced { .. })) => return self.close().await,
                 // Closing the connection would try the disk once more: the last connection copies
                 // the log. Nor may the log be copied into a file that has another's name.
-                Err(Refusal::Halted(Halt::Failed(_) | Halt::Moved(_))) => return std::mem::forget(self.conn),
+                Err(Refusal::Halted(Halt::Failed(_) | Halt::Moved(_))) => {
+                    return std::mem::forget(self.conn);
+                }
             }
         }
     }
@@ -308,8 +350,13 @@ impl Work {
         }
         crate::crash::crash_point!("W1");
         let committed = match cut {
-            None => sqlx::raw_sql("COMMIT").execute(&mut self.conn).await.map(|_| ()),
-            Some(PowerCut::BrokenDisk(_)) => Err(sqlx::Error::Io(std::io::Error::other("a broken disk"))),
+            None => sqlx::raw_sql("COMMIT")
+                .execute(&mut self.conn)
+                .await
+                .map(|_| ()),
+            Some(PowerCut::BrokenDisk(_)) => {
+                Err(sqlx::Error::Io(std::io::Error::other("a broken disk")))
+            }
             Some(PowerCut::BeforeCommit(_)) => return self.cut_short("ROLLBACK").await,
             Some(PowerCut::AfterCommit(_)) => return self.cut_short("COMMIT").await,
         };
@@ -333,12 +380,19 @@ impl Work {
         group: &mut Vec<Box<dyn Job>>,
         waiting: &mut mpsc::Receiver<Box<dyn Job>>,
     ) -> std::result::Result<(), GroupEnd> {
-        self.execute(if self.epoch.is_some() { BEGIN } else { "BEGIN IMMEDIATE" }).await?;
+        self.execute(if self.epoch.is_some() {
+            BEGIN
+        } else {
+            "BEGIN IMMEDIATE"
+        })
+        .await?;
         let mut in_savepoint = false;
         // Absorbed writes count too, so that no caller waits for a group without end.
         let (mut done, mut taken) = (0, group.len());
         while done < group.len() {
-            let ran = AssertUnwindSafe(group[done].run(&mut self.conn)).catch_unwind().await;
+            let ran = AssertUnwindSafe(group[done].run(&mut self.conn))
+                .catch_unwind()
+                .await;
             let outcome = ran.unwrap_or_else(|_bug| {
                 // Its caller is answered `Closed`; the writer must outlive it, or nothing would be
                 // stored any more.
@@ -358,7 +412,9 @@ impl Work {
             let is_last = done == group.len();
             let between = match (outcome, in_savepoint, is_last) {
                 (Outcome::Broken, ..) => {
-                    tracing::error!("a statement met an I/O error; the database is not used any more");
+                    tracing::error!(
+                        "a statement met an I/O error; the database is not used any more"
+                    );
                     let error = std::io::Error::other("a statement met an I/O error");
                     return Err(Halt::Failed(Arc::new(error.into())).into());
                 }
@@ -437,7 +493,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
-        let conn = SqliteConnection::connect("sqlite::memory:").await.expect("a database");
+        let conn = SqliteConnection::connect("sqlite::memory:")
+            .await
+            .expect("a database");
         let writer = Writer::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
             writer
@@ -456,7 +514,9 @@ mod tests {
         run("INSERT INTO t VALUES ('well')").await.expect("stored");
         let words = writer.write(|conn| {
             Box::pin(async move {
-                Ok(sqlx::query_scalar::<_, String>("SELECT word FROM t").fetch_all(conn).await?)
+                Ok(sqlx::query_scalar::<_, String>("SELECT word FROM t")
+                    .fetch_all(conn)
+                    .await?)
             })
         });
         assert_eq!(words.await.expect("a read"), ["well"]);
@@ -464,7 +524,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_commit_that_stored_nothing_for_certain_is_refused_and_the_next_one_is_not() {
-        let conn = SqliteConnection::connect("sqlite::memory:").await.expect("a database");
+        let conn = SqliteConnection::connect("sqlite::memory:")
+            .await
+            .expect("a database");
         let writer = Writer::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
             let write = writer.write(move |conn| {
@@ -477,13 +539,21 @@ mod tests {
         .await
         .expect("stored");
         let broken = run("INSERT INTO c VALUES (1)").await;
-        assert!(matches!(broken, Err(StoreError::NotCommitted(_))), "{broken:?}");
+        assert!(
+            matches!(broken, Err(StoreError::NotCommitted(_))),
+            "{broken:?}"
+        );
         run("PRAGMA max_page_count = 20").await.expect("set");
         let full = run("INSERT INTO p VALUES (1, zeroblob(1000000))").await;
         let is_full = |error: &sqlx::Error| refusal::is_one_of(error, &[13]);
-        assert!(matches!(&full, Err(StoreError::Sql(error)) if is_full(error)), "{full:?}");
+        assert!(
+            matches!(&full, Err(StoreError::Sql(error)) if is_full(error)),
+            "{full:?}"
+        );
         run("PRAGMA max_page_count = 2000").await.expect("set");
-        run("INSERT INTO p VALUES (1, zeroblob(1000000))").await.expect("stored");
+        run("INSERT INTO p VALUES (1, zeroblob(1000000))")
+            .await
+            .expect("stored");
         assert!(writer.halted().now_or_never().is_none());
     }
 }

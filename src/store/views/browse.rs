@@ -3,8 +3,8 @@
 //! Absent on purpose: the details of a run (`record.rs`), and changes (`run_control.rs`).
 
 use crate::domain::{
-    ConversationId, DeliveryId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId,
-    Timestamp, Trigger, Usage, Withheld,
+    ConversationId, DeliveryId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason,
+    ThreadId, Timestamp, Trigger, Usage, Withheld,
 };
 use crate::store::mail::threads::json_list;
 use crate::store::runs::history::{AttachmentInfo, StoredMessage, stored_message, timestamp};
@@ -164,8 +164,14 @@ pub(in crate::store) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq 
 impl Store {
     /// Returns threads by their last activity, the newest first.
     pub async fn list_threads(&self, filter: &ThreadFilter) -> Result<Vec<ThreadSummary>> {
-        let sql = if filter.persona.is_some() { LATEST_THREADS_OF } else { LATEST_THREADS };
-        let page = sqlx::query_scalar(sql).bind(filter.limit).bind(filter.offset);
+        let sql = if filter.persona.is_some() {
+            LATEST_THREADS_OF
+        } else {
+            LATEST_THREADS
+        };
+        let page = sqlx::query_scalar(sql)
+            .bind(filter.limit)
+            .bind(filter.offset);
         let page = match &filter.persona {
             Some(persona) => page.bind(persona.as_str()),
             None => page,
@@ -177,12 +183,18 @@ impl Store {
     /// Returns one thread of the listing. Errors: [`StoreError::Missing`].
     pub async fn thread_summary(&self, id: &ThreadId) -> Result<ThreadSummary> {
         let found = self.thread_summaries(&[id.to_string()]).await?.pop();
-        found.ok_or_else(|| StoreError::Missing { kind: "thread", id: id.to_string() })
+        found.ok_or_else(|| StoreError::Missing {
+            kind: "thread",
+            id: id.to_string(),
+        })
     }
 
     async fn thread_summaries(&self, ids: &[String]) -> Result<Vec<ThreadSummary>> {
         let ids = json_list(ids.iter().map(String::as_str));
-        let rows = sqlx::query(THREAD_SUMMARIES).bind(ids).fetch_all(self.readers()).await?;
+        let rows = sqlx::query(THREAD_SUMMARIES)
+            .bind(ids)
+            .fetch_all(self.readers())
+            .await?;
         rows.iter().map(thread_summary).collect()
     }
 
@@ -196,11 +208,20 @@ impl Store {
     /// Returns the ids of these runs alone, the newest first, for callers that must skip a run
     /// whose row cannot be read.
     pub async fn run_ids(&self, filter: &RunFilter) -> Result<Vec<RunId>> {
-        let sql = if filter.persona.is_some() { LATEST_RUNS_OF } else { LATEST_RUNS };
+        let sql = if filter.persona.is_some() {
+            LATEST_RUNS_OF
+        } else {
+            LATEST_RUNS
+        };
         let states = json_list(filter.states.iter().map(|state| state.as_str()));
         let instant = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
-        let page = sqlx::query_scalar(sql).bind(filter.limit).bind(filter.offset).bind(states);
-        let page = page.bind(instant(filter.since)).bind(instant(filter.ended_since));
+        let page = sqlx::query_scalar(sql)
+            .bind(filter.limit)
+            .bind(filter.offset)
+            .bind(states);
+        let page = page
+            .bind(instant(filter.since))
+            .bind(instant(filter.ended_since));
         let page = match &filter.persona {
             Some(persona) => page.bind(persona.as_str()),
             None => page,
@@ -212,12 +233,18 @@ impl Store {
     /// Returns one run of the listing. Errors: [`StoreError::Missing`].
     pub async fn run_summary(&self, id: &RunId) -> Result<RunSummary> {
         let found = self.run_summaries(std::slice::from_ref(id)).await?.pop();
-        found.ok_or_else(|| StoreError::Missing { kind: "run", id: id.to_string() })
+        found.ok_or_else(|| StoreError::Missing {
+            kind: "run",
+            id: id.to_string(),
+        })
     }
 
     async fn run_summaries(&self, ids: &[RunId]) -> Result<Vec<RunSummary>> {
         let ids = json_list(ids.iter().map(RunId::as_str));
-        let rows = sqlx::query(RUN_SUMMARIES).bind(ids).fetch_all(self.readers()).await?;
+        let rows = sqlx::query(RUN_SUMMARIES)
+            .bind(ids)
+            .fetch_all(self.readers())
+            .await?;
         rows.iter().map(run_summary).collect()
     }
 
@@ -225,7 +252,9 @@ impl Store {
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_run(&self, piece: &str) -> Result<RunId> {
-        self.find("run", (RUNS_LIKE, RUNS_ENDING), piece).await.map(RunId::new)
+        self.find("run", (RUNS_LIKE, RUNS_ENDING), piece)
+            .await
+            .map(RunId::new)
     }
 
     /// Finds the thread whose id is `piece`, or the only thread whose id begins or else ends with
@@ -233,7 +262,9 @@ impl Store {
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_thread(&self, piece: &str) -> Result<ThreadId> {
-        self.find("thread", (THREADS_LIKE, THREADS_ENDING), piece).await.map(ThreadId::new)
+        self.find("thread", (THREADS_LIKE, THREADS_ENDING), piece)
+            .await
+            .map(ThreadId::new)
     }
 
     /// Finds the delivery whose id is `piece`, or the only delivery whose id begins or else ends
@@ -241,7 +272,9 @@ impl Store {
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_delivery(&self, piece: &str) -> Result<DeliveryId> {
-        self.find("delivery", (DELIVERIES_LIKE, DELIVERIES_ENDING), piece).await.map(DeliveryId::new)
+        self.find("delivery", (DELIVERIES_LIKE, DELIVERIES_ENDING), piece)
+            .await
+            .map(DeliveryId::new)
     }
 
     /// Finds the id that begins with `piece`, or else ends with it, as lists show ids. A beginning
@@ -254,17 +287,25 @@ impl Store {
         piece: &str,
     ) -> Result<String> {
         let wanted = piece.to_ascii_lowercase();
-        let missing = || StoreError::Missing { kind, id: piece.to_owned() };
+        let missing = || StoreError::Missing {
+            kind,
+            id: piece.to_owned(),
+        };
         let could_be_an_id = wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         if !could_be_an_id || wanted.len() < ID_PIECE_CHARS_MIN {
             return Err(missing());
         }
         // `~` sorts after every character of an id.
         let (from, until) = (wanted.clone(), format!("{wanted}~"));
-        let found = sqlx::query_scalar(beginning).bind(from).bind(until).bind(CANDIDATES_MAX);
+        let found = sqlx::query_scalar(beginning)
+            .bind(from)
+            .bind(until)
+            .bind(CANDIDATES_MAX);
         let mut found: Vec<String> = found.fetch_all(self.readers()).await?;
         if found.is_empty() {
-            let ends = sqlx::query_scalar(ending).bind(&wanted).bind(CANDIDATES_MAX);
+            let ends = sqlx::query_scalar(ending)
+                .bind(&wanted)
+                .bind(CANDIDATES_MAX);
             found = ends.fetch_all(self.readers()).await?;
         }
         match found.len() {
@@ -272,16 +313,24 @@ impl Store {
             // A whole id sorts before all ids that begin with it.
             _ if found[0] == wanted => Ok(found.swap_remove(0)),
             1 => Ok(found.swap_remove(0)),
-            _ => Err(StoreError::Ambiguous { kind, piece: piece.to_owned(), found }),
+            _ => Err(StoreError::Ambiguous {
+                kind,
+                piece: piece.to_owned(),
+                found,
+            }),
         }
     }
 
     /// Counts the runs that have ended since that instant, by state.
     pub async fn runs_ended_since(&self, since: Timestamp) -> Result<Vec<(RunState, u64)>> {
-        let rows = sqlx::query(RUNS_ENDED).bind(since.to_string()).fetch_all(self.readers()).await?;
+        let rows = sqlx::query(RUNS_ENDED)
+            .bind(since.to_string())
+            .fetch_all(self.readers())
+            .await?;
         let count = |row: &SqliteRow| {
-            let state =
-                RunState::parse(row.get(0)).ok_or(StoreError::Unreadable { what: "state of a run" })?;
+            let state = RunState::parse(row.get(0)).ok_or(StoreError::Unreadable {
+                what: "state of a run",
+            })?;
             Ok((state, row.get::<i64, _>(1).unsigned_abs()))
         };
         rows.iter().map(count).collect()
@@ -290,7 +339,10 @@ impl Store {
     /// Counts the runs that were queued since that instant, or ever.
     pub async fn count_runs_since(&self, since: Option<Timestamp>) -> Result<u64> {
         let since = since.map_or_else(String::new, |since| since.to_string());
-        let count: i64 = sqlx::query_scalar(RUNS_SINCE).bind(since).fetch_one(self.readers()).await?;
+        let count: i64 = sqlx::query_scalar(RUNS_SINCE)
+            .bind(since)
+            .fetch_one(self.readers())
+            .await?;
         Ok(count.unsigned_abs())
     }
 
@@ -302,7 +354,9 @@ impl Store {
 
     /// Returns the run that was queued last.
     pub async fn newest_run(&self) -> Result<Option<RunId>> {
-        let id: Option<String> = sqlx::query_scalar(NEWEST_RUN).fetch_optional(self.readers()).await?;
+        let id: Option<String> = sqlx::query_scalar(NEWEST_RUN)
+            .fetch_optional(self.readers())
+            .await?;
         Ok(id.map(RunId::new))
     }
 }
@@ -310,35 +364,57 @@ impl Store {
 impl PersonaStore {
     /// Reports whether the thread belongs to the persona.
     pub async fn has_thread(&self, thread: &ThreadId) -> Result<bool> {
-        let has = sqlx::query_scalar(HAS_THREAD).bind(thread.as_str()).bind(self.persona.as_str());
+        let has = sqlx::query_scalar(HAS_THREAD)
+            .bind(thread.as_str())
+            .bind(self.persona.as_str());
         Ok(has.fetch_one(self.store.readers()).await?)
     }
 
     /// Returns the last `limit` messages of a thread, oldest first.
-    pub async fn thread_messages(&self, thread: &ThreadId, limit: u32) -> Result<Vec<ThreadMessage>> {
-        let rows = sqlx::query(MESSAGES_OF_THREAD).bind(thread.as_str()).bind(self.persona.as_str());
+    pub async fn thread_messages(
+        &self,
+        thread: &ThreadId,
+        limit: u32,
+    ) -> Result<Vec<ThreadMessage>> {
+        let rows = sqlx::query(MESSAGES_OF_THREAD)
+            .bind(thread.as_str())
+            .bind(self.persona.as_str());
         let rows = rows.bind(limit).fetch_all(self.store.readers()).await?;
-        let messages = rows.iter().rev().map(stored_message).collect::<Result<Vec<_>>>()?;
+        let messages = rows
+            .iter()
+            .rev()
+            .map(stored_message)
+            .collect::<Result<Vec<_>>>()?;
         let ids = json_list(messages.iter().map(|message| message.id.as_str()));
         let mut attachments: HashMap<String, Vec<AttachmentInfo>> = HashMap::new();
-        let rows = sqlx::query(ATTACHMENTS_OF).bind(ids).bind(self.persona.as_str());
+        let rows = sqlx::query(ATTACHMENTS_OF)
+            .bind(ids)
+            .bind(self.persona.as_str());
         for row in rows.fetch_all(self.store.readers()).await? {
-            attachments.entry(row.get("message_id")).or_default().push(AttachmentInfo {
-                filename: row.get("filename"),
-                content_type: row.get("content_type"),
-                size_bytes: row.get::<i64, _>("size_bytes").unsigned_abs(),
-            });
+            attachments
+                .entry(row.get("message_id"))
+                .or_default()
+                .push(AttachmentInfo {
+                    filename: row.get("filename"),
+                    content_type: row.get("content_type"),
+                    size_bytes: row.get::<i64, _>("size_bytes").unsigned_abs(),
+                });
         }
         let with_attachments = |message: StoredMessage| {
             let attachments = attachments.remove(message.id.as_str()).unwrap_or_default();
-            ThreadMessage { message, attachments }
+            ThreadMessage {
+                message,
+                attachments,
+            }
         };
         Ok(messages.into_iter().map(with_attachments).collect())
     }
 
     /// Returns the last `limit` runs of a thread, oldest first.
     pub async fn thread_runs(&self, thread: &ThreadId, limit: u32) -> Result<Vec<RunSummary>> {
-        let ids = sqlx::query_scalar(RUNS_OF_THREAD).bind(thread.as_str()).bind(self.persona.as_str());
+        let ids = sqlx::query_scalar(RUNS_OF_THREAD)
+            .bind(thread.as_str())
+            .bind(self.persona.as_str());
         let ids: Vec<String> = ids.bind(limit).fetch_all(self.store.readers()).await?;
         let ids: Vec<RunId> = ids.into_iter().map(RunId::new).collect();
         let mut runs = self.store.run_summaries(&ids).await?;
@@ -348,8 +424,10 @@ impl PersonaStore {
 }
 
 fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
-    let mut participants: Vec<String> = serde_json::from_str(row.get("people"))
-        .map_err(|_| StoreError::Unreadable { what: "participants of a thread" })?;
+    let mut participants: Vec<String> =
+        serde_json::from_str(row.get("people")).map_err(|_| StoreError::Unreadable {
+            what: "participants of a thread",
+        })?;
     participants.sort();
     Ok(ThreadSummary {
         id: ThreadId::new(row.get::<String, _>("id")),
@@ -360,7 +438,9 @@ fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
         messages: row.get("messages"),
         runs: row.get("runs"),
         open_runs: row.get("open_runs"),
-        held: row.get::<Option<String>, _>("disposition").filter(|disposition| is_held(disposition)),
+        held: row
+            .get::<Option<String>, _>("disposition")
+            .filter(|disposition| is_held(disposition)),
         created_at: timestamp(row, "created_at")?,
         updated_at: timestamp(row, "updated_at")?,
     })
@@ -369,10 +449,16 @@ fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
 /// Reports whether a rule holds a message against its sender's intent. A text beside a reply that
 /// was sent does not count.
 fn is_held(disposition: &str) -> bool {
-    let by_design = [Withheld::AlreadyReplied, Withheld::ToolOnly, Withheld::StoreOnly];
+    let by_design = [
+        Withheld::AlreadyReplied,
+        Withheld::ToolOnly,
+        Withheld::StoreOnly,
+    ];
     match disposition.split_once(':') {
         Some(("filed", _)) => true,
-        Some(("withheld", rule)) => Withheld::parse(rule).is_none_or(|rule| !by_design.contains(&rule)),
+        Some(("withheld", rule)) => {
+            Withheld::parse(rule).is_none_or(|rule| !by_design.contains(&rule))
+        }
         _ => false,
     }
 }
@@ -419,9 +505,14 @@ pub(in crate::store) fn usage(row: &SqliteRow) -> Usage {
     }
 }
 
-pub(in crate::store) fn optional_timestamp(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
+pub(in crate::store) fn optional_timestamp(
+    row: &SqliteRow,
+    column: &str,
+) -> Result<Option<Timestamp>> {
     match row.get::<Option<String>, _>(column) {
         None => Ok(None),
-        Some(text) => Timestamp::parse(&text).map(Some).ok_or(StoreError::Unreadable { what: "time" }),
+        Some(text) => Timestamp::parse(&text)
+            .map(Some)
+            .ok_or(StoreError::Unreadable { what: "time" }),
     }
 }

@@ -146,13 +146,23 @@ impl Store {
         let ids = json!(ids).to_string();
         let mut rows = Vec::new();
         for (table, sql) in TABLES {
-            let found = sqlx::query(*sql).bind(&ids).bind(MESSAGES_MAX).fetch_all(self.readers()).await?;
+            let found = sqlx::query(*sql)
+                .bind(&ids)
+                .bind(MESSAGES_MAX)
+                .fetch_all(self.readers())
+                .await?;
             for row in &found {
                 let mut cells = cells(row)?;
                 for power in POWERS {
-                    cells.get_mut(*power).into_iter().for_each(|cell| *cell = Value::Null);
+                    cells
+                        .get_mut(*power)
+                        .into_iter()
+                        .for_each(|cell| *cell = Value::Null);
                 }
-                rows.push(BundleRow { table: (*table).to_owned(), cells });
+                rows.push(BundleRow {
+                    table: (*table).to_owned(),
+                    cells,
+                });
             }
         }
         // A message of the history has no bytes.
@@ -164,7 +174,9 @@ impl Store {
         }
         for (table, column, on) in HANGS_ON {
             let there = ids_of(&rows, on);
-            rows.retain(|row| row.table != *table || text(row, column).is_some_and(|of| there.contains(&of)));
+            rows.retain(|row| {
+                row.table != *table || text(row, column).is_some_and(|of| there.contains(&of))
+            });
         }
         Ok(rows)
     }
@@ -177,7 +189,9 @@ impl Store {
     /// Returns the header of the file that this archive was imported from; `None`: the database is
     /// no archive.
     pub async fn archive_header(&self) -> Result<Option<String>> {
-        Ok(sqlx::query_scalar(ARCHIVE_HEADER).fetch_optional(self.readers()).await?)
+        Ok(sqlx::query_scalar(ARCHIVE_HEADER)
+            .fetch_optional(self.readers())
+            .await?)
     }
 
     /// Fills an empty database with rows of another engine, in one commit, and marks it as an
@@ -189,20 +203,38 @@ impl Store {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                if !sqlx::query_scalar::<_, bool>(IS_EMPTY).fetch_one(&mut *conn).await? {
+                if !sqlx::query_scalar::<_, bool>(IS_EMPTY)
+                    .fetch_one(&mut *conn)
+                    .await?
+                {
                     let (id, state) = ("archive".to_owned(), "not empty".to_owned());
                     let hint = "runs from elsewhere go into a workspace of their own";
-                    return Err(StoreError::WrongState { kind: "database", id, state, hint });
+                    return Err(StoreError::WrongState {
+                        kind: "database",
+                        id,
+                        state,
+                        hint,
+                    });
                 }
                 let mut known = BTreeMap::new();
                 for (table, _) in TABLES {
-                    let columns = sqlx::query_scalar(COLUMNS).bind(table).fetch_all(&mut *conn).await?;
-                    known.insert((*table).to_owned(), columns.into_iter().collect::<BTreeSet<String>>());
+                    let columns = sqlx::query_scalar(COLUMNS)
+                        .bind(table)
+                        .fetch_all(&mut *conn)
+                        .await?;
+                    known.insert(
+                        (*table).to_owned(),
+                        columns.into_iter().collect::<BTreeSet<String>>(),
+                    );
                 }
                 for row in &rows {
                     insert(conn, row, &known).await?;
                 }
-                sqlx::query(MARK_ARCHIVE).bind(&header_json).bind(&now).execute(conn).await?;
+                sqlx::query(MARK_ARCHIVE)
+                    .bind(&header_json)
+                    .bind(&now)
+                    .execute(conn)
+                    .await?;
                 Ok(())
             })
         })
@@ -215,14 +247,25 @@ async fn insert(
     row: &BundleRow,
     known: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<()> {
-    let strange = || StoreError::Unreadable { what: "row of a run from elsewhere" };
+    let strange = || StoreError::Unreadable {
+        what: "row of a run from elsewhere",
+    };
     let (table, columns) = known.get_key_value(&row.table).ok_or_else(strange)?;
     // Names in the statement are our own constants: a name of the file only selects among them.
-    let names: Option<Vec<&str>> =
-        row.cells.keys().map(|name| columns.get(name).map(String::as_str)).collect();
-    let names = names.filter(|names| !names.is_empty()).ok_or_else(strange)?;
+    let names: Option<Vec<&str>> = row
+        .cells
+        .keys()
+        .map(|name| columns.get(name).map(String::as_str))
+        .collect();
+    let names = names
+        .filter(|names| !names.is_empty())
+        .ok_or_else(strange)?;
     let places: Vec<String> = (1..=names.len()).map(|place| format!("${place}")).collect();
-    let sql = format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), places.join(", "));
+    let sql = format!(
+        "INSERT INTO {table} ({}) VALUES ({})",
+        names.join(", "),
+        places.join(", ")
+    );
     let mut query = sqlx::query(sqlx::AssertSqlSafe(sql));
     for cell in row.cells.values() {
         query = match cell {
@@ -233,7 +276,9 @@ async fn insert(
                 None => query.bind(number.as_f64()),
             },
             Value::Object(_) => {
-                let bytes = cell["base64"].as_str().and_then(|text| STANDARD.decode(text).ok());
+                let bytes = cell["base64"]
+                    .as_str()
+                    .and_then(|text| STANDARD.decode(text).ok());
                 query.bind(bytes.ok_or_else(strange)?)
             }
             _ => return Err(strange()),
@@ -244,7 +289,10 @@ async fn insert(
 }
 
 fn ids_of(rows: &[BundleRow], table: &str) -> BTreeSet<String> {
-    rows.iter().filter(|row| row.table == table).filter_map(|row| text(row, "id")).collect()
+    rows.iter()
+        .filter(|row| row.table == table)
+        .filter_map(|row| text(row, "id"))
+        .collect()
 }
 
 fn text(row: &BundleRow, column: &str) -> Option<String> {
@@ -261,7 +309,9 @@ fn cells(row: &SqliteRow) -> Result<Map<String, Value>> {
             _ if raw.is_null() => Value::Null,
             "INTEGER" => json!(row.try_get_unchecked::<i64, _>(index)?),
             "REAL" => json!(row.try_get_unchecked::<f64, _>(index)?),
-            "BLOB" => json!({ "base64": STANDARD.encode(row.try_get_unchecked::<Vec<u8>, _>(index)?) }),
+            "BLOB" => {
+                json!({ "base64": STANDARD.encode(row.try_get_unchecked::<Vec<u8>, _>(index)?) })
+            }
             _ => json!(row.try_get_unchecked::<String, _>(index)?),
         };
         cells.insert(name, value);

@@ -15,7 +15,10 @@ use std::path::Path;
 const TABLES: &[(&str, &str)] = &[
     ("conversations", "persona_id = $1"),
     ("threads", "persona_id = $1"),
-    ("thread_participants", "thread_id IN (SELECT id FROM threads WHERE persona_id = $1)"),
+    (
+        "thread_participants",
+        "thread_id IN (SELECT id FROM threads WHERE persona_id = $1)",
+    ),
     ("thread_memory", "persona_id = $1"),
     ("messages", "persona_id = $1"),
     ("message_links", "persona_id = $1"),
@@ -28,7 +31,10 @@ const TABLES: &[(&str, &str)] = &[
     ("forks", "persona_id = $1"),
     ("approvals", "persona_id = $1"),
     ("deliveries", "persona_id = $1"),
-    ("delivery_recipients", "delivery_id IN (SELECT id FROM deliveries WHERE persona_id = $1)"),
+    (
+        "delivery_recipients",
+        "delivery_id IN (SELECT id FROM deliveries WHERE persona_id = $1)",
+    ),
     ("delivery_reports", "persona_id = $1"),
     ("responsibilities", "persona_id = $1"),
     ("responsibility_slots", "persona_id = $1"),
@@ -64,9 +70,14 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub async fn open(path: &Path) -> Result<Self> {
-        let options = SqliteConnectOptions::new().filename(path).read_only(true).create_if_missing(false);
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .read_only(true)
+            .create_if_missing(false);
         let options = options.row_buffer_size(2).disable_statement_logging();
-        Ok(Self { conn: options.connect().await? })
+        Ok(Self {
+            conn: options.connect().await?,
+        })
     }
 
     /// Returns the names of the exported tables.
@@ -82,16 +93,22 @@ impl Snapshot {
         persona: &PersonaId,
         mut each: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<io::Result<u64>> {
-        let Some((table, whose)) = TABLES.iter().find(|(name, _)| *name == table) else { return Ok(Ok(0)) };
+        let Some((table, whose)) = TABLES.iter().find(|(name, _)| *name == table) else {
+            return Ok(Ok(0));
+        };
         let columns = sqlx::query_scalar(COLUMNS).bind(*table);
         let columns: Vec<String> = columns.fetch_all(&mut self.conn).await?;
         let field = |name: &String| match name.ends_with("_json") {
-            true => format!("'{name}', CASE WHEN json_valid({name}) THEN json({name}) ELSE {name} END"),
+            true => {
+                format!("'{name}', CASE WHEN json_valid({name}) THEN json({name}) ELSE {name} END")
+            }
             false => format!("'{name}', {name}"),
         };
         let fields = columns.iter().map(field).collect::<Vec<_>>().join(", ");
         let sql = format!("SELECT json_object({fields}) FROM {table} WHERE {whose}");
-        let mut rows = sqlx::query(AssertSqlSafe(sql)).bind(persona.as_str()).fetch(&mut self.conn);
+        let mut rows = sqlx::query(AssertSqlSafe(sql))
+            .bind(persona.as_str())
+            .fetch(&mut self.conn);
         let mut count = 0;
         while let Some(row) = rows.try_next().await? {
             if let Err(error) = each(row.try_get(0)?) {
@@ -108,7 +125,9 @@ impl Snapshot {
         persona: &PersonaId,
         mut each: impl FnMut(u64, ExportedMail<'_>) -> io::Result<()>,
     ) -> Result<io::Result<u64>> {
-        let mut rows = sqlx::query(MAILS).bind(persona.as_str()).fetch(&mut self.conn);
+        let mut rows = sqlx::query(MAILS)
+            .bind(persona.as_str())
+            .fetch(&mut self.conn);
         let mut count = 0;
         while let Some(row) = rows.try_next().await? {
             let mail = ExportedMail {

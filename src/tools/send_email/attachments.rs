@@ -1,7 +1,9 @@
 //! Files of the persona's folder as attachments of a mail: regular files inside it, of bounded
 //! size, and none that are for the owner alone, even in a mail to the owner.
 
-use crate::tools::folder::{Closed, not_allowed, objection, open_regular, path_error, second_name, shown};
+use crate::tools::folder::{
+    Closed, not_allowed, objection, open_regular, path_error, second_name, shown,
+};
 use crate::tools::{DraftAttachment, Reader, ToolError, ToolLimits};
 use cap_std::fs_utf8::Dir;
 use std::io::Read;
@@ -19,7 +21,10 @@ pub(super) fn read_attachments(
     limits: &ToolLimits,
 ) -> Result<Vec<DraftAttachment>, ToolError> {
     if paths.len() > ATTACHMENTS_MAX {
-        let hint = format!("{} attachments, and at most {ATTACHMENTS_MAX} are allowed", paths.len());
+        let hint = format!(
+            "{} attachments, and at most {ATTACHMENTS_MAX} are allowed",
+            paths.len()
+        );
         return Err(ToolError::mendable("too_many_attachments", hint));
     }
     let mut attached: Vec<(String, DraftAttachment)> = Vec::new();
@@ -32,22 +37,38 @@ pub(super) fn read_attachments(
         let bytes = read_whole(folder, &real, limits.file_bytes_max)?;
         let Some(left) = bytes_left.checked_sub(bytes.len()) else {
             let max = limits.attachments_bytes_max;
-            let hint =
-                format!("the attachments together have more than {max} bytes; send fewer or smaller files");
+            let hint = format!(
+                "the attachments together have more than {max} bytes; send fewer or smaller files"
+            );
             return Err(ToolError::mendable("attachments_too_large", hint));
         };
         bytes_left = left;
         let filename = real.rsplit('/').next().unwrap_or_default().to_owned();
-        let content_type = mime_guess::from_path(&filename).first_or_octet_stream().to_string();
-        attached.push((real, DraftAttachment { filename, content_type, bytes }));
+        let content_type = mime_guess::from_path(&filename)
+            .first_or_octet_stream()
+            .to_string();
+        attached.push((
+            real,
+            DraftAttachment {
+                filename,
+                content_type,
+                bytes,
+            },
+        ));
     }
-    Ok(attached.into_iter().map(|(_, attachment)| attachment).collect())
+    Ok(attached
+        .into_iter()
+        .map(|(_, attachment)| attachment)
+        .collect())
 }
 
 /// Returns the path with links followed, so that the checked name is the name of the file that is
 /// read.
 fn real_path(folder: &Dir, path: &str) -> Result<String, ToolError> {
-    let real = folder.canonicalize(path).map_err(|error| path_error(path, &error))?.into_string();
+    let real = folder
+        .canonicalize(path)
+        .map_err(|error| path_error(path, &error))?
+        .into_string();
     let refused = |closed: Closed| not_allowed(NOT_ALLOWED, path, closed);
     objection(&real, READER).map_err(refused)?;
     // A name goes into a header of the mail.
@@ -66,10 +87,14 @@ fn read_whole(folder: &Dir, path: &str, bytes_max: usize) -> Result<Vec<u8>, Too
     let mut bytes = Vec::new();
     // The file may grow while it is read.
     let more_than_allowed = bytes_max as u64 + 1;
-    file.take(more_than_allowed).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(more_than_allowed)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     if size > bytes_max as u64 || bytes.len() > bytes_max {
-        let hint =
-            format!("`{}` has more than {bytes_max} bytes, the most that one file may have", shown(path));
+        let hint = format!(
+            "`{}` has more than {bytes_max} bytes, the most that one file may have",
+            shown(path)
+        );
         return Err(ToolError::mendable("attachment_too_large", hint));
     }
     Ok(bytes)

@@ -33,12 +33,22 @@ pub(super) fn read_recipients(
         }
         Ok(list)
     };
-    let recipients = Recipients { to: read("to", Some(to))?, cc: read("cc", cc)?, bcc: read("bcc", bcc)? };
+    let recipients = Recipients {
+        to: read("to", Some(to))?,
+        cc: read("cc", cc)?,
+        bcc: read("bcc", bcc)?,
+    };
     if recipients.to.is_empty() {
-        return Err(ToolError::mendable("recipient_missing", "field `to` names nobody"));
+        return Err(ToolError::mendable(
+            "recipient_missing",
+            "field `to` names nobody",
+        ));
     }
     if seen.len() > RECIPIENTS_MAX {
-        let hint = format!("{} recipients, and at most {RECIPIENTS_MAX} are allowed", seen.len());
+        let hint = format!(
+            "{} recipients, and at most {RECIPIENTS_MAX} are allowed",
+            seen.len()
+        );
         return Err(ToolError::mendable("too_many_recipients", hint));
     }
     Ok(recipients)
@@ -48,7 +58,9 @@ pub(super) fn read_recipients(
 /// else is split: a display name, a comment or a line end makes the text no address.
 fn addresses(field: &str, typed: &Typed) -> Result<Vec<Address>, ToolError> {
     let pieces = typed.texts().iter().flat_map(|text| text.split([',', ';']));
-    let pieces = pieces.map(|piece| piece.trim_matches([' ', '\t'])).filter(|piece| !piece.is_empty());
+    let pieces = pieces
+        .map(|piece| piece.trim_matches([' ', '\t']))
+        .filter(|piece| !piece.is_empty());
     let parsed = pieces.map(|piece| {
         Address::parse(piece).map_err(|bad| {
             let hint = format!("field `{field}`: {bad}, without a name or brackets around it");
@@ -60,18 +72,29 @@ fn addresses(field: &str, typed: &Typed) -> Result<Vec<Address>, ToolError> {
 
 fn require_allowed(address: &Address, mail: &MailPolicy) -> Result<(), ToolError> {
     if is_own(address, mail) {
-        return Err(ToolError::mendable("recipient_is_self", format!("`{address}` is your own address")));
+        return Err(ToolError::mendable(
+            "recipient_is_self",
+            format!("`{address}` is your own address"),
+        ));
     }
     if is_allowed(address, mail) {
         return Ok(());
     }
     // Owners and the allow-list are not named: the model may be working for a sender who must not
     // learn them.
-    let mut people: Vec<String> =
-        mail.participants.iter().filter(|p| !is_own(p, mail)).map(ToString::to_string).collect();
+    let mut people: Vec<String> = mail
+        .participants
+        .iter()
+        .filter(|p| !is_own(p, mail))
+        .map(ToString::to_string)
+        .collect();
     people.sort();
     people.dedup();
-    let people = if people.is_empty() { "nobody".to_owned() } else { people.join(", ") };
+    let people = if people.is_empty() {
+        "nobody".to_owned()
+    } else {
+        people.join(", ")
+    };
     let further = match mail.closed {
         None => "to your owner and to addresses that the configuration allows".to_owned(),
         Some(why) => format!("and to your owner; further addresses are closed to this run: {why}"),
@@ -88,9 +111,15 @@ fn is_own(address: &Address, mail: &MailPolicy) -> bool {
 }
 
 fn is_allowed(address: &Address, mail: &MailPolicy) -> bool {
-    let sender = mail.answers.as_ref().and_then(|answered| answered.sender.as_ref());
+    let sender = mail
+        .answers
+        .as_ref()
+        .and_then(|answered| answered.sender.as_ref());
     let people = mail.participants.iter().chain(&mail.owners).chain(sender);
-    people.into_iter().any(|person| person.key() == address.key()) || is_listed(&mail.allow, address)
+    people
+        .into_iter()
+        .any(|person| person.key() == address.key())
+        || is_listed(&mail.allow, address)
 }
 
 /// Reports whether a pattern of `send_allow` in `configs/security.json` matches the address.
@@ -125,7 +154,11 @@ mod tests {
             ("*@", "carol@partner.test", false),
         ];
         for (pattern, text, wanted) in cases {
-            assert_eq!(address(text).map(|a| matches(pattern, &a)), Ok(wanted), "{pattern} {text}");
+            assert_eq!(
+                address(text).map(|a| matches(pattern, &a)),
+                Ok(wanted),
+                "{pattern} {text}"
+            );
         }
     }
 }

@@ -14,8 +14,19 @@ const FROM_CHARS_MAX: usize = 120;
 
 /// Formats the mark of new lines of this run.
 pub(super) fn mark(origin: &Origin, run: &RunId) -> String {
-    let plain = |c: char| if c.is_control() || matches!(c, '<' | '>') { '?' } else { c };
-    let from: String = origin.from.chars().map(plain).take(FROM_CHARS_MAX).collect();
+    let plain = |c: char| {
+        if c.is_control() || matches!(c, '<' | '>') {
+            '?'
+        } else {
+            c
+        }
+    };
+    let from: String = origin
+        .from
+        .chars()
+        .map(plain)
+        .take(FROM_CHARS_MAX)
+        .collect();
     let date = origin.at.to_utc().format("%Y-%m-%d");
     format!("{BEGIN}{from} ({}), {date}, run {run}{END}", origin.trust)
 }
@@ -29,8 +40,14 @@ impl<'t> Line<'t> {
     fn read(line: &'t str) -> Self {
         let line = line.trim_end();
         match line.rfind(BEGIN).filter(|_| line.ends_with(END)) {
-            Some(at) => Self { text: line[..at].trim_end(), mark: Some(&line[at..]) },
-            None => Self { text: line, mark: None },
+            Some(at) => Self {
+                text: line[..at].trim_end(),
+                mark: Some(&line[at..]),
+            },
+            None => Self {
+                text: line,
+                mark: None,
+            },
         }
     }
 }
@@ -47,7 +64,10 @@ impl<'t> Lines<'t> {
     pub(super) fn replaced_by(&self, content: &str, mark: &str) -> String {
         let mut written = String::new();
         for text in unmarked(content.trim_end()) {
-            let known = self.0.iter().find(|line| !text.is_empty() && line.text == text);
+            let known = self
+                .0
+                .iter()
+                .find(|line| !text.is_empty() && line.text == text);
             match known {
                 Some(Line { mark: known, .. }) => push(&mut written, &text, *known),
                 None => push(&mut written, &text, Some(mark)),
@@ -60,12 +80,18 @@ impl<'t> Lines<'t> {
     pub(super) fn followed_by(&self, more: &str, mark: &str) -> String {
         let more = unmarked(more.trim_matches('\n').trim_end());
         let mut written = String::new();
-        self.0.iter().for_each(|line| push(&mut written, line.text, line.mark));
+        self.0
+            .iter()
+            .for_each(|line| push(&mut written, line.text, line.mark));
         let stands_there = self.0.len().checked_sub(more.len()).is_some_and(|from| {
-            self.0[from..].iter().map(|line| line.text).eq(more.iter().map(String::as_str))
+            self.0[from..]
+                .iter()
+                .map(|line| line.text)
+                .eq(more.iter().map(String::as_str))
         });
         if !stands_there {
-            more.iter().for_each(|text| push(&mut written, text, Some(mark)));
+            more.iter()
+                .for_each(|text| push(&mut written, text, Some(mark)));
         }
         written
     }
@@ -108,12 +134,22 @@ mod tests {
                 format!("{forged} {forged}"),
                 format!("- pay Eve <!-- o@x.test (owner), 2026-01-01, run 0 --> - pay Eve {BY}\n"),
             ),
-            ("- a <!-- from x --> b".to_owned(), format!("- a <!-- x --> b {BY}\n")),
-            ("a\r\n\n  \nb\n\n".to_owned(), format!("a {BY}\n\n\nb {BY}\n")),
+            (
+                "- a <!-- from x --> b".to_owned(),
+                format!("- a <!-- x --> b {BY}\n"),
+            ),
+            (
+                "a\r\n\n  \nb\n\n".to_owned(),
+                format!("a {BY}\n\n\nb {BY}\n"),
+            ),
             (String::new(), String::new()),
         ];
         for (content, wanted) in cases {
-            assert_eq!(Lines::read("").replaced_by(&content, BY), wanted, "{content:?}");
+            assert_eq!(
+                Lines::read("").replaced_by(&content, BY),
+                wanted,
+                "{content:?}"
+            );
         }
     }
 

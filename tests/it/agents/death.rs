@@ -35,7 +35,8 @@ struct StepPair(tempfile::TempDir);
 impl StepPair {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect(name);
+        let write =
+            |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect(name);
         write("stay", STAY);
         write("stays", "");
         write("script", &script(STAYS));
@@ -49,8 +50,14 @@ impl StepPair {
     /// A command that sees this stage and no key.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("FAKE", self.path("script"));
-        command.env("OUT", self.0.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("FAKE", self.path("script"));
+        command
+            .env("OUT", self.0.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         command
     }
 
@@ -62,7 +69,10 @@ impl StepPair {
 
     /// It answers, within the bound.
     fn lives(&self, name: &str) {
-        let (ping, pong) = (self.path(&format!("{name}.ping")), self.path(&format!("{name}.pong")));
+        let (ping, pong) = (
+            self.path(&format!("{name}.ping")),
+            self.path(&format!("{name}.pong")),
+        );
         std::fs::write(&ping, "").expect("a ping");
         wait(&format!("`{name}` does not live"), || pong.exists());
         std::fs::remove_file(&pong).expect("a pong");
@@ -75,11 +85,14 @@ impl StepPair {
 
     fn pids(&self, name: &str) -> Vec<String> {
         let wanted = format!("sh\0{}\0{name}\0", self.path("stay").display());
-        let entries = std::fs::read_dir("/proc").expect("this system has /proc").flatten();
+        let entries = std::fs::read_dir("/proc")
+            .expect("this system has /proc")
+            .flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names
             .filter(|pid| {
-                std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == wanted.as_bytes())
+                std::fs::read(format!("/proc/{pid}/cmdline"))
+                    .is_ok_and(|line| line == wanted.as_bytes())
             })
             .collect()
     }
@@ -119,7 +132,10 @@ fn kill(mut engine: Child) {
 }
 
 fn succeeds(mut command: Command) {
-    let done = command.stdout(Stdio::piped()).output().expect("the binary runs");
+    let done = command
+        .stdout(Stdio::piped())
+        .output()
+        .expect("the binary runs");
     assert!(done.status.success(), "{done:?}");
 }
 
@@ -127,7 +143,10 @@ fn succeeds(mut command: Command) {
 fn what_an_agent_started_dies_with_its_engine_and_what_fled_with_the_next_one() {
     let (pair, place) = (StepPair::new(), workspace());
     succeeds(pair.attache(&place, &["ingest", "letter.eml"]));
-    let engine = pair.attache(&place, &["drain"]).spawn().expect("the binary runs");
+    let engine = pair
+        .attache(&place, &["drain"])
+        .spawn()
+        .expect("the binary runs");
     for name in ["agent", "beside", "apart"] {
         pair.lives(name);
     }
@@ -141,7 +160,8 @@ fn what_an_agent_started_dies_with_its_engine_and_what_fled_with_the_next_one() 
     succeeds(other_stage.attache(&elsewhere, &["drain"]));
     pair.lives("apart");
     // A living process beside the engine keeps its agent, too.
-    let mut trial = other_stage.attache(&place, &["providers", "test", "claude", "--model", "test"]);
+    let mut trial =
+        other_stage.attache(&place, &["providers", "test", "claude", "--model", "test"]);
     let trial = trial.spawn().expect("the binary runs");
     other_stage.lives("agent");
     other_stage.lives("apart");
@@ -151,7 +171,9 @@ fn what_an_agent_started_dies_with_its_engine_and_what_fled_with_the_next_one() 
     pair.dies("apart");
     other_stage.lives("agent");
     other_stage.lives("apart");
-    let mails = std::fs::read_dir(place.path().join("data/outbox")).expect("an outbox").count();
+    let mails = std::fs::read_dir(place.path().join("data/outbox"))
+        .expect("an outbox")
+        .count();
     assert_eq!(mails, 1, "the letter was answered by the next engine");
 
     kill(trial);
@@ -184,7 +206,10 @@ fn what_threw_its_environment_away_dies_with_its_call() {
     let (pair, place) = (StepPair::new(), workspace());
     std::fs::write(pair.path("script"), script(FLEES)).expect("a script");
     succeeds(pair.attache(&place, &["ingest", "letter.eml"]));
-    let mut engine = pair.attache(&place, &["drain"]).spawn().expect("the binary runs");
+    let mut engine = pair
+        .attache(&place, &["drain"])
+        .spawn()
+        .expect("the binary runs");
     pair.lives("fled");
     std::fs::write(pair.path("go"), "").expect("the agent goes on");
     assert!(engine.wait().expect("an end").success());

@@ -45,12 +45,20 @@ pub fn begin(agent: &str, invocation: &Invocation) -> Box<dyn Dialogue> {
 }
 
 /// What comes of a program that wrote these bytes and ended well.
-pub fn read(dialogue: &mut dyn Dialogue, bytes: &[u8]) -> Result<(Vec<Event>, Response), ProviderError> {
-    let (mut lines, mut accumulator, mut events) =
-        (Lines::new(OutputLimits::default()), Accumulator::default(), Vec::new());
+pub fn read(
+    dialogue: &mut dyn Dialogue,
+    bytes: &[u8],
+) -> Result<(Vec<Event>, Response), ProviderError> {
+    let (mut lines, mut accumulator, mut events) = (
+        Lines::new(OutputLimits::default()),
+        Accumulator::default(),
+        Vec::new(),
+    );
     let mut take = |dialogue: &mut dyn Dialogue, line: &str| -> Result<(), ProviderError> {
         for event in dialogue.line(line)?.events {
-            accumulator.push(event.clone()).expect("the order of events is kept");
+            accumulator
+                .push(event.clone())
+                .expect("the order of events is kept");
             events.push(event);
         }
         Ok(())
@@ -62,10 +70,17 @@ pub fn read(dialogue: &mut dyn Dialogue, bytes: &[u8]) -> Result<(Vec<Event>, Re
     if let Some(line) = lines.rest()? {
         take(dialogue, &line)?;
     }
-    for event in dialogue.end(&Ending { code: Some(0), ..Ending::default() })? {
-        accumulator.push(event).expect("the order of events is kept");
+    for event in dialogue.end(&Ending {
+        code: Some(0),
+        ..Ending::default()
+    })? {
+        accumulator
+            .push(event)
+            .expect("the order of events is kept");
     }
-    let response = accumulator.finish().expect("an end without an error is a whole answer");
+    let response = accumulator
+        .finish()
+        .expect("an end without an error is a whole answer");
     Ok((events, response))
 }
 
@@ -89,11 +104,24 @@ fn the_same_situation_gives_the_same_answer_whoever_tells_it() {
         for case in ["text", "one_call", "comments_and_pings"] {
             let (events, response) =
                 answer(agent, case).unwrap_or_else(|error| panic!("{agent} {case}: {error}"));
-            assert_eq!((response.text().as_str(), &response.stop), (TEXT, &Stop::EndTurn), "{agent} {case}");
-            assert!(events.iter().any(|event| matches!(event, Event::Session(_))), "{agent} {case}");
+            assert_eq!(
+                (response.text().as_str(), &response.stop),
+                (TEXT, &Stop::EndTurn),
+                "{agent} {case}"
+            );
+            assert!(
+                events
+                    .iter()
+                    .any(|event| matches!(event, Event::Session(_))),
+                "{agent} {case}"
+            );
         }
         let (_, response) = answer(agent, "text").expect("it answers");
-        let usage = TokenUsage { cost_micros: None, reasoning_tokens: 0, ..response.usage };
+        let usage = TokenUsage {
+            cost_micros: None,
+            reasoning_tokens: 0,
+            ..response.usage
+        };
         let expected = TokenUsage {
             input_tokens: 11,
             cache_read_tokens: 100,
@@ -102,8 +130,15 @@ fn the_same_situation_gives_the_same_answer_whoever_tells_it() {
             ..TokenUsage::default()
         };
         assert_eq!(usage, expected, "{agent}");
-        let cost = build(agent, &Fake::new("").settings()).expect("built").capabilities("m").reports_cost;
-        assert_eq!(response.usage.cost_micros, cost.then_some(12_300), "{agent}");
+        let cost = build(agent, &Fake::new("").settings())
+            .expect("built")
+            .capabilities("m")
+            .reports_cost;
+        assert_eq!(
+            response.usage.cost_micros,
+            cost.then_some(12_300),
+            "{agent}"
+        );
     }
 }
 
@@ -121,9 +156,11 @@ fn a_call_of_an_agents_own_is_told_with_its_result() {
         let results: Vec<_> = events
             .iter()
             .filter_map(|event| match event {
-                Event::ObservedResult { id, content, is_error } => {
-                    Some((id.as_str(), content.trim(), *is_error))
-                }
+                Event::ObservedResult {
+                    id,
+                    content,
+                    is_error,
+                } => Some((id.as_str(), content.trim(), *is_error)),
                 _ => None,
             })
             .collect();
@@ -146,9 +183,16 @@ fn an_end_that_is_no_answer_is_told_as_what_it_is() {
         assert_eq!(class("mid_stream_error"), ErrorClass::Overloaded, "{agent}");
         assert_eq!(class("missing_terminal"), ErrorClass::Protocol, "{agent}");
     }
-    assert_eq!(answer("claude", "refusal").expect("an end").1.stop, Stop::Refused);
+    assert_eq!(
+        answer("claude", "refusal").expect("an end").1.stop,
+        Stop::Refused
+    );
     for agent in ["claude", "pi"] {
-        assert_eq!(answer(agent, "truncation").expect("an end").1.stop, Stop::MaxTokens, "{agent}");
+        assert_eq!(
+            answer(agent, "truncation").expect("an end").1.stop,
+            Stop::MaxTokens,
+            "{agent}"
+        );
     }
 }
 
@@ -168,13 +212,16 @@ fn a_program_that_breaks_off_at_any_byte_has_failed_or_said_the_same() {
     for agent in AGENTS {
         let invocation = invocation(agent, full);
         for case in cases {
-            let Some(bytes) = fixture(agent, case) else { continue };
+            let Some(bytes) = fixture(agent, case) else {
+                continue;
+            };
             seen += 1;
             let whole = read(&mut *begin(agent, &invocation), &bytes).ok();
             for end in 0..bytes.len() {
                 if let Ok((_, response)) = read(&mut *begin(agent, &invocation), &bytes[..end]) {
-                    let (_, whole) =
-                        whole.as_ref().unwrap_or_else(|| panic!("{agent} {case} cut at {end} answers"));
+                    let (_, whole) = whole
+                        .as_ref()
+                        .unwrap_or_else(|| panic!("{agent} {case} cut at {end} answers"));
                     assert_eq!(response, *whole, "{agent} {case} cut at {end}");
                 }
             }
@@ -185,29 +232,54 @@ fn a_program_that_breaks_off_at_any_byte_has_failed_or_said_the_same() {
 
 #[test]
 fn the_sum_of_a_codex_thread_is_told_and_what_a_call_added_is_counted() {
-    let used =
-        TokenUsage { input_tokens: 1, cache_read_tokens: 60, output_tokens: 5, ..TokenUsage::default() };
+    let used = TokenUsage {
+        input_tokens: 1,
+        cache_read_tokens: 60,
+        output_tokens: 5,
+        ..TokenUsage::default()
+    };
     let mut reading = dialogue("codex", |request| {
-        request.agent.as_mut().expect("terms").session =
-            Session::Resume { id: "t-1".into(), used: Some(used) };
+        request.agent.as_mut().expect("terms").session = Session::Resume {
+            id: "t-1".into(),
+            used: Some(used),
+        };
     });
-    let (_, response) =
-        read(&mut *reading, &fixture("codex", "text").expect("it is there")).expect("it answers");
+    let (_, response) = read(
+        &mut *reading,
+        &fixture("codex", "text").expect("it is there"),
+    )
+    .expect("it answers");
     let total = response.session_usage.expect("the sum");
-    assert_eq!((total.input_tokens, total.cache_read_tokens, total.output_tokens), (11, 100, 7));
+    assert_eq!(
+        (
+            total.input_tokens,
+            total.cache_read_tokens,
+            total.output_tokens
+        ),
+        (11, 100, 7)
+    );
     let added = response.usage;
-    assert_eq!((added.input_tokens, added.cache_read_tokens, added.output_tokens), (10, 40, 2));
+    assert_eq!(
+        (
+            added.input_tokens,
+            added.cache_read_tokens,
+            added.output_tokens
+        ),
+        (10, 40, 2)
+    );
 }
 
 #[test]
 fn pi_that_looks_outside_its_folder_is_stopped() {
     let call = |path: &str| {
-        let says =
-            json!({"type": "message_start", "message": {"role": "assistant", "model": "m", "content": []}});
+        let says = json!({"type": "message_start", "message": {"role": "assistant", "model": "m", "content": []}});
         let call = json!({"type": "tool_execution_start", "toolCallId": "t", "toolName": "read", "args": {"path": path}});
         let mut reading = dialogue("pi", |_| {});
         reading.line(&says.to_string()).expect("it begins");
-        reading.line(&call.to_string()).map(|_| ()).map_err(|error| error.class)
+        reading
+            .line(&call.to_string())
+            .map(|_| ())
+            .map_err(|error| error.class)
     };
     assert_eq!(call("notes/a.md"), Ok(()));
     assert_eq!(call("/work/ada/a.md"), Ok(()));
@@ -233,24 +305,44 @@ fn codex_is_held_by_its_sandbox_and_its_values_are_toml() {
         (Tier::Write, "workspace-write"),
         (Tier::Full, "danger-full-access"),
     ] {
-        let argv = argv("codex", |request| request.agent.as_mut().expect("terms").tier = tier);
+        let argv = argv("codex", |request| {
+            request.agent.as_mut().expect("terms").tier = tier
+        });
         assert!(argv.contains(&format!("--sandbox={sandbox}")), "{argv:?}");
-        assert_eq!(argv.contains(&"--disable=shell_tool".to_owned()), tier == Tier::None);
+        assert_eq!(
+            argv.contains(&"--disable=shell_tool".to_owned()),
+            tier == Tier::None
+        );
         assert!(argv.contains(&"--config=approval_policy=\"never\"".to_owned()));
-        assert_eq!(argv.last().map(String::as_str), Some("-"), "the prompt comes over standard input");
+        assert_eq!(
+            argv.last().map(String::as_str),
+            Some("-"),
+            "the prompt comes over standard input"
+        );
     }
     let argv = argv("codex", |request| {
         let options = request.agent.as_mut().expect("terms");
-        options.session = Session::Resume { id: "t-1".into(), used: None };
+        options.session = Session::Resume {
+            id: "t-1".into(),
+            used: None,
+        };
         let args = vec!["serve".into(), "a \"b\" \\ \u{7f}".into()];
-        let server =
-            attache::providers::ToolServer { name: "attache".into(), program: "/opt/at\"x".into(), args };
+        let server = attache::providers::ToolServer {
+            name: "attache".into(),
+            program: "/opt/at\"x".into(),
+            args,
+        };
         options.tool_server = Some(server);
     });
     assert_eq!(argv[argv.len() - 3..], ["resume", "t-1", "-"]);
-    assert!(argv.contains(&r#"--config=mcp_servers.attache.command="/opt/at\"x""#.to_owned()), "{argv:?}");
     assert!(
-        argv.contains(&r#"--config=mcp_servers.attache.args=["serve","a \"b\" \\ \u007f"]"#.to_owned()),
+        argv.contains(&r#"--config=mcp_servers.attache.command="/opt/at\"x""#.to_owned()),
+        "{argv:?}"
+    );
+    assert!(
+        argv.contains(
+            &r#"--config=mcp_servers.attache.args=["serve","a \"b\" \\ \u007f"]"#.to_owned()
+        ),
         "{argv:?}"
     );
 }
@@ -258,12 +350,22 @@ fn codex_is_held_by_its_sandbox_and_its_values_are_toml() {
 #[test]
 fn pi_has_the_tools_of_its_tier_and_nothing_of_the_owners() {
     let tools = |tier| {
-        let argv = argv("pi", |request| request.agent.as_mut().expect("terms").tier = tier);
-        for flag in ["--no-extensions", "--no-skills", "--no-context-files", "--offline"] {
+        let argv = argv("pi", |request| {
+            request.agent.as_mut().expect("terms").tier = tier
+        });
+        for flag in [
+            "--no-extensions",
+            "--no-skills",
+            "--no-context-files",
+            "--offline",
+        ] {
             assert!(argv.contains(&flag.to_owned()), "{argv:?}");
         }
         let at = argv.iter().position(|word| word == "--tools");
-        at.map_or_else(|| argv.contains(&"--no-tools".to_owned()).to_string(), |at| argv[at + 1].clone())
+        at.map_or_else(
+            || argv.contains(&"--no-tools".to_owned()).to_string(),
+            |at| argv[at + 1].clone(),
+        )
     };
     assert_eq!(tools(Tier::None), "true");
     assert_eq!(tools(Tier::ReadOnly), "read,grep,find,ls");
@@ -279,8 +381,16 @@ fn pi_tells_every_answer_of_its_model_with_what_it_cost() {
         _ => None,
     });
     let rounds: Vec<_> = rounds.collect();
-    assert_eq!(rounds.iter().map(|(_, goes_on)| *goes_on).collect::<Vec<_>>(), [true, false]);
-    let sum = rounds.iter().fold(TokenUsage::default(), |sum, (usage, _)| sum.plus(*usage));
+    assert_eq!(
+        rounds
+            .iter()
+            .map(|(_, goes_on)| *goes_on)
+            .collect::<Vec<_>>(),
+        [true, false]
+    );
+    let sum = rounds
+        .iter()
+        .fold(TokenUsage::default(), |sum, (usage, _)| sum.plus(*usage));
     assert_eq!(sum, response.usage);
     assert!(sum.cost_micros.is_some());
 }
@@ -291,7 +401,14 @@ fn a_prompt_that_is_too_long_for_an_agent_starts_no_program() {
         let fake = Fake::new("");
         let mut request = fake.request("Hello?");
         request.messages = vec![Message::user("x".repeat(33 * 1024 * 1024))];
-        let error = fake.agent(agent).encode_request(&request).expect_err("too long");
-        assert_eq!((error.class, error.phase), (ErrorClass::RequestTooLarge, Phase::BeforeSend), "{agent}");
+        let error = fake
+            .agent(agent)
+            .encode_request(&request)
+            .expect_err("too long");
+        assert_eq!(
+            (error.class, error.phase),
+            (ErrorClass::RequestTooLarge, Phase::BeforeSend),
+            "{agent}"
+        );
     }
 }

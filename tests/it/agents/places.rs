@@ -41,8 +41,10 @@ impl House {
         ] {
             symlink(to, ada.join(name)).expect("a link");
         }
-        std::fs::hard_link(house.path(".secrets"), ada.join("second-name.md")).expect("a second name");
-        std::fs::hard_link(house.path(".secrets"), ada.join("workspace/same.md")).expect("a third name");
+        std::fs::hard_link(house.path(".secrets"), ada.join("second-name.md"))
+            .expect("a second name");
+        std::fs::hard_link(house.path(".secrets"), ada.join("workspace/same.md"))
+            .expect("a third name");
         house
     }
 
@@ -71,25 +73,25 @@ fn text(path: &Path) -> String {
 /// Whether Claude Code is allowed to.
 fn claude(house: &House, tier: Tier, writes: bool, path: &str) -> bool {
     let mut reading = begin("claude", &house.invocation("claude", tier));
-    let init = json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m", "tools": []});
+    let init =
+        json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m", "tools": []});
     reading.line(&init.to_string()).expect("it begins");
     let name = if writes { "Write" } else { "Read" };
     let asks = json!({"type": "control_request", "request_id": "r", "request": {
         "subtype": "can_use_tool", "tool_name": name, "input": { "file_path": path }, "tool_use_id": "t"}});
     let said: Value =
-        serde_json::from_str(&reading.line(&asks.to_string()).expect("an answer").say).expect("JSON");
+        serde_json::from_str(&reading.line(&asks.to_string()).expect("an answer").say)
+            .expect("JSON");
     said["response"]["response"]["behavior"] == "allow"
 }
 
 /// Whether Pi, which asks nobody, goes on.
 fn pi(house: &House, tier: Tier, writes: bool, path: &str) -> bool {
     let mut reading = begin("pi", &house.invocation("pi", tier));
-    let says =
-        json!({"type": "message_start", "message": {"role": "assistant", "model": "m", "content": []}});
+    let says = json!({"type": "message_start", "message": {"role": "assistant", "model": "m", "content": []}});
     reading.line(&says.to_string()).expect("it begins");
     let name = if writes { "write" } else { "read" };
-    let call =
-        json!({"type": "tool_execution_start", "toolCallId": "t", "toolName": name, "args": {"path": path}});
+    let call = json!({"type": "tool_execution_start", "toolCallId": "t", "toolName": name, "args": {"path": path}});
     match reading.line(&call.to_string()) {
         Ok(_) => true,
         Err(error) => {
@@ -119,7 +121,10 @@ fn opencode(house: &House, tier: Tier, writes: bool, path: &str) -> bool {
 fn links_and_second_names_lead_no_agent_out_of_its_folder_nor_into_what_it_may_not_change() {
     let house = House::new();
     let absolute = |path: &str| text(&house.path(path));
-    let (inside, outside) = (absolute("personas/ada/notes.md"), absolute("personas/eve/PERSONA.md"));
+    let (inside, outside) = (
+        absolute("personas/ada/notes.md"),
+        absolute("personas/eve/PERSONA.md"),
+    );
     // Path -> may it be read, and written, at the tier `write`; and written at `full`.
     let cases: &[(&str, bool, bool, bool)] = &[
         ("notes.md", true, false, true),
@@ -158,10 +163,25 @@ fn links_and_second_names_lead_no_agent_out_of_its_folder_nor_into_what_it_may_n
     ];
     for agent in [claude, pi, opencode] {
         for (path, reads, writes, writes_full) in cases {
-            assert_eq!(agent(&house, Tier::Write, false, path), *reads, "read {path}");
-            assert_eq!(agent(&house, Tier::Write, true, path), *writes, "write {path}");
-            assert_eq!(agent(&house, Tier::Full, true, path), *writes_full, "write {path} at `full`");
-            assert!(agent(&house, Tier::Full, false, path), "read {path} at `full`");
+            assert_eq!(
+                agent(&house, Tier::Write, false, path),
+                *reads,
+                "read {path}"
+            );
+            assert_eq!(
+                agent(&house, Tier::Write, true, path),
+                *writes,
+                "write {path}"
+            );
+            assert_eq!(
+                agent(&house, Tier::Full, true, path),
+                *writes_full,
+                "write {path} at `full`"
+            );
+            assert!(
+                agent(&house, Tier::Full, false, path),
+                "read {path} at `full`"
+            );
         }
     }
 }
@@ -175,7 +195,10 @@ fn codex_works_in_the_one_folder_that_it_may_write_in() {
         (Tier::Full, "personas/ada"),
     ] {
         let argv = house.invocation("codex", tier).argv;
-        assert!(argv.contains(&format!("--cd={}", text(&house.path(folder)))), "{argv:?}");
+        assert!(
+            argv.contains(&format!("--cd={}", text(&house.path(folder)))),
+            "{argv:?}"
+        );
     }
     // Its sandbox makes that folder writable, so nothing else that it is told may name another.
     assert!(

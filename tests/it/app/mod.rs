@@ -21,7 +21,8 @@ pub const START: &str = "2026-11-20T09:00:00.000Z";
 /// The server whose results [`letter`] says are to be believed; over loopback they are where [`behind_relay`] says so.
 const RELAY: &str = "mx.engine.test";
 /// A header line for [`note`] that proves its sender, `bob@guest.example`.
-pub const PROVEN: &str = "Authentication-Results: mx.engine.test; dkim=pass header.d=guest.example\n";
+pub const PROVEN: &str =
+    "Authentication-Results: mx.engine.test; dkim=pass header.d=guest.example\n";
 
 /// A workspace folder, before and between engines.
 pub struct Workspace {
@@ -35,8 +36,14 @@ impl Workspace {
     /// Persona `ada` at `ada@engine.test`, owner `olga@home.test`, mails into a folder.
     pub fn new(script: &Value) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let clock = Arc::new(ManualClock::at(Timestamp::parse(START).expect("an instant")));
-        let workspace = Self { dir, clock, scripted: OnceLock::new() };
+        let clock = Arc::new(ManualClock::at(
+            Timestamp::parse(START).expect("an instant"),
+        ));
+        let workspace = Self {
+            dir,
+            clock,
+            scripted: OnceLock::new(),
+        };
         workspace.write("configs/script.json", &script.to_string());
         workspace.write_json(
             "configs/gateway.json",
@@ -62,17 +69,32 @@ impl Workspace {
             }),
         );
         // Nobody signs anything here: without this no letter of the tests would be answered.
-        workspace.write_json("configs/security.json", &json!({ "access": { "allow": ["*"] } }));
-        workspace.write("configs/prompts/system.md", "You are {{ persona.name }}. Today is {{ date }}.");
+        workspace.write_json(
+            "configs/security.json",
+            &json!({ "access": { "allow": ["*"] } }),
+        );
+        workspace.write(
+            "configs/prompts/system.md",
+            "You are {{ persona.name }}. Today is {{ date }}.",
+        );
         workspace.persona("ada", "Ada");
         workspace
     }
 
     pub fn persona(&self, id: &str, name: &str) {
-        self.write_json(&format!("personas/{id}/persona.json"), &json!({ "name": name, "address": id }));
-        self.write(&format!("personas/{id}/PERSONA.md"), &format!("{name} answers letters."));
+        self.write_json(
+            &format!("personas/{id}/persona.json"),
+            &json!({ "name": name, "address": id }),
+        );
+        self.write(
+            &format!("personas/{id}/PERSONA.md"),
+            &format!("{name} answers letters."),
+        );
         self.write(&format!("personas/{id}/active.md"), "Nothing yet.");
-        self.write(&format!("personas/{id}/knowledge/house.md"), "# Breakfast\n\nFrom seven to ten.\n");
+        self.write(
+            &format!("personas/{id}/knowledge/house.md"),
+            "# Breakfast\n\nFrom seven to ten.\n",
+        );
     }
 
     /// Lets one person have as many answers as they like, for tests of something else with many letters.
@@ -111,7 +133,10 @@ impl Workspace {
 
     pub async fn start(self) -> TestApp {
         let engine = self.engine().await;
-        TestApp { workspace: self, engine }
+        TestApp {
+            workspace: self,
+            engine,
+        }
     }
 
     pub async fn engine(&self) -> Engine {
@@ -129,7 +154,9 @@ impl Workspace {
                 }
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), opening).await.expect("the workspace is free")
+        tokio::time::timeout(Duration::from_secs(20), opening)
+            .await
+            .expect("the workspace is free")
     }
 
     /// A plain connection to the database, for looking at rows.
@@ -140,13 +167,18 @@ impl Workspace {
 
     /// Every run of the workspace, executed once more.
     pub async fn verified(&self) -> Vec<Verified> {
-        let store = Store::open_to_read(self.path(), self.clock.clone()).await.expect("readable");
+        let store = Store::open_to_read(self.path(), self.clock.clone())
+            .await
+            .expect("readable");
         let names = attache::cli::name_catalog();
         let mut verifier = Verifier::new(store.clone(), self.path().to_path_buf(), names);
         if let Some(wire) = self.scripted.get() {
             verifier = verifier.with("scripted", wire.clone());
         }
-        let filter = RunFilter { limit: 10_000, ..RunFilter::default() };
+        let filter = RunFilter {
+            limit: 10_000,
+            ..RunFilter::default()
+        };
         let mut verified = Vec::new();
         for run in store.list_runs(&filter).await.expect("runs") {
             verified.push(verifier.verify(&run.id).await.expect("a readable database"));
@@ -156,7 +188,10 @@ impl Workspace {
 
     /// What personas sent, in the order of its Date and id.
     pub fn sent(&self) -> Vec<Email> {
-        self.mails().into_iter().filter(|mail| !is_notice(mail)).collect()
+        self.mails()
+            .into_iter()
+            .filter(|mail| !is_notice(mail))
+            .collect()
     }
 
     /// What the owners were told by mail, in that order.
@@ -171,7 +206,10 @@ impl Workspace {
         };
         files.retain(|path| path.extension().is_some_and(|ext| ext == "eml"));
         files.sort();
-        files.iter().map(|path| parse(&std::fs::read(path).expect("a mail"))).collect()
+        files
+            .iter()
+            .map(|path| parse(&std::fs::read(path).expect("a mail")))
+            .collect()
     }
 }
 
@@ -245,37 +283,68 @@ impl TestApp {
     /// One row as JSON-ish values: `column -> text`.
     pub async fn row(&self, sql: &'static str, key: &str) -> Vec<Option<String>> {
         let mut rows = self.workspace.rows().await;
-        let row = sqlx::query(sql).bind(key).fetch_one(&mut rows).await.expect("a row");
-        (0..row.len()).map(|i| row.get::<Option<String>, _>(i)).collect()
+        let row = sqlx::query(sql)
+            .bind(key)
+            .fetch_one(&mut rows)
+            .await
+            .expect("a row");
+        (0..row.len())
+            .map(|i| row.get::<Option<String>, _>(i))
+            .collect()
     }
 
     /// State, stop reason and error class of a run.
     pub async fn outcome(&self, run: &str) -> (String, Option<String>, Option<String>) {
-        let row = self.row("SELECT state, stop_reason, error_class FROM runs WHERE id = $1", run).await;
-        (row[0].clone().unwrap_or_default(), row[1].clone(), row[2].clone())
+        let row = self
+            .row(
+                "SELECT state, stop_reason, error_class FROM runs WHERE id = $1",
+                run,
+            )
+            .await;
+        (
+            row[0].clone().unwrap_or_default(),
+            row[1].clone(),
+            row[2].clone(),
+        )
     }
 
     /// The exact requests of a run, in order.
     pub async fn prompts(&self, run: &str) -> Vec<Value> {
         let mut rows = self.workspace.rows().await;
-        let sql = "SELECT request_json FROM run_turns WHERE run_id = $1 ORDER BY turn_index, attempt";
-        let found = sqlx::query_scalar::<_, String>(sql).bind(run).fetch_all(&mut rows).await.expect("turns");
-        found.iter().map(|json| serde_json::from_str(json).expect("json")).collect()
+        let sql =
+            "SELECT request_json FROM run_turns WHERE run_id = $1 ORDER BY turn_index, attempt";
+        let found = sqlx::query_scalar::<_, String>(sql)
+            .bind(run)
+            .fetch_all(&mut rows)
+            .await
+            .expect("turns");
+        found
+            .iter()
+            .map(|json| serde_json::from_str(json).expect("json"))
+            .collect()
     }
 
     /// The trace of a run: `call NAME` and `ok NAME` or `CODE NAME`, in order.
     pub async fn trace(&self, run: &str) -> Vec<String> {
         let mut rows = self.workspace.rows().await;
-        let sql = "SELECT event_type, tool_name, payload_json FROM thread_tool_events WHERE run_id = $1
+        let sql =
+            "SELECT event_type, tool_name, payload_json FROM thread_tool_events WHERE run_id = $1
             ORDER BY step_index";
-        let found = sqlx::query(sql).bind(run).fetch_all(&mut rows).await.expect("steps");
+        let found = sqlx::query(sql)
+            .bind(run)
+            .fetch_all(&mut rows)
+            .await
+            .expect("steps");
         let line = |row: &sqlx::sqlite::SqliteRow| {
             let (kind, name): (&str, &str) = (row.get(0), row.get(1));
             let payload: Value = serde_json::from_str(row.get(2)).expect("json");
             match (kind, payload["ok"].as_bool()) {
                 ("tool_call", _) => format!("call {name}"),
                 (_, Some(true)) => format!("ok {name}"),
-                _ => format!("{} {name}", payload["error"]["code"].as_str().unwrap_or("?")),
+                _ => format!(
+                    "{} {name}",
+                    payload["error"]["code"].as_str().unwrap_or("?")
+                ),
             }
         };
         found.iter().map(line).collect()
@@ -285,15 +354,23 @@ impl TestApp {
     pub async fn check(&self) {
         audit(&mut self.workspace.rows().await).await;
         let verified = self.workspace.verified().await;
-        let other: Vec<_> =
-            verified.iter().filter(|run| matches!(run.outcome, Outcome::Differs(_))).collect();
-        assert!(other.is_empty(), "runs that would not go the same way again: {other:#?}");
+        let other: Vec<_> = verified
+            .iter()
+            .filter(|run| matches!(run.outcome, Outcome::Differs(_)))
+            .collect();
+        assert!(
+            other.is_empty(),
+            "runs that would not go the same way again: {other:#?}"
+        );
     }
 }
 
 /// Asserts everything that `attache doctor --audit` looks at, and what holds when nothing is due.
 pub async fn audit(rows: &mut SqliteConnection) {
-    let everything = Wanted { bytes: true, at_rest: true };
+    let everything = Wanted {
+        bytes: true,
+        at_rest: true,
+    };
     let findings = examine(rows, everything).await.expect("an audit");
     assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
 }
@@ -315,7 +392,12 @@ pub fn behind_relay() -> Value {
 pub fn letter(eml: &str) -> Letter {
     let bytes = eml.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes();
     let email = parse(&bytes);
-    let rcpt_to = email.to.iter().chain(&email.cc).filter_map(Mailbox::address).collect();
+    let rcpt_to = email
+        .to
+        .iter()
+        .chain(&email.cc)
+        .filter_map(Mailbox::address)
+        .collect();
     let mail_from: Option<Address> = email.from.first().and_then(Mailbox::address);
     let is_relayed = eml.contains(&format!("Authentication-Results: {RELAY};"));
     Letter {
@@ -325,7 +407,10 @@ pub fn letter(eml: &str) -> Letter {
             helo: String::new(),
             peer: None,
             via: Via::File,
-            arrival: Arrival { authserv_id: is_relayed.then(|| RELAY.to_owned()), ..Arrival::default() },
+            arrival: Arrival {
+                authserv_id: is_relayed.then(|| RELAY.to_owned()),
+                ..Arrival::default()
+            },
         },
         bytes,
     }
@@ -344,8 +429,12 @@ pub fn note(id: &str, more: &str, body: &str) -> String {
 
 /// A memory without the marks of where its lines came from.
 pub fn without_marks(memory: &str) -> String {
-    let bare =
-        |line: &str| line.split_once(" <!-- from ").map_or(line, |(text, _mark)| text).to_owned() + "\n";
+    let bare = |line: &str| {
+        line.split_once(" <!-- from ")
+            .map_or(line, |(text, _mark)| text)
+            .to_owned()
+            + "\n"
+    };
     memory.lines().map(bare).collect()
 }
 

@@ -41,16 +41,29 @@ async fn one_byte_of_what_was_kept_names_its_resolver() {
         let (app, runs) = lived().await;
         assert_eq!(meddle(&app, sql).await, 1, "{sql}");
         let cause = cause(&app, &runs[0]).await.expect("a difference");
-        assert_eq!((cause.resolver.as_str(), cause.source.as_str()), (*resolver, *source), "{cause:?}");
-        assert!(cause.what.contains("was changed in the database"), "{cause:?}");
+        assert_eq!(
+            (cause.resolver.as_str(), cause.source.as_str()),
+            (*resolver, *source),
+            "{cause:?}"
+        );
+        assert!(
+            cause.what.contains("was changed in the database"),
+            "{cause:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn one_byte_of_a_row_names_its_resolver() {
     let cases: &[(&str, &str)] = &[
-        ("UPDATE messages SET text_body = replace(text_body, 'breakfast?', 'breakfasts')", "current-input"),
-        ("UPDATE messages SET subject = 'Breakfasts' WHERE direction = 'inbound'", "invocation-metadata"),
+        (
+            "UPDATE messages SET text_body = replace(text_body, 'breakfast?', 'breakfasts')",
+            "current-input",
+        ),
+        (
+            "UPDATE messages SET subject = 'Breakfasts' WHERE direction = 'inbound'",
+            "invocation-metadata",
+        ),
     ];
     for (sql, resolver) in cases {
         let (app, runs) = lived().await;
@@ -68,7 +81,9 @@ async fn one_byte_of_a_row_names_its_resolver() {
     for sql in cases {
         let (app, runs) = lived().await;
         assert!(meddle(&app, sql).await > 0);
-        let cause = cause(&app, runs.last().expect("a run")).await.expect("a difference");
+        let cause = cause(&app, runs.last().expect("a run"))
+            .await
+            .expect("a difference");
         assert_eq!(cause.resolver, "thread-history", "{sql}: {cause:?}");
     }
 }
@@ -76,7 +91,11 @@ async fn one_byte_of_a_row_names_its_resolver() {
 #[tokio::test]
 async fn what_is_not_kept_any_more_is_said() {
     let (app, runs) = lived().await;
-    meddle(&app, "DELETE FROM contents WHERE bytes = CAST('Nothing yet.' AS BLOB)").await;
+    meddle(
+        &app,
+        "DELETE FROM contents WHERE bytes = CAST('Nothing yet.' AS BLOB)",
+    )
+    .await;
     let cause = cause(&app, &runs[0]).await.expect("a difference");
     assert_eq!(cause.resolver, "active-memory");
     assert!(cause.what.contains("is not kept any more"), "{cause:?}");

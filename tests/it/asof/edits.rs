@@ -51,10 +51,17 @@ async fn happen(app: TestApp, edit: Edit, n: usize) -> TestApp {
     let workspace = &app.workspace;
     match edit {
         Edit::Memory => workspace.write("personas/ada/active.md", &format!("Memory {n}.")),
-        Edit::PersonaText => workspace.write("personas/ada/PERSONA.md", &format!("Ada is terse, {n}.")),
-        Edit::StandingText => workspace.write("configs/prompts/system.md", &format!("{n} {{{{ time }}}}")),
+        Edit::PersonaText => {
+            workspace.write("personas/ada/PERSONA.md", &format!("Ada is terse, {n}."))
+        }
+        Edit::StandingText => {
+            workspace.write("configs/prompts/system.md", &format!("{n} {{{{ time }}}}"))
+        }
         Edit::Knowledge => {
-            workspace.write("personas/ada/knowledge/house.md", &format!("# Breakfast\n\nFrom {n}.\n"));
+            workspace.write(
+                "personas/ada/knowledge/house.md",
+                &format!("# Breakfast\n\nFrom {n}.\n"),
+            );
         }
         Edit::MoreKnowledge => {
             let path = format!("personas/ada/knowledge/more-{n}.md");
@@ -66,25 +73,43 @@ async fn happen(app: TestApp, edit: Edit, n: usize) -> TestApp {
             workspace.set("configs/context.json", "/thread", steps);
         }
         Edit::Name => {
-            workspace.set("personas/ada/persona.json", "/name", json!(format!("Ada {n}")));
-            workspace.set("personas/ada/persona.json", "/timezone", json!("Asia/Tokyo"));
+            workspace.set(
+                "personas/ada/persona.json",
+                "/name",
+                json!(format!("Ada {n}")),
+            );
+            workspace.set(
+                "personas/ada/persona.json",
+                "/timezone",
+                json!("Asia/Tokyo"),
+            );
         }
         Edit::Budget => {
             let budget = json!({ "context_tokens_max": 1000 + n });
             workspace.set("configs/inference.json", "/budget", budget);
         }
         Edit::LaterLetter => {
-            app.run_of(&letter(0, 100 + n, "Please look it up again.")).await;
+            app.run_of(&letter(0, 100 + n, "Please look it up again."))
+                .await;
             app.drain().await;
         }
         Edit::MergedThreads => {
             let both = "References: <0.0@guest.example> <1.0@guest.example>\n";
-            app.run_of(&crate::app::note(&format!("both-{n}@guest.example"), both, "About both.")).await;
+            app.run_of(&crate::app::note(
+                &format!("both-{n}@guest.example"),
+                both,
+                "About both.",
+            ))
+            .await;
             app.drain().await;
         }
         Edit::FailedDelivery => {
             meddle(&app, "UPDATE delivery_recipients SET state = 'failed'").await;
-            meddle(&app, "UPDATE messages SET disposition = 'withheld:x' WHERE direction = 'outbound'").await;
+            meddle(
+                &app,
+                "UPDATE messages SET disposition = 'withheld:x' WHERE direction = 'outbound'",
+            )
+            .await;
         }
         Edit::NewFile => workspace.write("personas/ada/house-rules.md", &format!("Rule {n}.")),
         Edit::RepeatedRun => {
@@ -132,13 +157,23 @@ async fn is_live_the_same(app: &TestApp, run: &RunId) -> bool {
     let open = |path: &str| {
         let path = app.workspace.path().join(path);
         let path = path.to_str().expect("a path");
-        cap_std::fs_utf8::Dir::open_ambient_dir(path, cap_std::ambient_authority()).expect("a folder")
+        cap_std::fs_utf8::Dir::open_ambient_dir(path, cap_std::ambient_authority())
+            .expect("a folder")
     };
     let (workspace, persona) = (open("."), open("personas/ada"));
-    let reads = Live::new(Folders { workspace: &workspace, persona: &persona }, &store);
+    let reads = Live::new(
+        Folders {
+            workspace: &workspace,
+            persona: &persona,
+        },
+        &store,
+    );
     let subject = {
         let run = app.engine.store.run_summary(run).await.expect("a run");
-        let now = store.trigger_message(&run.trigger_message, &[]).await.expect("a message");
+        let now = store
+            .trigger_message(&run.trigger_message, &[])
+            .await
+            .expect("a message");
         attache::context::resolvers::Subject::of(run.trigger, now)
     };
     let config = &app.engine.config;
@@ -180,8 +215,15 @@ async fn each_of_these_changes_what_the_sources_of_today_give() {
         app.run_of(&letter(7, 0, "Something else.")).await;
         app.drain().await;
         let last = runs.last().expect("a run");
-        assert!(!is_live_the_same(&app, last).await, "{edit:?} does not show in today's sources");
-        assert_eq!(cause(&app, last).await, None, "{edit:?} shows in those of then");
+        assert!(
+            !is_live_the_same(&app, last).await,
+            "{edit:?} does not show in today's sources"
+        );
+        assert_eq!(
+            cause(&app, last).await,
+            None,
+            "{edit:?} shows in those of then"
+        );
     }
 }
 
@@ -194,7 +236,11 @@ async fn the_house_has_every_kind_of_context() {
         let contexts = contexts(&app, run).await;
         several += usize::from(contexts.len() > 1);
         for context in &contexts {
-            let entries = context.report.entries.iter().filter(|entry| entry.sha256.is_some());
+            let entries = context
+                .report
+                .entries
+                .iter()
+                .filter(|entry| entry.sha256.is_some());
             resolvers.extend(entries.map(|entry| entry.resolver.clone()));
         }
         assert_eq!(cause(&app, run).await, None);
@@ -209,6 +255,9 @@ async fn the_house_has_every_kind_of_context() {
         "persona",
         "thread-history",
     ];
-    assert_eq!(resolvers.iter().map(String::as_str).collect::<Vec<_>>(), all);
+    assert_eq!(
+        resolvers.iter().map(String::as_str).collect::<Vec<_>>(),
+        all
+    );
     app.check().await;
 }

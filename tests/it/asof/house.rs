@@ -11,8 +11,7 @@ const FITS: usize = 24_000;
 
 /// Ada, who reads her files, is asked in rounds, and takes no more than so much at once.
 pub fn house() -> Workspace {
-    let too_long =
-        json!({ "class": "context_overflow", "message": "prompt is too long", "window_tokens": 5000 });
+    let too_long = json!({ "class": "context_overflow", "message": "prompt is too long", "window_tokens": 5000 });
     let read = json!([{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }]);
     let keep = json!([{ "tool": "update_memory", "args": { "append": "Bob likes tea." } }]);
     let rules = json!([
@@ -34,7 +33,10 @@ pub fn house() -> Workspace {
     ]);
     workspace.set("configs/context.json", "/thread", steps);
     workspace.set("configs/inference.json", "/max_output_tokens", json!(1000));
-    workspace.write("personas/ada/knowledge/tea.md", "# Tea\n\nTea is served at five, with cake.\n");
+    workspace.write(
+        "personas/ada/knowledge/tea.md",
+        "# Tea\n\nTea is served at five, with cake.\n",
+    );
     workspace
 }
 
@@ -42,7 +44,9 @@ pub fn house() -> Workspace {
 pub fn letter(thread: usize, n: usize, body: &str) -> String {
     let more = match n {
         0 => String::new(),
-        _ => format!("References: <{thread}.0@guest.example>\nIn-Reply-To: <{thread}.0@guest.example>\n"),
+        _ => format!(
+            "References: <{thread}.0@guest.example>\nIn-Reply-To: <{thread}.0@guest.example>\n"
+        ),
     };
     note(&format!("{thread}.{n}@guest.example"), &more, body)
 }
@@ -71,12 +75,17 @@ pub async fn correspond(app: &TestApp) -> Vec<RunId> {
 
 /// The configurations that the runs of an engine were told.
 pub fn configs(app: &TestApp) -> Configs {
-    Configs::new(app.workspace.path().to_owned(), attache::cli::name_catalog())
+    Configs::new(
+        app.workspace.path().to_owned(),
+        attache::cli::name_catalog(),
+    )
 }
 
 /// Every context of a run.
 pub async fn contexts(app: &TestApp, run: &RunId) -> Vec<AsOf> {
-    AsOf::of_run(&app.engine.store, run).await.expect("what the run was told")
+    AsOf::of_run(&app.engine.store, run)
+        .await
+        .expect("what the run was told")
 }
 
 /// Assembles every context of a run again, by the configuration of then; the first difference.
@@ -84,7 +93,10 @@ pub async fn cause(app: &TestApp, run: &RunId) -> Option<ContextCause> {
     let configs = configs(app);
     for context in contexts(app, run).await {
         let store = app.engine.store.persona(&context.persona);
-        let config = configs.get(&store, &context.config).await.expect("the configuration of then");
+        let config = configs
+            .get(&store, &context.config)
+            .await
+            .expect("the configuration of then");
         if let Some(cause) = context.cause(&config).await.expect("assembled") {
             return Some(cause);
         }
@@ -95,7 +107,11 @@ pub async fn cause(app: &TestApp, run: &RunId) -> Option<ContextCause> {
 /// Changes rows behind the engine's back.
 pub async fn meddle(app: &TestApp, sql: &'static str) -> u64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query(sql).execute(&mut rows).await.expect("changed").rows_affected()
+    sqlx::query(sql)
+        .execute(&mut rows)
+        .await
+        .expect("changed")
+        .rows_affected()
 }
 
 /// The context as the run's row keeps it.

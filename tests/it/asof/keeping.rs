@@ -9,10 +9,15 @@ use sqlx::Row;
 
 async fn kept(app: &TestApp) -> Vec<(String, String)> {
     let mut rows = app.workspace.rows().await;
-    let rows =
-        sqlx::query("SELECT sha256, bytes FROM contents").fetch_all(&mut rows).await.expect("contents");
+    let rows = sqlx::query("SELECT sha256, bytes FROM contents")
+        .fetch_all(&mut rows)
+        .await
+        .expect("contents");
     let text = |row: &sqlx::sqlite::SqliteRow| {
-        (row.get::<String, _>(0), String::from_utf8(row.get::<Vec<u8>, _>(1)).expect("UTF-8"))
+        (
+            row.get::<String, _>(0),
+            String::from_utf8(row.get::<Vec<u8>, _>(1)).expect("UTF-8"),
+        )
     };
     rows.iter().map(text).collect()
 }
@@ -22,11 +27,23 @@ async fn each_text_is_kept_once_under_its_digest() {
     let app = house().start().await;
     correspond(&app).await;
     let texts = kept(&app).await;
-    assert!(texts.iter().all(|(digest, text)| *digest == sha256_hex(&[text.as_bytes()])));
+    assert!(
+        texts
+            .iter()
+            .all(|(digest, text)| *digest == sha256_hex(&[text.as_bytes()]))
+    );
     let count = |wanted: &str| texts.iter().filter(|(_, text)| text == wanted).count();
-    assert_eq!((count("Ada answers letters."), count("Nothing yet.")), (1, 1));
+    assert_eq!(
+        (count("Ada answers letters."), count("Nothing yet.")),
+        (1, 1)
+    );
     let before = texts.len();
-    app.run_of(&crate::app::note("again@guest.example", "", "When is breakfast?")).await;
+    app.run_of(&crate::app::note(
+        "again@guest.example",
+        "",
+        "When is breakfast?",
+    ))
+    .await;
     app.drain().await;
     assert_eq!(kept(&app).await.len(), before, "nothing new was read");
 }
@@ -36,7 +53,13 @@ async fn a_text_that_was_swept_away_is_kept_again_by_the_next_run() {
     let app = house().start().await;
     correspond(&app).await;
     meddle(&app, "DELETE FROM contents").await;
-    let run = app.run_of(&crate::app::note("again@guest.example", "", "When is breakfast?")).await;
+    let run = app
+        .run_of(&crate::app::note(
+            "again@guest.example",
+            "",
+            "When is breakfast?",
+        ))
+        .await;
     app.drain().await;
     assert_eq!(super::house::cause(&app, &RunId::new(run)).await, None);
 }
@@ -50,11 +73,20 @@ async fn the_configuration_is_kept_without_secrets_and_loads_again() {
     let app = workspace.start().await;
     let runs = correspond(&app).await;
     let then = contexts(&app, &runs[0]).await.remove(0);
-    assert!(kept(&app).await.iter().all(|(_, text)| !text.contains("not-for-the-database")));
+    assert!(
+        kept(&app)
+            .await
+            .iter()
+            .all(|(_, text)| !text.contains("not-for-the-database"))
+    );
     let store = app.engine.store.persona(&then.persona);
     app.workspace.write("configs/context.json", "{}");
-    app.workspace.set("personas/ada/persona.json", "/name", json!("Eve"));
-    let config = configs(&app).get(&store, &then.config).await.expect("the configuration of then");
+    app.workspace
+        .set("personas/ada/persona.json", "/name", json!("Eve"));
+    let config = configs(&app)
+        .get(&store, &then.config)
+        .await
+        .expect("the configuration of then");
     assert_eq!(config.personas.get(&then.persona).expect("Ada").name, "Ada");
     assert_eq!(config.context, app.engine.config.context);
     assert_eq!(config.snapshot, app.engine.config.snapshot);

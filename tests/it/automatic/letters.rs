@@ -41,13 +41,22 @@ struct Case {
 
 /// The first line of a file is the envelope, the second what is expected, the rest the letter.
 fn case(path: &Path) -> Case {
-    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let name = path
+        .file_stem()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
     let text = std::fs::read_to_string(path).expect("a letter");
     let (envelope, rest) = text.split_once('\n').expect("an envelope");
     let (expected, letter) = rest.split_once('\n').expect("an expectation");
-    let envelope = envelope.strip_prefix("Envelope: <").and_then(|line| line.split_once("> -> "));
+    let envelope = envelope
+        .strip_prefix("Envelope: <")
+        .and_then(|line| line.split_once("> -> "));
     let (mail_from, rcpt_to) = envelope.unwrap_or_else(|| panic!("{name}: no envelope"));
-    let expected = expected.strip_prefix("Expect: ").expect("an expectation").to_owned();
+    let expected = expected
+        .strip_prefix("Expect: ")
+        .expect("an expectation")
+        .to_owned();
     assert!(name.starts_with(&expected), "{name} expects {expected}");
     let address = |text: &str| Address::parse(text).expect("an address");
     let envelope = Envelope {
@@ -59,31 +68,51 @@ fn case(path: &Path) -> Case {
         arrival: Arrival::default(),
     };
     let bytes = letter.replace('\n', "\r\n").into_bytes();
-    Case { name, expected, letter: Letter { envelope, bytes } }
+    Case {
+        name,
+        expected,
+        letter: Letter { envelope, bytes },
+    }
 }
 
 fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/automatic");
-    files(&folder, "eml").iter().map(|path| case(path)).collect()
+    files(&folder, "eml")
+        .iter()
+        .map(|path| case(path))
+        .collect()
 }
 
 async fn engine() -> TestApp {
     let workspace = Workspace::new(&yes());
     workspace.persona("ben", "Ben");
-    workspace.set("configs/gateway.json", "/limits", json!({ "received_headers_max": 50 }));
+    workspace.set(
+        "configs/gateway.json",
+        "/limits",
+        json!({ "received_headers_max": 50 }),
+    );
     workspace.set("personas/ada/persona.json", "/aliases", json!(["desk"]));
     let allow = json!(["*@guest.example", "*@*.guest.example"]);
-    workspace.write_json("configs/security.json", &json!({ "access": { "allow": allow } }));
+    workspace.write_json(
+        "configs/security.json",
+        &json!({ "access": { "allow": allow } }),
+    );
     workspace.start().await
 }
 
 #[tokio::test]
-async fn no_automatic_letter_is_answered_and_each_is_filed_with_its_rule_while_near_misses_are_answered() {
+async fn no_automatic_letter_is_answered_and_each_is_filed_with_its_rule_while_near_misses_are_answered()
+ {
     let app = engine().await;
     let mut wrong = Vec::new();
     let mut filed = BTreeMap::new();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    for Case { name, expected, letter } in cases() {
+    for Case {
+        name,
+        expected,
+        letter,
+    } in cases()
+    {
         *seen.entry(expected.clone()).or_default() += 1;
         let found = match app.engine.intake().accept(letter).await {
             Err(Refusal::Hostile(_)) => "refused".to_owned(),
@@ -91,8 +120,14 @@ async fn no_automatic_letter_is_answered_and_each_is_filed_with_its_rule_while_n
             Ok(accepted) => {
                 let copy = &accepted.copies[0];
                 let found = word(&copy.outcome);
-                filed.extend(found.strip_prefix("filed:").map(|_| (copy.message.to_string(), found.clone())));
-                found.trim_start_matches("filed:").replace("run", "answered")
+                filed.extend(
+                    found
+                        .strip_prefix("filed:")
+                        .map(|_| (copy.message.to_string(), found.clone())),
+                );
+                found
+                    .trim_start_matches("filed:")
+                    .replace("run", "answered")
             }
         };
         if found != expected {
@@ -100,25 +135,54 @@ async fn no_automatic_letter_is_answered_and_each_is_filed_with_its_rule_while_n
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let machines: usize = seen.iter().filter(|(word, _)| *word != "answered").map(|(_, n)| n).sum();
-    assert!(machines >= 72 && seen["answered"] >= 30, "{machines} machines, {} people", seen["answered"]);
+    let machines: usize = seen
+        .iter()
+        .filter(|(word, _)| *word != "answered")
+        .map(|(_, n)| n)
+        .sum();
+    assert!(
+        machines >= 72 && seen["answered"] >= 30,
+        "{machines} machines, {} people",
+        seen["answered"]
+    );
     let known: BTreeSet<&str> = WORDS[..16].iter().copied().collect();
-    assert_eq!(seen.keys().map(String::as_str).collect::<BTreeSet<_>>(), known);
+    assert_eq!(
+        seen.keys().map(String::as_str).collect::<BTreeSet<_>>(),
+        known
+    );
 
     app.drain().await;
     assert_eq!(app.sent().len(), seen["answered"]);
     assert_eq!(model_calls(&app).await as usize, seen["answered"]);
     // Each is where its owner looks, with its rule.
-    let all = ThreadFilter { limit: 1000, ..ThreadFilter::default() };
+    let all = ThreadFilter {
+        limit: 1000,
+        ..ThreadFilter::default()
+    };
     let threads = app.engine.store.list_threads(&all).await.expect("threads");
-    assert_eq!(threads.iter().filter(|thread| thread.held.is_some()).count(), filed.len());
+    assert_eq!(
+        threads
+            .iter()
+            .filter(|thread| thread.held.is_some())
+            .count(),
+        filed.len()
+    );
     for thread in &threads {
         let store = app.engine.store.persona(&thread.persona);
-        let messages = store.thread_messages(&thread.id, 10).await.expect("messages");
-        for shown in messages.iter().filter(|shown| shown.message.direction == "inbound") {
+        let messages = store
+            .thread_messages(&thread.id, 10)
+            .await
+            .expect("messages");
+        for shown in messages
+            .iter()
+            .filter(|shown| shown.message.direction == "inbound")
+        {
             let expected = filed.remove(shown.message.id.as_str());
             assert_eq!(thread.held, expected, "{}", shown.message.sender);
-            assert_eq!(shown.message.disposition, expected.unwrap_or("run".to_owned()));
+            assert_eq!(
+                shown.message.disposition,
+                expected.unwrap_or("run".to_owned())
+            );
         }
     }
     assert!(filed.is_empty(), "in no thread: {filed:?}");
@@ -129,11 +193,23 @@ async fn no_automatic_letter_is_answered_and_each_is_filed_with_its_rule_while_n
 async fn a_letter_to_two_personas_is_answered_by_the_one_that_it_names() {
     let app = engine().await;
     let mut letter = crate::app::letter(&super::from("carl@guest.example", "c@guest.example", ""));
-    letter.envelope.rcpt_to.push(Address::parse("ben@engine.test").expect("an address"));
+    letter
+        .envelope
+        .rcpt_to
+        .push(Address::parse("ben@engine.test").expect("an address"));
     let accepted = app.engine.intake().accept(letter).await.expect("taken");
-    let became: Vec<(&str, String)> =
-        accepted.copies.iter().map(|copy| (copy.persona.as_str(), word(&copy.outcome))).collect();
-    assert_eq!(became, [("ada", "run".to_owned()), ("ben", "filed:not_addressed".to_owned())]);
+    let became: Vec<(&str, String)> = accepted
+        .copies
+        .iter()
+        .map(|copy| (copy.persona.as_str(), word(&copy.outcome)))
+        .collect();
+    assert_eq!(
+        became,
+        [
+            ("ada", "run".to_owned()),
+            ("ben", "filed:not_addressed".to_owned())
+        ]
+    );
     app.drain().await;
     assert_eq!(app.sent().len(), 1);
     app.check().await;

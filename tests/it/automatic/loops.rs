@@ -12,7 +12,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 /// What the road takes off.
-const MARKS: [&str; 3] = ["Auto-Submitted:", "X-Auto-Response-Suppress:", "Attache-Loop:"];
+const MARKS: [&str; 3] = [
+    "Auto-Submitted:",
+    "X-Auto-Response-Suppress:",
+    "Attache-Loop:",
+];
 
 /// A relay of bytes that leaves out the lines that begin with a mark.
 struct Road {
@@ -23,7 +27,10 @@ struct Road {
 impl Road {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        Self { listener, to: Arc::default() }
+        Self {
+            listener,
+            to: Arc::default(),
+        }
     }
     fn port(&self) -> u16 {
         self.listener.local_addr().expect("an address").port()
@@ -32,7 +39,9 @@ impl Road {
         loop {
             let (client, _) = self.listener.accept().await.expect("a connection");
             let to = self.to.lock().expect("the target").expect("a target");
-            tokio::spawn(async move { carry(client, TcpStream::connect(to).await.expect("a server")).await });
+            tokio::spawn(async move {
+                carry(client, TcpStream::connect(to).await.expect("a server")).await
+            });
         }
     }
 }
@@ -43,7 +52,11 @@ async fn carry(client: TcpStream, server: TcpStream) {
     let back = tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_client).await });
     let mut lines = BufReader::new(from_client);
     let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
+    while lines
+        .read_until(b'\n', &mut line)
+        .await
+        .is_ok_and(|read| read > 0)
+    {
         let is_mark = MARKS.iter().any(|mark| line.starts_with(mark.as_bytes()));
         if !is_mark && to_server.write_all(&line).await.is_err() {
             break;
@@ -58,7 +71,8 @@ async fn carry(client: TcpStream, server: TcpStream) {
 async fn engine(domain: &str, out: &Road) -> TestApp {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Thank you for your letter." }] }));
     workspace.set("configs/gateway.json", "/mail_domain", json!(domain));
-    let smarthost = json!({ "kind": "smarthost", "host": "127.0.0.1", "port": out.port(), "tls": "none" });
+    let smarthost =
+        json!({ "kind": "smarthost", "host": "127.0.0.1", "port": out.port(), "tls": "none" });
     workspace.set("configs/gateway.json", "/outbound", smarthost);
     workspace.start().await
 }
@@ -72,7 +86,11 @@ async fn listen(app: &TestApp, stop: &CancellationToken) -> SocketAddr {
 }
 
 async fn written(app: &TestApp) -> i64 {
-    count(&app.workspace, "SELECT count(*) FROM deliveries WHERE kind = 'mail'").await
+    count(
+        &app.workspace,
+        "SELECT count(*) FROM deliveries WHERE kind = 'mail'",
+    )
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -99,13 +117,22 @@ async fn two_engines_that_answer_each_other_stop_within_ten_mails_and_stay_silen
     };
     until_silent().await;
     let (by_north, by_south) = (written(&north).await, written(&south).await);
-    assert!(by_north >= 4 && by_south >= 4, "they did talk: {by_north}, {by_south}");
+    assert!(
+        by_north >= 4 && by_south >= 4,
+        "they did talk: {by_north}, {by_south}"
+    );
     assert!(by_north + by_south <= 10, "{by_north} and {by_south} mails");
     let unmarked = "SELECT count(*) FROM messages WHERE disposition = 'filed:auto_submitted'";
-    assert_eq!(count(&south.workspace, unmarked).await, 0, "the marks were taken off");
-    let held =
-        "SELECT count(*) FROM messages WHERE disposition IN ('filed:alternations', 'filed:rate_limited')";
-    assert_eq!(count(&north.workspace, held).await + count(&south.workspace, held).await, 1);
+    assert_eq!(
+        count(&south.workspace, unmarked).await,
+        0,
+        "the marks were taken off"
+    );
+    let held = "SELECT count(*) FROM messages WHERE disposition IN ('filed:alternations', 'filed:rate_limited')";
+    assert_eq!(
+        count(&north.workspace, held).await + count(&south.workspace, held).await,
+        1
+    );
 
     for _hour in 0..25 {
         for app in [&north, &south] {
@@ -113,7 +140,10 @@ async fn two_engines_that_answer_each_other_stop_within_ten_mails_and_stay_silen
         }
         until_silent().await;
     }
-    assert_eq!((written(&north).await, written(&south).await), (by_north, by_south));
+    assert_eq!(
+        (written(&north).await, written(&south).await),
+        (by_north, by_south)
+    );
     north.check().await;
     south.check().await;
     stop.cancel();

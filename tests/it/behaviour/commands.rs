@@ -42,7 +42,12 @@ impl House {
     }
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-        for name in ["ATTACHE_WORKSPACE", "ATTACHE_LOG", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"] {
+        for name in [
+            "ATTACHE_WORKSPACE",
+            "ATTACHE_LOG",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+        ] {
             command.env_remove(name);
         }
         command.current_dir(self.0.path()).args(args);
@@ -50,7 +55,10 @@ impl House {
     }
     fn run_with(&self, args: &[&str], input: &str) -> Said {
         let mut command = self.command(args);
-        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let piped = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = piped.spawn().expect("the binary runs");
         let mut stdin = child.stdin.take().expect("a pipe");
         // A command that reads nothing may be gone by now.
@@ -61,7 +69,11 @@ impl House {
         let output = child.wait_with_output().expect("it ends");
         let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
         let code = output.status.code().expect("no signal");
-        Said { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+        Said {
+            code,
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
     fn run(&self, args: &[&str]) -> Said {
         self.run_with(args, "")
@@ -95,26 +107,46 @@ fn config_check_reads_the_texts_too_and_a_bad_one_stops_only_what_needs_it() {
     );
     let checked = house.run(&["config", "check"]);
     assert_eq!(checked.code, 65, "{}", checked.stdout);
-    for said in
-        ["configs/prompts/system.md:1", "late.md: line 3: `schedule`: the hour field `25`", "PERSONA.md"]
-    {
-        assert!(checked.stdout.contains(said), "{said} is missing in {}", checked.stdout);
+    for said in [
+        "configs/prompts/system.md:1",
+        "late.md: line 3: `schedule`: the hour field `25`",
+        "PERSONA.md",
+    ] {
+        assert!(
+            checked.stdout.contains(said),
+            "{said} is missing in {}",
+            checked.stdout
+        );
     }
     let again = house.run(&["config", "check", "--json"]);
     let report: Value = serde_json::from_str(&again.stdout).expect("one JSON value");
     let lines = checked.stdout.lines().count() - 1;
-    assert_eq!((again.code, report["problems"].as_array().map(Vec::len)), (65, Some(lines)));
+    assert_eq!(
+        (again.code, report["problems"].as_array().map(Vec::len)),
+        (65, Some(lines))
+    );
 
     let run = house.json(&["ingest", "configs/demo/letter.eml"])[0]["copies"][0]["run"].clone();
     assert_eq!(house.run(&["drain"]).code, 1);
     let shown = house.json(&["runs", "show", run.as_str().expect("an id")]);
     let error = &shown["run"]["error"];
-    assert_eq!((&shown["run"]["state"], &error["class"]), (&json!("failed"), &json!("config")));
-    assert!(error["message"].as_str().is_some_and(|said| said.contains("system.md")), "{error}");
+    assert_eq!(
+        (&shown["run"]["state"], &error["class"]),
+        (&json!("failed"), &json!("config"))
+    );
+    assert!(
+        error["message"]
+            .as_str()
+            .is_some_and(|said| said.contains("system.md")),
+        "{error}"
+    );
     house.write("configs/prompts/system.md", "You are {{ persona.name }}.");
     house.ok(&["runs", "retry", "last"]);
     house.ok(&["drain"]);
-    assert_eq!(house.json(&["runs", "show", "last"])["run"]["state"], "succeeded");
+    assert_eq!(
+        house.json(&["runs", "show", "last"])["run"]["state"],
+        "succeeded"
+    );
 }
 
 #[test]
@@ -123,26 +155,54 @@ fn letters_come_in_from_unix_and_dos_files_and_from_standard_input_and_an_mbox_i
     house.write("unix.eml", letter("concierge", "a"));
     house.write("dos.eml", letter("concierge", "b").replace('\n', "\r\n"));
     // What a delivery agent writes before the one letter that it hands over.
-    let delivered = format!("From bob@guest.example Fri Nov 20 09:00:00 2026\n{}", letter("concierge", "c"));
-    for file in house.json(&["ingest", "unix.eml", "dos.eml"]).as_array().expect("files") {
-        assert_eq!((&file["outcome"], &file["copies"][0]["outcome"]), (&json!("accepted"), &json!("run")));
+    let delivered = format!(
+        "From bob@guest.example Fri Nov 20 09:00:00 2026\n{}",
+        letter("concierge", "c")
+    );
+    for file in house
+        .json(&["ingest", "unix.eml", "dos.eml"])
+        .as_array()
+        .expect("files")
+    {
+        assert_eq!(
+            (&file["outcome"], &file["copies"][0]["outcome"]),
+            (&json!("accepted"), &json!("run"))
+        );
     }
     let piped = house.run_with(&["ingest", "-"], &delivered);
     assert_eq!(piped.code, 0, "{}{}", piped.stdout, piped.stderr);
-    assert!(piped.stdout.starts_with("accepted\t-\tconcierge: run "), "{}", piped.stdout);
+    assert!(
+        piped.stdout.starts_with("accepted\t-\tconcierge: run "),
+        "{}",
+        piped.stdout
+    );
 
-    house.write("several.mbox", format!("{delivered}\n{delivered}\n{delivered}"));
+    house.write(
+        "several.mbox",
+        format!("{delivered}\n{delivered}\n{delivered}"),
+    );
     let refused = house.run(&["ingest", "several.mbox"]);
     let said = "refused\tseveral.mbox\tis an mbox of 3 letters; give each a file of its own, or take them as history with `attache import`\n";
-    assert_eq!((refused.code, refused.stdout.as_str()), (1, said), "{}", refused.stderr);
+    assert_eq!(
+        (refused.code, refused.stdout.as_str()),
+        (1, said),
+        "{}",
+        refused.stderr
+    );
     // A sentence that begins with `From` is no separator.
-    house.write("prose.eml", letter("concierge", "d") + "\nFrom 9 to 5 we are at home.\n");
+    house.write(
+        "prose.eml",
+        letter("concierge", "d") + "\nFrom 9 to 5 we are at home.\n",
+    );
     house.ok(&["ingest", "prose.eml"]);
     assert_eq!(house.json(&["drain"])["ended"]["succeeded"], 4);
     let threads = house.json(&["threads", "list"]);
     let threads = threads.as_array().expect("threads");
     assert_eq!(threads.len(), 4);
-    assert!(threads.iter().all(|thread| thread["messages"] == 2), "{threads:#?}");
+    assert!(
+        threads.iter().all(|thread| thread["messages"] == 2),
+        "{threads:#?}"
+    );
 }
 
 #[test]
@@ -154,10 +214,19 @@ fn a_created_persona_answers_its_first_letter_and_a_started_duty_runs() {
     let started = house.json(&["schedule", "run", "Weekday digest"]);
     assert_eq!(house.json(&["drain"])["runs"], 2);
     let duty = house.json(&["runs", "show", started["run_id"].as_str().expect("an id")]);
-    assert_eq!((&duty["run"]["state"], &duty["run"]["persona"]), (&json!("succeeded"), &json!("digest")));
+    assert_eq!(
+        (&duty["run"]["state"], &duty["run"]["persona"]),
+        (&json!("succeeded"), &json!("digest"))
+    );
     let history = house.json(&["schedule", "history"]);
-    assert_eq!((&history[0]["kind"], &history[0]["run_id"]), (&json!("manual"), &started["run_id"]));
-    assert_eq!(house.json(&["runs", "list", "--persona", "porter"])[0]["state"], "succeeded");
+    assert_eq!(
+        (&history[0]["kind"], &history[0]["run_id"]),
+        (&json!("manual"), &started["run_id"])
+    );
+    assert_eq!(
+        house.json(&["runs", "list", "--persona", "porter"])[0]["state"],
+        "succeeded"
+    );
     let sent = house.json(&["outbox", "list", "--state", "done"]);
     assert_eq!(sent.as_array().map(Vec::len), Some(1), "{sent:#}");
 }
@@ -167,7 +236,12 @@ fn every_listing_and_page_is_one_json_value_and_plain_text_too() {
     let house = House::new();
     house.ok(&["ingest", "configs/demo/letter.eml"]);
     house.ok(&["drain"]);
-    let id = |listing: &[&str]| house.json(listing)[0]["id"].as_str().expect("an id").to_owned();
+    let id = |listing: &[&str]| {
+        house.json(listing)[0]["id"]
+            .as_str()
+            .expect("an id")
+            .to_owned()
+    };
     let (thread, run) = (id(&["threads", "list"]), id(&["runs", "list"]));
     let mail = id(&["outbox", "list", "--state", "done"]);
     let commands: &[&[&str]] = &[
@@ -191,7 +265,10 @@ fn every_listing_and_page_is_one_json_value_and_plain_text_too() {
     ];
     for command in commands {
         let value = house.json(command);
-        assert!(value.is_array() || value.is_object(), "{command:?}: {value}");
+        assert!(
+            value.is_array() || value.is_object(),
+            "{command:?}: {value}"
+        );
         let plain = house.ok(command);
         assert!(!plain.contains('\u{1b}'), "{command:?}: {plain}");
     }
@@ -199,12 +276,20 @@ fn every_listing_and_page_is_one_json_value_and_plain_text_too() {
 
 #[test]
 fn a_run_that_failed_waits_or_was_cancelled_is_replayed_with_its_reason() {
-    let cases = [("failed", Some("auth")), ("waiting_retry", Some("overloaded")), ("cancelled", None)];
+    let cases = [
+        ("failed", Some("auth")),
+        ("waiting_retry", Some("overloaded")),
+        ("cancelled", None),
+    ];
     for (state, error) in cases {
         let house = House::new();
         if let Some(class) = error {
-            let rule = json!({ "say": "Yes.", "error": { "class": class, "retry_after_ms": 3_600_000 } });
-            house.write("configs/demo-script.json", json!({ "rules": [rule] }).to_string());
+            let rule =
+                json!({ "say": "Yes.", "error": { "class": class, "retry_after_ms": 3_600_000 } });
+            house.write(
+                "configs/demo-script.json",
+                json!({ "rules": [rule] }).to_string(),
+            );
         }
         house.write("letter.eml", letter("concierge", state));
         house.ok(&["ingest", "letter.eml"]);
@@ -215,10 +300,17 @@ fn a_run_that_failed_waits_or_was_cancelled_is_replayed_with_its_reason() {
         let story = house.ok(&["replay", "last"]);
         let head = story.lines().next().unwrap_or_default();
         assert!(head.contains(state), "{story}");
-        assert!(story.contains("Is there a room?") && story.contains(error.unwrap_or(state)), "{story}");
+        assert!(
+            story.contains("Is there a room?") && story.contains(error.unwrap_or(state)),
+            "{story}"
+        );
         let record = house.json(&["replay", "last"]);
         assert_eq!(record["run"]["state"], state, "{record:#}");
-        assert_eq!(record["run"]["error"]["class"], error.unwrap_or(state), "{record:#}");
+        assert_eq!(
+            record["run"]["error"]["class"],
+            error.unwrap_or(state),
+            "{record:#}"
+        );
     }
 }
 
@@ -226,14 +318,24 @@ fn a_run_that_failed_waits_or_was_cancelled_is_replayed_with_its_reason() {
 fn an_engine_without_listeners_serves_and_keeps_others_off_its_workspace() {
     let house = House::new();
     let mut command = house.command(&["serve"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
     let mut line = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     stdout.read_line(&mut line).expect("a line");
     assert!(line.contains("without a listener"), "{line}");
     let second = house.run(&["drain"]);
     let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &pid])
+            .status()
+            .expect("kill runs")
+            .success()
+    );
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).expect("text");
@@ -249,7 +351,11 @@ fn what_a_rule_holds_is_seen_in_the_lists_and_answered_when_its_owner_says_so() 
         Message-ID: <offer@guest.example>\nList-Id: <offers.guest.example>\n\nTen rooms, cheap.\n";
     house.write("listed.eml", listed);
     let copy = house.json(&["ingest", "listed.eml"])[0]["copies"][0].clone();
-    assert_eq!((copy["rule"].as_str(), copy["run"].as_str()), (Some("list"), None), "{copy}");
+    assert_eq!(
+        (copy["rule"].as_str(), copy["run"].as_str()),
+        (Some("list"), None),
+        "{copy}"
+    );
     let thread = house.json(&["threads", "list"])[0].clone();
     assert_eq!(thread["held"], "filed:list");
     assert!(house.ok(&["threads", "list"]).contains("filed:list"));
@@ -265,7 +371,11 @@ fn what_a_rule_holds_is_seen_in_the_lists_and_answered_when_its_owner_says_so() 
     assert_eq!(sent.as_array().map(Vec::len), Some(1), "{sent:#}");
     assert!(house.json(&["threads", "list"])[0]["held"].is_null());
     let again = house.run(&["runs", "answer", message]);
-    assert!(again.code != 0 && again.stderr.contains("runs retry"), "{}", again.stderr);
+    assert!(
+        again.code != 0 && again.stderr.contains("runs retry"),
+        "{}",
+        again.stderr
+    );
     assert_eq!(house.run(&["runs", "answer", "0199aabbccdd"]).code, 66);
 }
 
@@ -274,8 +384,16 @@ fn a_certificate_that_cannot_be_used_is_a_problem_of_the_configuration_and_its_f
     let house = House::new();
     house.write("cert.pem", "no certificate");
     house.write("key.pem", "no key");
-    house.set("configs/gateway.json", "tls", json!({ "certificate": "cert.pem", "key": "key.pem" }));
-    house.set("configs/gateway.json", "listeners", json!([{ "kind": "smtp", "address": "127.0.0.1:0" }]));
+    house.set(
+        "configs/gateway.json",
+        "tls",
+        json!({ "certificate": "cert.pem", "key": "key.pem" }),
+    );
+    house.set(
+        "configs/gateway.json",
+        "listeners",
+        json!([{ "kind": "smtp", "address": "127.0.0.1:0" }]),
+    );
     let checked = house.run(&["config", "check"]);
     assert_eq!(checked.code, 65, "{}", checked.stdout);
     assert!(
@@ -286,28 +404,57 @@ fn a_certificate_that_cannot_be_used_is_a_problem_of_the_configuration_and_its_f
     assert!(checked.stdout.contains("cert.pem"), "{}", checked.stdout);
     let served = house.run(&["serve"]);
     assert_eq!(served.code, 1);
-    assert!(served.stderr.contains("hint: `tls` in configs/gateway.json"), "{}", served.stderr);
-    assert!(!served.stderr.contains("another program"), "{}", served.stderr);
+    assert!(
+        served
+            .stderr
+            .contains("hint: `tls` in configs/gateway.json"),
+        "{}",
+        served.stderr
+    );
+    assert!(
+        !served.stderr.contains("another program"),
+        "{}",
+        served.stderr
+    );
 }
 
 #[test]
 fn a_workspace_without_runs_and_mailboxes_says_so_and_usage_names_every_way() {
     let house = House::new();
-    for args in [&["replay", "last"][..], &["runs", "show", "last"], &["runs", "retry", "last"]] {
+    for args in [
+        &["replay", "last"][..],
+        &["runs", "show", "last"],
+        &["runs", "retry", "last"],
+    ] {
         let said = house.run(args);
         assert_eq!(said.code, 66, "{args:?}");
-        assert!(said.stderr.starts_with("error: there is no run yet\nhint: "), "{args:?}: {}", said.stderr);
+        assert!(
+            said.stderr
+                .starts_with("error: there is no run yet\nhint: "),
+            "{args:?}: {}",
+            said.stderr
+        );
     }
     let checked = house.run(&["mailboxes", "check"]);
     assert_eq!((checked.code, checked.stdout.as_str()), (0, ""));
-    assert!(checked.stderr.starts_with("there is no mailbox: "), "{}", checked.stderr);
+    assert!(
+        checked.stderr.starts_with("there is no mailbox: "),
+        "{}",
+        checked.stderr
+    );
     assert_eq!(house.json(&["mailboxes", "check"]), json!([]));
     let usage = house.run(&["outbox", "retry"]);
     assert_eq!(usage.code, 2);
-    assert!(usage.stderr.contains("<ID|--all-failed|--held>"), "{}", usage.stderr);
+    assert!(
+        usage.stderr.contains("<ID|--all-failed|--held>"),
+        "{}",
+        usage.stderr
+    );
     let unknown = house.run(&["notices", "show", "delivery_failed"]);
     assert!(
-        unknown.stderr.contains("`attache notices list` shows causes; give one whole"),
+        unknown
+            .stderr
+            .contains("`attache notices list` shows causes; give one whole"),
         "{}",
         unknown.stderr
     );
@@ -325,6 +472,11 @@ async fn a_database_of_a_newer_engine_is_left_alone_and_says_so() {
     rows.close().await.expect("closed");
     let said = house.run(&["threads", "list"]);
     assert_eq!(said.code, 1);
-    assert!(said.stderr.contains("written by a newer attache (it has migration 9999)"), "{}", said.stderr);
+    assert!(
+        said.stderr
+            .contains("written by a newer attache (it has migration 9999)"),
+        "{}",
+        said.stderr
+    );
     assert!(said.stderr.contains("hint: "), "{}", said.stderr);
 }

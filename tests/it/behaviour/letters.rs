@@ -12,12 +12,17 @@ fn yes() -> serde_json::Value {
 
 /// Bob's letter with these header lines instead of `note`'s.
 fn letter(head: &str, body: &str) -> String {
-    format!("From: Bob <bob@guest.example>\n{head}Date: Fri, 20 Nov 2026 08:59:00 +0000\n\n{body}\n")
+    format!(
+        "From: Bob <bob@guest.example>\n{head}Date: Fri, 20 Nov 2026 08:59:00 +0000\n\n{body}\n"
+    )
 }
 
 async fn threads(app: &TestApp) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query_scalar("SELECT count(*) FROM threads").fetch_one(&mut rows).await.expect("a count")
+    sqlx::query_scalar("SELECT count(*) FROM threads")
+        .fetch_one(&mut rows)
+        .await
+        .expect("a count")
 }
 
 #[tokio::test]
@@ -27,10 +32,21 @@ async fn an_alias_in_capitals_with_a_tag_reaches_its_persona_who_answers_from_th
     let app = workspace.start().await;
     let to = "To: DESK+Rooms@Engine.TEST\nSubject: Room\nMessage-ID: <a@guest.example>\n";
     app.run_of(&letter(to, "Is there a room?")).await;
-    for nobody in ["desk@elsewhere.test", "dess@engine.test", "desk@sub.engine.test"] {
-        let refused =
-            app.receive(&letter(&format!("To: {nobody}\nMessage-ID: <b@guest.example>\n"), "?")).await;
-        assert!(matches!(refused, Err(Refusal::NobodyAddressed)), "{nobody}: {refused:?}");
+    for nobody in [
+        "desk@elsewhere.test",
+        "dess@engine.test",
+        "desk@sub.engine.test",
+    ] {
+        let refused = app
+            .receive(&letter(
+                &format!("To: {nobody}\nMessage-ID: <b@guest.example>\n"),
+                "?",
+            ))
+            .await;
+        assert!(
+            matches!(refused, Err(Refusal::NobodyAddressed)),
+            "{nobody}: {refused:?}"
+        );
     }
     assert_eq!(app.drain().await.runs, 1);
     assert_eq!(app.sent()[0].from[0].spec, "ada@engine.test");
@@ -40,18 +56,33 @@ async fn an_alias_in_capitals_with_a_tag_reaches_its_persona_who_answers_from_th
 #[tokio::test]
 async fn a_letter_without_message_id_is_answered_without_naming_an_id_and_its_answer_comes_back() {
     let app = TestApp::start(yes()).await;
-    app.run_of(&letter("To: ada@engine.test\nSubject: Room\n", "Is there a room?")).await;
+    app.run_of(&letter(
+        "To: ada@engine.test\nSubject: Room\n",
+        "Is there a room?",
+    ))
+    .await;
     app.drain().await;
     let answer = app.sent().remove(0);
     assert_eq!(
-        (answer.subject.as_str(), answer.in_reply_to.len(), answer.references.len()),
+        (
+            answer.subject.as_str(),
+            answer.in_reply_to.len(),
+            answer.references.len()
+        ),
         ("Re: Room", 0, 0)
     );
     let id = answer.message_id.expect("an id");
-    let next = letter(&format!("To: ada@engine.test\nSubject: Re: Room\nIn-Reply-To: <{id}>\n"), "For two.");
+    let next = letter(
+        &format!("To: ada@engine.test\nSubject: Re: Room\nIn-Reply-To: <{id}>\n"),
+        "For two.",
+    );
     let run = app.run_of(&next).await;
     app.drain().await;
-    assert!(app.prompts(&run).await[0].to_string().contains("Is there a room?"));
+    assert!(
+        app.prompts(&run).await[0]
+            .to_string()
+            .contains("Is there a room?")
+    );
     assert_eq!(threads(&app).await, 1);
     app.check().await;
 }
@@ -61,13 +92,21 @@ async fn the_id_given_to_a_letter_without_one_is_the_same_in_every_engine() {
     let mut ids = Vec::new();
     for _ in 0..2 {
         let app = TestApp::start(yes()).await;
-        let run = app.run_of(&letter("To: ada@engine.test\nSubject: Room\n", "Is there a room?")).await;
-        let sql =
-            "SELECT m.message_id FROM messages m JOIN runs r ON r.trigger_message_id = m.id WHERE r.id = $1";
+        let run = app
+            .run_of(&letter(
+                "To: ada@engine.test\nSubject: Room\n",
+                "Is there a room?",
+            ))
+            .await;
+        let sql = "SELECT m.message_id FROM messages m JOIN runs r ON r.trigger_message_id = m.id WHERE r.id = $1";
         ids.push(app.row(sql, &run).await.remove(0).expect("an id"));
     }
     assert_eq!(ids[0], ids[1]);
-    assert!(ids[0].starts_with("generated.") && ids[0].ends_with("@engine.test"), "{}", ids[0]);
+    assert!(
+        ids[0].starts_with("generated.") && ids[0].ends_with("@engine.test"),
+        "{}",
+        ids[0]
+    );
 }
 
 #[tokio::test]
@@ -75,7 +114,8 @@ async fn message_ids_keep_their_case_and_length_in_the_answer() {
     let long = format!("{}@Guest.Example", "aB".repeat(193));
     for id in ["MiXed.Case@Guest.EXAMPLE", &long] {
         let app = TestApp::start(yes()).await;
-        app.run_of(&note(id, "References: <RooT@x.Example>\n", "Hello?")).await;
+        app.run_of(&note(id, "References: <RooT@x.Example>\n", "Hello?"))
+            .await;
         app.drain().await;
         let answer = app.sent().remove(0);
         assert_eq!(answer.in_reply_to, [id]);
@@ -93,7 +133,8 @@ async fn subjects_get_one_prefix_also_when_there_is_none_or_no_subject() {
         ("AW: Zimmer", "AW: Zimmer"),
     ] {
         let app = TestApp::start(yes()).await;
-        let head = format!("To: ada@engine.test\nSubject: {subject}\nMessage-ID: <a@guest.example>\n");
+        let head =
+            format!("To: ada@engine.test\nSubject: {subject}\nMessage-ID: <a@guest.example>\n");
         app.run_of(&letter(&head, "Hello?")).await;
         app.drain().await;
         assert_eq!(app.sent()[0].subject, wanted, "{subject:?}");
@@ -105,10 +146,12 @@ async fn html_without_text_is_read_as_text_and_kept_as_html() {
     let app = TestApp::start(yes()).await;
     let head = "To: ada@engine.test\nSubject: Room\nMessage-ID: <a@guest.example>\nMIME-Version: 1.0\n\
                 Content-Type: text/html; charset=utf-8\n";
-    let html = "<p>Is there a <b>quiet</b> room?</p><style>p{color:red}</style><ul><li>for two</li></ul>";
+    let html =
+        "<p>Is there a <b>quiet</b> room?</p><style>p{color:red}</style><ul><li>for two</li></ul>";
     let run = app.run_of(&letter(head, html)).await;
     app.drain().await;
-    let sql = "SELECT m.text_body, m.html_body FROM messages m JOIN runs r ON r.trigger_message_id = m.id
+    let sql =
+        "SELECT m.text_body, m.html_body FROM messages m JOIN runs r ON r.trigger_message_id = m.id
         WHERE r.id = $1";
     let row = app.row(sql, &run).await;
     let text = row[0].clone().expect("text");
@@ -116,7 +159,10 @@ async fn html_without_text_is_read_as_text_and_kept_as_html() {
     assert!(!text.contains('<') && !text.contains("color"), "{text}");
     assert_eq!(row[1].as_deref().map(str::trim), Some(html));
     let prompt = app.prompts(&run).await[0].to_string();
-    assert!(prompt.contains("for two") && !prompt.contains("color:red"), "{prompt}");
+    assert!(
+        prompt.contains("for two") && !prompt.contains("color:red"),
+        "{prompt}"
+    );
 }
 
 #[tokio::test]
@@ -129,14 +175,24 @@ async fn attachments_of_one_name_are_two_files_and_the_prompt_lists_both() {
             "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=\"../plan.csv\"\n\n{text}\n"
         )
     };
-    let body = format!("--b\nContent-Type: text/plain\n\nTwo plans.\n{}{}--b--", part("one"), part("two"));
+    let body = format!(
+        "--b\nContent-Type: text/plain\n\nTwo plans.\n{}{}--b--",
+        part("one"),
+        part("two")
+    );
     let run = app.run_of(&letter(head, &body)).await;
     app.drain().await;
     let sql = "SELECT filename, sha256, bytes, declared_name FROM attachments ORDER BY id";
-    let files = sqlx::query(sql).fetch_all(&mut app.workspace.rows().await).await.expect("attachments");
+    let files = sqlx::query(sql)
+        .fetch_all(&mut app.workspace.rows().await)
+        .await
+        .expect("attachments");
     let names: Vec<&str> = files.iter().map(|row| row.get(0)).collect();
     assert_eq!(names.len(), 2);
-    assert!(names[0] != names[1] && names.iter().all(|name| !name.contains('/')), "{names:?}");
+    assert!(
+        names[0] != names[1] && names.iter().all(|name| !name.contains('/')),
+        "{names:?}"
+    );
     for row in &files {
         let digest = attache::domain::sha256_hex(&[row.get::<&[u8], _>(2)]);
         assert_eq!(row.get::<&str, _>(1), digest);
@@ -162,7 +218,11 @@ async fn attachments_of_one_name_are_two_files_and_the_prompt_lists_both() {
 /// Carol of `partner.test`, whose domain signs; `send_allow` names a house.
 async fn house() -> World {
     let workspace = Workspace::new(&yes());
-    workspace.set("configs/security.json", "/send_allow", json!(["*@house.example", "desk@partner.test"]));
+    workspace.set(
+        "configs/security.json",
+        "/send_allow",
+        json!(["*@house.example", "desk@partner.test"]),
+    );
     World::in_workspace(workspace, json!({})).await
 }
 
@@ -187,8 +247,10 @@ async fn an_answer_goes_to_reply_to_only_when_it_is_the_senders_own_or_allowed()
     for (covers, reply_to, wanted) in cases {
         let world = house().await;
         let letter = world.plain(carol, "a", &format!("Reply-To: {reply_to}\r\n"));
-        let fields: Vec<&str> =
-            USUAL.into_iter().chain(covers.filter(|yes| *yes).map(|_| "Reply-To")).collect();
+        let fields: Vec<&str> = USUAL
+            .into_iter()
+            .chain(covers.filter(|yes| *yes).map(|_| "Reply-To"))
+            .collect();
         let letter = match covers {
             Some(_) => world.signed_with("partner.test", &letter, &fields, |signer| signer),
             None => letter,
@@ -197,7 +259,11 @@ async fn an_answer_goes_to_reply_to_only_when_it_is_the_senders_own_or_allowed()
         world.app.drain().await;
         let sent = world.app.sent();
         assert_eq!(sent.len(), 1, "{covers:?} {reply_to}");
-        let to: Vec<&str> = sent[0].to.iter().map(|mailbox| mailbox.spec.as_str()).collect();
+        let to: Vec<&str> = sent[0]
+            .to
+            .iter()
+            .map(|mailbox| mailbox.spec.as_str())
+            .collect();
         assert_eq!(to, [wanted], "{covers:?} {reply_to}");
         assert_eq!(sent[0].in_reply_to, ["a@x.test"]);
         world.app.check().await;
@@ -214,31 +280,58 @@ async fn a_persona_keeps_its_thread_when_an_allowed_reply_to_answers() {
     world.app.drain().await;
     let id = world.app.sent().remove(0).message_id.expect("an id");
     let fields: Vec<&str> = USUAL.into_iter().chain(["In-Reply-To"]).collect();
-    let answer = world.plain("desk@partner.test", "d", &format!("In-Reply-To: <{id}>\r\n"));
+    let answer = world.plain(
+        "desk@partner.test",
+        "d",
+        &format!("In-Reply-To: <{id}>\r\n"),
+    );
     let answer = world.signed_with("partner.test", &answer, &fields, |signer| signer);
     let run = world.app.run_of(&answer).await;
     world.app.drain().await;
     let prompt = world.app.prompts(&run).await[0].to_string();
-    assert!(prompt.contains("Yes."), "the desk got this answer: {prompt}");
-    assert!(!prompt.contains("Hello, a."), "Carol wrote this to the persona alone: {prompt}");
+    assert!(
+        prompt.contains("Yes."),
+        "the desk got this answer: {prompt}"
+    );
+    assert!(
+        !prompt.contains("Hello, a."),
+        "Carol wrote this to the persona alone: {prompt}"
+    );
     assert_eq!(threads(&world.app).await, 1);
 }
 
 #[tokio::test]
 async fn automatic_mail_is_stored_and_not_answered() {
     let app = TestApp::start(yes()).await;
-    let marks = ["Auto-Submitted: auto-replied\n", "List-Id: <l.guest.example>\n", "Precedence: bulk\n"];
+    let marks = [
+        "Auto-Submitted: auto-replied\n",
+        "List-Id: <l.guest.example>\n",
+        "Precedence: bulk\n",
+    ];
     for (n, mark) in marks.iter().enumerate() {
-        let taken =
-            app.receive(&note(&format!("m{n}@guest.example"), mark, "I am away.")).await.expect("taken");
-        assert!(matches!(taken.copies[0].outcome, CopyOutcome::Filed(_)), "{mark}: {taken:?}");
+        let taken = app
+            .receive(&note(&format!("m{n}@guest.example"), mark, "I am away."))
+            .await
+            .expect("taken");
+        assert!(
+            matches!(taken.copies[0].outcome, CopyOutcome::Filed(_)),
+            "{mark}: {taken:?}"
+        );
     }
     let mut bounce = crate::app::letter(&note("b@guest.example", "", "It came back."));
     bounce.envelope.mail_from = None;
     let taken = app.engine.intake().accept(bounce).await.expect("taken");
-    assert_eq!(taken.copies[0].outcome, CopyOutcome::Filed("null_sender".to_owned()));
+    assert_eq!(
+        taken.copies[0].outcome,
+        CopyOutcome::Filed("null_sender".to_owned())
+    );
     assert_eq!(app.drain().await, attache::app::Drained::default());
-    let kept = app.row("SELECT CAST(count(*) AS TEXT) FROM raw_letters WHERE $1 = $1", "").await;
+    let kept = app
+        .row(
+            "SELECT CAST(count(*) AS TEXT) FROM raw_letters WHERE $1 = $1",
+            "",
+        )
+        .await;
     assert_eq!(kept[0].as_deref(), Some("4"));
     app.check().await;
 }
@@ -246,13 +339,18 @@ async fn automatic_mail_is_stored_and_not_answered() {
 #[tokio::test]
 async fn nothing_of_a_denied_letter_is_stored() {
     let workspace = Workspace::new(&yes());
-    let access = json!({ "default_decision": "deny", "allow": ["*@guest.example"], "deny": ["mallory@*"] });
+    let access =
+        json!({ "default_decision": "deny", "allow": ["*@guest.example"], "deny": ["mallory@*"] });
     workspace.write_json("configs/security.json", &json!({ "access": access }));
     let app = workspace.start().await;
-    let from = |sender: &str| note("a@x.example", "", "Hello?").replace("bob@guest.example", sender);
+    let from =
+        |sender: &str| note("a@x.example", "", "Hello?").replace("bob@guest.example", sender);
     for sender in ["eve@evil.example", "mallory@guest.example"] {
         let refused = app.receive(&from(sender)).await;
-        assert!(matches!(refused, Err(Refusal::Denied)), "{sender}: {refused:?}");
+        assert!(
+            matches!(refused, Err(Refusal::Denied)),
+            "{sender}: {refused:?}"
+        );
     }
     let stored = "SELECT CAST((SELECT count(*) FROM messages) + (SELECT count(*) FROM raw_letters) +
         (SELECT count(*) FROM message_links) + (SELECT count(*) FROM conversations) AS TEXT) WHERE $1 = $1";
@@ -270,25 +368,52 @@ async fn a_mail_to_a_third_party_begins_a_conversation_and_hides_its_blind_recip
         { "say": "You are welcome." },
     ] }))
     .await;
-    let run =
-        app.run_of(&note("q1@guest.example", "References: <q0@guest.example>\n", "Please ask Olga.")).await;
+    let run = app
+        .run_of(&note(
+            "q1@guest.example",
+            "References: <q0@guest.example>\n",
+            "Please ask Olga.",
+        ))
+        .await;
     app.drain().await;
     let sent = app.sent();
-    let asked = sent.iter().find(|mail| mail.to[0].spec == "olga@home.test").expect("a mail to Olga");
-    assert_eq!((asked.subject.as_str(), asked.in_reply_to.len(), asked.references.len()), ("Key", 0, 0));
+    let asked = sent
+        .iter()
+        .find(|mail| mail.to[0].spec == "olga@home.test")
+        .expect("a mail to Olga");
+    assert_eq!(
+        (
+            asked.subject.as_str(),
+            asked.in_reply_to.len(),
+            asked.references.len()
+        ),
+        ("Key", 0, 0)
+    );
     let sql = "SELECT group_concat(r.recipient, ' '), CAST(max(instr(d.bytes, CAST('bob@guest' AS BLOB))) AS TEXT)
         FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id JOIN messages m ON m.id = d.message_id
         WHERE d.run_id = $1 AND m.subject = 'Key'";
     let row = app.row(sql, &run).await;
     let mut envelope: Vec<&str> = row[0].as_deref().expect("recipients").split(' ').collect();
     envelope.sort_unstable();
-    assert_eq!((envelope, row[1].as_deref()), (vec!["bob@guest.example", "olga@home.test"], Some("0")));
+    assert_eq!(
+        (envelope, row[1].as_deref()),
+        (vec!["bob@guest.example", "olga@home.test"], Some("0"))
+    );
 
     // The closing words went to Bob by mail, so they belong to the history of his thread.
-    let answer = sent.iter().find(|mail| mail.to[0].spec == "bob@guest.example").expect("a mail to Bob");
+    let answer = sent
+        .iter()
+        .find(|mail| mail.to[0].spec == "bob@guest.example")
+        .expect("a mail to Bob");
     assert!(answer.text.contains("I have asked her."), "{}", answer.text);
     let id = answer.message_id.clone().expect("an id");
-    let next = app.run_of(&note("q2@guest.example", &format!("In-Reply-To: <{id}>\n"), "Thank you.")).await;
+    let next = app
+        .run_of(&note(
+            "q2@guest.example",
+            &format!("In-Reply-To: <{id}>\n"),
+            "Thank you.",
+        ))
+        .await;
     app.drain().await;
     let prompt = app.prompts(&next).await[0].to_string();
     assert_eq!(prompt.matches("I have asked her.").count(), 1, "{prompt}");
@@ -304,10 +429,21 @@ async fn a_reply_that_the_tool_refused_first_is_in_the_history_as_it_was_mailed(
         { "say": "Sorry." },
     ] }))
     .await;
-    app.run_of(&note("q1@guest.example", "", "Please tell Carol.")).await;
+    app.run_of(&note("q1@guest.example", "", "Please tell Carol."))
+        .await;
     app.drain().await;
-    let next = app.run_of(&note("q2@guest.example", "In-Reply-To: <q1@guest.example>\n", "Why?")).await;
+    let next = app
+        .run_of(&note(
+            "q2@guest.example",
+            "In-Reply-To: <q1@guest.example>\n",
+            "Why?",
+        ))
+        .await;
     app.drain().await;
     let prompt = app.prompts(&next).await[0].to_string();
-    assert_eq!(prompt.matches("I may not write to Carol.").count(), 1, "{prompt}");
+    assert_eq!(
+        prompt.matches("I may not write to Carol.").count(),
+        1,
+        "{prompt}"
+    );
 }

@@ -13,11 +13,21 @@ struct Expected {
 }
 
 fn expected(folder: &std::path::Path) -> Vec<Expected> {
-    let lines = std::fs::read_to_string(folder.join("expected.jsonl")).expect("the oracle's answers");
+    let lines =
+        std::fs::read_to_string(folder.join("expected.jsonl")).expect("the oracle's answers");
     let read = |line: &str| {
         let value: Value = serde_json::from_str(line).expect("json");
-        let file = value["file"].as_str().expect("a file").rsplit('/').next().unwrap_or_default().to_owned();
-        Expected { file, bounces: value["bounces"].as_array().expect("bounces").clone() }
+        let file = value["file"]
+            .as_str()
+            .expect("a file")
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        Expected {
+            file,
+            bounces: value["bounces"].as_array().expect("bounces").clone(),
+        }
     };
     lines.lines().map(read).collect()
 }
@@ -31,21 +41,31 @@ fn all(
     expected.bounces.iter().all(|bounce| {
         let address = bounce["recipient"].as_str().unwrap_or_default();
         let is_it = |address: &str, found: &str| found.eq_ignore_ascii_case(address);
-        let named = report.recipients.iter().find(|r| is_it(address, &r.address));
+        let named = report
+            .recipients
+            .iter()
+            .find(|r| is_it(address, &r.address));
         // An oracle that misspells the address still has an opinion about the letter.
-        named.or(report.recipients.first()).is_some_and(|recipient| says(bounce, recipient))
+        named
+            .or(report.recipients.first())
+            .is_some_and(|recipient| says(bounce, recipient))
     })
 }
 
 #[test]
 fn real_bounces_are_read_as_another_parser_reads_them() {
-    let Some(folder) = corpus("bounces-sisimai") else { return };
+    let Some(folder) = corpus("bounces-sisimai") else {
+        return;
+    };
     let (mut reasons, mut recipients, mut hard, mut read) = (0, 0, 0, 0);
     let mut classes: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     let letters = expected(&folder);
     for letter in &letters {
         let bytes = std::fs::read(folder.join(&letter.file)).expect("a letter");
-        let class = letter.bounces[0]["reason"].as_str().unwrap_or_default().to_owned();
+        let class = letter.bounces[0]["reason"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let class = classes.entry(class).or_default();
         class.1 += 1;
         let Some(report) = read_report(&bytes, &ParseLimits::default()) else {
@@ -56,9 +76,13 @@ fn real_bounces_are_read_as_another_parser_reads_them() {
         let reason = all(letter, &report, |b, r| b["reason"] == r.reason.as_str());
         let named = |b: &Value| {
             let address = b["recipient"].as_str().unwrap_or_default();
-            report.recipients.iter().any(|r| r.address.eq_ignore_ascii_case(address))
+            report
+                .recipients
+                .iter()
+                .any(|r| r.address.eq_ignore_ascii_case(address))
         };
-        let recipient = letter.bounces.len() == report.recipients.len() && letter.bounces.iter().all(named);
+        let recipient =
+            letter.bounces.len() == report.recipients.len() && letter.bounces.iter().all(named);
         let is_hard = all(letter, &report, |b, r| (b["hardbounce"] == 1) == r.is_hard);
         class.0 += u32::from(reason);
         reasons += u32::from(reason);
@@ -69,7 +93,12 @@ fn real_bounces_are_read_as_another_parser_reads_them() {
             let theirs: Vec<String> = letter
                 .bounces
                 .iter()
-                .map(|b| format!("{} {} hard {}", b["reason"], b["recipient"], b["hardbounce"]))
+                .map(|b| {
+                    format!(
+                        "{} {} hard {}",
+                        b["reason"], b["recipient"], b["hardbounce"]
+                    )
+                })
                 .collect();
             eprintln!("{}: theirs {theirs:?}, ours {ours:?}", letter.file);
         }

@@ -26,8 +26,18 @@ fn every_shape_is_read() {
             "hard": of("hard"),
         });
         assert_eq!(read, wanted, "{name}: {found:?}");
-        assert_eq!(found.address, expected["recipient"].as_str().unwrap_or("bob@guest.example"), "{name}");
-        assert_eq!(report.kind.as_str(), expected["kind"].as_str().unwrap_or("delivery_status"), "{name}");
+        assert_eq!(
+            found.address,
+            expected["recipient"]
+                .as_str()
+                .unwrap_or("bob@guest.example"),
+            "{name}"
+        );
+        assert_eq!(
+            report.kind.as_str(),
+            expected["kind"].as_str().unwrap_or("delivery_status"),
+            "{name}"
+        );
         assert_eq!(report.original_message_id.as_deref(), Some(ID), "{name}");
     }
 }
@@ -43,7 +53,10 @@ fn letters_of_people_are_no_reports() {
         "",
     ];
     for letter in letters {
-        let read = read_report(letter.replace('\n', "\r\n").as_bytes(), &ParseLimits::default());
+        let read = read_report(
+            letter.replace('\n', "\r\n").as_bytes(),
+            &ParseLimits::default(),
+        );
         assert_eq!(read, None, "{letter}");
     }
 }
@@ -53,10 +66,14 @@ fn a_hostile_report_is_bounded() {
     let many: String = (0..5_000)
         .map(|i| format!("Final-Recipient: rfc822; u{i}@b.test\nAction: failed\nStatus: 5.1.1\n\n"))
         .collect();
-    let head =
-        "From: MAILER-DAEMON@b.test\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; b.test\n\n";
-    let report = read_report(format!("{head}{many}").as_bytes(), &ParseLimits::default()).expect("a report");
-    assert!((2..=200).contains(&report.recipients.len()), "{} recipients", report.recipients.len());
+    let head = "From: MAILER-DAEMON@b.test\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; b.test\n\n";
+    let report =
+        read_report(format!("{head}{many}").as_bytes(), &ParseLimits::default()).expect("a report");
+    assert!(
+        (2..=200).contains(&report.recipients.len()),
+        "{} recipients",
+        report.recipients.len()
+    );
 
     let long = format!(
         "{head}Final-Recipient: rfc822; a@b.test\nAction: failed\nDiagnostic-Code: smtp; {}\n",
@@ -64,12 +81,23 @@ fn a_hostile_report_is_bounded() {
     );
     let report = read_report(long.as_bytes(), &ParseLimits::default()).expect("a report");
     assert_eq!(report.recipients[0].diagnostic.chars().count(), 500);
-    assert!(report.recipients[0].diagnostic.chars().all(|c| !c.is_control()));
+    assert!(
+        report.recipients[0]
+            .diagnostic
+            .chars()
+            .all(|c| !c.is_control())
+    );
 
-    let prose: String = (0..20_000).map(|i| format!("<u{i}@b.test>:\n550 no\n")).collect();
+    let prose: String = (0..20_000)
+        .map(|i| format!("<u{i}@b.test>:\n550 no\n"))
+        .collect();
     let bounce = format!("From: MAILER-DAEMON@b.test\nSubject: failure notice\n\n{prose}");
     let report = read_report(bounce.as_bytes(), &ParseLimits::default()).expect("a report");
-    assert!(report.recipients.len() <= 100, "{} recipients", report.recipients.len());
+    assert!(
+        report.recipients.len() <= 100,
+        "{} recipients",
+        report.recipients.len()
+    );
 }
 
 #[test]
@@ -86,9 +114,17 @@ fn every_beginning_of_every_shape_is_read_without_a_panic() {
 fn expectations_name_files_and_files_have_expectations() {
     let mut files: Vec<String> = crate::corpora::files(&super::folder(), "eml")
         .iter()
-        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+        .map(|path| {
+            path.file_stem()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
-    let mut named: Vec<String> = shapes().into_iter().map(|(name, _): (String, Value)| name).collect();
+    let mut named: Vec<String> = shapes()
+        .into_iter()
+        .map(|(name, _): (String, Value)| name)
+        .collect();
     files.sort();
     named.sort();
     assert_eq!(files, named);

@@ -15,7 +15,10 @@ fn fickle(seen: &Seen, before: usize) -> Reply {
     let body: Value = serde_json::from_str(&seen.body).expect("a JSON body");
     let messages = body["messages"].as_array().expect("messages");
     match messages.iter().any(|message| message["role"] == "tool") {
-        false => calling(&[("update_memory", json!({ "content": format!("Request {before}.") }))]),
+        false => calling(&[(
+            "update_memory",
+            json!({ "content": format!("Request {before}.") }),
+        )]),
         true => crate::fallback::says(&format!("This is request {before}.")),
     }
 }
@@ -25,8 +28,7 @@ async fn after_death_at(point: &str, hit: u32) -> (String, String, usize) {
     let model = Server::answering(fickle).await;
     let sink = Sink::start(Script::default()).await;
     let workspace = Workspace::new(&json!({ "turns": [] }));
-    let smarthost =
-        json!({ "kind": "smarthost", "host": "127.0.0.1", "port": sink.address.port(), "tls": "none" });
+    let smarthost = json!({ "kind": "smarthost", "host": "127.0.0.1", "port": sink.address.port(), "tls": "none" });
     workspace.write_json("configs/security.json", &behind_relay());
     workspace.set("configs/gateway.json", "/outbound", smarthost);
     let inference = json!({ "provider": "compat:model", "model": "m",
@@ -34,30 +36,51 @@ async fn after_death_at(point: &str, hit: u32) -> (String, String, usize) {
     workspace.write_json("configs/inference.json", &inference);
     let mut engine = Engine::start(workspace.path(), Some(&format!("{point}:{hit}"))).await;
     let letter = dated_now(&note("q1@guest.example", "", "When is breakfast?"));
-    letters::hand_in(engine.port.expect("it listens"), &letter).await.expect("a yes");
+    letters::hand_in(engine.port.expect("it listens"), &letter)
+        .await
+        .expect("a yes");
     let dying = async {
         while engine.ended().is_none() {
             crate::app::glance().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), dying).await.expect("it dies");
+    tokio::time::timeout(Duration::from_secs(30), dying)
+        .await
+        .expect("it dies");
     let engine = Engine::start(workspace.path(), None).await;
     let answered = sink.until(|heard| !heard.accepted().is_empty());
-    tokio::time::timeout(Duration::from_secs(30), answered).await.expect("a mail");
-    let memory = std::fs::read_to_string(workspace.path().join("personas/ada/active.md")).expect("a memory");
+    tokio::time::timeout(Duration::from_secs(30), answered)
+        .await
+        .expect("a mail");
+    let memory =
+        std::fs::read_to_string(workspace.path().join("personas/ada/active.md")).expect("a memory");
     let mail = sink.heard(|heard| crate::app::parse(&heard.mails[0].bytes()).text);
     let mut rows = state::open(workspace.path()).await;
-    let committed =
-        "SELECT payload_json ->> '$.args.content' FROM thread_tool_events WHERE event_type = 'tool_call'";
-    let committed: Vec<String> = sqlx::query_scalar(committed).fetch_all(&mut rows).await.expect("calls");
+    let committed = "SELECT payload_json ->> '$.args.content' FROM thread_tool_events WHERE event_type = 'tool_call'";
+    let committed: Vec<String> = sqlx::query_scalar(committed)
+        .fetch_all(&mut rows)
+        .await
+        .expect("calls");
     engine.kill().await;
     let memory = without_marks(&memory);
-    assert_eq!(committed, [memory.trim_end()], "what was committed is what was done");
-    (memory.trim_end().to_owned(), mail.trim_end().to_owned(), model.seen().len())
+    assert_eq!(
+        committed,
+        [memory.trim_end()],
+        "what was committed is what was done"
+    );
+    (
+        memory.trim_end().to_owned(),
+        mail.trim_end().to_owned(),
+        model.seen().len(),
+    )
 }
 
 fn result(memory: usize, mail: usize, requests: usize) -> (String, String, usize) {
-    (format!("Request {memory}."), format!("This is request {mail}."), requests)
+    (
+        format!("Request {memory}."),
+        format!("This is request {mail}."),
+        requests,
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

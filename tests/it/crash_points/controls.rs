@@ -9,22 +9,34 @@ async fn complaints(point: &'static str, sabotage: &'static str) -> Vec<String> 
     let template = Template::of(&ONE_LETTER).await;
     let straight: Played = play(&ONE_LETTER, &template, Plan::NOTHING_DIES).await;
     let patience = Duration::from_secs(8);
-    let played =
-        play(&ONE_LETTER, &template, Plan { sabotage: Some(sabotage), patience, ..Plan::death(point, 1) });
+    let played = play(
+        &ONE_LETTER,
+        &template,
+        Plan {
+            sabotage: Some(sabotage),
+            patience,
+            ..Plan::death(point, 1)
+        },
+    );
     let played = played.await;
     assert!(played.has_died, "{point} was not met");
     differences(&straight, &played)
 }
 
 fn has(complaints: &[String], wanted: &str) -> bool {
-    complaints.iter().any(|complaint| complaint.contains(wanted))
+    complaints
+        .iter()
+        .any(|complaint| complaint.contains(wanted))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sweep_complains_when_an_interrupted_run_is_not_taken_up_again() {
     let forgotten = "UPDATE runs SET state = 'cancelled'";
     let found = complaints("R6", forgotten).await;
-    assert!(has(&found, "it never ended") && has(&found, "missing: received | bob"), "{found:#?}");
+    assert!(
+        has(&found, "it never ended") && has(&found, "missing: received | bob"),
+        "{found:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,7 +45,10 @@ async fn the_sweep_complains_when_a_committed_answer_is_asked_for_again() {
         UPDATE run_turns SET state = 'started', response_json = NULL, finished_at = NULL;
         DELETE FROM thread_tool_events;";
     let found = complaints("R9", forgotten).await;
-    assert!(has(&found, "`breakfast 0` was asked 2 times") || has(&found, "missing"), "{found:#?}");
+    assert!(
+        has(&found, "`breakfast 0` was asked 2 times") || has(&found, "missing"),
+        "{found:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

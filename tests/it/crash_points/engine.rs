@@ -28,7 +28,12 @@ fn attache(folder: &Path, args: &[&str]) -> Command {
 
 /// Runs a command to its end; gives whether it succeeded.
 pub async fn command(folder: &Path, args: &[&str]) -> bool {
-    attache(folder, args).output().await.expect("the binary runs").status.success()
+    attache(folder, args)
+        .output()
+        .await
+        .expect("the binary runs")
+        .status
+        .success()
 }
 
 /// Where the child's log goes; a new engine writes behind the old one.
@@ -43,14 +48,26 @@ impl Engine {
         if let Some(order) = order {
             command.env("ATTACHE_CRASH", order);
         }
-        let log = std::fs::File::options().append(true).create(true).open(folder.join("engine.log"));
-        command.stderr(log.expect("a log file")).stdout(Stdio::piped());
+        let log = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(folder.join("engine.log"));
+        command
+            .stderr(log.expect("a log file"))
+            .stdout(Stdio::piped());
         let mut child = command.spawn().expect("the binary runs");
         let mut said = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
         said.read_line(&mut line).await.expect("UTF-8");
-        let port = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        Self { child, _said: said, port }
+        let port = line
+            .trim()
+            .rsplit_once(':')
+            .and_then(|(_, port)| port.parse().ok());
+        Self {
+            child,
+            _said: said,
+            port,
+        }
     }
 
     /// How it ended, if it did.

@@ -19,7 +19,8 @@ pub async fn hand_in(port: u16, letter: &str) -> Result<()> {
         open.write_all(format!("{said}\r\n").as_bytes()).await?;
         expect(&mut open, code).await?;
     }
-    open.write_all(letter.replace('\n', "\r\n").as_bytes()).await?;
+    open.write_all(letter.replace('\n', "\r\n").as_bytes())
+        .await?;
     open.write_all(b".\r\n").await?;
     expect(&mut open, "250").await?;
     // From here on it is the engine's, whatever becomes of the goodbye.

@@ -36,7 +36,10 @@ impl Model {
             *times += 1;
             reply(script(&word, turn), *times)
         });
-        Self { server: server.await, asked }
+        Self {
+            server: server.await,
+            asked,
+        }
     }
 
     pub fn asked(&self) -> BTreeMap<String, usize> {
@@ -49,9 +52,15 @@ fn question(seen: &Seen) -> (String, usize) {
     let body: Value = serde_json::from_str(&seen.body).expect("a JSON body");
     let messages = body["messages"].as_array().expect("messages");
     let word = |message: &Value| -> Option<String> {
-        let text = message["content"].as_str().filter(|_| message["role"] == "user")?;
+        let text = message["content"]
+            .as_str()
+            .filter(|_| message["role"] == "user")?;
         let (_, rest) = text.rsplit_once("Q=")?;
-        Some(rest.chars().take_while(char::is_ascii_alphanumeric).collect())
+        Some(
+            rest.chars()
+                .take_while(char::is_ascii_alphanumeric)
+                .collect(),
+        )
     };
     let (at, word) = messages
         .iter()
@@ -59,7 +68,10 @@ fn question(seen: &Seen) -> (String, usize) {
         .rev()
         .find_map(|(at, message)| word(message).map(|word| (at, word)))
         .unwrap_or_else(|| panic!("no question in {}", seen.body));
-    let turn = messages[at..].iter().filter(|message| message["role"] == "assistant").count();
+    let turn = messages[at..]
+        .iter()
+        .filter(|message| message["role"] == "assistant")
+        .count();
     (word, turn)
 }
 
@@ -90,6 +102,9 @@ pub fn calling(calls: &[(&str, Value)]) -> Reply {
 
 fn stream(delta: &Value, reason: &str) -> Reply {
     let delta = json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] });
-    let usage = json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 10 } });
-    Reply::stream(&format!("data: {delta}\n\ndata: {usage}\n\ndata: [DONE]\n\n"))
+    let usage =
+        json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 10 } });
+    Reply::stream(&format!(
+        "data: {delta}\n\ndata: {usage}\n\ndata: [DONE]\n\n"
+    ))
 }

@@ -12,7 +12,8 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
         let path = entry.path();
         if path.is_dir() {
             sources(&path, found);
-        } else if path.extension().is_some_and(|ext| ext == "rs") && !path.ends_with("src/crash.rs") {
+        } else if path.extension().is_some_and(|ext| ext == "rs") && !path.ends_with("src/crash.rs")
+        {
             found.push(std::fs::read_to_string(path).expect("a source file"));
         }
     }
@@ -20,10 +21,19 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
 
 /// The names of the call sites in a text; comments have none.
 fn called(text: &str) -> Vec<String> {
-    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code: String = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
     let name = |rest: &str| {
-        let quoted = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split_once('"'));
-        quoted.unwrap_or_else(|| panic!("a crash point without a literal name: {rest:.40}")).0.to_owned()
+        let quoted = rest
+            .trim_start()
+            .strip_prefix('"')
+            .and_then(|rest| rest.split_once('"'));
+        quoted
+            .unwrap_or_else(|| panic!("a crash point without a literal name: {rest:.40}"))
+            .0
+            .to_owned()
     };
     code.split(CALL).skip(1).map(name).collect()
 }
@@ -31,7 +41,10 @@ fn called(text: &str) -> Vec<String> {
 #[test]
 fn every_listed_point_has_a_call_site_and_no_call_site_an_unlisted_name() {
     let mut texts = Vec::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut texts);
+    sources(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut texts,
+    );
     let called: BTreeSet<String> = texts.iter().flat_map(|text| called(text)).collect();
     let listed: BTreeSet<String> = POINTS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(listed.len(), POINTS.len(), "a name is listed twice");
@@ -43,10 +56,17 @@ fn the_points_of_the_design_are_listed() {
     let numbered = |letters: &str, numbers: std::ops::RangeInclusive<u32>| -> Vec<String> {
         numbers.map(|number| format!("{letters}{number}")).collect()
     };
-    let designed =
-        [numbered("I", 0..=5), numbered("IM", 1..=3), numbered("R", 1..=11), numbered("O", 1..=7)].concat();
-    let missing: Vec<_> =
-        designed.iter().filter(|name| !POINTS.iter().any(|(listed, _)| listed == name)).collect();
+    let designed = [
+        numbered("I", 0..=5),
+        numbered("IM", 1..=3),
+        numbered("R", 1..=11),
+        numbered("O", 1..=7),
+    ]
+    .concat();
+    let missing: Vec<_> = designed
+        .iter()
+        .filter(|name| !POINTS.iter().any(|(listed, _)| listed == name))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 

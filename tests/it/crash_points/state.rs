@@ -46,13 +46,21 @@ pub async fn projection(folder: &Path, rows: &mut SqliteConnection) -> Vec<Strin
     for sql in QUERIES {
         for row in sqlx::query(*sql).fetch_all(&mut *rows).await.expect("rows") {
             let cells = (0..row.len()).map(|i| {
-                row.try_get::<Option<String>, _>(i)
-                    .unwrap_or_else(|_| row.get::<Option<i64>, _>(i).map(|number| number.to_string()))
+                row.try_get::<Option<String>, _>(i).unwrap_or_else(|_| {
+                    row.get::<Option<i64>, _>(i)
+                        .map(|number| number.to_string())
+                })
             });
-            lines.push(cells.map(Option::unwrap_or_default).collect::<Vec<_>>().join(" | "));
+            lines.push(
+                cells
+                    .map(Option::unwrap_or_default)
+                    .collect::<Vec<_>>()
+                    .join(" | "),
+            );
         }
     }
-    let memory = std::fs::read_to_string(folder.join("personas/ada/active.md")).expect("the memory");
+    let memory =
+        std::fs::read_to_string(folder.join("personas/ada/active.md")).expect("the memory");
     lines.push(format!("memory | {}", without_marks(&memory)));
     lines.sort();
     lines
@@ -62,9 +70,15 @@ pub async fn projection(folder: &Path, rows: &mut SqliteConnection) -> Vec<Strin
 pub fn received(mails: &[Mail]) -> Vec<String> {
     let mut lines = Vec::new();
     for ((id, recipient), copies) in copies(mails) {
-        assert!(copies.iter().all(|copy| *copy == copies[0]), "{id} came to {recipient} with other bytes");
+        assert!(
+            copies.iter().all(|copy| *copy == copies[0]),
+            "{id} came to {recipient} with other bytes"
+        );
         let mail = parse(&copies[0]);
-        lines.push(format!("received | {recipient} | {} | {}", mail.subject, mail.text));
+        lines.push(format!(
+            "received | {recipient} | {} | {}",
+            mail.subject, mail.text
+        ));
     }
     lines.sort();
     lines
@@ -76,7 +90,10 @@ pub fn copies(mails: &[Mail]) -> BTreeMap<(String, String), Vec<Vec<u8>>> {
     for mail in mails.iter().filter(|mail| mail.accepted) {
         let id = parse(&mail.bytes()).message_id.expect("a Message-ID");
         for recipient in &mail.to {
-            copies.entry((id.to_string(), recipient.clone())).or_default().push(mail.bytes());
+            copies
+                .entry((id.to_string(), recipient.clone()))
+                .or_default()
+                .push(mail.bytes());
         }
     }
     copies
@@ -86,5 +103,8 @@ pub fn copies(mails: &[Mail]) -> BTreeMap<(String, String), Vec<Vec<u8>>> {
 pub async fn flagged(rows: &mut SqliteConnection) -> Vec<String> {
     let sql = "SELECT m.message_id FROM deliveries d JOIN messages m ON m.id = d.message_id
         WHERE d.possible_duplicate = 1";
-    sqlx::query_scalar(sql).fetch_all(rows).await.expect("flags")
+    sqlx::query_scalar(sql)
+        .fetch_all(rows)
+        .await
+        .expect("flags")
 }

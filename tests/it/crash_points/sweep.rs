@@ -41,10 +41,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub const NOTHING_DIES: Plan = Plan { death: None, sabotage: None, patience: PATIENCE };
+    pub const NOTHING_DIES: Plan = Plan {
+        death: None,
+        sabotage: None,
+        patience: PATIENCE,
+    };
 
     pub fn death(point: &'static str, hit: u32) -> Plan {
-        Plan { death: Some((point, hit)), ..Self::NOTHING_DIES }
+        Plan {
+            death: Some((point, hit)),
+            ..Self::NOTHING_DIES
+        }
     }
 }
 
@@ -79,7 +86,11 @@ impl StepPair {
     async fn set(workload: &'static Workload, template: &Template) -> Self {
         let sink = Sink::start(Script {
             fault: Some((Verb::EndOfData, Fault::Late)),
-            replies: workload.deferred.iter().map(|start| (*start, "451 4.2.0 later".to_owned())).collect(),
+            replies: workload
+                .deferred
+                .iter()
+                .map(|start| (*start, "451 4.2.0 later".to_owned()))
+                .collect(),
             ..Script::default()
         });
         let (sink, model) = (sink.await, Model::start(workload.script).await);
@@ -102,9 +113,19 @@ impl StepPair {
             "providers": { "compat:model": { "base_url": model.server.url } } });
         workspace.write_json("configs/inference.json", &inference);
         std::fs::create_dir_all(workspace.path().join("data")).expect("a folder");
-        std::fs::write(workspace.path().join("data/attache.db"), &template.database).expect("a database");
+        std::fs::write(workspace.path().join("data/attache.db"), &template.database)
+            .expect("a database");
         let rows = state::open(workspace.path()).await;
-        Self { workload, workspace, sink, model, mailbox, rows, handed_in: 0, deferral_ended: false }
+        Self {
+            workload,
+            workspace,
+            sink,
+            model,
+            mailbox,
+            rows,
+            handed_in: 0,
+            deferral_ended: false,
+        }
     }
 
     /// Does what people do meanwhile; nothing here needs the engine to live on.
@@ -113,7 +134,9 @@ impl StepPair {
         let letters = (self.workload.letters)();
         if let (Some(port), Some(letter)) = (engine.port, letters.get(self.handed_in)) {
             let handing_in = letters::hand_in(port, letter);
-            let handed_in = tokio::time::timeout(PATIENCE, handing_in).await.expect("an answer, or a death");
+            let handed_in = tokio::time::timeout(PATIENCE, handing_in)
+                .await
+                .expect("an answer, or a death");
             self.handed_in += usize::from(handed_in.is_ok());
         }
         if let Some(subject) = self.workload.cancelled {
@@ -128,7 +151,10 @@ impl StepPair {
         let sql = "SELECT r.id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
             WHERE m.subject = $1 AND r.state = 'running' AND r.cancel_requested_at IS NULL
               AND EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id)";
-        let run = sqlx::query_scalar::<_, String>(sql).bind(subject).fetch_optional(&mut self.rows).await;
+        let run = sqlx::query_scalar::<_, String>(sql)
+            .bind(subject)
+            .fetch_optional(&mut self.rows)
+            .await;
         if let Some(run) = run.expect("a run or none") {
             engine::command(self.workspace.path(), &["runs", "cancel", &run]).await;
         }
@@ -137,7 +163,9 @@ impl StepPair {
     async fn end_deferral(&mut self) {
         let sql = "SELECT d.id FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id
             WHERE d.state = 'queued' AND r.state = 'deferred'";
-        let delivery = sqlx::query_scalar::<_, String>(sql).fetch_optional(&mut self.rows).await;
+        let delivery = sqlx::query_scalar::<_, String>(sql)
+            .fetch_optional(&mut self.rows)
+            .await;
         if let Some(delivery) = delivery.expect("a delivery or none") {
             self.sink.set(|script| script.replies.clear());
             let retry = ["outbox", "retry", &delivery];
@@ -148,9 +176,17 @@ impl StepPair {
     async fn is_over(&mut self) -> bool {
         let sql = "SELECT (SELECT count(*) FROM runs WHERE state IN ('succeeded', 'failed', 'cancelled')),
             (SELECT count(*) FROM deliveries WHERE state = 'done'), (SELECT count(*) FROM responsibility_slots)";
-        let row = sqlx::query(sql).fetch_one(&mut self.rows).await.expect("counts");
+        let row = sqlx::query(sql)
+            .fetch_one(&mut self.rows)
+            .await
+            .expect("counts");
         let (runs, mails, slots): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
-        let found = self.mailbox.state().letters.iter().all(|letter| letter.flags.contains("\\Seen"));
+        let found = self
+            .mailbox
+            .state()
+            .letters
+            .iter()
+            .all(|letter| letter.flags.contains("\\Seen"));
         self.handed_in == (self.workload.letters)().len()
             && runs >= self.workload.runs
             && mails >= self.workload.mails
@@ -165,15 +201,25 @@ fn files(workload: &Workload, due: &str) -> Workspace {
     // Nobody to tell of trouble: what the owner is told is another test's.
     workspace.set("configs/gateway.json", "/owners", json!([]));
     workspace.write_json("configs/security.json", &behind_relay());
-    workspace.set("configs/security.json", "/send_allow", json!(["*@guest.example"]));
+    workspace.set(
+        "configs/security.json",
+        "/send_allow",
+        json!(["*@guest.example"]),
+    );
     if workload.slots > 0 {
         let (hour, minute) = (&due[11..13], &due[14..16]);
-        let head =
-            format!("name: Brief\nschedule: \"{minute} {hour} * * *\"\ntimezone: UTC\ndeliver_to: store");
-        workspace.write("personas/ada/responsibilities/brief.md", &format!("---\n{head}\n---\nQ=brief\n"));
+        let head = format!(
+            "name: Brief\nschedule: \"{minute} {hour} * * *\"\ntimezone: UTC\ndeliver_to: store"
+        );
+        workspace.write(
+            "personas/ada/responsibilities/brief.md",
+            &format!("---\n{head}\n---\nQ=brief\n"),
+        );
         let head = head.replace("Brief", "Failing");
-        workspace
-            .write("personas/ada/responsibilities/failing.md", &format!("---\n{head}\n---\nQ=failing\n"));
+        workspace.write(
+            "personas/ada/responsibilities/failing.md",
+            &format!("---\n{head}\n---\nQ=failing\n"),
+        );
     }
     workspace
 }
@@ -189,7 +235,10 @@ impl Template {
         let now = SystemClock::new().now();
         let due = format!("{}:00.000Z", &now.minus(SLOT_AGE).to_string()[..16]);
         let workspace = files(workload, &due);
-        assert!(engine::command(workspace.path(), &["drain"]).await, "a workspace that can be used");
+        assert!(
+            engine::command(workspace.path(), &["drain"]).await,
+            "a workspace that can be used"
+        );
         assert!(engine::command(workspace.path(), &["schedule", "list"]).await);
         let mut rows = state::open(workspace.path()).await;
         let set_due = sqlx::query(
@@ -199,7 +248,10 @@ impl Template {
         let set_due = set_due.bind(now.minus(SLOT_AGE * 3).to_string()).bind(&due);
         set_due.execute(&mut rows).await.expect("a due slot");
         sqlx::Connection::close(rows).await.expect("closed");
-        assert!(!workspace.path().join("data/attache.db-wal").exists(), "all is in one file");
+        assert!(
+            !workspace.path().join("data/attache.db-wal").exists(),
+            "all is in one file"
+        );
         let database = std::fs::read(workspace.path().join("data/attache.db")).expect("a database");
         Self { database, due }
     }
@@ -217,10 +269,16 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
         if let Some(status) = engine.ended() {
             let log = engine::log_of(&folder);
             let expected = order.is_some() && !has_died && status.signal() == Some(SIGABRT);
-            assert!(expected, "{order:?}: the engine ended by itself with {status}: {log}");
+            assert!(
+                expected,
+                "{order:?}: the engine ended by itself with {status}: {log}"
+            );
             has_died = true;
             if let Some(sql) = plan.sabotage {
-                sqlx::raw_sql(sql).execute(&mut pair.rows).await.expect("sabotage");
+                sqlx::raw_sql(sql)
+                    .execute(&mut pair.rows)
+                    .await
+                    .expect("sabotage");
             }
             faults.extend(complaints(&mut pair.rows).await);
             began = Instant::now();
@@ -256,18 +314,45 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
     for ((id, recipient), copies) in state::copies(&mails) {
         copies_too_many += copies.len() - 1;
         if copies.len() > 2 || copies.len() == 2 && !(has_died && flagged.contains(&id)) {
-            faults.push(format!("{} copies of {id} came to {recipient}", copies.len()));
+            faults.push(format!(
+                "{} copies of {id} came to {recipient}",
+                copies.len()
+            ));
         }
     }
     let met = met(&engine::log_of(&folder));
-    Played { lines, asked: pair.model.asked(), met, has_died, took, copies_too_many, faults }
+    Played {
+        lines,
+        asked: pair.model.asked(),
+        met,
+        has_died,
+        took,
+        copies_too_many,
+        faults,
+    }
 }
 
 /// What `attache doctor --audit` says of a workspace whose engine has just died.
 async fn complaints(rows: &mut SqliteConnection) -> Vec<String> {
-    let findings = examine(rows, Wanted { bytes: true, at_rest: false }).await.expect("an audit");
-    assert!(findings.made > 40, "only {} checks were made", findings.made);
-    findings.broken.iter().map(|broken| format!("audit: {} {:?}", broken.name, broken.what)).collect()
+    let findings = examine(
+        rows,
+        Wanted {
+            bytes: true,
+            at_rest: false,
+        },
+    )
+    .await
+    .expect("an audit");
+    assert!(
+        findings.made > 40,
+        "only {} checks were made",
+        findings.made
+    );
+    findings
+        .broken
+        .iter()
+        .map(|broken| format!("audit: {} {:?}", broken.name, broken.what))
+        .collect()
 }
 
 /// Whether every point that the workload promises is in the log.
@@ -293,16 +378,31 @@ pub fn differences(straight: &Played, found: &Played) -> Vec<String> {
     let compared = |line: &&String| !line.starts_with("account") || found.lines.contains(line);
     let wanted: Vec<&String> = straight.lines.iter().filter(compared).collect();
     if wanted.len() != found.lines.len() {
-        differences.push(format!("{} lines instead of {}", found.lines.len(), wanted.len()));
+        differences.push(format!(
+            "{} lines instead of {}",
+            found.lines.len(),
+            wanted.len()
+        ));
     }
     let (wanted, there): (BTreeSet<_>, BTreeSet<_>) =
         (wanted.into_iter().collect(), found.lines.iter().collect());
-    differences.extend(wanted.difference(&there).map(|line| format!("missing: {line}")));
-    differences.extend(there.difference(&wanted).map(|line| format!("unexpected: {line}")));
+    differences.extend(
+        wanted
+            .difference(&there)
+            .map(|line| format!("missing: {line}")),
+    );
+    differences.extend(
+        there
+            .difference(&wanted)
+            .map(|line| format!("unexpected: {line}")),
+    );
     for (question, times) in &found.asked {
-        let allowed = straight.asked.get(question).copied().unwrap_or(0) + usize::from(found.has_died);
+        let allowed =
+            straight.asked.get(question).copied().unwrap_or(0) + usize::from(found.has_died);
         if *times > allowed {
-            differences.push(format!("`{question}` was asked {times} times, and {allowed} are allowed"));
+            differences.push(format!(
+                "`{question}` was asked {times} times, and {allowed} are allowed"
+            ));
         }
     }
     differences
@@ -326,9 +426,22 @@ fn orders(straight: &Played) -> Vec<(&'static str, u32)> {
 async fn sweep(workload: &'static Workload) {
     let template = Arc::new(Template::of(workload).await);
     let straight = play(workload, &template, Plan::NOTHING_DIES).await;
-    assert!(straight.faults.is_empty(), "{:?}: {:#?}", straight.faults, straight.lines);
-    let unmet: Vec<_> = workload.points.iter().filter(|point| !straight.met.contains_key(**point)).collect();
-    assert!(unmet.is_empty(), "{}: no run came to {unmet:?}", workload.name);
+    assert!(
+        straight.faults.is_empty(),
+        "{:?}: {:#?}",
+        straight.faults,
+        straight.lines
+    );
+    let unmet: Vec<_> = workload
+        .points
+        .iter()
+        .filter(|point| !straight.met.contains_key(**point))
+        .collect();
+    assert!(
+        unmet.is_empty(),
+        "{}: no run came to {unmet:?}",
+        workload.name
+    );
     let straight = Arc::new(straight);
     let (places, mut plays) = (Arc::new(Semaphore::new(SIDE_BY_SIDE)), JoinSet::new());
     for (point, hit) in orders(&straight) {
@@ -343,7 +456,9 @@ async fn sweep(workload: &'static Workload) {
     while let Some(played) = plays.join_next().await {
         let (point, hit, differences, played) = played.expect("a play to its end");
         if !differences.is_empty() {
-            complaints.push(format!("after a death at {point}, time {hit}: {differences:#?}"));
+            complaints.push(format!(
+                "after a death at {point}, time {hit}: {differences:#?}"
+            ));
         } else if !played.has_died && hit == 1 && workload.points.contains(&point) {
             complaints.push(format!("{point} was not met"));
         }
@@ -361,13 +476,25 @@ async fn sweep(workload: &'static Workload) {
         workload.name,
         straight.met.len()
     );
-    assert!(complaints.is_empty(), "{}: {}", workload.name, complaints.join("\n"));
+    assert!(
+        complaints.is_empty(),
+        "{}: {}",
+        workload.name,
+        complaints.join("\n")
+    );
 }
 
 #[test]
 fn the_workloads_together_come_to_every_point() {
-    let met: BTreeSet<&str> = workloads::ALL.iter().flat_map(|workload| workload.points).copied().collect();
-    let listed: BTreeSet<&str> = attache::crash::POINTS.iter().map(|(name, _)| *name).collect();
+    let met: BTreeSet<&str> = workloads::ALL
+        .iter()
+        .flat_map(|workload| workload.points)
+        .copied()
+        .collect();
+    let listed: BTreeSet<&str> = attache::crash::POINTS
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
     assert_eq!(met, listed);
 }
 

@@ -26,7 +26,10 @@ pub struct Workload {
 
 /// More than one read of the server, so that a part of it is there before the rest.
 fn long(body: &str) -> String {
-    format!("{body}\n\n{}", "We shall be four, and one of us does not eat eggs.\n".repeat(400))
+    format!(
+        "{body}\n\n{}",
+        "We shall be four, and one of us does not eat eggs.\n".repeat(400)
+    )
 }
 
 fn letter(id: &str, subject: &str, more: &str, body: &str) -> String {
@@ -39,7 +42,10 @@ fn none() -> Vec<String> {
 }
 
 fn mail(to: &[&str], subject: &str) -> (&'static str, serde_json::Value) {
-    ("send_email", json!({ "to": to, "subject": subject, "body": "From seven to ten." }))
+    (
+        "send_email",
+        json!({ "to": to, "subject": subject, "body": "From seven to ten." }),
+    )
 }
 
 pub static ONE_LETTER: Workload = Workload {
@@ -50,7 +56,10 @@ pub static ONE_LETTER: Workload = Workload {
             ("list_files", json!({})),
         ]),
         1 => Answer::Calls(vec![
-            ("update_memory", json!({ "append": "Bob asks about breakfast." })),
+            (
+                "update_memory",
+                json!({ "append": "Bob asks about breakfast." }),
+            ),
             mail(&["carl@guest.example"], "Four for breakfast"),
         ]),
         _ => Answer::Says("From seven to ten, and Carl knows."),
@@ -63,16 +72,22 @@ pub static ONE_LETTER: Workload = Workload {
     runs: 1,
     mails: 2,
     points: &[
-        "I0", "I1", "I2", "I3", "I4", "I5", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10",
-        "O1", "O2", "O3", "O4", "O5", "O6", "W1", "W2",
+        "I0", "I1", "I2", "I3", "I4", "I5", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9",
+        "R10", "O1", "O2", "O3", "O4", "O5", "O6", "W1", "W2",
     ],
 };
 
 pub static BURST: Workload = Workload {
     name: "a burst",
     script: |word, turn| match (word, turn) {
-        ("one", 0) => Answer::Calls(vec![("update_memory", json!({ "append": "Two want breakfast." }))]),
-        ("one", 1) => Answer::Calls(vec![mail(&["carl@guest.example", "dora@guest.example"], "Eggs")]),
+        ("one", 0) => Answer::Calls(vec![(
+            "update_memory",
+            json!({ "append": "Two want breakfast." }),
+        )]),
+        ("one", 1) => Answer::Calls(vec![mail(
+            &["carl@guest.example", "dora@guest.example"],
+            "Eggs",
+        )]),
         ("two", 0) => Answer::FailsOnce(Box::new(Answer::Says("Until ten."))),
         // Not the list of files: it would tell whether `one` has noted something yet.
         ("four", 0) => Answer::Calls(vec![("read_file", json!({ "path": "knowledge/house.md" }))]),
@@ -82,9 +97,19 @@ pub static BURST: Workload = Workload {
     letters: || {
         vec![
             letter("q1", "Breakfast", "", "Q=one"),
-            letter("q2", "Re: Breakfast", "In-Reply-To: <q1@guest.example>\n", "Q=two"),
+            letter(
+                "q2",
+                "Re: Breakfast",
+                "In-Reply-To: <q1@guest.example>\n",
+                "Q=two",
+            ),
             letter("q3", "Parking", "", "Q=three"),
-            letter("q4", "Re: Parking", "In-Reply-To: <q3@guest.example>\n", "Q=four"),
+            letter(
+                "q4",
+                "Re: Parking",
+                "In-Reply-To: <q3@guest.example>\n",
+                "Q=four",
+            ),
             letter("q5", "A long story", "", "Q=five"),
         ]
     },
@@ -95,8 +120,8 @@ pub static BURST: Workload = Workload {
     runs: 5,
     mails: 5,
     points: &[
-        "I0", "I2", "I3", "I4", "I5", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11",
-        "O1", "O2", "O3", "O4", "O5", "O6", "O7", "W1", "W2",
+        "I0", "I2", "I3", "I4", "I5", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10",
+        "R11", "O1", "O2", "O3", "O4", "O5", "O6", "O7", "W1", "W2",
     ],
 };
 
@@ -109,15 +134,21 @@ pub static SCHEDULE_AND_MAILBOX: Workload = Workload {
         _ => Answer::Says("Sent."),
     },
     letters: none,
-    mailbox: || vec![letter("found", "Breakfast", "", "Q=found"), letter("other", "Parking", "", "Q=other")],
+    mailbox: || {
+        vec![
+            letter("found", "Breakfast", "", "Q=found"),
+            letter("other", "Parking", "", "Q=other"),
+        ]
+    },
     slots: 2,
     deferred: None,
     cancelled: None,
     runs: 3,
     mails: 3,
     points: &[
-        "I2", "I3", "I4", "IM1", "IM2", "IM3", "SC1", "SC2", "SC3", "SC4", "SC5", "SC6", "R1", "R2", "R3",
-        "R4", "R5", "R6", "R7", "R8", "R9", "R10", "O1", "O2", "O3", "O4", "O5", "O6", "W1", "W2",
+        "I2", "I3", "I4", "IM1", "IM2", "IM3", "SC1", "SC2", "SC3", "SC4", "SC5", "SC6", "R1",
+        "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "O1", "O2", "O3", "O4", "O5", "O6",
+        "W1", "W2",
     ],
 };
 

@@ -28,7 +28,10 @@ fn generated_pages_are_what_the_program_says() {
             std::fs::write(root().join(&path), &generated).expect("a written page");
         }
         let committed = std::fs::read_to_string(root().join(&path)).unwrap_or_default();
-        let different = committed.lines().zip(generated.lines()).position(|(a, b)| a != b);
+        let different = committed
+            .lines()
+            .zip(generated.lines())
+            .position(|(a, b)| a != b);
         assert!(
             committed == generated,
             "{path} differs, first behind line {different:?}: write it with {BLESS}=1 cargo test --test it docs::"
@@ -38,16 +41,33 @@ fn generated_pages_are_what_the_program_says() {
 
 /// A text as one cell of a table.
 pub fn cell(text: &str) -> String {
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    let flat = text
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace('|', "\\|");
     // Between backticks a bracket stays one.
-    let outside =
-        |(at, piece): (usize, &str)| if at % 2 == 0 { piece.replace('<', "&lt;") } else { piece.to_owned() };
-    flat.split('`').enumerate().map(outside).collect::<Vec<_>>().join("`")
+    let outside = |(at, piece): (usize, &str)| {
+        if at % 2 == 0 {
+            piece.replace('<', "&lt;")
+        } else {
+            piece.to_owned()
+        }
+    };
+    flat.split('`')
+        .enumerate()
+        .map(outside)
+        .collect::<Vec<_>>()
+        .join("`")
 }
 
 fn sentence(text: &str) -> String {
     let text = text.trim();
-    if text.is_empty() || text.ends_with(['.', '?', ':']) { text.to_owned() } else { format!("{text}.") }
+    if text.is_empty() || text.ends_with(['.', '?', ':']) {
+        text.to_owned()
+    } else {
+        format!("{text}.")
+    }
 }
 
 fn commands() -> String {
@@ -55,13 +75,23 @@ fn commands() -> String {
     command.build();
     let mut page = format!(
         "# Commands\n\n{HOW}\n\n{}\n",
-        sentence(&command.get_about().map_or(String::new(), ToString::to_string))
+        sentence(
+            &command
+                .get_about()
+                .map_or(String::new(), ToString::to_string)
+        )
     );
     page += "\n## Options of every command\n\n";
-    arguments(&mut page, command.get_arguments().filter(|arg| arg.is_global_set()));
+    arguments(
+        &mut page,
+        command.get_arguments().filter(|arg| arg.is_global_set()),
+    );
     page += "\nOf an id its last characters are enough, as lists show them, or its first ones; `last` is the newest run. What\n\
         commands end with stands in [exit codes](exit-codes.md).\n";
-    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+    for below in command
+        .get_subcommands()
+        .filter(|below| below.get_name() != "help")
+    {
         describe(&mut page, below, "attache");
     }
     page
@@ -70,14 +100,24 @@ fn commands() -> String {
 fn describe(page: &mut String, command: &clap::Command, above: &str) {
     let name = format!("{above} {}", command.get_name());
     let level = if above == "attache" { "##" } else { "###" };
-    let about = command.get_long_about().or(command.get_about()).map_or(String::new(), ToString::to_string);
+    let about = command
+        .get_long_about()
+        .or(command.get_about())
+        .map_or(String::new(), ToString::to_string);
     let _written = write!(page, "\n{level} {name}\n\n{}\n", sentence(&about));
     let usage = command.clone().render_usage().to_string();
-    for line in usage.lines().map(|line| line.trim_start_matches("Usage:").trim()) {
+    for line in usage
+        .lines()
+        .map(|line| line.trim_start_matches("Usage:").trim())
+    {
         let _written = write!(page, "\n    {line}");
     }
     page.push('\n');
-    let own = || command.get_arguments().filter(|arg| !arg.is_global_set() && arg.get_id() != "help");
+    let own = || {
+        command
+            .get_arguments()
+            .filter(|arg| !arg.is_global_set() && arg.get_id() != "help")
+    };
     if own().next().is_some() {
         page.push('\n');
         arguments(page, own());
@@ -90,7 +130,10 @@ fn describe(page: &mut String, command: &clap::Command, above: &str) {
             .collect::<Vec<_>>();
         let _written = write!(page, "\n{}\n", indented.join("\n"));
     }
-    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+    for below in command
+        .get_subcommands()
+        .filter(|below| below.get_name() != "help")
+    {
         describe(page, below, &name);
     }
 }
@@ -99,8 +142,9 @@ fn arguments<'a>(page: &mut String, arguments: impl Iterator<Item = &'a clap::Ar
     *page += "| option | says |\n| --- | --- |\n";
     for arg in arguments.filter(|arg| !arg.is_hide_set()) {
         let takes = arg.get_action().takes_values();
-        let names =
-            arg.get_value_names().map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let names = arg
+            .get_value_names()
+            .map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
         let names = names.unwrap_or_else(|| vec![arg.get_id().to_string().to_uppercase()]);
         let label = match (arg.get_long(), takes) {
             (Some(long), true) => format!("--{long} {}", names.join(" ")),
@@ -108,12 +152,19 @@ fn arguments<'a>(page: &mut String, arguments: impl Iterator<Item = &'a clap::Ar
             (None, _) => names.join(" "),
         };
         let mut says = sentence(&arg.get_help().map_or(String::new(), ToString::to_string));
-        let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+        let defaults: Vec<_> = arg
+            .get_default_values()
+            .iter()
+            .map(|value| value.to_string_lossy())
+            .collect();
         if takes && !defaults.is_empty() {
             let _written = write!(says, " Default: `{}`.", defaults.join(" "));
         }
-        let values: Vec<_> =
-            arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+        let values: Vec<_> = arg
+            .get_possible_values()
+            .iter()
+            .map(|value| format!("`{}`", value.get_name()))
+            .collect();
         if takes && !values.is_empty() {
             let _written = write!(says, " One of {}.", values.join(", "));
         }
@@ -134,18 +185,28 @@ fn configuration() -> String {
         render; `attache config show` prints every setting in effect. An editor completes keys by the schemas in `configs/schema/`. Durations are a number and `ms`, `s`, `m`, `h` or `d`. Secrets stand in the environment or in `.secrets`,\n\
         never here.\n\n`x[]` is each entry of a list, `x.NAME` each entry of a map.\n"
     );
-    for file in ["gateway", "inference", "prices", "context", "security", "persona"] {
+    for file in [
+        "gateway",
+        "inference",
+        "prices",
+        "context",
+        "security",
+        "persona",
+    ] {
         let whole: Value =
             serde_json::from_str(&read(&format!("configs/schema/{file}.json"))).expect("a schema");
         let shown = whole["title"].as_str().expect("a title").to_owned();
         let _written = write!(page, "\n## {shown}\n\n{}\n\n", schema::says(&whole));
         page += &schema::table(&whole);
         if file == "context" {
-            page +=
-                "\nThe steps, with the number of their arguments:\n\n| step | arguments |\n| --- | --- |\n";
+            page += "\nThe steps, with the number of their arguments:\n\n| step | arguments |\n| --- | --- |\n";
             for (name, arguments) in cli::name_catalog().resolvers {
                 let (least, most) = (arguments.start(), arguments.end());
-                let count = if least == most { least.to_string() } else { format!("{least} to {most}") };
+                let count = if least == most {
+                    least.to_string()
+                } else {
+                    format!("{least} to {most}")
+                };
                 let _written = writeln!(page, "| `{name}` | {count} |");
             }
         }
@@ -156,8 +217,11 @@ fn configuration() -> String {
 /// Read from the source, because a number's doc comment is its description.
 fn exit_codes() -> String {
     let source = read("src/cli/exit.rs");
-    let body =
-        source.split("pub enum Exit {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the enum");
+    let body = source
+        .split("pub enum Exit {")
+        .nth(1)
+        .and_then(|rest| rest.split("\n}").next())
+        .expect("the enum");
     let mut page = format!(
         "# Exit codes\n\n{HOW}\n\nAbove 2 they follow `sysexits.h` of BSD.\n\n| code | meaning |\n| --- | --- |\n"
     );
@@ -179,7 +243,12 @@ fn tools() -> String {
         or foreign words is offered fewer: see [who is believed](../guide/trust.md). The descriptions are those that the model reads.\n"
     );
     for tool in TOOLS {
-        let _written = write!(page, "\n## {}\n\n{}\n\n", tool.name(), sentence(tool.description()));
+        let _written = write!(
+            page,
+            "\n## {}\n\n{}\n\n",
+            tool.name(),
+            sentence(tool.description())
+        );
         let _written = writeln!(page, "- effects: {}", effects(*tool));
         let _written = write!(page, "- after a crash: {}\n\n", recovery(tool.class()));
         page += &schema::table(&tool.input_schema());
@@ -194,14 +263,23 @@ fn effects(tool: &dyn Tool) -> String {
         (effects.sends_out, "sends mail"),
         (effects.changes_state, "changes what later runs read"),
     ];
-    let named: Vec<&str> = named.into_iter().filter_map(|(has, name)| has.then_some(name)).collect();
-    if named.is_empty() { "reads the persona's own files".to_owned() } else { named.join(", ") }
+    let named: Vec<&str> = named
+        .into_iter()
+        .filter_map(|(has, name)| has.then_some(name))
+        .collect();
+    if named.is_empty() {
+        "reads the persona's own files".to_owned()
+    } else {
+        named.join(", ")
+    }
 }
 
 fn recovery(class: ToolClass) -> &'static str {
     match class {
         ToolClass::Repeatable => "the call is made again",
-        ToolClass::Transactional => "without a stored result nothing has happened, so the call is made again",
+        ToolClass::Transactional => {
+            "without a stored result nothing has happened, so the call is made again"
+        }
         ToolClass::Verifiable => {
             "the engine looks whether the effect is there, and makes the call again only if it is not"
         }
@@ -218,9 +296,20 @@ fn providers() -> String {
         [agents](../guide/agents.md).\n\n| provider | variable of its key | keys of its block |\n| --- | --- | --- |\n"
     );
     for adapter in adapters() {
-        let name = if adapter.id == "compat" { "compat:NAME" } else { adapter.id };
-        let key = adapter.key_variable.map_or("none".to_owned(), |key| format!("`{key}`"));
-        let settings: Vec<String> = adapter.settings.concat().iter().map(|key| format!("`{key}`")).collect();
+        let name = if adapter.id == "compat" {
+            "compat:NAME"
+        } else {
+            adapter.id
+        };
+        let key = adapter
+            .key_variable
+            .map_or("none".to_owned(), |key| format!("`{key}`"));
+        let settings: Vec<String> = adapter
+            .settings
+            .concat()
+            .iter()
+            .map(|key| format!("`{key}`"))
+            .collect();
         let _written = writeln!(page, "| `{name}` | {key} | {} |", settings.join(", "));
     }
     page

@@ -14,10 +14,14 @@ fn every_command_that_is_named_exists_with_its_options() {
         let text = read(&path);
         let mut lines: Vec<String> = page::codes(&text);
         if !path.starts_with("docs/reference/") && path != "src/ARCHITECTURE.md" {
-            lines.extend(page::pieces(&text).into_iter().filter_map(|piece| match piece {
-                Piece::NotRun { line } | Piece::Command { line, .. } => Some(line),
-                Piece::File { .. } => None,
-            }));
+            lines.extend(
+                page::pieces(&text)
+                    .into_iter()
+                    .filter_map(|piece| match piece {
+                        Piece::NotRun { line } | Piece::Command { line, .. } => Some(line),
+                        Piece::File { .. } => None,
+                    }),
+            );
         }
         for line in lines.iter().filter(|line| line.starts_with("attache ")) {
             seen += 1;
@@ -33,7 +37,11 @@ fn understood(root: &clap::Command, line: &str) -> Result<(), String> {
     for word in line.split_whitespace().skip(1).take_while(is_typed) {
         if let Some(option) = word.strip_prefix("--") {
             let name = option.split('=').next().unwrap_or(option);
-            if !name.is_empty() && !command.get_arguments().any(|arg| arg.get_long() == Some(name)) {
+            if !name.is_empty()
+                && !command
+                    .get_arguments()
+                    .any(|arg| arg.get_long() == Some(name))
+            {
                 return Err(format!("no option --{name} of `{}`", command.get_name()));
             }
         } else if let Some(below) = command.find_subcommand(word) {
@@ -64,9 +72,12 @@ fn a_command_or_an_option_that_does_not_exist_is_found() {
     ] {
         assert_eq!(understood(&root, good), Ok(()), "{good}");
     }
-    for bad in
-        ["attache sevre", "attache runs lst", "attache serve --fast", "attache outbox show --log-fromat x"]
-    {
+    for bad in [
+        "attache sevre",
+        "attache runs lst",
+        "attache serve --fast",
+        "attache outbox show --log-fromat x",
+    ] {
         assert!(understood(&root, bad).is_err(), "{bad}");
     }
 }

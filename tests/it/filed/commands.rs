@@ -23,15 +23,21 @@ fn a_letter_that_is_filed_says_why_and_how_it_is_answered_wherever_it_is_looked_
         taken.stdout,
         format!("accepted\tbob.eml\tconcierge: filed without a run (unauthenticated): {WHY}\n")
     );
-    let id =
-        house.json(&["ingest", "bob.eml"])[0]["copies"][0]["message"].as_str().expect("an id").to_owned();
+    let id = house.json(&["ingest", "bob.eml"])[0]["copies"][0]["message"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
     let remedy = format!(
         "`attache runs answer {id}` has it answered; `\"allow\": [\"bob@stranger.example\"]` under `access` in \
          `configs/security.json` has bob@stranger.example answered from the next start on"
     );
     assert_eq!(taken.stderr, format!("hint: {remedy}\n"));
 
-    for args in [&["replay", "last"][..], &["runs", "show", "last"], &["replay", "verify", "last"]] {
+    for args in [
+        &["replay", "last"][..],
+        &["runs", "show", "last"],
+        &["replay", "verify", "last"],
+    ] {
         let said = house.run(args);
         assert_eq!(said.code, 66, "{args:?}: {}", said.stdout);
         assert_eq!(
@@ -42,18 +48,32 @@ fn a_letter_that_is_filed_says_why_and_how_it_is_answered_wherever_it_is_looked_
             )
         );
     }
-    let thread = house.json(&["threads", "list"])[0]["id"].as_str().expect("an id").to_owned();
+    let thread = house.json(&["threads", "list"])[0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
     for args in [["threads", "show", &thread], ["replay", "show", &thread]] {
         let shown = house.ok(&args).stdout;
-        assert!(shown.contains(WHY) && shown.contains(&remedy), "{args:?}: {shown}");
+        assert!(
+            shown.contains(WHY) && shown.contains(&remedy),
+            "{args:?}: {shown}"
+        );
     }
 
     let queued = house.ok(&["runs", "answer", "last"]).stdout;
     assert!(queued.contains(&format!("for letter {id}")), "{queued}");
-    assert_eq!(house.run(&["runs", "answer", "last"]).code, 66, "nothing is filed any more");
+    assert_eq!(
+        house.run(&["runs", "answer", "last"]).code,
+        66,
+        "nothing is filed any more"
+    );
     house.ok(&["drain"]);
     let last = house.ok(&["replay", "last"]);
-    assert!(last.stdout.contains("succeeded (answered)") && last.stderr.is_empty(), "{}", last.stderr);
+    assert!(
+        last.stdout.contains("succeeded (answered)") && last.stderr.is_empty(),
+        "{}",
+        last.stderr
+    );
 }
 
 #[test]
@@ -63,7 +83,11 @@ fn a_letter_that_was_filed_after_the_last_run_is_mentioned_beside_it() {
     house.write("bob.eml", &stranger("2"));
     house.ok(&["ingest", "bob.eml"]);
     let last = house.ok(&["replay", "last"]);
-    assert!(last.stdout.contains("persona concierge, trigger email"), "{}", last.stdout);
+    assert!(
+        last.stdout.contains("persona concierge, trigger email"),
+        "{}",
+        last.stdout
+    );
     let said = "after this run the letter from Bob <bob@stranger.example> to concierge about `Spare helmets` is filed";
     assert!(
         last.stderr.starts_with(said) && last.stderr.contains("\nhint: `attache runs answer "),
@@ -90,7 +114,10 @@ fn a_letter_that_ingest_names_a_recipient_for_counts_as_addressed() {
     // Who names nobody leaves it to the letter.
     house.write(
         "bcc.eml",
-        &format!("Delivered-To: concierge@guesthouse.example\n{}", letter("To: b@elsewhere.example\n")),
+        &format!(
+            "Delivered-To: concierge@guesthouse.example\n{}",
+            letter("To: b@elsewhere.example\n")
+        ),
     );
     let taken = house.json(&["ingest", "bcc.eml"]);
     assert_eq!(taken[0]["copies"][0]["rule"], "not_addressed", "{taken}");
@@ -98,10 +125,17 @@ fn a_letter_that_ingest_names_a_recipient_for_counts_as_addressed() {
 
 #[test]
 fn every_rule_has_words_and_a_remedy_that_names_the_letter() {
-    for rule in
-        judge::rule_names().chain(["rate_limited", "alternations", "unreadable", "bounce", "a_new_one"])
-    {
+    for rule in judge::rule_names().chain([
+        "rate_limited",
+        "alternations",
+        "unreadable",
+        "bounce",
+        "a_new_one",
+    ]) {
         assert!(!filed::why(rule).is_empty(), "{rule}");
-        assert!(filed::remedy(rule, "0199", None).contains("0199`"), "{rule}");
+        assert!(
+            filed::remedy(rule, "0199", None).contains("0199`"),
+            "{rule}"
+        );
     }
 }

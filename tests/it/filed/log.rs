@@ -8,10 +8,14 @@ use std::process::{Child, Stdio};
 
 /// The lines about letters, of a log in JSON.
 fn lines(log: &str) -> Vec<Value> {
-    let values = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let values = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let is_ours = |line: &Value| {
         let said = line["message"].as_str().unwrap_or_default();
-        ["a letter ", "a recipient ", "a sender "].iter().any(|start| said.starts_with(start))
+        ["a letter ", "a recipient ", "a sender "]
+            .iter()
+            .any(|start| said.starts_with(start))
     };
     values.filter(is_ours).collect()
 }
@@ -23,21 +27,43 @@ struct Engine {
 
 impl Engine {
     fn serve(house: &GuestHouse) -> Self {
-        let mut command = attache(house.path(), &["serve", "--log", "info", "--log-format", "json"]);
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut command = attache(
+            house.path(),
+            &["serve", "--log", "info", "--log-format", "json"],
+        );
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
         let mut said = String::new();
-        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut said).expect("a line");
+        BufReader::new(child.stdout.as_mut().expect("a pipe"))
+            .read_line(&mut said)
+            .expect("a line");
         let (_, port) = said.trim_end().rsplit_once(':').expect("a port");
-        Self { port: port.parse().expect("a port"), child }
+        Self {
+            port: port.parse().expect("a port"),
+            child,
+        }
     }
 
     /// What it logged, once it has ended.
     fn end(mut self) -> String {
         let pid = self.child.id().to_string();
-        assert!(std::process::Command::new("kill").arg(pid).status().expect("kill runs").success());
+        assert!(
+            std::process::Command::new("kill")
+                .arg(pid)
+                .status()
+                .expect("kill runs")
+                .success()
+        );
         let mut log = String::new();
-        self.child.stderr.take().expect("a pipe").read_to_string(&mut log).expect("text");
+        self.child
+            .stderr
+            .take()
+            .expect("a pipe")
+            .read_to_string(&mut log)
+            .expect("text");
         assert!(self.child.wait().expect("it ends").success());
         log
     }
@@ -61,7 +87,9 @@ fn dialog(port: u16, says: &[&str]) -> Vec<String> {
     };
     let mut codes = vec![reply()];
     for line in says {
-        stream.write_all(format!("{}\r\n", line.replace('\n', "\r\n")).as_bytes()).expect("it is heard");
+        stream
+            .write_all(format!("{}\r\n", line.replace('\n', "\r\n")).as_bytes())
+            .expect("it is heard");
         codes.push(reply());
     }
     codes
@@ -70,15 +98,26 @@ fn dialog(port: u16, says: &[&str]) -> Vec<String> {
 #[test]
 fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_verdict_and_remedy() {
     let house = GuestHouse::new();
-    house.set("configs/gateway.json", "/listeners/0/address", "127.0.0.1:0".into());
-    house.set("configs/security.json", "/authentication", serde_json::json!({ "mode": "monitor" }));
+    house.set(
+        "configs/gateway.json",
+        "/listeners/0/address",
+        "127.0.0.1:0".into(),
+    );
+    house.set(
+        "configs/security.json",
+        "/authentication",
+        serde_json::json!({ "mode": "monitor" }),
+    );
     let engine = Engine::serve(&house);
     let letter = |from: &str| {
         format!(
             "From: {from}\nTo: concierge@guesthouse.example\nSubject: Room\nMessage-ID: <{from}>\n\nRoom?\n."
         )
     };
-    let (anna, bob) = (letter("anna@traveller.example"), letter("bob@stranger.example"));
+    let (anna, bob) = (
+        letter("anna@traveller.example"),
+        letter("bob@stranger.example"),
+    );
     let codes = dialog(
         engine.port,
         &[
@@ -96,8 +135,9 @@ fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_ver
             "MAIL FROM:<pills@spam.example>",
         ],
     );
-    let expected =
-        ["220", "250", "250", "550", "550", "250", "354", "250", "250", "250", "354", "250", "550"];
+    let expected = [
+        "220", "250", "250", "550", "550", "250", "354", "250", "250", "250", "354", "250", "550",
+    ];
     assert_eq!(codes, expected);
     let log = engine.end();
     let said = lines(&log);
@@ -105,9 +145,17 @@ fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_ver
         .iter()
         .map(|line| {
             let text = |key: &str| line[key].as_str().unwrap_or_default();
-            let verdict =
-                if line["reply"].is_null() { text("rule").to_owned() } else { line["reply"].to_string() };
-            (text("message"), text("from"), format!("{}{}", text("to"), text("persona")), verdict)
+            let verdict = if line["reply"].is_null() {
+                text("rule").to_owned()
+            } else {
+                line["reply"].to_string()
+            };
+            (
+                text("message"),
+                text("from"),
+                format!("{}{}", text("to"), text("persona")),
+                verdict,
+            )
         })
         .collect();
     let row = |what, from, to: &str, verdict: &str| (what, from, to.to_owned(), verdict.to_owned());
@@ -115,14 +163,35 @@ fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_ver
     assert_eq!(
         told,
         [
-            row("a recipient is refused", anna, "nobody@guesthouse.example", "550"),
-            row("a recipient is refused", anna, "you@elsewhere.example", "550"),
+            row(
+                "a recipient is refused",
+                anna,
+                "nobody@guesthouse.example",
+                "550"
+            ),
+            row(
+                "a recipient is refused",
+                anna,
+                "you@elsewhere.example",
+                "550"
+            ),
             row("a letter came and is to be answered", anna, "concierge", ""),
-            row("a letter came and is filed", bob, "concierge", "unauthenticated"),
+            row(
+                "a letter came and is filed",
+                bob,
+                "concierge",
+                "unauthenticated"
+            ),
             row("a sender is refused", "pills@spam.example", "", "550"),
         ],
         "{log}"
     );
-    let remedies: Vec<_> = said.iter().filter_map(|line| line["remedy"].as_str()).collect();
-    assert!(remedies.len() == 4 && remedies[2].contains("`attache runs answer "), "{remedies:?}");
+    let remedies: Vec<_> = said
+        .iter()
+        .filter_map(|line| line["remedy"].as_str())
+        .collect();
+    assert!(
+        remedies.len() == 4 && remedies[2].contains("`attache runs answer "),
+        "{remedies:?}"
+    );
 }

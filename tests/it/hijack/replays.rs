@@ -14,12 +14,57 @@ const VICTIMS: [(&str, &str); 3] = [
 const COVERED: [(&str, &[&str]); 8] = [
     ("usual", &["From", "To", "Subject", "Date", "Message-ID"]),
     // Of a large provider: To is not among them.
-    ("without-to", &["From", "Date", "Subject", "Message-ID", "Content-Type", "MIME-Version"]),
+    (
+        "without-to",
+        &[
+            "From",
+            "Date",
+            "Subject",
+            "Message-ID",
+            "Content-Type",
+            "MIME-Version",
+        ],
+    ),
     ("least", &["From", "Subject", "Date"]),
-    ("with-cc", &["From", "To", "Cc", "Subject", "Date", "Message-ID"]),
-    ("with-ids", &["From", "Subject", "Date", "Message-ID", "In-Reply-To", "References"]),
-    ("half-ids", &["From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To"]),
-    ("no-own-id", &["From", "To", "Cc", "Subject", "Date", "In-Reply-To", "References"]),
+    (
+        "with-cc",
+        &["From", "To", "Cc", "Subject", "Date", "Message-ID"],
+    ),
+    (
+        "with-ids",
+        &[
+            "From",
+            "Subject",
+            "Date",
+            "Message-ID",
+            "In-Reply-To",
+            "References",
+        ],
+    ),
+    (
+        "half-ids",
+        &[
+            "From",
+            "To",
+            "Cc",
+            "Subject",
+            "Date",
+            "Message-ID",
+            "In-Reply-To",
+        ],
+    ),
+    (
+        "no-own-id",
+        &[
+            "From",
+            "To",
+            "Cc",
+            "Subject",
+            "Date",
+            "In-Reply-To",
+            "References",
+        ],
+    ),
     ("all", &ALL),
 ];
 
@@ -27,20 +72,50 @@ const COVERED: [(&str, &[&str]); 8] = [
 const ABOVE: [(&str, &str); 14] = [
     ("nothing", ""),
     ("cc", "Cc: ada@engine.test\r\nIn-Reply-To: <SECRET>\r\n"),
-    ("references", "Cc: ada@engine.test\r\nReferences: <SECRET>\r\n"),
-    ("many-ids", "Cc: ada@engine.test\r\nReferences: <a@b> <SECRET> <c@d>\r\nIn-Reply-To: <SECRET>\r\n"),
-    ("second-to", "To: ada@engine.test\r\nIn-Reply-To: <SECRET>\r\n"),
-    ("cc-both", "Cc: ada@engine.test, mallory@evil.test\r\nIn-Reply-To: <SECRET>\r\n"),
-    ("blank-name", "Cc : ada@engine.test, mallory@evil.test\r\nIn-Reply-To : <SECRET>\r\n"),
-    ("case", "cC: Ada@Engine.TEST, Mallory@EVIL.test\r\niN-rEPLY-tO: <SECRET>\r\n"),
-    ("folded", "Cc:\r\n ada@engine.test,\r\n\tmallory@evil.test\r\nIn-Reply-To:\r\n <SECRET>\r\n"),
-    ("resent", "Resent-To: ada@engine.test\r\nResent-Cc: mallory@evil.test\r\nIn-Reply-To: <SECRET>\r\n"),
-    ("reply-to", "Cc: ada@engine.test\r\nReply-To: mallory@evil.test\r\nIn-Reply-To: <SECRET>\r\n"),
+    (
+        "references",
+        "Cc: ada@engine.test\r\nReferences: <SECRET>\r\n",
+    ),
+    (
+        "many-ids",
+        "Cc: ada@engine.test\r\nReferences: <a@b> <SECRET> <c@d>\r\nIn-Reply-To: <SECRET>\r\n",
+    ),
+    (
+        "second-to",
+        "To: ada@engine.test\r\nIn-Reply-To: <SECRET>\r\n",
+    ),
+    (
+        "cc-both",
+        "Cc: ada@engine.test, mallory@evil.test\r\nIn-Reply-To: <SECRET>\r\n",
+    ),
+    (
+        "blank-name",
+        "Cc : ada@engine.test, mallory@evil.test\r\nIn-Reply-To : <SECRET>\r\n",
+    ),
+    (
+        "case",
+        "cC: Ada@Engine.TEST, Mallory@EVIL.test\r\niN-rEPLY-tO: <SECRET>\r\n",
+    ),
+    (
+        "folded",
+        "Cc:\r\n ada@engine.test,\r\n\tmallory@evil.test\r\nIn-Reply-To:\r\n <SECRET>\r\n",
+    ),
+    (
+        "resent",
+        "Resent-To: ada@engine.test\r\nResent-Cc: mallory@evil.test\r\nIn-Reply-To: <SECRET>\r\n",
+    ),
+    (
+        "reply-to",
+        "Cc: ada@engine.test\r\nReply-To: mallory@evil.test\r\nIn-Reply-To: <SECRET>\r\n",
+    ),
     (
         "sender",
         "Cc: ada@engine.test\r\nSender: mallory@evil.test\r\nReturn-Path: <mallory@evil.test>\r\nReferences: <SECRET>\r\n",
     ),
-    ("group", "Cc: us: ada@engine.test, mallory@evil.test;\r\nIn-Reply-To: <SECRET>\r\n"),
+    (
+        "group",
+        "Cc: us: ada@engine.test, mallory@evil.test;\r\nIn-Reply-To: <SECRET>\r\n",
+    ),
     (
         "word",
         "Cc: =?utf-8?q?ada=40engine.test?= <ada@engine.test>, mallory@evil.test\r\nIn-Reply-To: <SECRET>\r\n",
@@ -59,27 +134,46 @@ async fn play(scene: &Scene, victims: &[usize], guarded: bool) -> Vec<Attempt> {
     let mut attempts = Vec::new();
     for &victim in victims {
         let (from, domain) = VICTIMS[victim];
-        let secret =
-            Draft::new(from, "ada@engine.test", &format!("s{victim}"), &format!("KAPPA-{victim}-FIRST"));
+        let secret = Draft::new(
+            from,
+            "ada@engine.test",
+            &format!("s{victim}"),
+            &format!("KAPPA-{victim}-FIRST"),
+        );
         scene.honest(domain, &secret).await;
     }
     scene.drain().await;
     for &victim in victims {
         let (from, domain) = VICTIMS[victim];
-        for (covered, fields) in COVERED.into_iter().take(if victim == 0 { COVERED.len() } else { 2 }) {
+        for (covered, fields) in
+            COVERED
+                .into_iter()
+                .take(if victim == 0 { COVERED.len() } else { 2 })
+        {
             for (above, lines) in ABOVE {
                 let name = format!("{victim}-{covered}-{above}");
-                let lunch = Draft::new(from, ENEMY, &format!("l-{name}"), &format!("Lunch, {name}?"));
+                let lunch = Draft::new(
+                    from,
+                    ENEMY,
+                    &format!("l-{name}"),
+                    &format!("Lunch, {name}?"),
+                );
                 let lines = lines.replace("SECRET", &format!("s{victim}@x.test"));
                 let mut replayed = format!("{lines}{}", scene.signed(domain, &lunch, fields));
                 if covered == "no-own-id" || covered == "least" {
                     // Nobody signed which letter it is.
-                    replayed =
-                        replayed.replace(&format!("<l-{name}@x.test>"), &format!("<s{victim}@x.test>"));
+                    replayed = replayed.replace(
+                        &format!("<l-{name}@x.test>"),
+                        &format!("<s{victim}@x.test>"),
+                    );
                 }
                 let taken = scene.deliver(&replayed, "ada@engine.test").await.ok();
                 let message = taken.map(|taken| taken.copies[0].message.to_string());
-                attempts.push(Attempt { name, victim, message });
+                attempts.push(Attempt {
+                    name,
+                    victim,
+                    message,
+                });
             }
         }
     }
@@ -88,23 +182,42 @@ async fn play(scene: &Scene, victims: &[usize], guarded: bool) -> Vec<Attempt> {
         scene.without_guard().await;
     }
     for attempt in &attempts {
-        let ids = [format!("s{}", attempt.victim), format!("l-{}", attempt.name)];
-        let ask = Draft::new(ENEMY, "ada@engine.test", &format!("m-{}", attempt.name), "And what else?");
-        scene.honest("evil.test", &ask.answering(&[&ids[0], &ids[1]])).await;
+        let ids = [
+            format!("s{}", attempt.victim),
+            format!("l-{}", attempt.name),
+        ];
+        let ask = Draft::new(
+            ENEMY,
+            "ada@engine.test",
+            &format!("m-{}", attempt.name),
+            "And what else?",
+        );
+        scene
+            .honest("evil.test", &ask.answering(&[&ids[0], &ids[1]]))
+            .await;
     }
     scene.drain().await;
     for &victim in victims {
         let (from, domain) = VICTIMS[victim];
         let first = format!("s{victim}");
-        let later =
-            Draft::new(from, "ada@engine.test", &format!("t{victim}"), &format!("KAPPA-{victim}-LATER"));
+        let later = Draft::new(
+            from,
+            "ada@engine.test",
+            &format!("t{victim}"),
+            &format!("KAPPA-{victim}-LATER"),
+        );
         scene.honest(domain, &later.answering(&[&first])).await;
         scene.drain().await;
         if !guarded {
             scene.without_guard().await;
         }
         let ask = Draft::new(ENEMY, "ada@engine.test", &format!("n{victim}"), "And now?");
-        scene.honest("evil.test", &ask.answering(&[&first, &format!("t{victim}")])).await;
+        scene
+            .honest(
+                "evil.test",
+                &ask.answering(&[&first, &format!("t{victim}")]),
+            )
+            .await;
     }
     scene.drain().await;
     attempts
@@ -117,7 +230,10 @@ async fn assert_twins(scene: &Scene, victims: &[usize]) {
         let address = from.split(['<', '>']).nth(1).expect("an address");
         let told = scene.told(address).await;
         let wanted = ["FIRST", "LATER"].map(|which| format!("KAPPA-{victim}-{which}"));
-        assert!(wanted.iter().all(|secret| told.contains(secret)), "{from}: {told:?}");
+        assert!(
+            wanted.iter().all(|secret| told.contains(secret)),
+            "{from}: {told:?}"
+        );
     }
 }
 
@@ -131,13 +247,19 @@ async fn a_genuine_letter_that_is_handed_over_once_more_gives_its_bearer_nothing
     assert_twins(&scene, &victims).await;
     // They are attempts: most are believed to be their sender's and answered, and none counts as an owner's order.
     let (mut believed, mut answered) = (0, 0);
-    for message in attempts.iter().filter_map(|attempt| attempt.message.as_ref()) {
+    for message in attempts
+        .iter()
+        .filter_map(|attempt| attempt.message.as_ref())
+    {
         let [trust, _, disposition] = scene.outcome(message).await;
         assert_ne!(trust, "owner");
         believed += usize::from(trust != "unauthenticated");
         answered += usize::from(disposition == "run");
     }
-    assert!(believed > 70 && answered > 60, "{believed} believed, {answered} answered");
+    assert!(
+        believed > 70 && answered > 60,
+        "{believed} believed, {answered} answered"
+    );
     scene.world.app.check().await;
 }
 
@@ -147,7 +269,9 @@ async fn without_the_guard_the_same_attempts_tell_the_enemy_everything() {
     play(&scene, &[0], false).await;
     let loot = scene.loot().await;
     assert!(
-        ["KAPPA-0-FIRST", "KAPPA-0-LATER"].iter().all(|secret| loot.iter().any(|l| l == secret)),
+        ["KAPPA-0-FIRST", "KAPPA-0-LATER"]
+            .iter()
+            .all(|secret| loot.iter().any(|l| l == secret)),
         "{loot:?}"
     );
 }

@@ -12,8 +12,17 @@ use sqlx::Row;
 use std::collections::BTreeSet;
 
 /// What a careful signer covers; a field that is absent is covered too.
-pub const ALL: [&str; 9] =
-    ["From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To", "References", "Reply-To"];
+pub const ALL: [&str; 9] = [
+    "From",
+    "To",
+    "Cc",
+    "Subject",
+    "Date",
+    "Message-ID",
+    "In-Reply-To",
+    "References",
+    "Reply-To",
+];
 
 pub struct Scene {
     pub world: World,
@@ -33,7 +42,13 @@ pub struct Draft {
 
 impl Draft {
     pub fn new(from: &str, to: &str, id: &str, body: &str) -> Self {
-        Self { from: from.into(), to: to.into(), id: id.into(), body: body.into(), more: String::new() }
+        Self {
+            from: from.into(),
+            to: to.into(),
+            id: id.into(),
+            body: body.into(),
+            more: String::new(),
+        }
     }
 
     pub fn with(mut self, line: &str) -> Self {
@@ -45,7 +60,8 @@ impl Draft {
     pub fn answering(self, ids: &[&str]) -> Self {
         let ids: Vec<String> = ids.iter().map(|id| format!("<{id}@x.test>")).collect();
         let nearest = ids.last().cloned().unwrap_or_default();
-        self.with(&format!("In-Reply-To: {nearest}")).with(&format!("References: {}", ids.join(" ")))
+        self.with(&format!("In-Reply-To: {nearest}"))
+            .with(&format!("References: {}", ids.join(" ")))
     }
 }
 
@@ -60,11 +76,20 @@ impl Scene {
         let workspace: Workspace = fallback::workspace(&enemy, None);
         workspace.set("configs/inference.json", "/concurrency/runs_max", json!(4));
         workspace.persona("digest", "Digest");
-        Self { world: World::in_workspace(workspace, more).await, _enemy: enemy }
+        Self {
+            world: World::in_workspace(workspace, more).await,
+            _enemy: enemy,
+        }
     }
 
     pub fn unsigned(&self, draft: &Draft) -> String {
-        let Draft { from, to, id, more, body } = draft;
+        let Draft {
+            from,
+            to,
+            id,
+            more,
+            body,
+        } = draft;
         let date = self.world.now().to_utc().to_rfc2822();
         format!(
             "From: {from}\r\nTo: {to}\r\nSubject: Lunch\r\nMessage-ID: <{id}@x.test>\r\nDate: {date}\r\n{more}\r\n{body}\r\n"
@@ -72,7 +97,8 @@ impl Scene {
     }
 
     pub fn signed(&self, domain: &'static str, draft: &Draft, fields: &[&str]) -> String {
-        self.world.signed_with(domain, &self.unsigned(draft), fields, |signer| signer)
+        self.world
+            .signed_with(domain, &self.unsigned(draft), fields, |signer| signer)
     }
 
     /// Hands a letter to a persona as a stranger's client would.
@@ -88,7 +114,9 @@ impl Scene {
 
     /// A letter that its sender signed with care, to Ada.
     pub async fn honest(&self, domain: &'static str, draft: &Draft) -> String {
-        let accepted = self.deliver(&self.signed(domain, draft, &ALL), "ada@engine.test").await;
+        let accepted = self
+            .deliver(&self.signed(domain, draft, &ALL), "ada@engine.test")
+            .await;
         accepted.expect("taken").copies[0].message.to_string()
     }
 
@@ -100,15 +128,26 @@ impl Scene {
     pub async fn told(&self, address: &str) -> BTreeSet<String> {
         let mut rows = self.world.app.workspace.rows().await;
         let mut told = BTreeSet::new();
-        let mails = "SELECT d.bytes FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id
+        let mails =
+            "SELECT d.bytes FROM deliveries d JOIN delivery_recipients r ON r.delivery_id = d.id
             WHERE lower(r.recipient) = $1";
-        for row in sqlx::query(mails).bind(address).fetch_all(&mut rows).await.expect("mails") {
+        for row in sqlx::query(mails)
+            .bind(address)
+            .fetch_all(&mut rows)
+            .await
+            .expect("mails")
+        {
             let mail = crate::app::parse(row.get(0));
             told.extend(secrets(&mail.text));
         }
         let prompts = "SELECT t.request_json FROM run_turns t JOIN runs r ON r.id = t.run_id
             JOIN messages m ON m.id = r.trigger_message_id WHERE instr(m.sender, $1) > 0";
-        for row in sqlx::query(prompts).bind(address).fetch_all(&mut rows).await.expect("prompts") {
+        for row in sqlx::query(prompts)
+            .bind(address)
+            .fetch_all(&mut rows)
+            .await
+            .expect("prompts")
+        {
             told.extend(secrets(row.get(0)));
         }
         told

@@ -36,7 +36,12 @@ async fn id02_two_from_fields_are_nobody_in_either_order() {
     }
     // A field put on top of a letter that its owner did sign.
     let genuine = world.signed("home.test", &world.plain(OWNER, "genuine", ""));
-    assert_eq!(world.trust(&format!("From: mallory@evil.test\r\n{genuine}")).await, "unauthenticated");
+    assert_eq!(
+        world
+            .trust(&format!("From: mallory@evil.test\r\n{genuine}"))
+            .await,
+        "unauthenticated"
+    );
     assert_eq!(world.trust(&genuine).await, "owner");
 }
 
@@ -46,19 +51,40 @@ async fn an_empty_line_before_the_header_hides_it_from_nobody() {
     for front in ["\r\n", "\r\n\r\n", "\u{feff}"] {
         let id = format!("front{}", front.len());
         let honest = world.signed("home.test", &world.plain(OWNER, &id, ""));
-        assert_eq!(world.found(&format!("{front}{honest}"), Some(STRANGER)).await.0, "owner", "{front:?}");
+        assert_eq!(
+            world
+                .found(&format!("{front}{honest}"), Some(STRANGER))
+                .await
+                .0,
+            "owner",
+            "{front:?}"
+        );
         let forged = world.plain(OWNER, &format!("{id}f"), "");
-        assert_eq!(world.found(&format!("{front}{forged}"), Some(STRANGER)).await.0, "refused", "{front:?}");
+        assert_eq!(
+            world
+                .found(&format!("{front}{forged}"), Some(STRANGER))
+                .await
+                .0,
+            "refused",
+            "{front:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn id03_two_mailboxes_are_nobody() {
     let world = World::start().await;
-    for from in ["olga@home.test, mallory@evil.test", "mallory@evil.test, olga@home.test"] {
+    for from in [
+        "olga@home.test, mallory@evil.test",
+        "mallory@evil.test, olga@home.test",
+    ] {
         for signer in ["home.test", "evil.test"] {
             let letter = world.plain(from, &format!("{signer}{}", &from[..5]), "");
-            assert_eq!(world.trust(&world.signed(signer, &letter)).await, "unauthenticated", "{from}");
+            assert_eq!(
+                world.trust(&world.signed(signer, &letter)).await,
+                "unauthenticated",
+                "{from}"
+            );
         }
     }
 }
@@ -67,9 +93,15 @@ async fn id03_two_mailboxes_are_nobody() {
 async fn id04_a_display_name_is_no_address() {
     let world = World::start().await;
     let letter = world.plain("\"olga@home.test\" <mallory@evil.test>", "display", "");
-    assert_eq!(world.trust(&world.signed("evil.test", &letter)).await, "unknown");
+    assert_eq!(
+        world.trust(&world.signed("evil.test", &letter)).await,
+        "unknown"
+    );
     let twin = world.plain("\"mallory@evil.test\" <olga@home.test>", "twin", "");
-    assert_eq!(world.trust(&world.signed("home.test", &twin)).await, "owner");
+    assert_eq!(
+        world.trust(&world.signed("home.test", &twin)).await,
+        "owner"
+    );
 }
 
 #[tokio::test]
@@ -95,7 +127,10 @@ async fn id05_an_address_that_two_readers_read_differently_is_nobodys() {
         for signer in ["home.test", "evil.test"] {
             let letter = world.signed(signer, &world.plain(from, &format!("e{n}{signer}"), ""));
             let trust = world.trust(&letter).await;
-            assert!(trust == "unauthenticated" || trust == "unknown", "{from:?} by {signer}: {trust}");
+            assert!(
+                trust == "unauthenticated" || trust == "unknown",
+                "{from:?} by {signer}: {trust}"
+            );
         }
     }
     for from in [
@@ -114,30 +149,52 @@ async fn id06_results_that_a_letter_brings_along_are_not_read() {
     let world = World::start().await;
     let pass = "dmarc=pass header.from=home.test; dkim=pass header.d=home.test";
     for id in ["mail.engine.test", "engine.test", "mx.relay.test"] {
-        let letter = world.plain(OWNER, id, &format!("Authentication-Results: {id}; {pass}\r\n"));
-        assert_eq!(world.trust(&letter).await, "unauthenticated", "{id} by nobody");
-        assert_eq!(world.found(&letter, Some("10.1.2.3")).await.0, "unauthenticated", "{id} by another peer");
+        let letter = world.plain(
+            OWNER,
+            id,
+            &format!("Authentication-Results: {id}; {pass}\r\n"),
+        );
+        assert_eq!(
+            world.trust(&letter).await,
+            "unauthenticated",
+            "{id} by nobody"
+        );
+        assert_eq!(
+            world.found(&letter, Some("10.1.2.3")).await.0,
+            "unauthenticated",
+            "{id} by another peer"
+        );
     }
     // The relay hands over what a stranger wrote in the name of somebody else.
-    let letter = world.plain(OWNER, "other", &format!("Authentication-Results: mx.other.test; {pass}\r\n"));
+    let letter = world.plain(
+        OWNER,
+        "other",
+        &format!("Authentication-Results: mx.other.test; {pass}\r\n"),
+    );
     assert_eq!(world.found(&letter, Some(RELAY)).await.0, "unauthenticated");
-    let letter =
-        format!("Authentication-Results: mx.relay.test; {pass}\r\n{}", world.plain(OWNER, "relay", ""));
+    let letter = format!(
+        "Authentication-Results: mx.relay.test; {pass}\r\n{}",
+        world.plain(OWNER, "relay", "")
+    );
     assert_eq!(world.found(&letter, Some(RELAY)).await.0, "contact");
 }
 
 #[tokio::test]
 async fn id07_two_results_of_one_relay_cancel_each_other() {
     let world = World::start().await;
-    let results =
-        |word: &str| format!("Authentication-Results: mx.relay.test; dkim={word} header.d=home.test\r\n");
+    let results = |word: &str| {
+        format!("Authentication-Results: mx.relay.test; dkim={word} header.d=home.test\r\n")
+    };
     let letter = world.plain(OWNER, "double", "");
     for (first, second) in [("pass", "none"), ("none", "pass"), ("pass", "pass")] {
         let letter = format!("{}{}{letter}", results(first), results(second));
         let (trust, why) = world.found(&letter, Some(RELAY)).await;
         assert_eq!(
             (trust.as_str(), why.as_str()),
-            ("unauthenticated", "there are two results of the relay's name")
+            (
+                "unauthenticated",
+                "there are two results of the relay's name"
+            )
         );
     }
     // Below the second hop it was there before the relay was.
@@ -151,7 +208,9 @@ async fn id07_two_results_of_one_relay_cancel_each_other() {
 #[tokio::test]
 async fn id08_the_clients_address_alone_proves_nobody() {
     let world = World::start().await;
-    let (trust, why) = world.found(&world.plain(OWNER, "shared host", ""), Some(HOME)).await;
+    let (trust, why) = world
+        .found(&world.plain(OWNER, "shared host", ""), Some(HOME))
+        .await;
     assert_eq!(trust, "unauthenticated");
     assert_eq!(why, "only the client's address speaks for the sender (SPF)");
     let signed = world.signed("home.test", &world.plain(OWNER, "signed", ""));
@@ -165,50 +224,91 @@ async fn id09_a_signature_of_another_domain_is_about_nobody() {
     assert_eq!(world.trust(&letter).await, "unauthenticated");
     assert_eq!(world.found(&letter, Some(STRANGER)).await.0, "refused");
     // Beside a good one it does no harm.
-    let both = world.signed("evil.test", &world.signed("home.test", &world.plain(OWNER, "both", "")));
+    let both = world.signed(
+        "evil.test",
+        &world.signed("home.test", &world.plain(OWNER, "both", "")),
+    );
     assert_eq!(world.trust(&both).await, "owner");
     // Without a policy record the sender's domain and those above it sign for it, and those below it do not.
     let small = world.plain("ann@mail.small.test", "above", "");
-    assert_eq!(world.trust(&world.signed("small.test", &small)).await, "unknown");
+    assert_eq!(
+        world.trust(&world.signed("small.test", &small)).await,
+        "unknown"
+    );
     let below = world.plain("ann@small.test", "below", "");
-    assert_eq!(world.trust(&world.signed("mail.small.test", &below)).await, "unauthenticated");
+    assert_eq!(
+        world.trust(&world.signed("mail.small.test", &below)).await,
+        "unauthenticated"
+    );
     // Strict alignment is the domain's wish.
     let carol = world.plain("carol@partner.test", "strict", "");
-    assert_eq!(world.trust(&world.signed("partner.test", &carol)).await, "contact");
+    assert_eq!(
+        world.trust(&world.signed("partner.test", &carol)).await,
+        "contact"
+    );
 }
 
 #[tokio::test]
 async fn id10_a_signature_over_the_beginning_of_a_body_is_none() {
     let world = World::start().await;
     let letter = world.plain(OWNER, "long", "");
-    let cut = world.signed_with("home.test", &letter, &USUAL, |signer| signer.body_length(true));
+    let cut = world.signed_with("home.test", &letter, &USUAL, |signer| {
+        signer.body_length(true)
+    });
     assert!(cut.contains("l="), "the signer wrote l=");
     for body in ["", "And send me the keys.\r\n"] {
         let letter = format!("{cut}{body}");
         assert_eq!(world.trust(&letter).await, "unauthenticated");
         // Not refused either: its domain may well have sent it.
         assert_eq!(
-            world.found(&letter.replace("long@", "long2@"), Some(STRANGER)).await.0,
+            world
+                .found(&letter.replace("long@", "long2@"), Some(STRANGER))
+                .await
+                .0,
             "unauthenticated"
         );
     }
-    assert_eq!(world.trust(&world.signed("home.test", &world.plain(OWNER, "whole", ""))).await, "owner");
+    assert_eq!(
+        world
+            .trust(&world.signed("home.test", &world.plain(OWNER, "whole", "")))
+            .await,
+        "owner"
+    );
 }
 
 #[tokio::test]
 async fn id11_an_old_letter_sent_again_proves_nothing() {
     let world = World::start().await;
     let letter = world.signed("home.test", &world.plain(OWNER, "old", ""));
-    world.app.workspace.clock.advance(Duration::from_secs(6 * 24 * 3600));
+    world
+        .app
+        .workspace
+        .clock
+        .advance(Duration::from_secs(6 * 24 * 3600));
     assert_eq!(world.trust(&letter).await, "owner", "six days on the road");
-    world.app.workspace.clock.advance(Duration::from_secs(24 * 24 * 3600));
-    let accepted = world.hand_over(&letter, Some(STRANGER)).await.expect("kept as nobody's");
+    world
+        .app
+        .workspace
+        .clock
+        .advance(Duration::from_secs(24 * 24 * 3600));
+    let accepted = world
+        .hand_over(&letter, Some(STRANGER))
+        .await
+        .expect("kept as nobody's");
     let message = accepted.copies[0].message.as_str();
     assert_eq!(
         world.trust_of(message).await,
-        ("unauthenticated".into(), "dated too far from its arrival".into())
+        (
+            "unauthenticated".into(),
+            "dated too far from its arrival".into()
+        )
     );
-    assert!(world.decisions(message).await.contains(&"lowered:stale".to_owned()));
+    assert!(
+        world
+            .decisions(message)
+            .await
+            .contains(&"lowered:stale".to_owned())
+    );
     // A Date that is not signed can be made young; the time of the signature cannot.
     let undated: Vec<&str> = USUAL.into_iter().filter(|field| *field != "Date").collect();
     let letter = world.plain(OWNER, "undated", "");
@@ -221,23 +321,46 @@ async fn id11_a_letter_that_waited_in_a_mailbox_is_as_old_as_it_was_when_it_got_
     let world = World::start().await;
     let eml = world.signed("home.test", &world.plain(OWNER, "waited", ""));
     let arrived = world.now();
-    world.app.workspace.clock.advance(Duration::from_secs(60 * 24 * 3600));
+    world
+        .app
+        .workspace
+        .clock
+        .advance(Duration::from_secs(60 * 24 * 3600));
     let mut letter = crate::app::letter(&eml);
     letter.envelope.arrival.arrived_at = Some(arrived);
-    let accepted = world.app.engine.intake().accept(letter).await.expect("stored");
-    assert_eq!(world.trust_of(accepted.copies[0].message.as_str()).await.0, "owner");
+    let accepted = world
+        .app
+        .engine
+        .intake()
+        .accept(letter)
+        .await
+        .expect("stored");
+    assert_eq!(
+        world.trust_of(accepted.copies[0].message.as_str()).await.0,
+        "owner"
+    );
 }
 
 #[tokio::test]
 async fn id12_a_squatted_message_id_suppresses_nobody() {
     let world = World::start().await;
-    let squat =
-        world.signed("evil.test", &world.plain("mallory@evil.test", "next", "").replace("Hello", "First"));
+    let squat = world.signed(
+        "evil.test",
+        &world
+            .plain("mallory@evil.test", "next", "")
+            .replace("Hello", "First"),
+    );
     let genuine = world.signed("home.test", &world.plain(OWNER, "next", ""));
     for (letter, trust) in [(squat, "unknown"), (genuine, "owner")] {
         let accepted = world.hand_over(&letter, None).await.expect("stored");
-        assert!(!matches!(accepted.copies[0].outcome, CopyOutcome::Duplicate), "{trust}");
-        assert_eq!(world.trust_of(accepted.copies[0].message.as_str()).await.0, trust);
+        assert!(
+            !matches!(accepted.copies[0].outcome, CopyOutcome::Duplicate),
+            "{trust}"
+        );
+        assert_eq!(
+            world.trust_of(accepted.copies[0].message.as_str()).await.0,
+            trust
+        );
     }
 }
 
@@ -248,8 +371,13 @@ async fn what_is_changed_or_added_beside_a_signature_voids_it() {
     assert_eq!(world.trust(&good).await, "owner");
     let body = good.replace("Hello, good", "Hello, goad");
     let subject = format!("Subject: Wire the money\r\n{good}");
-    let bare = world.plain(OWNER, "bare", "").replace("Subject: Breakfast\r\n", "");
-    let added = world.signed("home.test", &bare).replacen("From:", "Subject: Wire the money\r\nFrom:", 1);
+    let bare = world
+        .plain(OWNER, "bare", "")
+        .replace("Subject: Breakfast\r\n", "");
+    let added =
+        world
+            .signed("home.test", &bare)
+            .replacen("From:", "Subject: Wire the money\r\nFrom:", 1);
     let typed = format!("Content-Type: text/html\r\nContent-Type: text/plain\r\n{good}");
     let stray = good.replacen("Subject:", "a stray line\r\nSubject:", 1);
     let changed = [
@@ -263,15 +391,25 @@ async fn what_is_changed_or_added_beside_a_signature_voids_it() {
         assert_eq!(world.trust(&letter).await, "unauthenticated", "{what}");
     }
     // What nobody signed can be anybody's.
-    let unsigned_subject: Vec<&str> = USUAL.into_iter().filter(|field| *field != "Subject").collect();
+    let unsigned_subject: Vec<&str> = USUAL
+        .into_iter()
+        .filter(|field| *field != "Subject")
+        .collect();
     let letter = world.plain(OWNER, "nosubject", "");
     let letter = world.signed_with("home.test", &letter, &unsigned_subject, |signer| signer);
     assert_eq!(
         world.found(&letter, None).await,
-        ("unauthenticated".into(), "a field was added beside the signed ones".into())
+        (
+            "unauthenticated".into(),
+            "a field was added beside the signed ones".into()
+        )
     );
-    let without_from =
-        world.signed_with("home.test", &world.plain(OWNER, "nofrom", ""), &["Subject", "Date"], |s| s);
+    let without_from = world.signed_with(
+        "home.test",
+        &world.plain(OWNER, "nofrom", ""),
+        &["Subject", "Date"],
+        |s| s,
+    );
     assert_eq!(world.trust(&without_from).await, "unauthenticated");
 }
 
@@ -281,11 +419,20 @@ async fn keys_on_trial_and_expired_signatures_prove_nothing() {
     let letter = world.plain(OWNER, "trial", "");
     world.publish("home.test", "trial", "t=y; ");
     let signer = mail_auth::dkim::DkimSigner::from_key(world.key("home.test")).domain("home.test");
-    let signature = signer.selector("trial").headers(USUAL).sign(letter.as_bytes()).expect("a signature");
+    let signature = signer
+        .selector("trial")
+        .headers(USUAL)
+        .sign(letter.as_bytes())
+        .expect("a signature");
     let header = mail_auth::common::headers::HeaderWriter::to_header(&signature);
-    assert_eq!(world.trust(&format!("{header}{letter}")).await, "unauthenticated");
+    assert_eq!(
+        world.trust(&format!("{header}{letter}")).await,
+        "unauthenticated"
+    );
     let short = world.plain(OWNER, "short", "");
-    let short = world.signed_with("home.test", &short, &USUAL, |signer| signer.expiration(3600));
+    let short = world.signed_with("home.test", &short, &USUAL, |signer| {
+        signer.expiration(3600)
+    });
     world.app.workspace.clock.advance(Duration::from_secs(7200));
     assert_eq!(world.trust(&short).await, "unauthenticated");
 }
@@ -301,12 +448,19 @@ async fn a_signature_by_sha_1_is_not_even_asked_about() {
         )
     };
     let old = field("rsa-sha1", "old", "3gkho7CwDX3DTB1YN95n44+s7fI=");
-    let new = field("rsa-sha256", "new", "wL2jWb/fhXtw+NMiTe8OikM+xcEHE8X3vmjA+BMABMk=");
+    let new = field(
+        "rsa-sha256",
+        "new",
+        "wL2jWb/fhXtw+NMiTe8OikM+xcEHE8X3vmjA+BMABMk=",
+    );
     let letter = format!("{old}{new}{}", world.plain(OWNER, "sha1", ""));
     assert_eq!(world.trust(&letter).await, "unauthenticated");
     let asked = world.dns.asked();
     let about = |selector: &str| asked.iter().any(|question| question.contains(selector));
-    assert!(!about("old._domainkey") && about("new._domainkey"), "{asked:?}");
+    assert!(
+        !about("old._domainkey") && about("new._domainkey"),
+        "{asked:?}"
+    );
 }
 
 #[tokio::test]
@@ -315,20 +469,40 @@ async fn the_eleventh_signature_is_not_asked_about() {
     let mut letter = world.signed("home.test", &world.plain(OWNER, "many", ""));
     for n in 0..40 {
         let other = world.signed("home.test", &world.plain(OWNER, &format!("other{n}"), ""));
-        let field = other.split_once("From:").expect("a letter").0.replace("s=s1", &format!("s=n{n}"));
+        let field = other
+            .split_once("From:")
+            .expect("a letter")
+            .0
+            .replace("s=s1", &format!("s=n{n}"));
         letter = format!("{field}{letter}");
     }
     let asked = world.dns.asked().len();
-    assert_eq!(world.trust(&letter).await, "unauthenticated", "the good one is the forty-first");
-    assert!(world.dns.asked().len() - asked <= 12, "{:?}", &world.dns.asked()[asked..]);
+    assert_eq!(
+        world.trust(&letter).await,
+        "unauthenticated",
+        "the good one is the forty-first"
+    );
+    assert!(
+        world.dns.asked().len() - asked <= 12,
+        "{:?}",
+        &world.dns.asked()[asked..]
+    );
 }
 
 #[tokio::test]
 async fn a_copy_that_proves_nothing_keeps_no_genuine_letter_away() {
     let world = World::start().await;
     let genuine = world.signed("home.test", &world.plain(OWNER, "copied", ""));
-    let copy = genuine.split_once("From:").map(|(_, rest)| format!("From:{rest}")).expect("a letter");
-    for (letter, is_new) in [(&copy, true), (&genuine, true), (&genuine, false), (&copy, false)] {
+    let copy = genuine
+        .split_once("From:")
+        .map(|(_, rest)| format!("From:{rest}"))
+        .expect("a letter");
+    for (letter, is_new) in [
+        (&copy, true),
+        (&genuine, true),
+        (&genuine, false),
+        (&copy, false),
+    ] {
         let accepted = world.hand_over(letter, None).await.expect("taken");
         assert_eq!(accepted.copies[0].outcome != CopyOutcome::Duplicate, is_new);
     }

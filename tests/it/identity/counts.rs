@@ -17,14 +17,24 @@ async fn disposition(world: &World, eml: &str) -> String {
     let accepted = world.hand_over(eml, None).await.expect("taken");
     world.app.drain().await;
     let sql = "SELECT disposition FROM messages WHERE id = $1";
-    world.app.row(sql, accepted.copies[0].message.as_str()).await.remove(0).expect("a disposition")
+    world
+        .app
+        .row(sql, accepted.copies[0].message.as_str())
+        .await
+        .remove(0)
+        .expect("a disposition")
 }
 
 #[tokio::test]
 async fn forged_letters_use_up_nothing_of_the_sender_whose_name_they_bear() {
     let world = world(json!({ "replies_per_hour_max": 3 })).await;
     let forged = |n: usize| world.plain(CAROL, &format!("forged{n}"), "");
-    let genuine = |n: usize| world.signed("partner.test", &world.plain(CAROL, &format!("genuine{n}"), ""));
+    let genuine = |n: usize| {
+        world.signed(
+            "partner.test",
+            &world.plain(CAROL, &format!("genuine{n}"), ""),
+        )
+    };
     let mut outcomes = Vec::new();
     for n in 0..5 {
         outcomes.push(disposition(&world, &forged(n)).await);
@@ -34,8 +44,17 @@ async fn forged_letters_use_up_nothing_of_the_sender_whose_name_they_bear() {
     }
     outcomes.push(disposition(&world, &forged(9)).await);
     let (run, filed) = ("run", "filed:rate_limited");
-    assert_eq!(outcomes, [run, run, run, filed, filed, run, run, run, filed, filed, filed]);
-    assert_eq!(world.app.sent().len(), 6, "nobody's mailbox gets more than the bound twice");
+    assert_eq!(
+        outcomes,
+        [
+            run, run, run, filed, filed, run, run, run, filed, filed, filed
+        ]
+    );
+    assert_eq!(
+        world.app.sent().len(),
+        6,
+        "nobody's mailbox gets more than the bound twice"
+    );
     world.app.check().await;
 }
 
@@ -49,13 +68,20 @@ async fn forged_letters_in_a_thread_do_not_end_it_for_the_one_whose_thread_it_is
     for n in 0..4 {
         outcomes.push(disposition(&world, &world.plain(CAROL, &format!("f{n}"), reply)).await);
     }
-    assert_eq!(outcomes, ["run", "run", "filed:alternations", "filed:alternations"]);
+    assert_eq!(
+        outcomes,
+        ["run", "run", "filed:alternations", "filed:alternations"]
+    );
     let fields: Vec<&str> = USUAL.into_iter().chain(["In-Reply-To"]).collect();
     let second = world.plain(CAROL, "second", reply);
     let second = world.signed_with("partner.test", &second, &fields, |signer| signer);
     assert_eq!(disposition(&world, &second).await, "run");
     let sql = "SELECT count(DISTINCT thread_id) || '' FROM messages WHERE disposition <> $1";
-    assert_eq!(world.app.row(sql, "notice").await[0].as_deref(), Some("1"), "all of them in one thread");
+    assert_eq!(
+        world.app.row(sql, "notice").await[0].as_deref(),
+        Some("1"),
+        "all of them in one thread"
+    );
     world.app.check().await;
 }
 
@@ -80,7 +106,12 @@ async fn the_model_is_told_how_its_correspondent_was_proven() {
         let accepted = world.hand_over(&letter, None).await.expect("taken");
         world.app.drain().await;
         let sql = "SELECT id FROM runs WHERE trigger_message_id = $1";
-        let run = world.app.row(sql, accepted.copies[0].message.as_str()).await.remove(0).expect("a run");
+        let run = world
+            .app
+            .row(sql, accepted.copies[0].message.as_str())
+            .await
+            .remove(0)
+            .expect("a run");
         let prompt = world.app.prompts(&run).await[0].to_string();
         assert!(prompt.contains(told), "{told}\n{prompt}");
     }

@@ -16,34 +16,57 @@ const OWNER: &str = "olga@home.test";
 #[tokio::test]
 async fn a_disowned_letter_is_refused_or_held_as_its_domain_asks() {
     let world = World::start().await;
-    let refused = world.hand_over(&world.plain(OWNER, "reject", ""), Some(STRANGER)).await;
+    let refused = world
+        .hand_over(&world.plain(OWNER, "reject", ""), Some(STRANGER))
+        .await;
     assert!(matches!(refused, Err(Refusal::Disowned)), "{refused:?}");
     assert_eq!(world.messages().await, 0, "nothing of it is stored");
-    let held = world.hand_over(&world.plain("carol@partner.test", "held", ""), Some(STRANGER)).await;
+    let held = world
+        .hand_over(
+            &world.plain("carol@partner.test", "held", ""),
+            Some(STRANGER),
+        )
+        .await;
     let message = held.expect("stored").copies.remove(0).message;
     let (trust, why) = world.trust_of(message.as_str()).await;
     assert_eq!(trust, "unauthenticated");
     assert_eq!(why, "disowned by the DMARC policy of the sender's domain");
-    assert!(world.decisions(message.as_str()).await.contains(&"lowered:dmarc_quarantine".to_owned()));
+    assert!(
+        world
+            .decisions(message.as_str())
+            .await
+            .contains(&"lowered:dmarc_quarantine".to_owned())
+    );
     // SPF that passes for another domain is about that domain (behaviour 30).
     let mut letter = crate::app::letter(&world.plain(OWNER, "other", ""));
     letter.envelope.mail_from = Address::parse("bounce@evil.test").ok();
     letter.envelope.peer = STRANGER.parse().ok();
-    assert!(matches!(world.app.engine.intake().accept(letter).await, Err(Refusal::Disowned)));
+    assert!(matches!(
+        world.app.engine.intake().accept(letter).await,
+        Err(Refusal::Disowned)
+    ));
 }
 
 #[tokio::test]
 async fn a_monitor_refuses_nobody_and_writes_down_whom_it_would_have() {
     let world = World::with(json!({ "mode": "monitor" })).await;
     silent(&world.dns, "_dmarc.dead.test");
-    let accepted = world.hand_over(&world.plain(OWNER, "refused", ""), Some(STRANGER)).await.expect("taken");
+    let accepted = world
+        .hand_over(&world.plain(OWNER, "refused", ""), Some(STRANGER))
+        .await
+        .expect("taken");
     let message = accepted.copies[0].message.as_str();
     assert_eq!(world.trust_of(message).await.0, "unauthenticated");
     let decisions = world.decisions(message).await;
-    assert!(decisions.contains(&"would_refuse:dmarc_reject".to_owned()), "{decisions:?}");
+    assert!(
+        decisions.contains(&"would_refuse:dmarc_reject".to_owned()),
+        "{decisions:?}"
+    );
     // Whom nobody knows yet is not answered meanwhile either.
-    let waits =
-        world.hand_over(&world.plain("a@dead.test", "dead", ""), Some(STRANGER)).await.expect("taken");
+    let waits = world
+        .hand_over(&world.plain("a@dead.test", "dead", ""), Some(STRANGER))
+        .await
+        .expect("taken");
     assert_eq!(waits.copies[0].outcome, CopyOutcome::Held);
 }
 
@@ -54,14 +77,13 @@ async fn denied_senders_are_refused_or_noted() {
         let access = json!({ "access": { "mode": mode, "deny": ["*@SPAM.example"] } });
         workspace.write_json("configs/security.json", &access);
         let app = workspace.start().await;
-        let from =
-            "From: Bob <bob@Spam.Example>\nTo: ada@engine.test\nSubject: x\nMessage-ID: <a@b>\n\nHello.\n";
+        let from = "From: Bob <bob@Spam.Example>\nTo: ada@engine.test\nSubject: x\nMessage-ID: <a@b>\n\nHello.\n";
         let outcome = app.receive(from).await;
         assert_eq!(outcome.is_ok(), is_taken, "{mode}: {outcome:?}");
         let intake = app.engine.intake();
         let envelope = Address::parse("bob@spam.example").ok();
-        let at_mail =
-            intake.sender(envelope.as_ref()) == attache::gateway::intake_contract::SenderVerdict::Welcome;
+        let at_mail = intake.sender(envelope.as_ref())
+            == attache::gateway::intake_contract::SenderVerdict::Welcome;
         assert_eq!(at_mail, is_taken, "{mode}: MAIL FROM");
         if let Ok(accepted) = outcome {
             let row = app
@@ -90,11 +112,17 @@ async fn a_peer_comes_again_when_nobody_can_say_who_the_sender_is() {
     assert!(matches!(refused, Err(Refusal::Unverifiable)), "{refused:?}");
     // A file cannot come again: it is held.
     let (trust, why) = world.found(&signed, None).await;
-    assert_eq!((trust.as_str(), why.as_str()), ("unauthenticated", "a name server did not answer"));
+    assert_eq!(
+        (trust.as_str(), why.as_str()),
+        ("unauthenticated", "a name server did not answer")
+    );
     assert_eq!(world.messages().await, 0);
     // Nobody is taken at their word because it is allow-listed.
     silent(&world.dns, "s2._domainkey.partner.test");
-    let carol = world.signed("partner.test", &world.plain("carol@partner.test", "carol", ""));
+    let carol = world.signed(
+        "partner.test",
+        &world.plain("carol@partner.test", "carol", ""),
+    );
     let carol = carol.replacen("s=s1", "s=s2", 1);
     assert_eq!(world.found(&carol, Some(STRANGER)).await.0, "refused");
     // Where the missing answer changes nothing, nobody waits for it: the same domain is aligned under every policy.
@@ -106,13 +134,31 @@ async fn a_peer_comes_again_when_nobody_can_say_who_the_sender_is() {
 #[tokio::test]
 async fn a_letter_with_nothing_to_verify_asks_nobody() {
     let world = World::start().await;
-    for peer in [None, Some("127.0.0.1"), Some("10.9.8.7"), Some("::1"), Some("fd00::7"), Some(RELAY)] {
+    for peer in [
+        None,
+        Some("127.0.0.1"),
+        Some("10.9.8.7"),
+        Some("::1"),
+        Some("fd00::7"),
+        Some(RELAY),
+    ] {
         let id = peer.unwrap_or("none").replace(':', "-");
-        assert_eq!(world.found(&world.plain("bob@guest.test", &id, ""), peer).await.0, "unauthenticated");
+        assert_eq!(
+            world
+                .found(&world.plain("bob@guest.test", &id, ""), peer)
+                .await
+                .0,
+            "unauthenticated"
+        );
     }
     assert_eq!(world.dns.asked(), [] as [String; 0]);
-    world.found(&world.plain("bob@guest.test", "public", ""), Some(STRANGER)).await;
-    assert!(!world.dns.asked().is_empty(), "a stranger's address is looked into");
+    world
+        .found(&world.plain("bob@guest.test", "public", ""), Some(STRANGER))
+        .await;
+    assert!(
+        !world.dns.asked().is_empty(),
+        "a stranger's address is looked into"
+    );
 }
 
 #[tokio::test]
@@ -120,7 +166,10 @@ async fn the_engine_stops_without_waiting_for_name_servers() {
     let world = World::with(json!({ "resolver": {
         "servers": [silence().await.to_string()], "timeout": "10s" } }))
     .await;
-    let (stop, eml) = (tokio_util::sync::CancellationToken::new(), world.plain("a@slow.test", "slow", ""));
+    let (stop, eml) = (
+        tokio_util::sync::CancellationToken::new(),
+        world.plain("a@slow.test", "slow", ""),
+    );
     let mut letter = crate::app::letter(&eml);
     (letter.envelope.peer, letter.envelope.via) = (STRANGER.parse().ok(), Via::Smtp);
     let intake = world.app.engine.intake();
@@ -132,7 +181,11 @@ async fn the_engine_stops_without_waiting_for_name_servers() {
     let answer = accepting.await.expect("an answer");
     assert!(matches!(answer, Err(Refusal::Unverifiable)), "{answer:?}");
     serving.await.expect("no panic").expect("a clean stop");
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 /// The address of a socket that takes questions and answers none; it stays open as long as the test.
@@ -153,7 +206,13 @@ async fn a_submission_by_the_owner_is_the_owners_and_nobody_elses() {
     ] {
         let mut letter = crate::app::letter(&world.plain(from, &format!("{submitter}{from}"), ""));
         letter.envelope.arrival.submitted_by = Address::parse(submitter).ok();
-        let accepted = world.app.engine.intake().accept(letter).await.expect("stored");
+        let accepted = world
+            .app
+            .engine
+            .intake()
+            .accept(letter)
+            .await
+            .expect("stored");
         assert_eq!(
             world.trust_of(accepted.copies[0].message.as_str()).await.0,
             trust,
@@ -166,16 +225,44 @@ async fn a_submission_by_the_owner_is_the_owners_and_nobody_elses() {
 async fn a_trusted_relays_word_counts_for_and_against() {
     let world = World::start().await;
     let cases = [
-        ("dmarc=pass (p=reject) header.from=partner.test", "carol@partner.test", "contact"),
-        ("dkim=pass header.i=@partner.test", "carol@partner.test", "contact"),
-        ("dkim=pass header.d=evil.test", "carol@partner.test", "unauthenticated"),
-        ("dmarc=pass header.from=evil.test", "carol@partner.test", "unauthenticated"),
-        ("spf=pass smtp.mailfrom=carol@partner.test", "carol@partner.test", "unauthenticated"),
-        ("dmarc=pass header.from=other.test", "bob@other.test", "unknown"),
+        (
+            "dmarc=pass (p=reject) header.from=partner.test",
+            "carol@partner.test",
+            "contact",
+        ),
+        (
+            "dkim=pass header.i=@partner.test",
+            "carol@partner.test",
+            "contact",
+        ),
+        (
+            "dkim=pass header.d=evil.test",
+            "carol@partner.test",
+            "unauthenticated",
+        ),
+        (
+            "dmarc=pass header.from=evil.test",
+            "carol@partner.test",
+            "unauthenticated",
+        ),
+        (
+            "spf=pass smtp.mailfrom=carol@partner.test",
+            "carol@partner.test",
+            "unauthenticated",
+        ),
+        (
+            "dmarc=pass header.from=other.test",
+            "bob@other.test",
+            "unknown",
+        ),
         // Perhaps by SPF alone, and never which fields are covered: enough for a correspondent, not for the owner.
         ("dmarc=pass header.from=home.test", OWNER, "contact"),
         ("dkim=pass header.d=home.test", OWNER, "contact"),
-        ("dmarc=fail header.from=home.test; dkim=pass header.d=home.test", OWNER, "unauthenticated"),
+        (
+            "dmarc=fail header.from=home.test; dkim=pass header.d=home.test",
+            OWNER,
+            "unauthenticated",
+        ),
         (
             "dmarc=pass header.from=partner.test; dmarc=fail header.from=partner.test",
             "carol@partner.test",
@@ -186,22 +273,35 @@ async fn a_trusted_relays_word_counts_for_and_against() {
     for (n, (results, from, trust)) in cases.into_iter().enumerate() {
         let letter = world.plain(from, &format!("r{n}"), "");
         let letter = format!("Authentication-Results: MX.relay.test; {results}\r\n{letter}");
-        assert_eq!(world.found(&letter, Some(RELAY)).await.0, trust, "{results}");
+        assert_eq!(
+            world.found(&letter, Some(RELAY)).await.0,
+            trust,
+            "{results}"
+        );
     }
     // A relay's word does not outlive the letter that it was given on.
-    let old = world.now().minus(Duration::from_secs(30 * 24 * 3600)).to_utc().to_rfc2822();
+    let old = world
+        .now()
+        .minus(Duration::from_secs(30 * 24 * 3600))
+        .to_utc()
+        .to_rfc2822();
     let letter = world.plain("carol@partner.test", "kept", "");
     let letter = letter.replace(&world.now().to_utc().to_rfc2822(), &old);
-    let letter =
-        format!("Authentication-Results: mx.relay.test; dkim=pass header.d=partner.test\r\n{letter}");
+    let letter = format!(
+        "Authentication-Results: mx.relay.test; dkim=pass header.d=partner.test\r\n{letter}"
+    );
     assert_eq!(
         world.found(&letter, Some(RELAY)).await,
-        ("unauthenticated".into(), "proven, but dated more than 7 days from its arrival".into())
+        (
+            "unauthenticated".into(),
+            "proven, but dated more than 7 days from its arrival".into()
+        )
     );
     // What the relay disowns stays disowned, although the signature is good.
     let signed = world.signed("home.test", &world.plain(OWNER, "against", ""));
-    let letter =
-        format!("Authentication-Results: mx.relay.test; dmarc=fail header.from=home.test\r\n{signed}");
+    let letter = format!(
+        "Authentication-Results: mx.relay.test; dmarc=fail header.from=home.test\r\n{signed}"
+    );
     assert_eq!(world.found(&letter, Some(RELAY)).await.0, "unauthenticated");
 }
 
@@ -212,8 +312,17 @@ async fn a_relays_own_address_is_held_against_nobody() {
     let world = World::with(json!({ "trusted_relays": relays })).await;
     let letter = world.plain(OWNER, "behind", "");
     // SPF of home.test names neither; only of the stranger is that known to be the letter's own way.
-    assert_eq!(world.found(&letter, Some(outside)).await.0, "unauthenticated");
-    assert_eq!(world.found(&letter.replace("behind", "before"), Some(STRANGER)).await.0, "refused");
+    assert_eq!(
+        world.found(&letter, Some(outside)).await.0,
+        "unauthenticated"
+    );
+    assert_eq!(
+        world
+            .found(&letter.replace("behind", "before"), Some(STRANGER))
+            .await
+            .0,
+        "refused"
+    );
 }
 
 /// A list that seals what it passes on, and says what it saw.
@@ -234,14 +343,19 @@ fn sealed_over(
     letter: &str,
     (from_domain, saw): (&str, DmarcResult),
 ) -> String {
-    let results = AuthenticationResults::new("mx.lists.test")
-        .with_dmarc_result(&DmarcOutput::default().with_domain(from_domain).with_dkim_result(saw));
+    let results = AuthenticationResults::new("mx.lists.test").with_dmarc_result(
+        &DmarcOutput::default()
+            .with_domain(from_domain)
+            .with_dkim_result(saw),
+    );
     let message = AuthenticatedMessage::parse(letter.as_bytes()).expect("a letter");
     let arc_signer = ArcSealer::from_key(world.key(arc_signer))
         .domain(arc_signer)
         .selector("s1")
         .headers(fields.iter().copied());
-    let set = arc_signer.seal(&message, &results, &ArcOutput::default()).expect("a seal");
+    let set = arc_signer
+        .seal(&message, &results, &ArcOutput::default())
+        .expect("a seal");
     format!("{}{letter}", set.to_header())
 }
 
@@ -255,25 +369,72 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
             .signed("partner.test", &world.plain(carol, id, ""))
             .replace("Subject: Breakfast", "Subject: [l] Breakfast")
     };
-    let authenticated = sealed(&world, "lists.test", &broken("arc1"), "partner.test", DmarcResult::Pass);
+    let authenticated = sealed(
+        &world,
+        "lists.test",
+        &broken("arc1"),
+        "partner.test",
+        DmarcResult::Pass,
+    );
     assert_eq!(
         world.found(&authenticated, Some(STRANGER)).await,
         ("contact".into(), "vouched for by trusted ARC seals".into())
     );
-    let untrusted = sealed(&world, "evil.test", &broken("arc2"), "partner.test", DmarcResult::Pass);
-    assert_eq!(world.found(&untrusted, Some(STRANGER)).await.0, "unauthenticated");
-    let saw_nothing = sealed(&world, "lists.test", &broken("arc3"), "partner.test", DmarcResult::None);
-    assert_eq!(world.found(&saw_nothing, Some(STRANGER)).await.0, "unauthenticated");
-    let about_another = sealed(&world, "lists.test", &broken("arc4"), "evil.test", DmarcResult::Pass);
-    assert_eq!(world.found(&about_another, Some(STRANGER)).await.0, "unauthenticated");
+    let untrusted = sealed(
+        &world,
+        "evil.test",
+        &broken("arc2"),
+        "partner.test",
+        DmarcResult::Pass,
+    );
+    assert_eq!(
+        world.found(&untrusted, Some(STRANGER)).await.0,
+        "unauthenticated"
+    );
+    let saw_nothing = sealed(
+        &world,
+        "lists.test",
+        &broken("arc3"),
+        "partner.test",
+        DmarcResult::None,
+    );
+    assert_eq!(
+        world.found(&saw_nothing, Some(STRANGER)).await.0,
+        "unauthenticated"
+    );
+    let about_another = sealed(
+        &world,
+        "lists.test",
+        &broken("arc4"),
+        "evil.test",
+        DmarcResult::Pass,
+    );
+    assert_eq!(
+        world.found(&about_another, Some(STRANGER)).await.0,
+        "unauthenticated"
+    );
     let beside = ["From", "To", "Date", "Message-ID"];
-    let beside =
-        sealed_over(&beside, &world, "lists.test", &broken("arc6"), ("partner.test", DmarcResult::Pass));
-    assert_eq!(world.found(&beside, Some(STRANGER)).await.0, "unauthenticated", "its subject is not sealed");
+    let beside = sealed_over(
+        &beside,
+        &world,
+        "lists.test",
+        &broken("arc6"),
+        ("partner.test", DmarcResult::Pass),
+    );
+    assert_eq!(
+        world.found(&beside, Some(STRANGER)).await.0,
+        "unauthenticated",
+        "its subject is not sealed"
+    );
     let changed = authenticated.replace("Hello, arc1", "Hello, arcX");
-    assert_eq!(world.found(&changed, Some(STRANGER)).await.0, "unauthenticated");
+    assert_eq!(
+        world.found(&changed, Some(STRANGER)).await.0,
+        "unauthenticated"
+    );
     // A list authenticates for correspondents, never for the owner.
-    let owner = world.signed("home.test", &world.plain(OWNER, "arc5", "")).replace("Breakfast", "Lunch");
+    let owner = world
+        .signed("home.test", &world.plain(OWNER, "arc5", ""))
+        .replace("Breakfast", "Lunch");
     let owner = sealed(&world, "lists.test", &owner, "home.test", DmarcResult::Pass);
     assert_eq!(world.found(&owner, Some(STRANGER)).await.0, "contact");
 }
@@ -282,18 +443,40 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
 async fn a_person_sees_how_much_a_sender_is_believed_and_why() {
     let world = World::start().await;
     let signed = world.signed("home.test", &world.plain(OWNER, "shown", ""));
-    let accepted = world.hand_over(&signed, Some(STRANGER)).await.expect("stored");
+    let accepted = world
+        .hand_over(&signed, Some(STRANGER))
+        .await
+        .expect("stored");
     let sql = "SELECT thread_id FROM messages WHERE id = $1";
-    let thread = world.app.row(sql, accepted.copies[0].message.as_str()).await[0].clone().expect("a thread");
+    let thread = world
+        .app
+        .row(sql, accepted.copies[0].message.as_str())
+        .await[0]
+        .clone()
+        .expect("a thread");
     world.app.drain().await;
     let show = |json: bool| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
-        command.arg("--workspace").arg(world.app.workspace.path()).args(["threads", "show", &thread]);
-        let output = command.args(json.then_some("--json")).output().expect("the command");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        command
+            .arg("--workspace")
+            .arg(world.app.workspace.path())
+            .args(["threads", "show", &thread]);
+        let output = command
+            .args(json.then_some("--json"))
+            .output()
+            .expect("the command");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("text")
     };
-    assert!(show(false).contains("owner (signed by the sender's domain)"), "{}", show(false));
+    assert!(
+        show(false).contains("owner (signed by the sender's domain)"),
+        "{}",
+        show(false)
+    );
     let shown: serde_json::Value = serde_json::from_str(&show(true)).expect("json");
     let message = &shown["messages"][0];
     assert_eq!(

@@ -25,17 +25,30 @@ fn of_carol(world: &World, id: &str) -> String {
 fn fetched(eml: &str, uid: u32) -> Letter {
     let mut letter = letter(eml);
     letter.envelope.via = Via::Imap;
-    let mailbox = Some(MailboxUid { mailbox: "post".to_owned(), uid_validity: 7, uid });
-    letter.envelope.arrival = Arrival { mailbox, ..Arrival::default() };
+    let mailbox = Some(MailboxUid {
+        mailbox: "post".to_owned(),
+        uid_validity: 7,
+        uid,
+    });
+    letter.envelope.arrival = Arrival {
+        mailbox,
+        ..Arrival::default()
+    };
     letter
 }
 
 async fn count(app: &TestApp, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql).fetch_one(&mut app.workspace.rows().await).await.expect("a count")
+    sqlx::query_scalar(sql)
+        .fetch_one(&mut app.workspace.rows().await)
+        .await
+        .expect("a count")
 }
 
 /// Checks of an audit that take no reading of everything.
-const UNASKED: Wanted = Wanted { bytes: false, at_rest: false };
+const UNASKED: Wanted = Wanted {
+    bytes: false,
+    at_rest: false,
+};
 const HELD: &str = "SELECT count(*) FROM held_letters";
 const MESSAGES: &str = "SELECT count(*) FROM messages WHERE direction = 'inbound'";
 
@@ -43,14 +56,23 @@ const MESSAGES: &str = "SELECT count(*) FROM messages WHERE direction = 'inbound
 async fn an_allow_listed_name_is_not_believed_while_no_name_server_answers() {
     let world = World::start().await;
     for name in ["_dmarc.partner.test", "_dmarc.home.test", "_dmarc.bob.test"] {
-        world.dns.set(crate::dns::Zone::from([(name.to_owned(), vec![Record::Silent])]));
+        world.dns.set(crate::dns::Zone::from([(
+            name.to_owned(),
+            vec![Record::Silent],
+        )]));
         let domain = name.trim_start_matches("_dmarc.");
         let forged = world.plain(&format!("carol@{domain}"), domain, "");
         let refused = world.hand_over(&forged, Some(STRANGER)).await;
-        assert!(matches!(refused, Err(Refusal::Unverifiable)), "{domain}: {refused:?}");
+        assert!(
+            matches!(refused, Err(Refusal::Unverifiable)),
+            "{domain}: {refused:?}"
+        );
     }
     assert_eq!(
-        (count(&world.app, MESSAGES).await, count(&world.app, HELD).await),
+        (
+            count(&world.app, MESSAGES).await,
+            count(&world.app, HELD).await
+        ),
         (0, 0),
         "its peer keeps it"
     );
@@ -64,12 +86,16 @@ async fn a_signature_whose_key_cannot_be_had_turns_no_refusal_into_an_answer() {
     let refused = world.hand_over(&forged, Some(STRANGER)).await;
     assert!(matches!(refused, Err(Refusal::Disowned)), "{refused:?}");
     world.dns.add("s1._domainkey.strict.test", Record::ServFail);
-    let signed = world.signed("evil.test", &forged).replacen("d=evil.test", "d=strict.test", 1);
+    let signed = world
+        .signed("evil.test", &forged)
+        .replacen("d=evil.test", "d=strict.test", 1);
     let refused = world.hand_over(&signed, Some(STRANGER)).await;
     assert!(matches!(refused, Err(Refusal::Unverifiable)), "{refused:?}");
     assert_eq!(count(&world.app, MESSAGES).await, 0);
     // Who is proven by something else waits for nobody.
-    world.dns.add("s2._domainkey.partner.test", Record::ServFail);
+    world
+        .dns
+        .add("s2._domainkey.partner.test", Record::ServFail);
     let carol = world.signed("partner.test", &world.plain("carol@partner.test", "c", ""));
     let (field, _) = carol.split_once("From:").expect("a letter");
     let both = format!("{}{carol}", field.replacen("s=s1", "s=s2", 1));
@@ -80,24 +106,45 @@ async fn a_signature_whose_key_cannot_be_had_turns_no_refusal_into_an_answer() {
 async fn a_fetched_letter_is_held_over_a_restart_and_answered_once_its_sender_is_known() {
     let world = World::start().await;
     silent(&world.dns, "s1._domainkey.late.test");
-    let carol = world.signed("partner.test", &world.plain("carol@partner.test", "held", ""));
+    let carol = world.signed(
+        "partner.test",
+        &world.plain("carol@partner.test", "held", ""),
+    );
     let stranger = world.signed("small.test", &world.plain("ann@late.test", "never", ""));
     let stranger = stranger.replacen("d=small.test", "d=late.test", 1);
-    let mut zone = crate::dns::Zone::from([("s1._domainkey.partner.test".to_owned(), vec![Record::Silent])]);
+    let mut zone = crate::dns::Zone::from([(
+        "s1._domainkey.partner.test".to_owned(),
+        vec![Record::Silent],
+    )]);
     zone.insert("s1._domainkey.late.test".to_owned(), vec![Record::Silent]);
     let keys = world.key_record("partner.test");
     world.dns.set(zone);
     let World { dns, app, .. } = world;
     let mut ids = Vec::new();
     for (uid, eml) in [(1, &carol), (2, &stranger), (1, &carol)] {
-        let accepted = app.engine.intake().accept(fetched(eml, uid)).await.expect("taken");
+        let accepted = app
+            .engine
+            .intake()
+            .accept(fetched(eml, uid))
+            .await
+            .expect("taken");
         assert_eq!(accepted.copies[0].outcome, CopyOutcome::Held);
         ids.push(accepted.copies[0].message.clone());
     }
-    assert_eq!(ids[0], ids[2], "the same letter again is the one that is held");
+    assert_eq!(
+        ids[0], ids[2],
+        "the same letter again is the one that is held"
+    );
     let state = async |app: &TestApp| (count(app, HELD).await, count(app, MESSAGES).await);
     assert_eq!(state(&app).await, (2, 0));
-    assert_eq!(count(&app, "SELECT count(*) FROM mailbox_letters WHERE outcome = 'taken'").await, 2);
+    assert_eq!(
+        count(
+            &app,
+            "SELECT count(*) FROM mailbox_letters WHERE outcome = 'taken'"
+        )
+        .await,
+        2
+    );
     let mut rows = app.workspace.rows().await;
     let found = audit::examine(&mut rows, UNASKED).await.expect("an audit");
     assert_eq!(found.pending.letters, 2, "`doctor` tells of them");
@@ -113,18 +160,27 @@ async fn a_fetched_letter_is_held_over_a_restart_and_answered_once_its_sender_is
     app.workspace.clock.advance(Duration::from_secs(300));
     assert_eq!(app.drain().await.runs, 1);
     assert_eq!(state(&app).await, (0, 2));
-    let sent: Vec<String> =
-        app.sent().iter().flat_map(|mail| mail.to.iter().map(|to| to.spec.clone())).collect();
+    let sent: Vec<String> = app
+        .sent()
+        .iter()
+        .flat_map(|mail| mail.to.iter().map(|to| to.spec.clone()))
+        .collect();
     assert_eq!(sent, ["carol@partner.test"]);
     let sql = "SELECT trust, disposition, received_at FROM messages WHERE id = $1";
     let known = app.row(sql, ids[0].as_str()).await;
-    assert_eq!((known[0].as_deref(), known[1].as_deref()), (Some("contact"), Some("run")));
+    assert_eq!(
+        (known[0].as_deref(), known[1].as_deref()),
+        (Some("contact"), Some("run"))
+    );
     let unknown = app.row(sql, ids[1].as_str()).await;
     assert_eq!(
         (unknown[0].as_deref(), unknown[1].as_deref()),
         (Some("unauthenticated"), Some("filed:unauthenticated"))
     );
-    assert!(known[2] < Some(app.workspace.clock.now().to_string()), "it came when it came");
+    assert!(
+        known[2] < Some(app.workspace.clock.now().to_string()),
+        "it came when it came"
+    );
     assert_eq!(
         count(&app, "SELECT count(*) FROM mailbox_letters").await,
         2,
@@ -153,7 +209,11 @@ async fn what_nobody_could_say_for_five_days_is_filed_and_what_is_denied_by_then
     // Denied since.
     let denied = never.replace("never@", "denied@");
     let accepted = app.receive(&denied).await.expect("taken");
-    app.workspace.set("configs/security.json", "/access/deny", json!(["*@partner.test"]));
+    app.workspace.set(
+        "configs/security.json",
+        "/access/deny",
+        json!(["*@partner.test"]),
+    );
     let app = app.restart().await;
     world.dns.txt("away._domainkey.partner.test", "v=DKIM1; p=");
     app.workspace.clock.advance(DAY);
@@ -169,15 +229,25 @@ async fn the_owner_is_told_that_no_name_server_answers() {
     let never = of_carol(&world, "never");
     silent(&world.dns, "away._domainkey.partner.test");
     let config = world.app.engine.config.clone();
-    let intake =
-        Intake::new(world.app.engine.store.clone(), config, Arc::new(Notify::new())).expect("a door");
+    let intake = Intake::new(
+        world.app.engine.store.clone(),
+        config,
+        Arc::new(Notify::new()),
+    )
+    .expect("a door");
     intake.accept(fetched(&never, 1)).await.expect("held");
     intake.tell_shortages().await;
     world.app.drain().await;
     let told = world.app.notices();
     assert_eq!(told.len(), 1);
-    assert_eq!(told[0].subject, "[attache] letters are refused for want of an answer of name servers");
+    assert_eq!(
+        told[0].subject,
+        "[attache] letters are refused for want of an answer of name servers"
+    );
     let text = &told[0].text;
-    assert!(text.contains("no name server says who sent them; so far: 1"), "{text}");
+    assert!(
+        text.contains("no name server says who sent them; so far: 1"),
+        "{text}"
+    );
     assert!(text.contains("authentication.resolver.servers"), "{text}");
 }

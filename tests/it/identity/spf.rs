@@ -12,13 +12,18 @@ const CASES: usize = 203;
 
 /// A stub that knows a zone, and a resolver that asks it alone.
 async fn resolver(stub: &DnsStub) -> Resolver {
-    let settings = ResolverSettings { servers: vec![stub.address], timeout: Duration::from_millis(250) };
+    let settings = ResolverSettings {
+        servers: vec![stub.address],
+        timeout: Duration::from_millis(250),
+    };
     Resolver::new(&settings).expect("a resolver")
 }
 
 #[tokio::test]
 async fn the_openspf_suite_agrees() {
-    let Some(folder) = corpus("spf-rfc7208") else { return };
+    let Some(folder) = corpus("spf-rfc7208") else {
+        return;
+    };
     let text = std::fs::read_to_string(folder.join("rfc7208-tests.yml")).expect("the suite");
     let (mut cases, mut differing) = (0, Vec::new());
     for scenario in suite::read(&text) {
@@ -31,7 +36,9 @@ async fn the_openspf_suite_agrees() {
                 "" => format!("postmaster@{}", test.helo),
                 named => named.to_owned(),
             };
-            let result = spf::check(&resolver, client, &test.helo, &sender).await.as_str();
+            let result = spf::check(&resolver, client, &test.helo, &sender)
+                .await
+                .as_str();
             cases += 1;
             if !test.results.iter().any(|wanted| wanted == result) {
                 let place = format!("{} / {}", scenario.description, test.name);
@@ -47,7 +54,10 @@ async fn the_openspf_suite_agrees() {
 async fn a_record_that_never_ends_is_cut_off_after_ten_questions() {
     let stub = DnsStub::start().await;
     for n in 0..40 {
-        stub.txt(&format!("n{n}.loop.test"), &format!("v=spf1 include:n{}.loop.test -all", n + 1));
+        stub.txt(
+            &format!("n{n}.loop.test"),
+            &format!("v=spf1 include:n{}.loop.test -all", n + 1),
+        );
     }
     let resolver = resolver(&stub).await;
     let client = "203.0.113.5".parse().expect("an address");

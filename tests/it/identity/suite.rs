@@ -22,14 +22,20 @@ pub struct Test {
 }
 
 pub fn read(text: &str) -> Vec<Scenario> {
-    text.split("\n---\n").map(scenario).filter(|scenario| !scenario.tests.is_empty()).collect()
+    text.split("\n---\n")
+        .map(scenario)
+        .filter(|scenario| !scenario.tests.is_empty())
+        .collect()
 }
 
 fn scenario(text: &str) -> Scenario {
     let mut scenario = Scenario::default();
     let mut typed: HashMap<String, Vec<(String, String)>> = HashMap::new();
     let (mut section, mut name) = (String::new(), String::new());
-    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+    for line in text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+    {
         let body = line.trim_start();
         let indent = line.len() - body.len();
         match (indent, section.as_str()) {
@@ -42,10 +48,15 @@ fn scenario(text: &str) -> Scenario {
             }
             (2, "tests") => {
                 let name = body.trim_end().trim_end_matches(':').to_owned();
-                scenario.tests.push(Test { name, ..Test::default() });
+                scenario.tests.push(Test {
+                    name,
+                    ..Test::default()
+                });
             }
             (4, "tests") => {
-                if let (Some(test), Some((key, value))) = (scenario.tests.last_mut(), body.split_once(':')) {
+                if let (Some(test), Some((key, value))) =
+                    (scenario.tests.last_mut(), body.split_once(':'))
+                {
                     field(test, key, value);
                 }
             }
@@ -54,7 +65,10 @@ fn scenario(text: &str) -> Scenario {
                 typed.entry(name.clone()).or_default();
             }
             (4, "zonedata") => {
-                let (kind, value) = body.trim_start_matches("- ").split_once(':').unwrap_or((body, ""));
+                let (kind, value) = body
+                    .trim_start_matches("- ")
+                    .split_once(':')
+                    .unwrap_or((body, ""));
                 typed
                     .entry(name.clone())
                     .or_default()
@@ -63,8 +77,10 @@ fn scenario(text: &str) -> Scenario {
             _ => {}
         }
     }
-    scenario.zone =
-        typed.into_iter().map(|(name, records)| (name.clone(), zone_of(&name, &records))).collect();
+    scenario.zone = typed
+        .into_iter()
+        .map(|(name, records)| (name.clone(), zone_of(&name, &records)))
+        .collect();
     scenario
 }
 
@@ -91,12 +107,17 @@ fn zone_of(name: &str, typed: &[(String, String)]) -> Vec<Record> {
                 false => txt(&bytes(&scalar(value))),
             }),
             "A" => records.push(Record::A(scalar(value).parse().expect("an IPv4 address"))),
-            "AAAA" => records.push(Record::Aaaa(scalar(value).parse().expect("an IPv6 address"))),
+            "AAAA" => records.push(Record::Aaaa(
+                scalar(value).parse().expect("an IPv6 address"),
+            )),
             "PTR" => records.push(Record::Ptr(scalar(value))),
             "CNAME" => records.push(Record::Cname(scalar(value))),
             "MX" => {
                 let parts = list(value);
-                records.push(Record::Mx(parts[0].parse().expect("a preference"), parts[1].clone()));
+                records.push(Record::Mx(
+                    parts[0].parse().expect("a preference"),
+                    parts[1].clone(),
+                ));
             }
             "CNAMELOOP" => records.push(Record::Cname(name.to_owned())),
             "TIMEOUT" => records.push(Record::Silent),
@@ -108,12 +129,17 @@ fn zone_of(name: &str, typed: &[(String, String)]) -> Vec<Record> {
 
 /// Escapes stand for octets; here each octet is a character below U+0100.
 fn bytes(text: &str) -> Vec<u8> {
-    text.chars().map(|c| u8::try_from(u32::from(c)).expect("an octet")).collect()
+    text.chars()
+        .map(|c| u8::try_from(u32::from(c)).expect("an octet"))
+        .collect()
 }
 
 fn list(text: &str) -> Vec<String> {
     let text = text.trim();
-    match text.strip_prefix('[').and_then(|inside| inside.strip_suffix(']')) {
+    match text
+        .strip_prefix('[')
+        .and_then(|inside| inside.strip_suffix(']'))
+    {
         None => vec![scalar(text)],
         Some(inside) if inside.trim().is_empty() => Vec::new(),
         Some(inside) => inside.split(',').map(scalar).collect(),
@@ -122,11 +148,22 @@ fn list(text: &str) -> Vec<String> {
 
 fn scalar(text: &str) -> String {
     let text = text.trim();
-    if let Some(inside) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+    if let Some(inside) = text
+        .strip_prefix('\'')
+        .and_then(|rest| rest.strip_suffix('\''))
+    {
         return inside.replace("''", "'");
     }
-    let Some(inside) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
-        return text.split(" #").next().unwrap_or_default().trim().to_owned();
+    let Some(inside) = text
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+    else {
+        return text
+            .split(" #")
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
     };
     let (mut out, mut chars) = (String::new(), inside.chars());
     while let Some(c) = chars.next() {
@@ -137,7 +174,9 @@ fn scalar(text: &str) -> String {
         match chars.next() {
             Some('x') => {
                 let hex: String = chars.by_ref().take(2).collect();
-                out.push(char::from(u8::from_str_radix(&hex, 16).expect("two hexadecimal digits")));
+                out.push(char::from(
+                    u8::from_str_radix(&hex, 16).expect("two hexadecimal digits"),
+                ));
             }
             Some('0') => out.push('\0'),
             Some(other) => out.push(other),
@@ -150,5 +189,9 @@ fn scalar(text: &str) -> String {
 /// A TXT record has at least one character string (RFC 1035 section 3.3.14), if only an empty one.
 fn strings(value: &str) -> Vec<Vec<u8>> {
     let strings: Vec<Vec<u8>> = list(value).iter().map(|text| bytes(text)).collect();
-    if strings.is_empty() { vec![Vec::new()] } else { strings }
+    if strings.is_empty() {
+        vec![Vec::new()]
+    } else {
+        strings
+    }
 }

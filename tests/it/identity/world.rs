@@ -36,7 +36,11 @@ impl World {
 
     /// `more` are further members of `authentication`.
     pub async fn with(more: Value) -> Self {
-        Self::in_workspace(Workspace::new(&json!({ "rules": [{ "say": "Yes." }] })), more).await
+        Self::in_workspace(
+            Workspace::new(&json!({ "rules": [{ "say": "Yes." }] })),
+            more,
+        )
+        .await
     }
 
     /// The same with another model or other personas.
@@ -59,9 +63,14 @@ impl World {
         );
         workspace.set("configs/security.json", "/authentication", authentication);
         let mut keys = HashMap::new();
-        for domain in
-            ["home.test", "partner.test", "evil.test", "lists.test", "small.test", "mail.small.test"]
-        {
+        for domain in [
+            "home.test",
+            "partner.test",
+            "evil.test",
+            "lists.test",
+            "small.test",
+            "mail.small.test",
+        ] {
             let pkcs8 = Ed25519Key::generate_pkcs8().expect("a key");
             dns.txt(&format!("s1._domainkey.{domain}"), &key_record(&pkcs8, ""));
             keys.insert(domain, pkcs8);
@@ -73,7 +82,12 @@ impl World {
         let app = workspace.start().await;
         let clock = app.workspace.clock.clone();
         let verifier = Verifier::new(&app.engine.config, clock).expect("a verifier");
-        Self { dns, app, verifier, keys }
+        Self {
+            dns,
+            app,
+            verifier,
+            keys,
+        }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -102,9 +116,17 @@ impl World {
         fields: &[&str],
         shape: impl FnOnce(Signer) -> Signer,
     ) -> String {
-        let signer = DkimSigner::from_key(self.key(domain)).domain(domain).selector("s1");
+        let signer = DkimSigner::from_key(self.key(domain))
+            .domain(domain)
+            .selector("s1");
         let signer = shape(signer.headers(fields.iter().copied()));
-        format!("{}{letter}", signer.sign(letter.as_bytes()).expect("a signature").to_header())
+        format!(
+            "{}{letter}",
+            signer
+                .sign(letter.as_bytes())
+                .expect("a signature")
+                .to_header()
+        )
     }
 
     pub fn key(&self, domain: &str) -> Ed25519Key {
@@ -118,12 +140,19 @@ impl World {
 
     /// Publishes the key of a domain once more, under another selector, with further tags.
     pub fn publish(&self, domain: &str, selector: &str, tags: &str) {
-        self.dns.txt(&format!("{selector}._domainkey.{domain}"), &key_record(&self.keys[domain], tags));
+        self.dns.txt(
+            &format!("{selector}._domainkey.{domain}"),
+            &key_record(&self.keys[domain], tags),
+        );
     }
 
     /// Hands a letter over as a client of that address would.
     pub async fn hand_over(&self, eml: &str, peer: Option<&str>) -> Result<Accepted, Refusal> {
-        self.app.engine.intake().accept(from_client(eml, peer)).await
+        self.app
+            .engine
+            .intake()
+            .accept(from_client(eml, peer))
+            .await
     }
 
     /// What became of it: the trust and its basis, or the refusal.
@@ -136,11 +165,21 @@ impl World {
         };
         let letter = from_client(eml, peer);
         let email = crate::app::parse(&letter.bytes);
-        let identity = self.verifier.identify(&letter.envelope, Some(&email), &letter.bytes).await;
+        let identity = self
+            .verifier
+            .identify(&letter.envelope, Some(&email), &letter.bytes)
+            .await;
         let identity = identity.expect("the engine does not stop");
         let found = (identity.trust.as_str().to_owned(), identity.basis);
-        if !matches!(accepted.copies[0].outcome, CopyOutcome::Duplicate | CopyOutcome::Held) {
-            assert_eq!(self.trust_of(accepted.copies[0].message.as_str()).await, found, "what is stored");
+        if !matches!(
+            accepted.copies[0].outcome,
+            CopyOutcome::Duplicate | CopyOutcome::Held
+        ) {
+            assert_eq!(
+                self.trust_of(accepted.copies[0].message.as_str()).await,
+                found,
+                "what is stored"
+            );
         }
         found
     }
@@ -157,20 +196,30 @@ impl World {
                 message,
             )
             .await;
-        (row[0].clone().unwrap_or_default(), row[1].clone().unwrap_or_default())
+        (
+            row[0].clone().unwrap_or_default(),
+            row[1].clone().unwrap_or_default(),
+        )
     }
 
     /// `decision:rule` of every row of `audit_log` about a message.
     pub async fn decisions(&self, message: &str) -> Vec<String> {
         let mut rows = self.app.workspace.rows().await;
         let sql = "SELECT decision || ':' || rule FROM audit_log WHERE subject_id = $1 ORDER BY 1";
-        let found = sqlx::query(sql).bind(message).fetch_all(&mut rows).await.expect("rows");
+        let found = sqlx::query(sql)
+            .bind(message)
+            .fetch_all(&mut rows)
+            .await
+            .expect("rows");
         found.iter().map(|row| row.get(0)).collect()
     }
 
     pub async fn messages(&self) -> i64 {
         let mut rows = self.app.workspace.rows().await;
-        sqlx::query_scalar("SELECT count(*) FROM messages").fetch_one(&mut rows).await.expect("a count")
+        sqlx::query_scalar("SELECT count(*) FROM messages")
+            .fetch_one(&mut rows)
+            .await
+            .expect("a count")
     }
 }
 
@@ -189,7 +238,10 @@ pub type Signer = DkimSigner<Ed25519Key, mail_auth::dkim::Done>;
 
 fn key_record(pkcs8: &[u8], tags: &str) -> String {
     let key = Ed25519Key::from_pkcs8_der(pkcs8).expect("a key");
-    format!("v=DKIM1; k=ed25519; {tags}p={}", STANDARD.encode(key.public_key()))
+    format!(
+        "v=DKIM1; k=ed25519; {tags}p={}",
+        STANDARD.encode(key.public_key())
+    )
 }
 
 /// A zone entry for names that nobody answers for.

@@ -13,7 +13,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Causes of notices, with the number of their facts.
 async fn told(app: &TestApp) -> Vec<(String, u64)> {
     let folds = app.engine.store.list_notices(50).await.expect("read");
-    folds.into_iter().map(|fold| (fold.cause, fold.count)).collect()
+    folds
+        .into_iter()
+        .map(|fold| (fold.cause, fold.count))
+        .collect()
 }
 
 /// Attends to the mailbox until it has failed so many times.
@@ -36,19 +39,31 @@ async fn a_login_that_is_refused_is_told_at_once_and_once_until_a_fetch_was_good
     until_failed(&app, &server, "LOGIN", 4).await;
     app.drain().await;
     assert_eq!(told(&app).await, [("mailbox_refused:desk".to_owned(), 1)]);
-    let [notice] = &app.notices()[..] else { panic!("{:?}", app.notices()) };
-    assert_eq!(notice.subject, "[attache] the mailbox desk refuses our login");
+    let [notice] = &app.notices()[..] else {
+        panic!("{:?}", app.notices())
+    };
+    assert_eq!(
+        notice.subject,
+        "[attache] the mailbox desk refuses our login"
+    );
     for said in ["not today", "attache mailboxes check desk", ".secrets"] {
         assert!(notice.text.contains(said), "{}", notice.text);
     }
     assert!(!notice.text.contains(super::PASSWORD), "{}", notice.text);
 
     server.state().refuses.clear();
-    watch(&app, mailbox(&server)).sweep_once().await.expect("swept");
+    watch(&app, mailbox(&server))
+        .sweep_once()
+        .await
+        .expect("swept");
     app.workspace.clock.advance(120 * MINUTE);
     server.state().refuses = vec!["LOGIN"];
     until_failed(&app, &server, "LOGIN", 7).await;
-    assert_eq!(told(&app).await.iter().map(|(_, facts)| facts).sum::<u64>(), 2, "another outage");
+    assert_eq!(
+        told(&app).await.iter().map(|(_, facts)| facts).sum::<u64>(),
+        2,
+        "another outage"
+    );
     app.check().await;
 }
 
@@ -64,12 +79,18 @@ async fn a_mailbox_that_cannot_be_read_is_told_when_it_lasts() {
     until_failed(&app, &server, "SELECT", 7).await;
     assert_eq!(told(&app).await, [("mailbox_down:desk".to_owned(), 1)]);
     app.drain().await;
-    assert_eq!(app.notices()[0].subject, "[attache] the mailbox desk cannot be read");
+    assert_eq!(
+        app.notices()[0].subject,
+        "[attache] the mailbox desk cannot be read"
+    );
 
     // A fetch that is good ends the outage: what fails next has to last again.
     server.state().refuses.clear();
     server.deliver(&numbered(1));
-    watch(&app, mailbox(&server)).sweep_once().await.expect("swept");
+    watch(&app, mailbox(&server))
+        .sweep_once()
+        .await
+        .expect("swept");
     server.state().refuses = vec!["SELECT"];
     app.workspace.clock.advance(120 * MINUTE);
     until_failed(&app, &server, "SELECT", 10).await;
@@ -95,5 +116,9 @@ async fn that_we_have_no_room_is_no_affair_of_the_mailbox() {
     note(MailboxError::NoRoom.cause()).await.expect("noted");
     assert_eq!(told(&app).await, []);
     note(FailureCause::Server).await.expect("noted");
-    assert_eq!(told(&app).await.len(), 1, "the control: another cause is told");
+    assert_eq!(
+        told(&app).await.len(),
+        1,
+        "the control: another cause is told"
+    );
 }

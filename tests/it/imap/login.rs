@@ -25,11 +25,21 @@ async fn a_password_is_quoted_for_login_and_sent_by_sasl_where_that_is_offered()
     assert_eq!(server.count("LOGIN"), 1);
     server.state().capabilities.push("AUTH=PLAIN");
     sweep(&app, &server).await.expect("AUTHENTICATE works");
-    assert_eq!((server.count("LOGIN"), server.count("AUTHENTICATE PLAIN")), (1, 1));
+    assert_eq!(
+        (server.count("LOGIN"), server.count("AUTHENTICATE PLAIN")),
+        (1, 1)
+    );
     server.state().capabilities = vec!["IMAP4rev1", "LOGINDISABLED"];
     let refused = sweep(&app, &server).await;
-    assert!(matches!(refused, Err(MailboxError::Unusable(_))), "{refused:?}");
-    assert_eq!(server.count("LOGIN "), 1, "nothing is said that was not asked for");
+    assert!(
+        matches!(refused, Err(MailboxError::Unusable(_))),
+        "{refused:?}"
+    );
+    assert_eq!(
+        server.count("LOGIN "),
+        1,
+        "nothing is said that was not asked for"
+    );
 }
 
 #[tokio::test]
@@ -48,7 +58,11 @@ async fn a_refused_login_is_not_repeated_soon_and_its_reason_is_kept_without_the
     };
     tokio::join!(imap::watch(watch, stop.clone()), acting);
     assert_eq!(server.count("LOGIN"), 1);
-    let health = store.mailbox_health("desk").await.expect("read").expect("noted");
+    let health = store
+        .mailbox_health("desk")
+        .await
+        .expect("read")
+        .expect("noted");
     assert_eq!(
         health.last_error.as_deref(),
         Some("the server refuses the login: [AUTHENTICATIONFAILED] go away")
@@ -72,11 +86,21 @@ async fn endpoint(tokens: &[&str], expires_in: u64) -> Endpoint {
     };
     let anew = json!({ "access_token": "anew", "token_type": "Bearer" });
     let of_the_operator = ("refresh_token=of-the-operator&".to_owned(), anew);
-    let unused =
-        Mutex::new(tokens.iter().enumerate().map(granted).chain([of_the_operator]).collect::<Vec<_>>());
+    let unused = Mutex::new(
+        tokens
+            .iter()
+            .enumerate()
+            .map(granted)
+            .chain([of_the_operator])
+            .collect::<Vec<_>>(),
+    );
     Endpoint::answering(move |request, _| {
         let says = |words: &str| request.body.contains(words);
-        let client = ["grant_type=refresh_token", "client_id=attache+%26+co", "client_secret=s%3Dcret"];
+        let client = [
+            "grant_type=refresh_token",
+            "client_id=attache+%26+co",
+            "client_secret=s%3Dcret",
+        ];
         let is_known = request.head.starts_with("POST ") && client.iter().all(|words| says(words));
         let mut unused = unused.lock().expect("no test panicked here");
         match unused.iter().position(|(token, _)| is_known && says(token)) {
@@ -114,7 +138,9 @@ async fn an_access_token_is_fetched_once_and_renewed_when_the_server_no_longer_t
         let next = server.state().answers + 1;
         server.state().fault = Some((next, super::server::Fault::HangUp));
         server.deliver(&numbered(1));
-        server.until(|state| state.count("IDLE") == 2 && state.marked == [1]).await;
+        server
+            .until(|state| state.count("IDLE") == 2 && state.marked == [1])
+            .await;
         assert_eq!(asked(), 1);
         // It ends again, and the token was revoked.
         let next = server.state().answers + 1;
@@ -131,7 +157,9 @@ async fn an_access_token_is_fetched_once_and_renewed_when_the_server_no_longer_t
 
 /// The access token comes near its end, the connection ends, and a letter is there: it is fetched with another token.
 async fn fetch_with_a_new_access_token(app: &TestApp, server: &Server) {
-    app.workspace.clock.advance(std::time::Duration::from_secs(1));
+    app.workspace
+        .clock
+        .advance(std::time::Duration::from_secs(1));
     let next = server.state().answers + 1;
     server.state().fault = Some((next, super::server::Fault::HangUp));
     server.deliver(&numbered(1));
@@ -152,31 +180,53 @@ async fn a_token_near_its_end_is_not_used_again() {
     };
     tokio::join!(imap::watch(watch, stop.clone()), acting);
     assert_eq!(endpoint.seen().len(), 2);
-    assert_eq!(server.count("AUTHENTICATE"), 2, "no login was wasted on the old one");
+    assert_eq!(
+        server.count("AUTHENTICATE"),
+        2,
+        "no login was wasted on the old one"
+    );
 }
 
 #[tokio::test]
 async fn a_rotated_refresh_token_outlives_the_engine_and_yields_to_a_configured_one() {
     let (app, server) = (app().await, Server::start().await);
-    server.state().tokens = ["first", "second", "third", "anew"].map(str::to_owned).to_vec();
+    server.state().tokens = ["first", "second", "third", "anew"]
+        .map(str::to_owned)
+        .to_vec();
     let endpoint = endpoint(&["first", "second", "third"], 3600).await;
-    let once_each = |used: usize| assert_eq!(endpoint.seen().len(), used, "each refresh token is used once");
+    let once_each = |used: usize| {
+        assert_eq!(
+            endpoint.seen().len(),
+            used,
+            "each refresh token is used once"
+        )
+    };
     // Two lives of an engine, and a person who looks at the mailbox between them.
     let session = || watch(&app, by_token(&server, &endpoint));
     session().sweep_once().await.expect("refresh-0 is good");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    imap::probe(&by_token(&server, &endpoint), app.workspace.path(), clock).await.expect("refresh-1 is good");
+    imap::probe(&by_token(&server, &endpoint), app.workspace.path(), clock)
+        .await
+        .expect("refresh-1 is good");
     session().sweep_once().await.expect("refresh-2 is good");
     once_each(3);
-    let kept = std::fs::read_dir(app.workspace.path().join("data/tokens")).expect("kept").flatten();
-    let modes: Vec<u32> =
-        kept.map(|file| file.metadata().expect("a file").permissions().mode() & 0o777).collect();
+    let kept = std::fs::read_dir(app.workspace.path().join("data/tokens"))
+        .expect("kept")
+        .flatten();
+    let modes: Vec<u32> = kept
+        .map(|file| file.metadata().expect("a file").permissions().mode() & 0o777)
+        .collect();
     assert_eq!(modes, [0o600]);
     // The operator puts another one into `.secrets`.
     let mut anew = by_token(&server, &endpoint);
-    let MailboxLogin::OAuth(settings) = &mut anew.login else { panic!("by token") };
+    let MailboxLogin::OAuth(settings) = &mut anew.login else {
+        panic!("by token")
+    };
     settings.refresh_token = SecretString::from("of-the-operator");
-    watch(&app, anew).sweep_once().await.expect("the configured one is good");
+    watch(&app, anew)
+        .sweep_once()
+        .await
+        .expect("the configured one is good");
     once_each(4);
 }
 
@@ -191,7 +241,9 @@ async fn a_refused_refresh_token_gives_way_to_the_one_that_another_process_was_g
         server.until(|state| state.count("IDLE") == 1).await;
         // The access token is spent, and a person looked at the mailbox: `refresh-1` is no longer good.
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        imap::probe(&by_token(&server, &endpoint), app.workspace.path(), clock).await.expect("probed");
+        imap::probe(&by_token(&server, &endpoint), app.workspace.path(), clock)
+            .await
+            .expect("probed");
         fetch_with_a_new_access_token(&app, &server).await;
         stop.cancel();
     };
@@ -202,13 +254,20 @@ async fn a_refused_refresh_token_gives_way_to_the_one_that_another_process_was_g
 async fn a_refused_refresh_token_is_the_operators_to_mend_and_a_broken_endpoint_is_not() {
     let (app, server) = (app().await, Server::start().await);
     for (status, body, refused) in [
-        (400, r#"{"error": "invalid_grant", "error_description": "refresh-0 s=cret"}"#, true),
+        (
+            400,
+            r#"{"error": "invalid_grant", "error_description": "refresh-0 s=cret"}"#,
+            true,
+        ),
         (503, "<html>later</html>", false),
         (200, r#"{"access_token": "a\r\nb LOGOUT"}"#, false),
         (200, "{}", false),
     ] {
         let endpoint = Endpoint::start(vec![in_json(status, body)]).await;
-        let error = watch(&app, by_token(&server, &endpoint)).sweep_once().await.expect_err("no token");
+        let error = watch(&app, by_token(&server, &endpoint))
+            .sweep_once()
+            .await
+            .expect_err("no token");
         assert_eq!(error.is_login_refused(), refused, "{error:?}");
         assert!(matches!(error, MailboxError::Token(_)), "{error:?}");
         let words = error.in_words();
@@ -238,10 +297,16 @@ async fn tls_server(folder: &tempfile::TempDir) -> (Server, PathBuf) {
     let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
     let private = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.expect("versions").with_no_client_auth();
-    let config = config.with_single_cert(vec![leaf.der().clone()], private).expect("a pair");
-    (Server::start_tls(TlsAcceptor::from(Arc::new(config))).await, file)
+    let config = config
+        .with_single_cert(vec![leaf.der().clone()], private)
+        .expect("a pair");
+    (
+        Server::start_tls(TlsAcceptor::from(Arc::new(config))).await,
+        file,
+    )
 }
 
 #[tokio::test]
@@ -250,33 +315,64 @@ async fn nothing_is_said_to_a_server_that_nobody_vouches_for() {
     let (server, authority) = tls_server(&folder).await;
     let secure = |host: &str, ca_file: Option<PathBuf>| {
         let (tls, host) = (MailboxTls::Implicit, host.to_owned());
-        watch(&app, ImapMailbox { tls, host, ca_file, ..mailbox(&server) })
+        watch(
+            &app,
+            ImapMailbox {
+                tls,
+                host,
+                ca_file,
+                ..mailbox(&server)
+            },
+        )
     };
     for (host, ca_file) in [("localhost", None), ("127.0.0.1", Some(authority.clone()))] {
         let failed = secure(host, ca_file).sweep_once().await;
-        assert!(matches!(failed, Err(MailboxError::Tls(_))), "{host}: {failed:?}");
+        assert!(
+            matches!(failed, Err(MailboxError::Tls(_))),
+            "{host}: {failed:?}"
+        );
     }
     assert_eq!(server.state().commands, [""; 0]);
     server.deliver(&numbered(1));
-    let report = secure("localhost", Some(authority)).sweep_once().await.expect("vouched for");
+    let report = secure("localhost", Some(authority))
+        .sweep_once()
+        .await
+        .expect("vouched for");
     assert_eq!(report.stored, 1);
 }
 
 #[tokio::test]
 async fn without_starttls_or_with_preauth_no_password_is_sent() {
     let (app, server) = (app().await, Server::start().await);
-    let starttls = || watch(&app, ImapMailbox { tls: MailboxTls::StartTls, ..mailbox(&server) });
+    let starttls = || {
+        watch(
+            &app,
+            ImapMailbox {
+                tls: MailboxTls::StartTls,
+                ..mailbox(&server)
+            },
+        )
+    };
     server.state().refuses = vec!["STARTTLS"];
     let failed = starttls().sweep_once().await;
-    assert!(matches!(failed, Err(MailboxError::Unusable(_))), "{failed:?}");
+    assert!(
+        matches!(failed, Err(MailboxError::Unusable(_))),
+        "{failed:?}"
+    );
     server.state().greeting = "* PREAUTH welcome back\r\n";
     for watch in [starttls(), watch(&app, mailbox(&server))] {
         let failed = watch.sweep_once().await;
-        assert!(matches!(failed, Err(MailboxError::Unusable(_))), "{failed:?}");
+        assert!(
+            matches!(failed, Err(MailboxError::Unusable(_))),
+            "{failed:?}"
+        );
     }
     server.state().greeting = "* BYE we are closed\r\n";
     let failed = sweep(&app, &server).await;
-    assert!(matches!(&failed, Err(MailboxError::Bye(why)) if why == "we are closed"), "{failed:?}");
+    assert!(
+        matches!(&failed, Err(MailboxError::Bye(why)) if why == "we are closed"),
+        "{failed:?}"
+    );
     assert_eq!(server.state().commands, ["STARTTLS"]);
 }
 
@@ -285,11 +381,20 @@ async fn a_probe_changes_nothing() {
     let (app, server) = (app().await, Server::start().await);
     server.deliver(&numbered(1));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let probe = imap::probe(&mailbox(&server), app.workspace.path(), clock).await.expect("probed");
+    let probe = imap::probe(&mailbox(&server), app.workspace.path(), clock)
+        .await
+        .expect("probed");
     assert_eq!((probe.letters, probe.uid_validity), (1, 7));
     assert!(probe.capabilities.contains(&"IDLE".to_owned()));
     let state = server.state();
     assert_eq!(state.commands.last().map(String::as_str), Some("LOGOUT"));
-    assert_eq!((state.count("SELECT"), state.count("UID"), state.marked.len()), (0, 0, 0));
+    assert_eq!(
+        (
+            state.count("SELECT"),
+            state.count("UID"),
+            state.marked.len()
+        ),
+        (0, 0, 0)
+    );
     assert!(USER.contains('@') && PASSWORD.contains('"'));
 }

@@ -119,8 +119,16 @@ impl Server {
         let mut state = self.state();
         let uid = state.next_uid;
         state.next_uid += 1;
-        let bytes = text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes();
-        state.letters.push(Letter { uid, bytes, flags: BTreeSet::new(), arrived: arrived.to_owned() });
+        let bytes = text
+            .replace("\r\n", "\n")
+            .replace('\n', "\r\n")
+            .into_bytes();
+        state.letters.push(Letter {
+            uid,
+            bytes,
+            flags: BTreeSet::new(),
+            arrived: arrived.to_owned(),
+        });
         self.changed.notify_waiters();
         uid
     }
@@ -157,11 +165,17 @@ impl Server {
                 let answer = read_line(&mut stream).await?;
                 let mut verdict = self.state().judge_sasl(command, &answer);
                 if verdict.is_none() && command.ends_with("XOAUTH2") {
-                    stream.write_all(b"+ eyJzdGF0dXMiOiI0MDAifQ==\r\n").await.ok()?;
+                    stream
+                        .write_all(b"+ eyJzdGF0dXMiOiI0MDAifQ==\r\n")
+                        .await
+                        .ok()?;
                     read_line(&mut stream).await.filter(String::is_empty)?;
                 }
-                let verdict = verdict.take().unwrap_or("NO [AUTHENTICATIONFAILED] go away");
-                self.say(&mut stream, format!("{tag} {verdict}\r\n").as_bytes()).await?;
+                let verdict = verdict
+                    .take()
+                    .unwrap_or("NO [AUTHENTICATIONFAILED] go away");
+                self.say(&mut stream, format!("{tag} {verdict}\r\n").as_bytes())
+                    .await?;
             } else if command == "IDLE" {
                 self.idle(&mut stream, tag, &mut told).await?;
             } else {
@@ -194,7 +208,10 @@ impl Server {
             let mut state = self.state();
             state.answers += 1;
             let now = state.answers;
-            state.fault.take_if(|(at, _)| *at == now).map(|(_, fault)| fault)
+            state
+                .fault
+                .take_if(|(at, _)| *at == now)
+                .map(|(_, fault)| fault)
         };
         match fault {
             None => stream.write_all(answer).await.ok()?,
@@ -223,13 +240,16 @@ impl Server {
         told: &mut u32,
     ) -> Option<()> {
         if self.state().idle_is_refused {
-            return self.say(stream, format!("{tag} NO not for you\r\n").as_bytes()).await;
+            return self
+                .say(stream, format!("{tag} NO not for you\r\n").as_bytes())
+                .await;
         }
         self.say(stream, b"+ idling\r\n").await?;
         self.changed.notify_waiters();
         if self.state().cries_wolf {
             let exists = self.next_uid_and_exists().1 + 1;
-            self.say(stream, format!("* {exists} EXISTS\r\n").as_bytes()).await?;
+            self.say(stream, format!("* {exists} EXISTS\r\n").as_bytes())
+                .await?;
         }
         loop {
             let changed = self.changed.notified();
@@ -238,7 +258,11 @@ impl Server {
             let (next_uid, exists) = self.next_uid_and_exists();
             if next_uid > *told {
                 *told = next_uid;
-                self.say(stream, format!("* OK Still here\r\n* {exists} EXISTS\r\n").as_bytes()).await?;
+                self.say(
+                    stream,
+                    format!("* OK Still here\r\n* {exists} EXISTS\r\n").as_bytes(),
+                )
+                .await?;
             }
             tokio::select! {
                 line = read_line(stream) => {
@@ -282,17 +306,23 @@ impl State {
     }
 
     pub fn count(&self, beginning: &str) -> usize {
-        self.commands.iter().filter(|command| command.starts_with(beginning)).count()
+        self.commands
+            .iter()
+            .filter(|command| command.starts_with(beginning))
+            .count()
     }
 
     fn judge_sasl(&self, command: &str, answer: &str) -> Option<&'static str> {
         use base64::Engine;
-        let said = base64::engine::general_purpose::STANDARD.decode(answer).ok()?;
+        let said = base64::engine::general_purpose::STANDARD
+            .decode(answer)
+            .ok()?;
         let said = String::from_utf8(said).ok()?;
         let good = match command {
             "AUTHENTICATE PLAIN" => said == format!("\0{USER}\0{PASSWORD}"),
             _ => {
-                let fits = |token: &String| said == format!("user={USER}\x01auth=Bearer {token}\x01\x01");
+                let fits =
+                    |token: &String| said == format!("user={USER}\x01auth=Bearer {token}\x01\x01");
                 self.tokens.iter().any(fits)
             }
         };
@@ -318,7 +348,8 @@ impl State {
                 }
             }
             ["SELECT" | "EXAMINE", ..] => {
-                let (exists, next, validity) = (self.letters.len(), self.next_uid, self.uid_validity);
+                let (exists, next, validity) =
+                    (self.letters.len(), self.next_uid, self.uid_validity);
                 out.extend(
                     format!(
                         "* {exists} EXISTS\r\n* 0 RECENT\r\n* OK [UIDVALIDITY {validity}] good\r\n\
@@ -328,7 +359,8 @@ impl State {
                 );
             }
             ["UID", "SEARCH", "UID", range] => {
-                let found: Vec<String> = self.chosen(range).iter().map(ToString::to_string).collect();
+                let found: Vec<String> =
+                    self.chosen(range).iter().map(ToString::to_string).collect();
                 out.extend(format!("* SEARCH {}\r\n", found.join(" ")).bytes());
             }
             ["UID", "FETCH", set, what @ ..] => self.fetch(set, &what.join(" "), &mut out),
@@ -338,7 +370,11 @@ impl State {
                     if flag != "\\Deleted" {
                         self.marked.push(uid);
                     }
-                    let letter = self.letters.iter_mut().find(|letter| letter.uid == uid).expect("chosen");
+                    let letter = self
+                        .letters
+                        .iter_mut()
+                        .find(|letter| letter.uid == uid)
+                        .expect("chosen");
                     letter.flags.insert(flag.clone());
                 }
             }
@@ -347,7 +383,10 @@ impl State {
                 let Some(folder) = self.folders.get_mut(*target) else {
                     return format!("{tag} NO [TRYCREATE] no such folder\r\n").into_bytes();
                 };
-                let copies = self.letters.iter().filter(|letter| uids.contains(&letter.uid));
+                let copies = self
+                    .letters
+                    .iter()
+                    .filter(|letter| uids.contains(&letter.uid));
                 folder.extend(copies.map(|letter| letter.bytes.clone()));
                 self.marked.extend(&uids);
                 if *verb == "MOVE" {
@@ -356,7 +395,8 @@ impl State {
             }
             ["UID", "EXPUNGE", set] => {
                 let uids = self.chosen(set);
-                self.letters.retain(|l| !(uids.contains(&l.uid) && l.flags.contains("\\Deleted")));
+                self.letters
+                    .retain(|l| !(uids.contains(&l.uid) && l.flags.contains("\\Deleted")));
             }
             ["CREATE", name] => drop(self.folders.insert((*name).to_owned(), Vec::new())),
             ["LOGOUT"] => out.extend(b"* BYE see you\r\n"),
@@ -373,7 +413,12 @@ impl State {
             self.letters.retain(|letter| letter.uid != gone);
         }
         let uids = self.chosen(set);
-        for (index, letter) in self.letters.iter().enumerate().filter(|(_, l)| uids.contains(&l.uid)) {
+        for (index, letter) in self
+            .letters
+            .iter()
+            .enumerate()
+            .filter(|(_, l)| uids.contains(&l.uid))
+        {
             for _ in 0..if self.repeats { 2 } else { 1 } {
                 let size = self.claims_bytes.unwrap_or(letter.bytes.len());
                 let (uid, arrived) = (letter.uid, &letter.arrived);
@@ -397,10 +442,17 @@ impl State {
             .split(',')
             .map(|range| {
                 let (from, to) = range.split_once(':').unwrap_or((range, range));
-                (from.parse().expect("a number"), to.parse().expect("a number"))
+                (
+                    from.parse().expect("a number"),
+                    to.parse().expect("a number"),
+                )
             })
             .collect();
         let within = |uid: &u32| ranges.iter().any(|(from, to)| (from..=to).contains(&uid));
-        self.letters.iter().map(|letter| letter.uid).filter(within).collect()
+        self.letters
+            .iter()
+            .map(|letter| letter.uid)
+            .filter(within)
+            .collect()
     }
 }

@@ -14,9 +14,18 @@ use std::time::Duration;
 async fn letters_are_taken_in_order_with_envelope_and_time_and_then_flagged() {
     let (app, server) = (app().await, Server::start().await);
     server.deliver_at(&numbered(1), "20-Nov-2026 07:30:00 -0200");
-    server.deliver(&format!("Return-Path: <bounces@guest.example>\n{}", numbered(2)));
+    server.deliver(&format!(
+        "Return-Path: <bounces@guest.example>\n{}",
+        numbered(2)
+    ));
     let report = sweep(&app, &server).await.expect("swept");
-    assert_eq!(report, SweepReport { stored: 2, ..SweepReport::default() });
+    assert_eq!(
+        report,
+        SweepReport {
+            stored: 2,
+            ..SweepReport::default()
+        }
+    );
     let sql = "SELECT m.received_at, r.envelope_json FROM messages m JOIN raw_letters r ON r.id = m.raw_id
         WHERE m.message_id = $1";
     let first = app.row(sql, "n1@guest.example").await;
@@ -26,12 +35,23 @@ async fn letters_are_taken_in_order_with_envelope_and_time_and_then_flagged() {
         serde_json::from_str(second[1].as_deref().expect("json")).expect("json");
     assert_eq!(envelope["mail_from"], "bounces@guest.example");
     assert_eq!(envelope["via"], "imap");
-    assert_eq!(envelope["mailbox"], json!({"name": "desk", "uid_validity": 7, "uid": 2}));
+    assert_eq!(
+        envelope["mailbox"],
+        json!({"name": "desk", "uid_validity": 7, "uid": 2})
+    );
     let state = server.state();
-    assert!(state.letters.iter().all(|letter| letter.flags.contains("\\Seen")));
+    assert!(
+        state
+            .letters
+            .iter()
+            .all(|letter| letter.flags.contains("\\Seen"))
+    );
     assert_eq!(state.count("UID STORE"), 1);
     assert!(
-        !state.commands.iter().any(|command| command.contains("BODY[]")),
+        !state
+            .commands
+            .iter()
+            .any(|command| command.contains("BODY[]")),
         "only BODY.PEEK[] leaves flags alone"
     );
 }
@@ -40,7 +60,12 @@ async fn letters_are_taken_in_order_with_envelope_and_time_and_then_flagged() {
 async fn a_connection_that_fails_at_any_step_costs_no_letter_and_runs_none_twice() {
     let app = app().await;
     let mut faults = 0;
-    for fault in [Fault::HangUp, Fault::HangUpHalfway, Fault::HangUpAfter, Fault::Bye] {
+    for fault in [
+        Fault::HangUp,
+        Fault::HangUpHalfway,
+        Fault::HangUpAfter,
+        Fault::Bye,
+    ] {
         for at in 1.. {
             let (server, before) = (Server::start().await, runs(&app).await);
             for letter in 0..3 {
@@ -56,10 +81,16 @@ async fn a_connection_that_fails_at_any_step_costs_no_letter_and_runs_none_twice
             let was_hit = server.state().fault.is_none();
             assert!(was_hit || first.is_ok(), "{fault:?} at {at}: {first:?}");
             server.state().fault = None;
-            watch.sweep_once().await.expect("the second sweep meets no fault");
+            watch
+                .sweep_once()
+                .await
+                .expect("the second sweep meets no fault");
             assert_eq!(runs(&app).await - before, 3, "{fault:?} at {at}");
             let state = server.state();
-            assert!(state.letters.iter().all(|l| l.flags.contains("\\Seen")), "{fault:?} at {at}");
+            assert!(
+                state.letters.iter().all(|l| l.flags.contains("\\Seen")),
+                "{fault:?} at {at}"
+            );
             if !was_hit {
                 break;
             }
@@ -67,7 +98,11 @@ async fn a_connection_that_fails_at_any_step_costs_no_letter_and_runs_none_twice
         }
     }
     assert!(faults > 30, "only {faults} faults were met");
-    assert_eq!(count(&app, "SELECT count(*) FROM mailbox_letters").await, 0, "nothing is left to be done");
+    assert_eq!(
+        count(&app, "SELECT count(*) FROM mailbox_letters").await,
+        0,
+        "nothing is left to be done"
+    );
 }
 
 #[tokio::test]
@@ -96,9 +131,17 @@ async fn an_engine_that_dies_at_any_commit_runs_every_letter_once_and_flags_only
                 "cut {at}: {flagged} flagged, {stored} stored"
             );
             let app = app.restart().await;
-            sweep(&app, &server).await.expect("the second engine has power");
+            sweep(&app, &server)
+                .await
+                .expect("the second engine has power");
             assert_eq!(runs(&app).await, 3, "cut {at}, after: {after}");
-            assert!(server.state().letters.iter().all(|letter| letter.flags.contains("\\Seen")));
+            assert!(
+                server
+                    .state()
+                    .letters
+                    .iter()
+                    .all(|letter| letter.flags.contains("\\Seen"))
+            );
             if died.is_ok() {
                 break;
             }
@@ -116,19 +159,36 @@ async fn new_numbers_for_old_letters_start_no_run() {
     }
     assert_eq!(sweep(&app, &server).await.expect("swept").stored, 500);
     // Longer ago than any window of duplicates.
-    app.workspace.clock.advance(Duration::from_secs(400 * 24 * 3600));
+    app.workspace
+        .clock
+        .advance(Duration::from_secs(400 * 24 * 3600));
     {
         let mut state = server.state();
         state.uid_validity += 1;
-        (1001..).zip(&mut state.letters).for_each(|(uid, letter)| letter.uid = uid);
+        (1001..)
+            .zip(&mut state.letters)
+            .for_each(|(uid, letter)| letter.uid = uid);
         state.next_uid = 1501;
     }
     server.deliver(&numbered(500));
     let report = sweep(&app, &server).await.expect("swept");
-    assert_eq!(report, SweepReport { stored: 1, duplicates: 500, ..SweepReport::default() });
+    assert_eq!(
+        report,
+        SweepReport {
+            stored: 1,
+            duplicates: 500,
+            ..SweepReport::default()
+        }
+    );
     assert_eq!(runs(&app).await, 501);
-    assert_eq!(sweep(&app, &server).await.expect("swept"), SweepReport::default());
-    assert!(server.count("UID FETCH") < 60, "letters are fetched in batches");
+    assert_eq!(
+        sweep(&app, &server).await.expect("swept"),
+        SweepReport::default()
+    );
+    assert!(
+        server.count("UID FETCH") < 60,
+        "letters are fetched in batches"
+    );
 }
 
 #[tokio::test]
@@ -143,7 +203,10 @@ async fn what_lay_there_at_the_first_contact_is_left_alone_also_under_new_number
     // Its server forgot when it came; it says itself that it is old.
     let old = numbered(2).replace("Fri, 20 Nov 2026", "Fri, 06 Nov 2026");
     server.deliver_at(&old, "01-Nov-2026 09:00:00 +0000");
-    assert_eq!(now_on().sweep_once().await.expect("swept"), SweepReport::default());
+    assert_eq!(
+        now_on().sweep_once().await.expect("swept"),
+        SweepReport::default()
+    );
     assert_eq!(server.count("UID FETCH"), 0);
     server.deliver_at(&numbered(3), "20-Nov-2026 09:00:01 +0000");
     assert_eq!(now_on().sweep_once().await.expect("swept").stored, 1);
@@ -154,9 +217,22 @@ async fn what_lay_there_at_the_first_contact_is_left_alone_also_under_new_number
     }
     server.deliver_at(&numbered(4), "21-Nov-2026 09:00:00 +0000");
     let report = now_on().sweep_once().await.expect("swept");
-    assert_eq!(report, SweepReport { stored: 1, duplicates: 1, left_alone: 2, refused: 0 });
+    assert_eq!(
+        report,
+        SweepReport {
+            stored: 1,
+            duplicates: 1,
+            left_alone: 2,
+            refused: 0
+        }
+    );
     assert_eq!(runs(&app).await, 2);
-    let flagged: Vec<bool> = server.state().letters.iter().map(|l| l.flags.contains("\\Seen")).collect();
+    let flagged: Vec<bool> = server
+        .state()
+        .letters
+        .iter()
+        .map(|l| l.flags.contains("\\Seen"))
+        .collect();
     assert_eq!(flagged, [false, false, true, true]);
 }
 
@@ -169,7 +245,10 @@ async fn another_account_under_the_same_name_begins_anew() {
     other.deliver(&numbered(2));
     let mut moved = mailbox(&other);
     (moved.host, moved.from_now_on) = ("localhost".to_owned(), true);
-    watch(&app, moved.clone()).sweep_once().await.expect("swept");
+    watch(&app, moved.clone())
+        .sweep_once()
+        .await
+        .expect("swept");
     assert_eq!(runs(&app).await, 1, "its history is left alone");
     other.deliver(&numbered(3));
     watch(&app, moved).sweep_once().await.expect("swept");
@@ -180,7 +259,10 @@ async fn another_account_under_the_same_name_begins_anew() {
 async fn moved_letters_end_in_a_folder_that_is_made_when_it_is_missing() {
     for capabilities in [&["MOVE"][..], &["UIDPLUS"][..], &[][..]] {
         let (app, server) = (app().await, Server::start().await);
-        server.state().capabilities = ["IMAP4rev1"].into_iter().chain(capabilities.iter().copied()).collect();
+        server.state().capabilities = ["IMAP4rev1"]
+            .into_iter()
+            .chain(capabilities.iter().copied())
+            .collect();
         let mut mailbox = mailbox(&server);
         mailbox.after = AfterStored::Move("Erledigt-für-Ada".to_owned());
         let watch = watch(&app, mailbox);
@@ -189,11 +271,24 @@ async fn moved_letters_end_in_a_folder_that_is_made_when_it_is_missing() {
         server.deliver(&numbered(3));
         assert_eq!(watch.sweep_once().await.expect("swept").stored, 1);
         let state = server.state();
-        assert_eq!(state.folders["\"Erledigt-f&APw-r-Ada\""].len(), 4, "{:?}", state.folders.keys());
-        let left = state.letters.iter().filter(|letter| !letter.flags.contains("\\Deleted")).count();
+        assert_eq!(
+            state.folders["\"Erledigt-f&APw-r-Ada\""].len(),
+            4,
+            "{:?}",
+            state.folders.keys()
+        );
+        let left = state
+            .letters
+            .iter()
+            .filter(|letter| !letter.flags.contains("\\Deleted"))
+            .count();
         assert_eq!(left, 0, "{capabilities:?}");
         let expunged = state.letters.is_empty();
-        assert_eq!(expunged, !capabilities.is_empty(), "without UIDPLUS nothing is expunged");
+        assert_eq!(
+            expunged,
+            !capabilities.is_empty(),
+            "without UIDPLUS nothing is expunged"
+        );
     }
 }
 
@@ -204,13 +299,22 @@ async fn what_the_door_could_not_store_stays_unflagged_and_is_taken_later() {
     // Commit 1 is the first contact, 2 the first letter, 3 the second.
     app.engine.store.cut_power(PowerCut::BeforeCommit(3));
     let failed = sweep(&app, &server).await;
-    assert!(matches!(failed, Err(MailboxError::NotStored(_))), "{failed:?}");
+    assert!(
+        matches!(failed, Err(MailboxError::NotStored(_))),
+        "{failed:?}"
+    );
     let marked = server.state().marked.clone();
     assert!(marked.len() <= 1, "{marked:?}");
     let app = app.restart().await;
     sweep(&app, &server).await.expect("swept");
     assert_eq!((runs(&app).await, server.state().letters.len()), (3, 3));
-    assert!(server.state().letters.iter().all(|letter| letter.flags.contains("\\Seen")));
+    assert!(
+        server
+            .state()
+            .letters
+            .iter()
+            .all(|letter| letter.flags.contains("\\Seen"))
+    );
 }
 
 #[tokio::test]
@@ -219,7 +323,8 @@ async fn letters_that_are_refused_for_good_are_noted_left_as_they_are_and_fetche
     app.workspace.clock.advance(Duration::from_secs(1));
     let server = Server::start().await;
     let large = server.deliver(&note("large@guest.example", "", &"x".repeat(3000)));
-    let stranger = server.deliver(&numbered(1).replace("To: ada@engine.test", "To: nobody@else.example"));
+    let stranger =
+        server.deliver(&numbered(1).replace("To: ada@engine.test", "To: nobody@else.example"));
     let deep = server.deliver(&note(
         "hops@guest.example",
         &"Received: from a by b\n".repeat(60),
@@ -228,13 +333,31 @@ async fn letters_that_are_refused_for_good_are_noted_left_as_they_are_and_fetche
     server.deliver(&numbered(2));
     let report = sweep(&app, &server).await.expect("swept");
     assert_eq!((report.stored, report.refused), (1, 3), "{report:?}");
-    assert_eq!(sweep(&app, &server).await.expect("swept"), SweepReport::default());
-    let fetched: Vec<String> =
-        server.state().commands.iter().filter(|c| c.contains("PEEK")).cloned().collect();
-    assert_eq!(fetched, [format!("UID FETCH {stranger}:4 (UID BODY.PEEK[])")]);
-    let letters = app.engine.store.refused_mailbox_letters("desk", 10).await.expect("listed");
-    let mut reasons: Vec<_> =
-        letters.iter().map(|letter| (letter.place.uid, letter.reason.as_str())).collect();
+    assert_eq!(
+        sweep(&app, &server).await.expect("swept"),
+        SweepReport::default()
+    );
+    let fetched: Vec<String> = server
+        .state()
+        .commands
+        .iter()
+        .filter(|c| c.contains("PEEK"))
+        .cloned()
+        .collect();
+    assert_eq!(
+        fetched,
+        [format!("UID FETCH {stranger}:4 (UID BODY.PEEK[])")]
+    );
+    let letters = app
+        .engine
+        .store
+        .refused_mailbox_letters("desk", 10)
+        .await
+        .expect("listed");
+    let mut reasons: Vec<_> = letters
+        .iter()
+        .map(|letter| (letter.place.uid, letter.reason.as_str()))
+        .collect();
     reasons.sort_unstable();
     assert_eq!(reasons[0], (large, "larger than 2000 bytes"));
     assert_eq!(reasons[1], (stranger, "no persona is addressed"));
@@ -250,7 +373,10 @@ async fn refused_letters_are_marked_when_the_configuration_says_so() {
     let mut mailbox = mailbox(&server);
     mailbox.mark_refused = true;
     let report = watch(&app, mailbox).sweep_once().await.expect("swept");
-    assert_eq!((report.refused, server.state().marked.clone()), (1, vec![1]));
+    assert_eq!(
+        (report.refused, server.state().marked.clone()),
+        (1, vec![1])
+    );
 }
 
 #[tokio::test]
@@ -262,14 +388,26 @@ async fn a_letter_that_is_larger_than_it_claims_is_refused_and_the_others_are_ta
     server.deliver(&numbered(2));
     server.state().claims_bytes = Some(100);
     let stop = tokio_util::sync::CancellationToken::new();
-    let attending = attache::gateway::ingress::imap::watch(watch(&app, mailbox(&server)), stop.clone());
+    let attending =
+        attache::gateway::ingress::imap::watch(watch(&app, mailbox(&server)), stop.clone());
     let watching = async {
         server.until(|state| state.marked.contains(&3)).await;
         stop.cancel();
     };
     tokio::join!(attending, watching);
-    let refused = app.engine.store.refused_mailbox_letters("desk", 10).await.expect("listed");
-    assert_eq!(refused.iter().map(|letter| letter.place.uid).collect::<Vec<_>>(), [liar]);
+    let refused = app
+        .engine
+        .store
+        .refused_mailbox_letters("desk", 10)
+        .await
+        .expect("listed");
+    assert_eq!(
+        refused
+            .iter()
+            .map(|letter| letter.place.uid)
+            .collect::<Vec<_>>(),
+        [liar]
+    );
     assert_eq!(runs(&app).await, 2);
 }
 
@@ -280,11 +418,29 @@ async fn a_server_that_sends_letters_twice_or_will_not_flag_them_changes_nothing
     server.state().refuses = vec!["UID STORE"];
     deliver_some(&server, 0..3);
     let report = sweep(&app, &server).await.expect("swept");
-    assert_eq!(report, SweepReport { stored: 3, ..SweepReport::default() });
-    let health = app.engine.store.mailbox_health("desk").await.expect("read").expect("known");
-    assert_eq!(health.last_error.as_deref(), Some("the server refuses `UID STORE`: not today"));
+    assert_eq!(
+        report,
+        SweepReport {
+            stored: 3,
+            ..SweepReport::default()
+        }
+    );
+    let health = app
+        .engine
+        .store
+        .mailbox_health("desk")
+        .await
+        .expect("read")
+        .expect("known");
+    assert_eq!(
+        health.last_error.as_deref(),
+        Some("the server refuses `UID STORE`: not today")
+    );
     server.state().refuses.clear();
-    assert_eq!(sweep(&app, &server).await.expect("swept"), SweepReport::default());
+    assert_eq!(
+        sweep(&app, &server).await.expect("swept"),
+        SweepReport::default()
+    );
     assert_eq!(server.state().marked, [1, 2, 3], "it is made up for");
     assert_eq!(runs(&app).await, 3);
 }
@@ -297,7 +453,11 @@ async fn a_long_backlog_is_taken_in_batches() {
     let began = app.workspace.clock.now();
     assert_eq!(sweep(&app, &server).await.expect("swept").stored, LETTERS);
     let state = server.state();
-    let batches = state.commands.iter().filter(|command| command.contains("PEEK")).count();
+    let batches = state
+        .commands
+        .iter()
+        .filter(|command| command.contains("PEEK"))
+        .count();
     assert_eq!(batches, LETTERS / 50);
     assert!(state.marked.is_sorted(), "the oldest first");
     assert_eq!(app.workspace.clock.now(), began);
@@ -317,7 +477,12 @@ async fn results_of_the_mailboxes_own_server_are_believed_only_when_it_is_named(
         let mut mailbox = mailbox(&server);
         mailbox.authserv_id = named.map(str::to_owned);
         watch(&app, mailbox).sweep_once().await.expect("swept");
-        let row = app.row("SELECT trust FROM messages WHERE message_id = $1", "n1@guest.example").await;
+        let row = app
+            .row(
+                "SELECT trust FROM messages WHERE message_id = $1",
+                "n1@guest.example",
+            )
+            .await;
         assert_eq!(row[0].as_deref(), Some(trust), "{named:?}");
     }
 }
@@ -330,12 +495,26 @@ async fn a_letter_that_can_no_longer_prove_who_sent_it_is_still_the_same_letter(
     let mut proven = mailbox(&server);
     proven.authserv_id = Some("mx.mailbox.test".to_owned());
     server.deliver(&format!("{results}{}", numbered(1)));
-    assert_eq!(watch(&app, proven).sweep_once().await.expect("swept").stored, 1);
+    assert_eq!(
+        watch(&app, proven)
+            .sweep_once()
+            .await
+            .expect("swept")
+            .stored,
+        1
+    );
     server.state().uid_validity += 1;
     // The same Message-ID and text by somebody who proves nothing is another letter, also here.
     server.deliver(&numbered(1));
     let report = sweep(&app, &server).await.expect("swept");
-    assert_eq!(report, SweepReport { stored: 1, duplicates: 1, ..SweepReport::default() });
+    assert_eq!(
+        report,
+        SweepReport {
+            stored: 1,
+            duplicates: 1,
+            ..SweepReport::default()
+        }
+    );
     assert_eq!(runs(&app).await, 2);
 }
 
@@ -343,15 +522,31 @@ async fn a_letter_that_can_no_longer_prove_who_sent_it_is_still_the_same_letter(
 async fn an_imported_letter_is_not_run_when_its_mailbox_is_read_later() {
     let (app, server) = (app().await, Server::start().await);
     let letter = numbered(1);
-    let persona = app.engine.config.personas.iter().next().expect("Ada").clone();
+    let persona = app
+        .engine
+        .config
+        .personas
+        .iter()
+        .next()
+        .expect("Ada")
+        .clone();
     let intake = attache::gateway::intake::Intake::new(
         app.engine.store.clone(),
         app.engine.config.clone(),
         std::sync::Arc::default(),
     );
     let envelope = crate::app::letter(&letter);
-    let filed = intake.expect("an intake").file_history(envelope, &persona, &[]).await;
-    assert!(matches!(filed, Ok(attache::gateway::intake::history::Archived::Stored(_))), "{filed:?}");
+    let filed = intake
+        .expect("an intake")
+        .file_history(envelope, &persona, &[])
+        .await;
+    assert!(
+        matches!(
+            filed,
+            Ok(attache::gateway::intake::history::Archived::Stored(_))
+        ),
+        "{filed:?}"
+    );
     let results = "Authentication-Results: mx.mailbox.test; dmarc=pass header.from=guest.example\n";
     server.deliver(&format!("{results}{letter}"));
     let mut proven = mailbox(&server);
@@ -366,21 +561,56 @@ async fn a_letter_that_its_server_does_not_hand_out_is_noted_and_one_that_vanish
     server.state().withholds = vec![2];
     deliver_some(&server, 0..3);
     let report = sweep(&app, &server).await.expect("swept");
-    assert_eq!(report, SweepReport { stored: 2, refused: 1, ..SweepReport::default() });
-    let refused = app.engine.store.refused_mailbox_letters("desk", 10).await.expect("read");
-    let [withheld] = &refused[..] else { panic!("{refused:?}") };
-    assert_eq!((withheld.place.uid, withheld.reason.as_str()), (2, "its server does not hand it out"));
-    assert_eq!(server.state().marked, [1, 3], "the others are not kept waiting");
+    assert_eq!(
+        report,
+        SweepReport {
+            stored: 2,
+            refused: 1,
+            ..SweepReport::default()
+        }
+    );
+    let refused = app
+        .engine
+        .store
+        .refused_mailbox_letters("desk", 10)
+        .await
+        .expect("read");
+    let [withheld] = &refused[..] else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(
+        (withheld.place.uid, withheld.reason.as_str()),
+        (2, "its server does not hand it out")
+    );
+    assert_eq!(
+        server.state().marked,
+        [1, 3],
+        "the others are not kept waiting"
+    );
     // The next is deleted by somebody between its announcement and its fetch.
     server.state().vanishes = Some(4);
     deliver_some(&server, 3..4);
-    assert_eq!(sweep(&app, &server).await.expect("swept"), SweepReport::default());
-    assert_eq!(app.engine.store.refused_mailbox_letters("desk", 10).await.expect("read").len(), 1);
+    assert_eq!(
+        sweep(&app, &server).await.expect("swept"),
+        SweepReport::default()
+    );
+    assert_eq!(
+        app.engine
+            .store
+            .refused_mailbox_letters("desk", 10)
+            .await
+            .expect("read")
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]
 async fn where_there_is_no_room_or_no_lasting_number_nothing_is_fetched() {
-    let (full, server) = (app_with(json!({ "free_disk_bytes_min": u64::MAX })).await, Server::start().await);
+    let (full, server) = (
+        app_with(json!({ "free_disk_bytes_min": u64::MAX })).await,
+        Server::start().await,
+    );
     deliver_some(&server, 0..3);
     let swept = sweep(&full, &server).await;
     assert!(matches!(swept, Err(MailboxError::NoRoom)), "{swept:?}");
@@ -390,5 +620,9 @@ async fn where_there_is_no_room_or_no_lasting_number_nothing_is_fetched() {
     let swept = sweep(&app, &server).await;
     assert!(matches!(swept, Err(MailboxError::Unusable(_))), "{swept:?}");
     server.state().uid_validity = 7;
-    assert_eq!(sweep(&app, &server).await.expect("swept").stored, 3, "the control");
+    assert_eq!(
+        sweep(&app, &server).await.expect("swept").stored,
+        3,
+        "the control"
+    );
 }

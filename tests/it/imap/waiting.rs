@@ -30,14 +30,20 @@ async fn a_letter_that_comes_while_we_idle_is_taken_at_once() {
     while_watched(&app, mailbox(&server), timeouts(), async {
         server.until(|state| state.count("IDLE") == 1).await;
         server.deliver(&numbered(1));
-        server.until(|state| state.marked == [1] && state.count("IDLE") == 2).await;
+        server
+            .until(|state| state.marked == [1] && state.count("IDLE") == 2)
+            .await;
         server.deliver(&numbered(2));
         server.deliver(&numbered(3));
         server.until(|state| state.marked == [1, 2, 3]).await;
     })
     .await;
     assert_eq!(runs(&app).await, 3);
-    assert_eq!(server.state().commands.last().map(String::as_str), Some("LOGOUT"), "it leaves with a word");
+    assert_eq!(
+        server.state().commands.last().map(String::as_str),
+        Some("LOGOUT"),
+        "it leaves with a word"
+    );
 }
 
 #[tokio::test]
@@ -68,7 +74,11 @@ async fn a_server_that_offers_idle_and_refuses_it_is_polled() {
         server.until(|state| state.marked == [1]).await;
     })
     .await;
-    assert_eq!(server.count("AUTHENTICATE") + server.count("LOGIN"), 1, "one session did it all");
+    assert_eq!(
+        server.count("AUTHENTICATE") + server.count("LOGIN"),
+        1,
+        "one session did it all"
+    );
 }
 
 #[tokio::test]
@@ -82,13 +92,19 @@ async fn a_server_that_stalls_at_any_step_is_left_and_the_letters_come_by_the_ne
     let mut stalls = 0;
     for at in 1.. {
         let (server, before) = (Server::start().await, runs(&app).await);
-        server.deliver(&crate::app::note(&format!("stall-{at}@guest.example"), "", "Still there?"));
+        server.deliver(&crate::app::note(
+            &format!("stall-{at}@guest.example"),
+            "",
+            "Still there?",
+        ));
         server.state().fault = Some((at, Fault::Stall));
         let mut named = mailbox(&server);
         named.name = format!("stall-{at}");
         while_watched(&app, named, impatient.clone(), async {
             // The twelfth answer is a DONE of the second round of IDLE.
-            server.until(|state| state.marked == [1] && state.answers > 12 && state.fault.is_none()).await;
+            server
+                .until(|state| state.marked == [1] && state.answers > 12 && state.fault.is_none())
+                .await;
         })
         .await;
         assert_eq!(runs(&app).await - before, 1, "stall at {at}");
@@ -123,8 +139,15 @@ async fn what_is_wrong_stands_in_the_database_until_a_fetch_is_good() {
         server.until(|state| state.count("IDLE") == 1).await;
     })
     .await;
-    let health = store.mailbox_health("desk").await.expect("read").expect("known");
-    assert_eq!(health.last_error.as_deref(), Some("the server refuses `SELECT`: not today"));
+    let health = store
+        .mailbox_health("desk")
+        .await
+        .expect("read")
+        .expect("known");
+    assert_eq!(
+        health.last_error.as_deref(),
+        Some("the server refuses `SELECT`: not today")
+    );
     assert_eq!((health.uid_validity, health.backlog), (7, Some(0)));
     assert!(health.last_fetch_at >= health.last_error_at);
 }

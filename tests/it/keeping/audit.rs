@@ -8,8 +8,14 @@ use std::collections::BTreeSet;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-const EVERYTHING: Wanted = Wanted { bytes: true, at_rest: true };
-const ALWAYS: Wanted = Wanted { bytes: true, at_rest: false };
+const EVERYTHING: Wanted = Wanted {
+    bytes: true,
+    at_rest: true,
+};
+const ALWAYS: Wanted = Wanted {
+    bytes: true,
+    at_rest: false,
+};
 /// The run of the first letter, which has steps and a mail.
 const RUN: &str = "(SELECT min(seq) FROM runs)";
 
@@ -175,19 +181,35 @@ const AT_REST: &[(&[&str], &str)] = &[
 ];
 
 async fn break_it(database: &Path, sql: &str) {
-    let options = SqliteConnectOptions::new().filename(database).foreign_keys(false);
-    let mut rows = options.pragma("ignore_check_constraints", "ON").connect().await.expect("a database");
+    let options = SqliteConnectOptions::new()
+        .filename(database)
+        .foreign_keys(false);
+    let mut rows = options
+        .pragma("ignore_check_constraints", "ON")
+        .connect()
+        .await
+        .expect("a database");
     let changes = |rows| sqlx::query_scalar::<_, i64>("SELECT total_changes()").fetch_one(rows);
     let sql = sqlx::AssertSqlSafe(sql.replace("{run}", RUN));
-    sqlx::raw_sql(sql).execute(&mut rows).await.expect("a change");
-    assert!(changes(&mut rows).await.expect("a count") > 0, "the control changes nothing");
+    sqlx::raw_sql(sql)
+        .execute(&mut rows)
+        .await
+        .expect("a change");
+    assert!(
+        changes(&mut rows).await.expect("a count") > 0,
+        "the control changes nothing"
+    );
     rows.close().await.expect("closed");
 }
 
 async fn complaints(database: &Path, wanted: Wanted) -> BTreeSet<String> {
     let mut audit = Audit::open(database).await.expect("a database of ours");
     let findings = audit.examine(wanted).await.expect("an audit");
-    findings.broken.iter().map(|broken| broken.name.to_owned()).collect()
+    findings
+        .broken
+        .iter()
+        .map(|broken| broken.name.to_owned())
+        .collect()
 }
 
 fn set(names: &[&str]) -> BTreeSet<String> {
@@ -198,18 +220,27 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 async fn what_breaks_one_check_makes_exactly_that_check_complain() {
     let app = lived().await;
     let folder = tempfile::tempdir().expect("a folder");
-    let (whole, copy) = (folder.path().join("whole.db"), folder.path().join("copy.db"));
+    let (whole, copy) = (
+        folder.path().join("whole.db"),
+        folder.path().join("copy.db"),
+    );
     copy_database(&app, &whole).await;
     assert_eq!(complaints(&whole, EVERYTHING).await, set(&[]));
     let mut wrong = Vec::new();
-    let always = CONTROLS.iter().map(|(name, sql)| (vec![*name], sql, ALWAYS));
-    let at_rest = AT_REST.iter().map(|(names, sql)| (names.to_vec(), sql, EVERYTHING));
+    let always = CONTROLS
+        .iter()
+        .map(|(name, sql)| (vec![*name], sql, ALWAYS));
+    let at_rest = AT_REST
+        .iter()
+        .map(|(names, sql)| (names.to_vec(), sql, EVERYTHING));
     for (names, sql, wanted) in always.chain(at_rest) {
         std::fs::copy(&whole, &copy).expect("a copy");
         break_it(&copy, sql).await;
         let found = complaints(&copy, wanted).await;
         if found != set(&names) {
-            wrong.push(format!("{sql}\n  breaks {found:?}\n  and should break {names:?}"));
+            wrong.push(format!(
+                "{sql}\n  breaks {found:?}\n  and should break {names:?}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
@@ -218,14 +249,32 @@ async fn what_breaks_one_check_makes_exactly_that_check_complain() {
 #[test]
 fn every_check_has_a_control() {
     // A page is no row: its control is the test below.
-    let controlled: BTreeSet<&str> =
-        CONTROLS.iter().map(|(name, _)| *name).chain(["damaged-pages"]).collect();
-    let at_rest: BTreeSet<&str> = AT_REST.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+    let controlled: BTreeSet<&str> = CONTROLS
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(["damaged-pages"])
+        .collect();
+    let at_rest: BTreeSet<&str> = AT_REST
+        .iter()
+        .flat_map(|(names, _)| names.iter().copied())
+        .collect();
     let mut names = BTreeSet::new();
     for check in checks() {
-        assert!(names.insert(check.name), "two checks are called {}", check.name);
-        let controls = if check.holds == Holds::AtRest { &at_rest } else { &controlled };
-        assert!(controls.contains(check.name), "{} has no control", check.name);
+        assert!(
+            names.insert(check.name),
+            "two checks are called {}",
+            check.name
+        );
+        let controls = if check.holds == Holds::AtRest {
+            &at_rest
+        } else {
+            &controlled
+        };
+        assert!(
+            controls.contains(check.name),
+            "{} has no control",
+            check.name
+        );
     }
     assert!(names.len() > 40, "only {} checks", names.len());
 }
@@ -236,19 +285,42 @@ async fn a_page_that_was_overwritten_is_found_by_exactly_the_check_of_pages() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = folder.path().join("whole.db");
     copy_database(&app, &database).await;
-    let mut rows = SqliteConnectOptions::new().filename(&database).connect().await.expect("a database");
-    let page: i64 = sqlx::query_scalar("PRAGMA page_size").fetch_one(&mut rows).await.expect("a size");
+    let mut rows = SqliteConnectOptions::new()
+        .filename(&database)
+        .connect()
+        .await
+        .expect("a database");
+    let page: i64 = sqlx::query_scalar("PRAGMA page_size")
+        .fetch_one(&mut rows)
+        .await
+        .expect("a size");
     // No other check asks this table.
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'transport_health'";
-    let root: i64 = sqlx::query_scalar(root).fetch_one(&mut rows).await.expect("a page");
+    let root: i64 = sqlx::query_scalar(root)
+        .fetch_one(&mut rows)
+        .await
+        .expect("a page");
     rows.close().await.expect("closed");
-    let mut file = std::fs::OpenOptions::new().write(true).open(&database).expect("the file");
-    file.seek(SeekFrom::Start((root - 1).unsigned_abs() * page.unsigned_abs())).expect("a page");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&database)
+        .expect("the file");
+    file.seek(SeekFrom::Start(
+        (root - 1).unsigned_abs() * page.unsigned_abs(),
+    ))
+    .expect("a page");
     file.write_all(b"\x07flipped").expect("damage");
     file.sync_all().expect("on disk");
     assert_eq!(complaints(&database, ALWAYS).await, set(&["damaged-pages"]));
     assert_eq!(
-        complaints(&database, Wanted { bytes: false, ..ALWAYS }).await,
+        complaints(
+            &database,
+            Wanted {
+                bytes: false,
+                ..ALWAYS
+            }
+        )
+        .await,
         set(&[]),
         "quick reads no pages"
     );

@@ -12,10 +12,18 @@ async fn two() -> TestApp {
     workspace.persona("eve", "Eve");
     workspace.write("personas/eve/knowledge/secret.md", "The zanzibar file.");
     let app = workspace.start().await;
-    app.run_of(&note("a1@guest.example", "", "When is breakfast?")).await;
-    app.run_of(&note("a2@guest.example", "In-Reply-To: <a1@guest.example>\n", "And on Sundays?")).await;
-    app.run_of(&note("a3@guest.example", "", "Something else.")).await;
-    let to_eve = note("e1@guest.example", "", "The zanzibar letter.").replace("To: ada@", "To: eve@");
+    app.run_of(&note("a1@guest.example", "", "When is breakfast?"))
+        .await;
+    app.run_of(&note(
+        "a2@guest.example",
+        "In-Reply-To: <a1@guest.example>\n",
+        "And on Sundays?",
+    ))
+    .await;
+    app.run_of(&note("a3@guest.example", "", "Something else."))
+        .await;
+    let to_eve =
+        note("e1@guest.example", "", "The zanzibar letter.").replace("To: ada@", "To: eve@");
     app.run_of(&to_eve).await;
     app.drain().await;
     app.check().await;
@@ -33,7 +41,11 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(path)
+        }
     }
     found
 }
@@ -43,8 +55,13 @@ async fn correspondence(app: &TestApp) -> Vec<(String, String, String, String, S
     let sql = "SELECT message_id, direction, subject, text_body, (SELECT min(o.message_id) FROM messages o
           WHERE o.thread_id = m.thread_id)
         FROM messages m WHERE persona_id = 'ada' AND disposition NOT LIKE 'withheld:%' ORDER BY message_id";
-    let rows = sqlx::query(sql).fetch_all(&mut app.workspace.rows().await).await.expect("messages");
-    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4))).collect()
+    let rows = sqlx::query(sql)
+        .fetch_all(&mut app.workspace.rows().await)
+        .await
+        .expect("messages");
+    rows.iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4)))
+        .collect()
 }
 
 #[tokio::test]
@@ -63,18 +80,29 @@ async fn an_export_has_everything_of_its_persona_and_nothing_of_another() {
     }
     let lines = |table: &str| {
         let text = std::fs::read_to_string(to.join(format!("rows/{table}.jsonl"))).expect("rows");
-        text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).collect::<Vec<_>>()
+        text.lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+            .collect::<Vec<_>>()
     };
     assert_eq!((lines("threads").len(), lines("runs").len()), (2, 3));
-    assert!(lines("run_turns")[0]["request_json"].is_object(), "JSON is nested");
-    assert!(lines("messages").iter().all(|row| row["persona_id"] == "ada"));
+    assert!(
+        lines("run_turns")[0]["request_json"].is_object(),
+        "JSON is nested"
+    );
+    assert!(
+        lines("messages")
+            .iter()
+            .all(|row| row["persona_id"] == "ada")
+    );
     let memory = std::fs::read_to_string(to.join("persona/knowledge/house.md")).expect("knowledge");
     assert!(memory.contains("Breakfast"));
     assert!(!to.join(".snapshot.tmp").exists());
     let letter = std::fs::read(to.join("mail/00000000.eml")).expect("a letter");
     let raw = "SELECT bytes FROM raw_letters l JOIN messages m ON m.raw_id = l.id WHERE m.message_id = 'a1@guest.example'";
-    let raw: Vec<u8> =
-        sqlx::query_scalar(raw).fetch_one(&mut app.workspace.rows().await).await.expect("bytes");
+    let raw: Vec<u8> = sqlx::query_scalar(raw)
+        .fetch_one(&mut app.workspace.rows().await)
+        .await
+        .expect("bytes");
     assert_eq!(letter, raw);
 }
 
@@ -86,7 +114,13 @@ async fn what_was_exported_is_imported_with_the_same_messages_in_the_same_thread
     export(&app, &to).await;
     let other = TestApp::start(script()).await;
     let mail = to.join("mail");
-    let args = ["import", &mail.to_string_lossy(), "--persona", "ada", "--json"];
+    let args = [
+        "import",
+        &mail.to_string_lossy(),
+        "--persona",
+        "ada",
+        "--json",
+    ];
     let (code, stdout, stderr) = attache(other.workspace.path(), &args).await;
     assert_eq!(code, 0, "{stdout}{stderr}");
     let (was, is) = (correspondence(&app).await, correspondence(&other).await);
@@ -116,8 +150,10 @@ print('read', len(ids))";
         eprintln!("SKIPPED: others_read_an_export_too needs python3, and there is none");
         return;
     };
-    let (said, complaint) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (said, complaint) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     assert_eq!(said.trim(), "read 6", "{complaint}");
 }
 
@@ -130,7 +166,8 @@ async fn an_export_replaces_nothing_and_knows_its_personas() {
     assert_eq!(code, 73);
     let new = folder.path().join("x").to_string_lossy().into_owned();
     for nobody in ["bob", "../ada", ""] {
-        let (code, _, stderr) = attache(app.workspace.path(), &["export", "persona", nobody, &new]).await;
+        let (code, _, stderr) =
+            attache(app.workspace.path(), &["export", "persona", nobody, &new]).await;
         assert_eq!(code, 66, "{stderr}");
     }
     assert!(!folder.path().join("x").exists());

@@ -12,13 +12,19 @@ use std::time::Duration;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 pub fn kind(name: &str) -> &'static Kind {
-    KINDS.iter().find(|kind| kind.name == name).unwrap_or_else(|| panic!("no kind {name}"))
+    KINDS
+        .iter()
+        .find(|kind| kind.name == name)
+        .unwrap_or_else(|| panic!("no kind {name}"))
 }
 
 async fn throw_all(store: &Store, before: Timestamp, dry: bool) -> Vec<(&'static str, Pruned)> {
     let mut thrown = Vec::new();
     for kind in KINDS {
-        thrown.push((kind.name, store.prune_kind(kind, before, dry).await.expect("pruned")));
+        thrown.push((
+            kind.name,
+            store.prune_kind(kind, before, dry).await.expect("pruned"),
+        ));
     }
     thrown
 }
@@ -36,21 +42,35 @@ async fn sizes(app: &TestApp) -> Vec<(String, i64, i64)> {
         UNION ALL SELECT 'links', count(*), 0 FROM message_links
         UNION ALL SELECT 'steps', count(*), sum(length(payload_json)) FROM thread_tool_events
         UNION ALL SELECT 'books', count(*), sum(input_tokens) FROM usage_ledger";
-    let rows = sqlx::query(sql).fetch_all(&mut app.workspace.rows().await).await.expect("sizes");
-    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+    let rows = sqlx::query(sql)
+        .fetch_all(&mut app.workspace.rows().await)
+        .await
+        .expect("sizes");
+    rows.iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2)))
+        .collect()
 }
 
 fn size(sizes: &[(String, i64, i64)], name: &str) -> (i64, i64) {
-    sizes.iter().find(|size| size.0 == name).map(|size| (size.1, size.2)).expect("a table")
+    sizes
+        .iter()
+        .find(|size| size.0 == name)
+        .map(|size| (size.1, size.2))
+        .expect("a table")
 }
 
 /// A house that lived a hundred days ago, and got a letter with an attachment just now that nobody has worked on.
 pub async fn old() -> (TestApp, Timestamp) {
     let app = lived().await;
     app.workspace.clock.advance(DAY * 100);
-    let young = WITH_PICTURE.replace("picture@", "young@").replace("A picture", "Young");
+    let young = WITH_PICTURE
+        .replace("picture@", "young@")
+        .replace("A picture", "Young");
     // Dated, because a relay's word about an old letter proves nothing, and memory is not for the unproven.
-    app.run_of(&format!("{PROVEN}Date: Sun, 28 Feb 2027 09:00:00 +0000\n{young}")).await;
+    app.run_of(&format!(
+        "{PROVEN}Date: Sun, 28 Feb 2027 09:00:00 +0000\n{young}"
+    ))
+    .await;
     let before = app.engine.store.clock().now().minus(DAY * 90);
     (app, before)
 }
@@ -63,8 +83,19 @@ async fn a_dry_run_says_what_goes_and_changes_nothing_and_then_exactly_that_goes
     assert_eq!(sizes(&app).await, was);
     let gone = throw_all(&app.engine.store, before, false).await;
     assert_eq!(gone, said);
-    for name in ["turns", "letters", "attachments", "mails", "decisions", "counts"] {
-        let thrown = gone.iter().find(|(kind, _)| *kind == name).expect("a kind").1;
+    for name in [
+        "turns",
+        "letters",
+        "attachments",
+        "mails",
+        "decisions",
+        "counts",
+    ] {
+        let thrown = gone
+            .iter()
+            .find(|(kind, _)| *kind == name)
+            .expect("a kind")
+            .1;
         assert!(thrown.rows > 0 && thrown.bytes > 0, "{name}: {thrown:?}");
     }
     let is = sizes(&app).await;
@@ -77,23 +108,37 @@ async fn a_dry_run_says_what_goes_and_changes_nothing_and_then_exactly_that_goes
     assert_eq!(size(&is, "attachments").1, 4);
     assert_eq!((size(&is, "turns").1, size(&is, "mails").1), (0, 0));
     let again = throw_all(&app.engine.store, before, false).await;
-    assert!(again.iter().all(|(_, thrown)| *thrown == Pruned::default()), "{again:?}");
+    assert!(
+        again.iter().all(|(_, thrown)| *thrown == Pruned::default()),
+        "{again:?}"
+    );
     app.drain().await;
     app.check().await;
 }
 
 #[tokio::test]
-async fn a_reply_to_a_letter_whose_bytes_have_gone_joins_its_thread_and_is_answered_with_its_history() {
+async fn a_reply_to_a_letter_whose_bytes_have_gone_joins_its_thread_and_is_answered_with_its_history()
+ {
     let (app, before) = old().await;
     throw_all(&app.engine.store, before, false).await;
-    let run = app.run_of(&note("q9@guest.example", "In-Reply-To: <q1@guest.example>\n", "And now?")).await;
+    let run = app
+        .run_of(&note(
+            "q9@guest.example",
+            "In-Reply-To: <q1@guest.example>\n",
+            "And now?",
+        ))
+        .await;
     app.drain().await;
     assert_eq!(app.outcome(&run).await.0, "succeeded");
     let sql = "SELECT (SELECT thread_id FROM messages WHERE message_id = 'q1@guest.example'),
         (SELECT thread_id FROM runs WHERE id = $1)";
     let threads = app.row(sql, &run).await;
     assert_eq!(threads[0], threads[1]);
-    assert!(app.prompts(&run).await[0].to_string().contains("When is breakfast?"));
+    assert!(
+        app.prompts(&run).await[0]
+            .to_string()
+            .contains("When is breakfast?")
+    );
     app.check().await;
 }
 
@@ -104,20 +149,42 @@ async fn what_failed_keeps_what_a_retry_needs_and_a_mail_whose_bytes_have_gone_i
         UPDATE delivery_recipients SET state = 'failed'
           WHERE delivery_id = (SELECT id FROM deliveries ORDER BY seq LIMIT 1);
         UPDATE runs SET state = 'failed', error_class = 'transient' WHERE seq = (SELECT min(seq) FROM runs)";
-    sqlx::raw_sql(fail).execute(&mut app.workspace.rows().await).await.expect("rows");
+    sqlx::raw_sql(fail)
+        .execute(&mut app.workspace.rows().await)
+        .await
+        .expect("rows");
     throw_all(&app.engine.store, before, false).await;
     let kept = "SELECT length(bytes) > 0, (SELECT min(length(request_json)) > 0 FROM run_turns
         WHERE run_id = (SELECT id FROM runs ORDER BY seq LIMIT 1)), id FROM deliveries WHERE seq >= $1 ORDER BY seq";
-    let rows = sqlx::query(kept).bind(0).fetch_all(&mut app.workspace.rows().await).await.expect("rows");
-    assert!(rows[0].get::<bool, _>(0) && rows[0].get::<bool, _>(1), "what failed has gone");
+    let rows = sqlx::query(kept)
+        .bind(0)
+        .fetch_all(&mut app.workspace.rows().await)
+        .await
+        .expect("rows");
+    assert!(
+        rows[0].get::<bool, _>(0) && rows[0].get::<bool, _>(1),
+        "what failed has gone"
+    );
     assert!(!rows[1].get::<bool, _>(0), "what was delivered is there");
     let (failed, gone) = (rows[0].get::<String, _>(2), rows[1].get::<String, _>(2));
     // It comes back after all: there is nothing to send once more.
     let bounce = "UPDATE deliveries SET state = 'failed' WHERE pruned_at IS NOT NULL;
         UPDATE delivery_recipients SET state = 'failed'";
-    sqlx::raw_sql(bounce).execute(&mut app.workspace.rows().await).await.expect("rows");
-    app.engine.store.retry_delivery(&DeliveryId::new(failed)).await.expect("queued");
-    let refusal = app.engine.store.retry_delivery(&DeliveryId::new(gone)).await.expect_err("nothing to send");
+    sqlx::raw_sql(bounce)
+        .execute(&mut app.workspace.rows().await)
+        .await
+        .expect("rows");
+    app.engine
+        .store
+        .retry_delivery(&DeliveryId::new(failed))
+        .await
+        .expect("queued");
+    let refusal = app
+        .engine
+        .store
+        .retry_delivery(&DeliveryId::new(gone))
+        .await
+        .expect_err("nothing to send");
     assert!(refusal.to_string().contains("pruned"), "{refusal}");
 }
 
@@ -128,7 +195,12 @@ async fn thrown_away_in_the_middle_and_again_it_is_all_gone_and_the_audit_clean_
         app.engine.store.cut_power(PowerCut::AfterCommit(commit));
         let mut cut = false;
         for kind in KINDS {
-            cut |= app.engine.store.prune_kind(kind, before, false).await.is_err();
+            cut |= app
+                .engine
+                .store
+                .prune_kind(kind, before, false)
+                .await
+                .is_err();
         }
         assert!(cut, "the power did not go at commit {commit}");
         let app = app.restart().await;
@@ -145,10 +217,21 @@ async fn thrown_away_in_the_middle_and_again_it_is_all_gone_and_the_audit_clean_
 async fn only_the_kind_that_was_named_goes() {
     let (app, before) = old().await;
     let was = sizes(&app).await;
-    app.engine.store.prune_kind(kind("mails"), before, false).await.expect("pruned");
+    app.engine
+        .store
+        .prune_kind(kind("mails"), before, false)
+        .await
+        .expect("pruned");
     let is = sizes(&app).await;
     assert_eq!(size(&is, "mails").1, 0);
-    for name in ["turns", "letters", "attachments", "notices", "decisions", "counts"] {
+    for name in [
+        "turns",
+        "letters",
+        "attachments",
+        "notices",
+        "decisions",
+        "counts",
+    ] {
         assert_eq!(size(&is, name), size(&was, name), "{name}");
     }
 }
@@ -162,7 +245,11 @@ async fn replay_says_that_a_run_was_thrown_away() {
         .expect("a run");
     let (code, _, stderr) = attache(app.workspace.path(), &["replay", "show", &run]).await;
     assert_eq!((code, stderr.contains("pruned")), (0, false), "{stderr}");
-    app.engine.store.prune_kind(kind("turns"), before, false).await.expect("pruned");
+    app.engine
+        .store
+        .prune_kind(kind("turns"), before, false)
+        .await
+        .expect("pruned");
     let (code, _, stderr) = attache(app.workspace.path(), &["replay", "show", &run]).await;
     assert_eq!((code, stderr.contains("pruned")), (0, true), "{stderr}");
 }
@@ -170,34 +257,60 @@ async fn replay_says_that_a_run_was_thrown_away() {
 #[tokio::test]
 async fn counts_that_a_bound_may_ask_for_stay_and_a_day_in_the_future_is_refused() {
     let (app, _) = old().await;
-    app.receive(&crate::app::note("new@guest.example", "", "When?")).await.expect("taken");
+    app.receive(&crate::app::note("new@guest.example", "", "When?"))
+        .await
+        .expect("taken");
     app.drain().await;
     let now = app.workspace.clock.now();
     let counts = "SELECT count(*) FROM correspondence";
     let count = async || -> i64 {
-        sqlx::query_scalar(counts).fetch_one(&mut app.workspace.rows().await).await.expect("counts")
+        sqlx::query_scalar(counts)
+            .fetch_one(&mut app.workspace.rows().await)
+            .await
+            .expect("counts")
     };
-    app.engine.store.prune_kind(kind("counts"), now, false).await.expect("pruned");
-    assert!(count().await > 0, "who was answered a moment ago is not to be forgotten");
+    app.engine
+        .store
+        .prune_kind(kind("counts"), now, false)
+        .await
+        .expect("pruned");
+    assert!(
+        count().await > 0,
+        "who was answered a moment ago is not to be forgotten"
+    );
     let later = now.plus(std::time::Duration::from_secs(25 * 60 * 60));
     app.workspace.clock.set(later);
-    app.engine.store.prune_kind(kind("counts"), later, false).await.expect("pruned");
+    app.engine
+        .store
+        .prune_kind(kind("counts"), later, false)
+        .await
+        .expect("pruned");
     assert_eq!(count().await, 0);
-    let (code, _, stderr) =
-        attache(app.workspace.path(), &["gc", "--older-than", "2099-01-01", "--dry-run"]).await;
-    assert_eq!((code, stderr.contains("in the future")), (2, true), "{stderr}");
+    let (code, _, stderr) = attache(
+        app.workspace.path(),
+        &["gc", "--older-than", "2099-01-01", "--dry-run"],
+    )
+    .await;
+    assert_eq!(
+        (code, stderr.contains("in the future")),
+        (2, true),
+        "{stderr}"
+    );
 }
 
 #[tokio::test]
 async fn the_command_counts_first_and_throws_away_then() {
     let (app, _) = old().await;
     let gc = ["gc", "--older-than", "2026-11-21T00:00:00Z", "--json"];
-    let (code, dry, stderr) = attache(app.workspace.path(), &[&gc[..], &["--dry-run"]].concat()).await;
+    let (code, dry, stderr) =
+        attache(app.workspace.path(), &[&gc[..], &["--dry-run"]].concat()).await;
     assert_eq!(code, 0, "{stderr}");
     let (code, done, stderr) = attache(app.workspace.path(), &gc).await;
     assert_eq!(code, 0, "{stderr}");
-    let (dry, done): (serde_json::Value, serde_json::Value) =
-        (serde_json::from_str(&dry).expect("JSON"), serde_json::from_str(&done).expect("JSON"));
+    let (dry, done): (serde_json::Value, serde_json::Value) = (
+        serde_json::from_str(&dry).expect("JSON"),
+        serde_json::from_str(&done).expect("JSON"),
+    );
     assert_eq!(dry["kinds"], done["kinds"]);
     assert!(dry["kinds"][0]["rows"].as_u64() > Some(0), "{dry}");
 }

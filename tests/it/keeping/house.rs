@@ -27,12 +27,30 @@ pub async fn lived() -> TestApp {
         "---\nname: Morning\nschedule: \"30 9 * * *\"\ntimezone: UTC\n---\nLook around.\n",
     );
     let app = workspace.start().await;
-    app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
-    app.run_of(&note("q2@guest.example", "In-Reply-To: <q1@guest.example>\n", "And on Sundays?")).await;
+    app.run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
+    app.run_of(&note(
+        "q2@guest.example",
+        "In-Reply-To: <q1@guest.example>\n",
+        "And on Sundays?",
+    ))
+    .await;
     app.run_of(WITH_PICTURE).await;
-    app.receive(&note("n1@guest.example", "List-Id: <news.guest.example>\n", "News.")).await.expect("filed");
-    app.engine.scheduler().sync().await.expect("responsibilities");
-    app.workspace.clock.advance(std::time::Duration::from_secs(3600));
+    app.receive(&note(
+        "n1@guest.example",
+        "List-Id: <news.guest.example>\n",
+        "News.",
+    ))
+    .await
+    .expect("filed");
+    app.engine
+        .scheduler()
+        .sync()
+        .await
+        .expect("responsibilities");
+    app.workspace
+        .clock
+        .advance(std::time::Duration::from_secs(3600));
     app.engine.scheduler().tick().await.expect("a tick");
     app.drain().await;
     app.check().await;
@@ -42,7 +60,10 @@ pub async fn lived() -> TestApp {
 /// A copy of its database as one file.
 pub async fn copy_database(app: &TestApp, to: &Path) {
     let sql = sqlx::AssertSqlSafe(format!("VACUUM INTO '{}'", to.display()));
-    sqlx::query(sql).execute(&mut app.workspace.rows().await).await.expect("a copy");
+    sqlx::query(sql)
+        .execute(&mut app.workspace.rows().await)
+        .await
+        .expect("a copy");
 }
 
 /// Runs a command of the real binary on a workspace: exit code, stdout, stderr.
@@ -51,7 +72,16 @@ pub async fn attache(workspace: &Path, args: &[&str]) -> (i32, String, String) {
     for name in ["ATTACHE_WORKSPACE", "ATTACHE_LOG", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
-    let output = command.current_dir(workspace).args(args).output().await.expect("the binary runs");
+    let output = command
+        .current_dir(workspace)
+        .args(args)
+        .output()
+        .await
+        .expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    (
+        output.status.code().unwrap_or(-1),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }

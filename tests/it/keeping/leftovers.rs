@@ -11,8 +11,15 @@ use std::path::Path;
 const LETTERS: &str = "SELECT count(*) FROM messages WHERE direction = 'inbound'";
 
 async fn opened(workspace: &Workspace) -> [Option<OpenError>; 2] {
-    let engine = Store::open(workspace.path(), workspace.clock.clone()).await.err();
-    [engine, Store::open_shared(workspace.path(), workspace.clock.clone()).await.err()]
+    let engine = Store::open(workspace.path(), workspace.clock.clone())
+        .await
+        .err();
+    [
+        engine,
+        Store::open_shared(workspace.path(), workspace.clock.clone())
+            .await
+            .err(),
+    ]
 }
 
 /// A workspace whose `data` has only these files of that of an engine.
@@ -21,7 +28,11 @@ fn with_files(app: &TestApp, files: &[&str]) -> Workspace {
     let data = workspace.path().join("data");
     std::fs::create_dir_all(data.join("outbox")).expect("a folder");
     for file in files {
-        copy(app.workspace.path().join("data").join(file), data.join(file)).expect("a copy");
+        copy(
+            app.workspace.path().join("data").join(file),
+            data.join(file),
+        )
+        .expect("a copy");
     }
     workspace
 }
@@ -44,9 +55,16 @@ async fn a_database_that_is_missing_or_empty_is_not_begun_anew_beside_what_is_le
                 std::fs::write(&database, "").expect("a file");
             }
             for refused in opened(&workspace).await {
-                assert!(matches!(refused, Some(OpenError::Gone { .. })), "{left}: {refused:?}");
+                assert!(
+                    matches!(refused, Some(OpenError::Gone { .. })),
+                    "{left}: {refused:?}"
+                );
             }
-            assert_eq!(database.metadata().map_or(0, |file| file.len()), 0, "{left}");
+            assert_eq!(
+                database.metadata().map_or(0, |file| file.len()),
+                0,
+                "{left}"
+            );
             let (code, _, said) = attache(workspace.path(), &["threads", "list"]).await;
             assert_eq!(code, 78, "{said}");
             assert!(
@@ -67,25 +85,36 @@ async fn restored_over_a_log() -> (TestApp, Workspace) {
     let backup = app.workspace.path().join("monday.db");
     let (code, _, said) = attache(app.workspace.path(), &["backup", "monday.db"]).await;
     assert_eq!(code, 0, "{said}");
-    app.receive(&note("later@guest.example", "", "After the backup.")).await.expect("taken");
+    app.receive(&note("later@guest.example", "", "After the backup."))
+        .await
+        .expect("taken");
     let workspace = with_files(&app, &["attache.db-wal", "attache.db-shm"]);
     copy(&backup, workspace.path().join("data/attache.db")).expect("a restored database");
     (app, workspace)
 }
 
 async fn letters(workspace: &Workspace) -> i64 {
-    sqlx::query_scalar(LETTERS).fetch_one(&mut workspace.rows().await).await.expect("a count")
+    sqlx::query_scalar(LETTERS)
+        .fetch_one(&mut workspace.rows().await)
+        .await
+        .expect("a count")
 }
 
 #[tokio::test]
 async fn a_backup_that_was_restored_beside_an_old_log_is_not_opened_until_the_log_is_gone() {
     let (app, workspace) = restored_over_a_log().await;
     for refused in opened(&workspace).await {
-        assert!(matches!(refused, Some(OpenError::ForeignLog { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Some(OpenError::ForeignLog { .. })),
+            "{refused:?}"
+        );
     }
     let (code, _, said) = attache(workspace.path(), &["threads", "list"]).await;
     assert_eq!(code, 78, "{said}");
-    assert!(said.contains("does not belong to the database") && said.contains("-wal"), "{said}");
+    assert!(
+        said.contains("does not belong to the database") && said.contains("-wal"),
+        "{said}"
+    );
     let log = |path: &Path, ending: &str| path.join(format!("data/attache.db-{ending}"));
     for ending in ["wal", "shm"] {
         std::fs::remove_file(log(workspace.path(), ending)).expect("a file");

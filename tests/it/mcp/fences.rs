@@ -16,7 +16,10 @@ async fn a_run_that_nobody_works_on_offers_nothing() {
     }
     app.drain().await;
     let (code, complaints) = Client::for_run(app.workspace.path(), &run).end().await;
-    assert!(code != Some(0) && complaints.contains("succeeded"), "{complaints}");
+    assert!(
+        code != Some(0) && complaints.contains("succeeded"),
+        "{complaints}"
+    );
 }
 
 #[tokio::test]
@@ -29,7 +32,15 @@ async fn a_server_of_an_engine_that_is_gone_does_nothing_more() {
     // Queued again, and then worked on by the new engine.
     for is_claimed in [false, true] {
         if is_claimed {
-            assert_eq!(app.engine.store.claim_runs(1, 1).await.expect("a claim").len(), 1);
+            assert_eq!(
+                app.engine
+                    .store
+                    .claim_runs(1, 1)
+                    .await
+                    .expect("a claim")
+                    .len(),
+                1
+            );
         }
         let (failed, said) = agent.call("send_email", reply("From the grave.")).await;
         assert!(failed && said["error"]["code"] == "not_done", "{said}");
@@ -38,7 +49,11 @@ async fn a_server_of_an_engine_that_is_gone_does_nothing_more() {
     // The control: a server of the new engine's may.
     let mut heir = Client::ready(app.workspace.path(), &run).await;
     assert!(!heir.call("send_email", reply("Alive.")).await.0);
-    let cancel = app.engine.store.requeue_run(&RunId::new(run), std::time::Duration::ZERO).await;
+    let cancel = app
+        .engine
+        .store
+        .requeue_run(&RunId::new(run), std::time::Duration::ZERO)
+        .await;
     cancel.expect("put back");
     assert!(heir.call("send_email", reply("Too late.")).await.0);
     catch_up(&app);
@@ -52,11 +67,16 @@ async fn no_key_of_a_provider_is_needed_and_a_broken_configuration_is_said() {
     let app = workspace.start().await;
     let run = claimed(&app).await;
     // The engine had the key in its environment; whoever the agent starts has not.
-    app.workspace.set("configs/inference.json", "/provider", "anthropic".into());
+    app.workspace
+        .set("configs/inference.json", "/provider", "anthropic".into());
     let mut agent = Client::ready(app.workspace.path(), &run).await;
     assert!(!agent.call("list_files", json!({})).await.0);
     agent.end().await;
-    app.workspace.set("configs/inference.json", "/provider", "nobody".into());
+    app.workspace
+        .set("configs/inference.json", "/provider", "nobody".into());
     let (code, complaints) = Client::for_run(app.workspace.path(), &run).end().await;
-    assert!(code != Some(0) && complaints.contains("no provider `nobody`"), "{complaints}");
+    assert!(
+        code != Some(0) && complaints.contains("no provider `nobody`"),
+        "{complaints}"
+    );
 }

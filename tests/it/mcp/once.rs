@@ -12,16 +12,30 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 /// Claims the run, and serves its tools and one more, beside the engine as the program does.
-async fn served(app: &TestApp, run: &str, tool: &'static Ring) -> (Client, JoinHandle<Result<(), McpError>>) {
-    assert_eq!(app.engine.store.claim_runs(1, 1).await.expect("a claim").len(), 1);
-    let beside =
-        Store::open_shared(app.workspace.path(), app.workspace.clock.clone()).await.expect("a store");
-    let mut deps =
-        WorkerDeps::without_providers(beside, app.engine.config.clone(), Arc::default()).expect("a desk");
+async fn served(
+    app: &TestApp,
+    run: &str,
+    tool: &'static Ring,
+) -> (Client, JoinHandle<Result<(), McpError>>) {
+    assert_eq!(
+        app.engine
+            .store
+            .claim_runs(1, 1)
+            .await
+            .expect("a claim")
+            .len(),
+        1
+    );
+    let beside = Store::open_shared(app.workspace.path(), app.workspace.clock.clone())
+        .await
+        .expect("a store");
+    let mut deps = WorkerDeps::without_providers(beside, app.engine.config.clone(), Arc::default())
+        .expect("a desk");
     deps.tools.push(tool);
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let run = RunId::new(run);
-    let serving = tokio::spawn(async move { serve_over(tokio::io::split(theirs), deps, &run).await });
+    let serving =
+        tokio::spawn(async move { serve_over(tokio::io::split(theirs), deps, &run).await });
     let (reading, writing) = tokio::io::split(ours);
     let mut agent = Client::over(reading, writing);
     agent.introduce().await;
@@ -35,7 +49,9 @@ fn bell(name: &str) -> Value {
 /// The engine and the server go while the bell rings; then another engine, another agent.
 async fn cut_off(tool: &'static Ring) -> (TestApp, String, Client) {
     let app = TestApp::start(json!({ "turns": [{ "say": "I rang." }] })).await;
-    let run = app.run_of(&note("q1@guest.example", "", "Please ring.")).await;
+    let run = app
+        .run_of(&note("q1@guest.example", "", "Please ring."))
+        .await;
     let (mut agent, serving) = served(&app, &run, tool).await;
     let ringing = async {
         while rung(&app) == 0 {
@@ -63,10 +79,21 @@ async fn an_agent_cannot_ask_again_for_what_may_have_happened() {
     assert_eq!(rung(&app), 2, "once the endless bell, once the other one");
     assert_eq!(
         app.trace(&run).await,
-        ["call ring", "outcome_unknown ring", "call ring", "not_again ring", "call ring", "ok ring"]
+        [
+            "call ring",
+            "outcome_unknown ring",
+            "call ring",
+            "not_again ring",
+            "call ring",
+            "ok ring"
+        ]
     );
     drop(agent);
-    let put_back = app.engine.store.requeue_run(&RunId::new(run), std::time::Duration::ZERO).await;
+    let put_back = app
+        .engine
+        .store
+        .requeue_run(&RunId::new(run), std::time::Duration::ZERO)
+        .await;
     put_back.expect("queued");
     app.drain().await;
     let notices = app.notices();
@@ -93,10 +120,17 @@ async fn an_agent_may_ask_again_where_that_does_no_harm() {
         said = agent.call("ring", bell("endless")) => panic!("the call does not come back: {said:?}"),
         () = again => {}
     }
-    assert_eq!(notices(&app).await, 0, "there is nothing that its owner could do about it");
+    assert_eq!(
+        notices(&app).await,
+        0,
+        "there is nothing that its owner could do about it"
+    );
 }
 
 async fn notices(app: &TestApp) -> i64 {
     let mut rows = app.workspace.rows().await;
-    sqlx::query_scalar("SELECT count(*) FROM notices").fetch_one(&mut rows).await.expect("a count")
+    sqlx::query_scalar("SELECT count(*) FROM notices")
+        .fetch_one(&mut rows)
+        .await
+        .expect("a count")
 }

@@ -2,8 +2,8 @@
 
 use attache::domain::{Address, Email, Timestamp};
 use attache::mime::{
-    Automatic, ComposeError, Outgoing, OutgoingAttachment, ParseLimits, compose, new_message_id, parse,
-    safe_filename,
+    Automatic, ComposeError, Outgoing, OutgoingAttachment, ParseLimits, compose, new_message_id,
+    parse, safe_filename,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -31,7 +31,11 @@ fn mail() -> Outgoing {
 }
 
 fn file(name: &str, content_type: &str, bytes: &[u8]) -> OutgoingAttachment {
-    OutgoingAttachment { filename: name.into(), content_type: content_type.into(), bytes: bytes.to_vec() }
+    OutgoingAttachment {
+        filename: name.into(),
+        content_type: content_type.into(),
+        bytes: bytes.to_vec(),
+    }
 }
 
 fn read(wire: &[u8]) -> Email {
@@ -48,8 +52,12 @@ fn field_names(wire: &[u8]) -> Vec<String> {
         assert_ne!(line, ".", "a lone dot");
     }
     let (header, _) = text.split_once("\r\n\r\n").expect("a blank line");
-    let fields = header.split("\r\n").filter(|line| !line.starts_with([' ', '\t']));
-    fields.map(|line| line.split_once(':').expect("a field").0.to_owned()).collect()
+    let fields = header
+        .split("\r\n")
+        .filter(|line| !line.starts_with([' ', '\t']));
+    fields
+        .map(|line| line.split_once(':').expect("a field").0.to_owned())
+        .collect()
 }
 
 const FIELDS: [&str; 13] = [
@@ -82,7 +90,10 @@ fn an_answer_has_every_field_once_and_reads_back() {
     assert_eq!(field_names(&wire), FIELDS);
     let email = read(&wire);
     assert_eq!(email.message_id.as_deref(), Some("0190-a@engine.test"));
-    assert_eq!(email.date.map(|d| d.to_string()).as_deref(), Some("2026-03-02T04:05:06.000Z"));
+    assert_eq!(
+        email.date.map(|d| d.to_string()).as_deref(),
+        Some("2026-03-02T04:05:06.000Z")
+    );
     assert_eq!(email.sender(), Some(address("ada@engine.test")));
     assert_eq!(email.from[0].name, "Ada, the desk");
     assert_eq!(
@@ -92,9 +103,16 @@ fn an_answer_has_every_field_once_and_reads_back() {
     assert_eq!(email.subject, "Re: Zimmer für zwei");
     assert_eq!(email.in_reply_to, ["q1@guest.example"]);
     assert_eq!(email.references, ["q0@guest.example", "q1@guest.example"]);
-    assert_eq!(email.automatic.auto_submitted.as_deref(), Some("auto-replied"));
+    assert_eq!(
+        email.automatic.auto_submitted.as_deref(),
+        Some("auto-replied")
+    );
     let suppressed = email.automatic.auto_response_suppress.as_deref();
-    assert_eq!(suppressed, Some("dr, rn, nrn, oof, autoreply"), "bounces (`NDR`, `All`) are wanted");
+    assert_eq!(
+        suppressed,
+        Some("dr, rn, nrn, oof, autoreply"),
+        "bounces (`NDR`, `All`) are wanted"
+    );
     assert_eq!(email.text, answer.body_markdown);
     assert!(
         email
@@ -105,12 +123,22 @@ fn an_answer_has_every_field_once_and_reads_back() {
     let files: Vec<(&str, &str, &[u8])> = email
         .attachments
         .iter()
-        .map(|a| (a.filename.as_str(), a.content_type.as_str(), a.bytes.as_slice()))
+        .map(|a| {
+            (
+                a.filename.as_str(),
+                a.content_type.as_str(),
+                a.bytes.as_slice(),
+            )
+        })
         .collect();
     let expected: [(&str, &str, &[u8]); 4] = [
         ("Rechnung März.pdf", "application/pdf", b"%PDF"),
         ("rechnung märz (2).PDF", "application/pdf", b"%PDF2"),
-        ("evil.eml", "application/octet-stream", b"Subject: x\r\n\r\ny"),
+        (
+            "evil.eml",
+            "application/octet-stream",
+            b"Subject: x\r\n\r\ny",
+        ),
         ("attachment.bin", "application/octet-stream", b""),
     ];
     assert_eq!(files, expected);
@@ -123,44 +151,97 @@ fn the_same_mail_is_the_same_bytes() {
     twice.attachments = vec![file("a.txt", "text/plain", b"a\nb")];
     assert_eq!(compose(&twice), compose(&twice));
     assert_eq!(
-        compose(&Outgoing { automatic: Automatic::Generated, ..twice.clone() }).map(|b| b.len() > 100),
+        compose(&Outgoing {
+            automatic: Automatic::Generated,
+            ..twice.clone()
+        })
+        .map(|b| b.len() > 100),
         Ok(true)
     );
-    let old = Outgoing { date: Timestamp::from_millis(-62_000_000_000_000), ..twice };
-    assert_eq!(compose(&old), compose(&old), "not even a strange date asks the clock");
+    let old = Outgoing {
+        date: Timestamp::from_millis(-62_000_000_000_000),
+        ..twice
+    };
+    assert_eq!(
+        compose(&old),
+        compose(&old),
+        "not even a strange date asks the clock"
+    );
 }
 
 #[test]
 fn fields_without_a_value_are_left_out() {
-    let bare = Outgoing { in_reply_to: None, references: vec![], from_name: String::new(), ..mail() };
+    let bare = Outgoing {
+        in_reply_to: None,
+        references: vec![],
+        from_name: String::new(),
+        ..mail()
+    };
     let names = field_names(&compose(&bare).expect("bytes"));
     let absent = ["Cc", "In-Reply-To", "References"];
-    assert_eq!(names, FIELDS.iter().filter(|f| !absent.contains(f)).copied().collect::<Vec<_>>());
+    assert_eq!(
+        names,
+        FIELDS
+            .iter()
+            .filter(|f| !absent.contains(f))
+            .copied()
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn what_cannot_be_written_is_refused_or_left_out() {
-    assert_eq!(compose(&Outgoing { to: vec![], ..mail() }), Err(ComposeError::NoRecipient));
-    let injected = Outgoing { message_id: "a@b>\r\nBcc: x@y.test".into(), ..mail() };
-    assert!(matches!(compose(&injected), Err(ComposeError::BadMessageId(_))));
-    let long = Outgoing { body_markdown: "x".repeat(1024 * 1024 + 1), ..mail() };
-    assert!(matches!(compose(&long), Err(ComposeError::TextTooLarge { .. })));
+    assert_eq!(
+        compose(&Outgoing {
+            to: vec![],
+            ..mail()
+        }),
+        Err(ComposeError::NoRecipient)
+    );
+    let injected = Outgoing {
+        message_id: "a@b>\r\nBcc: x@y.test".into(),
+        ..mail()
+    };
+    assert!(matches!(
+        compose(&injected),
+        Err(ComposeError::BadMessageId(_))
+    ));
+    let long = Outgoing {
+        body_markdown: "x".repeat(1024 * 1024 + 1),
+        ..mail()
+    };
+    assert!(matches!(
+        compose(&long),
+        Err(ComposeError::TextTooLarge { .. })
+    ));
     let strange = Outgoing {
         in_reply_to: Some("a b>\r\nBcc: c@d.test".into()),
-        references: vec!["ok@x.test".into(), "<bad@x.test>".into(), "ü@x.test".into(), "y".repeat(2_000)],
+        references: vec![
+            "ok@x.test".into(),
+            "<bad@x.test>".into(),
+            "ü@x.test".into(),
+            "y".repeat(2_000),
+        ],
         ..mail()
     };
     let email = read(&compose(&strange).expect("bytes"));
-    assert_eq!((email.in_reply_to.len(), email.references), (0, vec!["ok@x.test".to_owned()]));
+    assert_eq!(
+        (email.in_reply_to.len(), email.references),
+        (0, vec!["ok@x.test".to_owned()])
+    );
 }
 
 #[test]
 fn long_fields_are_folded_and_many_recipients_fit() {
     let long = Outgoing {
-        to: (0..300).map(|n| address(&format!("guest{n}@a-rather-long-domain.example"))).collect(),
+        to: (0..300)
+            .map(|n| address(&format!("guest{n}@a-rather-long-domain.example")))
+            .collect(),
         subject: "x".repeat(5_000),
         from_name: "y".repeat(5_000),
-        references: (0..100).map(|n| format!("{n}-{}@x.test", "z".repeat(300))).collect(),
+        references: (0..100)
+            .map(|n| format!("{n}-{}@x.test", "z".repeat(300)))
+            .collect(),
         ..mail()
     };
     let wire = compose(&long).expect("bytes");
@@ -187,15 +268,26 @@ fn nasty(max: usize) -> impl Strategy<Value = String> {
 /// One line as the composer promises it: control characters and separators are blanks, edges are trimmed.
 fn as_line(text: &str, max: usize) -> String {
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    let line: String = text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect();
+    let line: String = text
+        .chars()
+        .map(|c| if breaks(c) { ' ' } else { c })
+        .collect();
     line.trim().chars().take(max).collect()
 }
 
 /// A body as both ends promise it: `\n` line ends, no other controls or byte-order marks, no blank edges.
 fn as_body(text: &str) -> String {
-    let lines = text.replace("\r\n", "\n").replace('\u{feff}', "").replace('\r', "\n");
-    let kept: String = lines.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
-    let start = kept.find(|c: char| !c.is_whitespace()).unwrap_or(kept.len());
+    let lines = text
+        .replace("\r\n", "\n")
+        .replace('\u{feff}', "")
+        .replace('\r', "\n");
+    let kept: String = lines
+        .chars()
+        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
+        .collect();
+    let start = kept
+        .find(|c: char| !c.is_whitespace())
+        .unwrap_or(kept.len());
     let start = kept[..start].rfind('\n').map_or(0, |at| at + 1);
     kept[start..].trim_end().to_owned()
 }
@@ -206,7 +298,9 @@ fn words(text: &str) -> Vec<&str> {
 
 /// Mails that the property below writes; `.ci/run` asks for 20,000.
 fn cases() -> u32 {
-    let asked = std::env::var("ATTACHE_COMPOSED_MAILS").ok().map(|text| text.parse().expect("a number"));
+    let asked = std::env::var("ATTACHE_COMPOSED_MAILS")
+        .ok()
+        .map(|text| text.parse().expect("a number"));
     asked.unwrap_or(3_000)
 }
 

@@ -9,8 +9,17 @@ use std::collections::BTreeMap;
 /// Per field: cases that agree, all cases, names of those that do not.
 type Scores = BTreeMap<&'static str, (usize, usize, Vec<String>)>;
 
-const HEADERS_AND_BODIES: [&str; 9] =
-    ["message_id", "subject", "from", "to", "cc", "in_reply_to", "references", "text", "html"];
+const HEADERS_AND_BODIES: [&str; 9] = [
+    "message_id",
+    "subject",
+    "from",
+    "to",
+    "cc",
+    "in_reply_to",
+    "references",
+    "text",
+    "html",
+];
 const ATTACHMENTS: [&str; 3] = ["att_count", "att_sizes", "att_sha"];
 
 #[test]
@@ -23,18 +32,38 @@ fn parsing_agrees_with_the_consensus_of_three_parsers() {
             let case: Value = serde_json::from_str(line).expect("one JSON object per line");
             let file = case["file"].as_str().expect("file name");
             let letter = std::fs::read(folder.join(file)).expect("letter");
-            compare(&mut scores, &format!("{set}/{file}"), &letter, &case["expect"]);
+            compare(
+                &mut scores,
+                &format!("{set}/{file}"),
+                &letter,
+                &case["expect"],
+            );
         }
     }
     for (field, (agreed, all, odd)) in &scores {
-        eprintln!("consensus {field}: {agreed}/{all} = {:.3} {odd:?}", *agreed as f64 / *all as f64);
+        eprintln!(
+            "consensus {field}: {agreed}/{all} = {:.3} {odd:?}",
+            *agreed as f64 / *all as f64
+        );
     }
-    let share = |field: &str| scores.get(field).map_or(0.0, |(agreed, all, _)| *agreed as f64 / *all as f64);
+    let share = |field: &str| {
+        scores
+            .get(field)
+            .map_or(0.0, |(agreed, all, _)| *agreed as f64 / *all as f64)
+    };
     for field in HEADERS_AND_BODIES {
-        assert!(share(field) >= 0.97, "{field} agrees in {:.3}", share(field));
+        assert!(
+            share(field) >= 0.97,
+            "{field} agrees in {:.3}",
+            share(field)
+        );
     }
     for field in ATTACHMENTS {
-        assert!(share(field) >= 0.95, "{field} agrees in {:.3}", share(field));
+        assert!(
+            share(field) >= 0.95,
+            "{field} agrees in {:.3}",
+            share(field)
+        );
     }
 }
 
@@ -43,7 +72,9 @@ fn compare(scores: &mut Scores, name: &str, letter: &[u8], expected: &Value) {
     let said = parsed.as_ref().map_or_else(|_| json!({}), said);
     for field in HEADERS_AND_BODIES.into_iter().chain(ATTACHMENTS) {
         // A field without consensus is absent.
-        let Some(wanted) = expected.get(field) else { continue };
+        let Some(wanted) = expected.get(field) else {
+            continue;
+        };
         let score = scores.entry(field).or_default();
         score.1 += 1;
         if said.get(field) == Some(wanted) {
@@ -64,11 +95,18 @@ fn compare(scores: &mut Scores, name: &str, letter: &[u8], expected: &Value) {
 /// parts as attachments of no bytes and no hash (the oracle's libraries hold them as objects).
 fn said(parsed: &ParsedLetter) -> Value {
     let email = &parsed.email;
-    let is_object =
-        |a: &Attachment| a.content_type.starts_with("message/") && !a.content_type.ends_with("-notification");
+    let is_object = |a: &Attachment| {
+        a.content_type.starts_with("message/") && !a.content_type.ends_with("-notification")
+    };
     let mut attachments: Vec<(usize, String)> = email.attachments[..parsed.own_attachments]
         .iter()
-        .map(|a| if is_object(a) { (0, String::new()) } else { (a.bytes.len(), sha256_hex(&[&a.bytes])) })
+        .map(|a| {
+            if is_object(a) {
+                (0, String::new())
+            } else {
+                (a.bytes.len(), sha256_hex(&[&a.bytes]))
+            }
+        })
         .collect();
     attachments.sort();
     let sizes: Vec<usize> = attachments.iter().map(|(size, _)| *size).collect();

@@ -20,7 +20,10 @@ fn refused(letter: &[u8]) -> &'static str {
         Err(ParseError::Hostile(why)) => why,
         other => panic!(
             "expected a refusal, got {:?}",
-            other.map(|email| (email.text, email.attachments.first().map(|a| a.content_type.clone())))
+            other.map(|email| (
+                email.text,
+                email.attachments.first().map(|a| a.content_type.clone())
+            ))
         ),
     }
 }
@@ -28,15 +31,30 @@ fn refused(letter: &[u8]) -> &'static str {
 #[test]
 fn a_bomb_of_nested_messages_is_refused_however_it_is_spelled() {
     let bomb = |formatted: &str| format!("Content-Type: {formatted}\r\n\r\n").repeat(50_000);
-    for formatted in
-        ["message/rfc822", "MESSAGE/RFC822", " Message/Rfc822 ; x=y", "message/\r\n rfc822", "message/global"]
-    {
-        assert_eq!(refused(bomb(formatted).as_bytes()), "body parts are nested too deeply", "{formatted:?}");
+    for formatted in [
+        "message/rfc822",
+        "MESSAGE/RFC822",
+        " Message/Rfc822 ; x=y",
+        "message/\r\n rfc822",
+        "message/global",
+    ] {
+        assert_eq!(
+            refused(bomb(formatted).as_bytes()),
+            "body parts are nested too deeply",
+            "{formatted:?}"
+        );
     }
     // Spellings that one reader takes for a message and another for text: read, but never nested without being counted.
-    for formatted in ["message / rfc822", "(x)message/(y)rfc822", "\"message/rfc822\""] {
+    for formatted in [
+        "message / rfc822",
+        "(x)message/(y)rfc822",
+        "\"message/rfc822\"",
+    ] {
         assert!(
-            !matches!(parsed(bomb(formatted).as_bytes()), Err(ParseError::NotAnEmail(_))),
+            !matches!(
+                parsed(bomb(formatted).as_bytes()),
+                Err(ParseError::NotAnEmail(_))
+            ),
             "{formatted:?}"
         );
     }
@@ -57,45 +75,77 @@ fn a_bomb_of_nested_digests_is_refused() {
 fn deep_multiparts_and_many_parts_are_refused() {
     let mut deep = String::new();
     for level in 0..1_500 {
-        deep.push_str(&format!("Content-Type: multipart/mixed; boundary=b{level}\r\n\r\n--b{level}\r\n"));
+        deep.push_str(&format!(
+            "Content-Type: multipart/mixed; boundary=b{level}\r\n\r\n--b{level}\r\n"
+        ));
     }
     assert_eq!(refused(deep.as_bytes()), "body parts are nested too deeply");
-    let many =
-        format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{}", "--b\r\n\r\nx\r\n".repeat(50_000));
+    let many = format!(
+        "Content-Type: multipart/mixed; boundary=b\r\n\r\n{}",
+        "--b\r\n\r\nx\r\n".repeat(50_000)
+    );
     assert_eq!(refused(many.as_bytes()), "too many body parts");
 }
 
 #[test]
 fn the_limits_themselves_are_allowed() {
-    let limits = ParseLimits { depth_max: 3, parts_max: 4, ..ParseLimits::default() };
+    let limits = ParseLimits {
+        depth_max: 3,
+        parts_max: 4,
+        ..ParseLimits::default()
+    };
     let nested = |levels: usize| {
         let mut letter = String::new();
         for level in 0..levels {
-            letter
-                .push_str(&format!("Content-Type: multipart/mixed; boundary=b{level}\r\n\r\n--b{level}\r\n"));
+            letter.push_str(&format!(
+                "Content-Type: multipart/mixed; boundary=b{level}\r\n\r\n--b{level}\r\n"
+            ));
         }
         letter + "\r\nhello\r\n"
     };
-    assert_eq!(parse(nested(3).as_bytes(), &limits).map(|e| e.text), Ok("hello".into()));
-    assert!(matches!(parse(nested(4).as_bytes(), &limits), Err(ParseError::Hostile(_))));
+    assert_eq!(
+        parse(nested(3).as_bytes(), &limits).map(|e| e.text),
+        Ok("hello".into())
+    );
+    assert!(matches!(
+        parse(nested(4).as_bytes(), &limits),
+        Err(ParseError::Hostile(_))
+    ));
 }
 
 #[test]
 fn large_headers_and_many_hops_are_refused() {
     let long = format!("Subject: {}\r\n\r\nhi", "x".repeat(300 * 1024));
     assert_eq!(refused(long.as_bytes()), "header section is too large");
-    let hops = format!("{}From: a@b.test\r\n\r\nhi", "Received: from a by b\r\n".repeat(51));
+    let hops = format!(
+        "{}From: a@b.test\r\n\r\nhi",
+        "Received: from a by b\r\n".repeat(51)
+    );
     assert_eq!(refused(hops.as_bytes()), "too many hops");
-    let allowed = format!("{}From: a@b.test\r\n\r\nhi", "Received: from a by b\r\n".repeat(50));
-    assert_eq!(parsed(allowed.as_bytes()).map(|e| e.automatic.received_count), Ok(50));
+    let allowed = format!(
+        "{}From: a@b.test\r\n\r\nhi",
+        "Received: from a by b\r\n".repeat(50)
+    );
+    assert_eq!(
+        parsed(allowed.as_bytes()).map(|e| e.automatic.received_count),
+        Ok(50)
+    );
 }
 
 #[test]
 fn what_has_no_header_is_no_email() {
-    for letter in
-        [&b""[..], b"\r\n", b"\r\nhello", b"hello there\r\n", b"\0\xff\xfe", b"GET / HTTP/1.1\r\n\r\n"]
-    {
-        assert!(matches!(parsed(letter), Err(ParseError::NotAnEmail(_))), "{letter:?}");
+    for letter in [
+        &b""[..],
+        b"\r\n",
+        b"\r\nhello",
+        b"hello there\r\n",
+        b"\0\xff\xfe",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ] {
+        assert!(
+            matches!(parsed(letter), Err(ParseError::NotAnEmail(_))),
+            "{letter:?}"
+        );
     }
 }
 
@@ -113,9 +163,14 @@ fn header_values_that_make_decoders_look_twice_are_read_quickly() {
         format!("References: {}", "<a@b.test> ".repeat(20_000)),
         format!(
             "Content-Type: text/plain; {}",
-            (0..20_000).map(|n| format!("a{n}*1=b;")).collect::<String>()
+            (0..20_000)
+                .map(|n| format!("a{n}*1=b;"))
+                .collect::<String>()
         ),
-        format!("Content-Type: text/plain; {}", (0..20_000).map(|n| format!("a*{n}=b;")).collect::<String>()),
+        format!(
+            "Content-Type: text/plain; {}",
+            (0..20_000).map(|n| format!("a*{n}=b;")).collect::<String>()
+        ),
         format!("X: {}", "\r\n ".repeat(60_000)),
         "A:\r\n".repeat(60_000).trim_end().to_owned(),
     ];
@@ -132,9 +187,18 @@ fn references_keep_the_first_and_the_last_and_long_ids_survive() {
     let letter = format!("From: a@b.test\r\nMessage-ID: <{long}>\r\nReferences: {many}\r\n\r\nhi");
     let email = parsed(letter.as_bytes()).expect("an email");
     assert_eq!(email.message_id.as_deref(), Some(long.as_str()));
-    assert_eq!(email.references.len(), ParseLimits::default().references_max);
-    assert_eq!(email.references.first().map(String::as_str), Some("0@x.test"));
-    assert_eq!(email.references.last().map(String::as_str), Some("4999@x.test"));
+    assert_eq!(
+        email.references.len(),
+        ParseLimits::default().references_max
+    );
+    assert_eq!(
+        email.references.first().map(String::as_str),
+        Some("0@x.test")
+    );
+    assert_eq!(
+        email.references.last().map(String::as_str),
+        Some("4999@x.test")
+    );
 }
 
 #[test]
@@ -159,7 +223,11 @@ fn html_bombs_are_read_quickly_and_their_words_survive() {
         let started = Instant::now();
         let text = html_to_text(&bomb);
         let head: String = bomb.chars().take(30).collect();
-        assert!(started.elapsed() < QUICK, "{head} took {:?}", started.elapsed());
+        assert!(
+            started.elapsed() < QUICK,
+            "{head} took {:?}",
+            started.elapsed()
+        );
         assert!(text.contains("hello"), "{head} lost its words");
     }
 }
@@ -170,7 +238,11 @@ fn a_part_of_deep_html_is_said_to_be_a_defect() {
     let letter = format!("From: a@b.test\r\nContent-Type: text/html\r\n\r\n{html}");
     let email = parsed(letter.as_bytes()).expect("an email");
     assert_eq!(email.text, "hello");
-    assert!(email.defects.iter().any(|d| d.contains("HTML")), "{:?}", email.defects);
+    assert!(
+        email.defects.iter().any(|d| d.contains("HTML")),
+        "{:?}",
+        email.defects
+    );
 }
 
 /// Bytes that are likely to mean something to a mail parser.

@@ -4,9 +4,14 @@ use attache::domain::{Email, Timestamp};
 use attache::mime::{ParseLimits, html_to_text, parse};
 
 fn fixture(name: &str) -> Email {
-    let path = format!("{}/tests/fixtures/mime/{name}.eml", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/tests/fixtures/mime/{name}.eml",
+        env!("CARGO_MANIFEST_DIR")
+    );
     // Kept with line feeds in the repository, as editors want it; mail has CRLF.
-    let letter = std::fs::read_to_string(&path).expect("fixture").replace('\n', "\r\n");
+    let letter = std::fs::read_to_string(&path)
+        .expect("fixture")
+        .replace('\n', "\r\n");
     parse(letter.as_bytes(), &ParseLimits::default()).expect("an email")
 }
 
@@ -33,14 +38,24 @@ fn headers_are_decoded_and_ids_keep_their_case() {
     assert_eq!(email.reply_to[0].spec, "replies@mail.example");
     assert_eq!(email.date, Timestamp::parse("2026-11-03T13:02:03Z"));
     assert_eq!(email.text, "Smörgåsbord");
-    assert_eq!(email.sender().map(|a| a.key()).as_deref(), Some("zoe@mail.example"));
+    assert_eq!(
+        email.sender().map(|a| a.key()).as_deref(),
+        Some("zoe@mail.example")
+    );
     assert!(email.defects.is_empty(), "{:?}", email.defects);
 }
 
 #[test]
 fn a_sender_is_one_address_in_one_field() {
-    let sender = |fields: &str| email(&format!("{fields}\r\n\r\nhi")).sender().map(|a| a.key());
-    assert_eq!(sender("From: Owner <owner@home.test>").as_deref(), Some("owner@home.test"));
+    let sender = |fields: &str| {
+        email(&format!("{fields}\r\n\r\nhi"))
+            .sender()
+            .map(|a| a.key())
+    };
+    assert_eq!(
+        sender("From: Owner <owner@home.test>").as_deref(),
+        Some("owner@home.test")
+    );
     for evasion in [
         "From: owner@home.test\r\nFrom: evil@x.test",
         "From: owner@home.test, evil@x.test",
@@ -65,11 +80,26 @@ fn a_sender_is_one_address_in_one_field() {
 fn plain_text_is_preferred_and_html_is_kept() {
     let email = fixture("alternative_with_files");
     assert_eq!(email.text, "Plain words.");
-    assert!(email.html.as_deref().is_some_and(|h| h.contains("<b>words</b>")));
-    let names: Vec<&str> = email.attachments.iter().map(|a| a.filename.as_str()).collect();
+    assert!(
+        email
+            .html
+            .as_deref()
+            .is_some_and(|h| h.contains("<b>words</b>"))
+    );
+    let names: Vec<&str> = email
+        .attachments
+        .iter()
+        .map(|a| a.filename.as_str())
+        .collect();
     assert_eq!(
         names,
-        ["logo.png", "preis liste€.txt", "Preis liste€ (2).txt", "attachment-4.pdf", "_nul.txt"]
+        [
+            "logo.png",
+            "preis liste€.txt",
+            "Preis liste€ (2).txt",
+            "attachment-4.pdf",
+            "_nul.txt"
+        ]
     );
     assert_eq!(email.attachments[0].content_id.as_deref(), Some("logo@x"));
     assert_eq!(email.attachments[1].bytes, b"1 \xe2\x82\xac");
@@ -99,7 +129,10 @@ fn what_nobody_could_see_is_not_read() {
 fn a_link_that_says_where_it_leads_is_shown_once_and_scripts_never() {
     let html = "<a href='https://a.test/x'>https://a.test/x</a> <a href=\"javascript:alert(1)\">b</a> \
                 <a href=https://evil.test/>https://bank.test</a>";
-    assert_eq!(html_to_text(html), "https://a.test/x b https://bank.test <https://evil.test/>");
+    assert_eq!(
+        html_to_text(html),
+        "https://a.test/x b https://bank.test <https://evil.test/>"
+    );
 }
 
 #[test]
@@ -117,10 +150,22 @@ fn forwarded_mail_is_shown_with_its_headers_and_kept_whole() {
     assert!(email.text.starts_with(
         "Please handle this.\n\n---------- Forwarded message ----------\nFrom: Shop <shop@market.example>"
     ));
-    assert!(email.text.contains("\nDate: Mon, 2 Nov 2026 08:00:00 +0100\nSubject: Invoice 17/26 ü\n"));
-    assert!(email.text.contains("\n\nYou owe 12 crowns.\n\n---------- End of forwarded message ----------"));
+    assert!(
+        email
+            .text
+            .contains("\nDate: Mon, 2 Nov 2026 08:00:00 +0100\nSubject: Invoice 17/26 ü\n")
+    );
+    assert!(
+        email
+            .text
+            .contains("\n\nYou owe 12 crowns.\n\n---------- End of forwarded message ----------")
+    );
     assert_eq!(email.fresh_text, email.text);
-    let names: Vec<&str> = email.attachments.iter().map(|a| a.filename.as_str()).collect();
+    let names: Vec<&str> = email
+        .attachments
+        .iter()
+        .map(|a| a.filename.as_str())
+        .collect();
     assert_eq!(names, ["Invoice 17-26 ü.eml", "invoice.csv"]);
     assert!(email.attachments[0].bytes.starts_with(b"From: Shop"));
     assert_eq!(email.attachments[1].bytes, b"crowns\r\n12");
@@ -138,7 +183,10 @@ fn automatic_mail_shows_its_signs() {
     );
     let signs = &report.automatic;
     assert_eq!(signs.auto_submitted.as_deref(), Some("auto-replied"));
-    assert_eq!(signs.auto_response_suppress.as_deref(), Some("oof, autoreply"));
+    assert_eq!(
+        signs.auto_response_suppress.as_deref(),
+        Some("oof, autoreply")
+    );
     assert_eq!(signs.precedence.as_deref(), Some("bulk"));
     assert!(signs.is_report && signs.has_autoreply_header && !signs.has_list_header);
     assert_eq!((signs.received_count, report.text.as_str()), (2, "failed"));
@@ -154,27 +202,60 @@ fn charsets_encodings_and_dates_are_read_as_people_send_them() {
     let body = |headers: &str, body: &[u8]| {
         let mut letter = format!("From: a@b.test\r\n{headers}\r\n\r\n").into_bytes();
         letter.extend_from_slice(body);
-        parse(&letter, &ParseLimits::default()).expect("an email").text
+        parse(&letter, &ParseLimits::default())
+            .expect("an email")
+            .text
     };
     assert_eq!(body("X: y", "é".as_bytes()), "é");
     assert_eq!(body("X: y", b"caf\xe9"), "café");
-    assert_eq!(body("Content-Type: text/plain; charset=us-ascii", "é".as_bytes()), "é");
-    assert_eq!(body("Content-Type: text/plain; charset=koi8-r", b"\xf0\xd2\xc9\xd7\xc5\xd4"), "Привет");
-    assert_eq!(body("Content-Type: text/plain; charset=\"shift_jis\"", b"\x93\xfa\x96\x7b"), "日本");
-    assert_eq!(body("Content-Transfer-Encoding: BASE64", b"aGVs!!\r\nbG8=\r\n-- trailing"), "hello");
     assert_eq!(
-        body("Content-Transfer-Encoding: quoted-printable", b"a=3D=\r\nb =zz =C3=A9  \r\nc"),
+        body("Content-Type: text/plain; charset=us-ascii", "é".as_bytes()),
+        "é"
+    );
+    assert_eq!(
+        body(
+            "Content-Type: text/plain; charset=koi8-r",
+            b"\xf0\xd2\xc9\xd7\xc5\xd4"
+        ),
+        "Привет"
+    );
+    assert_eq!(
+        body(
+            "Content-Type: text/plain; charset=\"shift_jis\"",
+            b"\x93\xfa\x96\x7b"
+        ),
+        "日本"
+    );
+    assert_eq!(
+        body(
+            "Content-Transfer-Encoding: BASE64",
+            b"aGVs!!\r\nbG8=\r\n-- trailing"
+        ),
+        "hello"
+    );
+    assert_eq!(
+        body(
+            "Content-Transfer-Encoding: quoted-printable",
+            b"a=3D=\r\nb =zz =C3=A9  \r\nc"
+        ),
         "a=b =zz é\nc"
     );
-    let date =
-        |text: &str| email(&format!("From: a@b.test\r\nDate: {text}\r\n\r\nhi")).date.map(|d| d.to_string());
+    let date = |text: &str| {
+        email(&format!("From: a@b.test\r\nDate: {text}\r\n\r\nhi"))
+            .date
+            .map(|d| d.to_string())
+    };
     for text in [
         "Tue, 3 Nov 2026 14:02:03 +0100",
         "3 Nov 2026 13:02:03 GMT",
         "Tue, 03 Nov 2026 13:02:03 +0000 (UTC)",
         "2026-11-03T13:02:03Z",
     ] {
-        assert_eq!(date(text).as_deref(), Some("2026-11-03T13:02:03.000Z"), "{text:?}");
+        assert_eq!(
+            date(text).as_deref(),
+            Some("2026-11-03T13:02:03.000Z"),
+            "{text:?}"
+        );
     }
     for text in ["", "yesterday", "Tue, 99 Foo 2026 99:99:99 +9999"] {
         assert_eq!(date(text), None, "{text:?}");
@@ -183,13 +264,19 @@ fn charsets_encodings_and_dates_are_read_as_people_send_them() {
 
 #[test]
 fn a_damaged_mail_still_says_something() {
-    let unclosed =
-        email("From: a@b.test\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello");
+    let unclosed = email(
+        "From: a@b.test\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello",
+    );
     assert_eq!(unclosed.text, "hello");
-    let undelimited = email("From: a@b.test\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\nhello");
+    let undelimited =
+        email("From: a@b.test\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\nhello");
     assert_eq!(undelimited.text, "hello");
-    let stray = email("From: a@b.test\r\nthis line was wrapped\r\nMessage-ID: <x@b.test>\r\n\r\nhello");
-    assert_eq!((stray.message_id.as_deref(), stray.text.as_str()), (Some("x@b.test"), "hello"));
+    let stray =
+        email("From: a@b.test\r\nthis line was wrapped\r\nMessage-ID: <x@b.test>\r\n\r\nhello");
+    assert_eq!(
+        (stray.message_id.as_deref(), stray.text.as_str()),
+        (Some("x@b.test"), "hello")
+    );
     let unseparated = email("From: a@b.test\r\nhello there\r\nNote: bring bread");
     assert_eq!(unseparated.text, "hello there\nNote: bring bread");
 }

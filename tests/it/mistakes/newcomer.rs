@@ -31,15 +31,22 @@ is told      anna@people.test
 ";
     assert_eq!((said.code, said.text.as_str()), (0, wanted));
     let json: serde_json::Value =
-        serde_json::from_str(&place.run(&["config", "check", "--json"]).text).expect("one JSON value");
+        serde_json::from_str(&place.run(&["config", "check", "--json"]).text)
+            .expect("one JSON value");
     assert_eq!(json["problems"], serde_json::json!([]));
-    assert_eq!(json["summary"]["models"][0]["usd_per_million"], serde_json::json!(["3.00", "15.00"]));
+    assert_eq!(
+        json["summary"]["models"][0]["usd_per_million"],
+        serde_json::json!(["3.00", "15.00"])
+    );
 }
 
 #[test]
 fn byte_order_marks_and_foreign_line_ends_do_no_harm() {
     let place = Place::new();
-    place.write(".secrets", "\u{feff}OPENAI_API_KEY=\"sk # 1\"\r\nANTHROPIC_API_KEY=k#2\r\n");
+    place.write(
+        ".secrets",
+        "\u{feff}OPENAI_API_KEY=\"sk # 1\"\r\nANTHROPIC_API_KEY=k#2\r\n",
+    );
     place.write(SECURITY, "\u{feff}{\r\n}\r\n");
     let said = place.run(&["config", "check"]);
     assert_eq!(said.code, 0, "{}", said.text);
@@ -52,7 +59,9 @@ fn an_address_that_cannot_be_had_says_why() {
     let said = place.run(&["serve"]);
     assert_eq!(said.code, 1, "{}", said.text);
     assert!(
-        said.text.contains("hint: this machine does not have that address: `ip address` lists those it has"),
+        said.text.contains(
+            "hint: this machine does not have that address: `ip address` lists those it has"
+        ),
         "{}",
         said.text
     );
@@ -61,7 +70,8 @@ fn an_address_that_cannot_be_had_says_why() {
     std::fs::write(place.path(GATEWAY), format!("{{\"mail_domain\": \"house.test\", \"owners\": [\"anna@people.test\"], \"listeners\": [{{\"address\": \"{port}\"}}]}}")).expect("an edit");
     let said = place.run(&["serve"]);
     assert!(
-        said.text.contains("hint: another program has that address (`ss -ltnp` shows which)"),
+        said.text
+            .contains("hint: another program has that address (`ss -ltnp` shows which)"),
         "{}",
         said.text
     );
@@ -73,7 +83,12 @@ fn a_file_in_the_place_of_the_data_folder_is_said_to_be_one() {
     place.write("data", "notes");
     let said = place.run(&["drain"]);
     assert_eq!(said.code, 73, "{}", said.text);
-    assert!(said.text.contains("/data` is a file; the engine needs a folder of that name"), "{}", said.text);
+    assert!(
+        said.text
+            .contains("/data` is a file; the engine needs a folder of that name"),
+        "{}",
+        said.text
+    );
 }
 
 #[test]
@@ -87,7 +102,11 @@ fn responsibilities_of_one_name_are_told_apart_by_their_files() {
     assert_eq!(said.code, 2, "{}", said.text);
     let wanted = "hint: name the file instead: `personas/porter/responsibilities/again.md` or `personas/porter/responsibilities/digest.md`";
     assert!(said.text.contains(wanted), "{}", said.text);
-    let said = place.run(&["schedule", "run", "personas/porter/responsibilities/again.md"]);
+    let said = place.run(&[
+        "schedule",
+        "run",
+        "personas/porter/responsibilities/again.md",
+    ]);
     assert_eq!(said.code, 0, "{}", said.text);
 }
 
@@ -127,5 +146,9 @@ fn an_address_of_nobody_is_answered_by_those_that_there_are() {
     place.write("letter.eml", "From: anna@people.test\n\nHello\n");
     let said = place.run(&["ingest", "--to", "poter@house.test", "letter.eml"]);
     assert_eq!(said.code, 66, "{}", said.text);
-    assert!(said.text.contains("hint: there are: `porter@house.test`"), "{}", said.text);
+    assert!(
+        said.text.contains("hint: there are: `porter@house.test`"),
+        "{}",
+        said.text
+    );
 }

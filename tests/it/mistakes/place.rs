@@ -52,15 +52,30 @@ const FILES: &[(&str, &str)] = &[
         "configs/prices.json",
         "{\n  \"version\": \"1\",\n  \"prices\": [\n    { \"provider\": \"scripted\", \"model\": \"demo\", \"input\": 3, \"output\": 15 }\n  ]\n}\n",
     ),
-    ("configs/script.json", "{ \"turns\": [{ \"say\": \"Hello.\" }] }\n"),
-    ("configs/prompts/house.md", "You work for {{ persona.name }}.\n"),
+    (
+        "configs/script.json",
+        "{ \"turns\": [{ \"say\": \"Hello.\" }] }\n",
+    ),
+    (
+        "configs/prompts/house.md",
+        "You work for {{ persona.name }}.\n",
+    ),
     (
         "personas/porter/persona.json",
         "{\n  \"name\": \"Porter\",\n  \"address\": \"porter\",\n  \"timezone\": \"Europe/Berlin\"\n}\n",
     ),
-    ("personas/porter/PERSONA.md", "# Porter\n\nYou carry bags, and say so.\n"),
-    ("tls/house.pem", include_str!("../../fixtures/config/tls/certificate.pem")),
-    ("tls/house.key", include_str!("../../fixtures/config/tls/key.pem")),
+    (
+        "personas/porter/PERSONA.md",
+        "# Porter\n\nYou carry bags, and say so.\n",
+    ),
+    (
+        "tls/house.pem",
+        include_str!("../../fixtures/config/tls/certificate.pem"),
+    ),
+    (
+        "tls/house.key",
+        include_str!("../../fixtures/config/tls/key.pem"),
+    ),
     ("personas/porter/responsibilities/digest.md", DUTY),
 ];
 
@@ -75,7 +90,9 @@ pub struct Place(TempDir);
 impl Place {
     pub fn new() -> Self {
         let place = Self(TempDir::new().expect("a temporary folder"));
-        FILES.iter().for_each(|(path, text)| place.write(path, text));
+        FILES
+            .iter()
+            .for_each(|(path, text)| place.write(path, text));
         std::fs::create_dir(place.path("incoming")).expect("a folder");
         place
     }
@@ -86,7 +103,11 @@ impl Place {
         let whole = self.path(path);
         std::fs::create_dir_all(whole.parent().expect("a file has a folder")).expect("a folder");
         std::fs::write(&whole, content).expect("a file");
-        let mode = if path == ".secrets" || path.ends_with(".key") { 0o600 } else { 0o644 };
+        let mode = if path == ".secrets" || path.ends_with(".key") {
+            0o600
+        } else {
+            0o644
+        };
         self.set_mode(path, mode);
     }
     pub fn replace(&self, path: &str, from: &str, to: &str) {
@@ -100,31 +121,55 @@ impl Place {
     /// Runs the binary in this workspace, with an environment that says nothing.
     pub fn run(&self, args: &[&str]) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.0.path());
-        let output = command.args(args).current_dir(self.0.path()).output().expect("the binary runs");
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.0.path());
+        let output = command
+            .args(args)
+            .current_dir(self.0.path())
+            .output()
+            .expect("the binary runs");
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8(text).expect("output is UTF-8");
-        Said { code: output.status.code().expect("no signal"), text }
+        Said {
+            code: output.status.code().expect("no signal"),
+            text,
+        }
     }
 
     /// Does what one line of a case says, with the lines below it that have a mark.
     fn make(&self, words: &[&str], below: &[&str]) {
         let marked = |mark: &str| {
             let lines = below.iter().filter_map(|line| line.strip_prefix(mark));
-            lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n")
+            lines
+                .map(|line| line.strip_prefix(' ').unwrap_or(line))
+                .collect::<Vec<_>>()
+                .join("\n")
         };
         match words {
             ["write", path] => self.write(path, marked("|")),
             ["bytes", path] => {
                 let hex = marked("|");
-                let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
-                self.write(path, bytes.collect::<Result<Vec<_>, _>>().expect("hexadecimal digits"));
+                let bytes = (0..hex.len())
+                    .step_by(2)
+                    .map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
+                self.write(
+                    path,
+                    bytes
+                        .collect::<Result<Vec<_>, _>>()
+                        .expect("hexadecimal digits"),
+                );
             }
             ["replace", path] => self.replace(path, &marked("-"), &marked("+")),
-            ["rename", from, to] => std::fs::rename(self.path(from), self.path(to)).expect("a renaming"),
+            ["rename", from, to] => {
+                std::fs::rename(self.path(from), self.path(to)).expect("a renaming")
+            }
             ["link", path, to] => std::os::unix::fs::symlink(to, self.path(path)).expect("a link"),
             ["folder", path] => std::fs::create_dir_all(self.path(path)).expect("a folder"),
-            ["mode", path, mode] => self.set_mode(path, u32::from_str_radix(mode, 8).expect("octal digits")),
+            ["mode", path, mode] => {
+                self.set_mode(path, u32::from_str_radix(mode, 8).expect("octal digits"))
+            }
             ["remove", path] if self.path(path).is_dir() => {
                 std::fs::remove_dir_all(self.path(path)).expect("a removal");
             }
@@ -139,7 +184,10 @@ impl Place {
 /// A case is `== NAME`, edits, `run ARGUMENTS` unless it is `config check`, `exit CODE`, and lines that must be said.
 /// A warning has the code 0, and 65 under `--strict`.
 pub fn explained(table: &str, cases_min: usize) {
-    let path = format!("{}/tests/fixtures/mistakes/{table}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/tests/fixtures/mistakes/{table}",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let text = std::fs::read_to_string(path).expect("a table");
     let (mut cases, mut missing) = (0, String::new());
     for case in text.split("== ").skip(1) {
@@ -154,7 +202,10 @@ pub fn explained(table: &str, cases_min: usize) {
 fn is_complete(wanted: &[&str], said: &str) -> bool {
     const PARTS: [&str; 4] = ["file: ", "place: ", "cause: ", "remedy: "];
     const NO_PLACE: &str = "the file as a whole";
-    let parts = wanted.iter().zip(PARTS).filter_map(|(line, part)| line.strip_prefix(part));
+    let parts = wanted
+        .iter()
+        .zip(PARTS)
+        .filter_map(|(line, part)| line.strip_prefix(part));
     match parts.collect::<Vec<_>>().as_slice() {
         [file, place, cause, remedy] => said.lines().any(|line| {
             let has_place = *place == NO_PLACE || line.contains(&format!("{place}: "));
@@ -167,14 +218,19 @@ fn is_complete(wanted: &[&str], said: &str) -> bool {
 
 /// What the program said instead.
 fn unexplained(case: &str) -> Option<String> {
-    let (place, mut args, mut wanted, mut code) = (Place::new(), vec!["config", "check"], Vec::new(), None);
+    let (place, mut args, mut wanted, mut code) =
+        (Place::new(), vec!["config", "check"], Vec::new(), None);
     let mut lines = case.lines();
     let mistake = lines.next().unwrap_or_default();
     let lines = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>();
     let is_marked = |line: &&str| line.starts_with(['|', '-', '+']);
     for (at, line) in lines.iter().enumerate() {
         let words = line.split(' ').collect::<Vec<_>>();
-        let below = lines[at + 1..].iter().copied().take_while(is_marked).collect::<Vec<_>>();
+        let below = lines[at + 1..]
+            .iter()
+            .copied()
+            .take_while(is_marked)
+            .collect::<Vec<_>>();
         match (code, words.as_slice()) {
             (Some(_), _) => wanted.push(*line),
             (None, ["exit", number]) => code = Some(number.parse::<i32>().expect("an exit code")),
@@ -184,13 +240,29 @@ fn unexplained(case: &str) -> Option<String> {
         }
     }
     let (said, code) = (place.run(&args), code.expect("a case has an exit code"));
-    assert!(!said.text.contains("hidden"), "{mistake}: a key was printed: {}", said.text);
-    assert!(!wanted.is_empty(), "{mistake}: a case says what must be said");
+    assert!(
+        !said.text.contains("hidden"),
+        "{mistake}: a key was printed: {}",
+        said.text
+    );
+    assert!(
+        !wanted.is_empty(),
+        "{mistake}: a case says what must be said"
+    );
     if code == 0 && args == ["config", "check"] {
         let strict = place.run(&["config", "check", "--strict"]);
-        assert_eq!(strict.code, 65, "{mistake}: a warning is an error under --strict: {}", strict.text);
+        assert_eq!(
+            strict.code, 65,
+            "{mistake}: a warning is an error under --strict: {}",
+            strict.text
+        );
     }
     let is_said = said.code == code && is_complete(&wanted, &said.text);
     let wanted = wanted.join("\n");
-    (!is_said).then(|| format!("== {mistake}\n{wanted}\n-- said, exit {}\n{}\n", said.code, said.text))
+    (!is_said).then(|| {
+        format!(
+            "== {mistake}\n{wanted}\n-- said, exit {}\n{}\n",
+            said.code, said.text
+        )
+    })
 }

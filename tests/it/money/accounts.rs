@@ -3,11 +3,12 @@
 use crate::app::{TestApp, Workspace, note};
 use attache::app::Engine;
 use attache::domain::{
-    Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, CostSource, ErrorClass, Origin, Usage,
-    UsageLine,
+    Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, CostSource, ErrorClass,
+    Origin, Usage, UsageLine,
 };
 use attache::store::{
-    Billing, CallReservation, ClaimedRun, Entry, RunKey, StoreError, TurnAnswered, TurnFailed, TurnStarted,
+    Billing, CallReservation, ClaimedRun, Entry, RunKey, StoreError, TurnAnswered, TurnFailed,
+    TurnStarted,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -19,7 +20,11 @@ const MAX: i64 = 100;
 const WORKED: Duration = Duration::ZERO;
 
 fn account() -> BudgetAccountId {
-    BudgetAccountId { scope: BudgetScope::Engine, owner: String::new(), period: "2026-11-20".to_owned() }
+    BudgetAccountId {
+        scope: BudgetScope::Engine,
+        owner: String::new(),
+        period: "2026-11-20".to_owned(),
+    }
 }
 
 /// One engine with runs that it works on, and calls that are in flight.
@@ -41,20 +46,41 @@ impl Bank {
         }
         let runs = engine.store.claim_runs(RUNS, RUNS).await.expect("claimed");
         assert_eq!(runs.len(), RUNS);
-        Self { workspace, engine, runs, turns: 0, open: Vec::new() }
+        Self {
+            workspace,
+            engine,
+            runs,
+            turns: 0,
+            open: Vec::new(),
+        }
     }
 
     async fn journal(&self, run: usize, entry: Entry) -> Result<(), StoreError> {
         let run = &self.runs[run];
-        let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
-        self.engine.store.persona(&run.persona).journal(&key, vec![entry]).await
+        let key = RunKey {
+            run: run.id.clone(),
+            trigger_message: run.trigger_message.clone(),
+        };
+        self.engine
+            .store
+            .persona(&run.persona)
+            .journal(&key, vec![entry])
+            .await
     }
 
     /// Begins a call of a run that has none; whether the budget account could pay.
     async fn begin(&mut self, run: usize, micros: i64) -> bool {
-        let bound = |value| Some(Bound { value, origin: Origin::Global });
-        let account =
-            BudgetAccount { id: account(), cost_micros_max: bound(MAX), tokens_max: bound(10 * MAX) };
+        let bound = |value| {
+            Some(Bound {
+                value,
+                origin: Origin::Global,
+            })
+        };
+        let account = BudgetAccount {
+            id: account(),
+            cost_micros_max: bound(MAX),
+            tokens_max: bound(10 * MAX),
+        };
         let started = TurnStarted {
             begun_json: None,
             config: None,
@@ -80,9 +106,17 @@ impl Bank {
                 true
             }
             Err(StoreError::BudgetExhausted(empty)) => {
-                let BudgetBalance { spent_micros, reserved_micros, .. } = empty.state;
+                let BudgetBalance {
+                    spent_micros,
+                    reserved_micros,
+                    ..
+                } = empty.state;
                 assert!(spent_micros + reserved_micros + micros > MAX, "{empty:?}");
-                assert_eq!(empty.held_by_others, spent_micros + micros <= MAX, "{empty:?}");
+                assert_eq!(
+                    empty.held_by_others,
+                    spent_micros + micros <= MAX,
+                    "{empty:?}"
+                );
                 false
             }
             Err(other) => panic!("{other}"),
@@ -90,10 +124,23 @@ impl Bank {
     }
 
     async fn answer(&self, (run, turn_index, _): (usize, u32, i64), cost: Option<i64>) {
-        let usage = Usage { output_tokens: 1, cost_micros: cost, ..Usage::default() };
-        let source = if cost.is_some() { CostSource::Provider } else { CostSource::Unknown };
-        let line =
-            UsageLine { model: "test".to_owned(), usage, source, price_version: None, estimated: false };
+        let usage = Usage {
+            output_tokens: 1,
+            cost_micros: cost,
+            ..Usage::default()
+        };
+        let source = if cost.is_some() {
+            CostSource::Provider
+        } else {
+            CostSource::Unknown
+        };
+        let line = UsageLine {
+            model: "test".to_owned(),
+            usage,
+            source,
+            price_version: None,
+            estimated: false,
+        };
         let answered = TurnAnswered {
             ended_json: None,
             turn_index,
@@ -103,7 +150,9 @@ impl Bank {
             lines: vec![line],
             worked: WORKED,
         };
-        self.journal(run, Entry::TurnAnswered(answered)).await.expect("settled");
+        self.journal(run, Entry::TurnAnswered(answered))
+            .await
+            .expect("settled");
     }
 
     async fn fail(&self, (run, turn_index, _): (usize, u32, i64), billing: Billing) {
@@ -118,34 +167,66 @@ impl Bank {
             billing,
             worked: WORKED,
         };
-        self.journal(run, Entry::TurnFailed(failed)).await.expect("settled");
+        self.journal(run, Entry::TurnFailed(failed))
+            .await
+            .expect("settled");
     }
 
     /// The engine goes without a word, and another one comes.
     async fn crash(self) -> Self {
-        let Self { workspace, engine, turns, .. } = self;
+        let Self {
+            workspace,
+            engine,
+            turns,
+            ..
+        } = self;
         drop(engine);
         let engine = workspace.engine().await;
         // Runs that were there at two crashes are worked on one at a time; here all of them are to spend at once.
-        let innocent = sqlx::query("UPDATE runs SET crashes = 0").execute(&mut workspace.rows().await).await;
+        let innocent = sqlx::query("UPDATE runs SET crashes = 0")
+            .execute(&mut workspace.rows().await)
+            .await;
         innocent.expect("an update");
         let runs = engine.store.claim_runs(RUNS, RUNS).await.expect("claimed");
         assert_eq!(runs.len(), RUNS, "every run is taken up again");
-        Self { workspace, engine, runs, turns, open: Vec::new() }
+        Self {
+            workspace,
+            engine,
+            runs,
+            turns,
+            open: Vec::new(),
+        }
     }
 
     async fn state(&self) -> BudgetBalance {
-        self.engine.store.account(&account()).await.expect("a purse")
+        self.engine
+            .store
+            .account(&account())
+            .await
+            .expect("a purse")
     }
 
     async fn ledger(&self) -> Vec<(String, Option<i64>, Option<i64>)> {
         let sql = "SELECT state, cost_micros, held_micros FROM usage_ledger ORDER BY turn_index";
-        sqlx::query_as(sql).fetch_all(&mut self.workspace.rows().await).await.expect("a ledger")
+        sqlx::query_as(sql)
+            .fetch_all(&mut self.workspace.rows().await)
+            .await
+            .expect("a ledger")
     }
 }
 
-fn state(spent_micros: i64, reserved_micros: i64, spent_tokens: i64, reserved_tokens: i64) -> BudgetBalance {
-    BudgetBalance { spent_micros, reserved_micros, spent_tokens, reserved_tokens }
+fn state(
+    spent_micros: i64,
+    reserved_micros: i64,
+    spent_tokens: i64,
+    reserved_tokens: i64,
+) -> BudgetBalance {
+    BudgetBalance {
+        spent_micros,
+        reserved_micros,
+        spent_tokens,
+        reserved_tokens,
+    }
 }
 
 #[tokio::test]
@@ -154,7 +235,11 @@ async fn what_was_set_aside_is_settled_given_back_or_kept() {
     assert!(bank.begin(0, 60).await);
     assert_eq!(bank.state().await, state(0, 60, 0, 60));
     assert!(!bank.begin(1, 41).await, "the purse has 40 left");
-    assert_eq!(bank.state().await, state(0, 60, 0, 60), "what is refused leaves nothing behind");
+    assert_eq!(
+        bank.state().await,
+        state(0, 60, 0, 60),
+        "what is refused leaves nothing behind"
+    );
     assert!(bank.begin(1, 40).await);
 
     let (first, second) = (bank.open[0], bank.open[1]);
@@ -167,11 +252,19 @@ async fn what_was_set_aside_is_settled_given_back_or_kept() {
     let (third, fourth) = (bank.open[2], bank.open[3]);
     bank.fail(third, Billing::Unknown).await;
     bank.answer(fourth, None).await;
-    assert_eq!(bank.state().await, state(60, 0, 32, 0), "what nobody knows is kept as spent");
+    assert_eq!(
+        bank.state().await,
+        state(60, 0, 32, 0),
+        "what nobody knows is kept as spent"
+    );
 
     assert!(bank.begin(0, 40).await);
     let bank = bank.crash().await;
-    assert_eq!(bank.state().await, state(100, 0, 72, 0), "a call that never came back is kept as spent");
+    assert_eq!(
+        bank.state().await,
+        state(100, 0, 72, 0),
+        "a call that never came back is kept as spent"
+    );
     let text = str::to_owned;
     assert_eq!(
         bank.ledger().await,
@@ -211,8 +304,9 @@ async fn play(steps: &[Step]) -> i64 {
     let mut bank = Bank::open().await;
     let mut billed = 0;
     for step in steps {
-        let place =
-            |call: usize, open: &[(usize, u32, i64)]| (!open.is_empty()).then(|| call % open.len().max(1));
+        let place = |call: usize, open: &[(usize, u32, i64)]| {
+            (!open.is_empty()).then(|| call % open.len().max(1))
+        };
         match *step {
             Step::Begin { run, micros } => {
                 if bank.open.iter().all(|(busy, ..)| *busy != run) {
@@ -220,32 +314,52 @@ async fn play(steps: &[Step]) -> i64 {
                 }
             }
             Step::Answer { call, percent } => {
-                let Some(at) = place(call, &bank.open) else { continue };
+                let Some(at) = place(call, &bank.open) else {
+                    continue;
+                };
                 let call = bank.open.remove(at);
                 bank.answer(call, Some(call.2 * percent / 100)).await;
                 billed += call.2 * percent / 100;
             }
             Step::TurnedAway { call } => {
-                let Some(at) = place(call, &bank.open) else { continue };
+                let Some(at) = place(call, &bank.open) else {
+                    continue;
+                };
                 let call = bank.open.remove(at);
                 bank.fail(call, Billing::None).await;
             }
             Step::Lost { call, percent } => {
-                let Some(at) = place(call, &bank.open) else { continue };
+                let Some(at) = place(call, &bank.open) else {
+                    continue;
+                };
                 let call = bank.open.remove(at);
                 bank.fail(call, Billing::Unknown).await;
                 billed += call.2 * percent / 100;
             }
             Step::Crash { percent } => {
-                billed += bank.open.iter().map(|(.., micros)| micros * percent / 100).sum::<i64>();
+                billed += bank
+                    .open
+                    .iter()
+                    .map(|(.., micros)| micros * percent / 100)
+                    .sum::<i64>();
                 bank = bank.crash().await;
             }
         }
         let held: i64 = bank.open.iter().map(|(.., micros)| micros).sum();
-        let BudgetBalance { spent_micros, reserved_micros, .. } = bank.state().await;
-        assert!(billed <= spent_micros, "{billed} were billed and {spent_micros} are known");
+        let BudgetBalance {
+            spent_micros,
+            reserved_micros,
+            ..
+        } = bank.state().await;
+        assert!(
+            billed <= spent_micros,
+            "{billed} were billed and {spent_micros} are known"
+        );
         assert_eq!(reserved_micros, held);
-        assert!(spent_micros + reserved_micros <= MAX, "{spent_micros} + {reserved_micros}");
+        assert!(
+            spent_micros + reserved_micros <= MAX,
+            "{spent_micros} + {reserved_micros}"
+        );
     }
     billed
 }
@@ -273,7 +387,10 @@ fn play_without_reservations(steps: &[Step]) -> i64 {
                 billed += micros * percent / 100;
             }
             Step::Crash { percent } => {
-                billed += open.drain(..).map(|(_, micros)| micros * percent / 100).sum::<i64>();
+                billed += open
+                    .drain(..)
+                    .map(|(_, micros)| micros * percent / 100)
+                    .sum::<i64>();
             }
             _ => {}
         }
@@ -294,10 +411,17 @@ proptest! {
 
 #[test]
 fn without_setting_aside_the_same_steps_do_spend_more() {
-    let config = ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
     let overspent = TestRunner::new(config).run(&steps(), |steps| {
         prop_assert!(play_without_reservations(&steps) <= MAX);
         Ok(())
     });
-    assert!(overspent.is_err(), "the property cannot tell a purse from none");
+    assert!(
+        overspent.is_err(),
+        "the property cannot tell a purse from none"
+    );
 }

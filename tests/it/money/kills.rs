@@ -20,7 +20,10 @@ const OUTPUT: i64 = 10;
 const OUTPUT_TOKENS_MAX: i64 = 200;
 
 fn from_environment(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
 }
 
 /// What the model has billed: the id of every answer, in micro-dollars.
@@ -39,8 +42,11 @@ impl Bills {
     fn wait_for_more(&self, calls: usize) -> bool {
         let billed = self.billed.lock().expect("a lock");
         let wanted = billed.len() + calls;
-        let waited =
-            self.more.wait_timeout_while(billed, Duration::from_secs(3), |billed| billed.len() < wanted);
+        let waited = self
+            .more
+            .wait_timeout_while(billed, Duration::from_secs(3), |billed| {
+                billed.len() < wanted
+            });
         !waited.expect("a lock").1.timed_out()
     }
 }
@@ -76,14 +82,19 @@ fn answer(mut stream: TcpStream, number: i64, bills: &Bills) -> Result<()> {
     let (input, output) = (length / (2 + number % 4), 1 + number % OUTPUT_TOKENS_MAX);
     let id = format!("chatcmpl-{number}");
     let cost = input * INPUT + output * OUTPUT;
-    bills.billed.lock().expect("a lock").insert(id.clone(), cost);
+    bills
+        .billed
+        .lock()
+        .expect("a lock")
+        .insert(id.clone(), cost);
     bills.more.notify_all();
     std::thread::sleep(Duration::from_millis(10 + number.unsigned_abs() * 7 % 90));
     if number % 11 == 10 {
         return Ok(());
     }
     let chunk = |value: Value| format!("data: {value}\n\n");
-    let head = json!({ "id": id, "object": "chat.completion.chunk", "created": 1, "model": "stub-1" });
+    let head =
+        json!({ "id": id, "object": "chat.completion.chunk", "created": 1, "model": "stub-1" });
     let with = |key: &str, value: Value| {
         let mut whole = head.clone();
         whole[key] = value;
@@ -93,11 +104,17 @@ fn answer(mut stream: TcpStream, number: i64, bills: &Bills) -> Result<()> {
         "finish_reason": null }]);
     let end = json!([{ "index": 0, "delta": {}, "finish_reason": "stop" }]);
     let mut usage = with("choices", json!([]));
-    usage["usage"] =
-        json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output });
-    let body = [with("choices", said), with("choices", end), usage].map(chunk).concat() + "data: [DONE]\n\n";
+    usage["usage"] = json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output });
+    let body = [with("choices", said), with("choices", end), usage]
+        .map(chunk)
+        .concat()
+        + "data: [DONE]\n\n";
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close";
-    write!(stream, "{head}\r\nx-request-id: {id}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    write!(
+        stream,
+        "{head}\r\nx-request-id: {id}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// The length of the body.
@@ -109,7 +126,11 @@ fn read_request(stream: &mut TcpStream) -> Result<i64> {
         if lines.read_line(&mut line)? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
-        match line.trim_end().to_ascii_lowercase().strip_prefix("content-length: ") {
+        match line
+            .trim_end()
+            .to_ascii_lowercase()
+            .strip_prefix("content-length: ")
+        {
             Some(typed) => length = typed.parse().map_err(std::io::Error::other)?,
             None if line.trim_end().is_empty() => break,
             None => {}
@@ -122,7 +143,11 @@ fn read_request(stream: &mut TcpStream) -> Result<i64> {
 
 fn attache(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.env_remove("ATTACHE_WORKSPACE").env_remove("ATTACHE_LOG").current_dir(folder).args(args);
+    command
+        .env_remove("ATTACHE_WORKSPACE")
+        .env_remove("ATTACHE_LOG")
+        .current_dir(folder)
+        .args(args);
     command
 }
 
@@ -132,7 +157,12 @@ struct Engine(Child);
 impl Engine {
     fn start(folder: &Path) -> Self {
         let mut command = attache(folder, &["serve", "--log", "off"]);
-        Self(command.stdout(Stdio::null()).spawn().expect("the binary runs"))
+        Self(
+            command
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("the binary runs"),
+        )
     }
 }
 
@@ -157,7 +187,10 @@ fn workspace(port: u16, (runs, parallel): (usize, usize), day_micros: i64) -> te
             "limits": { "replies_per_hour_max": 1_000_000, "replies_per_day_max": 1_000_000 },
         }),
     );
-    write("configs/security.json", json!({ "access": { "allow": ["*@guest.example"] } }));
+    write(
+        "configs/security.json",
+        json!({ "access": { "allow": ["*@guest.example"] } }),
+    );
     write(
         "configs/inference.json",
         json!({
@@ -167,12 +200,23 @@ fn workspace(port: u16, (runs, parallel): (usize, usize), day_micros: i64) -> te
             "budget": { "day_usd_max": day_micros as f64 / 1e6 },
         }),
     );
-    let price = json!({ "provider": "openai", "model": "stub-*", "input": INPUT, "output": OUTPUT });
-    write("configs/prices.json", json!({ "version": "stub", "prices": [price] }));
+    let price =
+        json!({ "provider": "openai", "model": "stub-*", "input": INPUT, "output": OUTPUT });
+    write(
+        "configs/prices.json",
+        json!({ "version": "stub", "prices": [price] }),
+    );
     std::fs::create_dir_all(dir.path().join("letters")).expect("a folder");
     let letters: Vec<String> = (0..runs).map(|number| letter(dir.path(), number)).collect();
     let mut ingest = attache(dir.path(), &["ingest"]);
-    assert!(ingest.args(letters).output().expect("the binary runs").status.success());
+    assert!(
+        ingest
+            .args(letters)
+            .output()
+            .expect("the binary runs")
+            .status
+            .success()
+    );
     dir
 }
 
@@ -187,12 +231,18 @@ fn letter(folder: &Path, number: usize) -> String {
 }
 
 async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql).fetch_one(rows).await.expect("a number")
+    sqlx::query_scalar(sql)
+        .fetch_one(rows)
+        .await
+        .expect("a number")
 }
 
 #[tokio::test]
 async fn parallel_runs_under_kills_never_spend_more_than_the_day_s_budget() {
-    let (runs, kills) = (from_environment("MONEY_RUNS", 150), from_environment("MONEY_KILLS", 5));
+    let (runs, kills) = (
+        from_environment("MONEY_RUNS", 150),
+        from_environment("MONEY_KILLS", 5),
+    );
     let parallel = from_environment("MONEY_PARALLEL", 16);
     // What a call may cost is 23,000 micro-dollars, what it does cost a third of that.
     let max = from_environment("MONEY_BUDGET", runs * 10_000) as i64;
@@ -204,34 +254,59 @@ async fn parallel_runs_under_kills_never_spend_more_than_the_day_s_budget() {
         let _nothing_comes_any_more = bills.wait_for_more(1 + kill * 7 % 23);
         drop(engine);
     }
-    let drained = attache(dir.path(), &["drain"]).output().expect("the binary runs");
+    let drained = attache(dir.path(), &["drain"])
+        .output()
+        .expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
 
     let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
     let mut rows = database.connect().await.expect("the database");
     audit(&mut rows).await;
     let billed = bills.total();
-    let account = "SELECT spent_micros FROM budget_accounts WHERE scope = 'engine' AND length(period) = 10";
+    let account =
+        "SELECT spent_micros FROM budget_accounts WHERE scope = 'engine' AND length(period) = 10";
     let spent = number(&mut rows, account).await;
-    let reserved = number(&mut rows, "SELECT sum(reserved_micros) FROM budget_accounts").await;
-    let succeeded = number(&mut rows, "SELECT count(*) FROM runs WHERE state = 'succeeded'").await;
+    let reserved = number(
+        &mut rows,
+        "SELECT sum(reserved_micros) FROM budget_accounts",
+    )
+    .await;
+    let succeeded = number(
+        &mut rows,
+        "SELECT count(*) FROM runs WHERE state = 'succeeded'",
+    )
+    .await;
     let waiting = number(
         &mut rows,
         "SELECT count(*) FROM runs WHERE state = 'waiting_retry' AND error_class = 'budget'",
     )
     .await;
-    let lost = number(&mut rows, "SELECT count(*) FROM usage_ledger WHERE state = 'lost'").await;
+    let lost = number(
+        &mut rows,
+        "SELECT count(*) FROM usage_ledger WHERE state = 'lost'",
+    )
+    .await;
     println!(
         "{runs} runs, {parallel} at once, {kills} kills: budget {max}, billed {billed} in {} calls, known as spent {spent}; \
          {succeeded} answered, {waiting} wait, {lost} calls lost (micro-dollars)",
         bills.billed.lock().expect("a lock").len()
     );
-    assert!(billed <= spent, "the model has billed {billed} and we know of {spent}");
+    assert!(
+        billed <= spent,
+        "the model has billed {billed} and we know of {spent}"
+    );
     assert!(spent <= max, "{spent} of {max} are spent");
     assert_eq!(reserved, 0);
-    assert!(succeeded > 0 && waiting > 0 && lost > 0, "nothing was tried: {succeeded} {waiting} {lost}");
+    assert!(
+        succeeded > 0 && waiting > 0 && lost > 0,
+        "nothing was tried: {succeeded} {waiting} {lost}"
+    );
     assert_settled_calls_are_what_was_billed(&mut rows, &bills).await;
-    let told = number(&mut rows, "SELECT count(*) FROM notices WHERE kind = 'budget_reached'").await;
+    let told = number(
+        &mut rows,
+        "SELECT count(*) FROM notices WHERE kind = 'budget_reached'",
+    )
+    .await;
     assert_eq!(told, 1, "the owner is told once");
 }
 
@@ -240,7 +315,10 @@ async fn assert_settled_calls_are_what_was_billed(rows: &mut SqliteConnection, b
     let sql = "SELECT t.response_json ->> 'provider_request_id', l.cost_micros FROM usage_ledger l
         JOIN run_turns t ON t.run_id = l.run_id AND t.turn_index = l.turn_index AND t.attempt = l.attempt
         WHERE l.state = 'answered'";
-    let ledger: Vec<(String, i64)> = sqlx::query_as(sql).fetch_all(&mut *rows).await.expect("a ledger");
+    let ledger: Vec<(String, i64)> = sqlx::query_as(sql)
+        .fetch_all(&mut *rows)
+        .await
+        .expect("a ledger");
     let billed = bills.billed.lock().expect("a lock");
     for (id, cost) in &ledger {
         assert_eq!(billed.get(id), Some(cost), "{id}");

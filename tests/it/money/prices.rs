@@ -8,8 +8,13 @@ use serde_json::{Value, json};
 
 fn table(prices: &Value) -> Prices {
     let workspace = Workspace::new(&json!({}));
-    workspace.write_json("configs/prices.json", &json!({ "version": "v7", "prices": prices }));
-    load(workspace.path(), &attache::cli::name_catalog()).expect("a good configuration").prices
+    workspace.write_json(
+        "configs/prices.json",
+        &json!({ "version": "v7", "prices": prices }),
+    );
+    load(workspace.path(), &attache::cli::name_catalog())
+        .expect("a good configuration")
+        .prices
 }
 
 fn day(text: &str) -> NaiveDate {
@@ -28,17 +33,44 @@ fn the_most_specific_name_that_has_begun_prices_a_model() {
         price("compat:*", "tiny", 0.075, None),
     ]));
     let cases = [
-        ("anthropic", "claude-sonnet-4-20250514", "2026-11-21", Some(3_000_000)),
-        ("anthropic", "claude-sonnet-4-5", "2026-11-30", Some(4_000_000)),
-        ("anthropic", "claude-sonnet-4-5", "2026-12-01", Some(5_000_000)),
-        ("anthropic", "claude-sonnet-4-5-20250929", "2026-12-01", Some(6_000_000)),
-        ("openrouter", "claude-sonnet-4-5", "2026-12-01", Some(9_000_000)),
+        (
+            "anthropic",
+            "claude-sonnet-4-20250514",
+            "2026-11-21",
+            Some(3_000_000),
+        ),
+        (
+            "anthropic",
+            "claude-sonnet-4-5",
+            "2026-11-30",
+            Some(4_000_000),
+        ),
+        (
+            "anthropic",
+            "claude-sonnet-4-5",
+            "2026-12-01",
+            Some(5_000_000),
+        ),
+        (
+            "anthropic",
+            "claude-sonnet-4-5-20250929",
+            "2026-12-01",
+            Some(6_000_000),
+        ),
+        (
+            "openrouter",
+            "claude-sonnet-4-5",
+            "2026-12-01",
+            Some(9_000_000),
+        ),
         ("compat:groq", "tiny", "2026-12-01", Some(75_000)),
         ("compat:groq", "tiny-2", "2026-12-01", None),
         ("openai", "gpt", "2026-12-01", None),
     ];
     for (provider, model, on, wanted) in cases {
-        let found = prices.find(provider, model, day(on)).map(|rates| rates.input);
+        let found = prices
+            .find(provider, model, day(on))
+            .map(|rates| rates.input);
         assert_eq!(found, wanted, "{provider}/{model} on {on}");
     }
 }
@@ -85,9 +117,15 @@ fn the_sample_prices_know_the_models_of_the_readme_and_every_current_family() {
         assert_eq!(found("openai", model), Some(cents), "{model}");
     }
     // A name that no family covers is unknown, not what a cheaper one costs.
-    assert_eq!((found("openai", "gpt-5-pro"), found("openai", "gpt-4o-2024-05-13")), (None, None));
-    let readme =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).expect("it is there");
+    assert_eq!(
+        (
+            found("openai", "gpt-5-pro"),
+            found("openai", "gpt-4o-2024-05-13")
+        ),
+        (None, None)
+    );
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"))
+        .expect("it is there");
     let models: Vec<&str> = readme
         .lines()
         .filter_map(|line| line.trim().strip_prefix("\"model\": \"")?.split('"').next())
@@ -95,13 +133,21 @@ fn the_sample_prices_know_the_models_of_the_readme_and_every_current_family() {
         .collect();
     assert!(!models.is_empty(), "README names no model");
     for model in models {
-        assert!(found("anthropic", model).is_some(), "{model} of README has no price");
+        assert!(
+            found("anthropic", model).is_some(),
+            "{model} of README has no price"
+        );
     }
 }
 
 #[test]
 fn costs_are_whole_micro_dollars_rounded_up_and_never_overflow() {
-    let rates = Rates { input: 75_000, output: 300_000, cache_read: 18_750, cache_write: 93_750 };
+    let rates = Rates {
+        input: 75_000,
+        output: 300_000,
+        cache_read: 18_750,
+        cache_write: 93_750,
+    };
     let used = |input_tokens, cache_read_tokens, cache_write_tokens, output_tokens| Usage {
         input_tokens,
         cache_read_tokens,
@@ -115,37 +161,60 @@ fn costs_are_whole_micro_dollars_rounded_up_and_never_overflow() {
     assert_eq!(rates.cost_micros(used(1_000_000, 0, 0, 1_000_000)), 375_000);
     // 1,000 * (0.075 + 0.01875 + 0.09375 + 0.3) = 487.5
     assert_eq!(rates.cost_micros(used(1000, 1000, 1000, 1000)), 488);
-    let dear = Rates { input: 1_000_000_000_000, output: 1_000_000_000_000, ..rates };
-    assert_eq!(dear.cost_micros(used(u64::MAX, u64::MAX, u64::MAX, u64::MAX)), i64::MAX);
+    let dear = Rates {
+        input: 1_000_000_000_000,
+        output: 1_000_000_000_000,
+        ..rates
+    };
+    assert_eq!(
+        dear.cost_micros(used(u64::MAX, u64::MAX, u64::MAX, u64::MAX)),
+        i64::MAX
+    );
     assert_eq!(rates.dearest_input(), 93_750);
 }
 
 #[test]
 fn a_price_that_cannot_be_meant_is_a_problem_with_a_place() {
     let workspace = Workspace::new(&json!({}));
-    let mut price =
-        json!({ "provider": "a*b", "model": "m", "input": 0.000_000_1, "output": 1, "since": "soon" });
+    let mut price = json!({ "provider": "a*b", "model": "m", "input": 0.000_000_1, "output": 1, "since": "soon" });
     price["outptu"] = json!(1);
-    workspace.write_json("configs/prices.json", &json!({ "version": "v", "prices": [price] }));
-    let errors =
-        load(workspace.path(), &attache::cli::name_catalog()).expect_err("four mistakes").to_string();
+    workspace.write_json(
+        "configs/prices.json",
+        &json!({ "version": "v", "prices": [price] }),
+    );
+    let errors = load(workspace.path(), &attache::cli::name_catalog())
+        .expect_err("four mistakes")
+        .to_string();
     for said in ["outptu", "prices[0]"] {
         assert!(errors.contains(said), "{errors}");
     }
     price.as_object_mut().expect("an object").remove("outptu");
     workspace.set("configs/prices.json", "/prices", json!([price]));
-    let errors =
-        load(workspace.path(), &attache::cli::name_catalog()).expect_err("three mistakes").to_string();
-    for said in ["has a `*` that is not its end", "more than six decimals", "`soon` is not a day"] {
+    let errors = load(workspace.path(), &attache::cli::name_catalog())
+        .expect_err("three mistakes")
+        .to_string();
+    for said in [
+        "has a `*` that is not its end",
+        "more than six decimals",
+        "`soon` is not a day",
+    ] {
         assert!(errors.contains(said), "{errors}");
     }
 }
 
 /// Model, input tokens, cost and where it is from, in the ledger of a run.
-async fn ledger(app: &TestApp, run: &str) -> Vec<(String, i64, Option<i64>, String, Option<String>)> {
-    let sql = "SELECT model, input_tokens, cost_micros, cost_source, price_version FROM usage_ledger
+async fn ledger(
+    app: &TestApp,
+    run: &str,
+) -> Vec<(String, i64, Option<i64>, String, Option<String>)> {
+    let sql =
+        "SELECT model, input_tokens, cost_micros, cost_source, price_version FROM usage_ledger
         WHERE run_id = $1 ORDER BY turn_index, attempt, model";
-    sqlx::query_as(sql).bind(run).fetch_all(&mut app.workspace.rows().await).await.expect("a ledger")
+    sqlx::query_as(sql)
+        .bind(run)
+        .fetch_all(&mut app.workspace.rows().await)
+        .await
+        .expect("a ledger")
 }
 
 #[tokio::test]
@@ -164,16 +233,29 @@ async fn a_call_is_priced_by_the_provider_then_by_the_table_and_else_not_at_all(
     let reported = app.run_of(&note("a@guest.example", "", "reported")).await;
     let priced = app.run_of(&note("b@guest.example", "", "priced")).await;
     app.drain().await;
-    app.workspace.set("configs/inference.json", "/model", json!("mystery"));
+    app.workspace
+        .set("configs/inference.json", "/model", json!("mystery"));
     let app = app.restart().await;
     let unknown = app.run_of(&note("c@guest.example", "", "unknown")).await;
     app.drain().await;
     app.check().await;
     let text = str::to_owned;
-    assert_eq!(ledger(&app, &reported).await, [(text("test"), 5, Some(77), text("provider"), None)]);
-    let by_table = (text("test"), 1_000_000, Some(500_010), text("price_table"), Some(text("v7")));
+    assert_eq!(
+        ledger(&app, &reported).await,
+        [(text("test"), 5, Some(77), text("provider"), None)]
+    );
+    let by_table = (
+        text("test"),
+        1_000_000,
+        Some(500_010),
+        text("price_table"),
+        Some(text("v7")),
+    );
     assert_eq!(ledger(&app, &priced).await, [by_table]);
-    assert_eq!(ledger(&app, &unknown).await, [(text("mystery"), 1_000_000, None, text("unknown"), None)]);
+    assert_eq!(
+        ledger(&app, &unknown).await,
+        [(text("mystery"), 1_000_000, None, text("unknown"), None)]
+    );
     let sums = "SELECT CAST(sum(cost_micros) AS TEXT) FROM runs WHERE $1 = $1";
     assert_eq!(app.row(sums, "").await[0].as_deref(), Some("500087"));
 }

@@ -25,35 +25,59 @@ fn workspace(budget: Value) -> Workspace {
 async fn letters(app: &TestApp, count: usize) -> Vec<String> {
     let mut runs = Vec::new();
     for n in 0..count {
-        runs.push(app.run_of(&note(&format!("{n}@guest.example"), "", "When?")).await);
+        runs.push(
+            app.run_of(&note(&format!("{n}@guest.example"), "", "When?"))
+                .await,
+        );
     }
     runs
 }
 
 async fn states(app: &TestApp) -> Vec<(String, Option<String>, Option<String>)> {
     let sql = "SELECT state, error_class, next_attempt_at FROM runs ORDER BY seq";
-    sqlx::query_as(sql).fetch_all(&mut app.workspace.rows().await).await.expect("runs")
+    sqlx::query_as(sql)
+        .fetch_all(&mut app.workspace.rows().await)
+        .await
+        .expect("runs")
 }
 
 async fn succeeded(app: &TestApp) -> usize {
-    states(app).await.iter().filter(|(state, ..)| state == "succeeded").count()
+    states(app)
+        .await
+        .iter()
+        .filter(|(state, ..)| state == "succeeded")
+        .count()
 }
 
 #[tokio::test]
 async fn runs_wait_for_the_next_day_go_on_by_themselves_and_the_owner_is_told_once_a_day() {
-    let app = workspace(json!({ "day_usd_max": 0.0012, "timezone": "Europe/Berlin" })).start().await;
+    let app = workspace(json!({ "day_usd_max": 0.0012, "timezone": "Europe/Berlin" }))
+        .start()
+        .await;
     letters(&app, 3).await;
     for _ in 0..3 {
         app.drain().await;
     }
     app.check().await;
     assert_eq!((succeeded(&app).await, app.sent().len()), (1, 1));
-    let waiting = states(&app).await.into_iter().filter(|(state, ..)| state == "waiting_retry");
+    let waiting = states(&app)
+        .await
+        .into_iter()
+        .filter(|(state, ..)| state == "waiting_retry");
     let midnight = Some("2026-11-20T23:00:00.000Z".to_owned());
     assert!(waiting.clone().count() == 2);
-    assert!(waiting.into_iter().all(|(_, class, at)| class.as_deref() == Some("budget") && at == midnight));
-    let [told] = &app.notices()[..] else { panic!("{:?}", app.notices()) };
-    assert_eq!(told.subject, "[attache] the budget of the engine for the day 2026-11-20 is used up");
+    assert!(
+        waiting
+            .into_iter()
+            .all(|(_, class, at)| class.as_deref() == Some("budget") && at == midnight)
+    );
+    let [told] = &app.notices()[..] else {
+        panic!("{:?}", app.notices())
+    };
+    assert_eq!(
+        told.subject,
+        "[attache] the budget of the engine for the day 2026-11-20 is used up"
+    );
     for said in [
         "0.001200 dollars",
         "0.000500 are spent",
@@ -66,13 +90,19 @@ async fn runs_wait_for_the_next_day_go_on_by_themselves_and_the_owner_is_told_on
     }
 
     // More than run_attempts_max days: waiting is no failure.
-    app.workspace.clock.set(Timestamp::parse("2026-11-20T22:59:59.000Z").expect("an instant"));
+    app.workspace
+        .clock
+        .set(Timestamp::parse("2026-11-20T22:59:59.000Z").expect("an instant"));
     app.drain().await;
     assert_eq!(succeeded(&app).await, 1, "a second too early");
-    app.workspace.clock.set(Timestamp::parse("2026-11-20T23:00:00.000Z").expect("an instant"));
+    app.workspace
+        .clock
+        .set(Timestamp::parse("2026-11-20T23:00:00.000Z").expect("an instant"));
     app.drain().await;
     assert_eq!((succeeded(&app).await, app.notices().len()), (2, 2));
-    app.workspace.clock.set(Timestamp::parse("2026-11-22T09:00:00.000Z").expect("an instant"));
+    app.workspace
+        .clock
+        .set(Timestamp::parse("2026-11-22T09:00:00.000Z").expect("an instant"));
     app.drain().await;
     assert_eq!((succeeded(&app).await, app.notices().len()), (3, 2));
     app.check().await;
@@ -80,14 +110,24 @@ async fn runs_wait_for_the_next_day_go_on_by_themselves_and_the_owner_is_told_on
 
 #[tokio::test]
 async fn a_raised_budget_lets_waiting_runs_go_at_the_next_start() {
-    let app = workspace(json!({ "persona_day_usd_max": 0.0012 })).start().await;
+    let app = workspace(json!({ "persona_day_usd_max": 0.0012 }))
+        .start()
+        .await;
     letters(&app, 4).await;
     app.drain().await;
     assert_eq!(succeeded(&app).await, 1);
     let app = app.restart().await;
     app.drain().await;
-    assert_eq!(succeeded(&app).await, 1, "the same budget is as empty as before");
-    app.workspace.set("personas/ada/persona.json", "/budget", json!({ "day_usd_max": 1 }));
+    assert_eq!(
+        succeeded(&app).await,
+        1,
+        "the same budget is as empty as before"
+    );
+    app.workspace.set(
+        "personas/ada/persona.json",
+        "/budget",
+        json!({ "day_usd_max": 1 }),
+    );
     let app = app.restart().await;
     app.drain().await;
     assert_eq!(succeeded(&app).await, 4);
@@ -97,7 +137,9 @@ async fn a_raised_budget_lets_waiting_runs_go_at_the_next_start() {
 
 #[tokio::test]
 async fn with_answer_a_run_ends_with_a_fixed_honest_sentence_and_the_owner_is_told_once() {
-    let app = workspace(json!({ "day_usd_max": 0.0005, "on_budget": "answer" })).start().await;
+    let app = workspace(json!({ "day_usd_max": 0.0005, "on_budget": "answer" }))
+        .start()
+        .await;
     let runs = letters(&app, 3).await;
     app.drain().await;
     app.check().await;
@@ -108,7 +150,10 @@ async fn with_answer_a_run_ends_with_a_fixed_honest_sentence_and_the_owner_is_to
     }
     let sent = app.sent();
     assert!(
-        sent.len() == 3 && sent.iter().all(|mail| mail.text.contains("what may be spent on it is used up"))
+        sent.len() == 3
+            && sent
+                .iter()
+                .all(|mail| mail.text.contains("what may be spent on it is used up"))
     );
     assert_eq!(app.notices().len(), 1);
 }
@@ -117,21 +162,37 @@ async fn with_answer_a_run_ends_with_a_fixed_honest_sentence_and_the_owner_is_to
 async fn a_run_keeps_enough_for_its_last_words() {
     let call = json!({ "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }],
         "usage": { "output_tokens": 100 } });
-    let script = json!({ "rules": [{ "when": { "tools": false }, "say": "In short: seven." }, call] });
+    let script =
+        json!({ "rules": [{ "when": { "tools": false }, "say": "In short: seven." }, call] });
     // A call and its last words, two calls, none.
-    for (usd, turns, said) in [(0.002, 2, "In short"), (0.003, 3, "In short"), (0.0009, 0, "used up")] {
+    for (usd, turns, said) in [
+        (0.002, 2, "In short"),
+        (0.003, 3, "In short"),
+        (0.0009, 0, "used up"),
+    ] {
         let workspace = workspace(json!({ "cost_usd_max": usd }));
         workspace.write("configs/script.json", &script.to_string());
         let app = workspace.start().await;
         let run = letters(&app, 1).await.remove(0);
         app.drain().await;
-        assert_eq!(app.outcome(&run).await, ("succeeded".into(), Some("limit_cost".into()), None), "{usd}");
+        assert_eq!(
+            app.outcome(&run).await,
+            ("succeeded".into(), Some("limit_cost".into()), None),
+            "{usd}"
+        );
         assert_eq!(app.prompts(&run).await.len(), turns, "{usd}");
-        assert!(app.sent()[0].text.contains(said), "{usd}: {}", app.sent()[0].text);
+        assert!(
+            app.sent()[0].text.contains(said),
+            "{usd}: {}",
+            app.sent()[0].text
+        );
         let row = app
             .row("SELECT CAST(coalesce(cost_micros, 0) AS TEXT), limits_json FROM runs WHERE id = $1", &run)
             .await;
-        let cost: f64 = row[0].as_deref().and_then(|text| text.parse().ok()).expect("a cost");
+        let cost: f64 = row[0]
+            .as_deref()
+            .and_then(|text| text.parse().ok())
+            .expect("a cost");
         assert!(cost <= usd * 1e6, "{usd}: {cost}");
         assert!(app.notices().is_empty(), "the bound of one run is no news");
         app.check().await;
@@ -142,29 +203,64 @@ async fn a_run_keeps_enough_for_its_last_words() {
 async fn a_thread_s_own_budget_holds_until_it_is_taken_back() {
     let app = workspace(json!({})).start().await;
     let run = letters(&app, 1).await.remove(0);
-    let thread =
-        app.row("SELECT thread_id FROM runs WHERE id = $1", &run).await[0].clone().expect("a thread");
+    let thread = app
+        .row("SELECT thread_id FROM runs WHERE id = $1", &run)
+        .await[0]
+        .clone()
+        .expect("a thread");
     let thread = ThreadId::new(thread);
-    let day = Allowance { cost_micros_max: Some(999), tokens_max: None };
-    let budget = ThreadBudget { run: Allowance::default(), day };
-    app.engine.store.set_thread_budget(&thread, Some(budget)).await.expect("set");
-    app.receive(&note("other@guest.example", "", "Another thread")).await.expect("taken");
+    let day = Allowance {
+        cost_micros_max: Some(999),
+        tokens_max: None,
+    };
+    let budget = ThreadBudget {
+        run: Allowance::default(),
+        day,
+    };
+    app.engine
+        .store
+        .set_thread_budget(&thread, Some(budget))
+        .await
+        .expect("set");
+    app.receive(&note("other@guest.example", "", "Another thread"))
+        .await
+        .expect("taken");
     app.drain().await;
     assert_eq!(app.outcome(&run).await.0, "waiting_retry");
     assert_eq!(succeeded(&app).await, 1, "another thread is another purse");
-    let [told] = &app.notices()[..] else { panic!("{:?}", app.notices()) };
+    let [told] = &app.notices()[..] else {
+        panic!("{:?}", app.notices())
+    };
     let command = format!("attache threads budget {thread}");
-    assert!(told.text.contains(&command) && told.text.contains("may cost up to 0.001000"), "{}", told.text);
+    assert!(
+        told.text.contains(&command) && told.text.contains("may cost up to 0.001000"),
+        "{}",
+        told.text
+    );
     // The commands that the owner is told of, beside the running engine.
     let attache = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-        let said = command.args(args).current_dir(app.workspace.path()).output().expect("the binary runs");
+        let said = command
+            .args(args)
+            .current_dir(app.workspace.path())
+            .output()
+            .expect("the binary runs");
         assert!(said.status.success(), "{said:?}");
         String::from_utf8(said.stdout).expect("text")
     };
-    let shown = attache(&["threads", "budget", thread.as_str(), "--run-usd", "0.5", "--json"]);
+    let shown = attache(&[
+        "threads",
+        "budget",
+        thread.as_str(),
+        "--run-usd",
+        "0.5",
+        "--json",
+    ]);
     let shown: Value = serde_json::from_str(&shown).expect("json");
-    assert_eq!((&shown["day_micros_max"], &shown["run_micros_max"]), (&json!(999), &json!(500_000)));
+    assert_eq!(
+        (&shown["day_micros_max"], &shown["run_micros_max"]),
+        (&json!(999), &json!(500_000))
+    );
     attache(&["threads", "budget", thread.as_str(), "--clear"]);
     app.drain().await;
     assert_eq!(succeeded(&app).await, 2);
@@ -180,29 +276,47 @@ async fn a_budget_in_tokens_needs_no_price() {
     app.drain().await;
     assert_eq!(app.outcome(&run).await.1.as_deref(), Some("limit_cost"));
     let told = app.notices();
-    assert!(told.len() == 1 && told[0].text.contains("is 1 tokens: 0 are spent"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].text.contains("is 1 tokens: 0 are spent"),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_model_without_a_price_is_refused_at_the_start_and_never_free() {
     let workspace = workspace(json!({ "day_usd_max": 1 }));
-    workspace.write_json("configs/prices.json", &json!({ "version": "v1", "prices": [] }));
-    let config =
-        || attache::config::load(workspace.path(), &attache::cli::name_catalog()).expect("good files");
+    workspace.write_json(
+        "configs/prices.json",
+        &json!({ "version": "v1", "prices": [] }),
+    );
+    let config = || {
+        attache::config::load(workspace.path(), &attache::cli::name_catalog()).expect("good files")
+    };
     let open = || Engine::open(config(), workspace.clock.clone());
     let error = open().await.err().expect("refused");
-    let said = error.downcast_ref::<ConfigErrors>().expect("a problem of the configuration").to_string();
-    for words in
-        ["configs/prices.json", "nobody knows what `test` of `scripted` costs", "reserve_usd_per_call"]
-    {
+    let said = error
+        .downcast_ref::<ConfigErrors>()
+        .expect("a problem of the configuration")
+        .to_string();
+    for words in [
+        "configs/prices.json",
+        "nobody knows what `test` of `scripted` costs",
+        "reserve_usd_per_call",
+    ] {
         assert!(said.contains(words), "{said}");
     }
     // Where the model is named, and the line to write.
-    let inference =
-        std::fs::read_to_string(workspace.path().join("configs/inference.json")).expect("it is there");
-    let line = 1 + inference.lines().position(|line| line.contains("\"model\"")).expect("a model");
+    let inference = std::fs::read_to_string(workspace.path().join("configs/inference.json"))
+        .expect("it is there");
+    let line = 1 + inference
+        .lines()
+        .position(|line| line.contains("\"model\""))
+        .expect("a model");
     let place = format!("configs/inference.json:{line}:");
-    for words in [place.as_str(), r#"{"provider": "scripted", "model": "test", "input": "#] {
+    for words in [
+        place.as_str(),
+        r#"{"provider": "scripted", "model": "test", "input": "#,
+    ] {
         assert!(said.contains(words), "{said}");
     }
     let check = Command::new(env!("CARGO_BIN_EXE_attache"))
@@ -210,10 +324,17 @@ async fn a_model_without_a_price_is_refused_at_the_start_and_never_free() {
         .current_dir(workspace.path())
         .output()
         .expect("the binary runs");
-    assert!(String::from_utf8_lossy(&check.stdout).contains("nobody knows what"), "{check:?}");
+    assert!(
+        String::from_utf8_lossy(&check.stdout).contains("nobody knows what"),
+        "{check:?}"
+    );
 
     // Scripts may say what a call cost; this one does not, so the whole reserve counts as spent.
-    workspace.set("configs/inference.json", "/budget/reserve_usd_per_call", json!(0.4));
+    workspace.set(
+        "configs/inference.json",
+        "/budget/reserve_usd_per_call",
+        json!(0.4),
+    );
     let app = workspace.start().await;
     letters(&app, 4).await;
     app.drain().await;
@@ -224,18 +345,41 @@ async fn a_model_without_a_price_is_refused_at_the_start_and_never_free() {
 #[tokio::test]
 async fn a_budget_that_comes_later_does_not_let_a_model_without_a_price_be_asked() {
     let workspace = workspace(json!({}));
-    workspace.write_json("configs/prices.json", &json!({ "version": "v1", "prices": [] }));
+    workspace.write_json(
+        "configs/prices.json",
+        &json!({ "version": "v1", "prices": [] }),
+    );
     let app = workspace.start().await;
     let run = letters(&app, 1).await.remove(0);
-    let thread =
-        app.row("SELECT thread_id FROM runs WHERE id = $1", &run).await[0].clone().expect("a thread");
-    let day = Allowance { cost_micros_max: Some(1_000_000), tokens_max: None };
-    let budget = ThreadBudget { run: Allowance::default(), day };
-    app.engine.store.set_thread_budget(&ThreadId::new(thread), Some(budget)).await.expect("set");
+    let thread = app
+        .row("SELECT thread_id FROM runs WHERE id = $1", &run)
+        .await[0]
+        .clone()
+        .expect("a thread");
+    let day = Allowance {
+        cost_micros_max: Some(1_000_000),
+        tokens_max: None,
+    };
+    let budget = ThreadBudget {
+        run: Allowance::default(),
+        day,
+    };
+    app.engine
+        .store
+        .set_thread_budget(&ThreadId::new(thread), Some(budget))
+        .await
+        .expect("set");
     app.drain().await;
     assert_eq!(app.outcome(&run).await.2.as_deref(), Some("config"));
-    let why = app.row("SELECT error_message FROM runs WHERE id = $1", &run).await;
-    assert!(why[0].as_deref().is_some_and(|why| why.contains("nobody knows what `test`")), "{why:?}");
+    let why = app
+        .row("SELECT error_message FROM runs WHERE id = $1", &run)
+        .await;
+    assert!(
+        why[0]
+            .as_deref()
+            .is_some_and(|why| why.contains("nobody knows what `test`")),
+        "{why:?}"
+    );
     assert_eq!(app.prompts(&run).await.len(), 0);
 }
 
@@ -254,12 +398,26 @@ async fn a_call_that_may_be_billed_is_kept_and_one_that_was_turned_away_is_not()
         let app = workspace.start().await;
         letters(&app, 1).await;
         app.drain().await;
-        let sql = "SELECT CAST(spent_micros AS TEXT), CAST(reserved_micros AS TEXT) FROM budget_accounts
+        let sql =
+            "SELECT CAST(spent_micros AS TEXT), CAST(reserved_micros AS TEXT) FROM budget_accounts
             WHERE scope = 'engine' AND period = $1";
         let account = app.row(sql, "2026-11-20").await;
-        assert_eq!(account, [Some(kept.to_string()), Some("0".to_owned())], "{status:?}");
-        let lost = app.row("SELECT CAST(count(*) AS TEXT) FROM usage_ledger WHERE state = $1", "lost").await;
-        assert_eq!(lost[0].as_deref(), Some(if kept > 0 { "1" } else { "0" }), "{status:?}");
+        assert_eq!(
+            account,
+            [Some(kept.to_string()), Some("0".to_owned())],
+            "{status:?}"
+        );
+        let lost = app
+            .row(
+                "SELECT CAST(count(*) AS TEXT) FROM usage_ledger WHERE state = $1",
+                "lost",
+            )
+            .await;
+        assert_eq!(
+            lost[0].as_deref(),
+            Some(if kept > 0 { "1" } else { "0" }),
+            "{status:?}"
+        );
     }
 }
 
@@ -272,32 +430,72 @@ async fn a_responsibility_bounds_its_runs_and_the_listing_says_so() {
     );
     let app = workspace.start().await;
     app.engine.scheduler().sync().await.expect("read");
-    app.workspace.clock.set(Timestamp::parse("2026-11-20T10:00:00.000Z").expect("an instant"));
+    app.workspace
+        .clock
+        .set(Timestamp::parse("2026-11-20T10:00:00.000Z").expect("an instant"));
     app.engine.scheduler().tick().await.expect("fired");
     app.drain().await;
-    let row = app.row("SELECT CAST(budget_micros AS TEXT), limits_json FROM runs WHERE $1 = $1", "").await;
+    let row = app
+        .row(
+            "SELECT CAST(budget_micros AS TEXT), limits_json FROM runs WHERE $1 = $1",
+            "",
+        )
+        .await;
     assert_eq!(row[0].as_deref(), Some("2000"));
     let limits: Value = serde_json::from_str(row[1].as_deref().expect("limits")).expect("json");
-    assert_eq!(limits[0]["cost_max"], json!({ "usd": "0.002000", "origin": "responsibility" }));
-    assert_eq!(limits[1]["cost_max"], json!({ "usd": "5.000000", "origin": "global" }));
+    assert_eq!(
+        limits[0]["cost_max"],
+        json!({ "usd": "0.002000", "origin": "responsibility" })
+    );
+    assert_eq!(
+        limits[1]["cost_max"],
+        json!({ "usd": "5.000000", "origin": "global" })
+    );
 
     let attache = |args: &[&str]| {
-        let said =
-            Command::new(env!("CARGO_BIN_EXE_attache")).args(args).current_dir(app.workspace.path()).output();
+        let said = Command::new(env!("CARGO_BIN_EXE_attache"))
+            .args(args)
+            .current_dir(app.workspace.path())
+            .output();
         String::from_utf8(said.expect("the binary runs").stdout).expect("text")
     };
     let shown = attache(&["runs", "show", "last"]);
-    assert!(shown.contains("0.002000 usd") && shown.contains("responsibility"), "{shown}");
-    let used = attache(&["usage", "--since", "2026-11-20T00:00:00Z", "--by", "persona"]);
-    assert!(used.contains("ada") && used.contains("0.000500") && used.contains("price_table v1"), "{used}");
-    let used: Value = serde_json::from_str(&attache(&["usage", "--since", "2026-11-20T00:00:00Z", "--json"]))
-        .expect("json");
+    assert!(
+        shown.contains("0.002000 usd") && shown.contains("responsibility"),
+        "{shown}"
+    );
+    let used = attache(&[
+        "usage",
+        "--since",
+        "2026-11-20T00:00:00Z",
+        "--by",
+        "persona",
+    ]);
+    assert!(
+        used.contains("ada") && used.contains("0.000500") && used.contains("price_table v1"),
+        "{used}"
+    );
+    let used: Value = serde_json::from_str(&attache(&[
+        "usage",
+        "--since",
+        "2026-11-20T00:00:00Z",
+        "--json",
+    ]))
+    .expect("json");
     assert_eq!(
         (&used["total"]["cost_micros"], &used["sums"][0]["what"]),
         (&json!(500), &json!("2026-11-20"))
     );
     let budgets = attache(&["usage", "--budgets"]);
-    for said in ["the engine", "5.000000", "global", "persona ada", "each run", "1.000000", "UTC"] {
+    for said in [
+        "the engine",
+        "5.000000",
+        "global",
+        "persona ada",
+        "each run",
+        "1.000000",
+        "UTC",
+    ] {
         assert!(budgets.contains(said), "{said}: {budgets}");
     }
 }
@@ -306,7 +504,9 @@ async fn a_responsibility_bounds_its_runs_and_the_listing_says_so() {
 async fn a_thread_that_becomes_one_with_another_takes_its_budget_along() {
     let app = workspace(json!({})).start().await;
     let thread_of = async |run: &str| {
-        let row = app.row("SELECT thread_id FROM runs WHERE id = $1", run).await;
+        let row = app
+            .row("SELECT thread_id FROM runs WHERE id = $1", run)
+            .await;
         ThreadId::new(row[0].clone().expect("a thread"))
     };
     let first = app.run_of(&note("a@guest.example", "", "One")).await;
@@ -316,15 +516,31 @@ async fn a_thread_that_becomes_one_with_another_takes_its_budget_along() {
     assert_ne!(old, young);
     let day = |cost_micros_max, tokens_max| ThreadBudget {
         run: Allowance::default(),
-        day: Allowance { cost_micros_max, tokens_max },
+        day: Allowance {
+            cost_micros_max,
+            tokens_max,
+        },
     };
     let store = &app.engine.store;
-    store.set_thread_budget(&old, Some(day(Some(7_000), Some(9)))).await.expect("set");
-    store.set_thread_budget(&young, Some(day(Some(5_000), None))).await.expect("set");
+    store
+        .set_thread_budget(&old, Some(day(Some(7_000), Some(9))))
+        .await
+        .expect("set");
+    store
+        .set_thread_budget(&young, Some(day(Some(5_000), None)))
+        .await
+        .expect("set");
     let both = "References: <a@guest.example> <b@guest.example>\n";
     app.run_of(&note("c@guest.example", both, "Both")).await;
     assert_eq!(thread_of(&second).await, old);
-    assert_eq!(store.thread_budget(&old).await.expect("a budget"), day(Some(5_000), Some(9)));
+    assert_eq!(
+        store.thread_budget(&old).await.expect("a budget"),
+        day(Some(5_000), Some(9))
+    );
     let sql = "SELECT CAST(spent_micros AS TEXT) FROM budget_accounts WHERE scope = 'thread' AND owner = $1";
-    assert_eq!(app.row(sql, old.as_str()).await[0].as_deref(), Some("1000"), "both have spent 500");
+    assert_eq!(
+        app.row(sql, old.as_str()).await[0].as_deref(),
+        Some("1000"),
+        "both have spent 500"
+    );
 }

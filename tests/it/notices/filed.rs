@@ -11,7 +11,10 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Nobody is allowed, so whoever proves nothing is filed.
 fn strict() -> Workspace {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
-    workspace.write_json("configs/security.json", &json!({ "access": { "allow": ["*@friend.example"] } }));
+    workspace.write_json(
+        "configs/security.json",
+        &json!({ "access": { "allow": ["*@friend.example"] } }),
+    );
     workspace
 }
 
@@ -22,7 +25,9 @@ fn from(sender: &str, id: &str, more: &str) -> String {
 }
 
 async fn receive(app: &TestApp, eml: &str) -> String {
-    app.receive(eml).await.expect("the letter is taken").copies[0].message.to_string()
+    app.receive(eml).await.expect("the letter is taken").copies[0]
+        .message
+        .to_string()
 }
 
 /// Lets time pass, and what is due happen.
@@ -38,7 +43,10 @@ async fn the_first_filed_letter_is_told_at_once_and_later_ones_together_once_a_d
     app.drain().await;
     let told = app.notices();
     assert_eq!(told.len(), 1);
-    assert_eq!(told[0].subject, "[attache] letters of ada were filed and not answered");
+    assert_eq!(
+        told[0].subject,
+        "[attache] letters of ada were filed and not answered"
+    );
     let said = &told[0].text;
     let wanted = [
         "`bob@stranger.example` about `Spare helmets` is filed as `unauthenticated`: nothing proves who sent it",
@@ -49,12 +57,23 @@ async fn the_first_filed_letter_is_told_at_once_and_later_ones_together_once_a_d
     for wanted in wanted {
         assert!(said.contains(wanted), "no `{wanted}` in {said}");
     }
-    assert!(!said.contains("Bob") && !said.contains("Have you any"), "{said}");
+    assert!(
+        !said.contains("Bob") && !said.contains("Have you any"),
+        "{said}"
+    );
 
     for number in 2..=20 {
         receive(&app, &from("bob@stranger.example", &number.to_string(), "")).await;
     }
-    receive(&app, &from("news@stranger.example", "list", "List-Id: <news.stranger.example>\n")).await;
+    receive(
+        &app,
+        &from(
+            "news@stranger.example",
+            "list",
+            "List-Id: <news.stranger.example>\n",
+        ),
+    )
+    .await;
     for _hour in 0..22 {
         pass(&app, HOUR).await;
     }
@@ -65,7 +84,10 @@ async fn the_first_filed_letter_is_told_at_once_and_later_ones_together_once_a_d
     let told = app.notices();
     assert_eq!(told.len(), 2);
     let said = &told[1].text;
-    assert!(said.contains("20 letters to ada were filed since 2026-11-20T09:00:00"), "{said}");
+    assert!(
+        said.contains("20 letters to ada were filed since 2026-11-20T09:00:00"),
+        "{said}"
+    );
     assert!(said.contains("1 `list`, 19 `unauthenticated`"), "{said}");
     pass(&app, DAY).await;
     pass(&app, DAY).await;
@@ -76,14 +98,21 @@ async fn the_first_filed_letter_is_told_at_once_and_later_ones_together_once_a_d
 #[tokio::test]
 async fn mail_of_programs_is_no_reason_to_tell_and_who_wants_no_such_mail_gets_none() {
     let app = strict().start().await;
-    for (id, more) in [("1", "List-Id: <news.x.example>\n"), ("2", "Auto-Submitted: auto-replied\n")] {
+    for (id, more) in [
+        ("1", "List-Id: <news.x.example>\n"),
+        ("2", "Auto-Submitted: auto-replied\n"),
+    ] {
         receive(&app, &from("bob@stranger.example", id, more)).await;
     }
     pass(&app, DAY).await;
     assert!(app.notices().is_empty());
 
     let workspace = strict();
-    workspace.set("configs/gateway.json", "/notices", json!({ "filed_interval": "0s" }));
+    workspace.set(
+        "configs/gateway.json",
+        "/notices",
+        json!({ "filed_interval": "0s" }),
+    );
     let app = workspace.start().await;
     receive(&app, &from("bob@stranger.example", "1", "")).await;
     pass(&app, DAY).await;
@@ -96,14 +125,26 @@ async fn letters_to_two_personas_are_told_apart() {
     workspace.persona("bea", "Bea");
     let app = workspace.start().await;
     receive(&app, &from("bob@stranger.example", "1", "")).await;
-    receive(&app, &from("carl@stranger.example", "2", "").replace("ada@", "bea@")).await;
+    receive(
+        &app,
+        &from("carl@stranger.example", "2", "").replace("ada@", "bea@"),
+    )
+    .await;
     app.drain().await;
     let told = app.notices();
     assert_eq!(told.len(), 2);
     for mail in &told {
         let is_adas = mail.from[0].to_string().contains("ada@");
-        let (own, other) = if is_adas { ("bob@", "carl@") } else { ("carl@", "bob@") };
-        assert!(mail.text.contains(own) && !mail.text.contains(other), "{}", mail.text);
+        let (own, other) = if is_adas {
+            ("bob@", "carl@")
+        } else {
+            ("carl@", "bob@")
+        };
+        assert!(
+            mail.text.contains(own) && !mail.text.contains(other),
+            "{}",
+            mail.text
+        );
     }
 }
 
@@ -128,7 +169,8 @@ async fn a_correspondent_who_meets_a_limit_is_told_once_a_day() {
     );
     let said = &told[0].text;
     assert!(
-        said.contains("`replies_per_hour_max` or `replies_per_day_max`") && said.contains("rate_limited"),
+        said.contains("`replies_per_hour_max` or `replies_per_day_max`")
+            && said.contains("rate_limited"),
         "{said}"
     );
     assert_eq!(app.sent().len(), 2);
@@ -145,16 +187,32 @@ async fn a_correspondent_who_meets_a_limit_is_told_once_a_day() {
 #[tokio::test]
 async fn a_conversation_that_is_cut_short_is_told() {
     let workspace = strict();
-    workspace.set("configs/gateway.json", "/limits", json!({ "alternations_max": 1 }));
+    workspace.set(
+        "configs/gateway.json",
+        "/limits",
+        json!({ "alternations_max": 1 }),
+    );
     let app = workspace.start().await;
     for number in 1..=4 {
-        let before = if number > 1 { "In-Reply-To: <1@x.example>\n" } else { "" };
-        receive(&app, &from("anna@friend.example", &number.to_string(), before)).await;
+        let before = if number > 1 {
+            "In-Reply-To: <1@x.example>\n"
+        } else {
+            ""
+        };
+        receive(
+            &app,
+            &from("anna@friend.example", &number.to_string(), before),
+        )
+        .await;
         app.drain().await;
     }
     let told = app.notices();
     assert_eq!(told.len(), 1, "{told:#?}");
-    assert!(told[0].text.contains("`alternations_max`"), "{}", told[0].text);
+    assert!(
+        told[0].text.contains("`alternations_max`"),
+        "{}",
+        told[0].text
+    );
     app.check().await;
 }
 
@@ -183,8 +241,9 @@ fn a_duty_that_mails_where_there_are_no_owners_is_a_problem_of_its_file() {
         ("deliver_to", "store"),
         ("deliver_to", "{ mail: [laundry@suppliers.example] }"),
     ] {
-        let file =
-            format!("---\nname: Count\nschedule: \"0 9 * * *\"\n{key}: {value}\n---\nCount the letters.\n");
+        let file = format!(
+            "---\nname: Count\nschedule: \"0 9 * * *\"\n{key}: {value}\n---\nCount the letters.\n"
+        );
         house.write("personas/concierge/responsibilities/count.md", &file);
         house.ok(&["config", "check"]);
     }
@@ -197,15 +256,29 @@ fn a_run_whose_answer_nobody_gets_has_not_answered() {
     // The owner goes while the run waits.
     house.set("configs/gateway.json", "/owners", json!([]));
     let drained = house.run(&["drain"]);
-    assert!(drained.stdout.contains("0 succeeded, 1 failed"), "{}{}", drained.stdout, drained.stderr);
+    assert!(
+        drained.stdout.contains("0 succeeded, 1 failed"),
+        "{}{}",
+        drained.stdout,
+        drained.stderr
+    );
     let shown = house.json(&["runs", "show", "last"]);
     let run = &shown["run"];
-    assert_eq!((&run["state"], &run["stop_reason"]), (&json!("failed"), &json!("failed")), "{run}");
-    assert!(
-        run["error"]["message"].as_str().is_some_and(|why| why.contains("nobody to send it to")),
+    assert_eq!(
+        (&run["state"], &run["stop_reason"]),
+        (&json!("failed"), &json!("failed")),
         "{run}"
     );
-    assert_eq!(shown["mails"][0]["message"]["disposition"], "withheld:no_recipient");
+    assert!(
+        run["error"]["message"]
+            .as_str()
+            .is_some_and(|why| why.contains("nobody to send it to")),
+        "{run}"
+    );
+    assert_eq!(
+        shown["mails"][0]["message"]["disposition"],
+        "withheld:no_recipient"
+    );
     let told = house.json(&["notices", "list"]);
     assert!(told.to_string().contains("run_failed"), "{told}");
 }

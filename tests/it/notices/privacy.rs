@@ -8,15 +8,26 @@ use sqlx::Row;
 #[tokio::test]
 async fn a_notice_has_nothing_of_a_letter_but_a_bounded_harmless_subject() {
     let app = failing_app().await;
-    let subject = format!("[Click `here`](https://evil.example/) {}", "all work and no play ".repeat(40));
-    let eml = note("a@guest.example", "X-Secret: the secret of the header\n", "The secret of the letter.")
-        .replace("Subject: Breakfast", &format!("Subject: {subject}"));
+    let subject = format!(
+        "[Click `here`](https://evil.example/) {}",
+        "all work and no play ".repeat(40)
+    );
+    let eml = note(
+        "a@guest.example",
+        "X-Secret: the secret of the header\n",
+        "The secret of the letter.",
+    )
+    .replace("Subject: Breakfast", &format!("Subject: {subject}"));
     app.receive(&eml).await.expect("taken");
     app.drain().await;
     let mut rows = app.workspace.rows().await;
-    let sql = "SELECT d.bytes, m.text_body, (SELECT group_concat(summary || hint) FROM notices) AS facts
+    let sql =
+        "SELECT d.bytes, m.text_body, (SELECT group_concat(summary || hint) FROM notices) AS facts
         FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.kind = 'notice'";
-    let row = sqlx::query(sql).fetch_one(&mut rows).await.expect("one notice");
+    let row = sqlx::query(sql)
+        .fetch_one(&mut rows)
+        .await
+        .expect("one notice");
     let notice = parse(&row.get::<Vec<u8>, _>("bytes"));
     let html = notice.html.clone().expect("an HTML part");
     let (stored, facts): (String, String) = (row.get("text_body"), row.get("facts"));
@@ -35,9 +46,16 @@ async fn a_persona_does_not_find_notices_and_the_owner_may_talk_to_it_about_one(
     let notice = app.notices().remove(0);
     let persona = app.engine.store.persona(&ada());
     for query in [None, Some("failed".to_owned())] {
-        let search = MessageSearch { query, limit: 50, ..MessageSearch::default() };
+        let search = MessageSearch {
+            query,
+            limit: 50,
+            ..MessageSearch::default()
+        };
         let found = persona.search_messages(&search).await.expect("a search");
-        assert!(found.iter().all(|found| found.disposition != "notice"), "{found:?}");
+        assert!(
+            found.iter().all(|found| found.disposition != "notice"),
+            "{found:?}"
+        );
     }
     let id = notice.message_id.clone().expect("an id");
     let reply = format!(
@@ -49,9 +67,15 @@ async fn a_persona_does_not_find_notices_and_the_owner_may_talk_to_it_about_one(
     app.drain().await;
     assert_eq!(app.outcome(&run).await.0, "succeeded");
     let prompt = app.prompts(&run).await.remove(0).to_string();
-    assert!(prompt.contains("a run of ada failed: permission"), "{prompt}");
+    assert!(
+        prompt.contains("a run of ada failed: permission"),
+        "{prompt}"
+    );
     let answer = app.sent().pop().expect("an answer");
-    assert_eq!((answer.to[0].spec.as_str(), answer.text.trim()), ("olga@home.test", "The key has expired."));
+    assert_eq!(
+        (answer.to[0].spec.as_str(), answer.text.trim()),
+        ("olga@home.test", "The key has expired.")
+    );
     app.check().await;
 }
 
@@ -63,13 +87,25 @@ async fn notices_of_a_cause_share_a_thread_until_somebody_else_reads_it() {
         app.workspace.clock.advance(HOUR);
     }
     let notices = app.notices();
-    assert_eq!(notices[1].in_reply_to, notices[0].message_id.clone().into_iter().collect::<Vec<_>>());
+    assert_eq!(
+        notices[1].in_reply_to,
+        notices[0]
+            .message_id
+            .clone()
+            .into_iter()
+            .collect::<Vec<_>>()
+    );
     let stored = mails(&app).await;
     assert_eq!(stored[0].2, stored[1].2);
     // As when the owner copies somebody into an answer.
-    let sql = "INSERT INTO thread_participants (thread_id, address) VALUES ($1, 'bob@guest.example')";
+    let sql =
+        "INSERT INTO thread_participants (thread_id, address) VALUES ($1, 'bob@guest.example')";
     let mut rows = app.workspace.rows().await;
-    sqlx::query(sql).bind(&stored[1].2).execute(&mut rows).await.expect("a participant");
+    sqlx::query(sql)
+        .bind(&stored[1].2)
+        .execute(&mut rows)
+        .await
+        .expect("a participant");
     fail(&app, 1, "third").await;
     let stored = mails(&app).await;
     assert_eq!(stored.len(), 3);
@@ -92,12 +128,22 @@ async fn a_notice_that_comes_back_in_starts_no_run() {
     let app = failing_app().await;
     fail(&app, 1, "x").await;
     let notice = std::fs::read_dir(app.workspace.path().join("data/outbox")).expect("a folder");
-    let notice = notice.map(|file| file.expect("an entry").path()).next().expect("a mail");
+    let notice = notice
+        .map(|file| file.expect("an entry").path())
+        .next()
+        .expect("a mail");
     let text = String::from_utf8(std::fs::read(notice).expect("a mail")).expect("ASCII");
     let mut back = letter(&text);
     back.envelope.mail_from = None;
-    back.envelope.rcpt_to = vec![attache::domain::Address::parse("ada@engine.test").expect("an address")];
+    back.envelope.rcpt_to =
+        vec![attache::domain::Address::parse("ada@engine.test").expect("an address")];
     let accepted = app.engine.intake().accept(back).await.expect("filed");
     let outcome = &accepted.copies[0].outcome;
-    assert!(!matches!(outcome, attache::gateway::intake_contract::CopyOutcome::Run(_)), "{outcome:?}");
+    assert!(
+        !matches!(
+            outcome,
+            attache::gateway::intake_contract::CopyOutcome::Run(_)
+        ),
+        "{outcome:?}"
+    );
 }

@@ -23,21 +23,37 @@ async fn a_run_that_fails_for_good_is_told_to_the_owners_at_once_and_once() {
     }
     app.check().await;
     assert_eq!(app.outcome(&run).await.2.as_deref(), Some("permission"));
-    let [notice] = &app.notices()[..] else { panic!("{:?}", app.notices()) };
+    let [notice] = &app.notices()[..] else {
+        panic!("{:?}", app.notices())
+    };
     assert_eq!(notice.subject, "[attache] a run of ada failed: permission");
     assert_eq!(notice.from[0].spec, "ada@engine.test");
-    assert_eq!(notice.automatic.auto_submitted.as_deref(), Some("auto-generated"));
-    assert_eq!(notice.automatic.auto_response_suppress.as_deref(), Some("dr, rn, nrn, oof, autoreply"));
-    for said in
-        [run.as_str(), "Breakfast", "attache runs retry --failed --class permission --persona ada --yes"]
-    {
+    assert_eq!(
+        notice.automatic.auto_submitted.as_deref(),
+        Some("auto-generated")
+    );
+    assert_eq!(
+        notice.automatic.auto_response_suppress.as_deref(),
+        Some("dr, rn, nrn, oof, autoreply")
+    );
+    for said in [
+        run.as_str(),
+        "Breakfast",
+        "attache runs retry --failed --class permission --persona ada --yes",
+    ] {
         assert!(notice.text.contains(said), "{}", notice.text);
     }
     let stored = mails(&app).await;
     assert_eq!(stored.len(), 1);
     let (sender, to, _, state) = &stored[0];
-    assert_eq!((sender.as_str(), to.as_str(), state.as_str()), ("", "Otto@home.test olga@home.test", "done"));
-    assert_eq!(facts(&app).await, [("run_failed:permission:ada".to_owned(), 1, 1)]);
+    assert_eq!(
+        (sender.as_str(), to.as_str(), state.as_str()),
+        ("", "Otto@home.test olga@home.test", "done")
+    );
+    assert_eq!(
+        facts(&app).await,
+        [("run_failed:permission:ada".to_owned(), 1, 1)]
+    );
 }
 
 #[tokio::test]
@@ -48,11 +64,20 @@ async fn a_thousand_failures_in_an_hour_make_two_mails_that_account_for_all_of_t
             let id = format!("{minute}-{n}");
             app.engine.store.emit_notice(refused_login(&id, &id))
         });
-        assert!(join_all(emitted).await.into_iter().all(|emitted| emitted.expect("stored")));
+        assert!(
+            join_all(emitted)
+                .await
+                .into_iter()
+                .all(|emitted| emitted.expect("stored"))
+        );
         app.drain().await;
         app.workspace.clock.advance(Duration::from_secs(60));
     }
-    assert_eq!(app.notices().len(), 1, "the first is told at once, the others wait");
+    assert_eq!(
+        app.notices().len(),
+        1,
+        "the first is told at once, the others wait"
+    );
     app.workspace.clock.advance(HOUR);
     app.drain().await;
     app.workspace.clock.advance(HOUR * 24);
@@ -64,9 +89,16 @@ async fn a_thousand_failures_in_an_hour_make_two_mails_that_account_for_all_of_t
     // The first mail tells the twenty of its minute, the second the others, each ten of them in words.
     for (notice, more) in notices.iter().zip(["And 10 more", "And 970 more"]) {
         assert!(notice.text.contains(more), "{}", notice.text);
-        assert_eq!(notice.text.matches("answers our login with 535").count(), 10);
+        assert_eq!(
+            notice.text.matches("answers our login with 535").count(),
+            10
+        );
     }
-    assert!(notices[1].text.contains("since 49-19"), "the newest are spelled out: {}", notices[1].text);
+    assert!(
+        notices[1].text.contains("since 49-19"),
+        "the newest are spelled out: {}",
+        notices[1].text
+    );
     assert!(!notices[1].text.contains("since 1-0\n"));
 }
 
@@ -74,8 +106,18 @@ async fn a_thousand_failures_in_an_hour_make_two_mails_that_account_for_all_of_t
 async fn causes_do_not_wait_for_each_other_and_a_fact_raised_again_is_the_same_fact() {
     let app = failing_app().await;
     let store = &app.engine.store;
-    assert!(store.emit_notice(refused_login("1", "nine")).await.expect("stored"));
-    assert!(!store.emit_notice(refused_login("2", "nine")).await.expect("stored"));
+    assert!(
+        store
+            .emit_notice(refused_login("1", "nine"))
+            .await
+            .expect("stored")
+    );
+    assert!(
+        !store
+            .emit_notice(refused_login("2", "nine"))
+            .await
+            .expect("stored")
+    );
     fail(&app, 2, "x").await;
     assert_eq!(app.notices().len(), 2);
     assert_eq!(
@@ -94,7 +136,10 @@ async fn causes_do_not_wait_for_each_other_and_a_fact_raised_again_is_the_same_f
     app.drain().await;
     app.workspace.clock.advance(HOUR);
     app.drain().await;
-    assert_eq!(facts(&app).await[0], ("run_failed:permission:ada".to_owned(), 4, 4));
+    assert_eq!(
+        facts(&app).await[0],
+        ("run_failed:permission:ada".to_owned(), 4, 4)
+    );
 }
 
 #[tokio::test]
@@ -104,12 +149,20 @@ async fn runs_that_succeed_are_cancelled_or_wait_for_another_try_are_not_told() 
         { "say": "Good day." },
     ] });
     let app = TestApp::start(script).await;
-    app.receive(&note("fine@guest.example", "", "Hello")).await.expect("taken");
-    let waits = app.run_of(&note("waits@guest.example", "", "You are overloaded")).await;
+    app.receive(&note("fine@guest.example", "", "Hello"))
+        .await
+        .expect("taken");
+    let waits = app
+        .run_of(&note("waits@guest.example", "", "You are overloaded"))
+        .await;
     app.drain().await;
     assert_eq!(app.outcome(&waits).await.0, "waiting_retry");
     let waits = attache::domain::RunId::new(waits);
-    app.engine.store.request_cancel(&waits).await.expect("cancelled");
+    app.engine
+        .store
+        .request_cancel(&waits)
+        .await
+        .expect("cancelled");
     app.drain().await;
     assert_eq!((app.notices().len(), facts(&app).await.len()), (0, 0));
 }
@@ -120,8 +173,12 @@ async fn without_owners_facts_are_kept_and_told_when_there_are_some() {
     workspace.set("configs/gateway.json", "/owners", json!([]));
     let app = workspace.start().await;
     fail(&app, 1, "x").await;
-    assert_eq!(facts(&app).await, [("run_failed:permission:ada".to_owned(), 1, 0)]);
-    app.workspace.set("configs/gateway.json", "/owners", json!(["olga@home.test"]));
+    assert_eq!(
+        facts(&app).await,
+        [("run_failed:permission:ada".to_owned(), 1, 0)]
+    );
+    app.workspace
+        .set("configs/gateway.json", "/owners", json!(["olga@home.test"]));
     let app = app.restart().await;
     app.drain().await;
     assert_eq!(app.notices().len(), 1);
@@ -131,11 +188,23 @@ async fn without_owners_facts_are_kept_and_told_when_there_are_some() {
 async fn the_engine_speaks_in_the_name_that_is_configured_and_a_persona_in_its_own() {
     let workspace = Workspace::new(&failing());
     workspace.persona("bea", "Bea");
-    workspace.set("configs/gateway.json", "/notices", json!({ "persona": "bea" }));
+    workspace.set(
+        "configs/gateway.json",
+        "/notices",
+        json!({ "persona": "bea" }),
+    );
     let app = workspace.start().await;
-    app.engine.store.emit_notice(refused_login("1", "nine")).await.expect("stored");
+    app.engine
+        .store
+        .emit_notice(refused_login("1", "nine"))
+        .await
+        .expect("stored");
     fail(&app, 1, "x").await;
-    let mut from: Vec<String> = app.notices().iter().map(|notice| notice.from[0].spec.clone()).collect();
+    let mut from: Vec<String> = app
+        .notices()
+        .iter()
+        .map(|notice| notice.from[0].spec.clone())
+        .collect();
     from.sort();
     assert_eq!(from, ["ada@engine.test", "bea@engine.test"]);
     app.check().await;
@@ -145,23 +214,49 @@ async fn the_engine_speaks_in_the_name_that_is_configured_and_a_persona_in_its_o
 async fn a_responsibility_that_cannot_be_used_is_told_once_per_revision() {
     let app = failing_app().await;
     let file = "personas/ada/responsibilities/digest.md";
-    let (good, bad) =
-        ("---\nname: A\nschedule: 0 9 * * *\n---\nGo.", "---\nname: A\nschedule: soon\n---\nGo.");
+    let (good, bad) = (
+        "---\nname: A\nschedule: 0 9 * * *\n---\nGo.",
+        "---\nname: A\nschedule: soon\n---\nGo.",
+    );
     // The second complaint is the first one again; the last comes back after the file was good.
-    for (text, told) in [("half a fi", 1), ("half a file", 1), (bad, 2), (good, 2), (bad, 3)] {
+    for (text, told) in [
+        ("half a fi", 1),
+        ("half a file", 1),
+        (bad, 2),
+        (good, 2),
+        (bad, 3),
+    ] {
         app.workspace.write(file, text);
         for _ in 0..2 {
-            app.engine.scheduler().sync().await.expect("the store works");
+            app.engine
+                .scheduler()
+                .sync()
+                .await
+                .expect("the store works");
             app.drain().await;
         }
         let found = facts(&app).await;
-        assert_eq!((found[0].0.as_str(), found[0].1), ("responsibility_broken:ada", told), "{text}");
+        assert_eq!(
+            (found[0].0.as_str(), found[0].1),
+            ("responsibility_broken:ada", told),
+            "{text}"
+        );
     }
     let app = app.restart().await;
-    app.engine.scheduler().sync().await.expect("the store works");
-    assert_eq!(facts(&app).await, [("responsibility_broken:ada".to_owned(), 3, 1)]);
+    app.engine
+        .scheduler()
+        .sync()
+        .await
+        .expect("the store works");
+    assert_eq!(
+        facts(&app).await,
+        [("responsibility_broken:ada".to_owned(), 3, 1)]
+    );
     let notice = &app.notices()[0];
-    assert_eq!(notice.subject, "[attache] a responsibility of ada cannot be used");
+    assert_eq!(
+        notice.subject,
+        "[attache] a responsibility of ada cannot be used"
+    );
     assert!(notice.text.contains(file), "{}", notice.text);
 }
 
@@ -184,10 +279,18 @@ async fn interrupted(cut: PowerCut) -> bool {
         app.drain().await;
     }
     app.check().await;
-    assert_eq!(facts(&app).await, [("run_failed:permission:ada".to_owned(), 1, 1)], "{cut:?}");
+    assert_eq!(
+        facts(&app).await,
+        [("run_failed:permission:ada".to_owned(), 1, 1)],
+        "{cut:?}"
+    );
     let states: Vec<String> = mails(&app).await.into_iter().map(|mail| mail.3).collect();
     assert_eq!(states, ["done"], "{cut:?}");
-    let mut ids: Vec<_> = app.notices().into_iter().map(|notice| notice.message_id).collect();
+    let mut ids: Vec<_> = app
+        .notices()
+        .into_iter()
+        .map(|notice| notice.message_id)
+        .collect();
     ids.dedup();
     assert_eq!(ids.len(), 1, "{cut:?}");
     struck
@@ -204,6 +307,9 @@ async fn a_power_cut_at_any_commit_loses_no_notice_and_tells_none_twice() {
             struck_at = commit;
         }
         // Letter, claim, turn, failure with its fact, mail with its mark, claim, point of no return, outcome.
-        assert!((8..99).contains(&struck_at), "only {struck_at} commits were tried");
+        assert!(
+            (8..99).contains(&struck_at),
+            "only {struck_at} commits were tried"
+        );
     }
 }

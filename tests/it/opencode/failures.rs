@@ -14,30 +14,51 @@ fn new() -> Session {
 }
 
 async fn class_of(reply: (u16, Value)) -> ErrorClass {
-    let server = OpenCode::start(Play { reply, ..Play::default() }).await;
+    let server = OpenCode::start(Play {
+        reply,
+        ..Play::default()
+    })
+    .await;
     let events = play(server.provider().as_ref(), &request(new(), Tier::ReadOnly)).await;
-    events.last().expect("an end").as_ref().expect_err("a failure").class
+    events
+        .last()
+        .expect("an end")
+        .as_ref()
+        .expect_err("a failure")
+        .class
 }
 
 #[tokio::test]
 async fn an_answer_that_is_cut_at_any_byte_is_an_error_and_never_an_answer() {
     let length = Play::default().reply.1.to_string().len();
     let at = |cut: usize, how: Cut| async move {
-        let server = OpenCode::start(Play { reply_cut: Some((cut, how)), ..Play::default() }).await;
+        let server = OpenCode::start(Play {
+            reply_cut: Some((cut, how)),
+            ..Play::default()
+        })
+        .await;
         let events = play(server.provider().as_ref(), &request(new(), Tier::ReadOnly)).await;
         (cut, events.into_iter().last().expect("an end"))
     };
     for how in [Cut::Silent, Cut::Closed] {
         let cuts: Vec<usize> = (0..length).collect();
         for some in cuts.chunks(32) {
-            for (cut, end) in futures_util::future::join_all(some.iter().map(|cut| at(*cut, how))).await {
+            for (cut, end) in
+                futures_util::future::join_all(some.iter().map(|cut| at(*cut, how))).await
+            {
                 let error = end.expect_err(&format!("{how:?} after {cut} of {length}"));
                 let expected = [ErrorClass::Transient, ErrorClass::Protocol];
-                assert!(expected.contains(&error.class), "{how:?} after {cut}: {error:?}");
+                assert!(
+                    expected.contains(&error.class),
+                    "{how:?} after {cut}: {error:?}"
+                );
             }
         }
         let whole = at(length, how).await.1;
-        assert!(matches!(whole, Ok(Event::Finished(_))), "{how:?}: {whole:?}");
+        assert!(
+            matches!(whole, Ok(Event::Finished(_))),
+            "{how:?}: {whole:?}"
+        );
     }
 }
 
@@ -51,43 +72,76 @@ async fn errors_are_told_apart_by_their_names() {
     let said = json!({ "message": "no" });
     for (name, data, class) in [
         ("ProviderAuthError", said.clone(), ErrorClass::Auth),
-        ("ContextOverflowError", said.clone(), ErrorClass::ContextOverflow),
+        (
+            "ContextOverflowError",
+            said.clone(),
+            ErrorClass::ContextOverflow,
+        ),
         (
             "APIError",
             json!({ "message": "slow", "statusCode": 429, "isRetryable": true }),
             ErrorClass::RateLimited,
         ),
-        ("APIError", json!({ "message": "net", "isRetryable": true }), ErrorClass::Transient),
+        (
+            "APIError",
+            json!({ "message": "net", "isRetryable": true }),
+            ErrorClass::Transient,
+        ),
         ("MessageAbortedError", said.clone(), ErrorClass::Transient),
         ("UnknownError", said, ErrorClass::Protocol),
     ] {
         assert_eq!(class_of(reply(name, data)).await, class, "{name}");
     }
-    for (status, class) in
-        [(401, ErrorClass::Auth), (409, ErrorClass::SessionBusy), (500, ErrorClass::Transient)]
-    {
-        assert_eq!(class_of((status, json!({ "name": "x" }))).await, class, "{status}");
+    for (status, class) in [
+        (401, ErrorClass::Auth),
+        (409, ErrorClass::SessionBusy),
+        (500, ErrorClass::Transient),
+    ] {
+        assert_eq!(
+            class_of((status, json!({ "name": "x" }))).await,
+            class,
+            "{status}"
+        );
     }
     let cut = reply("MessageOutputLengthError", json!({}));
-    let server = OpenCode::start(Play { reply: cut, ..Play::default() }).await;
+    let server = OpenCode::start(Play {
+        reply: cut,
+        ..Play::default()
+    })
+    .await;
     let events = play(server.provider().as_ref(), &request(new(), Tier::ReadOnly)).await;
-    assert!(matches!(events.last(), Some(Ok(Event::Finished(response))) if response.stop == Stop::MaxTokens));
+    assert!(
+        matches!(events.last(), Some(Ok(Event::Finished(response))) if response.stop == Stop::MaxTokens)
+    );
 }
 
 #[tokio::test]
 async fn a_session_that_is_gone_is_said_to_be_missing() {
     let server = OpenCode::start(Play::default()).await;
-    let gone = Session::Resume { id: "ses_gone".into(), used: None };
+    let gone = Session::Resume {
+        id: "ses_gone".into(),
+        used: None,
+    };
     let events = play(server.provider().as_ref(), &request(gone, Tier::ReadOnly)).await;
-    assert_eq!(events[0].as_ref().expect_err("gone").class, ErrorClass::SessionMissing);
+    assert_eq!(
+        events[0].as_ref().expect_err("gone").class,
+        ErrorClass::SessionMissing
+    );
 }
 
 #[tokio::test]
 async fn a_cancelled_call_tells_the_server_to_stop() {
     let streams = vec![vec![updated(running("c1", "read"))]];
-    let server = OpenCode::start(Play { streams, when: When::Never, ..Play::default() }).await;
+    let server = OpenCode::start(Play {
+        streams,
+        when: When::Never,
+        ..Play::default()
+    })
+    .await;
     let provider = server.provider();
-    let wire = provider.encode_request(&request(new(), Tier::ReadOnly)).expect("a body");
+    let wire = provider
+        .encode_request(&request(new(), Tier::ReadOnly))
+        .expect("a body");
     let cancel = CancellationToken::new();
     let mut events = provider.stream(&wire, context(cancel.clone()));
     while let Some(event) = events.next().await {
@@ -105,7 +159,10 @@ async fn a_model_without_its_provider_is_refused_before_anything_is_sent() {
     let server = OpenCode::start(Play::default()).await;
     let mut wrong = request(new(), Tier::ReadOnly);
     wrong.model = "m1".into();
-    let error = server.provider().encode_request(&wrong).expect_err("refused");
+    let error = server
+        .provider()
+        .encode_request(&wrong)
+        .expect_err("refused");
     assert_eq!(error.class, ErrorClass::BadRequest);
 }
 
@@ -114,8 +171,14 @@ async fn a_prompt_that_is_too_long_for_an_agent_is_refused_before_anything_is_se
     let server = OpenCode::start(Play::default()).await;
     let mut long = request(new(), Tier::ReadOnly);
     long.messages = vec![Message::user("x".repeat(33 * 1024 * 1024))];
-    let error = server.provider().encode_request(&long).expect_err("refused");
-    assert_eq!((error.class, error.phase), (ErrorClass::RequestTooLarge, Phase::BeforeSend));
+    let error = server
+        .provider()
+        .encode_request(&long)
+        .expect_err("refused");
+    assert_eq!(
+        (error.class, error.phase),
+        (ErrorClass::RequestTooLarge, Phase::BeforeSend)
+    );
 }
 
 #[tokio::test]
@@ -132,19 +195,35 @@ async fn a_server_that_is_started_for_the_call_has_a_password_and_our_tools() {
     std::fs::write(&program, script).expect("a program");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
     let binary = Some(program.display().to_string());
-    let agent = AgentSettings { binary, ..AgentSettings::default() };
-    let settings = ProviderSettings { agent, ..ProviderSettings::default() };
+    let agent = AgentSettings {
+        binary,
+        ..AgentSettings::default()
+    };
+    let settings = ProviderSettings {
+        agent,
+        ..ProviderSettings::default()
+    };
     let provider = providers::build("opencode", &settings).expect("an adapter");
     let mut asked = request(new(), Tier::ReadOnly);
     let args = vec!["mcp".to_owned(), "serve".to_owned()];
-    let ours = ToolServer { name: "attache".into(), program: "/bin/attache".into(), args };
+    let ours = ToolServer {
+        name: "attache".into(),
+        program: "/bin/attache".into(),
+        args,
+    };
     asked.agent.as_mut().expect("terms").tool_server = Some(ours);
     let events = play(provider.as_ref(), &asked).await;
-    assert!(matches!(events.last(), Some(Ok(Event::Finished(_)))), "{events:?}");
+    assert!(
+        matches!(events.last(), Some(Ok(Event::Finished(_)))),
+        "{events:?}"
+    );
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("written");
     assert_eq!(read("args").trim(), "serve --hostname 127.0.0.1 --port 0");
     assert_eq!(read("password").trim().len(), 20);
     let config: Value = serde_json::from_str(&read("config")).expect("json");
-    assert_eq!(config["mcp"]["attache"]["command"], json!(["/bin/attache", "mcp", "serve"]));
+    assert_eq!(
+        config["mcp"]["attache"]["command"],
+        json!(["/bin/attache", "mcp", "serve"])
+    );
     assert!(!server.seen()[0].head.contains("hunter2"));
 }

@@ -3,7 +3,8 @@
 use attache::config::{ProviderSettings, Tier};
 use attache::domain::Timestamp;
 use attache::providers::{
-    self, AgentOptions, CallContext, Event, Message, Provider, ProviderError, Request, Session, ToolChoice,
+    self, AgentOptions, CallContext, Event, Message, Provider, ProviderError, Request, Session,
+    ToolChoice,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -48,7 +49,10 @@ pub enum Cut {
 
 impl Default for Play {
     fn default() -> Self {
-        let reply = (200, answer("msg_2", &[text("prt_9", "msg_2", "From seven to ten.")]));
+        let reply = (
+            200,
+            answer("msg_2", &[text("prt_9", "msg_2", "From seven to ten.")]),
+        );
         Self {
             streams: vec![vec![]],
             before: json!([]),
@@ -87,7 +91,12 @@ impl OpenCode {
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let (streams, permissions) = (watch::Sender::new(0), watch::Sender::new(0));
-        let pair = Arc::new(StepPair { play, seen: seen.clone(), streams, permissions });
+        let pair = Arc::new(StepPair {
+            play,
+            seen: seen.clone(),
+            streams,
+            permissions,
+        });
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, pair.clone()));
@@ -101,7 +110,11 @@ impl OpenCode {
     }
     /// The bodies that came to this method and path.
     pub fn bodies(&self, line: &str) -> Vec<Value> {
-        self.seen().into_iter().filter(|seen| seen.line == line).map(|seen| seen.body).collect()
+        self.seen()
+            .into_iter()
+            .filter(|seen| seen.line == line)
+            .map(|seen| seen.body)
+            .collect()
     }
     pub fn provider(&self) -> Box<dyn Provider> {
         let settings = ProviderSettings {
@@ -116,7 +129,10 @@ impl OpenCode {
 async fn serve(mut stream: TcpStream, pair: Arc<StepPair>) {
     while let Some(request) = read(&mut stream).await {
         let line = request.line.clone();
-        pair.seen.lock().expect("no test panicked here").push(request);
+        pair.seen
+            .lock()
+            .expect("no test panicked here")
+            .push(request);
         let play = &pair.play;
         let (status, body) = match line.as_str() {
             "GET /event" => return events(stream, &pair).await,
@@ -126,8 +142,17 @@ async fn serve(mut stream: TcpStream, pair: Arc<StepPair>) {
             "GET /session/ses_gone/message" => (404, json!({ "name": "NotFoundError" })),
             "GET /session/ses_1/message" => {
                 let seen = pair.seen.lock().expect("no test panicked here");
-                let is_asked = seen.iter().any(|seen| seen.line == "POST /session/ses_1/message");
-                (200, if is_asked { play.after.clone() } else { play.before.clone() })
+                let is_asked = seen
+                    .iter()
+                    .any(|seen| seen.line == "POST /session/ses_1/message");
+                (
+                    200,
+                    if is_asked {
+                        play.after.clone()
+                    } else {
+                        play.before.clone()
+                    },
+                )
             }
             "POST /session/ses_1/message" => {
                 match play.when {
@@ -146,7 +171,9 @@ async fn serve(mut stream: TcpStream, pair: Arc<StepPair>) {
             other => panic!("no such route: {other}"),
         };
         let mut body = body.to_string().into_bytes();
-        let cut = play.reply_cut.filter(|_| line == "POST /session/ses_1/message");
+        let cut = play
+            .reply_cut
+            .filter(|_| line == "POST /session/ses_1/message");
         if let Some((length, Cut::Silent)) = cut {
             body.truncate(length);
         }
@@ -165,7 +192,11 @@ async fn serve(mut stream: TcpStream, pair: Arc<StepPair>) {
 }
 
 async fn reached(count: &watch::Sender<usize>, wanted: usize) {
-    count.subscribe().wait_for(|count| *count >= wanted).await.expect("the stage outlives its server");
+    count
+        .subscribe()
+        .wait_for(|count| *count >= wanted)
+        .await
+        .expect("the stage outlives its server");
 }
 
 /// Sends the frames in pieces of seven bytes, so that no frame comes whole.
@@ -180,7 +211,11 @@ async fn events(mut stream: TcpStream, pair: &StepPair) {
         text.push_str(&format!("data: {frame}\n\n"));
     }
     let head = text.find("\r\n\r\n").map_or(0, |at| at + 4);
-    let end = pair.play.stream_cut.filter(|_| nth == 0).map_or(text.len(), |cut| text.len().min(head + cut));
+    let end = pair
+        .play
+        .stream_cut
+        .filter(|_| nth == 0)
+        .map_or(text.len(), |cut| text.len().min(head + cut));
     for piece in text.as_bytes()[..end].chunks(7) {
         if stream.write_all(piece).await.is_err() {
             return;
@@ -199,10 +234,15 @@ async fn read(stream: &mut TcpStream) -> Option<Seen> {
     loop {
         if let Some(end) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
             let length: usize = length.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
             if bytes.len() >= end + 4 + length {
-                let first = String::from_utf8_lossy(&bytes[..end]).lines().next()?.to_owned();
+                let first = String::from_utf8_lossy(&bytes[..end])
+                    .lines()
+                    .next()?
+                    .to_owned();
                 let line = first.rsplit_once(' ')?.0.to_owned();
                 let body = serde_json::from_slice(&bytes[end + 4..]).unwrap_or_default();
                 let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
@@ -231,7 +271,11 @@ pub fn tool(call: &str, name: &str, state: Value) -> Value {
         "tool": name, "state": state })
 }
 pub fn running(call: &str, name: &str) -> Value {
-    tool(call, name, json!({ "status": "running", "input": { "filePath": "a.md" }, "time": { "start": 1 } }))
+    tool(
+        call,
+        name,
+        json!({ "status": "running", "input": { "filePath": "a.md" }, "time": { "start": 1 } }),
+    )
 }
 pub fn completed(call: &str, name: &str, output: &str) -> Value {
     tool(
@@ -286,16 +330,22 @@ pub fn context(cancel: CancellationToken) -> CallContext {
 /// All events of one call.
 pub async fn play(provider: &dyn Provider, request: &Request) -> Vec<Result<Event, ProviderError>> {
     let wire = provider.encode_request(request).expect("a body");
-    provider.stream(&wire, context(CancellationToken::new())).collect().await
+    provider
+        .stream(&wire, context(CancellationToken::new()))
+        .collect()
+        .await
 }
 
 /// The tool calls of a play, and how they ended.
 pub fn trace(events: &[Result<Event, ProviderError>]) -> Vec<String> {
     let line = |event: &Result<Event, ProviderError>| match event {
         Ok(Event::ObservedCall { name, .. }) => Some(format!("call {name}")),
-        Ok(Event::ObservedResult { content, is_error, .. }) => {
-            Some(format!("{} {content}", if *is_error { "error" } else { "ok" }))
-        }
+        Ok(Event::ObservedResult {
+            content, is_error, ..
+        }) => Some(format!(
+            "{} {content}",
+            if *is_error { "error" } else { "ok" }
+        )),
         Ok(Event::Denied { name, .. }) => Some(format!("denied {name}")),
         _ => None,
     };

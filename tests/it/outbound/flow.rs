@@ -22,23 +22,51 @@ async fn the_wire_carries_the_frozen_bytes_dot_stuffed_and_nothing_else() {
         long.extend_from_slice(format!(".line {n}\r\n").as_bytes());
     }
     house.mail("short", &["you@example.test"]).await;
-    house.mail_of("long", "", &["you@example.test"], &long).await;
-    house.mail_of("open", "ada@engine.test", &["you@example.test"], b"Subject: x\r\n\r\nno line end").await;
+    house
+        .mail_of("long", "", &["you@example.test"], &long)
+        .await;
+    house
+        .mail_of(
+            "open",
+            "ada@engine.test",
+            &["you@example.test"],
+            b"Subject: x\r\n\r\nno line end",
+        )
+        .await;
     assert_eq!(outbound.work_once().await.expect("the store works"), 3);
     server.heard(|heard| {
         let mails: Vec<Vec<u8>> = heard.mails.iter().map(super::server::Mail::bytes).collect();
-        for wanted in [&bytes("short"), &long, &b"Subject: x\r\n\r\nno line end\r\n".to_vec()] {
+        for wanted in [
+            &bytes("short"),
+            &long,
+            &b"Subject: x\r\n\r\nno line end\r\n".to_vec(),
+        ] {
             assert!(mails.contains(wanted), "{} bytes are missing", wanted.len());
         }
         for mail in &heard.mails {
-            assert!(mail.wire.split_inclusive(|b| *b == b'\n').all(|line| line.ends_with(b"\r\n")));
-            let lone_dots = mail.wire.split_inclusive(|b| *b == b'\n').filter(|line| *line == b".\r\n");
+            assert!(
+                mail.wire
+                    .split_inclusive(|b| *b == b'\n')
+                    .all(|line| line.ends_with(b"\r\n"))
+            );
+            let lone_dots = mail
+                .wire
+                .split_inclusive(|b| *b == b'\n')
+                .filter(|line| *line == b".\r\n");
             assert_eq!(lone_dots.count(), 0);
         }
-        let wire = String::from_utf8_lossy(&heard.mails.iter().find(|m| m.wire.len() < 400).unwrap().wire)
-            .into_owned();
+        let wire = String::from_utf8_lossy(
+            &heard
+                .mails
+                .iter()
+                .find(|m| m.wire.len() < 400)
+                .unwrap()
+                .wire,
+        )
+        .into_owned();
         assert!(
-            wire.ends_with("\r\n\r\n..one\r\n...two\r\n..\r\n\r\nend.\r\n") || wire.contains("no line end")
+            wire.ends_with("\r\n\r\n..one\r\n...two\r\n..\r\n\r\nend.\r\n")
+                || wire.contains("no line end")
         );
         let from: BTreeSet<&str> = heard.mails.iter().map(|mail| mail.from.as_str()).collect();
         let sizes = [
@@ -52,25 +80,58 @@ async fn the_wire_carries_the_frozen_bytes_dot_stuffed_and_nothing_else() {
 
 #[tokio::test]
 async fn no_arrangement_of_dots_and_line_ends_changes_a_mail_or_ends_it_early() {
-    const PIECES: [&str; 8] = [".", "..", "\r\n", "\r\n.", "\r\n.\r\n", "a", " .", "MAIL FROM:<x@y.test>"];
+    const PIECES: [&str; 8] = [
+        ".",
+        "..",
+        "\r\n",
+        "\r\n.",
+        "\r\n.\r\n",
+        "a",
+        " .",
+        "MAIL FROM:<x@y.test>",
+    ];
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let mut wanted = BTreeSet::new();
     for n in 0..400_u64 {
         // A number stands for an arrangement: its digits to the base of the pieces.
         let chance = attache::domain::stable_seed(&n.to_string());
-        let body: String = (0..20).map(|digit| PIECES[(chance >> (digit * 3)) as usize & 7]).collect();
+        let body: String = (0..20)
+            .map(|digit| PIECES[(chance >> (digit * 3)) as usize & 7])
+            .collect();
         let bytes = format!("Subject: {n}\r\n\r\n{body}");
-        house.mail_of(&format!("mail-{n}"), "ada@engine.test", &["you@example.test"], bytes.as_bytes()).await;
-        let ended = if bytes.ends_with("\r\n") { bytes } else { bytes + "\r\n" };
+        house
+            .mail_of(
+                &format!("mail-{n}"),
+                "ada@engine.test",
+                &["you@example.test"],
+                bytes.as_bytes(),
+            )
+            .await;
+        let ended = if bytes.ends_with("\r\n") {
+            bytes
+        } else {
+            bytes + "\r\n"
+        };
         wanted.insert(ended.into_bytes());
     }
     let outbound = house.outbound(&server);
     while outbound.work_once().await.expect("the store works") > 0 {}
     server.heard(|heard| {
         assert_eq!(heard.mails.len(), 400);
-        assert_eq!(heard.mails.iter().map(super::server::Mail::bytes).collect::<BTreeSet<_>>(), wanted);
-        assert_eq!(heard.count("MAIL"), 400, "nothing of a mail was taken for a command");
+        assert_eq!(
+            heard
+                .mails
+                .iter()
+                .map(super::server::Mail::bytes)
+                .collect::<BTreeSet<_>>(),
+            wanted
+        );
+        assert_eq!(
+            heard.count("MAIL"),
+            400,
+            "nothing of a mail was taken for a command"
+        );
     });
 }
 
@@ -78,34 +139,80 @@ async fn no_arrangement_of_dots_and_line_ends_changes_a_mail_or_ends_it_early() 
 async fn parameters_are_used_only_when_they_are_offered() {
     let eight_bit = "Subject: x\r\n\r\nZoë\r\n".as_bytes();
     let offered = [
-        (vec!["SIZE 100", "8BITMIME"], "MAIL FROM:<ada@engine.test> SIZE=20 BODY=8BITMIME"),
-        (vec!["size", "8BITMIME"], "MAIL FROM:<ada@engine.test> SIZE=20 BODY=8BITMIME"),
-        (vec!["8BITMIME"], "MAIL FROM:<ada@engine.test> BODY=8BITMIME"),
+        (
+            vec!["SIZE 100", "8BITMIME"],
+            "MAIL FROM:<ada@engine.test> SIZE=20 BODY=8BITMIME",
+        ),
+        (
+            vec!["size", "8BITMIME"],
+            "MAIL FROM:<ada@engine.test> SIZE=20 BODY=8BITMIME",
+        ),
+        (
+            vec!["8BITMIME"],
+            "MAIL FROM:<ada@engine.test> BODY=8BITMIME",
+        ),
     ];
     for (offers, wanted) in offered {
         let house = House::new().await;
-        let server = Server::start(Script { offers, ..Script::default() }).await;
-        house.mail_of("first", "ada@engine.test", &["you@example.test"], eight_bit).await;
-        house.outbound(&server).work_once().await.expect("the store works");
+        let server = Server::start(Script {
+            offers,
+            ..Script::default()
+        })
+        .await;
+        house
+            .mail_of("first", "ada@engine.test", &["you@example.test"], eight_bit)
+            .await;
+        house
+            .outbound(&server)
+            .work_once()
+            .await
+            .expect("the store works");
         server.heard(|heard| assert_eq!(heard.mails[0].from, wanted));
     }
     let house = House::new().await;
-    let server = Server::start(Script { offers: vec!["SIZE"], ..Script::default() }).await;
-    let id = house.mail_of("first", "ada@engine.test", &["you@example.test"], eight_bit).await;
-    house.outbound(&server).work_once().await.expect("the store works");
-    assert_eq!(house.states(&id).await, (DeliveryState::Failed, RecipientState::Failed));
+    let server = Server::start(Script {
+        offers: vec!["SIZE"],
+        ..Script::default()
+    })
+    .await;
+    let id = house
+        .mail_of("first", "ada@engine.test", &["you@example.test"], eight_bit)
+        .await;
+    house
+        .outbound(&server)
+        .work_once()
+        .await
+        .expect("the store works");
+    assert_eq!(
+        house.states(&id).await,
+        (DeliveryState::Failed, RecipientState::Failed)
+    );
     server.heard(|heard| assert_eq!(heard.count("MAIL"), 0));
 }
 
 #[tokio::test]
 async fn a_server_is_asked_once_what_it_offers() {
     let house = House::new().await;
-    let server = Server::start(Script { one_ehlo: true, ..Script::default() }).await;
+    let server = Server::start(Script {
+        one_ehlo: true,
+        ..Script::default()
+    })
+    .await;
     let id = house.mail("first", &["you@example.test"]).await;
-    house.outbound(&server).work_once().await.expect("the store works");
-    assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
+    house
+        .outbound(&server)
+        .work_once()
+        .await
+        .expect("the store works");
+    assert_eq!(
+        house.states(&id).await,
+        (DeliveryState::Done, RecipientState::Delivered)
+    );
     server.heard(|heard| {
-        assert_eq!(heard.mails[0].from, format!("MAIL FROM:<ada@engine.test> SIZE={}", bytes("first").len()));
+        assert_eq!(
+            heard.mails[0].from,
+            format!("MAIL FROM:<ada@engine.test> SIZE={}", bytes("first").len())
+        );
         assert_eq!(heard.count("EHLO"), 1);
     });
 }
@@ -118,11 +225,25 @@ async fn reports_are_asked_for_where_the_server_offers_them_and_never_about_noti
         ("notice", "ada@engine.test", " NOTIFY=NEVER"),
     ] {
         let house = House::new().await;
-        let server = Server::start(Script { offers: vec!["dsn"], ..Script::default() }).await;
-        house.mail_of("0198-1", sender, &["you@example.test"], &bytes("first")).await;
+        let server = Server::start(Script {
+            offers: vec!["dsn"],
+            ..Script::default()
+        })
+        .await;
+        house
+            .mail_of("0198-1", sender, &["you@example.test"], &bytes("first"))
+            .await;
         let sql = "UPDATE deliveries SET kind = $1";
-        sqlx::query(sql).bind(kind).execute(&mut house.database().await).await.expect("a row");
-        house.outbound(&server).work_once().await.expect("the store works");
+        sqlx::query(sql)
+            .bind(kind)
+            .execute(&mut house.database().await)
+            .await
+            .expect("a row");
+        house
+            .outbound(&server)
+            .work_once()
+            .await
+            .expect("the store works");
         server.heard(|heard| {
             let said: Vec<&String> = heard
                 .commands
@@ -147,32 +268,57 @@ async fn ten_workers_send_each_mail_once() {
     let mut sent = 0;
     while sent < 1000 {
         let rounds = futures_util::future::join_all((0..10).map(|_| outbound.work_once())).await;
-        let round: usize = rounds.into_iter().map(|round| round.expect("the store works")).sum();
+        let round: usize = rounds
+            .into_iter()
+            .map(|round| round.expect("the store works"))
+            .sum();
         assert!(round > 0, "stuck after {sent}");
         sent += round;
     }
     assert_eq!(outbound.work_once().await.expect("the store works"), 0);
     server.heard(|heard| {
-        let distinct: BTreeSet<Vec<u8>> = heard.mails.iter().map(super::server::Mail::bytes).collect();
+        let distinct: BTreeSet<Vec<u8>> =
+            heard.mails.iter().map(super::server::Mail::bytes).collect();
         assert_eq!((heard.mails.len(), distinct.len()), (1000, 1000));
-        assert!(heard.open_max <= 4, "{} connections at once", heard.open_max);
+        assert!(
+            heard.open_max <= 4,
+            "{} connections at once",
+            heard.open_max
+        );
         // Each serves a hundred.
-        assert!(heard.connections <= 16, "{} connections for 1,000 mails", heard.connections);
+        assert!(
+            heard.connections <= 16,
+            "{} connections for 1,000 mails",
+            heard.connections
+        );
     });
 }
 
 #[tokio::test]
 async fn a_connection_that_the_server_closed_meanwhile_costs_the_next_mail_nothing() {
     let house = House::new().await;
-    let server = Server::start(Script { mails_per_connection: 1, ..Script::default() }).await;
-    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    let server = Server::start(Script {
+        mails_per_connection: 1,
+        ..Script::default()
+    })
+    .await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| {
+        smarthost.connections_max = 1
+    });
     for n in 0..5 {
-        house.mail(&format!("mail-{n}"), &["you@example.test"]).await;
+        house
+            .mail(&format!("mail-{n}"), &["you@example.test"])
+            .await;
     }
     while outbound.work_once().await.expect("the store works") > 0 {}
     for n in 0..5 {
-        let delivery = house.delivery(&attache::domain::DeliveryId::new(format!("mail-{n}"))).await;
-        assert_eq!((delivery.state, delivery.attempts), (DeliveryState::Done, 1));
+        let delivery = house
+            .delivery(&attache::domain::DeliveryId::new(format!("mail-{n}")))
+            .await;
+        assert_eq!(
+            (delivery.state, delivery.attempts),
+            (DeliveryState::Done, 1)
+        );
         assert!(!delivery.possible_duplicate);
     }
     server.heard(|heard| assert_eq!((heard.connections, heard.mails.len()), (5, 5)));
@@ -182,10 +328,18 @@ async fn a_connection_that_the_server_closed_meanwhile_costs_the_next_mail_nothi
 async fn a_goodbye_on_a_kept_connection_costs_the_next_mail_nothing() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
-    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    let outbound = house.outbound_with(&server, patient(), |smarthost| {
+        smarthost.connections_max = 1
+    });
     house.mail("one", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");
-    server.set(|script| drop(script.replies.insert("MAIL", "421 4.4.2 idle for too long".to_owned())));
+    server.set(|script| {
+        drop(
+            script
+                .replies
+                .insert("MAIL", "421 4.4.2 idle for too long".to_owned()),
+        )
+    });
     let two = house.mail("two", &["you@example.test"]).await;
     // The fresh connection is told the same: now it is the server that is not available.
     outbound.work_once().await.expect("the store works");
@@ -201,7 +355,10 @@ async fn a_goodbye_on_a_kept_connection_costs_the_next_mail_nothing() {
 async fn idle_connections_are_closed_politely_after_some_seconds() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
-    let options = attache::gateway::outbound::Options { timeouts: patient(), extra_root_pem: None };
+    let options = attache::gateway::outbound::Options {
+        timeouts: patient(),
+        extra_root_pem: None,
+    };
     let transport = Arc::new(super::house::smtp(&house.clock, &server, &options, |_| {}));
     let outbound = house.outbound_over(transport.clone());
     house.mail("one", &["you@example.test"]).await;
@@ -229,7 +386,10 @@ async fn a_mail_goes_out_as_soon_as_the_worker_is_woken_and_shutdown_ends_it() {
         id
     };
     let (id, ()) = tokio::join!(story, outbound.run(&wake, shutdown.clone(), LONG));
-    assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
+    assert_eq!(
+        house.states(&id).await,
+        (DeliveryState::Done, RecipientState::Delivered)
+    );
     server.until(|heard| heard.open == 0).await;
     server.heard(|heard| assert_eq!(heard.count("QUIT"), 1));
 }
@@ -241,7 +401,8 @@ async fn shutdown_finishes_the_mail_under_way_and_gives_back_the_others() {
     server.set(|script| script.fault = Some((Verb::Data, Fault::Stall)));
     let mut timeouts = patient();
     timeouts.data = Duration::from_millis(300);
-    let outbound = house.outbound_with(&server, timeouts, |smarthost| smarthost.connections_max = 1);
+    let outbound =
+        house.outbound_with(&server, timeouts, |smarthost| smarthost.connections_max = 1);
     let first = house.mail("first", &["you@example.test"]).await;
     let second = house.mail("second", &["you@example.test"]).await;
     let (wake, shutdown) = (Notify::new(), CancellationToken::new());
@@ -264,19 +425,28 @@ async fn shutdown_finishes_the_mail_under_way_and_gives_back_the_others() {
 
 #[tokio::test]
 async fn a_server_that_says_nothing_more_keeps_no_engine_from_stopping() {
-    for (verb, left) in [(Verb::Data, DeliveryState::Sending), (Verb::EndOfData, DeliveryState::Committing)] {
+    for (verb, left) in [
+        (Verb::Data, DeliveryState::Sending),
+        (Verb::EndOfData, DeliveryState::Committing),
+    ] {
         let house = House::new().await;
-        let server = Server::start(Script { fault: Some((verb, Fault::Stall)), ..Script::default() }).await;
+        let server = Server::start(Script {
+            fault: Some((verb, Fault::Stall)),
+            ..Script::default()
+        })
+        .await;
         let outbound = house.outbound(&server);
         let id = house.mail("one", &["you@example.test"]).await;
         let (wake, shutdown) = (Notify::new(), CancellationToken::new());
         let story = async {
             server
-                .until(
-                    |heard| {
-                        if verb == Verb::Data { heard.count("DATA") == 1 } else { heard.mails.len() == 1 }
-                    },
-                )
+                .until(|heard| {
+                    if verb == Verb::Data {
+                        heard.count("DATA") == 1
+                    } else {
+                        heard.mails.len() == 1
+                    }
+                })
                 .await;
             shutdown.cancel();
         };

@@ -10,8 +10,15 @@ use std::sync::Arc;
 
 fn files(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the folder is there");
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
     names.sort();
     names
 }
@@ -22,7 +29,11 @@ fn folder_transport(
 ) -> Result<Arc<dyn attache::gateway::outbound::Transport>, SetupError> {
     let clock: Arc<dyn Clock> = house.clock.clone();
     let settings = Settings::Folder(path.to_owned());
-    transport(&Setup { transport: &settings, host_name: "engine.test", clock: &clock })
+    transport(&Setup {
+        transport: &settings,
+        host_name: "engine.test",
+        clock: &clock,
+    })
 }
 
 #[tokio::test]
@@ -30,17 +41,31 @@ async fn each_mail_becomes_one_file_and_stays_one_when_it_is_sent_again() {
     let house = House::new().await;
     let out = house.folder.path().join("data/out");
     let outbound = house.outbound_over(folder_transport(&house, &out).expect("the folder is made"));
-    let id = house.mail("first", &["you@example.test", "me@example.test"]).await;
+    let id = house
+        .mail("first", &["you@example.test", "me@example.test"])
+        .await;
     house.mail("second", &["you@example.test"]).await;
     assert_eq!(outbound.work_once().await.expect("the store works"), 2);
     assert_eq!(files(&out), ["first.eml", "second.eml"]);
-    assert_eq!(std::fs::read(out.join("first.eml")).expect("it is there"), bytes("first"));
+    assert_eq!(
+        std::fs::read(out.join("first.eml")).expect("it is there"),
+        bytes("first")
+    );
     let delivery = house.delivery(&id).await;
-    assert_eq!((delivery.state, delivery.possible_duplicate), (DeliveryState::Done, false));
-    assert!(delivery.recipients.iter().all(|recipient| recipient.state == RecipientState::Delivered));
+    assert_eq!(
+        (delivery.state, delivery.possible_duplicate),
+        (DeliveryState::Done, false)
+    );
+    assert!(
+        delivery
+            .recipients
+            .iter()
+            .all(|recipient| recipient.state == RecipientState::Delivered)
+    );
 
     // As after a crash between the file and the commit.
-    let again = "UPDATE deliveries SET state = 'queued', next_attempt_at = created_at WHERE id = 'first'";
+    let again =
+        "UPDATE deliveries SET state = 'queued', next_attempt_at = created_at WHERE id = 'first'";
     let open = "UPDATE delivery_recipients SET state = 'queued' WHERE delivery_id = 'first'";
     let mut conn = house.database().await;
     for sql in [again, open] {
@@ -48,7 +73,10 @@ async fn each_mail_becomes_one_file_and_stays_one_when_it_is_sent_again() {
     }
     assert_eq!(outbound.work_once().await.expect("the store works"), 1);
     assert_eq!(files(&out), ["first.eml", "second.eml"]);
-    assert_eq!(std::fs::read(out.join("first.eml")).expect("it is there"), bytes("first"));
+    assert_eq!(
+        std::fs::read(out.join("first.eml")).expect("it is there"),
+        bytes("first")
+    );
 }
 
 #[tokio::test]
@@ -60,6 +88,12 @@ async fn a_folder_that_cannot_be_written_defers_and_one_that_cannot_be_made_is_s
     std::fs::write(&out, "in the way").expect("a file");
     let id = house.mail("first", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");
-    assert_eq!(house.states(&id).await, (DeliveryState::Queued, RecipientState::Deferred));
-    assert!(matches!(folder_transport(&house, &out), Err(SetupError::Folder { .. })));
+    assert_eq!(
+        house.states(&id).await,
+        (DeliveryState::Queued, RecipientState::Deferred)
+    );
+    assert!(matches!(
+        folder_transport(&house, &out),
+        Err(SetupError::Folder { .. })
+    ));
 }

@@ -8,11 +8,23 @@ use attache::store::{DeliveryState, RecipientState};
 /// Replies that are no replies. Two NULs: no line end, and the connection closes.
 fn garbage() -> Vec<(&'static str, String)> {
     vec![
-        ("a line of a megabyte", format!("250 {}", "x".repeat(1024 * 1024))),
-        ("a megabyte that never ends", format!("250 {}\0\0", "x".repeat(1024 * 1024))),
+        (
+            "a line of a megabyte",
+            format!("250 {}", "x".repeat(1024 * 1024)),
+        ),
+        (
+            "a megabyte that never ends",
+            format!("250 {}\0\0", "x".repeat(1024 * 1024)),
+        ),
         ("a reply that never ends", "250-more\r\n".repeat(100_000)),
-        ("a reply of 101 lines", format!("{}250 last", "250-more\r\n".repeat(100))),
-        ("bytes of no code", "\u{ff}\u{fe}\u{0}\u{1}\u{80}".to_owned()),
+        (
+            "a reply of 101 lines",
+            format!("{}250 last", "250-more\r\n".repeat(100)),
+        ),
+        (
+            "bytes of no code",
+            "\u{ff}\u{fe}\u{0}\u{1}\u{80}".to_owned(),
+        ),
         ("a code of two digits", "25 ok".to_owned()),
         ("two codes in one reply", "250-ok\r\n550 no".to_owned()),
         ("an empty line", String::new()),
@@ -56,7 +68,11 @@ async fn a_greeting_or_ehlo_that_is_garbage_is_no_service() {
             let outbound = house.outbound(&server);
             let id = house.mail("first", &["you@example.test"]).await;
             outbound.work_once().await.expect(&case);
-            assert_eq!(house.states(&id).await, (DeliveryState::Queued, RecipientState::Deferred), "{case}");
+            assert_eq!(
+                house.states(&id).await,
+                (DeliveryState::Queued, RecipientState::Deferred),
+                "{case}"
+            );
             assert_eq!(outbound.breaker(), (BreakerState::Open, 1), "{case}");
             server.heard(|heard| assert_eq!(heard.count("MAIL"), 0, "{case}"));
         }
@@ -82,7 +98,11 @@ async fn an_odd_yes_is_still_a_yes() {
             let outbound = house.outbound(&server);
             let id = house.mail("first", &["you@example.test"]).await;
             outbound.work_once().await.expect(&case);
-            assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered), "{case}");
+            assert_eq!(
+                house.states(&id).await,
+                (DeliveryState::Done, RecipientState::Delivered),
+                "{case}"
+            );
             let delivery = house.delivery(&id).await;
             assert!(!delivery.possible_duplicate, "{case}");
             let said = only(&delivery).last_reply.clone().unwrap_or_default();

@@ -5,7 +5,9 @@ use attache::clock::ManualClock;
 use attache::config::{OnUnknown, RetryPolicy, Smarthost, SmarthostTls};
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::{Options, Outbound, SmtpTransport, Timeouts, Transport};
-use attache::store::{Delivery, DeliveryRecipient, DeliveryState, OpenError, RecipientState, Store};
+use attache::store::{
+    Delivery, DeliveryRecipient, DeliveryState, OpenError, RecipientState, Store,
+};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::sync::Arc;
@@ -37,25 +39,43 @@ impl House {
     pub async fn new() -> Self {
         let folder = TempDir::new().expect("a folder");
         let clock = Arc::new(ManualClock::at(start()));
-        let store = Store::open(folder.path(), clock.clone()).await.expect("the database opens");
-        Self { folder, clock, store }
+        let store = Store::open(folder.path(), clock.clone())
+            .await
+            .expect("the database opens");
+        Self {
+            folder,
+            clock,
+            store,
+        }
     }
 
     pub async fn database(&self) -> SqliteConnection {
         let file = self.folder.path().join("data/attache.db");
-        let options = SqliteConnectOptions::new().filename(file).busy_timeout(Duration::from_secs(20));
+        let options = SqliteConnectOptions::new()
+            .filename(file)
+            .busy_timeout(Duration::from_secs(20));
         options.connect().await.expect("the database opens")
     }
 
     /// Queues a mail with the usual bytes.
     pub async fn mail(&self, id: &str, recipients: &[&str]) -> DeliveryId {
-        self.mail_of(id, "ada@engine.test", recipients, &bytes(id)).await
+        self.mail_of(id, "ada@engine.test", recipients, &bytes(id))
+            .await
     }
 
-    pub async fn mail_of(&self, id: &str, from: &str, recipients: &[&str], bytes: &[u8]) -> DeliveryId {
+    pub async fn mail_of(
+        &self,
+        id: &str,
+        from: &str,
+        recipients: &[&str],
+        bytes: &[u8],
+    ) -> DeliveryId {
         let mut database = self.database().await;
         // One transaction, as in the engine: a worker must not see a mail without its recipients.
-        let mut conn = database.begin_with("BEGIN IMMEDIATE").await.expect("a transaction");
+        let mut conn = database
+            .begin_with("BEGIN IMMEDIATE")
+            .await
+            .expect("a transaction");
         self.insert(&mut conn, (id, from), recipients, bytes).await;
         conn.commit().await.expect("a commit");
         DeliveryId::new(id)
@@ -64,10 +84,19 @@ impl House {
     /// Queues so many mails with the usual bytes and one recipient each.
     pub async fn mails(&self, count: usize) {
         let mut database = self.database().await;
-        let mut conn = database.begin_with("BEGIN IMMEDIATE").await.expect("a transaction");
+        let mut conn = database
+            .begin_with("BEGIN IMMEDIATE")
+            .await
+            .expect("a transaction");
         for n in 0..count {
             let id = format!("mail-{n}");
-            self.insert(&mut conn, (&id, "ada@engine.test"), &["you@example.test"], &bytes(&id)).await;
+            self.insert(
+                &mut conn,
+                (&id, "ada@engine.test"),
+                &["you@example.test"],
+                &bytes(&id),
+            )
+            .await;
         }
         conn.commit().await.expect("a commit");
     }
@@ -80,24 +109,48 @@ impl House {
         bytes: &[u8],
     ) {
         let now = attache::clock::Clock::now(&*self.clock).to_string();
-        let conversation = "INSERT OR IGNORE INTO conversations (id, persona_id, subject, created_at)
+        let conversation =
+            "INSERT OR IGNORE INTO conversations (id, persona_id, subject, created_at)
             VALUES ('c', 'ada', 'Dots', $1)";
-        sqlx::query(conversation).bind(&now).execute(&mut *conn).await.expect("a conversation");
-        let thread = "INSERT OR IGNORE INTO threads (id, conversation_id, persona_id, subject, created_at,
+        sqlx::query(conversation)
+            .bind(&now)
+            .execute(&mut *conn)
+            .await
+            .expect("a conversation");
+        let thread =
+            "INSERT OR IGNORE INTO threads (id, conversation_id, persona_id, subject, created_at,
             updated_at) VALUES ('t', 'c', 'ada', 'Dots', $1, $1)";
-        sqlx::query(thread).bind(&now).execute(&mut *conn).await.expect("a thread");
+        sqlx::query(thread)
+            .bind(&now)
+            .execute(&mut *conn)
+            .await
+            .expect("a thread");
         let message = "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject,
             text_body, received_at, trust, disposition)
             VALUES ('m-' || $1, 't', 'ada', 'outbound', $1 || '@engine.test', 'ada', 'Dots', '', $2, 'engine', 'sent')";
-        sqlx::query(message).bind(id).bind(&now).execute(&mut *conn).await.expect("a message");
-        let delivery = "INSERT INTO deliveries (id, persona_id, message_id, envelope_from, bytes, state,
+        sqlx::query(message)
+            .bind(id)
+            .bind(&now)
+            .execute(&mut *conn)
+            .await
+            .expect("a message");
+        let delivery =
+            "INSERT INTO deliveries (id, persona_id, message_id, envelope_from, bytes, state,
             next_attempt_at, created_at) VALUES ($1, 'ada', 'm-' || $1, $2, $3, 'queued', $4, $4)";
-        let delivery = sqlx::query(delivery).bind(id).bind(from).bind(bytes).bind(&now);
+        let delivery = sqlx::query(delivery)
+            .bind(id)
+            .bind(from)
+            .bind(bytes)
+            .bind(&now);
         delivery.execute(&mut *conn).await.expect("a delivery");
         for recipient in recipients {
-            let row =
-                "INSERT INTO delivery_recipients (delivery_id, recipient, state) VALUES ($1, $2, 'queued')";
-            sqlx::query(row).bind(id).bind(recipient).execute(&mut *conn).await.expect("a recipient");
+            let row = "INSERT INTO delivery_recipients (delivery_id, recipient, state) VALUES ($1, $2, 'queued')";
+            sqlx::query(row)
+                .bind(id)
+                .bind(recipient)
+                .execute(&mut *conn)
+                .await
+                .expect("a recipient");
         }
     }
 
@@ -111,7 +164,10 @@ impl House {
         timeouts: Timeouts,
         change: impl FnOnce(&mut Smarthost),
     ) -> Outbound {
-        let options = Options { timeouts, extra_root_pem: None };
+        let options = Options {
+            timeouts,
+            extra_root_pem: None,
+        };
         let transport = smtp(&self.clock, server, &options, change);
         self.outbound_over(Arc::new(transport))
     }
@@ -121,11 +177,22 @@ impl House {
     }
 
     pub fn outbound_that(&self, on_unknown: OnUnknown, transport: Arc<dyn Transport>) -> Outbound {
-        Outbound::new(self.store.clone(), transport, RetryPolicy { give_up_after: GIVE_UP_AFTER, on_unknown })
+        Outbound::new(
+            self.store.clone(),
+            transport,
+            RetryPolicy {
+                give_up_after: GIVE_UP_AFTER,
+                on_unknown,
+            },
+        )
     }
 
     pub async fn delivery(&self, id: &DeliveryId) -> Delivery {
-        self.store.delivery(id).await.expect("the delivery is there").delivery
+        self.store
+            .delivery(id)
+            .await
+            .expect("the delivery is there")
+            .delivery
     }
 
     /// State of the delivery and of its only recipient.
@@ -154,7 +221,8 @@ pub fn smtp(
         connections_max: 4,
     };
     change(&mut smarthost);
-    SmtpTransport::new(&smarthost, "engine.test", clock.clone(), options).expect("the settings are good")
+    SmtpTransport::new(&smarthost, "engine.test", clock.clone(), options)
+        .expect("the settings are good")
 }
 
 /// Longer than any busy machine needs.

@@ -13,12 +13,21 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn the_third_failure_in_a_row_rests_the_transport_and_costs_no_more_attempts() {
     let house = House::new().await;
-    let server =
-        Server::start(Script { fault: Some((Verb::Connect, Fault::Drop)), ..Script::default() }).await;
-    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    let server = Server::start(Script {
+        fault: Some((Verb::Connect, Fault::Drop)),
+        ..Script::default()
+    })
+    .await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| {
+        smarthost.connections_max = 1
+    });
     let mut ids: Vec<DeliveryId> = Vec::new();
     for n in 0..6 {
-        ids.push(house.mail(&format!("mail-{n}"), &["you@example.test"]).await);
+        ids.push(
+            house
+                .mail(&format!("mail-{n}"), &["you@example.test"])
+                .await,
+        );
     }
     outbound.work_once().await.expect("the store works");
     server.heard(|heard| assert_eq!(heard.connections, 3, "the others were not tried"));
@@ -29,15 +38,28 @@ async fn the_third_failure_in_a_row_rests_the_transport_and_costs_no_more_attemp
         assert_eq!(delivery.state, DeliveryState::Queued);
     }
     assert_eq!(attempts, [1, 1, 0, 0, 0, 0]);
-    assert_eq!(house.delivery(&ids[2]).await.next_attempt_at, Some(start().plus(MINUTE)));
+    assert_eq!(
+        house.delivery(&ids[2]).await.next_attempt_at,
+        Some(start().plus(MINUTE))
+    );
 
     // Nothing is tried during the pause; then one mail finds out, and the pause doubles.
     for pause in [1, 2, 4, 8, 16, 30, 30] {
         let before = server.heard(|heard| heard.connections);
-        house.clock.advance(MINUTE * pause - Duration::from_millis(1));
-        assert_eq!(outbound.work_once().await.expect("the store works"), 0, "pause of {pause} minutes");
+        house
+            .clock
+            .advance(MINUTE * pause - Duration::from_millis(1));
+        assert_eq!(
+            outbound.work_once().await.expect("the store works"),
+            0,
+            "pause of {pause} minutes"
+        );
         house.clock.advance(Duration::from_millis(1));
-        assert_eq!(outbound.work_once().await.expect("the store works"), 1, "pause of {pause} minutes");
+        assert_eq!(
+            outbound.work_once().await.expect("the store works"),
+            1,
+            "pause of {pause} minutes"
+        );
         assert_eq!(server.heard(|heard| heard.connections), before + 1);
     }
     server.set(|script| script.fault = None);
@@ -49,7 +71,10 @@ async fn the_third_failure_in_a_row_rests_the_transport_and_costs_no_more_attemp
     }
     for id in &ids {
         let delivery = house.delivery(id).await;
-        assert_eq!((delivery.state, only(&delivery).state), (DeliveryState::Done, RecipientState::Delivered));
+        assert_eq!(
+            (delivery.state, only(&delivery).state),
+            (DeliveryState::Done, RecipientState::Delivered)
+        );
         assert!(delivery.attempts <= 2, "{} attempts", delivery.attempts);
     }
 }
@@ -64,19 +89,32 @@ async fn refused_credentials_rest_the_transport_at_once_and_keep_the_mail() {
     ] {
         let house = House::new().await;
         let offers = vec!["AUTH PLAIN LOGIN"];
-        let server = Server::start(Script { offers, ..Script::default() }).await;
+        let server = Server::start(Script {
+            offers,
+            ..Script::default()
+        })
+        .await;
         server.set(|script| drop(script.replies.insert(command, reply.to_owned())));
         let outbound = house.outbound_with(&server, patient(), |smarthost| {
             smarthost.connections_max = 1;
-            smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
+            smarthost.credentials =
+                Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
         });
         let first = house.mail("first", &["you@example.test"]).await;
         let second = house.mail("second", &["you@example.test"]).await;
         outbound.work_once().await.expect("the store works");
         for id in [&first, &second] {
             let delivery = house.delivery(id).await;
-            assert_eq!((delivery.state, delivery.attempts), (DeliveryState::Queued, 0), "{reply}");
-            assert_eq!(delivery.next_attempt_at, Some(start().plus(MINUTE * 15)), "{reply}");
+            assert_eq!(
+                (delivery.state, delivery.attempts),
+                (DeliveryState::Queued, 0),
+                "{reply}"
+            );
+            assert_eq!(
+                delivery.next_attempt_at,
+                Some(start().plus(MINUTE * 15)),
+                "{reply}"
+            );
         }
         server.heard(|heard| assert_eq!(heard.connections, 1, "{reply}"));
         house.clock.advance(MINUTE * 15 - Duration::from_millis(1));
@@ -86,7 +124,11 @@ async fn refused_credentials_rest_the_transport_at_once_and_keep_the_mail() {
         house.clock.advance(Duration::from_millis(1));
         while outbound.work_once().await.expect("the store works") > 0 {}
         for id in [&first, &second] {
-            assert_eq!(house.states(id).await, (DeliveryState::Done, RecipientState::Delivered), "{reply}");
+            assert_eq!(
+                house.states(id).await,
+                (DeliveryState::Done, RecipientState::Delivered),
+                "{reply}"
+            );
         }
     }
 }
@@ -101,7 +143,10 @@ async fn a_server_without_a_mechanism_of_ours_is_a_matter_of_credentials() {
     let id = house.mail("first", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");
     let delivery = house.delivery(&id).await;
-    assert_eq!((delivery.attempts, delivery.next_attempt_at), (0, Some(start().plus(MINUTE * 15))));
+    assert_eq!(
+        (delivery.attempts, delivery.next_attempt_at),
+        (0, Some(start().plus(MINUTE * 15)))
+    );
     server.heard(|heard| assert_eq!(heard.count("AUTH") + heard.count("MAIL"), 0));
 }
 
@@ -109,16 +154,32 @@ async fn a_server_without_a_mechanism_of_ours_is_a_matter_of_credentials() {
 async fn authentication_that_fails_for_now_is_an_ordinary_failure() {
     let house = House::new().await;
     let offers = vec!["AUTH PLAIN"];
-    let server = Server::start(Script { offers, ..Script::default() }).await;
-    server.set(|script| drop(script.replies.insert("AUTH", "454 4.7.0 not now".to_owned())));
+    let server = Server::start(Script {
+        offers,
+        ..Script::default()
+    })
+    .await;
+    server.set(|script| {
+        drop(
+            script
+                .replies
+                .insert("AUTH", "454 4.7.0 not now".to_owned()),
+        )
+    });
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
         smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
     });
     let id = house.mail("first", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");
     let delivery = house.delivery(&id).await;
-    assert_eq!((delivery.attempts, only(&delivery).last_code), (1, Some(454)));
-    let wait = delivery.next_attempt_at.expect("it is queued").since(start());
+    assert_eq!(
+        (delivery.attempts, only(&delivery).last_code),
+        (1, Some(454))
+    );
+    let wait = delivery
+        .next_attempt_at
+        .expect("it is queued")
+        .since(start());
     assert!(wait < MINUTE * 2, "{wait:?}");
 }
 
@@ -126,8 +187,18 @@ async fn authentication_that_fails_for_now_is_an_ordinary_failure() {
 async fn mail_grows_too_old_even_while_the_transport_rests() {
     let house = House::new().await;
     let offers = vec!["AUTH PLAIN"];
-    let server = Server::start(Script { offers, ..Script::default() }).await;
-    server.set(|script| drop(script.replies.insert("AUTH", "535 5.7.8 bad credentials".to_owned())));
+    let server = Server::start(Script {
+        offers,
+        ..Script::default()
+    })
+    .await;
+    server.set(|script| {
+        drop(
+            script
+                .replies
+                .insert("AUTH", "535 5.7.8 bad credentials".to_owned()),
+        )
+    });
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
         smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
     });
@@ -141,20 +212,38 @@ async fn mail_grows_too_old_even_while_the_transport_rests() {
     assert_eq!(outbound.work_once().await.expect("the store works"), 0);
     for id in [&probe, &old] {
         let delivery = house.delivery(id).await;
-        assert_eq!((delivery.state, only(&delivery).state), (DeliveryState::Failed, RecipientState::Failed));
-        assert!(only(&delivery).last_reply.as_deref().is_some_and(|reply| reply.starts_with("gave up: ")));
+        assert_eq!(
+            (delivery.state, only(&delivery).state),
+            (DeliveryState::Failed, RecipientState::Failed)
+        );
+        assert!(
+            only(&delivery)
+                .last_reply
+                .as_deref()
+                .is_some_and(|reply| reply.starts_with("gave up: "))
+        );
     }
-    assert_eq!(house.states(&young).await, (DeliveryState::Queued, RecipientState::Queued));
+    assert_eq!(
+        house.states(&young).await,
+        (DeliveryState::Queued, RecipientState::Queued)
+    );
 }
 
 #[tokio::test]
 async fn a_mail_that_the_server_chokes_on_does_not_rest_the_transport() {
     let house = House::new().await;
-    let server =
-        Server::start(Script { fault: Some((Verb::EndOfData, Fault::Drop)), ..Script::default() }).await;
-    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    let server = Server::start(Script {
+        fault: Some((Verb::EndOfData, Fault::Drop)),
+        ..Script::default()
+    })
+    .await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| {
+        smarthost.connections_max = 1
+    });
     for n in 0..4 {
-        house.mail(&format!("mail-{n}"), &["you@example.test"]).await;
+        house
+            .mail(&format!("mail-{n}"), &["you@example.test"])
+            .await;
     }
     outbound.work_once().await.expect("the store works");
     server.heard(|heard| assert_eq!(heard.mails.len(), 4, "all were tried"));
@@ -162,23 +251,45 @@ async fn a_mail_that_the_server_chokes_on_does_not_rest_the_transport() {
 
 async fn told(house: &House) -> Vec<(String, String)> {
     let sql = "SELECT kind, summary FROM notices ORDER BY seq";
-    sqlx::query_as(sql).fetch_all(&mut house.database().await).await.expect("rows")
+    sqlx::query_as(sql)
+        .fetch_all(&mut house.database().await)
+        .await
+        .expect("rows")
 }
 
 #[tokio::test]
 async fn the_owner_hears_once_of_a_smarthost_that_is_away_and_the_outbox_says_until_when() {
     let house = House::new().await;
-    let server =
-        Server::start(Script { fault: Some((Verb::Connect, Fault::Shutdown)), ..Script::default() }).await;
-    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    let server = Server::start(Script {
+        fault: Some((Verb::Connect, Fault::Shutdown)),
+        ..Script::default()
+    })
+    .await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| {
+        smarthost.connections_max = 1
+    });
     house.mails(3).await;
     outbound.work_once().await.expect("the store works");
-    let health = async || house.store.transport_health().await.expect("the store works").expect("trouble");
+    let health = async || {
+        house
+            .store
+            .transport_health()
+            .await
+            .expect("the store works")
+            .expect("trouble")
+    };
     let first = health().await;
-    assert_eq!((first.state, first.since), (TransportState::Unreachable, start()));
+    assert_eq!(
+        (first.state, first.since),
+        (TransportState::Unreachable, start())
+    );
     assert_eq!(first.next_probe_at, Some(start().plus(MINUTE)));
     assert_eq!(first.reason, "4.3.2 closing");
-    assert_eq!(told(&house).await, [], "a smarthost that restarts is no news");
+    assert_eq!(
+        told(&house).await,
+        [],
+        "a smarthost that restarts is no news"
+    );
 
     let mut minutes = 0;
     for pause in [1, 2, 4, 8, 16] {
@@ -187,17 +298,27 @@ async fn the_owner_hears_once_of_a_smarthost_that_is_away_and_the_outbox_says_un
         assert_eq!(outbound.work_once().await.expect("the store works"), 1);
         assert_eq!(health().await.since, start());
         let told = told(&house).await;
-        assert_eq!(told.len(), usize::from(minutes >= 15), "after {minutes} minutes: {told:?}");
+        assert_eq!(
+            told.len(),
+            usize::from(minutes >= 15),
+            "after {minutes} minutes: {told:?}"
+        );
     }
     let (kind, summary) = &told(&house).await[0];
     assert_eq!(kind, "transport_down");
-    assert!(summary.contains("127.0.0.1") && summary.contains("closing"), "{summary}");
+    assert!(
+        summary.contains("127.0.0.1") && summary.contains("closing"),
+        "{summary}"
+    );
 
     server.set(|script| script.fault = None);
     house.clock.advance(MINUTE * 30);
     while outbound.work_once().await.expect("the store works") > 0 {}
     let well = health().await;
-    assert_eq!((well.state, well.reason.as_str(), well.next_probe_at), (TransportState::Well, "", None));
+    assert_eq!(
+        (well.state, well.reason.as_str(), well.next_probe_at),
+        (TransportState::Well, "", None)
+    );
     assert_eq!(told(&house).await.len(), 1);
 }
 
@@ -205,8 +326,18 @@ async fn the_owner_hears_once_of_a_smarthost_that_is_away_and_the_outbox_says_un
 async fn the_owner_hears_once_of_a_refused_password_also_over_a_restart() {
     let house = House::new().await;
     let offers = vec!["AUTH PLAIN"];
-    let server = Server::start(Script { offers, ..Script::default() }).await;
-    server.set(|script| drop(script.replies.insert("AUTH", "535 5.7.8 bad credentials".to_owned())));
+    let server = Server::start(Script {
+        offers,
+        ..Script::default()
+    })
+    .await;
+    server.set(|script| {
+        drop(
+            script
+                .replies
+                .insert("AUTH", "535 5.7.8 bad credentials".to_owned()),
+        )
+    });
     let with_password = |smarthost: &mut attache::config::Smarthost| {
         smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
     };
@@ -218,12 +349,24 @@ async fn the_owner_hears_once_of_a_refused_password_also_over_a_restart() {
             house.clock.advance(MINUTE * 15);
         }
     }
-    let health = house.store.transport_health().await.expect("the store works").expect("trouble");
-    assert_eq!((health.state, health.since), (TransportState::AuthFailed, start()));
+    let health = house
+        .store
+        .transport_health()
+        .await
+        .expect("the store works")
+        .expect("trouble");
+    assert_eq!(
+        (health.state, health.since),
+        (TransportState::AuthFailed, start())
+    );
     let told = told(&house).await;
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0].0, "transport_refused");
-    assert!(told[0].1.contains("bad credentials") && !told[0].1.contains("s3cret"), "{}", told[0].1);
+    assert!(
+        told[0].1.contains("bad credentials") && !told[0].1.contains("s3cret"),
+        "{}",
+        told[0].1
+    );
 }
 
 #[tokio::test]
@@ -236,14 +379,29 @@ async fn whatever_keeps_a_connection_from_serving_rests_the_transport_at_the_thi
         (Verb::EndOfData, Fault::Shutdown),
     ] {
         let house = House::new().await;
-        let server = Server::start(Script { fault: Some((verb, fault)), ..Script::default() }).await;
-        let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+        let server = Server::start(Script {
+            fault: Some((verb, fault)),
+            ..Script::default()
+        })
+        .await;
+        let outbound = house.outbound_with(&server, patient(), |smarthost| {
+            smarthost.connections_max = 1
+        });
         house.mails(4).await;
         outbound.work_once().await.expect("the store works");
-        assert_eq!(outbound.breaker(), (BreakerState::Paused(MINUTE), 3), "{verb:?} {fault:?}");
+        assert_eq!(
+            outbound.breaker(),
+            (BreakerState::Paused(MINUTE), 3),
+            "{verb:?} {fault:?}"
+        );
         let mut attempts = Vec::new();
         for n in 0..4 {
-            attempts.push(house.delivery(&DeliveryId::new(format!("mail-{n}"))).await.attempts);
+            attempts.push(
+                house
+                    .delivery(&DeliveryId::new(format!("mail-{n}")))
+                    .await
+                    .attempts,
+            );
         }
         assert_eq!(attempts, [1, 1, 0, 0], "{verb:?} {fault:?}");
     }
@@ -261,12 +419,28 @@ async fn mail_that_is_too_old_is_given_up_some_at_a_time_and_each_with_its_fact(
     // The power goes at the third transaction; had it been one for all, nothing would be there.
     house.store.cut_power(PowerCut::BeforeCommit(3));
     assert!(house.store.expire_deliveries(GIVE_UP_AFTER).await.is_err());
-    let counts: (i64, i64, i64) = sqlx::query_as(given_up).fetch_one(&mut rows).await.expect("counts");
+    let counts: (i64, i64, i64) = sqlx::query_as(given_up)
+        .fetch_one(&mut rows)
+        .await
+        .expect("counts");
     assert_eq!(counts, (512, 512, 512));
-    let House { folder, clock, store } = house;
+    let House {
+        folder,
+        clock,
+        store,
+    } = house;
     drop(store);
     let store = reopened(&folder, &clock).await;
-    assert_eq!(store.expire_deliveries(GIVE_UP_AFTER).await.expect("given up"), 88);
-    let counts: (i64, i64, i64) = sqlx::query_as(given_up).fetch_one(&mut rows).await.expect("counts");
+    assert_eq!(
+        store
+            .expire_deliveries(GIVE_UP_AFTER)
+            .await
+            .expect("given up"),
+        88
+    );
+    let counts: (i64, i64, i64) = sqlx::query_as(given_up)
+        .fetch_one(&mut rows)
+        .await
+        .expect("counts");
     assert_eq!(counts, (600, 600, 600));
 }

@@ -108,7 +108,10 @@ pub struct Heard {
 
 impl Heard {
     pub fn count(&self, verb: &str) -> usize {
-        self.commands.iter().filter(|command| command.to_uppercase().starts_with(verb)).count()
+        self.commands
+            .iter()
+            .filter(|command| command.to_uppercase().starts_with(verb))
+            .count()
     }
     pub fn accepted(&self) -> Vec<&Mail> {
         self.mails.iter().filter(|mail| mail.accepted).collect()
@@ -134,9 +137,14 @@ impl Drop for Server {
 
 impl Server {
     pub async fn start(script: Script) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("loopback is there");
         let address = listener.local_addr().expect("it is bound");
-        let (script, heard) = (Arc::new(Mutex::new(script)), Arc::new(Mutex::new(Heard::default())));
+        let (script, heard) = (
+            Arc::new(Mutex::new(script)),
+            Arc::new(Mutex::new(Heard::default())),
+        );
         let (news, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let accepting = tokio::spawn({
             let (script, heard, news, release) =
@@ -154,7 +162,14 @@ impl Server {
                 }
             }
         });
-        Self { address, script, heard, news, release, accepting }
+        Self {
+            address,
+            script,
+            heard,
+            news,
+            release,
+            accepting,
+        }
     }
 
     pub fn set(&self, change: impl FnOnce(&mut Script)) {
@@ -217,52 +232,79 @@ impl Session {
             (Some(tls), true) => BufReader::new(Box::new(tls.accept(stream).await.map_err(drop)?)),
             _ => BufReader::new(Box::new(stream)),
         };
-        self.answer(&mut wire, Verb::Connect, "", "220 smarthost.test ready").await?;
-        let mut mail = Mail { from: String::new(), to: Vec::new(), wire: Vec::new(), accepted: false };
+        self.answer(&mut wire, Verb::Connect, "", "220 smarthost.test ready")
+            .await?;
+        let mut mail = Mail {
+            from: String::new(),
+            to: Vec::new(),
+            wire: Vec::new(),
+            accepted: false,
+        };
         let (mut mails, mut greeted) = (0, false);
         loop {
             let line = self.line(&mut wire).await?;
             let upper = line.to_uppercase();
             match upper.split([' ', ':']).next().unwrap_or_default() {
                 "EHLO" if greeted && self.script().one_ehlo => {
-                    self.answer(&mut wire, Verb::Ehlo, &line, "503 duplicate EHLO").await?;
+                    self.answer(&mut wire, Verb::Ehlo, &line, "503 duplicate EHLO")
+                        .await?;
                 }
                 "EHLO" => {
                     greeted = true;
                     let script = self.script();
-                    let all: Vec<&str> =
-                        std::iter::once("smarthost.test").chain(script.offers.iter().copied()).collect();
+                    let all: Vec<&str> = std::iter::once("smarthost.test")
+                        .chain(script.offers.iter().copied())
+                        .collect();
                     let last = all.len() - 1;
                     let lines = all.iter().enumerate();
-                    let reply: Vec<String> =
-                        lines.map(|(i, l)| format!("250{}{l}", if i == last { ' ' } else { '-' })).collect();
-                    self.answer(&mut wire, Verb::Ehlo, &line, &reply.join("\r\n")).await?;
+                    let reply: Vec<String> = lines
+                        .map(|(i, l)| format!("250{}{l}", if i == last { ' ' } else { '-' }))
+                        .collect();
+                    self.answer(&mut wire, Verb::Ehlo, &line, &reply.join("\r\n"))
+                        .await?;
                 }
                 "STARTTLS" => {
                     let script = self.script();
                     let good = format!("220 go ahead{}", script.injected);
-                    if !self.answer(&mut wire, Verb::StartTls, &line, &good).await?.starts_with('2') {
+                    if !self
+                        .answer(&mut wire, Verb::StartTls, &line, &good)
+                        .await?
+                        .starts_with('2')
+                    {
                         continue;
                     }
                     let tls = script.tls.ok_or(())?;
-                    wire = BufReader::new(Box::new(tls.accept(wire.into_inner()).await.map_err(drop)?));
+                    wire = BufReader::new(Box::new(
+                        tls.accept(wire.into_inner()).await.map_err(drop)?,
+                    ));
                 }
                 "AUTH" => {
-                    self.answer(&mut wire, Verb::Auth, &line, "235 2.7.0 welcome").await?;
+                    self.answer(&mut wire, Verb::Auth, &line, "235 2.7.0 welcome")
+                        .await?;
                 }
                 "MAIL" => {
-                    mail = Mail { from: line.clone(), to: Vec::new(), wire: Vec::new(), accepted: false };
-                    self.answer(&mut wire, Verb::Mail, &line, "250 2.1.0 ok").await?;
+                    mail = Mail {
+                        from: line.clone(),
+                        to: Vec::new(),
+                        wire: Vec::new(),
+                        accepted: false,
+                    };
+                    self.answer(&mut wire, Verb::Mail, &line, "250 2.1.0 ok")
+                        .await?;
                 }
                 "RCPT" => {
-                    let code = self.answer(&mut wire, Verb::Rcpt, &line, "250 2.1.5 ok").await?;
+                    let code = self
+                        .answer(&mut wire, Verb::Rcpt, &line, "250 2.1.5 ok")
+                        .await?;
                     if code.starts_with('2') {
                         let (_, rest) = line.split_once('<').unwrap_or_default();
                         mail.to.push(rest.trim_end_matches('>').to_owned());
                     }
                 }
                 "DATA" => {
-                    let code = self.answer(&mut wire, Verb::Data, &line, "354 go on").await?;
+                    let code = self
+                        .answer(&mut wire, Verb::Data, &line, "354 go on")
+                        .await?;
                     if code.starts_with('3') {
                         self.end_of_data(&mut wire, &mut mail).await?;
                         mails += 1;
@@ -273,7 +315,8 @@ impl Session {
                 }
                 "RSET" => self.plain(&mut wire, &line, "250 2.0.0 ok").await?,
                 "QUIT" => {
-                    self.answer(&mut wire, Verb::Quit, &line, "221 2.0.0 bye").await?;
+                    self.answer(&mut wire, Verb::Quit, &line, "221 2.0.0 bye")
+                        .await?;
                     return Ok(());
                 }
                 _ => self.plain(&mut wire, &line, "500 5.5.1 what").await?,
@@ -296,7 +339,9 @@ impl Session {
         // Noted before the reply, so that the client's next step finds it.
         let planned = self.planned(Verb::EndOfData, ".", "250 2.0.0 queued as 7");
         mail.accepted = match &planned {
-            Planned::Reply(reply) | Planned::Slow(reply) | Planned::Late(reply) => reply.starts_with('2'),
+            Planned::Reply(reply) | Planned::Slow(reply) | Planned::Late(reply) => {
+                reply.starts_with('2')
+            }
             Planned::Drop | Planned::Stall => false,
         };
         self.note(|heard| heard.mails.push(mail.clone()));
@@ -310,26 +355,40 @@ impl Session {
             return Err(());
         }
         assert!(line.ends_with(b"\r\n"), "a bare LF came: {line:?}");
-        let line = String::from_utf8(line).expect("commands are ASCII").trim_end().to_owned();
+        let line = String::from_utf8(line)
+            .expect("commands are ASCII")
+            .trim_end()
+            .to_owned();
         self.note(|heard| heard.commands.push(line.clone()));
         Ok(line)
     }
 
     async fn plain(&self, wire: &mut Wire, line: &str, reply: &str) -> Go<()> {
         let script = self.script();
-        let scripted = script.replies.iter().find(|(start, _)| line.starts_with(**start));
+        let scripted = script
+            .replies
+            .iter()
+            .find(|(start, _)| line.starts_with(**start));
         let reply = scripted.map_or(reply.to_owned(), |(_, reply)| reply.clone());
-        wire.write_all(format!("{reply}\r\n").as_bytes()).await.map_err(drop)
+        wire.write_all(format!("{reply}\r\n").as_bytes())
+            .await
+            .map_err(drop)
     }
 
     /// What the script wants here.
     fn planned(&self, verb: Verb, line: &str, good: &str) -> Planned {
         let script = self.script();
-        let fault = script.fault.filter(|(at, _)| *at == verb).map(|(_, fault)| fault);
+        let fault = script
+            .fault
+            .filter(|(at, _)| *at == verb)
+            .map(|(_, fault)| fault);
         let replies = script.replies.iter();
-        let scripted =
-            replies.filter(|(start, _)| !line.is_empty() && line.starts_with(**start)).map(|(_, r)| r);
-        let scripted = scripted.chain(script.greeting.iter().filter(|_| verb == Verb::Connect)).next();
+        let scripted = replies
+            .filter(|(start, _)| !line.is_empty() && line.starts_with(**start))
+            .map(|(_, r)| r);
+        let scripted = scripted
+            .chain(script.greeting.iter().filter(|_| verb == Verb::Connect))
+            .next();
         match (scripted, fault) {
             (Some(reply), _) => Planned::Reply(reply.clone()),
             (None, None) => Planned::Reply(good.to_owned()),
@@ -385,7 +444,10 @@ fn on_the_wire(reply: &str) -> Vec<u8> {
         Some(open) => open.to_owned(),
         None => format!("{reply}\r\n"),
     };
-    whole.chars().map(|c| u8::try_from(u32::from(c)).expect("one byte")).collect()
+    whole
+        .chars()
+        .map(|c| u8::try_from(u32::from(c)).expect("one byte"))
+        .collect()
 }
 
 enum Planned {

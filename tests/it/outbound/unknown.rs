@@ -66,21 +66,52 @@ const POINTS: [Point; 6] = [
 
 #[tokio::test]
 async fn a_power_cut_at_every_commit_of_a_delivery_ends_as_the_table_says() {
-    for Point { name, cut, on_disk, copies, flagged } in POINTS {
+    for Point {
+        name,
+        cut,
+        on_disk,
+        copies,
+        flagged,
+    } in POINTS
+    {
         let house = House::new().await;
         let server = Server::start(Script::default()).await;
         let id = house.mail("first", &["you@example.test"]).await;
         house.store.cut_power(cut);
-        house.outbound(&server).work_once().await.expect_err("the power is off");
-        let House { folder, clock, store } = house;
+        house
+            .outbound(&server)
+            .work_once()
+            .await
+            .expect_err("the power is off");
+        let House {
+            folder,
+            clock,
+            store,
+        } = house;
         store.close().await;
         let store = reopened(&folder, &clock).await;
-        let house = House { folder, clock, store };
+        let house = House {
+            folder,
+            clock,
+            store,
+        };
         assert_eq!(house.delivery(&id).await.state, on_disk, "{name}");
 
         let again = usize::from(on_disk != DeliveryState::Done);
-        assert_eq!(house.outbound(&server).work_once().await.expect("the store works"), again, "{name}");
-        assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered), "{name}");
+        assert_eq!(
+            house
+                .outbound(&server)
+                .work_once()
+                .await
+                .expect("the store works"),
+            again,
+            "{name}"
+        );
+        assert_eq!(
+            house.states(&id).await,
+            (DeliveryState::Done, RecipientState::Delivered),
+            "{name}"
+        );
         let delivery = house.delivery(&id).await;
         assert_eq!(delivery.possible_duplicate, flagged, "{name}");
         // An attempt whose mail cannot be with the server was none.
@@ -89,7 +120,10 @@ async fn a_power_cut_at_every_commit_of_a_delivery_ends_as_the_table_says() {
         server.heard(|heard| {
             let accepted = heard.accepted();
             assert_eq!(accepted.len(), copies, "{name}");
-            assert!(accepted.iter().all(|mail| mail.bytes() == bytes("first")), "{name}");
+            assert!(
+                accepted.iter().all(|mail| mail.bytes() == bytes("first")),
+                "{name}"
+            );
         });
     }
 }
@@ -99,16 +133,43 @@ async fn a_power_cut_at_every_commit_of_a_delivery_ends_as_the_table_says() {
 async fn after_mixed_replies_and_a_crash_only_the_deferred_recipient_is_tried_again() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
-    server.set(|script| drop(script.replies.insert("RCPT TO:<later@", "450 4.2.1 greylisted".to_owned())));
-    let id = house.mail("first", &["here@example.test", "later@example.test"]).await;
+    server.set(|script| {
+        drop(
+            script
+                .replies
+                .insert("RCPT TO:<later@", "450 4.2.1 greylisted".to_owned()),
+        )
+    });
+    let id = house
+        .mail("first", &["here@example.test", "later@example.test"])
+        .await;
     house.store.cut_power(PowerCut::AfterCommit(5));
-    house.outbound(&server).work_once().await.expect_err("the power is off");
-    let House { folder, clock, store } = house;
+    house
+        .outbound(&server)
+        .work_once()
+        .await
+        .expect_err("the power is off");
+    let House {
+        folder,
+        clock,
+        store,
+    } = house;
     store.close().await;
-    let house = House { store: reopened(&folder, &clock).await, folder, clock };
+    let house = House {
+        store: reopened(&folder, &clock).await,
+        folder,
+        clock,
+    };
     server.set(|script| script.replies.clear());
     house.clock.advance(Duration::from_secs(72));
-    assert_eq!(house.outbound(&server).work_once().await.expect("the store works"), 1);
+    assert_eq!(
+        house
+            .outbound(&server)
+            .work_once()
+            .await
+            .expect("the store works"),
+        1
+    );
     server.heard(|heard| {
         let to: Vec<_> = heard.mails.iter().map(|mail| mail.to.clone()).collect();
         assert_eq!(to, [["here@example.test"], ["later@example.test"]]);
@@ -117,37 +178,66 @@ async fn after_mixed_replies_and_a_crash_only_the_deferred_recipient_is_tried_ag
 }
 
 fn holding(house: &House, server: &Server) -> Outbound {
-    let options = Options { timeouts: patient(), extra_root_pem: None };
-    house.outbound_that(OnUnknown::Hold, Arc::new(smtp(&house.clock, server, &options, |_| {})))
+    let options = Options {
+        timeouts: patient(),
+        extra_root_pem: None,
+    };
+    house.outbound_that(
+        OnUnknown::Hold,
+        Arc::new(smtp(&house.clock, server, &options, |_| {})),
+    )
 }
 
 async fn notices(house: &House, kind: &str) -> Vec<String> {
     let sql = "SELECT summary FROM notices WHERE kind = $1 ORDER BY seq";
-    sqlx::query_scalar(sql).bind(kind).fetch_all(&mut house.database().await).await.expect("rows")
+    sqlx::query_scalar(sql)
+        .bind(kind)
+        .fetch_all(&mut house.database().await)
+        .await
+        .expect("rows")
 }
 
 #[tokio::test]
 async fn a_mail_that_the_server_may_have_is_held_where_that_is_wanted_until_somebody_decides() {
     let house = House::new().await;
-    let server =
-        Server::start(Script { fault: Some((Verb::EndOfData, Fault::Drop)), ..Script::default() }).await;
+    let server = Server::start(Script {
+        fault: Some((Verb::EndOfData, Fault::Drop)),
+        ..Script::default()
+    })
+    .await;
     let outbound = holding(&house, &server);
     let id = house.mail("first", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");
     let delivery = house.delivery(&id).await;
-    assert_eq!((delivery.state, delivery.next_attempt_at), (DeliveryState::Held, None));
-    assert_eq!((only(&delivery).state, only(&delivery).next_attempt_at), (RecipientState::Deferred, None));
+    assert_eq!(
+        (delivery.state, delivery.next_attempt_at),
+        (DeliveryState::Held, None)
+    );
+    assert_eq!(
+        (only(&delivery).state, only(&delivery).next_attempt_at),
+        (RecipientState::Deferred, None)
+    );
     assert!(delivery.possible_duplicate);
     let told = notices(&house, "delivery_held").await;
     assert!(told.len() == 1 && told[0].contains("first"), "{told:?}");
 
     house.clock.advance(Duration::from_secs(3 * 24 * 3600));
-    assert_eq!(outbound.work_once().await.expect("the store works"), 0, "nothing by itself");
+    assert_eq!(
+        outbound.work_once().await.expect("the store works"),
+        0,
+        "nothing by itself"
+    );
     server.set(|script| script.fault = None);
     house.store.retry_delivery(&id).await.expect("it is held");
     assert_eq!(outbound.work_once().await.expect("the store works"), 1);
-    assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
-    assert!(house.delivery(&id).await.possible_duplicate, "two copies may be there");
+    assert_eq!(
+        house.states(&id).await,
+        (DeliveryState::Done, RecipientState::Delivered)
+    );
+    assert!(
+        house.delivery(&id).await.possible_duplicate,
+        "two copies may be there"
+    );
 }
 
 #[tokio::test]
@@ -160,13 +250,31 @@ async fn a_crash_in_doubt_holds_the_mail_and_one_before_it_does_not() {
         let server = Server::start(Script::default()).await;
         let id = house.mail("first", &["you@example.test"]).await;
         house.store.cut_power(cut);
-        holding(&house, &server).work_once().await.expect_err("the power is off");
-        let House { folder, clock, store } = house;
+        holding(&house, &server)
+            .work_once()
+            .await
+            .expect_err("the power is off");
+        let House {
+            folder,
+            clock,
+            store,
+        } = house;
         store.close().await;
-        let house = House { store: reopened(&folder, &clock).await, folder, clock };
-        holding(&house, &server).work_once().await.expect("the store works");
+        let house = House {
+            store: reopened(&folder, &clock).await,
+            folder,
+            clock,
+        };
+        holding(&house, &server)
+            .work_once()
+            .await
+            .expect("the store works");
         assert_eq!(house.delivery(&id).await.state, state, "{cut:?}");
-        assert_eq!(notices(&house, "delivery_held").await.len(), held, "{cut:?}");
+        assert_eq!(
+            notices(&house, "delivery_held").await.len(),
+            held,
+            "{cut:?}"
+        );
         server.heard(|heard| assert_eq!(heard.accepted().len(), 1, "{cut:?}"));
     }
 }
@@ -174,25 +282,49 @@ async fn a_crash_in_doubt_holds_the_mail_and_one_before_it_does_not() {
 #[tokio::test]
 async fn other_failures_are_not_held() {
     let house = House::new().await;
-    let server = Server::start(Script { fault: Some((Verb::Data, Fault::Drop)), ..Script::default() }).await;
+    let server = Server::start(Script {
+        fault: Some((Verb::Data, Fault::Drop)),
+        ..Script::default()
+    })
+    .await;
     let id = house.mail("first", &["you@example.test"]).await;
-    holding(&house, &server).work_once().await.expect("the store works");
-    assert_eq!(house.states(&id).await, (DeliveryState::Queued, RecipientState::Deferred));
+    holding(&house, &server)
+        .work_once()
+        .await
+        .expect("the store works");
+    assert_eq!(
+        house.states(&id).await,
+        (DeliveryState::Queued, RecipientState::Deferred)
+    );
 }
 
 #[tokio::test]
 async fn the_owner_hears_of_a_failed_mail_once_and_never_of_a_failed_notice() {
     for (kind, told) in [("mail", 1), ("notice", 0)] {
         let house = House::new().await;
-        let server =
-            Server::start(Script { fault: Some((Verb::Rcpt, Fault::Permanent)), ..Script::default() }).await;
+        let server = Server::start(Script {
+            fault: Some((Verb::Rcpt, Fault::Permanent)),
+            ..Script::default()
+        })
+        .await;
         let id = house.mail("first", &["you@example.test"]).await;
         let sql = "UPDATE deliveries SET kind = $1";
-        sqlx::query(sql).bind(kind).execute(&mut house.database().await).await.expect("a row");
+        sqlx::query(sql)
+            .bind(kind)
+            .execute(&mut house.database().await)
+            .await
+            .expect("a row");
         let outbound = house.outbound(&server);
         while outbound.work_once().await.expect("the store works") > 0 {}
-        assert_eq!(house.states(&id).await, (DeliveryState::Failed, RecipientState::Failed));
-        assert_eq!(notices(&house, "delivery_failed").await.len(), told, "{kind}");
+        assert_eq!(
+            house.states(&id).await,
+            (DeliveryState::Failed, RecipientState::Failed)
+        );
+        assert_eq!(
+            notices(&house, "delivery_failed").await.len(),
+            told,
+            "{kind}"
+        );
         let messages: i64 = sqlx::query_scalar("SELECT count(*) FROM messages")
             .fetch_one(&mut house.database().await)
             .await

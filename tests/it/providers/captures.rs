@@ -10,7 +10,10 @@ async fn captured(dialect: &str, reply: Reply) -> Kept {
     let provider = adapter(dialect, &server.url);
     let wire = provider.encode_request(&request("hello")).expect("sound");
     let capture = Arc::new(Capture::default());
-    let context = CallContext { capture: Some(capture.clone()), ..context() };
+    let context = CallContext {
+        capture: Some(capture.clone()),
+        ..context()
+    };
     let _outcome = complete(&*provider, &wire, context).await;
     let kept = capture.kept();
     assert_eq!(kept.sent, wire);
@@ -20,7 +23,8 @@ async fn captured(dialect: &str, reply: Reply) -> Kept {
 #[tokio::test]
 async fn an_answer_is_kept_byte_by_byte_however_it_is_framed_and_however_it_ends() {
     for dialect in ["anthropic", "openai"] {
-        let body = std::fs::read_to_string(fixture(&format!("{dialect}/one_call.sse"))).expect("it exists");
+        let body = std::fs::read_to_string(fixture(&format!("{dialect}/one_call.sse")))
+            .expect("it exists");
         for reply in [Reply::stream(&body), Reply::chunked(&body, Then::Close)] {
             let kept = captured(dialect, reply).await;
             assert_eq!((kept.form, kept.is_cut), (Some(Form::ServerSent), false));
@@ -29,7 +33,13 @@ async fn an_answer_is_kept_byte_by_byte_however_it_is_framed_and_however_it_ends
     }
     let json = [("content-type", "application/json")];
     let kept = captured("openai", Reply::new(200, &json, r#"{"odd": true}"#)).await;
-    assert_eq!((kept.form, kept.received.as_slice()), (Some(Form::Whole), br#"{"odd": true}"#.as_slice()));
+    assert_eq!(
+        (kept.form, kept.received.as_slice()),
+        (Some(Form::Whole), br#"{"odd": true}"#.as_slice())
+    );
     let kept = captured("openai", Reply::new(429, &json, "slow down")).await;
-    assert_eq!((kept.form, kept.received.as_slice()), (Some(Form::Refusal(429)), b"slow down".as_slice()));
+    assert_eq!(
+        (kept.form, kept.received.as_slice()),
+        (Some(Form::Refusal(429)), b"slow down".as_slice())
+    );
 }

@@ -3,20 +3,25 @@
 use super::fixture;
 use attache::domain::ErrorClass::{self, *};
 use attache::providers::Parameter::{
-    BareCalls, MaxCompletionTokens, OutputSchema, Reasoning, SentReasoning, StreamUsage, Strict, Temperature,
-    ToolChoice,
+    BareCalls, MaxCompletionTokens, OutputSchema, Reasoning, SentReasoning, StreamUsage, Strict,
+    Temperature, ToolChoice,
 };
 use attache::providers::transport::classify::Family::{
     self, Anthropic, Gemini, Grok, Ollama, OpenAi, OpenRouter,
 };
 use attache::providers::transport::classify::{http_failure, stream_failure};
-use attache::providers::{Phase, ProviderError, RetryDecision, RetryPolicy, Size, Tried, retry_decision};
+use attache::providers::{
+    Phase, ProviderError, RetryDecision, RetryPolicy, Size, Tried, retry_decision,
+};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-    pairs.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v))).collect()
+    pairs
+        .iter()
+        .map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v)))
+        .collect()
 }
 
 fn error(kind: &str, code: &str, message: &str) -> String {
@@ -30,7 +35,8 @@ fn error(kind: &str, code: &str, message: &str) -> String {
 }
 
 /// A page of a proxy.
-const PAGE: &str = "<!doctype html><html><head><title>Sorry</title></head><body>nothing here</body></html>";
+const PAGE: &str =
+    "<!doctype html><html><head><title>Sorry</title></head><body>nothing here</body></html>";
 /// A plain complaint in most vendors' envelope.
 const PLAIN: &str = r#"{"error":{"message":"x"}}"#;
 const FAMILIES: [Family; 6] = [Anthropic, OpenAi, Grok, OpenRouter, Gemini, Ollama];
@@ -58,15 +64,29 @@ fn every_cell_of_the_table_has_its_class_and_its_wait() {
         let mut pairs = HeaderMap::new();
         for (name, value) in cell["headers"].as_object().into_iter().flatten() {
             let value = HeaderValue::from_str(value.as_str().expect("text")).expect("a value");
-            pairs.insert(HeaderName::from_bytes(name.as_bytes()).expect("a name"), value);
+            pairs.insert(
+                HeaderName::from_bytes(name.as_bytes()).expect("a name"),
+                value,
+            );
         }
         let status = u16::try_from(cell["status"].as_u64().expect("a status")).expect("a status");
         let vendor = family(cell["vendor"].as_str().expect("a vendor"));
-        let failure = http_failure(vendor, status, &pairs, cell["body"].as_str().expect("a body"));
+        let failure = http_failure(
+            vendor,
+            status,
+            &pairs,
+            cell["body"].as_str().expect("a body"),
+        );
         let seconds = failure.retry_after.map(|wait| wait.as_secs_f64());
-        let expected = (cell["class"].as_str().expect("a class"), cell["wait_seconds"].as_f64());
+        let expected = (
+            cell["class"].as_str().expect("a class"),
+            cell["wait_seconds"].as_f64(),
+        );
         assert_eq!((failure.class.as_str(), seconds), expected, "{line}");
-        assert_eq!((failure.http_status, failure.phase), (Some(status), Phase::BeforeFirstByte));
+        assert_eq!(
+            (failure.http_status, failure.phase),
+            (Some(status), Phase::BeforeFirstByte)
+        );
         cells += 1;
     }
     assert!(cells > 90, "the table has only {cells} cells");
@@ -78,7 +98,10 @@ fn a_status_alone_has_a_class_whoever_stands_behind_it() {
     let table: &[(&[u16], ErrorClass)] = &[
         (&[201, 202, 204, 206], Protocol),
         (&[301, 302, 307, 308], Config),
-        (&[400, 405, 406, 410, 415, 418, 421, 422, 426, 431, 451], BadRequest),
+        (
+            &[400, 405, 406, 410, 415, 418, 421, 422, 426, 431, 451],
+            BadRequest,
+        ),
         (&[401], Auth),
         (&[402], Billing),
         (&[403], Permission),
@@ -88,14 +111,20 @@ fn a_status_alone_has_a_class_whoever_stands_behind_it() {
         (&[413], RequestTooLarge),
         (&[429], RateLimited),
         (&[503, 529], Overloaded),
-        (&[500, 501, 502, 505, 507, 508, 511, 520, 521, 522, 523, 524, 525, 526, 527, 530, 599], Transient),
+        (
+            &[
+                500, 501, 502, 505, 507, 508, 511, 520, 521, 522, 523, 524, 525, 526, 527, 530, 599,
+            ],
+            Transient,
+        ),
     ];
     for family in FAMILIES {
         for (statuses, class) in table {
             for status in *statuses {
                 for body in [PAGE, PLAIN, "", "nonsense", "[]", "null"] {
                     // Cerebras's habit, and that of nobody else.
-                    let cerebras = family == OpenAi && body.is_empty() && matches!(status, 400 | 413);
+                    let cerebras =
+                        family == OpenAi && body.is_empty() && matches!(status, 400 | 413);
                     let expected = if cerebras { ContextOverflow } else { *class };
                     let failure = http_failure(family, *status, &HeaderMap::new(), body);
                     assert_eq!(
@@ -119,20 +148,40 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
             .to_string()
     };
     let said = |message: &str| json!({"error": {"message": message}}).to_string();
-    let xai =
-        |message: &str| json!({"code": "Client specified an invalid argument", "error": message}).to_string();
+    let xai = |message: &str| {
+        json!({"code": "Client specified an invalid argument", "error": message}).to_string()
+    };
     let fastapi = json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]});
     let table = [
         // By `param` and `code`, whatever the sentence.
-        (with("temperature", "unsupported_value", "x"), Some(Temperature)),
         (
-            with("max_tokens", "unsupported_parameter", "Use 'max_completion_tokens' instead."),
+            with("temperature", "unsupported_value", "x"),
+            Some(Temperature),
+        ),
+        (
+            with(
+                "max_tokens",
+                "unsupported_parameter",
+                "Use 'max_completion_tokens' instead.",
+            ),
             Some(MaxCompletionTokens),
         ),
-        (with("stream_options", "unknown_parameter", "x"), Some(StreamUsage)),
-        (with("stream_options.include_usage", "unknown_parameter", "x"), Some(StreamUsage)),
-        (with("tools[0].function.strict", "unknown_parameter", "x"), Some(Strict)),
-        (with("response_format", "unsupported_parameter", "x"), Some(OutputSchema)),
+        (
+            with("stream_options", "unknown_parameter", "x"),
+            Some(StreamUsage),
+        ),
+        (
+            with("stream_options.include_usage", "unknown_parameter", "x"),
+            Some(StreamUsage),
+        ),
+        (
+            with("tools[0].function.strict", "unknown_parameter", "x"),
+            Some(Strict),
+        ),
+        (
+            with("response_format", "unsupported_parameter", "x"),
+            Some(OutputSchema),
+        ),
         (
             with(
                 "response_format",
@@ -149,10 +198,20 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
             ),
             Some(Strict),
         ),
-        (with("reasoning_effort", "unsupported_parameter", "x"), Some(Reasoning)),
+        (
+            with("reasoning_effort", "unsupported_parameter", "x"),
+            Some(Reasoning),
+        ),
         (fastapi.to_string(), Some(StreamUsage)),
         // `param` names something else: the sentence does not count.
-        (with("top_p", "unsupported_parameter", "`temperature` is not supported"), None),
+        (
+            with(
+                "top_p",
+                "unsupported_parameter",
+                "`temperature` is not supported",
+            ),
+            None,
+        ),
         // By the sentence, where there is no `param`.
         (
             said(
@@ -160,13 +219,32 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
             ),
             Some(MaxCompletionTokens),
         ),
-        (said("`temperature` may only be set to 1 when thinking is enabled"), Some(Temperature)),
-        (said("Unrecognized request argument supplied: stream_options"), Some(StreamUsage)),
+        (
+            said("`temperature` may only be set to 1 when thinking is enabled"),
+            Some(Temperature),
+        ),
+        (
+            said("Unrecognized request argument supplied: stream_options"),
+            Some(StreamUsage),
+        ),
         (said("property 'strict' is unsupported"), Some(Strict)),
-        (said("This model does not support `response_format` of type json_schema"), Some(OutputSchema)),
-        (xai("Argument not supported on this model: reasoningEffort"), Some(Reasoning)),
+        (
+            said("This model does not support `response_format` of type json_schema"),
+            Some(OutputSchema),
+        ),
+        (
+            xai("Argument not supported on this model: reasoningEffort"),
+            Some(Reasoning),
+        ),
         // A value that is wrong is not a parameter that is refused, and a word within a word is none.
-        (with("max_tokens", "invalid_value", "max_tokens is too large: 100000"), None),
+        (
+            with(
+                "max_tokens",
+                "invalid_value",
+                "max_tokens is too large: 100000",
+            ),
+            None,
+        ),
         (said("max_tokens is too large: 100000"), None),
         (said("access is unsupported in restricted regions"), None),
         (said("messages: roles must alternate"), None),
@@ -174,25 +252,41 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
     for (body, refused) in table {
         for status in [400, 422] {
             let failure = http_failure(OpenAi, status, &HeaderMap::new(), &body);
-            assert_eq!((failure.class, failure.refused), (BadRequest, refused), "{status} {body}");
+            assert_eq!(
+                (failure.class, failure.refused),
+                (BadRequest, refused),
+                "{status} {body}"
+            );
         }
     }
     // Only a bad request can be mended so.
     let limited = with("temperature", "unsupported_value", "x");
-    assert_eq!(http_failure(OpenAi, 500, &HeaderMap::new(), &limited).refused, None);
+    assert_eq!(
+        http_failure(OpenAi, 500, &HeaderMap::new(), &limited).refused,
+        None
+    );
 }
 
 #[test]
 fn a_bad_request_over_reasoning_says_whether_it_was_too_much_or_missed() {
     let table = [
-        ("Thinking mode does not support this tool_choice", ToolChoice),
+        (
+            "Thinking mode does not support this tool_choice",
+            ToolChoice,
+        ),
         // What was thought before a call: DeepSeek, Moonshot, and those who want none of it.
-        ("The `reasoning_content` in the thinking mode must be passed back to the API.", BareCalls),
+        (
+            "The `reasoning_content` in the thinking mode must be passed back to the API.",
+            BareCalls,
+        ),
         (
             "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
             BareCalls,
         ),
-        ("messages.2.reasoning_content: Extra inputs are not permitted", SentReasoning),
+        (
+            "messages.2.reasoning_content: Extra inputs are not permitted",
+            SentReasoning,
+        ),
         (
             "'messages.2' : for 'role:assistant' ... ('messages.2' : property 'reasoning' is unsupported)",
             SentReasoning,
@@ -201,7 +295,11 @@ fn a_bad_request_over_reasoning_says_whether_it_was_too_much_or_missed() {
     for (said, refused) in table {
         let body = json!({ "error": { "message": said } }).to_string();
         let failure = http_failure(OpenAi, 400, &HeaderMap::new(), &body);
-        assert_eq!((failure.class, failure.refused), (BadRequest, Some(refused)), "{said}");
+        assert_eq!(
+            (failure.class, failure.refused),
+            (BadRequest, Some(refused)),
+            "{said}"
+        );
     }
 }
 
@@ -216,13 +314,23 @@ fn an_overflow_says_how_much_the_model_takes() {
     ];
     for (family, body, window) in table {
         let failure = http_failure(family, 400, &HeaderMap::new(), &body);
-        assert_eq!((failure.class, failure.window_tokens), (ContextOverflow, window), "{body}");
+        assert_eq!(
+            (failure.class, failure.window_tokens),
+            (ContextOverflow, window),
+            "{body}"
+        );
     }
-    let late =
-        stream_failure(OpenRouter, &json!({"code": 400, "message": "maximum context length is 9 tokens"}));
+    let late = stream_failure(
+        OpenRouter,
+        &json!({"code": 400, "message": "maximum context length is 9 tokens"}),
+    );
     assert_eq!((late.class, late.window_tokens), (ContextOverflow, Some(9)));
     assert_eq!(
-        stream_failure(Ollama, &json!("the input exceeds the available context size")).class,
+        stream_failure(
+            Ollama,
+            &json!("the input exceeds the available context size")
+        )
+        .class,
         ContextOverflow
     );
 }
@@ -254,9 +362,19 @@ fn an_overflow_is_recognised_in_every_vendors_words() {
         }
     }
     let coded = error("invalid_request_error", "context_length_exceeded", "x");
-    assert_eq!(http_failure(OpenAi, 400, &HeaderMap::new(), &coded).class, ContextOverflow);
-    let limited = error("", "", "Request too large: maximum context length per rate limit, tokens per min");
-    assert_eq!(http_failure(OpenAi, 400, &HeaderMap::new(), &limited).class, BadRequest);
+    assert_eq!(
+        http_failure(OpenAi, 400, &HeaderMap::new(), &coded).class,
+        ContextOverflow
+    );
+    let limited = error(
+        "",
+        "",
+        "Request too large: maximum context length per rate limit, tokens per min",
+    );
+    assert_eq!(
+        http_failure(OpenAi, 400, &HeaderMap::new(), &limited).class,
+        BadRequest
+    );
 }
 
 #[test]
@@ -281,7 +399,11 @@ fn an_error_inside_a_stream_is_classified_by_its_name() {
     ];
     for (name, class) in table {
         let failure = stream_failure(Anthropic, &json!({"type": name, "message": "x"}));
-        assert_eq!((failure.class, failure.phase), (class, Phase::MidStream), "{name}");
+        assert_eq!(
+            (failure.class, failure.phase),
+            (class, Phase::MidStream),
+            "{name}"
+        );
         assert_eq!(failure.provider_code.as_deref(), Some(name));
     }
 }
@@ -296,20 +418,40 @@ fn decide(error: &ProviderError) -> RetryDecision {
         fallback_on_refusal: false,
         jitter_seed: 0,
     };
-    retry_decision(error, Tried { calls: 1, ..Tried::default() }, patience, Size::default())
+    retry_decision(
+        error,
+        Tried {
+            calls: 1,
+            ..Tried::default()
+        },
+        patience,
+        Size::default(),
+    )
 }
 
 #[test]
 fn the_providers_wait_and_word_arrive() {
-    let asked =
-        |pairs: &[(&'static str, &'static str)], body: &str| http_failure(OpenAi, 429, &headers(pairs), body);
+    let asked = |pairs: &[(&'static str, &'static str)], body: &str| {
+        http_failure(OpenAi, 429, &headers(pairs), body)
+    };
     let delay = r#"[{"error":{"code":429,"message":"x","details":[{"@type":"t"},{"retryDelay":"34.07s"}]}}]"#;
-    assert_eq!(asked(&[], delay).retry_after, Some(Duration::from_millis(34070)));
-    assert_eq!(asked(&[("retry-after-ms", "20")], delay).retry_after, Some(Duration::from_millis(20)));
+    assert_eq!(
+        asked(&[], delay).retry_after,
+        Some(Duration::from_millis(34070))
+    );
+    assert_eq!(
+        asked(&[("retry-after-ms", "20")], delay).retry_after,
+        Some(Duration::from_millis(20))
+    );
     let vetoed = asked(&[("x-should-retry", "false")], "{}");
     let decision = decide(&vetoed);
     assert_eq!(decision, RetryDecision::Reschedule(Duration::from_secs(30)));
-    let forced = http_failure(OpenAi, 400, &headers(&[("x-should-retry", "true")]), "{\"error\":\"x\"}");
+    let forced = http_failure(
+        OpenAi,
+        400,
+        &headers(&[("x-should-retry", "true")]),
+        "{\"error\":\"x\"}",
+    );
     let decision = decide(&forced);
     assert_eq!(decision, RetryDecision::RetryNow(Duration::ZERO));
 }
@@ -318,6 +460,12 @@ fn the_providers_wait_and_word_arrive() {
 fn a_message_is_one_short_line() {
     let body = error("", "", &format!("a\n\n b {}", "ü".repeat(5000)));
     let message = http_failure(OpenAi, 400, &HeaderMap::new(), &body).message;
-    assert!(message.starts_with("HTTP 400: a b üü") && message.chars().count() <= 500, "{message}");
-    assert_eq!(http_failure(OpenAi, 503, &HeaderMap::new(), "").message, "HTTP 503");
+    assert!(
+        message.starts_with("HTTP 400: a b üü") && message.chars().count() <= 500,
+        "{message}"
+    );
+    assert_eq!(
+        http_failure(OpenAi, 503, &HeaderMap::new(), "").message,
+        "HTTP 503"
+    );
 }

@@ -13,7 +13,9 @@ use attache::providers::api::openai_chunks;
 use attache::providers::contract::accumulate::Accumulator;
 use attache::providers::transport::classify::Family;
 use attache::providers::transport::decode::{self, Decoder, Framing};
-use attache::providers::{Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, build};
+use attache::providers::{
+    Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, build,
+};
 use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -39,12 +41,16 @@ pub struct RequestEncoder {
 
 /// Every wire; a new adapter adds a line and its ten streams in `tests/fixtures/providers/NAME/`.
 pub const WIRES: &[RequestEncoder] = &[
-    wire("anthropic", || Box::new(anthropic::StreamDecoder::new(None))),
+    wire("anthropic", || {
+        Box::new(anthropic::StreamDecoder::new(None))
+    }),
     wire("openai", || chunks(Family::OpenAi)),
     wire("grok", || chunks(Family::Grok)),
     wire("openrouter", || chunks(Family::OpenRouter)),
     wire("compat", || chunks(Family::OpenAi)),
-    wire("gemini", || Box::new(gemini_parts::PartsDecoder::new(None, 0))),
+    wire("gemini", || {
+        Box::new(gemini_parts::PartsDecoder::new(None, 0))
+    }),
     RequestEncoder {
         name: "ollama",
         framing: Framing::Lines,
@@ -53,7 +59,11 @@ pub const WIRES: &[RequestEncoder] = &[
 ];
 
 const fn wire(name: &'static str, decoder: fn() -> Box<dyn Decoder>) -> RequestEncoder {
-    RequestEncoder { name, framing: Framing::ServerSent, decoder }
+    RequestEncoder {
+        name,
+        framing: Framing::ServerSent,
+        decoder,
+    }
 }
 
 fn chunks(family: Family) -> Box<dyn Decoder> {
@@ -61,12 +71,17 @@ fn chunks(family: Family) -> Box<dyn Decoder> {
 }
 
 pub fn wire_of(name: &str) -> &'static RequestEncoder {
-    WIRES.iter().find(|wire| wire.name == name).expect("a wire of the table")
+    WIRES
+        .iter()
+        .find(|wire| wire.name == name)
+        .expect("a wire of the table")
 }
 
 /// Every wire in every situation.
 fn everything() -> impl Iterator<Item = (&'static RequestEncoder, &'static str)> {
-    WIRES.iter().flat_map(|wire| CASES.iter().map(move |case| (wire, *case)))
+    WIRES
+        .iter()
+        .flat_map(|wire| CASES.iter().map(move |case| (wire, *case)))
 }
 
 pub fn read(path: &str) -> String {
@@ -76,7 +91,11 @@ pub fn read(path: &str) -> String {
 impl RequestEncoder {
     /// What the wire's server sends in a situation.
     pub fn stream_of(&self, case: &str) -> String {
-        let ending = if self.framing == Framing::Lines { "ndjson" } else { "sse" };
+        let ending = if self.framing == Framing::Lines {
+            "ndjson"
+        } else {
+            "sse"
+        };
         read(&format!("{}/{case}.{ending}", self.name))
     }
 
@@ -88,7 +107,11 @@ impl RequestEncoder {
 /// What is expected of every wire, except where a vendor has no word for it.
 fn expectation(name: &str, case: &str) -> Value {
     let own = format!("expected/{case}.{name}.json");
-    let path = if fixture(&own).exists() { own } else { format!("expected/{case}.json") };
+    let path = if fixture(&own).exists() {
+        own
+    } else {
+        format!("expected/{case}.json")
+    };
     serde_json::from_str(&read(&path)).expect("JSON")
 }
 
@@ -107,20 +130,31 @@ async fn fold(
         let event = event?;
         match &event {
             Event::TextDelta(piece) => text.push_str(piece),
-            Event::ToolCall { id, name, args } => calls.push((id.clone(), name.clone(), args.clone())),
+            Event::ToolCall { id, name, args } => {
+                calls.push((id.clone(), name.clone(), args.clone()))
+            }
             _ => {}
         }
-        accumulator.push(event).expect("the order of events is kept");
+        accumulator
+            .push(event)
+            .expect("the order of events is kept");
     }
-    let response = accumulator.finish().expect("a stream without an error ends with its terminal event");
+    let response = accumulator
+        .finish()
+        .expect("a stream without an error ends with its terminal event");
     assert!(events.next().await.is_none(), "nothing comes after the end");
     assert_eq!(text, response.text());
-    let own = response.calls().map(|(id, name, args)| (id.to_owned(), name.to_owned(), args.clone()));
+    let own = response
+        .calls()
+        .map(|(id, name, args)| (id.to_owned(), name.to_owned(), args.clone()));
     assert_eq!(calls, own.collect::<Vec<_>>());
     Ok(response)
 }
 
-pub async fn decode_pieces(decoder: Box<dyn Decoder>, pieces: Vec<&[u8]>) -> Result<Response, ProviderError> {
+pub async fn decode_pieces(
+    decoder: Box<dyn Decoder>,
+    pieces: Vec<&[u8]>,
+) -> Result<Response, ProviderError> {
     decode_framed(Framing::ServerSent, decoder, pieces).await
 }
 
@@ -130,7 +164,12 @@ pub async fn decode_framed(
     pieces: Vec<&[u8]>,
 ) -> Result<Response, ProviderError> {
     let pieces: Vec<_> = pieces.into_iter().map(|piece| Ok(piece.to_vec())).collect();
-    fold(decode::events(stream::iter(pieces).boxed(), framing, decoder)).await
+    fold(decode::events(
+        stream::iter(pieces).boxed(),
+        framing,
+        decoder,
+    ))
+    .await
 }
 
 fn as_expected(outcome: &Result<Response, ProviderError>, with_usage: bool) -> Value {
@@ -171,7 +210,12 @@ async fn every_adapter_tells_the_same_story_in_every_situation() {
         };
         let server = Server::start(vec![reply]).await;
         let outcome = ask(&*adapter(wire.name, &server.url)).await;
-        assert_eq!(as_expected(&outcome, with_usage), expected, "{} {case}", wire.name);
+        assert_eq!(
+            as_expected(&outcome, with_usage),
+            expected,
+            "{} {case}",
+            wire.name
+        );
         if let Ok(response) = outcome {
             assert_eq!(response.model_served, "model-x-1");
             assert_eq!(response.provider_request_id.as_deref(), Some("req-7"));
@@ -181,8 +225,19 @@ async fn every_adapter_tells_the_same_story_in_every_situation() {
         let expected = expectation("scripted", case);
         let with_usage = expected.get("output_tokens").is_some();
         let script = Some(fixture(&format!("scripted/{case}.json")));
-        let scripted = build("scripted", &ProviderSettings { script, ..Default::default() }).expect("sound");
-        assert_eq!(as_expected(&ask(&*scripted).await, with_usage), expected, "scripted {case}");
+        let scripted = build(
+            "scripted",
+            &ProviderSettings {
+                script,
+                ..Default::default()
+            },
+        )
+        .expect("sound");
+        assert_eq!(
+            as_expected(&ask(&*scripted).await, with_usage),
+            expected,
+            "scripted {case}"
+        );
     }
 }
 
@@ -210,8 +265,11 @@ async fn cut_everywhere(wire: &RequestEncoder, bytes: &[u8]) -> Result<(), Strin
             Ok(_) => return Err(format!("cut at {at}: a silent success")),
             Err(error) => {
                 failures += 1;
-                let class_is_right = matches!(error.class, ErrorClass::Transient | ErrorClass::Protocol);
-                if error.phase != Phase::MidStream || !(class_is_right || Err(&error) == whole.as_ref()) {
+                let class_is_right =
+                    matches!(error.class, ErrorClass::Transient | ErrorClass::Protocol);
+                if error.phase != Phase::MidStream
+                    || !(class_is_right || Err(&error) == whole.as_ref())
+                {
                     return Err(format!("cut at {at}: {error:?}"));
                 }
             }
@@ -261,11 +319,19 @@ impl Decoder for Credulous {
 #[tokio::test]
 async fn the_suite_finds_a_decoder_that_believes_a_stream_that_was_cut() {
     let credulous = wire("openai", || {
-        Box::new(Credulous(openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0)))
+        Box::new(Credulous(openai_chunks::ChunkDecoder::new(
+            None,
+            Family::OpenAi,
+            true,
+            0,
+        )))
     });
     for case in ["text", "one_call", "three_calls", "truncation"] {
         let found = cut_everywhere(&credulous, credulous.stream_of(case).as_bytes()).await;
-        assert!(found.is_err_and(|complaint| complaint.contains("silent success")), "{case}");
+        assert!(
+            found.is_err_and(|complaint| complaint.contains("silent success")),
+            "{case}"
+        );
     }
 }
 
@@ -305,12 +371,28 @@ async fn usage_is_counted_the_same_way_whoever_reports_it() {
     ];
     for (name, input, output) in table {
         let wire = wire_of(name);
-        let usage = wire.decoded(vec![wire.stream_of("text").as_bytes()]).await.expect("sound").usage;
-        let told = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens);
-        assert_eq!((told, (usage.output_tokens, usage.reasoning_tokens)), (input, output), "{name}");
+        let usage = wire
+            .decoded(vec![wire.stream_of("text").as_bytes()])
+            .await
+            .expect("sound")
+            .usage;
+        let told = (
+            usage.input_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+        );
+        assert_eq!(
+            (told, (usage.output_tokens, usage.reasoning_tokens)),
+            (input, output),
+            "{name}"
+        );
         // 0.0123456 dollars: what was spent is never counted as less.
         let cost = (name == "openrouter").then_some(12_346);
-        assert_eq!((usage.cost_micros, usage.estimated), (cost, false), "{name}");
+        assert_eq!(
+            (usage.cost_micros, usage.estimated),
+            (cost, false),
+            "{name}"
+        );
     }
     assert_eq!(table.len(), WIRES.len());
 }
@@ -318,7 +400,10 @@ async fn usage_is_counted_the_same_way_whoever_reports_it() {
 #[tokio::test]
 async fn signed_reasoning_goes_back_as_it_came() {
     let bytes = read("anthropic/thinking.sse");
-    let response = wire_of("anthropic").decoded(vec![bytes.as_bytes()]).await.expect("sound");
+    let response = wire_of("anthropic")
+        .decoded(vec![bytes.as_bytes()])
+        .await
+        .expect("sound");
     assert_eq!(response.stop, Stop::ToolUse);
     assert_eq!(response.text(), "Done.");
     assert!(matches!(&response.blocks[0], Block::Thinking { text, .. } if text == "Let me think."));
@@ -327,11 +412,24 @@ async fn signed_reasoning_goes_back_as_it_came() {
         role: attache::providers::Role::Assistant,
         blocks: response.blocks,
     });
-    let wire = adapter("anthropic", "http://127.0.0.1:9").encode_request(&again).expect("sound");
+    let wire = adapter("anthropic", "http://127.0.0.1:9")
+        .encode_request(&again)
+        .expect("sound");
     let wire: Value = serde_json::from_str(&wire).expect("JSON");
     let content = &wire["messages"][1]["content"];
-    assert_eq!(content[0], json!({"type": "thinking", "thinking": "Let me think.", "signature": "c2ln"}));
-    assert_eq!(content[1], json!({"type": "redacted_thinking", "data": "ZW5j"}));
-    let foreign = adapter("openai", "http://127.0.0.1:9").encode_request(&again).expect("sound");
-    assert!(!foreign.contains("think") && !foreign.contains("c2ln"), "{foreign}");
+    assert_eq!(
+        content[0],
+        json!({"type": "thinking", "thinking": "Let me think.", "signature": "c2ln"})
+    );
+    assert_eq!(
+        content[1],
+        json!({"type": "redacted_thinking", "data": "ZW5j"})
+    );
+    let foreign = adapter("openai", "http://127.0.0.1:9")
+        .encode_request(&again)
+        .expect("sound");
+    assert!(
+        !foreign.contains("think") && !foreign.contains("c2ln"),
+        "{foreign}"
+    );
 }

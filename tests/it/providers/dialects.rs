@@ -8,11 +8,16 @@ use attache::providers::api::anthropic;
 use attache::providers::api::openai_chunks;
 use attache::providers::transport::classify::Family;
 use attache::providers::transport::decode::Decoder;
-use attache::providers::{Block, Phase, ProviderError, Request, Response, Stop, ToolArgs, ToolChoice, build};
+use attache::providers::{
+    Block, Phase, ProviderError, Request, Response, Stop, ToolArgs, ToolChoice, build,
+};
 use serde_json::{Value, json};
 
 async fn openai_with(usage_expected: bool, chunks: &[&str]) -> Result<Response, ProviderError> {
-    let body: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    let body: String = chunks
+        .iter()
+        .map(|chunk| format!("data: {chunk}\n\n"))
+        .collect();
     let decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, usage_expected, 0);
     decode_pieces(Box::new(decoder), vec![body.as_bytes()]).await
 }
@@ -24,7 +29,9 @@ async fn openai(chunks: &[&str]) -> Result<Response, ProviderError> {
 fn calls(response: &Response) -> Vec<(String, String, Value)> {
     let read = |(id, name, args): (&str, &str, &ToolArgs)| match args {
         ToolArgs::Object(map) => (id.to_owned(), name.to_owned(), Value::Object(map.clone())),
-        ToolArgs::Malformed { raw, .. } => (id.to_owned(), name.to_owned(), Value::String(raw.clone())),
+        ToolArgs::Malformed { raw, .. } => {
+            (id.to_owned(), name.to_owned(), Value::String(raw.clone()))
+        }
     };
     response.calls().map(read).collect()
 }
@@ -52,12 +59,23 @@ async fn fragments_without_an_index_are_told_apart_by_id_and_by_name() {
         fragment(r#"{"id":"b","function":{"arguments":"}"}}"#),
         fragment(r#"{"function":{"name":"h","arguments":"{}"}}"#),
     ];
-    let chunks: Vec<&str> = chunks.iter().map(String::as_str).chain([STOP, DONE]).collect();
+    let chunks: Vec<&str> = chunks
+        .iter()
+        .map(String::as_str)
+        .chain([STOP, DONE])
+        .collect();
     let response = openai(&chunks).await.expect("sound");
-    let expected =
-        vec![call("a", "f", json!({"n": 1})), call("b", "g", json!({})), call("call_2", "h", json!({}))];
+    let expected = vec![
+        call("a", "f", json!({"n": 1})),
+        call("b", "g", json!({})),
+        call("call_2", "h", json!({})),
+    ];
     assert_eq!(calls(&response), expected);
-    assert_eq!(response.stop, Stop::ToolUse, "`stop` with calls present means the calls");
+    assert_eq!(
+        response.stop,
+        Stop::ToolUse,
+        "`stop` with calls present means the calls"
+    );
 }
 
 #[tokio::test]
@@ -66,8 +84,16 @@ async fn parallel_calls_that_all_claim_index_0_are_separate_calls() {
         fragment(r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{\"n\":1}"}}"#),
         fragment(r#"{"index":0,"id":"b","function":{"name":"f","arguments":"{\"n\":2}"}}"#),
     ];
-    let response = openai(&[&chunks[0], &chunks[1], STOP, DONE]).await.expect("sound");
-    assert_eq!(calls(&response), vec![call("a", "f", json!({"n": 1})), call("b", "f", json!({"n": 2}))]);
+    let response = openai(&[&chunks[0], &chunks[1], STOP, DONE])
+        .await
+        .expect("sound");
+    assert_eq!(
+        calls(&response),
+        vec![
+            call("a", "f", json!({"n": 1})),
+            call("b", "f", json!({"n": 2}))
+        ]
+    );
 }
 
 #[tokio::test]
@@ -77,7 +103,9 @@ async fn an_id_that_changes_inside_a_call_is_ignored() {
         fragment(r#"{"index":0,"id":"z","function":{"name":"f","arguments":":1}"}}"#),
         fragment(r#"{"index":0,"id":"y","function":{"name":"f","arguments":""}}"#),
     ];
-    let response = openai(&[&chunks[0], &chunks[1], &chunks[2], STOP, DONE]).await.expect("sound");
+    let response = openai(&[&chunks[0], &chunks[1], &chunks[2], STOP, DONE])
+        .await
+        .expect("sound");
     assert_eq!(calls(&response), vec![call("a", "f", json!({"n": 1}))]);
 }
 
@@ -87,8 +115,13 @@ async fn ids_that_repeat_inside_an_answer_become_unique() {
         fragment(r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}"#),
         fragment(r#"{"index":1,"id":"a","function":{"name":"g","arguments":"{}"}}"#),
     ];
-    let response = openai(&[&chunks[0], &chunks[1], STOP, DONE]).await.expect("sound");
-    assert_eq!(calls(&response), vec![call("a", "f", json!({})), call("call_1", "g", json!({}))]);
+    let response = openai(&[&chunks[0], &chunks[1], STOP, DONE])
+        .await
+        .expect("sound");
+    assert_eq!(
+        calls(&response),
+        vec![call("a", "f", json!({})), call("call_1", "g", json!({}))]
+    );
 }
 
 #[tokio::test]
@@ -100,7 +133,9 @@ async fn arguments_may_come_as_an_object_and_calls_in_the_older_form() {
         delta(r#"{"function_call":{"name":"f","arguments":"{\"n\""}}"#),
         delta(r#"{"function_call":{"arguments":":1}"}}"#),
     ];
-    let response = openai(&[&older[0], &older[1], STOP, DONE]).await.expect("sound");
+    let response = openai(&[&older[0], &older[1], STOP, DONE])
+        .await
+        .expect("sound");
     assert_eq!(calls(&response), vec![call("call_0", "f", json!({"n": 1}))]);
 }
 
@@ -108,9 +143,14 @@ async fn arguments_may_come_as_an_object_and_calls_in_the_older_form() {
 async fn reasoning_beside_the_answer_stays_out_of_the_text() {
     for key in ["reasoning_content", "reasoning", "reasoning_text"] {
         let thought = delta(&format!(r#"{{"{key}":"hm","content":null}}"#));
-        let response = openai(&[&thought, &delta(r#"{"content":"hi"}"#), STOP, DONE]).await.expect("sound");
+        let response = openai(&[&thought, &delta(r#"{"content":"hi"}"#), STOP, DONE])
+            .await
+            .expect("sound");
         assert_eq!(response.text(), "hi");
-        let thinking = Block::Thinking { text: "hm".into(), provider_state: None };
+        let thinking = Block::Thinking {
+            text: "hm".into(),
+            provider_state: None,
+        };
         assert_eq!(response.blocks[0], thinking);
     }
 }
@@ -119,40 +159,81 @@ async fn reasoning_beside_the_answer_stays_out_of_the_text() {
 async fn content_may_come_in_parts_and_usage_inside_the_choice() {
     let parts = delta(r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#);
     let end = r#"{"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":9,"completion_tokens":2}}]}"#;
-    let response = openai_with(true, &[&parts, end]).await.expect("usage came, so no `[DONE]` is needed");
-    assert_eq!((response.text().as_str(), response.usage.input_tokens), ("ab", 9));
+    let response = openai_with(true, &[&parts, end])
+        .await
+        .expect("usage came, so no `[DONE]` is needed");
+    assert_eq!(
+        (response.text().as_str(), response.usage.input_tokens),
+        ("ab", 9)
+    );
 }
 
 #[tokio::test]
 async fn without_done_and_without_the_usage_we_asked_for_the_answer_was_cut() {
     let text = delta(r#"{"content":"a"}"#);
     let error = openai_with(true, &[&text, STOP]).await.expect_err("cut");
-    assert_eq!((error.class, error.phase), (ErrorClass::Transient, Phase::MidStream));
+    assert_eq!(
+        (error.class, error.phase),
+        (ErrorClass::Transient, Phase::MidStream)
+    );
     assert!(error.message.contains("no_stream_usage"));
-    assert_eq!(openai_with(false, &[&text, STOP]).await.expect("complete").text(), "a");
-    assert_eq!(openai_with(true, &[&text, STOP, DONE]).await.expect("complete").text(), "a");
+    assert_eq!(
+        openai_with(false, &[&text, STOP])
+            .await
+            .expect("complete")
+            .text(),
+        "a"
+    );
+    assert_eq!(
+        openai_with(true, &[&text, STOP, DONE])
+            .await
+            .expect("complete")
+            .text(),
+        "a"
+    );
 }
 
 #[tokio::test]
 async fn an_error_inside_a_stream_fails_by_its_own_code() {
     let cases = [
-        (r#"{"error":{"message":"x","code":429}}"#, ErrorClass::RateLimited),
-        (r#"{"error":{"message":"x","code":402}}"#, ErrorClass::Billing),
-        (r#"{"error":{"message":"x","code":"insufficient_quota"}}"#, ErrorClass::Billing),
+        (
+            r#"{"error":{"message":"x","code":429}}"#,
+            ErrorClass::RateLimited,
+        ),
+        (
+            r#"{"error":{"message":"x","code":402}}"#,
+            ErrorClass::Billing,
+        ),
+        (
+            r#"{"error":{"message":"x","code":"insufficient_quota"}}"#,
+            ErrorClass::Billing,
+        ),
         (
             r#"{"error":{"message":"maximum context length is 9 tokens","code":400}}"#,
             ErrorClass::ContextOverflow,
         ),
-        (r#"{"error":{"message":"x","type":"server_error"}}"#, ErrorClass::Transient),
+        (
+            r#"{"error":{"message":"x","type":"server_error"}}"#,
+            ErrorClass::Transient,
+        ),
         (r#"{"error":"it broke"}"#, ErrorClass::Transient),
-        (r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#, ErrorClass::Transient),
+        (
+            r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#,
+            ErrorClass::Transient,
+        ),
         (r#"{"object":"nothing of ours"}"#, ErrorClass::Protocol),
         ("{\"choices\":", ErrorClass::Protocol),
         ("<html>", ErrorClass::Protocol),
     ];
     for (chunk, class) in cases {
-        let error = openai(&[&delta(r#"{"content":"a"}"#), chunk, DONE]).await.expect_err(chunk);
-        assert_eq!((error.class, error.phase), (class, Phase::MidStream), "{chunk}");
+        let error = openai(&[&delta(r#"{"content":"a"}"#), chunk, DONE])
+            .await
+            .expect_err(chunk);
+        assert_eq!(
+            (error.class, error.phase),
+            (class, Phase::MidStream),
+            "{chunk}"
+        );
     }
 }
 
@@ -163,19 +244,41 @@ async fn every_finish_reason_has_its_meaning() {
         ("stop", Stop::EndTurn, Stop::ToolUse),
         ("length", Stop::MaxTokens, Stop::MaxTokens),
         ("content_filter", Stop::Refused, Stop::Refused),
-        ("tool_calls", Stop::Other("tool_calls".into()), Stop::ToolUse),
+        (
+            "tool_calls",
+            Stop::Other("tool_calls".into()),
+            Stop::ToolUse,
+        ),
         ("tired", Stop::Other("tired".into()), Stop::ToolUse),
     ];
     for (reason, plain, calling) in table {
         let end = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
-        assert_eq!(openai(&[&delta("{}"), &end, DONE]).await.expect("sound").stop, plain, "{reason}");
-        assert_eq!(openai(&[&with_call, &end, DONE]).await.expect("sound").stop, calling, "{reason}");
+        assert_eq!(
+            openai(&[&delta("{}"), &end, DONE])
+                .await
+                .expect("sound")
+                .stop,
+            plain,
+            "{reason}"
+        );
+        assert_eq!(
+            openai(&[&with_call, &end, DONE]).await.expect("sound").stop,
+            calling,
+            "{reason}"
+        );
     }
 }
 
 async fn anthropic(events: &[Value]) -> Result<Response, ProviderError> {
-    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    decode_pieces(Box::new(anthropic::StreamDecoder::new(None)), vec![body.as_bytes()]).await
+    let body: String = events
+        .iter()
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
+    decode_pieces(
+        Box::new(anthropic::StreamDecoder::new(None)),
+        vec![body.as_bytes()],
+    )
+    .await
 }
 
 fn start() -> Value {
@@ -203,21 +306,28 @@ async fn every_stop_reason_has_its_meaning() {
     for (reason, stop) in table {
         let [delta, stopped] = end(reason);
         let response = anthropic(&[start(), delta, stopped]).await.expect("sound");
-        assert_eq!((response.stop, response.provider_request_id.as_deref()), (stop, Some("m1")));
+        assert_eq!(
+            (response.stop, response.provider_request_id.as_deref()),
+            (stop, Some("m1"))
+        );
     }
 }
 
 #[tokio::test]
 async fn a_stream_that_breaks_its_own_rules_is_a_protocol_error() {
-    let open =
-        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}});
-    let grow =
-        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "b"}});
+    let open = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}});
+    let grow = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "b"}});
     let close = json!({"type": "content_block_stop", "index": 0});
-    let nameless =
-        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a"}});
+    let nameless = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a"}});
     let [delta, stopped] = end("end_turn");
-    let sound = [start(), open.clone(), grow.clone(), close.clone(), delta.clone(), stopped.clone()];
+    let sound = [
+        start(),
+        open.clone(),
+        grow.clone(),
+        close.clone(),
+        delta.clone(),
+        stopped.clone(),
+    ];
     assert_eq!(anthropic(&sound).await.expect("sound").text(), "ab");
     let broken: &[&[&Value]] = &[
         &[&open, &close, &delta, &stopped],
@@ -233,7 +343,11 @@ async fn a_stream_that_breaks_its_own_rules_is_a_protocol_error() {
     for events in broken {
         let events: Vec<Value> = events.iter().map(|event| (*event).clone()).collect();
         let error = anthropic(&events).await.expect_err("broken");
-        assert_eq!((error.class, error.phase), (ErrorClass::Protocol, Phase::MidStream), "{events:?}");
+        assert_eq!(
+            (error.class, error.phase),
+            (ErrorClass::Protocol, Phase::MidStream),
+            "{events:?}"
+        );
     }
 }
 
@@ -244,28 +358,58 @@ fn a_whole_answer_reads_like_a_streamed_one() {
     let completion = json!({"id": "m1", "model": "m", "usage": {"prompt_tokens": 3, "completion_tokens": 4},
         "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": "ok",
             "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"n\":1}"}}]}}]});
-    let read =
-        |decoder: &mut dyn Decoder, body: Value| match decoder.whole(&body.to_string()).expect("sound").pop()
-        {
-            Some(attache::providers::Event::Finished(response)) => response,
-            other => panic!("{other:?} is not the end"),
-        };
+    let read = |decoder: &mut dyn Decoder, body: Value| match decoder
+        .whole(&body.to_string())
+        .expect("sound")
+        .pop()
+    {
+        Some(attache::providers::Event::Finished(response)) => response,
+        other => panic!("{other:?} is not the end"),
+    };
     let one = read(&mut anthropic::StreamDecoder::new(None), message);
-    let other = read(&mut openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0), completion);
+    let other = read(
+        &mut openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0),
+        completion,
+    );
     assert_eq!(one, other);
-    assert_eq!((one.text().as_str(), one.stop.clone(), one.usage.output_tokens), ("ok", Stop::ToolUse, 4));
+    assert_eq!(
+        (
+            one.text().as_str(),
+            one.stop.clone(),
+            one.usage.output_tokens
+        ),
+        ("ok", Stop::ToolUse, 4)
+    );
 }
 
 #[test]
 fn a_whole_error_or_nonsense_with_status_200_is_an_error() {
     let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#;
     let mut decoder = anthropic::StreamDecoder::new(None);
-    assert_eq!(decoder.whole(overloaded).map_err(|e| e.class), Err(ErrorClass::Overloaded));
-    for body in ["{}", "", "[]", "<html>", r#"{"choices":[]}"#, r#"{"content":[]}"#] {
+    assert_eq!(
+        decoder.whole(overloaded).map_err(|e| e.class),
+        Err(ErrorClass::Overloaded)
+    );
+    for body in [
+        "{}",
+        "",
+        "[]",
+        "<html>",
+        r#"{"choices":[]}"#,
+        r#"{"content":[]}"#,
+    ] {
         let mut decoder = anthropic::StreamDecoder::new(None);
-        assert_eq!(decoder.whole(body).map_err(|e| e.class), Err(ErrorClass::Protocol), "{body}");
+        assert_eq!(
+            decoder.whole(body).map_err(|e| e.class),
+            Err(ErrorClass::Protocol),
+            "{body}"
+        );
         let mut decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0);
-        assert_eq!(decoder.whole(body).map_err(|e| e.class), Err(ErrorClass::Protocol), "{body}");
+        assert_eq!(
+            decoder.whole(body).map_err(|e| e.class),
+            Err(ErrorClass::Protocol),
+            "{body}"
+        );
     }
 }
 
@@ -277,28 +421,53 @@ fn history() -> Request {
 #[test]
 fn a_request_is_worded_exactly_as_the_vendor_wants_it() {
     for dialect in ["anthropic", "openai", "gemini", "ollama"] {
-        let expected =
-            std::fs::read_to_string(fixture(&format!("requests/{dialect}.json"))).expect("it exists");
+        let expected = std::fs::read_to_string(fixture(&format!("requests/{dialect}.json")))
+            .expect("it exists");
         let expected: Value = serde_json::from_str(&expected).expect("JSON");
-        let wire = adapter(dialect, "http://127.0.0.1:9").encode_request(&history()).expect("sound");
+        let wire = adapter(dialect, "http://127.0.0.1:9")
+            .encode_request(&history())
+            .expect("sound");
         assert_eq!(wire, expected.to_string(), "{dialect}");
     }
 }
 
 #[test]
 fn the_last_call_at_a_limit_offers_no_tool_and_settings_change_names() {
-    let request = Request { tool_choice: ToolChoice::None, temperature: None, ..history() };
+    let request = Request {
+        tool_choice: ToolChoice::None,
+        temperature: None,
+        ..history()
+    };
     let wire = |id: &str, settings: &ProviderSettings| -> Value {
         let provider = build(id, settings).expect("sound");
         serde_json::from_str(&provider.encode_request(&request).expect("sound")).expect("JSON")
     };
     let base_url = Some("http://localhost:9/v1/".to_owned());
-    let plain = ProviderSettings { base_url, ..Default::default() };
+    let plain = ProviderSettings {
+        base_url,
+        ..Default::default()
+    };
     let body = wire("anthropic", &plain);
-    assert_eq!((&body["tool_choice"], body.get("temperature")), (&json!({"type": "none"}), None));
-    let chat = ChatSwitches { legacy_max_tokens: true, no_stream_usage: true, ..Default::default() };
+    assert_eq!(
+        (&body["tool_choice"], body.get("temperature")),
+        (&json!({"type": "none"}), None)
+    );
+    let chat = ChatSwitches {
+        legacy_max_tokens: true,
+        no_stream_usage: true,
+        ..Default::default()
+    };
     let older = ProviderSettings { chat, ..plain };
     let body = wire("openai", &older);
-    assert_eq!((&body["tool_choice"], &body["max_tokens"]), (&json!("none"), &json!(1024)));
-    assert_eq!((body.get("max_completion_tokens"), body.get("stream_options")), (None, None));
+    assert_eq!(
+        (&body["tool_choice"], &body["max_tokens"]),
+        (&json!("none"), &json!(1024))
+    );
+    assert_eq!(
+        (
+            body.get("max_completion_tokens"),
+            body.get("stream_options")
+        ),
+        (None, None)
+    );
 }

@@ -27,7 +27,14 @@ fn schema_of<'b>(provider: &str, body: &'b Value) -> &'b Value {
 
 #[tokio::test]
 async fn a_form_is_asked_for_in_the_vendors_own_way_and_held_to() {
-    for provider in ["openai", "grok", "openrouter", "compat:house", "gemini", "ollama"] {
+    for provider in [
+        "openai",
+        "grok",
+        "openrouter",
+        "compat:house",
+        "gemini",
+        "ollama",
+    ] {
         let server = server(provider, vec![say(WRONG), say(GOOD)]).await;
         let (app, run) = worked_off(provider, &server).await;
         assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
@@ -45,8 +52,16 @@ async fn a_form_is_asked_for_in_the_vendors_own_way_and_held_to() {
                 "{provider}: not in words too"
             );
         }
-        assert!(asked[1].to_string().contains("at `/total`"), "{provider}: {}", asked[1]);
-        assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 1)), "{provider}");
+        assert!(
+            asked[1].to_string().contains("at `/total`"),
+            "{provider}: {}",
+            asked[1]
+        );
+        assert_eq!(
+            output(&app, &run).await,
+            Some((CANONICAL.to_owned(), 1)),
+            "{provider}"
+        );
         assert_eq!(app.outcome(&run).await.0, "succeeded", "{provider}");
     }
 }
@@ -57,7 +72,10 @@ async fn a_form_is_put_into_words_where_there_is_no_way_of_its_own() {
     let (app, run) = worked_off("anthropic", &server).await;
     assert_eq!(server.refused(), Vec::<String>::new());
     let [body] = server.accepted().try_into().expect("one request");
-    assert!(body["system"].to_string().contains("additionalProperties"), "{body}");
+    assert!(
+        body["system"].to_string().contains("additionalProperties"),
+        "{body}"
+    );
     assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 0)));
 }
 
@@ -67,17 +85,27 @@ fn formless(seen: &Seen) -> Result<Value, Refusal> {
     if body.get("response_format").is_none() {
         return Ok(body);
     }
-    let why = "Unsupported parameter: 'response_format' is not supported with this model.".to_owned();
+    let why =
+        "Unsupported parameter: 'response_format' is not supported with this model.".to_owned();
     let error = json!({ "message": why, "type": "invalid_request_error", "param": "response_format",
         "code": "unsupported_parameter" });
-    Err(Refusal { status: 400, body: json!({ "error": error }), why })
+    Err(Refusal {
+        status: 400,
+        body: json!({ "error": error }),
+        why,
+    })
 }
 
 #[tokio::test]
 async fn a_server_that_refuses_forms_is_asked_in_words_and_never_again_with_one() {
     let server = judged_by(formless, vec![say(WRONG), say(GOOD)]).await;
     let (app, run) = worked_off("compat:house", &server).await;
-    assert_eq!(server.refused().len(), 1, "one refusal is enough: {:?}", server.refused());
+    assert_eq!(
+        server.refused().len(),
+        1,
+        "one refusal is enough: {:?}",
+        server.refused()
+    );
     let asked = server.accepted();
     assert_eq!(asked.len(), 2);
     for body in &asked {

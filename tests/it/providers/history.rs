@@ -10,10 +10,20 @@ use std::collections::HashSet;
 
 fn call(id: &str) -> Block {
     let args = ToolArgs::Object(Map::new());
-    Block::ToolCall { id: id.into(), name: "look".into(), args, provider_state: None }
+    Block::ToolCall {
+        id: id.into(),
+        name: "look".into(),
+        args,
+        provider_state: None,
+    }
 }
 fn result(id: &str, content: &str) -> Block {
-    Block::ToolResult { call_id: id.into(), name: "look".into(), content: content.into(), is_error: false }
+    Block::ToolResult {
+        call_id: id.into(),
+        name: "look".into(),
+        content: content.into(),
+        is_error: false,
+    }
 }
 fn thinking(family: &str) -> Block {
     thinking_of(family, "")
@@ -24,19 +34,36 @@ fn thinking_of(family: &str, model: &str) -> Block {
         "openrouter" => json!([{"type": "reasoning.text", "text": "hm"}]),
         _ => json!({"type": "thinking", "thinking": "hm", "signature": "s"}),
     };
-    let state = ProviderState { family: family.into(), model: model.into(), state };
-    Block::Thinking { text: "hm".into(), provider_state: Some(state) }
+    let state = ProviderState {
+        family: family.into(),
+        model: model.into(),
+        state,
+    };
+    Block::Thinking {
+        text: "hm".into(),
+        provider_state: Some(state),
+    }
 }
 fn user(blocks: Vec<Block>) -> Message {
-    Message { role: Role::User, blocks }
+    Message {
+        role: Role::User,
+        blocks,
+    }
 }
 fn assistant(blocks: Vec<Block>) -> Message {
-    Message { role: Role::Assistant, blocks }
+    Message {
+        role: Role::Assistant,
+        blocks,
+    }
 }
 fn no_result(id: &str) -> Block {
-    let content =
-        r#"{"ok":false,"error":{"code":"no_result","message":"no result of this call was recorded"}}"#;
-    Block::ToolResult { call_id: id.into(), name: "look".into(), content: content.into(), is_error: true }
+    let content = r#"{"ok":false,"error":{"code":"no_result","message":"no result of this call was recorded"}}"#;
+    Block::ToolResult {
+        call_id: id.into(),
+        name: "look".into(),
+        content: content.into(),
+        is_error: true,
+    }
 }
 fn normal(messages: &[Message]) -> Vec<Message> {
     normalise::history(messages, "anthropic", "model-x")
@@ -47,7 +74,11 @@ fn fault(messages: &[Message]) -> Option<String> {
     let mut seen_ids = HashSet::new();
     let mut awaited: Vec<String> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
-        let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
+        let expected = if at % 2 == 0 {
+            Role::User
+        } else {
+            Role::Assistant
+        };
         if message.role != expected {
             return Some(format!("message {at} is not by {expected:?}"));
         }
@@ -78,13 +109,26 @@ fn fault(messages: &[Message]) -> Option<String> {
                     }
                     called.push(id.clone());
                 }
-                (Role::User, Block::ToolResult { call_id, content, .. }) => {
+                (
+                    Role::User,
+                    Block::ToolResult {
+                        call_id, content, ..
+                    },
+                ) => {
                     if text_seen || content.is_empty() {
-                        return Some(format!("a result in message {at} is empty or comes after text"));
+                        return Some(format!(
+                            "a result in message {at} is empty or comes after text"
+                        ));
                     }
                     answered.push(call_id.clone());
                 }
-                (Role::Assistant, Block::Thinking { provider_state: Some(state), .. }) => {
+                (
+                    Role::Assistant,
+                    Block::Thinking {
+                        provider_state: Some(state),
+                        ..
+                    },
+                ) => {
                     if state.family != "anthropic" {
                         return Some(format!("foreign reasoning in message {at}"));
                     }
@@ -95,14 +139,22 @@ fn fault(messages: &[Message]) -> Option<String> {
         answered.sort();
         awaited.sort();
         if answered != awaited {
-            return Some(format!("message {at} answers {answered:?} instead of {awaited:?}"));
+            return Some(format!(
+                "message {at} answers {answered:?} instead of {awaited:?}"
+            ));
         }
-        if matches!((message.role, message.blocks.last()), (Role::Assistant, Some(Block::Thinking { .. }))) {
+        if matches!(
+            (message.role, message.blocks.last()),
+            (Role::Assistant, Some(Block::Thinking { .. }))
+        ) {
             return Some(format!("message {at} ends with reasoning"));
         }
         awaited = called;
     }
-    if let Some(Message { role: Role::Assistant, blocks }) = messages.last()
+    if let Some(Message {
+        role: Role::Assistant,
+        blocks,
+    }) = messages.last()
         && let Some(Block::Text { text }) = blocks.last()
         && text.ends_with(char::is_whitespace)
     {
@@ -115,31 +167,69 @@ fn any_block() -> impl Strategy<Value = Block> {
     // Who made a state, and with which model; for one of an answer that was not stored yet, nobody says.
     let family = || prop::sample::select(vec!["anthropic", "openai", "openrouter"]);
     let model = || prop::sample::select(vec!["", "model-x", "model-y"]);
-    let id = || prop_oneof![Just("a"), Just("b"), Just("c_1"), Just(""), Just("not legal!")];
+    let id = || {
+        prop_oneof![
+            Just("a"),
+            Just("b"),
+            Just("c_1"),
+            Just(""),
+            Just("not legal!")
+        ]
+    };
     let text = prop_oneof![Just(""), Just(" \n"), Just("hello"), Just("bye \n")];
     prop_oneof![
         text.clone().prop_map(Block::text),
         (family(), model()).prop_map(|(family, model)| thinking_of(family, model)),
-        Just(Block::Thinking { text: "unsigned".into(), provider_state: None }),
+        Just(Block::Thinking {
+            text: "unsigned".into(),
+            provider_state: None
+        }),
         (id(), any::<bool>()).prop_map(|(id, sound)| {
-            let malformed = || ToolArgs::Malformed { raw: "{".into(), error: "cut".into() };
-            let args = if sound { ToolArgs::Object(Map::new()) } else { malformed() };
-            let name = if sound { "look".into() } else { "no such.tool?".into() };
-            Block::ToolCall { id: id.into(), name, args, provider_state: None }
+            let malformed = || ToolArgs::Malformed {
+                raw: "{".into(),
+                error: "cut".into(),
+            };
+            let args = if sound {
+                ToolArgs::Object(Map::new())
+            } else {
+                malformed()
+            };
+            let name = if sound {
+                "look".into()
+            } else {
+                "no such.tool?".into()
+            };
+            Block::ToolCall {
+                id: id.into(),
+                name,
+                args,
+                provider_state: None,
+            }
         }),
         (id(), family(), model()).prop_map(|(id, family, model)| {
-            let Block::Thinking { provider_state, .. } = thinking_of(family, model) else { return call(id) };
+            let Block::Thinking { provider_state, .. } = thinking_of(family, model) else {
+                return call(id);
+            };
             let (name, args) = ("look".into(), ToolArgs::Object(Map::new()));
-            Block::ToolCall { id: id.into(), name, args, provider_state }
+            Block::ToolCall {
+                id: id.into(),
+                name,
+                args,
+                provider_state,
+            }
         }),
         (id(), text).prop_map(|(id, content)| result(id, content)),
     ]
 }
 
 pub fn any_history() -> impl Strategy<Value = Vec<Message>> {
-    let message = (any::<bool>(), prop::collection::vec(any_block(), 0..5)).prop_map(|(by_user, blocks)| {
-        Message { role: if by_user { Role::User } else { Role::Assistant }, blocks }
-    });
+    let message =
+        (any::<bool>(), prop::collection::vec(any_block(), 0..5)).prop_map(|(by_user, blocks)| {
+            Message {
+                role: if by_user { Role::User } else { Role::Assistant },
+                blocks,
+            }
+        });
     prop::collection::vec(message, 0..8)
 }
 
@@ -195,7 +285,12 @@ proptest! {
 fn a_sound_history_passes_unchanged() {
     let history = vec![
         Message::user("hi"),
-        assistant(vec![thinking("anthropic"), Block::text("let me see"), call("a"), call("b")]),
+        assistant(vec![
+            thinking("anthropic"),
+            Block::text("let me see"),
+            call("a"),
+            call("b"),
+        ]),
         user(vec![result("a", "1"), result("b", "2")]),
         Message::assistant("done"),
         Message::user("thanks"),
@@ -206,7 +301,12 @@ fn a_sound_history_passes_unchanged() {
 
 #[test]
 fn neighbours_of_one_role_merge_and_empty_text_goes() {
-    let history = vec![Message::user("a"), Message::user(" "), Message::user("b"), Message::assistant("c")];
+    let history = vec![
+        Message::user("a"),
+        Message::user(" "),
+        Message::user("b"),
+        Message::assistant("c"),
+    ];
     let merged = user(vec![Block::text("a"), Block::text("b")]);
     assert_eq!(normal(&history), vec![merged, Message::assistant("c")]);
 }
@@ -216,7 +316,11 @@ fn orphans_are_answered_and_strays_are_dropped() {
     let history = vec![
         user(vec![result("never", "x"), Block::text("hi")]),
         assistant(vec![call("a"), call("b")]),
-        user(vec![Block::text("and?"), result("b", "2"), result("b", "again")]),
+        user(vec![
+            Block::text("and?"),
+            result("b", "2"),
+            result("b", "again"),
+        ]),
     ];
     let expected = vec![
         Message::user("hi"),
@@ -251,16 +355,26 @@ fn a_persona_that_spoke_first_is_introduced() {
     let out = normal(&[Message::assistant("Good morning"), Message::user("hello")]);
     assert_eq!(out.len(), 3);
     assert_eq!(out[0].role, Role::User);
-    assert_eq!(out[1..], [Message::assistant("Good morning"), Message::user("hello")]);
+    assert_eq!(
+        out[1..],
+        [Message::assistant("Good morning"), Message::user("hello")]
+    );
 }
 
 #[test]
 fn reasoning_of_another_family_is_not_sent_on() {
     let history = vec![
         Message::user("hi"),
-        assistant(vec![thinking("openai"), thinking("anthropic"), Block::text("x")]),
+        assistant(vec![
+            thinking("openai"),
+            thinking("anthropic"),
+            Block::text("x"),
+        ]),
     ];
-    let expected = vec![Message::user("hi"), assistant(vec![thinking("anthropic"), Block::text("x")])];
+    let expected = vec![
+        Message::user("hi"),
+        assistant(vec![thinking("anthropic"), Block::text("x")]),
+    ];
     assert_eq!(normal(&history), expected);
 }
 
@@ -286,5 +400,8 @@ fn tools_that_are_gone_but_were_called_are_declared_and_closed() {
     gone.messages.push(user(vec![result("a", "1")]));
     let ready = normalise::request(&gone, "anthropic").expect("it is mended");
     let names: Vec<_> = ready.tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!((names, ready.tool_choice, ready.system.len()), (vec!["look"], ToolChoice::None, 2));
+    assert_eq!(
+        (names, ready.tool_choice, ready.system.len()),
+        (vec!["look"], ToolChoice::None, 2)
+    );
 }

@@ -23,7 +23,9 @@ fn text(dialect: &str) -> String {
 
 /// The beginning of an answer, with at least one whole piece.
 fn half(body: &str) -> &str {
-    let middle = (body.len() / 2..).find(|at| body.is_char_boundary(*at)).expect("it ends somewhere");
+    let middle = (body.len() / 2..)
+        .find(|at| body.is_char_boundary(*at))
+        .expect("it ends somewhere");
     &body[..middle]
 }
 
@@ -34,26 +36,47 @@ async fn ask(provider: &dyn Provider, context: CallContext) -> Result<Response, 
 
 async fn failure(dialect: &str, reply: Reply) -> ProviderError {
     let server = Server::start(vec![reply]).await;
-    ask(&*adapter(dialect, &server.url), context()).await.expect_err("it fails")
+    ask(&*adapter(dialect, &server.url), context())
+        .await
+        .expect_err("it fails")
 }
 
 fn json_reply(status: u16, headers: &[(&str, &str)], body: &str) -> Reply {
-    let headers: Vec<_> = headers.iter().copied().chain([("content-type", "application/json")]).collect();
+    let headers: Vec<_> = headers
+        .iter()
+        .copied()
+        .chain([("content-type", "application/json")])
+        .collect();
     Reply::new(status, &headers, body)
 }
 
 #[tokio::test]
 async fn a_request_carries_its_key_in_one_header_and_nowhere_else() {
     let expected = [
-        ("anthropic", "POST /v1/messages HTTP/1.1", "x-api-key", KEY.to_owned()),
-        ("openai", "POST /v1/chat/completions HTTP/1.1", "authorization", format!("Bearer {KEY}")),
+        (
+            "anthropic",
+            "POST /v1/messages HTTP/1.1",
+            "x-api-key",
+            KEY.to_owned(),
+        ),
+        (
+            "openai",
+            "POST /v1/chat/completions HTTP/1.1",
+            "authorization",
+            format!("Bearer {KEY}"),
+        ),
         (
             "gemini",
             "POST /v1beta/models/model-x:streamGenerateContent?alt=sse HTTP/1.1",
             "x-goog-api-key",
             KEY.to_owned(),
         ),
-        ("ollama", "POST /api/chat HTTP/1.1", "authorization", format!("Bearer {KEY}")),
+        (
+            "ollama",
+            "POST /api/chat HTTP/1.1",
+            "authorization",
+            format!("Bearer {KEY}"),
+        ),
     ];
     for (dialect, line, header, value) in expected {
         let server = Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
@@ -70,24 +93,54 @@ async fn a_request_carries_its_key_in_one_header_and_nowhere_else() {
             provider.encode_request(&request("hello")).expect("sound"),
             "what was stored was sent"
         );
-        assert_eq!((seen.head.matches(KEY).count(), seen.body.matches(KEY).count()), (1, 0));
+        assert_eq!(
+            (
+                seen.head.matches(KEY).count(),
+                seen.body.matches(KEY).count()
+            ),
+            (1, 0)
+        );
     }
 }
 
 #[tokio::test]
 async fn a_base_url_may_end_with_the_version() {
-    for (dialect, line) in [("anthropic", "POST /v1/messages "), ("openai", "POST /v1/chat/completions ")] {
+    for (dialect, line) in [
+        ("anthropic", "POST /v1/messages "),
+        ("openai", "POST /v1/chat/completions "),
+    ] {
         let server = Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
-        ask(&*adapter(dialect, &format!("{}/v1/", server.url)), context()).await.expect("it answers");
+        ask(
+            &*adapter(dialect, &format!("{}/v1/", server.url)),
+            context(),
+        )
+        .await
+        .expect("it answers");
         assert!(server.seen()[0].head.starts_with(line));
     }
     let server = Server::start(vec![Reply::stream(&text("gemini"))]).await;
-    ask(&*adapter("gemini", &format!("{}/v1/", server.url)), context()).await.expect("it answers");
-    assert!(server.seen()[0].head.starts_with("POST /v1/models/model-x:streamGenerateContent?alt=sse "));
-    let server = Server::start(vec![Reply::stream(&text("openai"))]).await;
-    ask(&*adapter("openai", &format!("{}/api", server.url)), context()).await.expect("it answers");
+    ask(
+        &*adapter("gemini", &format!("{}/v1/", server.url)),
+        context(),
+    )
+    .await
+    .expect("it answers");
     assert!(
-        server.seen()[0].head.starts_with("POST /api/chat/completions "),
+        server.seen()[0]
+            .head
+            .starts_with("POST /v1/models/model-x:streamGenerateContent?alt=sse ")
+    );
+    let server = Server::start(vec![Reply::stream(&text("openai"))]).await;
+    ask(
+        &*adapter("openai", &format!("{}/api", server.url)),
+        context(),
+    )
+    .await
+    .expect("it answers");
+    assert!(
+        server.seen()[0]
+            .head
+            .starts_with("POST /api/chat/completions "),
         "another path is taken as it is"
     );
 }
@@ -104,7 +157,11 @@ async fn one_connection_serves_many_calls_however_bodies_are_framed() {
             for _ in 0..20 {
                 ask(&*provider, context()).await.expect("it answers");
             }
-            assert_eq!((server.seen().len(), server.connections()), (20, 1), "{dialect}");
+            assert_eq!(
+                (server.seen().len(), server.connections()),
+                (20, 1),
+                "{dialect}"
+            );
         }
     }
 }
@@ -119,7 +176,9 @@ async fn a_server_that_ignores_streaming_is_understood() {
     ];
     for (dialect, body) in DIALECTS.iter().zip(bodies) {
         let server = Server::start(vec![json_reply(200, &[], body)]).await;
-        let response = ask(&*adapter(dialect, &server.url), context()).await.expect("it answers");
+        let response = ask(&*adapter(dialect, &server.url), context())
+            .await
+            .expect("it answers");
         assert_eq!(response.text(), "hi");
     }
 }
@@ -129,21 +188,41 @@ async fn silence_ends_with_a_timeout_before_and_inside_the_answer() {
     for dialect in DIALECTS {
         let body = text(dialect);
         let half = half(&body);
-        let mute = Reply { bytes: Vec::new(), then: Then::Hold };
+        let mute = Reply {
+            bytes: Vec::new(),
+            then: Then::Hold,
+        };
         let replies = [
             (mute, Phase::BeforeFirstByte),
-            (Reply::chunked(half, Then::Hold).in_words_of(dialect), Phase::MidStream),
+            (
+                Reply::chunked(half, Then::Hold).in_words_of(dialect),
+                Phase::MidStream,
+            ),
         ];
         for (reply, phase) in replies {
             let server = Server::start(vec![reply]).await;
             let provider = adapter(dialect, &server.url);
             let short = Duration::from_millis(100);
             let bounds = [
-                (CallContext { idle: short, ..context() }, "silent for 100 ms"),
-                (CallContext { deadline: short, ..context() }, "no complete answer within 100 ms"),
+                (
+                    CallContext {
+                        idle: short,
+                        ..context()
+                    },
+                    "silent for 100 ms",
+                ),
+                (
+                    CallContext {
+                        deadline: short,
+                        ..context()
+                    },
+                    "no complete answer within 100 ms",
+                ),
             ];
             for (impatient, why) in bounds {
-                let error = ask(&*provider, impatient).await.expect_err("nothing more comes");
+                let error = ask(&*provider, impatient)
+                    .await
+                    .expect_err("nothing more comes");
                 assert_eq!(
                     (error.class, error.phase, error.message.as_str()),
                     (ErrorClass::Timeout, phase, why)
@@ -158,19 +237,32 @@ async fn a_cancelled_or_dropped_call_closes_its_connection() {
     for dialect in DIALECTS {
         let body = text(dialect);
         let half = half(&body);
-        let server = Server::start(vec![Reply::chunked(half, Then::Hold).in_words_of(dialect)]).await;
+        let server =
+            Server::start(vec![Reply::chunked(half, Then::Hold).in_words_of(dialect)]).await;
         let provider = adapter(dialect, &server.url);
         let wire = provider.encode_request(&request("hello")).expect("sound");
         let cancel = CancellationToken::new();
-        let mut events = provider.stream(&wire, CallContext { cancel: cancel.clone(), ..context() });
-        assert!(matches!(events.next().await, Some(Ok(Event::Started { .. }))));
+        let mut events = provider.stream(
+            &wire,
+            CallContext {
+                cancel: cancel.clone(),
+                ..context()
+            },
+        );
+        assert!(matches!(
+            events.next().await,
+            Some(Ok(Event::Started { .. }))
+        ));
         cancel.cancel();
         let rest: Vec<_> = events.collect().await;
         let last = rest.last().cloned().map(|event| event.map_err(|e| e.class));
         assert_eq!(last, Some(Err(ErrorClass::Cancelled)));
         server.hung_up.notified().await;
         let mut events = provider.stream(&wire, context());
-        assert!(matches!(events.next().await, Some(Ok(Event::Started { .. }))));
+        assert!(matches!(
+            events.next().await,
+            Some(Ok(Event::Started { .. }))
+        ));
         drop(events);
         server.hung_up.notified().await;
     }
@@ -183,12 +275,28 @@ async fn a_body_that_breaks_off_is_transient() {
         let half = half(&body);
         let mut short = Reply::stream(&body).then(Then::Close).in_words_of(dialect);
         short.bytes.truncate(short.bytes.len() - 100);
-        for reply in [short, Reply::chunked(half, Then::Close).in_words_of(dialect)] {
+        for reply in [
+            short,
+            Reply::chunked(half, Then::Close).in_words_of(dialect),
+        ] {
             let error = failure(dialect, reply).await;
-            assert_eq!((error.class, error.phase), (ErrorClass::Transient, Phase::MidStream));
+            assert_eq!(
+                (error.class, error.phase),
+                (ErrorClass::Transient, Phase::MidStream)
+            );
         }
-        let error = failure(dialect, Reply { bytes: Vec::new(), then: Then::Close }).await;
-        assert_eq!((error.class, error.phase), (ErrorClass::Transient, Phase::BeforeFirstByte));
+        let error = failure(
+            dialect,
+            Reply {
+                bytes: Vec::new(),
+                then: Then::Close,
+            },
+        )
+        .await;
+        assert_eq!(
+            (error.class, error.phase),
+            (ErrorClass::Transient, Phase::BeforeFirstByte)
+        );
     }
 }
 
@@ -198,18 +306,31 @@ async fn a_port_where_nobody_listens_is_transient() {
     let url = format!("http://{}", listener.local_addr().expect("bound"));
     drop(listener);
     for dialect in DIALECTS {
-        let error = ask(&*adapter(dialect, &url), context()).await.expect_err("nobody listens");
-        assert_eq!((error.class, error.phase), (ErrorClass::Transient, Phase::BeforeSend));
+        let error = ask(&*adapter(dialect, &url), context())
+            .await
+            .expect_err("nobody listens");
+        assert_eq!(
+            (error.class, error.phase),
+            (ErrorClass::Transient, Phase::BeforeSend)
+        );
     }
 }
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     for dialect in DIALECTS {
-        let elsewhere = Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
+        let elsewhere =
+            Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
         for status in [301, 302, 307, 308] {
-            let error = failure(dialect, Reply::new(status, &[("location", &elsewhere.url)], "")).await;
-            assert_eq!((error.class, error.http_status), (ErrorClass::Config, Some(status)));
+            let error = failure(
+                dialect,
+                Reply::new(status, &[("location", &elsewhere.url)], ""),
+            )
+            .await;
+            assert_eq!(
+                (error.class, error.http_status),
+                (ErrorClass::Config, Some(status))
+            );
         }
         assert_eq!(elsewhere.connections(), 0);
     }
@@ -220,7 +341,10 @@ async fn a_rate_limit_says_how_long_to_wait() {
     let body = r#"{"error":{"type":"rate_limit_error","message":"slow down"}}"#;
     for dialect in DIALECTS {
         let error = failure(dialect, json_reply(429, &[("retry-after", "7")], body)).await;
-        assert_eq!((error.class, error.retry_after), (ErrorClass::RateLimited, Some(Duration::from_secs(7))));
+        assert_eq!(
+            (error.class, error.retry_after),
+            (ErrorClass::RateLimited, Some(Duration::from_secs(7)))
+        );
         assert_eq!(error.provider_code.as_deref(), Some("rate_limit_error"));
         assert_eq!(error.phase, Phase::BeforeFirstByte);
     }
@@ -228,13 +352,19 @@ async fn a_rate_limit_says_how_long_to_wait() {
 
 #[tokio::test]
 async fn a_key_that_the_provider_repeats_is_not_passed_on() {
-    let before =
-        format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY} or sk-other-key-123456"}}}}"#);
-    let inside =
-        format!("event: error\ndata: {{\"type\":\"error\",\"error\":{{\"message\":\"bad key {KEY}\"}}}}\n\n");
+    let before = format!(
+        r#"{{"error":{{"message":"Incorrect API key provided: {KEY} or sk-other-key-123456"}}}}"#
+    );
+    let inside = format!(
+        "event: error\ndata: {{\"type\":\"error\",\"error\":{{\"message\":\"bad key {KEY}\"}}}}\n\n"
+    );
     let line = format!("{{\"error\":\"bad key {KEY}\"}}\n");
     for dialect in DIALECTS {
-        let inside = if *dialect == "ollama" { Reply::lines(&line) } else { Reply::stream(&inside) };
+        let inside = if *dialect == "ollama" {
+            Reply::lines(&line)
+        } else {
+            Reply::stream(&inside)
+        };
         for reply in [json_reply(401, &[], &before), inside] {
             let error = failure(dialect, reply).await;
             assert!(!format!("{error:?}").contains(KEY), "{error:?}");
@@ -246,7 +376,8 @@ async fn a_key_that_the_provider_repeats_is_not_passed_on() {
 
 #[tokio::test]
 async fn a_web_page_is_never_an_answer() {
-    let page = "<!doctype html><html><head><title>502 Bad gateway</title></head><body>long</body></html>";
+    let page =
+        "<!doctype html><html><head><title>502 Bad gateway</title></head><body>long</body></html>";
     for dialect in DIALECTS {
         let html = [("content-type", "text/html; charset=utf-8")];
         let error = failure(dialect, Reply::new(200, &html, page)).await;
@@ -256,7 +387,11 @@ async fn a_web_page_is_never_an_answer() {
             (error.class, error.message.as_str()),
             (ErrorClass::Transient, "HTTP 502: 502 Bad gateway")
         );
-        let error = failure(dialect, Reply::stream(&format!("{page}\n")).in_words_of(dialect)).await;
+        let error = failure(
+            dialect,
+            Reply::stream(&format!("{page}\n")).in_words_of(dialect),
+        )
+        .await;
         assert_eq!(error.class, ErrorClass::Protocol);
         let error = failure(dialect, json_reply(200, &[], "{\"cut\":")).await;
         assert_eq!(error.class, ErrorClass::Protocol);
@@ -265,14 +400,24 @@ async fn a_web_page_is_never_an_answer() {
 
 #[tokio::test]
 async fn a_request_longer_than_the_vendor_takes_is_never_sent() {
-    for (dialect, bytes_max) in DIALECTS.iter().zip([32_000_000, 20_000_000, 20_000_000, 20_000_000]) {
+    for (dialect, bytes_max) in DIALECTS
+        .iter()
+        .zip([32_000_000, 20_000_000, 20_000_000, 20_000_000])
+    {
         let server = Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
         let provider = adapter(dialect, &server.url);
         let mut wire = "x".repeat(bytes_max);
-        complete(&*provider, &wire, context()).await.expect("as long as may be");
+        complete(&*provider, &wire, context())
+            .await
+            .expect("as long as may be");
         wire.push('x');
-        let error = complete(&*provider, &wire, context()).await.expect_err("one byte too many");
-        assert_eq!((error.class, error.phase), (ErrorClass::RequestTooLarge, Phase::BeforeSend));
+        let error = complete(&*provider, &wire, context())
+            .await
+            .expect_err("one byte too many");
+        assert_eq!(
+            (error.class, error.phase),
+            (ErrorClass::RequestTooLarge, Phase::BeforeSend)
+        );
         assert!(error.message.contains("context_tokens_max"), "{error}");
         assert_eq!(server.seen().len(), 1, "{dialect}");
     }
@@ -282,9 +427,15 @@ async fn a_request_longer_than_the_vendor_takes_is_never_sent() {
 async fn an_endless_answer_is_cut_off() {
     let endless = format!("data: {}\n\n", "x".repeat(17 * 1024 * 1024));
     for dialect in DIALECTS {
-        for reply in [Reply::stream(&endless).in_words_of(dialect), json_reply(200, &[], &endless)] {
+        for reply in [
+            Reply::stream(&endless).in_words_of(dialect),
+            json_reply(200, &[], &endless),
+        ] {
             let error = failure(dialect, reply).await;
-            assert_eq!((error.class, error.phase), (ErrorClass::Protocol, Phase::MidStream));
+            assert_eq!(
+                (error.class, error.phase),
+                (ErrorClass::Protocol, Phase::MidStream)
+            );
             assert!(error.message.contains("longer than"), "{error}");
         }
     }
@@ -298,15 +449,24 @@ fn settings_that_cannot_work_or_would_expose_the_key_are_refused() {
         ..Default::default()
     };
     for dialect in KEYED {
-        let refusal =
-            |settings: &ProviderSettings| build(dialect, settings).err().map(|e| (e.class, e.phase));
+        let refusal = |settings: &ProviderSettings| {
+            build(dialect, settings).err().map(|e| (e.class, e.phase))
+        };
         let variable = key_variable(dialect).expect("it needs a key");
-        let keyless = build(dialect, &ProviderSettings::default()).err().expect("no key");
-        assert_eq!((keyless.class, keyless.phase), (ErrorClass::Auth, Phase::Config));
+        let keyless = build(dialect, &ProviderSettings::default())
+            .err()
+            .expect("no key");
+        assert_eq!(
+            (keyless.class, keyless.phase),
+            (ErrorClass::Auth, Phase::Config)
+        );
         assert!(keyless.message.contains(variable), "{keyless}");
         let auth = Some((ErrorClass::Auth, Phase::Config));
         assert_eq!(refusal(&with("https://models.example", Some(" "))), auth);
-        assert_eq!(refusal(&with("https://models.example", Some("two\nlines"))), auth);
+        assert_eq!(
+            refusal(&with("https://models.example", Some("two\nlines"))),
+            auth
+        );
         let config = Some((ErrorClass::Config, Phase::Config));
         for url in [
             "http://models.example",
@@ -317,12 +477,22 @@ fn settings_that_cannot_work_or_would_expose_the_key_are_refused() {
         ] {
             assert_eq!(refusal(&with(url, Some(KEY))), config, "{url}");
         }
-        for url in
-            ["https://models.example/v1", "http://127.0.0.1:1", "http://[::1]:1/v1", "http://localhost"]
-        {
+        for url in [
+            "https://models.example/v1",
+            "http://127.0.0.1:1",
+            "http://[::1]:1/v1",
+            "http://localhost",
+        ] {
             assert_eq!(refusal(&with(url, Some(KEY))), None, "{url}");
         }
-        assert_eq!(refusal(&with("http://127.0.0.1:1", None)), None, "a model on this machine needs no key");
+        assert_eq!(
+            refusal(&with("http://127.0.0.1:1", None)),
+            None,
+            "a model on this machine needs no key"
+        );
     }
-    assert_eq!((key_variable("scripted"), key_variable("nobody")), (None, None));
+    assert_eq!(
+        (key_variable("scripted"), key_variable("nobody")),
+        (None, None)
+    );
 }

@@ -8,7 +8,10 @@ use attache::providers::{OutputSchema, Request, ToolChoice};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-const JUDGED: &[(&str, Check)] = &[("gemini", strict_gemini::check), ("ollama", strict_ollama::check)];
+const JUDGED: &[(&str, Check)] = &[
+    ("gemini", strict_gemini::check),
+    ("ollama", strict_ollama::check),
+];
 
 fn seen(id: &str, model: &str, body: String) -> Seen {
     let head = match id {
@@ -63,23 +66,35 @@ type Damage = fn(&mut Value);
 /// Damages a sound body in one way; the judge must complain in these words.
 fn refused(id: &str, check: Check, cases: &[(&str, Damage)]) {
     let whole = sound(id);
-    assert!(check(&seen(id, "model-x", whole.to_string())).is_ok(), "{id}: the body without damage is taken");
+    assert!(
+        check(&seen(id, "model-x", whole.to_string())).is_ok(),
+        "{id}: the body without damage is taken"
+    );
     for (complaint, damage) in cases {
         let mut body = whole.clone();
         damage(&mut body);
         assert_ne!(body, whole, "{id}: no damage for `{complaint}`");
         let refusal = check(&seen(id, "model-x", body.to_string())).expect_err(complaint);
-        assert!(refusal.why.contains(complaint), "{id}: `{}` instead of `{complaint}`", refusal.why);
+        assert!(
+            refusal.why.contains(complaint),
+            "{id}: `{}` instead of `{complaint}`",
+            refusal.why
+        );
         assert_eq!(refusal.status, 400, "{complaint}");
     }
 }
 
 fn list<'a>(body: &'a mut Value, pointer: &str) -> &'a mut Vec<Value> {
-    body.pointer_mut(pointer).and_then(Value::as_array_mut).expect("a list")
+    body.pointer_mut(pointer)
+        .and_then(Value::as_array_mut)
+        .expect("a list")
 }
 
 fn forget(body: &mut Value, pointer: &str, member: &str) {
-    body.pointer_mut(pointer).and_then(Value::as_object_mut).expect("an object").remove(member);
+    body.pointer_mut(pointer)
+        .and_then(Value::as_object_mut)
+        .expect("an object")
+        .remove(member);
 }
 
 #[test]
@@ -90,24 +105,44 @@ fn the_judge_of_gemini_refuses_what_the_api_refuses() {
         strict_gemini::check,
         &[
             ("Unknown name \"n\"", |b| b["n"] = json!(1)),
-            ("Unknown name \"max_tokens\"", |b| b["generationConfig"]["max_tokens"] = json!(1)),
-            ("max_output_tokens", |b| b["generationConfig"]["maxOutputTokens"] = json!(0)),
-            ("temperature", |b| b["generationConfig"]["temperature"] = json!(2.5)),
-            ("mime type", |b| b["generationConfig"]["responseJsonSchema"] = json!({})),
+            ("Unknown name \"max_tokens\"", |b| {
+                b["generationConfig"]["max_tokens"] = json!(1)
+            }),
+            ("max_output_tokens", |b| {
+                b["generationConfig"]["maxOutputTokens"] = json!(0)
+            }),
+            ("temperature", |b| {
+                b["generationConfig"]["temperature"] = json!(2.5)
+            }),
+            ("mime type", |b| {
+                b["generationConfig"]["responseJsonSchema"] = json!({})
+            }),
             ("only one of", |b| {
                 b["generationConfig"]["thinkingConfig"] =
                     json!({"thinkingBudget": 1, "thinkingLevel": "low"});
             }),
             ("contents is not specified", |b| b["contents"] = json!([])),
-            ("empty system instruction", |b| b["systemInstruction"]["parts"] = json!([])),
-            ("valid role", |b| b["contents"][1]["role"] = json!("assistant")),
-            ("alternate", |b| list(b, "/contents").push(json!({"role": "user", "parts": [{"text": "x"}]}))),
+            ("empty system instruction", |b| {
+                b["systemInstruction"]["parts"] = json!([])
+            }),
+            ("valid role", |b| {
+                b["contents"][1]["role"] = json!("assistant")
+            }),
+            ("alternate", |b| {
+                list(b, "/contents").push(json!({"role": "user", "parts": [{"text": "x"}]}))
+            }),
             ("alternate", |b| {
                 list(b, "/contents").remove(0);
             }),
-            ("parts must not be empty", |b| b["contents"][0]["parts"] = json!([])),
-            ("oneof field", |b| b["contents"][0]["parts"][0]["text"] = json!("")),
-            ("oneof field", |b| b["contents"][1]["parts"][0]["text"] = json!(" ")),
+            ("parts must not be empty", |b| {
+                b["contents"][0]["parts"] = json!([])
+            }),
+            ("oneof field", |b| {
+                b["contents"][0]["parts"][0]["text"] = json!("")
+            }),
+            ("oneof field", |b| {
+                b["contents"][1]["parts"][0]["text"] = json!(" ")
+            }),
             ("number of function response parts", |b| {
                 list(b, "/contents/2/parts").remove(0);
             }),
@@ -124,29 +159,55 @@ fn the_judge_of_gemini_refuses_what_the_api_refuses() {
             ("answered", |b| {
                 list(b, "/contents").remove(2);
             }),
-            ("name does not match", |b| b.pointer_mut(RESPONSE).expect("a result")["name"] = json!("list")),
-            ("id does not match", |b| b.pointer_mut(RESPONSE).expect("a result")["id"] = json!("fc-1")),
-            ("(Struct)", |b| b.pointer_mut(RESPONSE).expect("a result")["response"] = json!("done")),
-            ("(Struct)", |b| b.pointer_mut(RESPONSE).expect("a result")["response"] = json!([1])),
-            ("(Struct)", |b| b["contents"][1]["parts"][1]["functionCall"]["args"] = json!("{}")),
-            ("function name", |b| b["contents"][1]["parts"][1]["functionCall"]["name"] = json!("9look")),
-            ("never gave", |b| b["contents"][1]["parts"][1]["functionCall"]["id"] = json!("c0_1")),
-            ("missing a thought_signature", |b| forget(b, "/contents/1/parts/1", "thoughtSignature")),
-            ("Corrupted", |b| b["contents"][1]["parts"][1]["thoughtSignature"] = json!("c2ln")),
+            ("name does not match", |b| {
+                b.pointer_mut(RESPONSE).expect("a result")["name"] = json!("list")
+            }),
+            ("id does not match", |b| {
+                b.pointer_mut(RESPONSE).expect("a result")["id"] = json!("fc-1")
+            }),
+            ("(Struct)", |b| {
+                b.pointer_mut(RESPONSE).expect("a result")["response"] = json!("done")
+            }),
+            ("(Struct)", |b| {
+                b.pointer_mut(RESPONSE).expect("a result")["response"] = json!([1])
+            }),
+            ("(Struct)", |b| {
+                b["contents"][1]["parts"][1]["functionCall"]["args"] = json!("{}")
+            }),
+            ("function name", |b| {
+                b["contents"][1]["parts"][1]["functionCall"]["name"] = json!("9look")
+            }),
+            ("never gave", |b| {
+                b["contents"][1]["parts"][1]["functionCall"]["id"] = json!("c0_1")
+            }),
+            ("missing a thought_signature", |b| {
+                forget(b, "/contents/1/parts/1", "thoughtSignature")
+            }),
+            ("Corrupted", |b| {
+                b["contents"][1]["parts"][1]["thoughtSignature"] = json!("c2ln")
+            }),
             ("Duplicate", |b| {
                 let again = b["tools"][0]["functionDeclarations"][0].clone();
                 list(b, "/tools/0/functionDeclarations").push(again);
             }),
-            ("should not be empty", |b| b["tools"][0]["functionDeclarations"] = json!([])),
+            ("should not be empty", |b| {
+                b["tools"][0]["functionDeclarations"] = json!([])
+            }),
             ("without function_declarations", |b| forget(b, "", "tools")),
-            ("'tool_config", |b| b["toolConfig"]["functionCallingConfig"]["mode"] = json!("auto")),
-            ("exclusive", |b| b["tools"][0]["functionDeclarations"][0]["parameters"] = json!({})),
+            ("'tool_config", |b| {
+                b["toolConfig"]["functionCallingConfig"]["mode"] = json!("auto")
+            }),
+            ("exclusive", |b| {
+                b["tools"][0]["functionDeclarations"][0]["parameters"] = json!({})
+            }),
             ("additionalProperties", |b| {
                 forget(b, "/tools/0/functionDeclarations/0", "parametersJsonSchema");
                 b["tools"][0]["functionDeclarations"][0]["parameters"] =
                     json!({"type": "object", "additionalProperties": false});
             }),
-            ("key stands outside", |b| b["contents"][0]["parts"][0]["text"] = json!(KEY)),
+            ("key stands outside", |b| {
+                b["contents"][0]["parts"][0]["text"] = json!(KEY)
+            }),
         ],
     );
 }
@@ -155,21 +216,37 @@ fn the_judge_of_gemini_refuses_what_the_api_refuses() {
 fn the_judge_of_gemini_looks_at_heads_and_at_the_age_of_the_model() {
     let whole = seen("gemini", "model-x", sound("gemini").to_string());
     let status = |head: String| {
-        let refusal = strict_gemini::check(&Seen { head, ..whole.clone() });
+        let refusal = strict_gemini::check(&Seen {
+            head,
+            ..whole.clone()
+        });
         refusal.err().map(|refusal| refusal.status)
     };
     assert_eq!(status(whole.head.clone()), None);
     assert_eq!(status(whole.head.replace(KEY, "")), Some(403));
     assert_eq!(status(whole.head.replace("?alt=sse", "")), Some(404));
     assert_eq!(status(whole.head.replace("model-x", "a/b")), Some(404));
-    assert_eq!(status(whole.head.replace("?alt=sse", "?alt=sse&key=x")), Some(400));
-    assert_eq!(status(whole.head.replace("application/json", "text/plain")), Some(400));
-    let broken = strict_gemini::check(&Seen { body: "{".into(), ..whole.clone() });
+    assert_eq!(
+        status(whole.head.replace("?alt=sse", "?alt=sse&key=x")),
+        Some(400)
+    );
+    assert_eq!(
+        status(whole.head.replace("application/json", "text/plain")),
+        Some(400)
+    );
+    let broken = strict_gemini::check(&Seen {
+        body: "{".into(),
+        ..whole.clone()
+    });
     assert_eq!(broken.err().map(|refusal| refusal.status), Some(400));
     let mut body = sound("gemini");
     forget(&mut body, "/contents/1/parts/1", "thoughtSignature");
-    let older = |body: &Value| strict_gemini::check(&seen("gemini", "gemini-2.5-pro", body.to_string()));
-    assert!(older(&body).is_ok(), "the older models ask for no signature");
+    let older =
+        |body: &Value| strict_gemini::check(&seen("gemini", "gemini-2.5-pro", body.to_string()));
+    assert!(
+        older(&body).is_ok(),
+        "the older models ask for no signature"
+    );
     body["generationConfig"]["responseMimeType"] = json!("application/json");
     assert!(older(&body).is_err_and(|refusal| refusal.why.contains("mime type")));
 }
@@ -183,9 +260,13 @@ fn the_judge_of_ollama_refuses_what_the_server_refuses_or_would_get_wrong() {
             ("model is required", |b| b["model"] = json!("")),
             ("nobody reads `max_tokens`", |b| b["max_tokens"] = json!(1)),
             ("without num_ctx", |b| forget(b, "/options", "num_ctx")),
-            ("without num_predict", |b| forget(b, "/options", "num_predict")),
+            ("without num_predict", |b| {
+                forget(b, "/options", "num_predict")
+            }),
             ("invalid option", |b| b["options"]["num_context"] = json!(1)),
-            ("input length exceeds", |b| b["options"]["num_ctx"] = json!(1100)),
+            ("input length exceeds", |b| {
+                b["options"]["num_ctx"] = json!(1100)
+            }),
             ("forgotten", |b| forget(b, "", "truncate")),
             ("forgotten", |b| b["shift"] = json!(true)),
             ("think value", |b| b["think"] = json!("hard")),
@@ -193,15 +274,27 @@ fn the_judge_of_ollama_refuses_what_the_server_refuses_or_would_get_wrong() {
             ("cannot call", |b| b["format"] = json!({"type": "object"})),
             ("missing unit", |b| b["keep_alive"] = json!("30")),
             ("messages are required", |b| b["messages"] = json!([])),
-            ("invalid role", |b| b["messages"][1]["role"] = json!("owner")),
-            ("messages.content", |b| b["messages"][1]["content"] = json!([{"text": "x"}])),
-            ("nobody reads `messages.tool_call_id`", |b| b["messages"][3]["tool_call_id"] = json!("a")),
-            ("an empty message", |b| b["messages"][1]["content"] = json!("")),
-            ("speaks twice", |b| list(b, "/messages").push(json!({"role": "user", "content": "x"}))),
+            ("invalid role", |b| {
+                b["messages"][1]["role"] = json!("owner")
+            }),
+            ("messages.content", |b| {
+                b["messages"][1]["content"] = json!([{"text": "x"}])
+            }),
+            ("nobody reads `messages.tool_call_id`", |b| {
+                b["messages"][3]["tool_call_id"] = json!("a")
+            }),
+            ("an empty message", |b| {
+                b["messages"][1]["content"] = json!("")
+            }),
+            ("speaks twice", |b| {
+                list(b, "/messages").push(json!({"role": "user", "content": "x"}))
+            }),
             ("speaks first", |b| {
                 list(b, "/messages").remove(1);
             }),
-            ("in the middle", |b| list(b, "/messages").push(json!({"role": "system", "content": "x"}))),
+            ("in the middle", |b| {
+                list(b, "/messages").push(json!({"role": "system", "content": "x"}))
+            }),
             ("without its call", |b| {
                 let result = list(b, "/messages").remove(3);
                 list(b, "/messages").insert(2, result);
@@ -212,17 +305,31 @@ fn the_judge_of_ollama_refuses_what_the_server_refuses_or_would_get_wrong() {
             ("not answered at the end", |b| {
                 list(b, "/messages").truncate(5);
             }),
-            ("not its call's", |b| b["messages"][3]["tool_name"] = json!("list")),
+            ("not its call's", |b| {
+                b["messages"][3]["tool_name"] = json!("list")
+            }),
             ("function.arguments", |b| {
                 b["messages"][2]["tool_calls"][0]["function"]["arguments"] = json!("{}");
             }),
-            ("a call without a name", |b| b["messages"][2]["tool_calls"][0]["function"]["name"] = json!("")),
+            ("a call without a name", |b| {
+                b["messages"][2]["tool_calls"][0]["function"]["name"] = json!("")
+            }),
             ("tool type", |b| b["tools"][0]["type"] = json!("code")),
-            ("function.parameters", |b| b["tools"][0]["function"]["parameters"] = json!({})),
+            ("function.parameters", |b| {
+                b["tools"][0]["function"]["parameters"] = json!({})
+            }),
             ("key stands outside", |b| b["model"] = json!(KEY)),
         ],
     );
     let whole = seen("ollama", "model-x", sound("ollama").to_string());
-    let elsewhere = Seen { head: whole.head.replace("/api/chat", "/v1/chat/completions"), ..whole };
-    assert_eq!(strict_ollama::check(&elsewhere).err().map(|refusal| refusal.status), Some(404));
+    let elsewhere = Seen {
+        head: whole.head.replace("/api/chat", "/v1/chat/completions"),
+        ..whole
+    };
+    assert_eq!(
+        strict_ollama::check(&elsewhere)
+            .err()
+            .map(|refusal| refusal.status),
+        Some(404)
+    );
 }

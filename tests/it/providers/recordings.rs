@@ -7,17 +7,30 @@ use super::{KEY, context, fixture, request};
 use crate::app::{Workspace, note};
 use crate::corpora::corpus;
 use attache::config::ProviderSettings;
-use attache::providers::{Block, Provider, ProviderError, Response, Stop, ToolArgs, build, complete};
+use attache::providers::{
+    Block, Provider, ProviderError, Response, Stop, ToolArgs, build, complete,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-const DIALECTS: &[&str] = &["anthropic", "compat", "gemini", "grok", "ollama", "openai", "openrouter"];
+const DIALECTS: &[&str] = &[
+    "anthropic",
+    "compat",
+    "gemini",
+    "grok",
+    "ollama",
+    "openai",
+    "openrouter",
+];
 /// Recordings that are read otherwise than the oracle reads them, and why that is right.
 const EXPLAINED: &[(&str, &str)] = &[
     ("compat-785b7b0c31446088", CALL_UNREAD),
     ("compat-936db49e4ca0cd3e", CALL_UNREAD),
     ("compat-95dfd61c038ae533", CALL_UNREAD),
-    ("gemini-504074fe41b3a321", "MODEL_ARMOR is a refusal; the oracle passes the vendor's word on"),
+    (
+        "gemini-504074fe41b3a321",
+        "MODEL_ARMOR is a refusal; the oracle passes the vendor's word on",
+    ),
 ];
 const CALL_UNREAD: &str =
     "Groq's tool_use_failed: the model is told that its call could not be read, and asked again";
@@ -37,10 +50,19 @@ pub fn reply(recording: &Value) -> Reply {
     let headers = headers.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
     // The length is that of the body as it is here; the rest is about the recorder's own connection.
     let kept = headers.filter(|(name, _)| {
-        !["content-length", "content-encoding", "transfer-encoding", "connection"]
-            .contains(&name.to_ascii_lowercase().as_str())
+        ![
+            "content-length",
+            "content-encoding",
+            "transfer-encoding",
+            "connection",
+        ]
+        .contains(&name.to_ascii_lowercase().as_str())
     });
-    Reply::new(status, &kept.collect::<Vec<_>>(), response["body"].as_str().expect("a body"))
+    Reply::new(
+        status,
+        &kept.collect::<Vec<_>>(),
+        response["body"].as_str().expect("a body"),
+    )
 }
 
 async fn ask(dialect: &str, recording: &Value) -> Result<Response, ProviderError> {
@@ -60,8 +82,13 @@ fn differences(expected: &Value, outcome: &Result<Response, ProviderError>) -> V
     let response = match (outcome, expected.get("error")) {
         (Err(error), Some(_)) => {
             let classes = expected["class"].as_array();
-            let is_right = classes.is_none_or(|classes| classes.contains(&json!(error.class.as_str())));
-            return if is_right { Vec::new() } else { vec![format!("class: {error:?}")] };
+            let is_right =
+                classes.is_none_or(|classes| classes.contains(&json!(error.class.as_str())));
+            return if is_right {
+                Vec::new()
+            } else {
+                vec![format!("class: {error:?}")]
+            };
         }
         (Err(error), None) => return vec![format!("failed: {}: {error}", error.class)],
         (Ok(_), Some(_)) => return vec!["an error was taken for an answer".to_owned()],
@@ -80,25 +107,53 @@ fn differences(expected: &Value, outcome: &Result<Response, ProviderError>) -> V
         "input": usage.input_tokens, "cache_read": usage.cache_read_tokens, "cache_write": usage.cache_write_tokens,
         "output": usage.output_tokens, "reasoning": usage.reasoning_tokens, "cost": usage.cost_micros,
     });
-    let calls: Vec<Value> = response.calls().map(|(_, name, a)| json!([name, args(a)])).collect();
+    let calls: Vec<Value> = response
+        .calls()
+        .map(|(_, name, a)| json!([name, args(a)]))
+        .collect();
     let own = [
         ("text", json!(response.text())),
-        ("thinking", json!(response.blocks.iter().filter_map(thought).collect::<String>())),
+        (
+            "thinking",
+            json!(
+                response
+                    .blocks
+                    .iter()
+                    .filter_map(thought)
+                    .collect::<String>()
+            ),
+        ),
         ("calls", json!(calls)),
-        ("stop", serde_json::to_value(&response.stop).expect("a stop is JSON")),
-        ("usage", if usage.estimated && expected["usage"].is_null() { Value::Null } else { used }),
+        (
+            "stop",
+            serde_json::to_value(&response.stop).expect("a stop is JSON"),
+        ),
+        (
+            "usage",
+            if usage.estimated && expected["usage"].is_null() {
+                Value::Null
+            } else {
+                used
+            },
+        ),
         ("model", json!(response.model_served)),
     ];
     let wrong = own.into_iter().filter(|(what, own)| match *what {
         // Nobody said why it stopped: then what it holds tells.
         "stop" if expected["stop"].is_null() => {
-            let wanted = if calls.is_empty() { Stop::EndTurn } else { Stop::ToolUse };
+            let wanted = if calls.is_empty() {
+                Stop::EndTurn
+            } else {
+                Stop::ToolUse
+            };
             response.stop != wanted
         }
         "usage" => differs(&expected["usage"], own, usage.estimated),
         what => expected[what] != *own,
     });
-    wrong.map(|(what, own)| format!("{what}: {own} and not {}", expected[what])).collect()
+    wrong
+        .map(|(what, own)| format!("{what}: {own} and not {}", expected[what]))
+        .collect()
 }
 
 /// Whether a number that the oracle gives is another one here. A count that the vendor left out is 0 there and an estimate
@@ -123,33 +178,56 @@ async fn recorded_answers_are_read_as_their_oracle_reads_them() {
     let explained: BTreeMap<&str, &str> = EXPLAINED.iter().copied().collect();
     let (mut total, mut wrong, mut excused) = (0, Vec::new(), 0);
     for dialect in DIALECTS {
-        let Some(recordings) = recordings(dialect) else { return };
+        let Some(recordings) = recordings(dialect) else {
+            return;
+        };
         let (mut tally, mut agree) = (BTreeMap::<String, (u32, u32)>::new(), 0);
         for recording in &recordings {
             let id = recording["id"].as_str().expect("an id");
             let outcome = ask(dialect, recording).await;
             let found = differences(&recording["expected"], &outcome);
-            let kind = tally.entry(recording["kind"].as_str().expect("a kind").to_owned()).or_default();
+            let kind = tally
+                .entry(recording["kind"].as_str().expect("a kind").to_owned())
+                .or_default();
             kind.1 += 1;
             match (found.is_empty(), explained.get(id)) {
                 (true, None) => {
                     kind.0 += 1;
                     agree += 1;
                 }
-                (true, Some(_)) => wrong.push(format!("{id} is explained and agrees: take it from the list")),
+                (true, Some(_)) => wrong.push(format!(
+                    "{id} is explained and agrees: take it from the list"
+                )),
                 (false, Some(_)) => excused += 1,
-                (false, None) => wrong.push(format!("{id} ({}): {}", recording["vendor"], found.join("; "))),
+                (false, None) => wrong.push(format!(
+                    "{id} ({}): {}",
+                    recording["vendor"],
+                    found.join("; ")
+                )),
             }
         }
-        let kinds: Vec<_> =
-            tally.iter().map(|(kind, (good, all))| format!("{kind} {good} of {all}")).collect();
-        println!("{dialect}: {agree} of {} ({})", recordings.len(), kinds.join(", "));
+        let kinds: Vec<_> = tally
+            .iter()
+            .map(|(kind, (good, all))| format!("{kind} {good} of {all}"))
+            .collect();
+        println!(
+            "{dialect}: {agree} of {} ({})",
+            recordings.len(),
+            kinds.join(", ")
+        );
         total += recordings.len();
     }
-    println!("{total} recordings: {} differ and are explained, {} differ", excused, wrong.len());
+    println!(
+        "{total} recordings: {} differ and are explained, {} differ",
+        excused,
+        wrong.len()
+    );
     assert!(total > 500, "the corpus has only {total} recordings");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(excused * 100 <= total, "more than one in a hundred is only explained");
+    assert!(
+        excused * 100 <= total,
+        "more than one in a hundred is only explained"
+    );
 }
 
 #[tokio::test]
@@ -166,16 +244,31 @@ async fn every_habit_of_a_vendor_that_was_once_misread_is_read() {
             found.push(format!("{} and nothing of {said:?}", error.message));
         }
         if !found.is_empty() {
-            wrong.push(format!("{} ({}): {}", quirk["case"], quirk["dialect"], found.join("; ")));
+            wrong.push(format!(
+                "{} ({}): {}",
+                quirk["case"],
+                quirk["dialect"],
+                found.join("; ")
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), lines.lines().count(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        lines.lines().count(),
+        wrong.join("\n")
+    );
 }
 
 /// A workspace whose letters are answered by that server, asked once a turn.
 fn house(dialect: &str, url: &str) -> Workspace {
     let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
-    let provider = if dialect == "compat" { "compat:house" } else { dialect };
+    let provider = if dialect == "compat" {
+        "compat:house"
+    } else {
+        dialect
+    };
     let block = json!({ "base_url": url, "api_key_variable": "HOUSE_KEY" });
     workspace.write_json(
         "configs/inference.json",
@@ -191,12 +284,19 @@ fn house(dialect: &str, url: &str) -> Workspace {
 
 /// What must become of a letter that is answered so: the state of its run, and a class where it fails.
 fn outcome(expected: &Value) -> (&'static [&'static str], Vec<String>) {
-    let has_text = expected["text"].as_str().is_some_and(|text| !text.trim().is_empty());
+    let has_text = expected["text"]
+        .as_str()
+        .is_some_and(|text| !text.trim().is_empty());
     let classes = |classes: &[&str]| classes.iter().map(|class| (*class).to_owned()).collect();
     match (expected.get("error"), expected["stop"].as_str()) {
         (Some(_), _) => {
             let wanted = expected["class"].as_array().into_iter().flatten();
-            (&["failed", "waiting_retry"], wanted.filter_map(|c| c.as_str().map(str::to_owned)).collect())
+            (
+                &["failed", "waiting_retry"],
+                wanted
+                    .filter_map(|c| c.as_str().map(str::to_owned))
+                    .collect(),
+            )
         }
         (None, Some("refused")) => (&["failed"], classes(&["content_filter"])),
         (None, _) if has_text => (&["succeeded"], Vec::new()),
@@ -211,29 +311,46 @@ fn plain(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_class_and_a_notice() {
+async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_class_and_a_notice()
+{
     let explained: Vec<&str> = EXPLAINED.iter().map(|(id, _)| *id).collect();
     let (mut total, mut wrong) = (BTreeMap::<&str, u32>::new(), Vec::new());
     for dialect in DIALECTS {
-        let Some(recordings) = recordings(dialect) else { return };
+        let Some(recordings) = recordings(dialect) else {
+            return;
+        };
         let ends = |recording: &&Value| {
             let expected = &recording["expected"];
-            let calls = expected["calls"].as_array().is_some_and(|calls| !calls.is_empty());
+            let calls = expected["calls"]
+                .as_array()
+                .is_some_and(|calls| !calls.is_empty());
             !calls && !explained.contains(&recording["id"].as_str().expect("an id"))
         };
-        let is_silent = |r: &Value| outcome(&r["expected"]).1.contains(&"output_limit".to_owned());
+        let is_silent = |r: &Value| {
+            outcome(&r["expected"])
+                .1
+                .contains(&"output_limit".to_owned())
+        };
         // Every answer that used up its length, and a sample of the others.
-        let chosen = recordings.iter().filter(ends).enumerate().filter(|(at, r)| at % 9 == 0 || is_silent(r));
+        let chosen = recordings
+            .iter()
+            .filter(ends)
+            .enumerate()
+            .filter(|(at, r)| at % 9 == 0 || is_silent(r));
         for (_, recording) in chosen {
             let expected = &recording["expected"];
             let server = Server::start(vec![reply(recording)]).await;
             let app = house(dialect, &server.url).start().await;
-            let run = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
+            let run = app
+                .run_of(&note("q@guest.example", "", "When is breakfast?"))
+                .await;
             app.drain().await;
             let (state, stop, class) = app.outcome(&run).await;
             let (states, classes) = outcome(expected);
             let is_class = match &class {
-                Some(class) => classes.is_empty() && state != "succeeded" || classes.contains(class),
+                Some(class) => {
+                    classes.is_empty() && state != "succeeded" || classes.contains(class)
+                }
                 None => state == "succeeded",
             };
             let wanted = plain(expected["text"].as_str().unwrap_or_default());
@@ -245,7 +362,12 @@ async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_c
                 }),
                 _ => mails.is_empty(),
             };
-            let facts = app.row("SELECT CAST(count(*) AS TEXT) FROM notices WHERE $1 = $1", "").await;
+            let facts = app
+                .row(
+                    "SELECT CAST(count(*) AS TEXT) FROM notices WHERE $1 = $1",
+                    "",
+                )
+                .await;
             let is_listed = state != "failed" || facts[0].as_deref() == Some("1");
             if !(states.contains(&state.as_str()) && is_class && is_mailed && is_listed) {
                 let id = &recording["id"];
@@ -257,6 +379,9 @@ async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_c
             *total.entry(dialect).or_default() += 1;
         }
     }
-    println!("letters by dialect: {total:?}; {} went another way", wrong.len());
+    println!(
+        "letters by dialect: {total:?}; {} went another way",
+        wrong.len()
+    );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -11,7 +11,12 @@ use std::time::Duration;
 
 const HIGHEST: u64 = u64::MAX;
 const TRIES_MAX: u32 = 4;
-const PHASES: [Phase; 4] = [Phase::Config, Phase::BeforeSend, Phase::BeforeFirstByte, Phase::MidStream];
+const PHASES: [Phase; 4] = [
+    Phase::Config,
+    Phase::BeforeSend,
+    Phase::BeforeFirstByte,
+    Phase::MidStream,
+];
 
 fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -32,11 +37,19 @@ fn failed(class: ErrorClass) -> ProviderError {
 }
 
 fn size() -> Size {
-    Size { used_tokens: 10_000, max_output_tokens: 1000, ..Size::default() }
+    Size {
+        used_tokens: 10_000,
+        max_output_tokens: 1000,
+        ..Size::default()
+    }
 }
 
 fn tried(calls: u32, has_fallback: bool) -> Tried<'static> {
-    Tried { calls, has_fallback, ..Tried::default() }
+    Tried {
+        calls,
+        has_fallback,
+        ..Tried::default()
+    }
 }
 
 fn decide(error: &ProviderError, calls: u32) -> RetryDecision {
@@ -53,7 +66,11 @@ fn expected(class: ErrorClass) -> [RetryDecision; 3] {
         // What cannot be understood twice is not understood by waiting.
         C::Protocol => [RetryNow(secs(1)), Fail, Fallback],
         C::Store => [RetryNow(secs(1)), later, later],
-        C::ContextOverflow | C::RequestTooLarge => [TrimAndRetry { target_tokens: 7000 }; 3],
+        C::ContextOverflow | C::RequestTooLarge => {
+            [TrimAndRetry {
+                target_tokens: 7000,
+            }; 3]
+        }
         C::Auth
         | C::Billing
         | C::Permission
@@ -67,12 +84,21 @@ fn expected(class: ErrorClass) -> [RetryDecision; 3] {
 
 #[test]
 fn every_class_in_every_phase_has_its_decision() {
-    for (class, phase) in ErrorClass::ALL.iter().flat_map(|class| PHASES.map(|phase| (*class, phase))) {
-        let error = ProviderError { phase, ..failed(class) };
-        let at = |calls, has_fallback| retry_decision(&error, tried(calls, has_fallback), patience(), size());
+    for (class, phase) in ErrorClass::ALL
+        .iter()
+        .flat_map(|class| PHASES.map(|phase| (*class, phase)))
+    {
+        let error = ProviderError {
+            phase,
+            ..failed(class)
+        };
+        let at = |calls, has_fallback| {
+            retry_decision(&error, tried(calls, has_fallback), patience(), size())
+        };
         let [first, last, elsewhere] = expected(class);
         // What the configuration lacks is not mended by waiting.
-        let waits = |decision| matches!(decision, RetryNow(_) | Reschedule(_)) && phase == Phase::Config;
+        let waits =
+            |decision| matches!(decision, RetryNow(_) | Reschedule(_)) && phase == Phase::Config;
         let stays = |decision| if waits(decision) { Fail } else { decision };
         assert_eq!(at(TRIES_MAX, false), stays(last), "{class} {phase:?}");
         assert_eq!(at(TRIES_MAX, true), stays(elsewhere), "{class} {phase:?}");
@@ -82,10 +108,18 @@ fn every_class_in_every_phase_has_its_decision() {
             decided => decided,
         };
         assert_eq!(at(1, true), stays(first_with_fallback), "{class} {phase:?}");
-        for (calls, has_fallback) in [(1, false), (1, true), (TRIES_MAX, false), (TRIES_MAX, true)] {
-            let acted = ProviderError { acted: true, should_retry: Some(true), ..error.clone() };
+        for (calls, has_fallback) in [(1, false), (1, true), (TRIES_MAX, false), (TRIES_MAX, true)]
+        {
+            let acted = ProviderError {
+                acted: true,
+                should_retry: Some(true),
+                ..error.clone()
+            };
             let decided = retry_decision(&acted, tried(calls, has_fallback), patience(), size());
-            assert_eq!(decided, Fail, "{class} {phase:?}: an agent acted, so a person decides");
+            assert_eq!(
+                decided, Fail,
+                "{class} {phase:?}: an agent acted, so a person decides"
+            );
         }
     }
 }
@@ -94,8 +128,17 @@ fn every_class_in_every_phase_has_its_decision() {
 fn waits_double_up_to_the_cap_with_full_jitter() {
     for (calls, expected) in [(1, 1), (2, 2), (3, 4), (5, 16), (6, 30), (40, 30), (90, 30)] {
         let at = |jitter_seed| {
-            let patience = RetryPolicy { attempts_max: 99, jitter_seed, ..patience() };
-            retry_decision(&failed(ErrorClass::Transient), tried(calls, false), patience, size())
+            let patience = RetryPolicy {
+                attempts_max: 99,
+                jitter_seed,
+                ..patience()
+            };
+            retry_decision(
+                &failed(ErrorClass::Transient),
+                tried(calls, false),
+                patience,
+                size(),
+            )
         };
         assert_eq!(at(HIGHEST), RetryNow(secs(expected)), "try {calls}");
         assert_eq!(at(0), RetryNow(Duration::ZERO), "try {calls}");
@@ -104,13 +147,32 @@ fn waits_double_up_to_the_cap_with_full_jitter() {
 
 #[test]
 fn the_providers_own_wait_decides_between_now_elsewhere_and_later() {
-    let limited = |asked| ProviderError { retry_after: Some(asked), ..failed(ErrorClass::RateLimited) };
-    let calm = RetryPolicy { jitter_seed: 0, ..patience() };
-    let at = |asked, has_fallback| retry_decision(&limited(asked), tried(1, has_fallback), calm, size());
+    let limited = |asked| ProviderError {
+        retry_after: Some(asked),
+        ..failed(ErrorClass::RateLimited)
+    };
+    let calm = RetryPolicy {
+        jitter_seed: 0,
+        ..patience()
+    };
+    let at =
+        |asked, has_fallback| retry_decision(&limited(asked), tried(1, has_fallback), calm, size());
     assert_eq!(at(secs(10), false), RetryNow(secs(10)));
-    assert_eq!(at(secs(10), true), RetryNow(secs(10)), "a short wait is cheaper than another model");
-    assert_eq!(decide(&limited(secs(10)), 1), RetryNow(secs(11)), "up to a second of spread");
-    assert_eq!(at(secs(90), false), Reschedule(secs(90)), "longer than a worker is held for");
+    assert_eq!(
+        at(secs(10), true),
+        RetryNow(secs(10)),
+        "a short wait is cheaper than another model"
+    );
+    assert_eq!(
+        decide(&limited(secs(10)), 1),
+        RetryNow(secs(11)),
+        "up to a second of spread"
+    );
+    assert_eq!(
+        at(secs(90), false),
+        Reschedule(secs(90)),
+        "longer than a worker is held for"
+    );
     assert_eq!(at(secs(3600), false), Reschedule(secs(3600)));
     assert_eq!(at(secs(3600), true), Fallback);
     assert_eq!(at(Duration::MAX, false), Reschedule(secs(24 * 3600)));
@@ -131,23 +193,55 @@ fn no_wait_within_a_run_passes_the_end_of_its_time() {
 
 #[test]
 fn the_providers_word_beats_the_class_but_not_a_cancellation() {
-    let said = |class, word| ProviderError { should_retry: Some(word), ..failed(class) };
-    assert_eq!(decide(&said(ErrorClass::RateLimited, false), 1), Reschedule(secs(30)));
+    let said = |class, word| ProviderError {
+        should_retry: Some(word),
+        ..failed(class)
+    };
+    assert_eq!(
+        decide(&said(ErrorClass::RateLimited, false), 1),
+        Reschedule(secs(30))
+    );
     assert_eq!(decide(&said(ErrorClass::Billing, false), 1), Fail);
-    assert_eq!(decide(&said(ErrorClass::BadRequest, true), 1), RetryNow(secs(1)));
+    assert_eq!(
+        decide(&said(ErrorClass::BadRequest, true), 1),
+        RetryNow(secs(1))
+    );
     assert_eq!(decide(&said(ErrorClass::Cancelled, true), 1), Fail);
-    let vetoed = retry_decision(&said(ErrorClass::Overloaded, false), tried(1, true), patience(), size());
-    assert_eq!(vetoed, Fallback, "the veto is about this call, not about another provider");
+    let vetoed = retry_decision(
+        &said(ErrorClass::Overloaded, false),
+        tried(1, true),
+        patience(),
+        size(),
+    );
+    assert_eq!(
+        vetoed, Fallback,
+        "the veto is about this call, not about another provider"
+    );
 }
 
 #[test]
 fn a_parameter_is_left_out_once_whatever_the_class_and_the_tries() {
     for class in [ErrorClass::BadRequest, ErrorClass::Unsupported] {
-        let refused = ProviderError { refused: Some(Parameter::Temperature), ..failed(class) };
-        assert_eq!(decide(&refused, TRIES_MAX), Downgrade(Parameter::Temperature));
-        let other = Tried { without: &[Parameter::Strict], ..tried(1, false) };
-        assert_eq!(retry_decision(&refused, other, patience(), size()), Downgrade(Parameter::Temperature));
-        let again = Tried { without: &[Parameter::Temperature], ..tried(1, false) };
+        let refused = ProviderError {
+            refused: Some(Parameter::Temperature),
+            ..failed(class)
+        };
+        assert_eq!(
+            decide(&refused, TRIES_MAX),
+            Downgrade(Parameter::Temperature)
+        );
+        let other = Tried {
+            without: &[Parameter::Strict],
+            ..tried(1, false)
+        };
+        assert_eq!(
+            retry_decision(&refused, other, patience(), size()),
+            Downgrade(Parameter::Temperature)
+        );
+        let again = Tried {
+            without: &[Parameter::Temperature],
+            ..tried(1, false)
+        };
         assert_eq!(retry_decision(&refused, again, patience(), size()), Fail);
     }
 }
@@ -165,12 +259,28 @@ fn an_input_is_made_shorter_once_to_what_the_window_leaves() {
         // The answer alone is larger than the window.
         (Some(900), None, 10_000, 7000),
     ] {
-        let error = ProviderError { window_tokens: said, ..failed(ErrorClass::ContextOverflow) };
-        let size =
-            Size { used_tokens: used, max_output_tokens: 1000, window_tokens: known, ..Size::default() };
+        let error = ProviderError {
+            window_tokens: said,
+            ..failed(ErrorClass::ContextOverflow)
+        };
+        let size = Size {
+            used_tokens: used,
+            max_output_tokens: 1000,
+            window_tokens: known,
+            ..Size::default()
+        };
         let at = |tried| retry_decision(&error, tried, patience(), size);
-        assert_eq!(at(tried(1, true)), TrimAndRetry { target_tokens: target }, "{said:?} {known:?} {used}");
-        let trimmed = |has_fallback| Tried { trimmed: true, ..tried(2, has_fallback) };
+        assert_eq!(
+            at(tried(1, true)),
+            TrimAndRetry {
+                target_tokens: target
+            },
+            "{said:?} {known:?} {used}"
+        );
+        let trimmed = |has_fallback| Tried {
+            trimmed: true,
+            ..tried(2, has_fallback)
+        };
         assert_eq!((at(trimmed(true)), at(trimmed(false))), (Fallback, Fail));
     }
 }
@@ -179,10 +289,18 @@ fn an_input_is_made_shorter_once_to_what_the_window_leaves() {
 fn an_answer_that_came_to_no_word_is_given_more_room_while_there_is_some() {
     let error = failed(ErrorClass::OutputLimit);
     let with = |longer_output_tokens, has_fallback| {
-        let size = Size { longer_output_tokens, ..size() };
+        let size = Size {
+            longer_output_tokens,
+            ..size()
+        };
         retry_decision(&error, tried(9, has_fallback), patience(), size)
     };
-    assert_eq!(with(Some(16_384), true), Lengthen { max_output_tokens: 16_384 });
+    assert_eq!(
+        with(Some(16_384), true),
+        Lengthen {
+            max_output_tokens: 16_384
+        }
+    );
     assert_eq!((with(None, true), with(None, false)), (Fallback, Fail));
     // Room now, tokens left, room then.
     for (now, left, then) in [
@@ -201,7 +319,13 @@ fn an_answer_that_came_to_no_word_is_given_more_room_while_there_is_some() {
 fn a_refusal_goes_elsewhere_only_where_somebody_asked_for_it() {
     let error = failed(ErrorClass::ContentFilter);
     for (asked, expected) in [(true, Fallback), (false, Fail)] {
-        let patience = RetryPolicy { fallback_on_refusal: asked, ..patience() };
-        assert_eq!(retry_decision(&error, tried(1, true), patience, size()), expected);
+        let patience = RetryPolicy {
+            fallback_on_refusal: asked,
+            ..patience()
+        };
+        assert_eq!(
+            retry_decision(&error, tried(1, true), patience, size()),
+            expected
+        );
     }
 }

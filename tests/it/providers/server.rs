@@ -27,28 +27,54 @@ impl Reply {
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        Self { bytes: format!("{head}\r\n{body}").into_bytes(), then: Then::KeepAlive }
+        Self {
+            bytes: format!("{head}\r\n{body}").into_bytes(),
+            then: Then::KeepAlive,
+        }
     }
     pub fn stream(body: &str) -> Self {
-        Self::new(200, &[("content-type", "text/event-stream"), ("request-id", "req-7")], body)
+        Self::new(
+            200,
+            &[
+                ("content-type", "text/event-stream"),
+                ("request-id", "req-7"),
+            ],
+            body,
+        )
     }
     /// A body of lines, as Ollama sends it.
     pub fn lines(body: &str) -> Self {
-        Self::new(200, &[("content-type", "application/x-ndjson"), ("request-id", "req-7")], body)
+        Self::new(
+            200,
+            &[
+                ("content-type", "application/x-ndjson"),
+                ("request-id", "req-7"),
+            ],
+            body,
+        )
     }
     /// The same body in chunks, without its end if `then` is not `KeepAlive`.
     pub fn chunked(body: &str, then: Then) -> Self {
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-type: text/event-stream\r\n\r\n";
-        let end = if then == Then::KeepAlive { "0\r\n\r\n" } else { "" };
-        Self { bytes: format!("{head}{:x}\r\n{body}\r\n{end}", body.len()).into_bytes(), then }
+        let end = if then == Then::KeepAlive {
+            "0\r\n\r\n"
+        } else {
+            ""
+        };
+        Self {
+            bytes: format!("{head}{:x}\r\n{body}\r\n{end}", body.len()).into_bytes(),
+            then,
+        }
     }
     /// The same with the content type of that dialect, for `ollama` answers in lines.
     pub fn in_words_of(mut self, dialect: &str) -> Self {
         const EVENTS: &[u8] = b"text/event-stream";
-        if let (true, Some(at)) =
-            (dialect == "ollama", self.bytes.windows(EVENTS.len()).position(|w| w == EVENTS))
-        {
-            self.bytes.splice(at..at + EVENTS.len(), *b"application/x-ndjson");
+        if let (true, Some(at)) = (
+            dialect == "ollama",
+            self.bytes.windows(EVENTS.len()).position(|w| w == EVENTS),
+        ) {
+            self.bytes
+                .splice(at..at + EVENTS.len(), *b"application/x-ndjson");
         }
         self
     }
@@ -66,9 +92,15 @@ pub struct Seen {
 
 impl Seen {
     pub fn header(&self, name: &str) -> Option<&str> {
-        let line =
-            |line: &'_ str| line.split_once(':').is_some_and(|(key, _)| key.eq_ignore_ascii_case(name));
-        self.head.lines().find(|l| line(l)).and_then(|l| l.split_once(':')).map(|(_, value)| value.trim())
+        let line = |line: &'_ str| {
+            line.split_once(':')
+                .is_some_and(|(key, _)| key.eq_ignore_ascii_case(name))
+        };
+        self.head
+            .lines()
+            .find(|l| line(l))
+            .and_then(|l| l.split_once(':'))
+            .map(|(_, value)| value.trim())
     }
 }
 
@@ -98,8 +130,11 @@ impl Server {
             connections: Arc::default(),
             hung_up: Arc::default(),
         };
-        let (seen, connections, hung_up) =
-            (server.seen.clone(), server.connections.clone(), server.hung_up.clone());
+        let (seen, connections, hung_up) = (
+            server.seen.clone(),
+            server.connections.clone(),
+            server.hung_up.clone(),
+        );
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 connections.fetch_add(1, Ordering::SeqCst);
@@ -116,7 +151,12 @@ impl Server {
     }
 }
 
-async fn serve(mut stream: TcpStream, answer: Answer, seen: Arc<Mutex<Vec<Seen>>>, hung_up: Arc<Notify>) {
+async fn serve(
+    mut stream: TcpStream,
+    answer: Answer,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    hung_up: Arc<Notify>,
+) {
     while let Some(request) = read_request(&mut stream).await {
         let reply = {
             let mut seen = seen.lock().expect("no test panicked here");
@@ -145,8 +185,14 @@ async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
     loop {
         if let Some(end) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-            let seen = Seen { head, body: String::new() };
-            let length: usize = seen.header("content-length").and_then(|n| n.parse().ok()).unwrap_or(0);
+            let seen = Seen {
+                head,
+                body: String::new(),
+            };
+            let length: usize = seen
+                .header("content-length")
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(0);
             if bytes.len() >= end + 4 + length {
                 let body = String::from_utf8_lossy(&bytes[end + 4..]).into_owned();
                 return Some(Seen { body, ..seen });

@@ -16,12 +16,25 @@ const ANSWER: &str = "a-canary-in-the-answer";
 /// The real binary, with everything that it can log and with a proxy on offer.
 async fn attache(workspace: &Workspace, proxy: &str, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.current_dir(workspace.path()).args(["--log", "trace"]).args(args);
-    for variable in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+    command
+        .current_dir(workspace.path())
+        .args(["--log", "trace"])
+        .args(args);
+    for variable in [
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ] {
         command.env(variable, proxy);
     }
     command.env_remove("NO_PROXY").env_remove("no_proxy");
-    tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("it starts")
+    tokio::task::spawn_blocking(move || command.output())
+        .await
+        .expect("no panic")
+        .expect("it starts")
 }
 
 /// A letter that this server answers; what the engine logged meanwhile.
@@ -39,7 +52,10 @@ async fn answered(provider: &str, server: &Strict, proxy: &Server) -> String {
     }
     assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
     let [body] = server.accepted().try_into().expect("one call");
-    assert!(body.to_string().contains(LETTER) && body.to_string().contains(PERSONA), "{provider}: {body}");
+    assert!(
+        body.to_string().contains(LETTER) && body.to_string().contains(PERSONA),
+        "{provider}: {body}"
+    );
     log
 }
 
@@ -49,7 +65,10 @@ async fn nothing_of_a_call_is_logged_and_no_proxy_of_the_environment_sees_it() {
     for (provider, _) in KEYS {
         let server = server(provider, vec![say(ANSWER)]).await;
         let log = answered(provider, &server, &proxy).await;
-        assert!(log.contains("TRACE") && log.contains("hyper"), "{provider}: nothing was logged: {log}");
+        assert!(
+            log.contains("TRACE") && log.contains("hyper"),
+            "{provider}: nothing was logged: {log}"
+        );
         for canary in [LETTER, PERSONA, ANSWER, KEY] {
             let place = log.lines().find(|line| line.contains(canary));
             assert_eq!(place, None, "{provider}: `{canary}` was logged");

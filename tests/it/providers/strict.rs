@@ -26,7 +26,10 @@ pub struct Turn {
 }
 
 pub fn say(text: &str) -> Turn {
-    Turn { text: text.to_owned(), calls: Vec::new() }
+    Turn {
+        text: text.to_owned(),
+        calls: Vec::new(),
+    }
 }
 
 impl Turn {
@@ -57,13 +60,20 @@ impl Strict {
                 render(&turns[number.min(turns.len() - 1)], number)
             }
             Err(refusal) => {
-                refuses.lock().expect("no test panicked here").push(refusal.why.clone());
+                refuses
+                    .lock()
+                    .expect("no test panicked here")
+                    .push(refusal.why.clone());
                 let json = [("content-type", "application/json")];
                 Reply::new(refusal.status, &json, &refusal.body.to_string())
             }
         })
         .await;
-        Self { server, accepted, refused }
+        Self {
+            server,
+            accepted,
+            refused,
+        }
     }
 
     pub fn url(&self) -> &str {

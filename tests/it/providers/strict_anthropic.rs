@@ -29,7 +29,8 @@ pub async fn server(turns: Vec<Turn>) -> Strict {
 
 fn refuse(status: u16, kind: &str, why: impl Into<String>) -> Refusal {
     let why = why.into();
-    let body = json!({"type": "error", "error": {"type": kind, "message": why}, "request_id": "req_1"});
+    let body =
+        json!({"type": "error", "error": {"type": kind, "message": why}, "request_id": "req_1"});
     Refusal { status, body, why }
 }
 
@@ -46,20 +47,38 @@ fn must(condition: bool, why: impl Into<String>) -> Result<(), Refusal> {
 pub fn check(seen: &Seen) -> Result<Value, Refusal> {
     let line = seen.head.lines().next().unwrap_or_default();
     if line != "POST /v1/messages HTTP/1.1" {
-        return Err(refuse(404, "not_found_error", format!("no such place: {line}")));
+        return Err(refuse(
+            404,
+            "not_found_error",
+            format!("no such place: {line}"),
+        ));
     }
     let key = seen.header("x-api-key").unwrap_or_default();
     if key.is_empty() {
-        return Err(refuse(401, "authentication_error", "x-api-key header is required"));
+        return Err(refuse(
+            401,
+            "authentication_error",
+            "x-api-key header is required",
+        ));
     }
     must(!leaks(seen, key), "the key stands outside its header")?;
-    must(seen.header("anthropic-version") == Some("2023-06-01"), "anthropic-version: header is required")?;
-    must(seen.header("content-type") == Some("application/json"), "content-type: must be application/json")?;
+    must(
+        seen.header("anthropic-version") == Some("2023-06-01"),
+        "anthropic-version: header is required",
+    )?;
+    must(
+        seen.header("content-type") == Some("application/json"),
+        "content-type: must be application/json",
+    )?;
     if seen.body.len() > BODY_BYTES_MAX {
-        return Err(refuse(413, "request_too_large", "Request exceeds the maximum size"));
+        return Err(refuse(
+            413,
+            "request_too_large",
+            "Request exceeds the maximum size",
+        ));
     }
-    let body: Value =
-        serde_json::from_str(&seen.body).map_err(|_| invalid("The request body is not valid JSON"))?;
+    let body: Value = serde_json::from_str(&seen.body)
+        .map_err(|_| invalid("The request body is not valid JSON"))?;
     if let Some(member) = stranger(&body, MEMBERS) {
         return Err(invalid(format!("{member}: Extra inputs are not permitted")));
     }
@@ -70,20 +89,36 @@ pub fn check(seen: &Seen) -> Result<Value, Refusal> {
 }
 
 fn parameters(body: &Value) -> Result<(), Refusal> {
-    must(body["model"].as_str().is_some_and(|model| !model.is_empty()), "model: Field required")?;
-    must(body["max_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "max_tokens: Field required")?;
+    must(
+        body["model"]
+            .as_str()
+            .is_some_and(|model| !model.is_empty()),
+        "model: Field required",
+    )?;
+    must(
+        body["max_tokens"].as_u64().is_some_and(|tokens| tokens > 0),
+        "max_tokens: Field required",
+    )?;
     if let Some(temperature) = body.get("temperature") {
-        let fits = temperature.as_f64().is_some_and(|degrees| (0.0..=1.0).contains(&degrees));
+        let fits = temperature
+            .as_f64()
+            .is_some_and(|degrees| (0.0..=1.0).contains(&degrees));
         must(fits, "temperature: Input should be less than or equal to 1")?;
         let thinks = body["thinking"]["type"] == "enabled";
         let why = "`temperature` may only be set to 1 when thinking is enabled";
         must(!thinks || temperature.as_f64() == Some(1.0), why)?;
     }
     for section in body["system"].as_array().into_iter().flatten() {
-        must(!blank(&section["text"]), "system: text content blocks must be non-empty")?;
+        must(
+            !blank(&section["text"]),
+            "system: text content blocks must be non-empty",
+        )?;
     }
     let marks = body.to_string().matches("\"cache_control\":{").count();
-    must(marks <= 4, format!("A maximum of 4 blocks with cache_control may be provided. Found {marks}."))
+    must(
+        marks <= 4,
+        format!("A maximum of 4 blocks with cache_control may be provided. Found {marks}."),
+    )
 }
 
 fn tools(body: &Value) -> Result<(), Refusal> {
@@ -112,7 +147,10 @@ fn tools(body: &Value) -> Result<(), Refusal> {
         "tool_choice may only be specified with tools",
     )?;
     let choice = body["tool_choice"]["type"].as_str().unwrap_or("auto");
-    must(["auto", "any", "tool", "none"].contains(&choice), "tool_choice: Input tag does not match")
+    must(
+        ["auto", "any", "tool", "none"].contains(&choice),
+        "tool_choice: Input tag does not match",
+    )
 }
 
 fn messages(body: &Value) -> Result<(), Refusal> {
@@ -126,12 +164,23 @@ fn messages(body: &Value) -> Result<(), Refusal> {
             ["user", "assistant"].contains(&role),
             format!("messages.{at}.role: Input should be 'user' or 'assistant'"),
         )?;
-        must(at > 0 || role == "user", "messages: first message must use the \"user\" role")?;
+        must(
+            at > 0 || role == "user",
+            "messages: first message must use the \"user\" role",
+        )?;
         let expected = if at % 2 == 0 { "user" } else { "assistant" };
-        must(role == expected, "messages: roles must alternate between \"user\" and \"assistant\"")?;
-        let content = message["content"].as_array().filter(|blocks| !blocks.is_empty());
-        let content = content
-            .ok_or_else(|| invalid(format!("messages.{at}: all messages must have non-empty content")))?;
+        must(
+            role == expected,
+            "messages: roles must alternate between \"user\" and \"assistant\"",
+        )?;
+        let content = message["content"]
+            .as_array()
+            .filter(|blocks| !blocks.is_empty());
+        let content = content.ok_or_else(|| {
+            invalid(format!(
+                "messages.{at}: all messages must have non-empty content"
+            ))
+        })?;
         match role {
             "user" => {
                 user(at, content, &awaited)?;
@@ -140,9 +189,15 @@ fn messages(body: &Value) -> Result<(), Refusal> {
             _ => awaited = assistant(at, content, &mut ids)?,
         }
         let is_last = at + 1 == messages.len();
-        let end = content.last().and_then(|block| block["text"].as_str()).unwrap_or_default();
+        let end = content
+            .last()
+            .and_then(|block| block["text"].as_str())
+            .unwrap_or_default();
         let why = "messages: final assistant content cannot end with trailing whitespace";
-        must(!(is_last && role == "assistant" && end.ends_with(char::is_whitespace)), why)?;
+        must(
+            !(is_last && role == "assistant" && end.ends_with(char::is_whitespace)),
+            why,
+        )?;
     }
     let why = format!(
         "`tool_use` ids were found without `tool_result` blocks immediately after: {}",
@@ -158,7 +213,18 @@ fn user(at: usize, content: &[Value], awaited: &[String]) -> Result<(), Refusal>
     for (position, block) in content.iter().enumerate() {
         match block["type"].as_str() {
             Some("tool_result") => {
-                known(at, position, block, &["type", "tool_use_id", "content", "is_error", "cache_control"])?;
+                known(
+                    at,
+                    position,
+                    block,
+                    &[
+                        "type",
+                        "tool_use_id",
+                        "content",
+                        "is_error",
+                        "cache_control",
+                    ],
+                )?;
                 let id = block["tool_use_id"].as_str().unwrap_or_default();
                 let why = format!(
                     "messages.{at}.content.{position}: unexpected `tool_use_id` found in `tool_result` blocks: {id}"
@@ -170,7 +236,9 @@ fn user(at: usize, content: &[Value], awaited: &[String]) -> Result<(), Refusal>
                 )?;
                 must(
                     others == 0,
-                    format!("messages.{at}: tool_result blocks must come first in the user message"),
+                    format!(
+                        "messages.{at}: tool_result blocks must come first in the user message"
+                    ),
                 )?;
                 let fits = block["content"].is_string() || block["content"].is_array();
                 must(
@@ -186,11 +254,17 @@ fn user(at: usize, content: &[Value], awaited: &[String]) -> Result<(), Refusal>
                 others += 1;
             }
             other => {
-                return Err(invalid(format!("messages.{at}.content.{position}: {other:?} is not for users")));
+                return Err(invalid(format!(
+                    "messages.{at}.content.{position}: {other:?} is not for users"
+                )));
             }
         }
     }
-    let missing: Vec<_> = awaited.iter().filter(|call| !answered.contains(&call.as_str())).cloned().collect();
+    let missing: Vec<_> = awaited
+        .iter()
+        .filter(|call| !answered.contains(&call.as_str()))
+        .cloned()
+        .collect();
     let why = format!(
         "`tool_use` ids were found without `tool_result` blocks immediately after: {}",
         missing.join(", ")
@@ -205,33 +279,55 @@ fn assistant(at: usize, content: &[Value], ids: &mut Vec<String>) -> Result<Vec<
         let place = format!("messages.{at}.content.{position}");
         match block["type"].as_str() {
             Some("tool_use") => {
-                known(at, position, block, &["type", "id", "name", "input", "cache_control"])?;
-                let (id, name) =
-                    (block["id"].as_str().unwrap_or_default(), block["name"].as_str().unwrap_or_default());
+                known(
+                    at,
+                    position,
+                    block,
+                    &["type", "id", "name", "input", "cache_control"],
+                )?;
+                let (id, name) = (
+                    block["id"].as_str().unwrap_or_default(),
+                    block["name"].as_str().unwrap_or_default(),
+                );
                 must(
                     is_name(id, 64),
                     format!("{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"),
                 )?;
-                must(is_name(name, 64), format!("{place}.tool_use.name: String should match pattern"))?;
+                must(
+                    is_name(name, 64),
+                    format!("{place}.tool_use.name: String should match pattern"),
+                )?;
                 must(
                     block["input"].is_object(),
                     format!("{place}.tool_use.input: Input should be a valid dictionary"),
                 )?;
-                must(!ids.contains(&id.to_owned()), "messages: `tool_use` ids must be unique")?;
+                must(
+                    !ids.contains(&id.to_owned()),
+                    "messages: `tool_use` ids must be unique",
+                )?;
                 ids.push(id.to_owned());
                 calls.push(id.to_owned());
             }
             Some("text") => text(at, position, block)?,
             Some("thinking") => {
-                must(block["signature"].is_string(), format!("{place}.thinking.signature: Field required"))?;
+                must(
+                    block["signature"].is_string(),
+                    format!("{place}.thinking.signature: Field required"),
+                )?;
             }
             Some("redacted_thinking") => {
-                must(block["data"].is_string(), format!("{place}.data: Field required"))?;
+                must(
+                    block["data"].is_string(),
+                    format!("{place}.data: Field required"),
+                )?;
             }
             other => return Err(invalid(format!("{place}: {other:?} is not for assistants"))),
         }
     }
-    let end = content.last().and_then(|block| block["type"].as_str()).unwrap_or_default();
+    let end = content
+        .last()
+        .and_then(|block| block["type"].as_str())
+        .unwrap_or_default();
     must(
         !end.contains("thinking"),
         format!("messages.{at}: The final block in an assistant message cannot be `thinking`."),
@@ -240,15 +336,23 @@ fn assistant(at: usize, content: &[Value], ids: &mut Vec<String>) -> Result<Vec<
 }
 
 fn text(at: usize, position: usize, block: &Value) -> Result<(), Refusal> {
-    known(at, position, block, &["type", "text", "cache_control", "citations"])?;
-    must(!blank(&block["text"]), "messages: text content blocks must contain non-whitespace text")
+    known(
+        at,
+        position,
+        block,
+        &["type", "text", "cache_control", "citations"],
+    )?;
+    must(
+        !blank(&block["text"]),
+        "messages: text content blocks must contain non-whitespace text",
+    )
 }
 
 fn known(at: usize, position: usize, block: &Value, members: &[&str]) -> Result<(), Refusal> {
     match stranger(block, members) {
-        Some(member) => {
-            Err(invalid(format!("messages.{at}.content.{position}.{member}: Extra inputs are not permitted")))
-        }
+        Some(member) => Err(invalid(format!(
+            "messages.{at}.content.{position}.{member}: Extra inputs are not permitted"
+        ))),
         None => Ok(()),
     }
 }
@@ -271,19 +375,30 @@ fn render(turn: &Turn, number: usize) -> Reply {
     for (position, (tool, args)) in turn.calls.iter().enumerate() {
         let id = format!("toolu_{number}_{position}");
         let delta = json!({"type": "input_json_delta", "partial_json": args.to_string()});
-        blocks.push((json!({"type": "tool_use", "id": id, "name": tool, "input": {}}), delta));
+        blocks.push((
+            json!({"type": "tool_use", "id": id, "name": tool, "input": {}}),
+            delta,
+        ));
     }
     for (index, (block, delta)) in blocks.into_iter().enumerate() {
         events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
         events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
         events.push(json!({"type": "content_block_stop", "index": index}));
     }
-    let reason = if turn.calls.is_empty() { "end_turn" } else { "tool_use" };
+    let reason = if turn.calls.is_empty() {
+        "end_turn"
+    } else {
+        "tool_use"
+    };
     events.push(
         json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}}),
     );
     events.push(json!({"type": "message_stop"}));
-    let frame =
-        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
+    let frame = |event: &Value| {
+        format!(
+            "event: {}\ndata: {event}\n\n",
+            event["type"].as_str().unwrap_or_default()
+        )
+    };
     Reply::stream(&events.iter().map(frame).collect::<String>())
 }

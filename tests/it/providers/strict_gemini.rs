@@ -7,8 +7,14 @@ use super::server::{Reply, Seen};
 use super::strict::{Refusal, Strict, Turn, is_name, leaks, stranger};
 use serde_json::{Value, json};
 
-const MEMBERS: &[&str] =
-    &["systemInstruction", "contents", "tools", "toolConfig", "generationConfig", "safetySettings"];
+const MEMBERS: &[&str] = &[
+    "systemInstruction",
+    "contents",
+    "tools",
+    "toolConfig",
+    "generationConfig",
+    "safetySettings",
+];
 const GENERATION: &[&str] = &[
     "maxOutputTokens",
     "temperature",
@@ -32,19 +38,29 @@ pub async fn server(turns: Vec<Turn>) -> Strict {
 
 fn refuse(code: u16, status: &str, why: impl Into<String>) -> Refusal {
     let why = why.into();
-    Refusal { status: code, body: json!({"error": {"code": code, "message": why, "status": status}}), why }
+    Refusal {
+        status: code,
+        body: json!({"error": {"code": code, "message": why, "status": status}}),
+        why,
+    }
 }
 
 /// Complains unless the condition holds.
 fn must(condition: bool, why: impl Into<String>) -> Result<(), Refusal> {
-    if condition { Ok(()) } else { Err(refuse(400, "INVALID_ARGUMENT", why)) }
+    if condition {
+        Ok(())
+    } else {
+        Err(refuse(400, "INVALID_ARGUMENT", why))
+    }
 }
 
 fn known(object: &Value, members: &[&str], place: &str) -> Result<(), Refusal> {
     let name = stranger(object, members).unwrap_or_default();
     must(
         name.is_empty(),
-        format!("Invalid JSON payload received. Unknown name \"{name}\" at '{place}': Cannot find field."),
+        format!(
+            "Invalid JSON payload received. Unknown name \"{name}\" at '{place}': Cannot find field."
+        ),
     )
 }
 
@@ -52,17 +68,24 @@ fn known(object: &Value, members: &[&str], place: &str) -> Result<(), Refusal> {
 pub fn check(seen: &Seen) -> Result<Value, Refusal> {
     let line = seen.head.lines().next().unwrap_or_default();
     let key = seen.header("x-goog-api-key").unwrap_or_default();
-    must(!line.contains("key=") && !leaks(seen, key), "the key stands outside its header")?;
+    must(
+        !line.contains("key=") && !leaks(seen, key),
+        "the key stands outside its header",
+    )?;
     let model = line
         .strip_prefix("POST /v1beta/models/")
         .and_then(|rest| rest.strip_suffix(":streamGenerateContent?alt=sse HTTP/1.1"));
     let model = model.filter(|model| is_name(&model.replace('.', "-"), 100));
     let model = model.ok_or_else(|| refuse(404, "NOT_FOUND", format!("no such place: {line}")))?;
     if key.is_empty() {
-        let why = "Method doesn't allow unregistered callers (callers without established identity).";
+        let why =
+            "Method doesn't allow unregistered callers (callers without established identity).";
         return Err(refuse(403, "PERMISSION_DENIED", why));
     }
-    must(seen.header("content-type") == Some("application/json"), "the body is not said to be JSON")?;
+    must(
+        seen.header("content-type") == Some("application/json"),
+        "the body is not said to be JSON",
+    )?;
     let body: Value = serde_json::from_str(&seen.body)
         .map_err(|_| refuse(400, "INVALID_ARGUMENT", "Invalid JSON payload received."))?;
     known(&body, MEMBERS, "")?;
@@ -86,15 +109,25 @@ fn generation(body: &Value, is_older: bool) -> Result<(), Refusal> {
         degrees.is_none_or(|t| t.as_f64().is_some_and(|t| (0.0..=2.0).contains(&t))),
         "temperature must be in the range [0.0, 2.0]",
     )?;
-    let binds = generation.get("responseJsonSchema").or(generation.get("responseSchema")).is_some();
+    let binds = generation
+        .get("responseJsonSchema")
+        .or(generation.get("responseSchema"))
+        .is_some();
     let mime = generation["responseMimeType"].as_str().unwrap_or_default();
-    must(!binds || mime == "application/json", "response schema needs the mime type `application/json`")?;
+    must(
+        !binds || mime == "application/json",
+        "response schema needs the mime type `application/json`",
+    )?;
     must(
         !(is_older && mime == "application/json" && body.get("tools").is_some()),
         "Function calling with a response mime type: 'application/json' is unsupported",
     )?;
     let thinking = &generation["thinkingConfig"];
-    known(thinking, &["includeThoughts", "thinkingBudget", "thinkingLevel"], "thinking_config")?;
+    known(
+        thinking,
+        &["includeThoughts", "thinkingBudget", "thinkingLevel"],
+        "thinking_config",
+    )?;
     must(
         thinking.get("thinkingBudget").is_none() || thinking.get("thinkingLevel").is_none(),
         "You can only set only one of thinking budget and thinking level.",
@@ -109,7 +142,11 @@ fn tools(body: &Value) -> Result<(), Refusal> {
     let mut names: Vec<String> = Vec::new();
     for tool in body["tools"].as_array().into_iter().flatten() {
         known(tool, &["functionDeclarations"], "tools")?;
-        for declaration in tool["functionDeclarations"].as_array().into_iter().flatten() {
+        for declaration in tool["functionDeclarations"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
             known(
                 declaration,
                 &["name", "description", "parameters", "parametersJsonSchema"],
@@ -120,16 +157,33 @@ fn tools(body: &Value) -> Result<(), Refusal> {
                 is_function_name(&name),
                 "Invalid function name. Must start with a letter or an underscore.",
             )?;
-            must(!names.contains(&name), format!("Duplicate function declaration found: {name}"))?;
+            must(
+                !names.contains(&name),
+                format!("Duplicate function declaration found: {name}"),
+            )?;
             names.push(name);
-            let (own, json) = (declaration.get("parameters"), declaration.get("parametersJsonSchema"));
-            must(own.is_none() || json.is_none(), "parameters and parameters_json_schema are exclusive")?;
-            must(json.is_none_or(Value::is_object), "parameters_json_schema must be an object")?;
+            let (own, json) = (
+                declaration.get("parameters"),
+                declaration.get("parametersJsonSchema"),
+            );
+            must(
+                own.is_none() || json.is_none(),
+                "parameters and parameters_json_schema are exclusive",
+            )?;
+            must(
+                json.is_none_or(Value::is_object),
+                "parameters_json_schema must be an object",
+            )?;
             let text = own.map(Value::to_string).unwrap_or_default();
-            let odd = NO_OPENAPI.iter().find(|name| text.contains(&format!("\"{name}\":")));
+            let odd = NO_OPENAPI
+                .iter()
+                .find(|name| text.contains(&format!("\"{name}\":")));
             must(
                 odd.is_none(),
-                format!("Unknown name \"{}\" at 'parameters': Cannot find field.", odd.unwrap_or(&"")),
+                format!(
+                    "Unknown name \"{}\" at 'parameters': Cannot find field.",
+                    odd.unwrap_or(&"")
+                ),
             )?;
         }
     }
@@ -139,14 +193,24 @@ fn tools(body: &Value) -> Result<(), Refusal> {
     )?;
     let mode = &body["toolConfig"]["functionCallingConfig"]["mode"];
     let fits = mode.is_null() || ["AUTO", "ANY", "NONE"].iter().any(|known| mode == known);
-    must(fits, "Invalid value at 'tool_config.function_calling_config.mode'")?;
-    must(mode.is_null() || !names.is_empty(), "Function calling config is set without function_declarations.")
+    must(
+        fits,
+        "Invalid value at 'tool_config.function_calling_config.mode'",
+    )?;
+    must(
+        mode.is_null() || !names.is_empty(),
+        "Function calling config is set without function_declarations.",
+    )
 }
 
 fn contents(body: &Value, signs: bool) -> Result<(), Refusal> {
     let contents = body["contents"].as_array().filter(|list| !list.is_empty());
     let contents = contents.ok_or_else(|| {
-        refuse(400, "INVALID_ARGUMENT", "GenerateContentRequest.contents: contents is not specified")
+        refuse(
+            400,
+            "INVALID_ARGUMENT",
+            "GenerateContentRequest.contents: contents is not specified",
+        )
     })?;
     let system = body.get("systemInstruction");
     must(
@@ -156,11 +220,21 @@ fn contents(body: &Value, signs: bool) -> Result<(), Refusal> {
     let mut awaited: Vec<Value> = Vec::new();
     for (at, content) in contents.iter().enumerate() {
         let role = content["role"].as_str().unwrap_or_default();
-        must(["user", "model"].contains(&role), "Please use a valid role: user, model.")?;
+        must(
+            ["user", "model"].contains(&role),
+            "Please use a valid role: user, model.",
+        )?;
         let expected = if at % 2 == 0 { "user" } else { "model" };
-        must(role == expected, "Please ensure that multiturn requests alternate between user and model.")?;
-        let parts = content["parts"].as_array().filter(|parts| !parts.is_empty());
-        let why = format!("GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty.");
+        must(
+            role == expected,
+            "Please ensure that multiturn requests alternate between user and model.",
+        )?;
+        let parts = content["parts"]
+            .as_array()
+            .filter(|parts| !parts.is_empty());
+        let why = format!(
+            "GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty."
+        );
         let parts = parts.ok_or_else(|| refuse(400, "INVALID_ARGUMENT", why))?;
         match role {
             "user" => user(parts, &awaited)?,
@@ -179,12 +253,17 @@ fn user(parts: &[Value], awaited: &[Value]) -> Result<(), Refusal> {
         known(part, &["text", "functionResponse"], "parts")?;
         if let Some(answer) = part.get("functionResponse") {
             known(answer, &["id", "name", "response"], "function_response")?;
-            must(answer["response"].is_object(), "Invalid value at 'function_response.response' (Struct)")?;
+            must(
+                answer["response"].is_object(),
+                "Invalid value at 'function_response.response' (Struct)",
+            )?;
             answers.push(answer);
             continue;
         }
         must(
-            part["text"].as_str().is_some_and(|text| !text.trim().is_empty()),
+            part["text"]
+                .as_str()
+                .is_some_and(|text| !text.trim().is_empty()),
             "required oneof field 'data' must have one initialized field",
         )?;
     }
@@ -194,8 +273,14 @@ fn user(parts: &[Value], awaited: &[Value]) -> Result<(), Refusal> {
          the function call turn.",
     )?;
     for (answer, call) in answers.iter().zip(awaited) {
-        must(answer["name"] == call["name"], "Function response name does not match the function call")?;
-        must(answer.get("id") == call.get("id"), "Function response id does not match the function call")?;
+        must(
+            answer["name"] == call["name"],
+            "Function response name does not match the function call",
+        )?;
+        must(
+            answer.get("id") == call.get("id"),
+            "Function response id does not match the function call",
+        )?;
     }
     Ok(())
 }
@@ -204,7 +289,11 @@ fn user(parts: &[Value], awaited: &[Value]) -> Result<(), Refusal> {
 fn model(at: usize, parts: &[Value], signs: bool) -> Result<Vec<Value>, Refusal> {
     let mut calls: Vec<Value> = Vec::new();
     for (position, part) in parts.iter().enumerate() {
-        known(part, &["text", "thought", "functionCall", "thoughtSignature"], "parts")?;
+        known(
+            part,
+            &["text", "thought", "functionCall", "thoughtSignature"],
+            "parts",
+        )?;
         let signature = part.get("thoughtSignature").and_then(Value::as_str);
         must(
             signature.is_none_or(|given| given == STAND_IN || given == signature_of(part)),
@@ -220,10 +309,19 @@ fn model(at: usize, parts: &[Value], signs: bool) -> Result<Vec<Value>, Refusal>
         };
         known(call, &["id", "name", "args"], "function_call")?;
         let name = call["name"].as_str().unwrap_or_default();
-        must(is_function_name(name), "Invalid function name. Must start with a letter or an underscore.")?;
-        must(call["args"].is_object(), "Invalid value at 'function_call.args' (Struct)")?;
+        must(
+            is_function_name(name),
+            "Invalid function name. Must start with a letter or an underscore.",
+        )?;
+        must(
+            call["args"].is_object(),
+            "Invalid value at 'function_call.args' (Struct)",
+        )?;
         let id = call.get("id").map(|id| id.as_str().unwrap_or_default());
-        must(id.is_none_or(|id| id.starts_with(ID_START)), "an id that this server never gave")?;
+        must(
+            id.is_none_or(|id| id.starts_with(ID_START)),
+            "an id that this server never gave",
+        )?;
         must(
             !signs || !calls.is_empty() || signature.is_some(),
             format!(
@@ -240,8 +338,9 @@ fn model(at: usize, parts: &[Value], signs: bool) -> Result<Vec<Value>, Refusal>
 /// What this server signs a part with.
 fn signature_of(part: &Value) -> String {
     let signed = part.get("functionCall").unwrap_or(&part["text"]);
-    let sum =
-        signed.to_string().bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let sum = signed.to_string().bytes().fold(7_u64, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
     format!("c2ln{sum:x}")
 }
 
@@ -265,12 +364,15 @@ fn render(turn: &Turn, number: usize) -> Reply {
     }
     let usage = json!({"promptTokenCount": 9, "candidatesTokenCount": 4, "thoughtsTokenCount": 1});
     let chunk = |parts: Value, reason: Option<&str>| {
-        let candidate =
-            json!({"content": {"role": "model", "parts": parts}, "finishReason": reason, "index": 0});
-        let whole = json!({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "model-x-1"});
+        let candidate = json!({"content": {"role": "model", "parts": parts}, "finishReason": reason, "index": 0});
+        let whole =
+            json!({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "model-x-1"});
         format!("data: {whole}\r\n\r\n")
     };
-    let mut body: String = parts.into_iter().map(|part| chunk(json!([part]), None)).collect();
+    let mut body: String = parts
+        .into_iter()
+        .map(|part| chunk(json!([part]), None))
+        .collect();
     body.push_str(&chunk(json!([{"text": ""}]), Some("STOP")));
     Reply::stream(&body)
 }

@@ -23,17 +23,28 @@ pub async fn server(turns: Vec<Turn>) -> Strict {
 
 fn refuse(status: u16, why: impl Into<String>) -> Refusal {
     let why = why.into();
-    Refusal { status, body: json!({"error": why}), why }
+    Refusal {
+        status,
+        body: json!({"error": why}),
+        why,
+    }
 }
 
 /// Complains unless the condition holds.
 fn must(condition: bool, why: impl Into<String>) -> Result<(), Refusal> {
-    if condition { Ok(()) } else { Err(refuse(400, why)) }
+    if condition {
+        Ok(())
+    } else {
+        Err(refuse(400, why))
+    }
 }
 
 /// As Go words what does not fit its types.
 fn typed(condition: bool, found: &str, field: &str) -> Result<(), Refusal> {
-    must(condition, format!("json: cannot unmarshal {found} into Go struct field ChatRequest.{field}"))
+    must(
+        condition,
+        format!("json: cannot unmarshal {found} into Go struct field ChatRequest.{field}"),
+    )
 }
 
 /// The judgement of `POST /api/chat`.
@@ -42,10 +53,19 @@ pub fn check(seen: &Seen) -> Result<Value, Refusal> {
     if line != "POST /api/chat HTTP/1.1" {
         return Err(refuse(404, "404 page not found"));
     }
-    let key = seen.header("authorization").unwrap_or_default().trim_start_matches("Bearer ");
+    let key = seen
+        .header("authorization")
+        .unwrap_or_default()
+        .trim_start_matches("Bearer ");
     must(!leaks(seen, key), "the key stands outside its header")?;
-    let body: Value = serde_json::from_str(&seen.body).map_err(|_| refuse(400, "invalid character"))?;
-    must(body["model"].as_str().is_some_and(|model| !model.is_empty()), "model is required")?;
+    let body: Value =
+        serde_json::from_str(&seen.body).map_err(|_| refuse(400, "invalid character"))?;
+    must(
+        body["model"]
+            .as_str()
+            .is_some_and(|model| !model.is_empty()),
+        "model is required",
+    )?;
     // The real one ignores what it does not know; a setting that is spelt wrongly has no effect there.
     let odd = stranger(&body, MEMBERS).unwrap_or_default();
     must(odd.is_empty(), format!("nobody reads `{odd}`"))?;
@@ -57,17 +77,30 @@ pub fn check(seen: &Seen) -> Result<Value, Refusal> {
 
 fn settings(body: &Value) -> Result<(), Refusal> {
     let options = &body["options"];
-    let odd =
-        stranger(options, &["num_ctx", "num_predict", "temperature", "seed", "stop"]).unwrap_or_default();
+    let odd = stranger(
+        options,
+        &["num_ctx", "num_predict", "temperature", "seed", "stop"],
+    )
+    .unwrap_or_default();
     must(odd.is_empty(), format!("invalid option provided `{odd}`"))?;
     let window = options["num_ctx"].as_u64().unwrap_or(0);
-    must(window > 0, "without num_ctx the prompt is cut to 4096 tokens and nobody is told")?;
+    must(
+        window > 0,
+        "without num_ctx the prompt is cut to 4096 tokens and nobody is told",
+    )?;
     let answer = options["num_predict"].as_u64().unwrap_or(0);
     must(answer > 0, "without num_predict the answer has no end")?;
     // Five characters a token is fewer tokens than any real text has.
     let input = u64::try_from(body.to_string().chars().count()).unwrap_or(u64::MAX) / 5;
-    must(input + answer <= window, "the input length exceeds the context length")?;
-    typed(options.get("temperature").is_none_or(Value::is_number), "value", "options.temperature")?;
+    must(
+        input + answer <= window,
+        "the input length exceeds the context length",
+    )?;
+    typed(
+        options.get("temperature").is_none_or(Value::is_number),
+        "value",
+        "options.temperature",
+    )?;
     must(
         body["truncate"] == false && body["shift"] == false,
         "the beginning may be forgotten without a word",
@@ -75,24 +108,44 @@ fn settings(body: &Value) -> Result<(), Refusal> {
     let levels = ["low", "medium", "high"];
     let thinks = |think: &Value| think.is_boolean() || levels.iter().any(|level| think == level);
     must(body.get("think").is_none_or(thinks), "invalid think value")?;
-    typed(body.get("format").is_none_or(|format| format.is_object() || format == "json"), "value", "format")?;
+    typed(
+        body.get("format")
+            .is_none_or(|format| format.is_object() || format == "json"),
+        "value",
+        "format",
+    )?;
     let lasts = |span: &Value| match span.as_str() {
         Some(text) => text.ends_with(['s', 'm', 'h']),
         None => span.is_i64(),
     };
-    must(body.get("keep_alive").is_none_or(lasts), "time: missing unit in duration")
+    must(
+        body.get("keep_alive").is_none_or(lasts),
+        "time: missing unit in duration",
+    )
 }
 
 fn tools(body: &Value) -> Result<(), Refusal> {
     for tool in body["tools"].as_array().into_iter().flatten() {
         let function = &tool["function"];
         must(tool["type"] == "function", "invalid tool type")?;
-        must(is_name(function["name"].as_str().unwrap_or_default(), 64), "invalid tool name")?;
-        typed(function["parameters"]["type"] == "object", "value", "tools.function.parameters")?;
+        must(
+            is_name(function["name"].as_str().unwrap_or_default(), 64),
+            "invalid tool name",
+        )?;
+        typed(
+            function["parameters"]["type"] == "object",
+            "value",
+            "tools.function.parameters",
+        )?;
     }
-    let bound =
-        body.get("format").is_some() && body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-    must(!bound, "a model whose every word is bound by `format` cannot call")
+    let bound = body.get("format").is_some()
+        && body["tools"]
+            .as_array()
+            .is_some_and(|tools| !tools.is_empty());
+    must(
+        !bound,
+        "a model whose every word is bound by `format` cannot call",
+    )
 }
 
 fn messages(body: &Value) -> Result<(), Refusal> {
@@ -101,27 +154,45 @@ fn messages(body: &Value) -> Result<(), Refusal> {
     let mut awaited: Vec<&Value> = Vec::new();
     let mut spoke = "";
     for (at, message) in messages.iter().enumerate() {
-        let odd = stranger(message, &["role", "content", "thinking", "tool_calls", "tool_name"])
-            .unwrap_or_default();
+        let odd = stranger(
+            message,
+            &["role", "content", "thinking", "tool_calls", "tool_name"],
+        )
+        .unwrap_or_default();
         must(odd.is_empty(), format!("nobody reads `messages.{odd}`"))?;
         typed(message["content"].is_string(), "value", "messages.content")?;
         let role = message["role"].as_str().unwrap_or_default();
-        must(role == "tool" || awaited.is_empty(), "a call was not answered before the next message")?;
+        must(
+            role == "tool" || awaited.is_empty(),
+            "a call was not answered before the next message",
+        )?;
         match role {
-            "system" => must(at == 0, "a system message in the middle is no system message for most models")?,
+            "system" => must(
+                at == 0,
+                "a system message in the middle is no system message for most models",
+            )?,
             "user" => {
                 must(message["content"] != "", "an empty message")?;
                 must(spoke != "user", "the user speaks twice")?;
             }
             "assistant" => {
-                must(spoke == "user" || spoke == "tool", "the assistant speaks first or twice")?;
+                must(
+                    spoke == "user" || spoke == "tool",
+                    "the assistant speaks first or twice",
+                )?;
                 awaited = calls(message)?;
-                must(!awaited.is_empty() || message["content"] != "", "an empty message")?;
+                must(
+                    !awaited.is_empty() || message["content"] != "",
+                    "an empty message",
+                )?;
             }
             "tool" => {
                 must(!awaited.is_empty(), "a tool result without its call")?;
                 let call = awaited.remove(0);
-                must(message["tool_name"] == call["function"]["name"], "a result is not its call's")?;
+                must(
+                    message["tool_name"] == call["function"]["name"],
+                    "a result is not its call's",
+                )?;
             }
             other => return Err(refuse(400, format!("invalid role: {other}"))),
         }
@@ -131,11 +202,22 @@ fn messages(body: &Value) -> Result<(), Refusal> {
 }
 
 fn calls(message: &Value) -> Result<Vec<&Value>, Refusal> {
-    let calls: Vec<&Value> = message["tool_calls"].as_array().into_iter().flatten().collect();
+    let calls: Vec<&Value> = message["tool_calls"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .collect();
     for call in &calls {
         let function = &call["function"];
-        must(is_name(function["name"].as_str().unwrap_or_default(), 64), "a call without a name")?;
-        typed(function["arguments"].is_object(), "string", "messages.tool_calls.function.arguments")?;
+        must(
+            is_name(function["name"].as_str().unwrap_or_default(), 64),
+            "a call without a name",
+        )?;
+        typed(
+            function["arguments"].is_object(),
+            "string",
+            "messages.tool_calls.function.arguments",
+        )?;
     }
     Ok(calls)
 }
@@ -143,17 +225,26 @@ fn calls(message: &Value) -> Result<Vec<&Value>, Refusal> {
 /// A turn as the server streams it: thought, text, calls without ids, the end with `stop`.
 fn render(turn: &Turn, _number: usize) -> Reply {
     let line = |message: Value| json!({"model": "model-x-1", "message": message, "done": false});
-    let mut lines = vec![line(json!({"role": "assistant", "content": "", "thinking": "Let me think."}))];
+    let mut lines = vec![line(
+        json!({"role": "assistant", "content": "", "thinking": "Let me think."}),
+    )];
     if !turn.text.is_empty() {
         lines.push(line(json!({"role": "assistant", "content": turn.text})));
     }
-    let calls = turn.calls.iter().map(|(name, args)| json!({"function": {"name": name, "arguments": args}}));
+    let calls = turn
+        .calls
+        .iter()
+        .map(|(name, args)| json!({"function": {"name": name, "arguments": args}}));
     let calls: Vec<Value> = calls.collect();
     if !calls.is_empty() {
-        lines.push(line(json!({"role": "assistant", "content": "", "tool_calls": calls})));
+        lines.push(line(
+            json!({"role": "assistant", "content": "", "tool_calls": calls}),
+        ));
     }
-    lines.push(json!({"model": "model-x-1", "message": {"role": "assistant", "content": ""}, "done": true,
-        "done_reason": "stop", "prompt_eval_count": 9, "eval_count": 5}));
+    lines.push(
+        json!({"model": "model-x-1", "message": {"role": "assistant", "content": ""}, "done": true,
+        "done_reason": "stop", "prompt_eval_count": 9, "eval_count": 5}),
+    );
     let body: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
     Reply::lines(&body)
 }

@@ -58,8 +58,16 @@ fn bad(param: impl Into<String>, why: impl Into<String>) -> Complaint {
     Complaint(400, "invalid_value", param.into(), why.into())
 }
 
-fn must(condition: bool, param: impl Into<String>, why: impl Into<String>) -> Result<(), Complaint> {
-    if condition { Ok(()) } else { Err(bad(param, why)) }
+fn must(
+    condition: bool,
+    param: impl Into<String>,
+    why: impl Into<String>,
+) -> Result<(), Complaint> {
+    if condition {
+        Ok(())
+    } else {
+        Err(bad(param, why))
+    }
 }
 
 impl Vendor {
@@ -70,7 +78,9 @@ impl Vendor {
                 json!({"error": {"message": why, "type": "invalid_request_error", "param": param, "code": code}})
             }
             Vendor::Grok => json!({"code": "Client specified an invalid argument", "error": why}),
-            Vendor::OpenRouter => json!({"error": {"code": status, "message": why}, "user_id": "user_1"}),
+            Vendor::OpenRouter => {
+                json!({"error": {"code": status, "message": why}, "user_id": "user_1"})
+            }
         };
         Refusal { status, body, why }
     }
@@ -83,10 +93,17 @@ fn check(seen: &Seen, vendor: Vendor) -> Result<Value, Refusal> {
 fn judge(seen: &Seen, vendor: Vendor) -> Result<Value, Complaint> {
     let line = seen.head.lines().next().unwrap_or_default();
     if line != "POST /v1/chat/completions HTTP/1.1" {
-        return Err(Complaint(404, "unknown_url", String::new(), format!("Unknown request URL: {line}")));
+        return Err(Complaint(
+            404,
+            "unknown_url",
+            String::new(),
+            format!("Unknown request URL: {line}"),
+        ));
     }
-    let key =
-        seen.header("authorization").and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+    let key = seen
+        .header("authorization")
+        .and_then(|value| value.strip_prefix("Bearer "))
+        .unwrap_or_default();
     if key.is_empty() {
         return Err(Complaint(
             401,
@@ -106,7 +123,11 @@ fn judge(seen: &Seen, vendor: Vendor) -> Result<Value, Complaint> {
     }
     let parsed = serde_json::from_str::<Value>(&seen.body);
     let body = parsed.map_err(|_| bad("", "We could not parse the JSON body of your request."))?;
-    let more: &[&str] = if vendor == Vendor::OpenRouter { ROUTER_MEMBERS } else { &[] };
+    let more: &[&str] = if vendor == Vendor::OpenRouter {
+        ROUTER_MEMBERS
+    } else {
+        &[]
+    };
     if let Some(member) = stranger(&body, &[MEMBERS, more].concat()) {
         let why = format!("Unrecognized request argument supplied: {member}");
         return Err(Complaint(400, "unknown_parameter", member.to_owned(), why));
@@ -119,7 +140,9 @@ fn judge(seen: &Seen, vendor: Vendor) -> Result<Value, Complaint> {
 
 fn parameters(body: &Value) -> Result<(), Complaint> {
     must(
-        body["model"].as_str().is_some_and(|model| !model.is_empty()),
+        body["model"]
+            .as_str()
+            .is_some_and(|model| !model.is_empty()),
         "model",
         "you must provide a model parameter",
     )?;
@@ -130,12 +153,22 @@ fn parameters(body: &Value) -> Result<(), Complaint> {
         "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
     )?;
     must(
-        limits.iter().flatten().all(|limit| limit.as_u64().is_some_and(|n| n > 0)),
+        limits
+            .iter()
+            .flatten()
+            .all(|limit| limit.as_u64().is_some_and(|n| n > 0)),
         "max_tokens",
         "Expected an integer",
     )?;
-    let hot = body.get("temperature").and_then(Value::as_f64).unwrap_or_default();
-    must((0.0..=2.0).contains(&hot), "temperature", "Expected a value <= 2")?;
+    let hot = body
+        .get("temperature")
+        .and_then(Value::as_f64)
+        .unwrap_or_default();
+    must(
+        (0.0..=2.0).contains(&hot),
+        "temperature",
+        "Expected a value <= 2",
+    )?;
     let streams = body["stream"] == true;
     must(
         streams || body.get("stream_options").is_none(),
@@ -144,7 +177,8 @@ fn parameters(body: &Value) -> Result<(), Complaint> {
     )?;
     if body["response_format"]["type"] == "json_schema" {
         let format = &body["response_format"]["json_schema"];
-        let fits = is_name(format["name"].as_str().unwrap_or_default(), 64) && format["schema"].is_object();
+        let fits = is_name(format["name"].as_str().unwrap_or_default(), 64)
+            && format["schema"].is_object();
         must(
             fits,
             "response_format.json_schema",
@@ -156,16 +190,32 @@ fn parameters(body: &Value) -> Result<(), Complaint> {
 
 /// Models of the `o` series know neither a temperature nor the older name of the limit.
 fn reasoning_model(body: &Value) -> Result<(), Complaint> {
-    if !body["model"].as_str().is_some_and(|model| model.starts_with('o')) {
+    if !body["model"]
+        .as_str()
+        .is_some_and(|model| model.starts_with('o'))
+    {
         return Ok(());
     }
     if body.get("max_tokens").is_some() {
         let why = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
-        return Err(Complaint(400, "unsupported_parameter", "max_tokens".into(), why.into()));
+        return Err(Complaint(
+            400,
+            "unsupported_parameter",
+            "max_tokens".into(),
+            why.into(),
+        ));
     }
-    if body.get("temperature").is_some_and(|temperature| temperature.as_f64() != Some(1.0)) {
+    if body
+        .get("temperature")
+        .is_some_and(|temperature| temperature.as_f64() != Some(1.0))
+    {
         let why = "Unsupported value: 'temperature' does not support this value with this model. Only the default (1) value is supported.";
-        return Err(Complaint(400, "unsupported_value", "temperature".into(), why.into()));
+        return Err(Complaint(
+            400,
+            "unsupported_value",
+            "temperature".into(),
+            why.into(),
+        ));
     }
     Ok(())
 }
@@ -227,7 +277,11 @@ fn messages(body: &Value) -> Result<(), Complaint> {
         match role {
             "system" | "developer" => {
                 must(at == 0, place, "System message must be at the beginning.")?;
-                must(says(message), format!("messages.[{at}].content"), "empty content")?;
+                must(
+                    says(message),
+                    format!("messages.[{at}].content"),
+                    "empty content",
+                )?;
             }
             "user" => {
                 must(
@@ -263,26 +317,44 @@ fn messages(body: &Value) -> Result<(), Complaint> {
     must(
         awaited.is_empty(),
         "messages",
-        format!("tool_call_ids did not have response messages: {}", awaited.join(", ")),
+        format!(
+            "tool_call_ids did not have response messages: {}",
+            awaited.join(", ")
+        ),
     )?;
-    must(!speaker.is_empty(), "messages", "Conversation has no user message")
+    must(
+        !speaker.is_empty(),
+        "messages",
+        "Conversation has no user message",
+    )
 }
 
 fn answer(at: usize, message: &Value, awaited: &mut Vec<String>) -> Result<(), Complaint> {
     let id = message["tool_call_id"].as_str().unwrap_or_default();
     let place = awaited.iter().position(|call| call == id);
-    let why = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.";
+    let why =
+        "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.";
     let place = place.ok_or_else(|| bad(format!("messages.[{at}].role"), why))?;
     awaited.remove(place);
-    must(says(message), format!("messages.[{at}].content"), "Invalid value for 'content': expected a string.")
+    must(
+        says(message),
+        format!("messages.[{at}].content"),
+        "Invalid value for 'content': expected a string.",
+    )
 }
 
 /// The ids of the calls that await their results.
 fn calls(at: usize, message: &Value) -> Result<Vec<String>, Complaint> {
-    let Some(calls) = message.get("tool_calls") else { return Ok(Vec::new()) };
+    let Some(calls) = message.get("tool_calls") else {
+        return Ok(Vec::new());
+    };
     let calls = calls.as_array().filter(|calls| !calls.is_empty());
-    let calls = calls
-        .ok_or_else(|| bad(format!("messages[{at}].tool_calls"), "Invalid 'tool_calls': empty array."))?;
+    let calls = calls.ok_or_else(|| {
+        bad(
+            format!("messages[{at}].tool_calls"),
+            "Invalid 'tool_calls': empty array.",
+        )
+    })?;
     let mut ids: Vec<String> = Vec::new();
     for (position, call) in calls.iter().enumerate() {
         let place = format!("messages[{at}].tool_calls[{position}]");
@@ -291,7 +363,12 @@ fn calls(at: usize, message: &Value) -> Result<Vec<String>, Complaint> {
             let why = format!(
                 "Invalid '{place}.id': string too long. Expected a string with maximum length {ID_LEN_MAX}."
             );
-            return Err(Complaint(400, "string_above_max_length", format!("{place}.id"), why));
+            return Err(Complaint(
+                400,
+                "string_above_max_length",
+                format!("{place}.id"),
+                why,
+            ));
         }
         must(
             is_name(id, ID_LEN_MAX) && !ids.iter().any(|other| other == id),
@@ -312,17 +389,29 @@ fn calls(at: usize, message: &Value) -> Result<Vec<String>, Complaint> {
             let why = format!(
                 "Invalid type for '{place}.function.arguments': expected a string, but got an object instead."
             );
-            return Err(Complaint(400, "invalid_type", format!("{place}.function.arguments"), why));
+            return Err(Complaint(
+                400,
+                "invalid_type",
+                format!("{place}.function.arguments"),
+                why,
+            ));
         };
-        let object = serde_json::from_str::<Value>(arguments).is_ok_and(|arguments| arguments.is_object());
-        must(object, format!("{place}.function.arguments"), "the arguments are not a JSON object")?;
+        let object =
+            serde_json::from_str::<Value>(arguments).is_ok_and(|arguments| arguments.is_object());
+        must(
+            object,
+            format!("{place}.function.arguments"),
+            "the arguments are not a JSON object",
+        )?;
         ids.push(id.to_owned());
     }
     Ok(ids)
 }
 
 fn says(message: &Value) -> bool {
-    message["content"].as_str().is_some_and(|text| !text.trim().is_empty())
+    message["content"]
+        .as_str()
+        .is_some_and(|text| !text.trim().is_empty())
 }
 
 /// A turn as these vendors stream it.
@@ -331,15 +420,28 @@ fn render(turn: &Turn, number: usize) -> Reply {
         json!({"id": format!("chatcmpl-{number}"), "model": "gpt-strict", "object": "chat.completion.chunk",
             "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
     };
-    let mut chunks = vec![chunk(json!({"role": "assistant", "content": turn.text}), None)];
+    let mut chunks = vec![chunk(
+        json!({"role": "assistant", "content": turn.text}),
+        None,
+    )];
     for (index, (tool, args)) in turn.calls.iter().enumerate() {
         let function = json!({"name": tool, "arguments": args.to_string()});
         let call = json!({"index": index, "id": format!("call_{number}_{index}"), "type": "function", "function": function});
         chunks.push(chunk(json!({"tool_calls": [call]}), None));
     }
-    chunks.push(chunk(json!({}), Some(if turn.calls.is_empty() { "stop" } else { "tool_calls" })));
+    chunks.push(chunk(
+        json!({}),
+        Some(if turn.calls.is_empty() {
+            "stop"
+        } else {
+            "tool_calls"
+        }),
+    ));
     chunks.push(json!({"id": "x", "model": "gpt-strict", "choices": [],
         "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}));
-    let frames: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    let frames: String = chunks
+        .iter()
+        .map(|chunk| format!("data: {chunk}\n\n"))
+        .collect();
     Reply::stream(&format!("{frames}data: [DONE]\n\n"))
 }

@@ -41,7 +41,9 @@ pub fn serve_from(workspace: &Workspace, servers: &[(&str, &Strict)]) {
             || servers.iter().any(|(served, _)| *served == provider)
     };
     let named = KEYS.iter().filter(|(provider, _)| is_named(provider));
-    let secrets: String = named.map(|(_, variable)| format!("{variable}={KEY}\n")).collect();
+    let secrets: String = named
+        .map(|(_, variable)| format!("{variable}={KEY}\n"))
+        .collect();
     workspace.write(".secrets", &secrets);
     restrict(&workspace.path().join(".secrets"));
     let mut blocks = json!({});
@@ -95,17 +97,38 @@ async fn runs_of_several_turns_are_never_refused_by_any_vendor() {
     for (provider, _) in KEYS {
         let server = server(provider, long_run()).await;
         let app = workspace(&[(provider, &server)]).start().await;
-        let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+        let run = app
+            .run_of(&note("q1@guest.example", "", "When is breakfast?"))
+            .await;
         app.drain().await;
         assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
-        assert_eq!(app.outcome(&run).await.1.as_deref(), Some("answered"), "{provider}");
+        assert_eq!(
+            app.outcome(&run).await.1.as_deref(),
+            Some("answered"),
+            "{provider}"
+        );
         assert_eq!(server.accepted().len(), 4, "{provider}");
-        assert_eq!(server.accepted(), app.prompts(&run).await, "{provider}: what was stored was sent");
+        assert_eq!(
+            server.accepted(),
+            app.prompts(&run).await,
+            "{provider}: what was stored was sent"
+        );
         let trace = app.trace(&run).await;
-        assert_eq!(trace.iter().filter(|line| line.starts_with("call ")).count(), 5, "{provider} {trace:?}");
+        assert_eq!(
+            trace
+                .iter()
+                .filter(|line| line.starts_with("call "))
+                .count(),
+            5,
+            "{provider} {trace:?}"
+        );
         // A second letter, over a history with calls and failures.
         let answer = app.sent().remove(0).message_id.expect("an id");
-        let reply = note("q2@guest.example", &format!("In-Reply-To: <{answer}>\n"), "And on Sundays?");
+        let reply = note(
+            "q2@guest.example",
+            &format!("In-Reply-To: <{answer}>\n"),
+            "And on Sundays?",
+        );
         let second = app.run_of(&reply).await;
         app.drain().await;
         assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
@@ -121,7 +144,8 @@ async fn a_run_at_its_last_turn_closes_the_tools_in_a_way_that_every_vendor_take
         let workspace = workspace(&[(provider, &server)]);
         workspace.set("configs/inference.json", "/max_tool_turns", json!(2));
         let app = workspace.start().await;
-        app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+        app.run_of(&note("q1@guest.example", "", "When is breakfast?"))
+            .await;
         app.drain().await;
         assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
         let last = server.accepted().pop().expect("a request");
@@ -155,42 +179,71 @@ async fn one_thread_is_continued_by_provider_after_provider() {
         // Each looks something up before it answers, in its own way.
         let name = provider.replace(':', "-");
         let turns = vec![
-            say("Looking.").call("read_file", look()).call("list_files", json!({})),
+            say("Looking.")
+                .call("read_file", look())
+                .call("list_files", json!({})),
             say(&format!("So says {name}.")),
             say("").call("read_file", look()),
             say(&format!("Once more says {name}.")),
         ];
         servers.push((*provider, server(provider, turns).await));
     }
-    let list: Vec<(&str, &Strict)> = servers.iter().map(|(name, server)| (*name, server)).collect();
+    let list: Vec<(&str, &Strict)> = servers
+        .iter()
+        .map(|(name, server)| (*name, server))
+        .collect();
     let mut app = workspace(&list).start().await;
     let mut said: Vec<String> = Vec::new();
     for (at, provider) in order.iter().enumerate() {
         serve_by(&app.workspace, provider);
         app = app.restart().await;
         let more = match app.sent().last() {
-            Some(mail) => format!("In-Reply-To: <{}>\n", mail.message_id.as_ref().expect("an id")),
+            Some(mail) => format!(
+                "In-Reply-To: <{}>\n",
+                mail.message_id.as_ref().expect("an id")
+            ),
             None => String::new(),
         };
         let question = format!("Question number {at}?");
-        let run = app.run_of(&note(&format!("q{at}@guest.example"), &more, &question)).await;
-        app.workspace.clock.advance(std::time::Duration::from_secs(60));
+        let run = app
+            .run_of(&note(&format!("q{at}@guest.example"), &more, &question))
+            .await;
+        app.workspace
+            .clock
+            .advance(std::time::Duration::from_secs(60));
         app.drain().await;
         assert_eq!(app.outcome(&run).await.0, "succeeded", "{provider}");
-        let (_, server) = servers.iter().find(|(name, _)| name == provider).expect("one of them");
+        let (_, server) = servers
+            .iter()
+            .find(|(name, _)| name == provider)
+            .expect("one of them");
         assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
         let last = server.accepted().pop().expect("a request").to_string();
         said.push(question);
         for earlier in &said {
-            assert!(last.contains(earlier.as_str()), "{provider} was not told `{earlier}`: {last}");
+            assert!(
+                last.contains(earlier.as_str()),
+                "{provider} was not told `{earlier}`: {last}"
+            );
         }
-        assert!(last.contains("read_file") && last.contains("From seven to ten"), "{provider}: {last}");
-        let words = if at < every.len() { "So says" } else { "Once more says" };
+        assert!(
+            last.contains("read_file") && last.contains("From seven to ten"),
+            "{provider}: {last}"
+        );
+        let words = if at < every.len() {
+            "So says"
+        } else {
+            "Once more says"
+        };
         said.push(format!("{words} {}.", provider.replace(':', "-")));
         assert_eq!(app.sent().len(), at + 1);
     }
-    let threads =
-        app.row("SELECT CAST(count(DISTINCT thread_id) AS TEXT) FROM messages WHERE $1 = $1", "").await;
+    let threads = app
+        .row(
+            "SELECT CAST(count(DISTINCT thread_id) AS TEXT) FROM messages WHERE $1 = $1",
+            "",
+        )
+        .await;
     assert_eq!(threads[0].as_deref(), Some("1"), "it is one thread");
     app.check().await;
 }

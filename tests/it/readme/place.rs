@@ -40,16 +40,32 @@ impl Drop for Place {
 
 impl Place {
     pub async fn new() -> Self {
-        let model = Model::answering(|request, _| match request.head.starts_with("POST /v1/messages ") {
-            true => Reply::stream(include_str!("../../fixtures/providers/anthropic/text.sse")),
-            false => Reply::new(404, &[], ""),
+        let model =
+            Model::answering(
+                |request, _| match request.head.starts_with("POST /v1/messages ") {
+                    true => {
+                        Reply::stream(include_str!("../../fixtures/providers/anthropic/text.sse"))
+                    }
+                    false => Reply::new(404, &[], ""),
+                },
+            )
+            .await;
+        let offers = vec!["8BITMIME", "AUTH PLAIN LOGIN"];
+        let smarthost = Server::start(Script {
+            offers,
+            ..Script::default()
         })
         .await;
-        let offers = vec!["8BITMIME", "AUTH PLAIN LOGIN"];
-        let smarthost = Server::start(Script { offers, ..Script::default() }).await;
         let scratch = TempDir::new().expect("a temporary folder");
         let folder = scratch.path().to_owned();
-        Self { _scratch: scratch, folder, model, smarthost, engine: None, port: "0".to_owned() }
+        Self {
+            _scratch: scratch,
+            folder,
+            model,
+            smarthost,
+            engine: None,
+            port: "0".to_owned(),
+        }
     }
 
     /// Does what a piece of a page says, and compares. Whether it was a command that ran.
@@ -79,7 +95,9 @@ impl Place {
                 ),
             ),
         ];
-        let text = stand_ins.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+        let text = stand_ins
+            .iter()
+            .fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
         let file = self.folder.join(path);
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
         std::fs::write(file, text).expect("a written file");
@@ -102,7 +120,9 @@ impl Place {
         self.settle();
         let typed = match typed.as_str() {
             "cargo run --release -- demo" => "attache demo".to_owned(),
-            cargo if cargo.starts_with("cargo ") => panic!("`{cargo}`: no test knows what to do with it"),
+            cargo if cargo.starts_with("cargo ") => {
+                panic!("`{cargo}`: no test knows what to do with it")
+            }
             curl if curl.starts_with("curl ") && !installed("curl") => {
                 eprintln!("SKIPPED: curl is not installed; its letter is ingested");
                 let (_, file) = curl.rsplit_once(' ').expect("a file");
@@ -110,21 +130,43 @@ impl Place {
             }
             other => other.to_owned(),
         };
-        let Output { status, stdout, stderr } = self.shell(&typed).output().expect("a shell");
-        let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-        assert!(status.success(), "`{line}` ends with {status}\n{stdout}{stderr}");
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = self.shell(&typed).output().expect("a shell");
+        let (stdout, stderr) = (
+            String::from_utf8_lossy(&stdout),
+            String::from_utf8_lossy(&stderr),
+        );
+        assert!(
+            status.success(),
+            "`{line}` ends with {status}\n{stdout}{stderr}"
+        );
         // Remarks stand on the page word by word; nothing stands for them.
         for remark in stderr.lines() {
-            assert!(shown.iter().any(|line| line == remark), "`{line}` complains: {remark}");
+            assert!(
+                shown.iter().any(|line| line == remark),
+                "`{line}` complains: {remark}"
+            );
         }
         let is_remark = |line: &String| stderr.lines().any(|remark| remark == line);
-        let shown: Vec<String> = shown.iter().filter(|line| !is_remark(line)).cloned().collect();
+        let shown: Vec<String> = shown
+            .iter()
+            .filter(|line| !is_remark(line))
+            .cloned()
+            .collect();
         shows(&shown, &stdout).unwrap_or_else(|complaint| panic!("`{line}`: {complaint}"));
     }
 
     fn shell(&self, line: &str) -> Command {
         let mut shell = Command::new("sh");
-        for name in ["ATTACHE_WORKSPACE", "ATTACHE_LOG", "ANTHROPIC_API_KEY", "ATTACHE_SMTP_PASSWORD"] {
+        for name in [
+            "ATTACHE_WORKSPACE",
+            "ATTACHE_LOG",
+            "ANTHROPIC_API_KEY",
+            "ATTACHE_SMTP_PASSWORD",
+        ] {
             shell.env_remove(name);
         }
         let binaries = Path::new(BINARY).parent().expect("a folder");
@@ -138,9 +180,14 @@ impl Place {
         let mut command = self.shell("exec attache serve --log warn");
         let mut child = command.stdout(Stdio::piped()).spawn().expect("a shell");
         let mut said = String::new();
-        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut said).expect("a line");
+        BufReader::new(child.stdout.as_mut().expect("a pipe"))
+            .read_line(&mut said)
+            .expect("a line");
         self.engine = Some(child);
-        let (_, port) = said.trim_end().rsplit_once(':').expect("the engine says where it listens");
+        let (_, port) = said
+            .trim_end()
+            .rsplit_once(':')
+            .expect("the engine says where it listens");
         self.port = port.to_owned();
         let printed = said.replace(&format!(":{port}"), ":2525");
         shows(shown, &printed).unwrap_or_else(|complaint| panic!("`attache serve`: {complaint}"));
@@ -150,8 +197,17 @@ impl Place {
         self.settle();
         let mut engine = self.engine.take().expect("an engine serves");
         let pid = engine.id().to_string();
-        assert!(Command::new("kill").arg(pid).status().expect("kill runs").success());
-        assert!(engine.wait().expect("it ends").success(), "SIGTERM ends the engine with 0");
+        assert!(
+            Command::new("kill")
+                .arg(pid)
+                .status()
+                .expect("kill runs")
+                .success()
+        );
+        assert!(
+            engine.wait().expect("it ends").success(),
+            "SIGTERM ends the engine with 0"
+        );
     }
 
     /// A reader waits a moment; a test looks until nothing is left to do.
@@ -160,8 +216,17 @@ impl Place {
             return;
         }
         let open = "attache runs list --state queued --state running; attache outbox list";
-        let quiet = |_| self.shell(open).output().expect("a shell").stdout.is_empty();
-        assert!((0..LOOKS_MAX).any(quiet), "the engine does not come to rest");
+        let quiet = |_| {
+            self.shell(open)
+                .output()
+                .expect("a shell")
+                .stdout
+                .is_empty()
+        };
+        assert!(
+            (0..LOOKS_MAX).any(quiet),
+            "the engine does not come to rest"
+        );
     }
 }
 

@@ -10,9 +10,14 @@ fn blocks() -> BTreeMap<String, Vec<(String, String)>> {
     let page = super::read("docs/guide/mail-providers.md");
     let mut blocks: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for piece in pieces(&page) {
-        let Piece::File { path, text } = piece else { continue };
+        let Piece::File { path, text } = piece else {
+            continue;
+        };
         let (provider, path) = path.split_once(' ').expect("a provider and a path");
-        blocks.entry(provider.to_owned()).or_default().push((path.to_owned(), text));
+        blocks
+            .entry(provider.to_owned())
+            .or_default()
+            .push((path.to_owned(), text));
     }
     blocks
 }
@@ -20,13 +25,24 @@ fn blocks() -> BTreeMap<String, Vec<(String, String)>> {
 #[test]
 fn every_block_of_a_provider_is_a_configuration_that_checks() {
     let blocks = blocks();
-    assert_eq!(blocks.keys().collect::<Vec<_>>(), ["fastmail", "gmail", "mailbox.org", "migadu", "outlook"]);
+    assert_eq!(
+        blocks.keys().collect::<Vec<_>>(),
+        ["fastmail", "gmail", "mailbox.org", "migadu", "outlook"]
+    );
     for (provider, files) in blocks {
         let folder = TempDir::new().expect("a temporary folder");
         let config: serde_json::Value = serde_json::from_str(&files[0].1).expect("JSON");
         let domain = config["mail_domain"].as_str().expect("a domain");
-        let wanted =
-            ["init", "house", "--domain", domain, "--owner", "you@home.example", "--persona", "yourname"];
+        let wanted = [
+            "init",
+            "house",
+            "--domain",
+            domain,
+            "--owner",
+            "you@home.example",
+            "--persona",
+            "yourname",
+        ];
         assert_eq!(run(folder.path(), &wanted).code, 0, "{provider}");
         let house = folder.path().join("house");
         let paths: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();

@@ -16,8 +16,8 @@ const HOSTILE: &str = "</pre></section></style></title></textarea><script>alert(
     ' onmouseover='alert(5) \" autofocus onfocus=\"alert(6)<iframe src=data:text/html,x><form action=//x.example>";
 /// Every element that the page is made of; none that can fetch, send or run.
 const ELEMENTS: &[&str] = &[
-    "html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "span", "p", "dl", "dt", "dd",
-    "pre", "details", "summary", "div", "table", "thead", "tbody", "tr", "th", "td",
+    "html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "span", "p", "dl",
+    "dt", "dd", "pre", "details", "summary", "div", "table", "thead", "tbody", "tr", "th", "td",
 ];
 const PYTHON: &str = r#"
 import sys, json
@@ -55,16 +55,23 @@ type Elements = Vec<(String, Vec<(String, String)>)>;
 
 /// Elements and attributes as html5ever reads them, and the text between them.
 fn read(page: &str) -> (Elements, String) {
-    let dom = html2text::config::plain().parse_html(page.as_bytes()).expect("html5ever reads anything");
-    let (mut elements, mut text, mut left) = (Vec::new(), String::new(), vec![dom.document.clone()]);
+    let dom = html2text::config::plain()
+        .parse_html(page.as_bytes())
+        .expect("html5ever reads anything");
+    let (mut elements, mut text, mut left) =
+        (Vec::new(), String::new(), vec![dom.document.clone()]);
     while let Some(node) = left.pop() {
         if let html2text::Element { name, attrs, .. } = &node.data {
             let attrs = attrs.borrow();
-            let attrs = attrs.iter().map(|of| (of.name.local.to_string(), of.value.to_string()));
+            let attrs = attrs
+                .iter()
+                .map(|of| (of.name.local.to_string(), of.value.to_string()));
             elements.push((name.local.to_string(), attrs.collect()));
         } else if node.children.borrow().is_empty() {
             text.push_str(
-                html2text::RcDom::node_as_dom_string(&node).trim_start().trim_start_matches("Text:"),
+                html2text::RcDom::node_as_dom_string(&node)
+                    .trim_start()
+                    .trim_start_matches("Text:"),
             );
         }
         left.extend(node.children.borrow().iter().rev().cloned());
@@ -85,10 +92,18 @@ fn check(elements: &Elements) {
                 (_, "class") => value.chars().all(|c| c.is_ascii_lowercase()),
                 _ => false,
             };
-            assert!(is_ours && !value.contains(':'), "<{element} {name}={value:?}>");
+            assert!(
+                is_ours && !value.contains(':'),
+                "<{element} {name}={value:?}>"
+            );
         }
     }
-    let of = |wanted: &str| elements.iter().filter(|(element, _)| element == wanted).count();
+    let of = |wanted: &str| {
+        elements
+            .iter()
+            .filter(|(element, _)| element == wanted)
+            .count()
+    };
     assert_eq!((of("style"), of("title"), of("body")), (1, 1, 1));
 }
 
@@ -96,29 +111,51 @@ fn check(elements: &Elements) {
 async fn no_element_of_the_page_comes_from_a_mail() {
     let (app, record) = hostile().await;
     let thread = attache::domain::ThreadId::new(&record.run.thread);
-    let mut of_thread: ThreadRecord =
-        load_thread(&app.engine.store, &thread, 9, 9).await.expect("the thread");
+    let mut of_thread: ThreadRecord = load_thread(&app.engine.store, &thread, 9, 9)
+        .await
+        .expect("the thread");
     of_thread.runs = vec![record.clone()];
     (of_thread.subject, of_thread.participants) = (HOSTILE.into(), vec![HOSTILE.into()]);
-    for page in [html::run(&record, false), html::run(&record, true), html::thread(&of_thread, true)] {
+    for page in [
+        html::run(&record, false),
+        html::run(&record, true),
+        html::thread(&of_thread, true),
+    ] {
         let (elements, text) = read(&page);
         check(&elements);
         assert!(
             text.contains("<script>alert(1)</script><img src=//x.example/p.png"),
             "the text is there, as text"
         );
-        assert!(text.contains("&lt;b&gt; &#60;i>"), "what was escaped by its writer stays so");
-        let style =
-            page.split("<style>").nth(1).and_then(|rest| rest.split("</style>").next()).expect("a style");
-        assert!(!style.contains("url(") && !style.contains("@import"), "{style}");
-        let is_seen =
-            |c: char| c == '\n' || c == '\t' || !(c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c));
+        assert!(
+            text.contains("&lt;b&gt; &#60;i>"),
+            "what was escaped by its writer stays so"
+        );
+        let style = page
+            .split("<style>")
+            .nth(1)
+            .and_then(|rest| rest.split("</style>").next())
+            .expect("a style");
+        assert!(
+            !style.contains("url(") && !style.contains("@import"),
+            "{style}"
+        );
+        let is_seen = |c: char| {
+            c == '\n' || c == '\t' || !(c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c))
+        };
         assert!(page.chars().all(is_seen) && !page.contains('\u{2066}'));
         assert!(text.contains("⟨U+202E⟩txt.exe⟨U+202C⟩") && text.contains("⟨U+0007⟩⟨U+001B⟩[2J"));
     }
     let naive = format!("<body><pre>{HOSTILE}</pre>");
-    let strays = read(&naive).0.iter().filter(|(element, _)| !ELEMENTS.contains(&element.as_str())).count();
-    assert!(strays >= 3, "unescaped, the same text makes elements: the check can fail");
+    let strays = read(&naive)
+        .0
+        .iter()
+        .filter(|(element, _)| !ELEMENTS.contains(&element.as_str()))
+        .count();
+    assert!(
+        strays >= 3,
+        "unescaped, the same text makes elements: the check can fail"
+    );
 }
 
 #[tokio::test]
@@ -127,14 +164,26 @@ async fn python_reads_the_page_as_html5ever_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.html");
     std::fs::write(&file, html::run(&record, true)).expect("a page");
-    let output = match Command::new("python3").arg("-c").arg(PYTHON).arg(&file).output() {
+    let output = match Command::new("python3")
+        .arg("-c")
+        .arg(PYTHON)
+        .arg(&file)
+        .output()
+    {
         Ok(output) => output,
         Err(error) => return eprintln!("SKIPPED: python3 cannot be run here: {error}"),
     };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let found: Found = serde_json::from_slice(&output.stdout).expect("JSON");
     let plain = |(name, value): (String, Option<String>)| (name, value.unwrap_or_default());
-    let found: Elements = found.into_iter().map(|(e, a)| (e, a.into_iter().map(plain).collect())).collect();
+    let found: Elements = found
+        .into_iter()
+        .map(|(e, a)| (e, a.into_iter().map(plain).collect()))
+        .collect();
     check(&found);
     assert_eq!(found.len(), read(&html::run(&record, true)).0.len());
 }
@@ -143,17 +192,29 @@ async fn python_reads_the_page_as_html5ever_does() {
 async fn the_policy_names_the_one_style_by_its_hash() {
     let (_app, record) = hostile().await;
     let page = html::run(&record, false);
-    let style = page.split("<style>").nth(1).and_then(|rest| rest.split("</style>").next()).expect("a style");
+    let style = page
+        .split("<style>")
+        .nth(1)
+        .and_then(|rest| rest.split("</style>").next())
+        .expect("a style");
     let hash = base64::Engine::encode(
         &base64::engine::general_purpose::STANDARD,
         <sha2::Sha256 as sha2::Digest>::digest(style.as_bytes()),
     );
-    let policy =
-        format!("default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'");
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
+    );
     assert!(page.contains(&policy), "{policy}");
     let (head, body) = page.split_once("<title>").expect("a title");
-    assert!(head.contains("Content-Security-Policy"), "it comes before anything from outside: {body:.80}");
-    for needed in ["prefers-color-scheme:dark", "@media print", "width=device-width"] {
+    assert!(
+        head.contains("Content-Security-Policy"),
+        "it comes before anything from outside: {body:.80}"
+    );
+    for needed in [
+        "prefers-color-scheme:dark",
+        "@media print",
+        "width=device-width",
+    ] {
         assert!(page.contains(needed), "{needed}");
     }
 }

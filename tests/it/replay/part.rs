@@ -15,8 +15,16 @@ async fn mended() -> (TestApp, RunRecord) {
 
 fn shape(record: &RunRecord, selection: &Selection) -> (Vec<(u32, u32)>, Vec<String>, usize) {
     let part = selection.of_run(record);
-    let turns = part.turns.iter().map(|turn| (turn.turn_index, turn.attempt)).collect();
-    (turns, part.calls.iter().map(|call| call.id.clone()).collect(), part.mails.len())
+    let turns = part
+        .turns
+        .iter()
+        .map(|turn| (turn.turn_index, turn.attempt))
+        .collect();
+    (
+        turns,
+        part.calls.iter().map(|call| call.id.clone()).collect(),
+        part.mails.len(),
+    )
 }
 
 #[tokio::test]
@@ -26,29 +34,67 @@ async fn a_selection_keeps_what_was_asked_for_and_says_what_it_left_out() {
     assert_eq!((all.0.len(), all.1.len(), all.2), (4, 3, 1));
     assert_eq!(Selection::default().of_run(&record), record);
 
-    let of_turn = shape(&record, &Selection { turn: Some(1), ..Selection::default() });
-    let asked_in_1 = record.calls.iter().filter(|call| call.turn_index == Some(1)).count();
-    assert!(of_turn.0.iter().all(|(turn, _)| *turn == 1) && of_turn.1.len() == asked_in_1 && of_turn.2 == 0);
+    let of_turn = shape(
+        &record,
+        &Selection {
+            turn: Some(1),
+            ..Selection::default()
+        },
+    );
+    let asked_in_1 = record
+        .calls
+        .iter()
+        .filter(|call| call.turn_index == Some(1))
+        .count();
+    assert!(
+        of_turn.0.iter().all(|(turn, _)| *turn == 1)
+            && of_turn.1.len() == asked_in_1
+            && of_turn.2 == 0
+    );
 
-    let errors = Selection { errors: true, ..Selection::default() };
-    let failed: Vec<String> =
-        record.calls.iter().filter(|call| !call.succeeded()).map(|call| call.id.clone()).collect();
+    let errors = Selection {
+        errors: true,
+        ..Selection::default()
+    };
+    let failed: Vec<String> = record
+        .calls
+        .iter()
+        .filter(|call| !call.succeeded())
+        .map(|call| call.id.clone())
+        .collect();
     let of_errors = shape(&record, &errors);
     assert!(!failed.is_empty() && of_errors.1 == failed, "{of_errors:?}");
-    let tried = record.turns.iter().find(|turn| turn.state == "failed").expect("a failed try");
-    assert!(of_errors.0.contains(&(tried.turn_index, tried.attempt)) && of_errors.2 == 0, "{of_errors:?}");
+    let tried = record
+        .turns
+        .iter()
+        .find(|turn| turn.state == "failed")
+        .expect("a failed try");
+    assert!(
+        of_errors.0.contains(&(tried.turn_index, tried.attempt)) && of_errors.2 == 0,
+        "{of_errors:?}"
+    );
 
     let tool = record.calls[0].tool.clone();
-    let of_tool = Selection { tools: vec![tool.clone()], ..Selection::default() }.of_run(&record);
+    let of_tool = Selection {
+        tools: vec![tool.clone()],
+        ..Selection::default()
+    }
+    .of_run(&record);
     assert!(!of_tool.calls.is_empty() && of_tool.calls.iter().all(|call| call.tool == tool));
-    assert!(
+    assert!(of_tool.turns.iter().all(|turn| {
         of_tool
-            .turns
+            .calls
             .iter()
-            .all(|turn| of_tool.calls.iter().any(|call| call.turn_index == Some(turn.turn_index)))
-    );
+            .any(|call| call.turn_index == Some(turn.turn_index))
+    }));
     assert_eq!(
-        shape(&record, &Selection { tools: vec!["nope".into()], ..Selection::default() }),
+        shape(
+            &record,
+            &Selection {
+                tools: vec!["nope".into()],
+                ..Selection::default()
+            }
+        ),
         (vec![], vec![], 0)
     );
 
@@ -59,7 +105,10 @@ async fn a_selection_keeps_what_was_asked_for_and_says_what_it_left_out() {
             && text.contains("0 of 1 mail"),
         "{text}"
     );
-    assert!(text.contains("3 tool calls"), "the head is about the whole run: {text}");
+    assert!(
+        text.contains("3 tool calls"),
+        "the head is about the whole run: {text}"
+    );
 }
 
 #[tokio::test]
@@ -67,17 +116,39 @@ async fn a_span_of_time_cuts_at_its_ends() {
     let (_app, record) = mended().await;
     let start = Timestamp::parse(&record.turns[0].started_at).expect("an instant");
     let later = start.plus(Duration::from_millis(1));
-    let since = |since, until| shape(&record, &Selection { since, until, ..Selection::default() });
-    assert_eq!(since(Some(start), None), shape(&record, &Selection::default()));
-    assert_eq!(since(None, Some(start)), (vec![], vec![], 0), "the end is not part of the span");
-    assert!(since(Some(later), None).0.len() < 4, "the clock stands still but for waits");
+    let since = |since, until| {
+        shape(
+            &record,
+            &Selection {
+                since,
+                until,
+                ..Selection::default()
+            },
+        )
+    };
+    assert_eq!(
+        since(Some(start), None),
+        shape(&record, &Selection::default())
+    );
+    assert_eq!(
+        since(None, Some(start)),
+        (vec![], vec![], 0),
+        "the end is not part of the span"
+    );
+    assert!(
+        since(Some(later), None).0.len() < 4,
+        "the clock stands still but for waits"
+    );
 }
 
 #[tokio::test]
 async fn the_context_is_told_with_its_shares_and_requests_come_back_byte_by_byte() {
     let (app, record) = mended().await;
     let text = timeline::plain(&timeline::context(&record));
-    assert!(text.contains("BYTES") && text.contains("SHARE") && text.contains("current-input"), "{text}");
+    assert!(
+        text.contains("BYTES") && text.contains("SHARE") && text.contains("current-input"),
+        "{text}"
+    );
     let stored = app.row(
         "SELECT request_json FROM run_turns WHERE run_id = $1 ORDER BY turn_index, attempt",
         &record.run.id,
@@ -86,7 +157,10 @@ async fn the_context_is_told_with_its_shares_and_requests_come_back_byte_by_byte
         assert_eq!(Some(turn.request_sent()), stored);
     }
     let odd = r#"{ "a": 1.0e2, "big": 123456789012345678901234567890 }"#;
-    let turn = attache::replay::TurnRecord { request_text: Some(odd.into()), ..record.turns[0].clone() };
+    let turn = attache::replay::TurnRecord {
+        request_text: Some(odd.into()),
+        ..record.turns[0].clone()
+    };
     let back: attache::replay::TurnRecord =
         serde_json::from_str(&serde_json::to_string(&turn).expect("JSON")).expect("a turn");
     assert_eq!(back.request_sent(), odd);

@@ -20,7 +20,12 @@ fn slots(expression: &str, zone: Tz, from: Timestamp, until: Timestamp) -> Vec<S
     let mut found = Vec::new();
     let mut after = Timestamp::from_millis(from.as_millis() - 1);
     while let Some(slot) = next_after(&schedule, zone, after).filter(|slot| *slot < until) {
-        found.push(slot.to_utc().with_timezone(&zone).format("%dT%H:%M%:z").to_string());
+        found.push(
+            slot.to_utc()
+                .with_timezone(&zone)
+                .format("%dT%H:%M%:z")
+                .to_string(),
+        );
         after = slot;
     }
     found
@@ -29,10 +34,17 @@ fn slots(expression: &str, zone: Tz, from: Timestamp, until: Timestamp) -> Vec<S
 /// The slots of one local day.
 fn slots_of_day(expression: &str, zone: Tz, date: &str) -> Vec<String> {
     let date: NaiveDate = date.parse().expect("a date");
-    let utc = |date: NaiveDate| Timestamp::from(date.and_hms_opt(0, 0, 0).expect("midnight").and_utc());
-    let (from, until) = (utc(date.pred_opt().expect("a day")), utc(date + chrono::Days::new(2)));
+    let utc =
+        |date: NaiveDate| Timestamp::from(date.and_hms_opt(0, 0, 0).expect("midnight").and_utc());
+    let (from, until) = (
+        utc(date.pred_opt().expect("a day")),
+        utc(date + chrono::Days::new(2)),
+    );
     let day = format!("{:02}T", date.day());
-    slots(expression, zone, from, until).into_iter().filter(|slot| slot.starts_with(&day)).collect()
+    slots(expression, zone, from, until)
+        .into_iter()
+        .filter(|slot| slot.starts_with(&day))
+        .collect()
 }
 
 #[test]
@@ -40,27 +52,56 @@ fn golden_rows_of_the_days_on_which_the_clocks_change() {
     use chrono_tz::{Africa::Cairo, America::New_York, Australia::Lord_Howe, Europe::Berlin};
     let rows: &[(&str, Tz, &str, &[&str])] = &[
         ("30 2 * * *", Berlin, "2026-03-29", &["29T03:00+02:00"]),
-        ("30 2,14 * * *", Berlin, "2026-03-29", &["29T03:00+02:00", "29T14:30+02:00"]),
-        ("30 2,14 * * *", Berlin, "2026-10-25", &["25T02:30+02:00", "25T14:30+01:00"]),
+        (
+            "30 2,14 * * *",
+            Berlin,
+            "2026-03-29",
+            &["29T03:00+02:00", "29T14:30+02:00"],
+        ),
+        (
+            "30 2,14 * * *",
+            Berlin,
+            "2026-10-25",
+            &["25T02:30+02:00", "25T14:30+01:00"],
+        ),
         (
             "*/30 2 * * *",
             Berlin,
             "2026-10-25",
-            &["25T02:00+02:00", "25T02:30+02:00", "25T02:00+01:00", "25T02:30+01:00"],
+            &[
+                "25T02:00+02:00",
+                "25T02:30+02:00",
+                "25T02:00+01:00",
+                "25T02:30+01:00",
+            ],
         ),
         ("30 2-2 * * *", Berlin, "2026-10-25", &["25T02:30+02:00"]),
         ("0 0 * * *", Cairo, "2026-04-24", &["24T01:00+03:00"]),
         ("15 2 * * *", Lord_Howe, "2026-10-04", &["04T02:30+11:00"]),
         ("45 1 * * *", Lord_Howe, "2026-04-05", &["05T01:45+11:00"]),
-        ("30 2-3 * * *", New_York, "2026-03-08", &["08T03:00-04:00", "08T03:30-04:00"]),
-        ("0,20,40 2 * * *", New_York, "2026-03-08", &["08T03:00-04:00"]),
+        (
+            "30 2-3 * * *",
+            New_York,
+            "2026-03-08",
+            &["08T03:00-04:00", "08T03:30-04:00"],
+        ),
+        (
+            "0,20,40 2 * * *",
+            New_York,
+            "2026-03-08",
+            &["08T03:00-04:00"],
+        ),
         ("0 2-3 * * *", New_York, "2026-03-08", &["08T03:00-04:00"]),
         ("*/20 2 * * *", New_York, "2026-03-08", &[]),
         ("0 9 * * *", Berlin, "2026-03-29", &["29T09:00+02:00"]),
         ("0 9 * * *", Berlin, "2026-10-25", &["25T09:00+01:00"]),
     ];
     for (expression, zone, date, expected) in rows {
-        assert_eq!(slots_of_day(expression, *zone, date), *expected, "{expression} {zone} {date}");
+        assert_eq!(
+            slots_of_day(expression, *zone, date),
+            *expected,
+            "{expression} {zone} {date}"
+        );
     }
 }
 
@@ -71,32 +112,74 @@ fn an_hourly_expression_fires_in_both_passes_of_a_repeated_hour() {
     assert_eq!(twos, ["25T02:30+02:00", "25T02:30+01:00"]);
     assert_eq!(day.len(), 25);
     let steps = slots_of_day("5 */2 * * *", chrono_tz::Europe::Berlin, "2026-10-25");
-    assert_eq!(steps[..3], ["25T00:05+02:00", "25T02:05+02:00", "25T02:05+01:00"]);
+    assert_eq!(
+        steps[..3],
+        ["25T00:05+02:00", "25T02:05+02:00", "25T02:05+01:00"]
+    );
     let halves = slots_of_day("*/30 * * * *", chrono_tz::Europe::Berlin, "2026-10-25");
     assert_eq!(halves.len(), 50);
-    let twos = ["25T02:00+02:00", "25T02:30+02:00", "25T02:00+01:00", "25T02:30+01:00"];
+    let twos = [
+        "25T02:00+02:00",
+        "25T02:30+02:00",
+        "25T02:00+01:00",
+        "25T02:30+01:00",
+    ];
     assert_eq!(halves[4..8], twos);
 }
 
 #[test]
 fn leap_days_come_every_four_years() {
-    let found = slots("0 12 29 2 *", Tz::UTC, at("2026-01-01T00:00:00Z"), at("2033-01-01T00:00:00Z"));
+    let found = slots(
+        "0 12 29 2 *",
+        Tz::UTC,
+        at("2026-01-01T00:00:00Z"),
+        at("2033-01-01T00:00:00Z"),
+    );
     assert_eq!(found, ["29T12:00+00:00", "29T12:00+00:00"]);
-    let first = next_after(&schedule("0 12 29 2 *"), Tz::UTC, at("2026-01-01T00:00:00Z"));
+    let first = next_after(
+        &schedule("0 12 29 2 *"),
+        Tz::UTC,
+        at("2026-01-01T00:00:00Z"),
+    );
     assert_eq!(first, Some(at("2028-02-29T12:00:00Z")));
 }
 
 #[test]
 fn a_day_that_a_zone_skipped_is_not_replayed_and_ends_nothing() {
     let zone = chrono_tz::Pacific::Apia;
-    let found = slots("0 9 * * *", zone, at("2011-12-29T00:00:00Z"), at("2012-01-02T00:00:00Z"));
-    assert_eq!(found, ["29T09:00-10:00", "31T09:00+14:00", "01T09:00+14:00", "02T09:00+14:00"]);
+    let found = slots(
+        "0 9 * * *",
+        zone,
+        at("2011-12-29T00:00:00Z"),
+        at("2012-01-02T00:00:00Z"),
+    );
+    assert_eq!(
+        found,
+        [
+            "29T09:00-10:00",
+            "31T09:00+14:00",
+            "01T09:00+14:00",
+            "02T09:00+14:00"
+        ]
+    );
 }
 
 #[test]
 fn two_restricted_day_fields_match_either_and_an_open_one_matches_both() {
-    let march = |text| slots(text, Tz::UTC, at("2026-03-01T00:00:00Z"), at("2026-04-01T00:00:00Z"));
-    let days = |text| march(text).iter().map(|slot| slot[..2].to_owned()).collect::<Vec<_>>();
+    let march = |text| {
+        slots(
+            text,
+            Tz::UTC,
+            at("2026-03-01T00:00:00Z"),
+            at("2026-04-01T00:00:00Z"),
+        )
+    };
+    let days = |text| {
+        march(text)
+            .iter()
+            .map(|slot| slot[..2].to_owned())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(days("0 0 13 * 5"), ["06", "13", "20", "27"]);
     assert_eq!(days("0 0 13 * fri"), ["06", "13", "20", "27"]);
     // crontab(5): a field that starts with `*` is not restricted, a step included.
@@ -137,19 +220,32 @@ fn what_is_not_a_five_field_schedule_is_refused_with_a_sentence_that_helps() {
         ("0 0 30,31 feb *", "never comes due"),
     ];
     for (expression, says) in cases {
-        let error = Schedule::parse(expression).expect_err(expression).to_string();
+        let error = Schedule::parse(expression)
+            .expect_err(expression)
+            .to_string();
         assert!(error.contains(says), "{expression}: {error}");
     }
-    assert_eq!(Schedule::parse("0 0 31 4 *"), Err(CronError::Never("0 0 31 4 *".into())));
+    assert_eq!(
+        Schedule::parse("0 0 31 4 *"),
+        Err(CronError::Never("0 0 31 4 *".into()))
+    );
 }
 
 #[test]
 fn hostile_expressions_are_refused_and_do_not_panic() {
     let long = format!("{} * * * *", vec!["1"; 100_000].join(","));
-    for expression in
-        [long.as_str(), "9999999999 * * * *", "é * * * *", "\0 * * * *", "*/99 * * * *-", "- - - - -"]
-    {
-        assert!(Schedule::parse(expression).is_err(), "{expression:.40} was taken");
+    for expression in [
+        long.as_str(),
+        "9999999999 * * * *",
+        "é * * * *",
+        "\0 * * * *",
+        "*/99 * * * *-",
+        "- - - - -",
+    ] {
+        assert!(
+            Schedule::parse(expression).is_err(),
+            "{expression:.40} was taken"
+        );
     }
 }
 
@@ -160,8 +256,9 @@ fn walk(zones: &[Tz], dice: Dice, expressions: usize) {
     for &zone in zones {
         let minutes = oracle::decade(zone);
         let changes = (1..minutes.len()).filter(|i| minutes[*i].1.0 - minutes[*i - 1].1.0 != 1);
-        let mut spans: Vec<_> =
-            changes.map(|i| i.saturating_sub(DAY)..(i + DAY).min(minutes.len())).collect();
+        let mut spans: Vec<_> = changes
+            .map(|i| i.saturating_sub(DAY)..(i + DAY).min(minutes.len()))
+            .collect();
         spans.push(100 * DAY..110 * DAY);
         for expression in &expressions {
             for span in &spans {
@@ -185,9 +282,15 @@ fn slots_agree_with_that_walk_in_odd_zones_too() {
 #[test]
 fn slots_of_sparse_expressions_agree_with_that_walk_over_the_whole_ten_years() {
     let sparse = |text: &String| !text.starts_with('*') && !text.contains(" * ");
-    let expressions: Vec<_> = oracle::expressions(Dice(20_261_122), 40).into_iter().filter(sparse).collect();
+    let expressions: Vec<_> = oracle::expressions(Dice(20_261_122), 40)
+        .into_iter()
+        .filter(sparse)
+        .collect();
     assert!(expressions.len() >= 2, "{expressions:?}");
-    for (zone, expression) in [Tz::Europe__Berlin, Tz::Pacific__Apia].into_iter().zip(&expressions) {
+    for (zone, expression) in [Tz::Europe__Berlin, Tz::Pacific__Apia]
+        .into_iter()
+        .zip(&expressions)
+    {
         let minutes = oracle::decade(zone);
         oracle::agree(expression, zone, &minutes).unwrap_or_else(|found| panic!("{found}"));
     }

@@ -14,7 +14,10 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 async fn every(schedule: &str, options: &str, now: &str) -> World {
     let world = World::at(now).await;
-    world.write("r.md", &format!("---\nname: R\nschedule: '{schedule}'\ntimezone: UTC\n{options}\n---\nGo."));
+    world.write(
+        "r.md",
+        &format!("---\nname: R\nschedule: '{schedule}'\ntimezone: UTC\n{options}\n---\nGo."),
+    );
     world.sync().await;
     world
 }
@@ -27,7 +30,10 @@ async fn caught_up(world: &World) -> Vec<String> {
         assert!(report.problems.is_empty(), "{report:?}");
         for (_, run) in &report.fired {
             let slots = world.slots().await;
-            let slot = slots.iter().find(|slot| slot.run.as_ref() == Some(run)).expect("its slot");
+            let slot = slots
+                .iter()
+                .find(|slot| slot.run.as_ref() == Some(run))
+                .expect("its slot");
             fired.push(slot.slot_at.to_string());
         }
         world.answer_runs().await;
@@ -57,17 +63,30 @@ async fn a_minute_an_hour_a_month_and_two_years_of_downtime_are_accounted_for_by
         (DAY * 730, "all", 24, 17_496, 1),
     ];
     for (downtime, policy, fired, missed, notices) in table {
-        let world = every("0 * * * *", &format!("catch_up: {policy}"), "2026-06-01T06:59:30Z").await;
+        let world = every(
+            "0 * * * *",
+            &format!("catch_up: {policy}"),
+            "2026-06-01T06:59:30Z",
+        )
+        .await;
         world.clock.set(world.now().plus(downtime));
         let began = caught_up(&world).await;
         let case = format!("{downtime:?} {policy}");
         assert_eq!(began.len(), fired, "{case}: {began:?}");
         assert!(began.is_sorted(), "{case}: {began:?}");
-        let counted: i64 = world.slots().await.iter().map(|slot| slot.missed_count).sum();
+        let counted: i64 = world
+            .slots()
+            .await
+            .iter()
+            .map(|slot| slot.missed_count)
+            .sum();
         assert_eq!(counted, missed, "{case}: {:?}", world.history().await);
         let told = world.notices().await;
         assert_eq!(told.len(), notices, "{case}: {told:?}");
-        assert!(told.iter().all(|(kind, _)| kind == "slots_missed"), "{case}: {told:?}");
+        assert!(
+            told.iter().all(|(kind, _)| kind == "slots_missed"),
+            "{case}: {told:?}"
+        );
         world.audit().await;
         // Nothing of it comes back.
         world.clock.set(world.now().plus(MINUTE / 3));
@@ -81,7 +100,11 @@ async fn all_fires_one_after_the_other_oldest_first_and_each_waits_for_the_end_o
     let report = world.tick_at("2026-06-01T10:30:00Z").await;
     assert_eq!((report.fired.len(), report.waiting), (1, 4), "{report:?}");
     for hour in ["08", "09", "10"] {
-        assert_eq!(world.scheduler.tick().await.expect("a tick").fired, [], "the run before is open");
+        assert_eq!(
+            world.scheduler.tick().await.expect("a tick").fired,
+            [],
+            "the run before is open"
+        );
         world.audit().await;
         world.answer_runs().await;
         assert_eq!(world.scheduler.tick().await.expect("a tick").fired.len(), 1);
@@ -92,22 +115,43 @@ async fn all_fires_one_after_the_other_oldest_first_and_each_waits_for_the_end_o
 }
 
 #[tokio::test]
-async fn after_a_downtime_at_most_two_late_runs_are_at_work_and_slots_in_time_do_not_wait_for_them() {
+async fn after_a_downtime_at_most_two_late_runs_are_at_work_and_slots_in_time_do_not_wait_for_them()
+{
     let world = World::at("2026-06-01T06:30:00Z").await;
     for n in 0..9 {
         let head = format!("name: R{n}\nschedule: 0 7 * * *\ntimezone: UTC");
         world.write(&format!("r{n}.md"), &format!("---\n{head}\n---\nGo."));
     }
-    world.write("now.md", "---\nname: Now\nschedule: 30 8 * * *\ntimezone: UTC\n---\nGo.");
+    world.write(
+        "now.md",
+        "---\nname: Now\nschedule: 30 8 * * *\ntimezone: UTC\n---\nGo.",
+    );
     world.sync().await;
     let report = world.tick_at("2026-06-01T08:30:00Z").await;
-    assert_eq!((report.fired.len(), report.waiting), (1 + 2, 9), "{report:?}");
+    assert_eq!(
+        (report.fired.len(), report.waiting),
+        (1 + 2, 9),
+        "{report:?}"
+    );
     assert_eq!(CATCHING_UP_MAX, 2);
     let mut fired: BTreeSet<_> = report.fired.into_iter().map(|(id, _)| id).collect();
     for _ in 0..4 {
-        assert_eq!(world.scheduler.tick().await.expect("a tick").fired, [], "both places are taken");
+        assert_eq!(
+            world.scheduler.tick().await.expect("a tick").fired,
+            [],
+            "both places are taken"
+        );
         world.answer_runs().await;
-        fired.extend(world.scheduler.tick().await.expect("a tick").fired.into_iter().map(|(id, _)| id));
+        fired.extend(
+            world
+                .scheduler
+                .tick()
+                .await
+                .expect("a tick")
+                .fired
+                .into_iter()
+                .map(|(id, _)| id),
+        );
     }
     assert_eq!(fired.len(), 10, "nobody was left out");
     world.audit().await;
@@ -123,7 +167,10 @@ async fn a_late_run_that_is_parked_gives_its_place_away() {
     world.sync().await;
     assert_eq!(world.tick_at("2026-06-01T08:30:00Z").await.fired.len(), 2);
     let park = "UPDATE runs SET state = 'waiting_retry', error_class = 'budget', next_attempt_at = '2026-07-01T00:00:00.000Z'";
-    sqlx::query(park).execute(&mut world.rows().await).await.expect("parked runs");
+    sqlx::query(park)
+        .execute(&mut world.rows().await)
+        .await
+        .expect("parked runs");
     assert_eq!(world.scheduler.tick().await.expect("a tick").fired.len(), 2);
     world.audit().await;
 }
@@ -139,12 +186,26 @@ async fn a_slot_that_waits_for_longer_than_the_window_is_missed_and_told() {
     let report = world.scheduler.tick().await.expect("a tick");
     assert!(report.missed > 0, "{report:?}");
     let began = caught_up(&world).await;
-    assert!(began.iter().all(|slot| slot.starts_with("2026-06-03")), "{began:?}");
+    assert!(
+        began.iter().all(|slot| slot.starts_with("2026-06-03")),
+        "{began:?}"
+    );
     let slots = world.slots().await;
-    let eight = slots.iter().find(|slot| slot.slot_at == at("2026-06-01T08:00:00Z")).expect("a row");
-    assert_eq!((eight.state.as_str(), eight.missed_count), ("missed", 1), "{eight:?}");
+    let eight = slots
+        .iter()
+        .find(|slot| slot.slot_at == at("2026-06-01T08:00:00Z"))
+        .expect("a row");
+    assert_eq!(
+        (eight.state.as_str(), eight.missed_count),
+        ("missed", 1),
+        "{eight:?}"
+    );
     let told = world.notices().await;
-    assert!(told.iter().any(|(_, summary)| summary.contains("waited for longer")), "{told:?}");
+    assert!(
+        told.iter()
+            .any(|(_, summary)| summary.contains("waited for longer")),
+        "{told:?}"
+    );
     world.audit().await;
 }
 
@@ -165,7 +226,10 @@ async fn a_clock_that_was_a_year_ahead_and_is_put_right_does_not_silence_what_it
     assert_eq!(caught_up(&world).await, ["2027-05-31T09:00:00.000Z"]);
     let wrong = world.scheduler.times();
     world.clock.set(at("2026-06-02T08:00:00Z"));
-    assert!(world.scheduler.mind_clock(wrong).await.1, "a step of the clock");
+    assert!(
+        world.scheduler.mind_clock(wrong).await.1,
+        "a step of the clock"
+    );
     assert_eq!(world.tick_at("2026-06-02T09:00:00Z").await.fired.len(), 1);
     world.audit().await;
     // An hour ahead is made up for by waiting, and nothing fires twice.
@@ -173,7 +237,10 @@ async fn a_clock_that_was_a_year_ahead_and_is_put_right_does_not_silence_what_it
     let right = world.scheduler.times();
     world.clock.set(at("2026-06-02T07:00:00Z"));
     assert!(world.scheduler.mind_clock(right).await.1);
-    assert_eq!(world.row("r.md").await.version.cursor_at, at("2026-06-02T09:00:00Z"));
+    assert_eq!(
+        world.row("r.md").await.version.cursor_at,
+        at("2026-06-02T09:00:00Z")
+    );
     assert_eq!(world.tick_at("2026-06-02T09:00:05Z").await.fired, []);
     assert!(before.0 < right.0);
 }
@@ -190,13 +257,28 @@ async fn five_hundred_slots_that_come_due_together_share_commits() {
         world.clock.set(at("2026-06-01T07:00:00Z"));
         world.store.cut_power(PowerCut::BeforeCommit(60));
         if side_by_side {
-            assert_eq!(world.scheduler.tick().await.expect("a tick").fired.len(), 500);
+            assert_eq!(
+                world.scheduler.tick().await.expect("a tick").fired.len(),
+                500
+            );
             continue;
         }
         // The control: one after the other they need a commit each, and the power is cut.
         let mut stored = 0;
-        for row in world.store.due_responsibilities(world.now(), None, 100).await.expect("rows") {
-            let set = world.store.set_next_slot(&row.id, row.version, NextSlot { is_done: true, ..row.next });
+        for row in world
+            .store
+            .due_responsibilities(world.now(), None, 100)
+            .await
+            .expect("rows")
+        {
+            let set = world.store.set_next_slot(
+                &row.id,
+                row.version,
+                NextSlot {
+                    is_done: true,
+                    ..row.next
+                },
+            );
             let answer = tokio::time::timeout(Duration::from_secs(5), set).await;
             if !matches!(answer, Ok(Ok(()))) {
                 break;
@@ -226,33 +308,54 @@ async fn two_hours_back_with_a_slot_in_flight_fire_nothing_again() {
     assert_eq!(world.tick_at("2026-06-01T08:00:00Z").await.waiting, 1);
     for time in ["06:00:05", "07:00:05", "08:00:05"] {
         let report = world.tick_at(&format!("2026-06-01T{time}Z")).await;
-        assert_eq!((report.fired.len(), report.skipped, report.missed), (0, 0, 0), "{time}: {report:?}");
+        assert_eq!(
+            (report.fired.len(), report.skipped, report.missed),
+            (0, 0, 0),
+            "{time}: {report:?}"
+        );
     }
     world.clock.set(at("2026-06-01T06:10:00Z"));
     world.answer_runs().await;
-    assert_eq!(world.scheduler.tick().await.expect("a tick").fired.len(), 1, "what waited has its turn");
+    assert_eq!(
+        world.scheduler.tick().await.expect("a tick").fired.len(),
+        1,
+        "what waited has its turn"
+    );
     world.answer_runs().await;
     assert_eq!(world.tick_at("2026-06-01T08:00:05Z").await.fired, []);
-    assert_eq!(world.history().await, ["2026-06-01T07:00:00.000Z fired", "2026-06-01T08:00:00.000Z fired"]);
+    assert_eq!(
+        world.history().await,
+        [
+            "2026-06-01T07:00:00.000Z fired",
+            "2026-06-01T08:00:00.000Z fired"
+        ]
+    );
     world.audit().await;
 }
 
 #[tokio::test]
 async fn a_one_shot_fires_once_and_is_done() {
     let world = World::at("2026-06-01T06:30:00Z").await;
-    world.write("once.md", "---\nname: Once\nat: 2026-06-01 09:00\ntimezone: UTC\n---\nGo.");
+    world.write(
+        "once.md",
+        "---\nname: Once\nat: 2026-06-01 09:00\ntimezone: UTC\n---\nGo.",
+    );
     world.sync().await;
     assert_eq!(world.tick_at("2026-06-01T09:00:00Z").await.fired.len(), 1);
     assert!(world.row("once.md").await.next.is_done);
     world.answer_runs().await;
-    assert_eq!(world.tick_at("2027-06-01T09:00:00Z").await, Default::default());
+    assert_eq!(
+        world.tick_at("2027-06-01T09:00:00Z").await,
+        Default::default()
+    );
     assert_eq!(world.history().await, ["2026-06-01T09:00:00.000Z fired"]);
 }
 
 #[tokio::test]
 async fn an_edit_in_the_second_of_a_slot_takes_it_or_leaves_it_but_never_doubles_it() {
-    let edit =
-        |minute: u32| format!("---\nname: R\nschedule: '{minute} 7 * * *'\ntimezone: UTC\n---\nChanged.");
+    let edit = |minute: u32| {
+        format!("---\nname: R\nschedule: '{minute} 7 * * *'\ntimezone: UTC\n---\nChanged.")
+    };
     for edit_first in [false, true] {
         let world = every("0 7 * * *", "catch_up: latest", "2026-06-01T06:59:00Z").await;
         world.clock.set(at("2026-06-01T07:00:00Z"));
@@ -268,7 +371,11 @@ async fn an_edit_in_the_second_of_a_slot_takes_it_or_leaves_it_but_never_doubles
         }
         assert_eq!(world.scheduler.tick().await.expect("a tick").fired, []);
         let told = world.notices().await;
-        assert_eq!(told.len(), usize::from(edit_first), "nothing ran for it: {told:?}");
+        assert_eq!(
+            told.len(),
+            usize::from(edit_first),
+            "nothing ran for it: {told:?}"
+        );
         world.audit().await;
     }
 }
@@ -305,17 +412,41 @@ async fn a_slot_lost_to_an_edit_is_told_and_one_that_its_owner_took_away_is_not(
             world.clock.set(world.now().plus(HOUR * 5));
             match change {
                 "unusable" => world.write("r.md", "---\nname: R\nschedule: never\n---\nGo."),
-                "disabled" => world.write("r.md", &before.replace("timezone", "enabled: false\ntimezone")),
+                "disabled" => world.write(
+                    "r.md",
+                    &before.replace("timezone", "enabled: false\ntimezone"),
+                ),
                 "removed" => std::fs::remove_file(world.path("r.md")).expect("a file that goes"),
                 _ => world.write("r.md", &before.replace("Go.", "Changed.")),
             }
             world.sync().await;
             let notices = world.notices().await;
-            let missed: Vec<_> = notices.iter().filter(|(kind, _)| kind == "slots_missed").collect();
-            assert_eq!(missed.len(), usize::from(told), "{change}, waiting {is_waiting}: {notices:?}");
-            assert!(missed.iter().all(|(_, summary)| summary.contains("the file changed")), "{notices:?}");
-            let lost = world.slots().await.iter().filter(|slot| slot.state == "missed").count();
-            assert_eq!(lost, usize::from(change != "paused and edited" || !is_waiting), "{change}");
+            let missed: Vec<_> = notices
+                .iter()
+                .filter(|(kind, _)| kind == "slots_missed")
+                .collect();
+            assert_eq!(
+                missed.len(),
+                usize::from(told),
+                "{change}, waiting {is_waiting}: {notices:?}"
+            );
+            assert!(
+                missed
+                    .iter()
+                    .all(|(_, summary)| summary.contains("the file changed")),
+                "{notices:?}"
+            );
+            let lost = world
+                .slots()
+                .await
+                .iter()
+                .filter(|slot| slot.state == "missed")
+                .count();
+            assert_eq!(
+                lost,
+                usize::from(change != "paused and edited" || !is_waiting),
+                "{change}"
+            );
             world.audit().await;
         }
     }
@@ -325,27 +456,48 @@ async fn a_slot_lost_to_an_edit_is_told_and_one_that_its_owner_took_away_is_not(
 async fn an_edit_ends_what_waits() {
     let world = every("0 * * * *", "catch_up: all", "2026-06-01T06:30:00Z").await;
     assert_eq!(world.tick_at("2026-06-01T10:30:00Z").await.fired.len(), 1);
-    world.write("r.md", "---\nname: R\nschedule: 0 * * * *\ntimezone: UTC\n---\nChanged.");
+    world.write(
+        "r.md",
+        "---\nname: R\nschedule: 0 * * * *\ntimezone: UTC\n---\nChanged.",
+    );
     world.sync().await;
     world.answer_runs().await;
     assert_eq!(world.scheduler.tick().await.expect("a tick").fired, []);
-    let states: Vec<_> = world.slots().await.into_iter().map(|slot| slot.state).collect();
+    let states: Vec<_> = world
+        .slots()
+        .await
+        .into_iter()
+        .map(|slot| slot.state)
+        .collect();
     assert_eq!(states, ["missed", "missed", "missed", "fired"]);
     let told = world.notices().await;
-    let [(kind, summary)] = told.as_slice() else { panic!("{told:?}") };
+    let [(kind, summary)] = told.as_slice() else {
+        panic!("{told:?}")
+    };
     assert_eq!(kind, "slots_missed");
-    assert!(summary.contains("3 slots of `R` from 2026-06-01T08:00:00"), "{summary}");
+    assert!(
+        summary.contains("3 slots of `R` from 2026-06-01T08:00:00"),
+        "{summary}"
+    );
     world.audit().await;
 }
 
 #[tokio::test]
 async fn jitter_is_stable_bounded_and_spread_and_leaves_the_slot_what_it_is() {
     let timing = Timing::parse("0 9 * * *", chrono_tz::UTC).expect("a schedule");
-    let options = SlotOptions { jitter: HOUR, catch_up: CatchUp::Latest, ..SlotOptions::default() };
+    let options = SlotOptions {
+        jitter: HOUR,
+        catch_up: CatchUp::Latest,
+        ..SlotOptions::default()
+    };
     let slot = at("2026-06-01T09:00:00Z");
     let delay = |name: String| {
         let id = ResponsibilityId::new(name);
-        let schedule = ScheduleInForce { id: &id, timing: &timing, options: &options };
+        let schedule = ScheduleInForce {
+            id: &id,
+            timing: &timing,
+            options: &options,
+        };
         assert_eq!(schedule.fire_at(slot), schedule.fire_at(slot));
         schedule.fire_at(slot).since(slot)
     };
@@ -353,7 +505,10 @@ async fn jitter_is_stable_bounded_and_spread_and_leaves_the_slot_what_it_is() {
     assert!(delays.iter().all(|delay| *delay < HOUR));
     for quarter in 0..4 {
         let within = HOUR / 4 * quarter..HOUR / 4 * (quarter + 1);
-        let count = delays.iter().filter(|delay| within.contains(*delay)).count();
+        let count = delays
+            .iter()
+            .filter(|delay| within.contains(*delay))
+            .count();
         assert!((180..320).contains(&count), "quarter {quarter}: {count}");
     }
     let world = every("0 9 * * *", "jitter: 1h", "2026-06-01T00:00:00Z").await;
@@ -366,7 +521,13 @@ async fn jitter_is_stable_bounded_and_spread_and_leaves_the_slot_what_it_is() {
     // One that is due and has not fired is accounted for by an edit.
     world.answer_runs().await;
     world.clock.set(at("2026-06-02T09:00:00Z"));
-    world.write("r.md", "---\nname: R\nschedule: 0 9 * * *\ntimezone: UTC\n---\nChanged.");
+    world.write(
+        "r.md",
+        "---\nname: R\nschedule: 0 9 * * *\ntimezone: UTC\n---\nChanged.",
+    );
     world.sync().await;
-    assert_eq!(world.history().await[1], "2026-06-02T09:00:00.000Z missed 1");
+    assert_eq!(
+        world.history().await[1],
+        "2026-06-02T09:00:00.000Z missed 1"
+    );
 }

@@ -24,22 +24,37 @@ async fn queued(backlogs: &[(&str, usize)]) -> World {
         );
         for sql in [threads, runs] {
             let insert = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(*persona);
-            insert.bind(i64::try_from(*count).expect("small")).execute(&mut rows).await.expect("rows");
+            insert
+                .bind(i64::try_from(*count).expect("small"))
+                .execute(&mut rows)
+                .await
+                .expect("rows");
         }
     }
     world
 }
 
 async fn claim(world: &World, limit: usize, per_persona: usize) -> Vec<String> {
-    let runs = world.store.claim_runs(limit, per_persona).await.expect("claims");
+    let runs = world
+        .store
+        .claim_runs(limit, per_persona)
+        .await
+        .expect("claims");
     runs.into_iter().map(|run| run.id.to_string()).collect()
 }
 
 #[tokio::test]
 async fn a_backlog_of_thousands_does_not_hide_the_runs_of_others() {
     let world = queued(&[("busy", 3000), ("calm", 1), ("rare", 1)]).await;
-    assert_eq!(claim(&world, 4, 2).await, ["busy1", "busy2", "calm1", "rare1"]);
-    assert_eq!(claim(&world, 4, 2).await, Vec::<String>::new(), "its places are taken");
+    assert_eq!(
+        claim(&world, 4, 2).await,
+        ["busy1", "busy2", "calm1", "rare1"]
+    );
+    assert_eq!(
+        claim(&world, 4, 2).await,
+        Vec::<String>::new(),
+        "its places are taken"
+    );
     world.answer_runs().await;
 }
 
@@ -49,7 +64,10 @@ async fn whose_fewest_runs_are_at_work_comes_first_and_then_who_waits_for_longes
     assert_eq!(claim(&world, 1, 4).await, ["anna1"]);
     assert_eq!(claim(&world, 2, 4).await, ["bert1", "carl1"]);
     // One each, before anybody has a second one of this claim.
-    assert_eq!(claim(&world, 4, 4).await, ["anna2", "anna3", "bert2", "carl2"]);
+    assert_eq!(
+        claim(&world, 4, 4).await,
+        ["anna2", "anna3", "bert2", "carl2"]
+    );
     assert_eq!(claim(&world, 100, 4).await.len(), 3 * 4 - 7);
     let mut per_persona = BTreeMap::<String, usize>::new();
     for id in sqlx::query_scalar::<_, String>("SELECT persona_id FROM runs WHERE state = 'running'")
@@ -59,13 +77,20 @@ async fn whose_fewest_runs_are_at_work_comes_first_and_then_who_waits_for_longes
     {
         *per_persona.entry(id).or_default() += 1;
     }
-    assert!(per_persona.values().all(|running| *running == 4), "{per_persona:?}");
+    assert!(
+        per_persona.values().all(|running| *running == 4),
+        "{per_persona:?}"
+    );
 }
 
 #[tokio::test]
 async fn one_persona_alone_may_have_every_place_that_it_is_allowed() {
     let world = queued(&[("busy", 1000)]).await;
-    assert_eq!(claim(&world, 400, 400).await.len(), 256, "one look is bounded");
+    assert_eq!(
+        claim(&world, 400, 400).await.len(),
+        256,
+        "one look is bounded"
+    );
     assert_eq!(claim(&world, 400, 400).await.len(), 400 - 256);
     assert_eq!(claim(&world, 400, 400).await.len(), 0);
 }

@@ -18,7 +18,10 @@ async fn a_bad_file_stops_itself_and_its_error_names_file_and_line() {
     let report = world.sync().await;
     assert_eq!((report.added, report.problems.len()), (2, 1));
     let error = world.row("misspelt.md").await.error.expect("an error");
-    assert!(error.starts_with("personas/ada/responsibilities/misspelt.md: line 3: "), "{error}");
+    assert!(
+        error.starts_with("personas/ada/responsibilities/misspelt.md: line 3: "),
+        "{error}"
+    );
     assert!(error.contains("did you mean `schedule`?"), "{error}");
     let fired = world.tick_at("2026-06-01T07:00:00Z").await.fired;
     assert_eq!(fired.len(), 1, "the good file fires");
@@ -34,7 +37,10 @@ async fn an_unchanged_folder_changes_nothing() {
     world.clock.set(at("2026-06-01T01:00:00Z"));
     assert_eq!(world.sync().await, SyncReport::default());
     let restarted = world.second_scheduler().await;
-    assert_eq!(restarted.sync().await.expect("a synchronisation"), SyncReport::default());
+    assert_eq!(
+        restarted.sync().await.expect("a synchronisation"),
+        SyncReport::default()
+    );
     assert_eq!(world.row("digest.md").await, before);
 }
 
@@ -43,8 +49,14 @@ async fn after_a_restart_a_file_that_looks_the_same_is_not_read_again() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let write = |minute: u32, modified: SystemTime| {
-        world.write("tea.md", &format!("---\nname: Tea\nschedule: {minute} 17 * * *\n---\nDrink."));
-        let file = std::fs::File::options().write(true).open(world.path("tea.md")).expect("the file");
+        world.write(
+            "tea.md",
+            &format!("---\nname: Tea\nschedule: {minute} 17 * * *\n---\nDrink."),
+        );
+        let file = std::fs::File::options()
+            .write(true)
+            .open(world.path("tea.md"))
+            .expect("the file");
         file.set_modified(modified).expect("a time of change");
     };
     write(10, long_ago);
@@ -53,23 +65,44 @@ async fn after_a_restart_a_file_that_looks_the_same_is_not_read_again() {
     // Other words of the same length with the same time: who sees a change has read the file.
     write(20, long_ago);
     let restarted = world.second_scheduler().await;
-    assert_eq!(restarted.sync().await.expect("a synchronisation"), SyncReport::default());
+    assert_eq!(
+        restarted.sync().await.expect("a synchronisation"),
+        SyncReport::default()
+    );
     write(20, long_ago + Duration::from_secs(1));
-    assert_eq!(restarted.sync().await.expect("a synchronisation").changed, 1);
+    assert_eq!(
+        restarted.sync().await.expect("a synchronisation").changed,
+        1
+    );
     // A change in the second of the look may be followed by another that looks the same.
     let now = SystemTime::from(world.now().to_utc());
     for minute in [30, 40] {
         write(minute, now);
-        assert_eq!(world.second_scheduler().await.sync().await.expect("a synchronisation").changed, 1);
+        assert_eq!(
+            world
+                .second_scheduler()
+                .await
+                .sync()
+                .await
+                .expect("a synchronisation")
+                .changed,
+            1
+        );
     }
 }
 
 #[tokio::test]
 async fn a_persona_that_moved_has_its_files_read_again() {
     let world = World::at("2026-06-01T00:00:00Z").await;
-    world.write("noon.md", "---\nname: Noon\nschedule: 0 12 * * *\n---\nEat.");
+    world.write(
+        "noon.md",
+        "---\nname: Noon\nschedule: 0 12 * * *\n---\nEat.",
+    );
     world.sync().await;
-    let moved = world.personas.iter().cloned().map(|old| Persona { timezone: chrono_tz::Asia::Tokyo, ..old });
+    let moved = world.personas.iter().cloned().map(|old| Persona {
+        timezone: chrono_tz::Asia::Tokyo,
+        ..old
+    });
     let moved = Arc::new(Personas::new(moved.collect()).expect("one persona"));
     let later = Scheduler::new(world.store.clone(), moved, names(), world.clock.clone());
     assert_eq!(later.sync().await.expect("a synchronisation").changed, 1);
@@ -79,10 +112,16 @@ async fn a_persona_that_moved_has_its_files_read_again() {
 #[tokio::test]
 async fn a_file_without_a_zone_takes_the_persona_s_zone_and_stores_it() {
     let world = World::at("2026-06-01T00:00:00Z").await;
-    world.write("noon.md", "---\nname: Noon\nschedule: 0 12 * * *\n---\nEat.");
+    world.write(
+        "noon.md",
+        "---\nname: Noon\nschedule: 0 12 * * *\n---\nEat.",
+    );
     world.sync().await;
     let row = world.row("noon.md").await;
-    assert_eq!((row.timezone.as_str(), row.next.at), ("America/New_York", Some(at("2026-06-01T16:00:00Z"))));
+    assert_eq!(
+        (row.timezone.as_str(), row.next.at),
+        ("America/New_York", Some(at("2026-06-01T16:00:00Z")))
+    );
 }
 
 #[tokio::test]
@@ -92,7 +131,10 @@ async fn an_edit_bumps_the_revision_and_fires_nothing_in_retrospect() {
     world.sync().await;
     let before = world.row("digest.md").await;
     world.clock.set(at("2026-06-01T12:30:00Z"));
-    world.write("digest.md", "---\nname: Digest\nschedule: 15 12 * * *\ntimezone: UTC\n---\nNow.");
+    world.write(
+        "digest.md",
+        "---\nname: Digest\nschedule: 15 12 * * *\ntimezone: UTC\n---\nNow.",
+    );
     assert_eq!(world.sync().await.changed, 1);
     let after = world.row("digest.md").await;
     assert_eq!(after.id, before.id);
@@ -122,8 +164,10 @@ async fn a_slot_that_an_edit_overtakes_is_accounted_for_as_missed() {
 #[tokio::test]
 async fn a_disabled_a_removed_and_a_spoilt_file_do_not_fire_until_they_are_back() {
     let world = World::at("2026-06-01T00:00:00Z").await;
-    let (on, off) =
-        ("---\nname: A\nschedule: 0 * * * *\ntimezone: UTC\n---\nGo.", "enabled: false\n---\nGo.");
+    let (on, off) = (
+        "---\nname: A\nschedule: 0 * * * *\ntimezone: UTC\n---\nGo.",
+        "enabled: false\n---\nGo.",
+    );
     world.write("a.md", on);
     world.sync().await;
     world.write("a.md", &on.replace("---\nGo.", off));
@@ -139,7 +183,11 @@ async fn a_disabled_a_removed_and_a_spoilt_file_do_not_fire_until_they_are_back(
     assert_eq!(world.tick_at("2026-06-01T02:00:00Z").await.fired, []);
     world.write("a.md", on);
     world.sync().await;
-    assert_eq!(world.tick_at("2026-06-01T02:30:00Z").await.fired, [], "nothing fires in retrospect");
+    assert_eq!(
+        world.tick_at("2026-06-01T02:30:00Z").await.fired,
+        [],
+        "nothing fires in retrospect"
+    );
     assert_eq!(world.tick_at("2026-06-01T03:00:00Z").await.fired.len(), 1);
 }
 
@@ -162,10 +210,21 @@ async fn a_folder_that_cannot_be_read_is_reported_and_its_rows_stay() {
     let folder = world.path("");
     let aside = world.path("../aside");
     std::fs::rename(&folder, &aside).expect("the folder moves");
-    std::fs::write(folder.as_os_str().to_str().expect("a path").trim_end_matches('/'), "a file now")
-        .expect("a file");
+    std::fs::write(
+        folder
+            .as_os_str()
+            .to_str()
+            .expect("a path")
+            .trim_end_matches('/'),
+        "a file now",
+    )
+    .expect("a file");
     let report = world.sync().await;
-    assert_eq!((report.removed, report.problems.len()), (0, 1), "{report:?}");
+    assert_eq!(
+        (report.removed, report.problems.len()),
+        (0, 1),
+        "{report:?}"
+    );
     assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired.len(), 1);
 }
 
@@ -174,14 +233,25 @@ async fn a_folder_that_cannot_be_read_is_reported_and_its_rows_stay() {
 async fn a_link_out_of_the_persona_s_folder_is_not_followed() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     let outside = tempfile::NamedTempFile::new().expect("a file outside");
-    std::fs::write(outside.path(), "---\nname: A\nschedule: 0 9 * * *\n---\nSecret.").expect("its content");
+    std::fs::write(
+        outside.path(),
+        "---\nname: A\nschedule: 0 9 * * *\n---\nSecret.",
+    )
+    .expect("its content");
     std::os::unix::fs::symlink(outside.path(), world.path("link.md")).expect("a link");
     world.install("digest.md");
     let report = world.sync().await;
     assert_eq!(report.problems.len(), 1, "{report:?}");
     let rows = world.store.responsibilities().await.expect("rows");
-    assert!(rows.iter().all(|row| row.prompt.find("Secret").is_none()), "{rows:?}");
-    assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired.len(), 1, "the good file fires");
+    assert!(
+        rows.iter().all(|row| row.prompt.find("Secret").is_none()),
+        "{rows:?}"
+    );
+    assert_eq!(
+        world.tick_at("2026-06-01T07:00:00Z").await.fired.len(),
+        1,
+        "the good file fires"
+    );
 }
 
 #[tokio::test]
@@ -192,7 +262,9 @@ async fn a_thread_that_is_not_the_persona_s_makes_a_file_unusable() {
     let fired = world.tick_at("2026-06-01T07:00:00Z").await.fired;
     assert_eq!(fired.len(), 1);
     let thread = world.end_runs().await.remove(0).thread;
-    let text = |thread: &str| format!("---\nname: A\nevery: 1h\ndeliver_to:\n  thread: {thread}\n---\nGo.");
+    let text = |thread: &str| {
+        format!("---\nname: A\nevery: 1h\ndeliver_to:\n  thread: {thread}\n---\nGo.")
+    };
     world.write("own.md", &text(thread.as_str()));
     world.write("other.md", &text("no-such-thread"));
     let report = world.sync().await;
@@ -203,7 +275,10 @@ async fn a_thread_that_is_not_the_persona_s_makes_a_file_unusable() {
         "{error}"
     );
     let own = world.row("own.md").await;
-    assert_eq!((own.error, own.run_options.deliver_to), (None, DeliverTo::Thread(thread)));
+    assert_eq!(
+        (own.error, own.run_options.deliver_to),
+        (None, DeliverTo::Thread(thread))
+    );
 }
 
 #[tokio::test]
@@ -213,16 +288,28 @@ async fn a_one_shot_that_was_written_in_time_fires_late_and_one_that_was_written
     written(&world, "in-time.md", text, "2026-06-01T09:59:00Z");
     written(&world, "late.md", text, "2026-06-01T10:01:00Z");
     world.write("ahead.md", &text.replace("10:00:00", "13:00:00"));
-    world.write("off.md", &text.replace("10:00:00Z", "13:00:00Z\nenabled: false"));
+    world.write(
+        "off.md",
+        &text.replace("10:00:00Z", "13:00:00Z\nenabled: false"),
+    );
     world.sync().await;
     let row = world.row("in-time.md").await;
-    assert_eq!((row.next.at, row.next.is_done), (Some(at("2026-06-01T10:00:00Z")), false));
+    assert_eq!(
+        (row.next.at, row.next.is_done),
+        (Some(at("2026-06-01T10:00:00Z")), false)
+    );
     assert!(world.row("late.md").await.next.is_done);
     let fired = world.tick_at("2026-06-01T12:00:01Z").await.fired;
-    assert_eq!(fired.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&row.id]);
+    assert_eq!(
+        fired.iter().map(|(id, _)| id).collect::<Vec<_>>(),
+        [&row.id]
+    );
     assert_eq!(world.tick_at("2026-06-01T12:00:02Z").await.fired, []);
     let fired = world.tick_at("2026-06-01T13:00:00Z").await.fired;
-    assert_eq!(fired.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), [world.row("ahead.md").await.id]);
+    assert_eq!(
+        fired.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(),
+        [world.row("ahead.md").await.id]
+    );
     assert_eq!(world.tick_at("2026-06-02T13:00:00Z").await.fired, []);
 }
 
@@ -231,15 +318,28 @@ const ONCE: &str = "---\nname: Once\nat: 2026-06-01 09:00\n---\nGo.";
 /// Writes a file as if at an instant.
 fn written(world: &World, name: &str, text: &str, when: &str) {
     world.write(name, text);
-    let file = std::fs::File::options().write(true).open(world.path(name)).expect("a file");
-    file.set_modified(std::time::SystemTime::from(at(when).to_utc())).expect("a time");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(world.path(name))
+        .expect("a file");
+    file.set_modified(std::time::SystemTime::from(at(when).to_utc()))
+        .expect("a time");
 }
 
 /// How often it fires in the next days, as `zone` has it.
 async fn fires_again(world: &World, zone: chrono_tz::Tz) -> usize {
     let owner = world.personas.iter().next().expect("a persona").clone();
-    let personas = Personas::new(vec![Persona { timezone: zone, ..owner }]).expect("one persona");
-    let scheduler = Scheduler::new(world.store.clone(), Arc::new(personas), names(), world.clock.clone());
+    let personas = Personas::new(vec![Persona {
+        timezone: zone,
+        ..owner
+    }])
+    .expect("one persona");
+    let scheduler = Scheduler::new(
+        world.store.clone(),
+        Arc::new(personas),
+        names(),
+        world.clock.clone(),
+    );
     scheduler.sync().await.expect("a synchronisation");
     let mut fired = 0;
     for _ in 0..4 {
@@ -251,18 +351,29 @@ async fn fires_again(world: &World, zone: chrono_tz::Tz) -> usize {
 }
 
 #[tokio::test]
-async fn a_one_shot_that_fired_does_not_fire_again_when_its_file_moves_is_copied_or_read_in_another_zone() {
+async fn a_one_shot_that_fired_does_not_fire_again_when_its_file_moves_is_copied_or_read_in_another_zone()
+ {
     const NEW_YORK: chrono_tz::Tz = chrono_tz::America::New_York;
     const BERLIN: chrono_tz::Tz = chrono_tz::Europe::Berlin;
     for fires in [true, false] {
-        for case in ["rename", "copy", "restore", "zone", "rename in another zone"] {
+        for case in [
+            "rename",
+            "copy",
+            "restore",
+            "zone",
+            "rename in another zone",
+        ] {
             let world = World::at("2026-06-01T05:00:00Z").await;
             let before = "2026-06-01T04:00:00Z";
             written(&world, "once.md", ONCE, before);
             world.sync().await;
             // 09:00 in New York; the control is down until after it.
             if fires {
-                assert_eq!(world.tick_at("2026-06-01T13:00:00Z").await.fired.len(), 1, "{case}");
+                assert_eq!(
+                    world.tick_at("2026-06-01T13:00:00Z").await.fired.len(),
+                    1,
+                    "{case}"
+                );
                 world.answer_runs().await;
             }
             world.clock.set(at("2026-06-01T14:00:00Z"));
@@ -307,7 +418,12 @@ async fn a_one_shot_that_fired_and_was_written_anew_for_another_instant_is_owed_
     assert_eq!(world.tick_at("2026-06-01T13:00:00Z").await.fired.len(), 1);
     world.answer_runs().await;
     world.clock.set(at("2026-06-03T14:00:00Z"));
-    written(&world, "once.md", &ONCE.replace("06-01", "06-03"), "2026-06-02T04:00:00Z");
+    written(
+        &world,
+        "once.md",
+        &ONCE.replace("06-01", "06-03"),
+        "2026-06-02T04:00:00Z",
+    );
     assert_eq!(fires_again(&world, chrono_tz::America::New_York).await, 1);
 }
 
@@ -325,7 +441,10 @@ async fn terms_stand_in_the_row_and_a_change_of_them_is_an_edit() {
     );
     world.write("a.md", &text.replace("retries: 1", "retries: 12"));
     assert_eq!(world.sync().await.changed, 1);
-    assert_eq!(world.row("a.md").await.version.revision, row.version.revision + 1);
+    assert_eq!(
+        world.row("a.md").await.version.revision,
+        row.version.revision + 1
+    );
 }
 
 #[tokio::test]
@@ -342,9 +461,13 @@ async fn a_prompt_knows_the_time_the_slot_the_last_run_and_the_persona() {
     };
     let body = "{{ now }} {{ slot[:10] }} {{ last_run }} {{ persona.id }} {{ persona.name | upper }} {{ persona.address }}";
     let rendered = render(body, &facts);
-    let expected = "2026-03-29T09:00:01+02:00 2026-03-29 2026-03-28T09:00:00+01:00 ada ADA ada@engine.test";
+    let expected =
+        "2026-03-29T09:00:01+02:00 2026-03-29 2026-03-28T09:00:00+01:00 ada ADA ada@engine.test";
     assert_eq!(rendered, Ok(expected.to_owned()));
-    let first = PromptVariables { last_run: None, ..facts };
+    let first = PromptVariables {
+        last_run: None,
+        ..facts
+    };
     let body = "{% if last_run %}again{% else %}first{% endif %}";
     assert_eq!(render(body, &first), Ok("first".to_owned()));
 }
@@ -355,9 +478,21 @@ fn a_prompt_that_could_never_be_rendered_is_refused_with_its_line() {
         ("ok\n{{ nwo }}", Some(2), "unknown name `nwo`"),
         ("{{ persona.mail }}", Some(1), "unknown name `persona.mail`"),
         ("one\ntwo {% if now %}", Some(2), "cannot be rendered"),
-        ("{% set x = 'a' ~ 'a' %}", Some(1), "statement `set` is not offered"),
-        ("\n\n{%- macro m() %}{% endmacro %}", Some(3), "statement `macro` is not offered"),
-        ("{% include 'x' %}", Some(1), "statement `include` is not offered"),
+        (
+            "{% set x = 'a' ~ 'a' %}",
+            Some(1),
+            "statement `set` is not offered",
+        ),
+        (
+            "\n\n{%- macro m() %}{% endmacro %}",
+            Some(3),
+            "statement `macro` is not offered",
+        ),
+        (
+            "{% include 'x' %}",
+            Some(1),
+            "statement `include` is not offered",
+        ),
         ("{{ range(9) }}", Some(1), "unknown name `range`"),
     ];
     for (body, line, says) in cases {
@@ -365,7 +500,10 @@ fn a_prompt_that_could_never_be_rendered_is_refused_with_its_line() {
         assert!(error.problem.contains(says), "{body}: {error}");
         assert_eq!(error.line, line, "{body}: {error}");
     }
-    assert_eq!(check("{# a note #}{{ now }} 100 % {{ persona.name | default('x') }}"), Ok(()));
+    assert_eq!(
+        check("{# a note #}{{ now }} 100 % {{ persona.name | default('x') }}"),
+        Ok(())
+    );
 }
 
 #[tokio::test]
@@ -373,8 +511,19 @@ async fn a_prompt_cannot_grow_without_bound() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     let persona = world.personas.iter().next().expect("a persona");
     let (now, zone) = (world.now(), chrono_tz::UTC);
-    let facts = PromptVariables { now, slot: now, last_run: None, zone, persona, letters: &[] };
-    for body in ["{{ 'x' * 2000000000 }}", "{{ 'x' * 1000000 }}", "{{ 'a' | replace('a', 'aaaa') }}"] {
+    let facts = PromptVariables {
+        now,
+        slot: now,
+        last_run: None,
+        zone,
+        persona,
+        letters: &[],
+    };
+    for body in [
+        "{{ 'x' * 2000000000 }}",
+        "{{ 'x' * 1000000 }}",
+        "{{ 'a' | replace('a', 'aaaa') }}",
+    ] {
         assert!(render(body, &facts).is_err(), "{body} was rendered");
     }
 }
@@ -382,7 +531,10 @@ async fn a_prompt_cannot_grow_without_bound() {
 /// On a stack as small as that of the engine's workers.
 fn checked(body: String) -> Result<(), String> {
     let work = move || check(&body).map_err(|error| error.to_string());
-    let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(work).expect("a thread");
+    let thread = std::thread::Builder::new()
+        .stack_size(1024 * 1024)
+        .spawn(work)
+        .expect("a thread");
     thread.join().expect("it does not panic")
 }
 
@@ -396,9 +548,18 @@ fn code_that_could_grow_without_bound_or_exhaust_a_stack_is_refused_with_what_is
         )
     };
     let cases = [
-        (format!("{{% if {} 1 %}}x{{% endif %}}", "-".repeat(2500)), "longer than 500 bytes"),
-        (format!("{{{{ {}1 }}}}", "-".repeat(4000)), "longer than 500 bytes"),
-        (format!("{{{{ {}1 }}}}", "not ".repeat(400)), "longer than 500 bytes"),
+        (
+            format!("{{% if {} 1 %}}x{{% endif %}}", "-".repeat(2500)),
+            "longer than 500 bytes",
+        ),
+        (
+            format!("{{{{ {}1 }}}}", "-".repeat(4000)),
+            "longer than 500 bytes",
+        ),
+        (
+            format!("{{{{ {}1 }}}}", "not ".repeat(400)),
+            "longer than 500 bytes",
+        ),
         ("{{ [1]*100000000 }}".to_owned(), "`*` is not offered"),
         ("{{ \"}}\" ~ inbox() }}".to_owned(), "`~` is not offered"),
         ("{{ {1: 2} }}".to_owned(), "`{` is not offered"),
@@ -407,14 +568,30 @@ fn code_that_could_grow_without_bound_or_exhaust_a_stack_is_refused_with_what_is
         (doubling("[a, a]"), "`a` stands in brackets"),
         (doubling("[[a, a]]"), "`a` stands in brackets"),
         (doubling("(a, a)"), "`,` is not offered"),
-        ("{% if 1 %}{% elif 1 %}{% endif %}".repeat(200), "at most 500"),
-        ("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}".to_owned(), "`recursive` is not offered"),
-        ("{{ now|replace(\"a\", \"b\") }}".to_owned(), "no filter `replace`"),
-        ("{% if last_run is not defined %}x{% endif %}".to_owned(), "no test `defined`"),
+        (
+            "{% if 1 %}{% elif 1 %}{% endif %}".repeat(200),
+            "at most 500",
+        ),
+        (
+            "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}".to_owned(),
+            "`recursive` is not offered",
+        ),
+        (
+            "{{ now|replace(\"a\", \"b\") }}".to_owned(),
+            "no filter `replace`",
+        ),
+        (
+            "{% if last_run is not defined %}x{% endif %}".to_owned(),
+            "no test `defined`",
+        ),
     ];
     for (body, says) in cases {
         let refusal = checked(body.clone()).expect_err(&body[..body.len().min(60)]);
-        assert!(refusal.contains(says), "{}: {refusal}", &body[..body.len().min(60)]);
+        assert!(
+            refusal.contains(says),
+            "{}: {refusal}",
+            &body[..body.len().min(60)]
+        );
     }
     let good = [
         "{% for l in inbox(since=\"24h\") %}{{ loop.index - 1 }} {{ l.subject|default(\"none: at all, + * ~\") }}{% endfor %}",

@@ -9,7 +9,15 @@ use chrono_tz::{America::New_York, Europe::Berlin};
 use std::time::Duration;
 
 fn read(bytes: &[u8]) -> Result<Responsibility, FileError> {
-    file::parse(bytes, &Bounds { zone: New_York, tools: None, names: &names(), mails_answers: true })
+    file::parse(
+        bytes,
+        &Bounds {
+            zone: New_York,
+            tools: None,
+            names: &names(),
+            mails_answers: true,
+        },
+    )
 }
 
 fn front(front: &str) -> Result<Responsibility, FileError> {
@@ -26,7 +34,9 @@ fn refused(cases: &[(&str, usize, &str)]) {
     for (text, line, says) in cases {
         match front(text) {
             Err(error) if error.line == *line && error.problem.contains(says) => {}
-            other => complaints.push(format!("{text}\n  wanted line {line}: {says}\n  found {other:?}")),
+            other => complaints.push(format!(
+                "{text}\n  wanted line {line}: {says}\n  found {other:?}"
+            )),
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
@@ -50,11 +60,13 @@ fn plain_quoted_folded_and_commented_values_read_alike() {
 
 #[test]
 fn a_byte_order_mark_and_crlf_change_nothing() {
-    let unix =
-        "---\nname: A\nschedule: 0 9 * * *\nenabled: false\ntools:\n  - read_file\n---\n\nOne.\nTwo.\n";
+    let unix = "---\nname: A\nschedule: 0 9 * * *\nenabled: false\ntools:\n  - read_file\n---\n\nOne.\nTwo.\n";
     let windows = format!("\u{feff}{}", unix.replace('\n', "\r\n"));
     assert_eq!(read(windows.as_bytes()), read(unix.as_bytes()));
-    assert_eq!(read(unix.as_bytes()).map(|r| (r.enabled, r.prompt)), Ok((false, "One.\nTwo.".into())));
+    assert_eq!(
+        read(unix.as_bytes()).map(|r| (r.enabled, r.prompt)),
+        Ok((false, "One.\nTwo.".into()))
+    );
     let wrong = windows.replace("read_file", "red_file");
     assert_eq!(read(wrong.as_bytes()).map_err(|error| error.line), Err(6));
 }
@@ -68,10 +80,17 @@ fn everything_that_a_file_may_say_is_understood() {
          output_schema: schemas/report.json\nretries: 2\nproposed_by: r1",
     );
     assert_eq!(
-        (schedule.name.as_str(), schedule.enabled, schedule.budget_micros),
+        (
+            schedule.name.as_str(),
+            schedule.enabled,
+            schedule.budget_micros
+        ),
         ("Digest", false, Some(250_000))
     );
-    assert_eq!((&schedule.timing, schedule.timezone), (&Timing::every("6h").expect("an interval"), Berlin));
+    assert_eq!(
+        (&schedule.timing, schedule.timezone),
+        (&Timing::every("6h").expect("an interval"), Berlin)
+    );
     let span = |seconds| Duration::from_secs(seconds);
     let expected = SlotOptions {
         catch_up: CatchUp::All,
@@ -82,22 +101,48 @@ fn everything_that_a_file_may_say_is_understood() {
         proposed_by: schedule.slot_options.proposed_by.clone(),
     };
     assert_eq!(schedule.slot_options, expected);
-    assert_eq!(schedule.slot_options.proposed_by.as_ref().map(ToString::to_string).as_deref(), Some("r1"));
-    let RunOptions { profile, provider, model, tools, deliver_to, retries } = schedule.run_options;
+    assert_eq!(
+        schedule
+            .slot_options
+            .proposed_by
+            .as_ref()
+            .map(ToString::to_string)
+            .as_deref(),
+        Some("r1")
+    );
+    let RunOptions {
+        profile,
+        provider,
+        model,
+        tools,
+        deliver_to,
+        retries,
+    } = schedule.run_options;
     assert_eq!(
         (profile.as_str(), provider.as_deref(), model.as_deref()),
         ("thread", Some("anthropic"), Some("large-1"))
     );
-    assert_eq!((tools, retries), (Some(vec!["send_email".into(), "read_file".into()]), Some(2)));
-    let DeliverTo::People(people) = deliver_to else { panic!("{deliver_to:?}") };
+    assert_eq!(
+        (tools, retries),
+        (Some(vec!["send_email".into(), "read_file".into()]), Some(2))
+    );
+    let DeliverTo::People(people) = deliver_to else {
+        panic!("{deliver_to:?}")
+    };
     assert_eq!(
         people.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["ann@example.test", "bo@friends.test"]
     );
 
     let bare = good("name: A\nschedule: 0 9 * * *");
-    assert_eq!((bare.slot_options, bare.run_options), (SlotOptions::default(), RunOptions::default()));
-    assert_eq!((bare.timezone, bare.enabled, bare.budget_micros), (New_York, true, None));
+    assert_eq!(
+        (bare.slot_options, bare.run_options),
+        (SlotOptions::default(), RunOptions::default())
+    );
+    assert_eq!(
+        (bare.timezone, bare.enabled, bare.budget_micros),
+        (New_York, true, None)
+    );
     let to = |line: &str| good(&format!("name: A\nschedule: 0 9 * * *\n{line}")).run_options;
     assert_eq!(to("deliver_to: mail").deliver_to, DeliverTo::Owners);
     assert_eq!(to("deliver_to: store").deliver_to, DeliverTo::Store);
@@ -123,7 +168,10 @@ fn the_next_slots_of_a_file_are_shown_with_their_offset() {
     ];
     assert_eq!(next, expected);
     let once = good("name: A\nat: 2026-12-24 18:00\ntimezone: Europe/Berlin");
-    assert_eq!(once.upcoming(at("2026-03-28T00:00:00Z"), 5), ["2026-12-24T18:00:00+01:00"]);
+    assert_eq!(
+        once.upcoming(at("2026-03-28T00:00:00Z"), 5),
+        ["2026-12-24T18:00:00+01:00"]
+    );
 }
 
 #[test]
@@ -149,7 +197,10 @@ fn every_fault_of_a_key_names_its_line_and_what_would_work() {
         ("provider: anthropic", "needs a `model`"),
         ("model: m\nprovider: antropic", "did you mean `anthropic`?"),
         ("tools: send_email", "write `tools: [one, two]`"),
-        ("tools: [send_mail]", "there is no tool `send_mail`; did you mean `send_email`?"),
+        (
+            "tools: [send_mail]",
+            "there is no tool `send_mail`; did you mean `send_email`?",
+        ),
         ("tools: [{a: b}]", "lists names only"),
         ("tools: [read_file, read_file]", "twice"),
         ("profile: threat", "did you mean `thread`?"),
@@ -158,9 +209,15 @@ fn every_fault_of_a_key_names_its_line_and_what_would_work() {
         ("deliver_to: [mail]", "is a list or nothing"),
         ("deliver_to: {post: x}", "has no `post`"),
         ("deliver_to: {mail: []}", "names nobody"),
-        ("deliver_to: {mail: [eve@elsewhere.test]}", "`send_allow` of `configs/security.json`"),
+        (
+            "deliver_to: {mail: [eve@elsewhere.test]}",
+            "`send_allow` of `configs/security.json`",
+        ),
         ("deliver_to: {mail: not an address}", "`deliver_to`"),
-        ("deliver_to: {mail: [ann@example.test, ann@example.test]}", "twice"),
+        (
+            "deliver_to: {mail: [ann@example.test, ann@example.test]}",
+            "twice",
+        ),
         ("deliver_to: {thread: \"../x\"}", "the id of a thread"),
         ("deliver_to: {thread: a, mail: b}", "has one way"),
         ("output_schema: ../x.json", "below the persona's folder"),
@@ -170,38 +227,75 @@ fn every_fault_of_a_key_names_its_line_and_what_would_work() {
         ("timezone: Qqqq", "an IANA name"),
         ("enabled: maybe", "write `true` or `false`"),
         ("enabled: yes", "write `true` or `false`"),
-        ("at: 2026-12-24 18:00", "all say when it comes due; keep one of them"),
+        (
+            "at: 2026-12-24 18:00",
+            "all say when it comes due; keep one of them",
+        ),
         ("every: 5m", "`schedule`, `every` all say when"),
         ("proposed_by: [a]", "is a list"),
-        ("schedule: 0 10 * * *", "`schedule` is given twice, first on line 3"),
-        ("catchup: all", "unknown key `catchup`; did you mean `catch_up`?"),
+        (
+            "schedule: 0 10 * * *",
+            "`schedule` is given twice, first on line 3",
+        ),
+        (
+            "catchup: all",
+            "unknown key `catchup`; did you mean `catch_up`?",
+        ),
         ("wholly_unlike: 1", "there are: name, schedule, at"),
     ];
     let texts: Vec<String> = cases.iter().map(|(line, _)| after(line)).collect();
     let lines = cases.iter().map(|(line, _)| 4 + line.matches('\n').count());
-    let cases: Vec<_> =
-        texts.iter().zip(lines).zip(cases).map(|((text, line), (_, says))| (&**text, line, says)).collect();
+    let cases: Vec<_> = texts
+        .iter()
+        .zip(lines)
+        .zip(cases)
+        .map(|((text, line), (_, says))| (&**text, line, says))
+        .collect();
     refused(&cases);
 }
 
 #[test]
 fn a_file_that_does_not_say_who_or_when_names_the_line_too() {
     refused(&[
-        ("name: A", 3, "say when by one of `schedule: 0 9 * * mon-fri`"),
+        (
+            "name: A",
+            3,
+            "say when by one of `schedule: 0 9 * * mon-fri`",
+        ),
         ("schedule: 0 9 * * *", 3, "`name` is missing"),
         ("", 3, "`name` is missing"),
         ("# nothing", 3, "`name` is missing"),
         ("name: A\nscedule: 0 9 * * *", 3, "did you mean `schedule`?"),
         ("name: A\nname: B", 3, "first on line 2"),
         ("name: A\nschedule: 0 25 * * *", 3, "the hour field `25`"),
-        ("name: A\nschedule: 0 25 * * *", 3, "for example `0 9,17 * * *`"),
+        (
+            "name: A\nschedule: 0 25 * * *",
+            3,
+            "for example `0 9,17 * * *`",
+        ),
         ("name: A\nschedule: every 5m", 3, "write `every: 5m`"),
-        ("name: A\nschedule: noon", 3, "for example `0 9 * * mon-fri`"),
+        (
+            "name: A\nschedule: noon",
+            3,
+            "for example `0 9 * * mon-fri`",
+        ),
         ("name: A\nat: tomorrow", 3, "such as `2026-12-24 18:00`"),
-        ("name: A\nat: 2026-12-24 18:00\njitter: 1m", 4, "leave it out"),
+        (
+            "name: A\nat: 2026-12-24 18:00\njitter: 1m",
+            4,
+            "leave it out",
+        ),
         ("name: A\nevery: 30s", 3, "from `1m` to `366d`"),
-        ("name: A\nschedule:\n  - 0 9 * * *", 3, "`schedule` is a list"),
-        ("name: A\nschedule:\ngrace: 1h", 3, "`schedule` has no value"),
+        (
+            "name: A\nschedule:\n  - 0 9 * * *",
+            3,
+            "`schedule` is a list",
+        ),
+        (
+            "name: A\nschedule:\ngrace: 1h",
+            3,
+            "`schedule` has no value",
+        ),
         ("name: [A]", 2, "is a list"),
         ("name: {a: b}", 2, "nested values"),
         ("name: |\n  A\n  B", 3, "control character"),
@@ -212,12 +306,21 @@ fn a_file_that_does_not_say_who_or_when_names_the_line_too() {
 fn a_persona_s_files_name_only_tools_that_it_may_use() {
     let own = ["read_file".to_owned()];
     let names = names();
-    let bounds = Bounds { zone: Berlin, tools: Some(&own), names: &names, mails_answers: true };
-    let text = |tool: &str| format!("---\nname: A\nevery: 1h\ntools:\n- read_file\n- {tool}\n---\nGo.");
+    let bounds = Bounds {
+        zone: Berlin,
+        tools: Some(&own),
+        names: &names,
+        mails_answers: true,
+    };
+    let text =
+        |tool: &str| format!("---\nname: A\nevery: 1h\ntools:\n- read_file\n- {tool}\n---\nGo.");
     let error = file::parse(text("send_email").as_bytes(), &bounds).expect_err("not its tool");
     assert_eq!(
         (error.line, error.problem.as_str()),
-        (6, "`tools`: its persona may not use `send_email`; there are: read_file")
+        (
+            6,
+            "`tools`: its persona may not use `send_email`; there are: read_file"
+        )
     );
     assert!(read(text("send_email").as_bytes()).is_ok());
 }
@@ -225,13 +328,33 @@ fn a_persona_s_files_name_only_tools_that_it_may_use() {
 #[test]
 fn yaml_that_means_something_else_is_refused_with_what_to_write() {
     refused(&[
-        ("name: A\nschedule: * * * * *", 3, "write `schedule: \"* * * * *\"`"),
-        ("name: A\nschedule: */5 * * * * # often", 3, "write `schedule: \"*/5 * * * *\"`"),
+        (
+            "name: A\nschedule: * * * * *",
+            3,
+            "write `schedule: \"* * * * *\"`",
+        ),
+        (
+            "name: A\nschedule: */5 * * * * # often",
+            3,
+            "write `schedule: \"*/5 * * * *\"`",
+        ),
         ("name: A\nschedule: @daily", 3, "cannot begin with `@`"),
-        ("name: `A`\nschedule: 0 9 * * *", 2, "cannot begin with a backtick"),
-        ("name: &a A\nschedule: 0 9 * * *", 2, "cannot begin with `&`"),
+        (
+            "name: `A`\nschedule: 0 9 * * *",
+            2,
+            "cannot begin with a backtick",
+        ),
+        (
+            "name: &a A\nschedule: 0 9 * * *",
+            2,
+            "cannot begin with `&`",
+        ),
         ("name: !!str A", 2, "cannot begin with `!`"),
-        ("name: A: B\nschedule: 0 9 * * *", 2, "needs quotes: `name: \"A: B\"`"),
+        (
+            "name: A: B\nschedule: 0 9 * * *",
+            2,
+            "needs quotes: `name: \"A: B\"`",
+        ),
         ("name:A", 2, "a space after the colon"),
         ("name: A\nschedule:0 9 * * *", 3, "a space after the colon"),
         ("just words", 2, "expected lines `key: value`"),
@@ -251,8 +374,14 @@ fn yaml_that_means_something_else_is_refused_with_what_to_write() {
 #[test]
 fn hostile_files_cost_little_and_say_what_is_wrong() {
     let begun = std::time::Instant::now();
-    let laughs: String =
-        (1..9).map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", "))).collect();
+    let laughs: String = (1..9)
+        .map(|n| {
+            format!(
+                "a{n}: &a{n} [{}]\n",
+                vec![format!("*a{}", n - 1); 9].join(", ")
+            )
+        })
+        .collect();
     let deep = format!("tools: {}{}", "[".repeat(20_000), "]".repeat(20_000));
     let maps = format!("deliver_to: {}", "{a: ".repeat(10_000));
     let dashes = "- ".repeat(30_000);
@@ -265,12 +394,16 @@ fn hostile_files_cost_little_and_say_what_is_wrong() {
     let control = "name: a\u{1}b\nschedule: 0 9 * * *";
     let wide = format!("tools: [{}]", vec!["send_email"; 5_000].join(","));
     for hostile in [
-        &*laughs, &deep, &maps, &dashes, &keys, &long_key, &spaces, &quotes, &block, &question, control,
-        &wide,
+        &*laughs, &deep, &maps, &dashes, &keys, &long_key, &spaces, &quotes, &block, &question,
+        control, &wide,
     ] {
         let error = front(hostile).expect_err("a hostile file");
         assert!(error.problem.len() < 600, "{:.600}", error.problem);
-        assert!(!error.problem.contains(char::is_control), "{:?}", error.problem);
+        assert!(
+            !error.problem.contains(char::is_control),
+            "{:?}",
+            error.problem
+        );
     }
     for bytes in [
         &b""[..],
@@ -287,7 +420,11 @@ fn hostile_files_cost_little_and_say_what_is_wrong() {
     let large = vec![b' '; file::FILE_BYTES_MAX + 1];
     assert!(read(&large).is_err_and(|error| error.problem.contains("larger")));
     // Seconds in a debug build; without bounds it would be hours, or the end of the memory.
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]
@@ -297,9 +434,9 @@ fn whatever_is_typed_ends_in_a_duty_or_in_one_line_about_a_line_of_the_file() {
                  It is {{ now }}: {% for l in inbox(since=\"1d\") %}{{ l.subject }}{% endfor %}\n";
     assert!(read(whole.as_bytes()).is_ok());
     let pieces = [
-        "\n", ": ", "- ", "---\n", "\t", "  ", "{", "}", "[", "]", "\"", "'", "|\n", ">\n", "&a ", "*a ",
-        "!!str ", "? ", "#", ",", "%", "@", "\\", "\u{feff}", "é", "\0", "\r", "...\n", "<<", "{{", "}}",
-        "{%", "%}", "inbox(", ")", "~", "\u{2028}",
+        "\n", ": ", "- ", "---\n", "\t", "  ", "{", "}", "[", "]", "\"", "'", "|\n", ">\n", "&a ",
+        "*a ", "!!str ", "? ", "#", ",", "%", "@", "\\", "\u{feff}", "é", "\0", "\r", "...\n",
+        "<<", "{{", "}}", "{%", "%}", "inbox(", ")", "~", "\u{2028}",
     ];
     let mut dice = Dice(20_261_124);
     let (mut taken, mut refused) = (0, 0);
@@ -317,10 +454,19 @@ fn whatever_is_typed_ends_in_a_duty_or_in_one_line_about_a_line_of_the_file() {
             Ok(_) => taken += 1,
             Err(FileError { line, problem }) => {
                 refused += 1;
-                assert!((1..=text.lines().count().max(1)).contains(&line), "line {line} of {text}");
-                assert!(!problem.is_empty() && !problem.contains(char::is_control), "{problem:?} of {text}");
+                assert!(
+                    (1..=text.lines().count().max(1)).contains(&line),
+                    "line {line} of {text}"
+                );
+                assert!(
+                    !problem.is_empty() && !problem.contains(char::is_control),
+                    "{problem:?} of {text}"
+                );
             }
         }
     }
-    assert!(taken > 50 && refused > 50, "{taken} taken, {refused} refused");
+    assert!(
+        taken > 50 && refused > 50,
+        "{taken} taken, {refused} refused"
+    );
 }

@@ -32,10 +32,21 @@ pub const ZONES: [Tz; 20] = [
 
 /// Every UTC minute of ten years with its local time.
 pub fn decade(zone: Tz) -> Vec<(i64, Local)> {
-    let year = |year: i32| Utc.with_ymd_and_hms(year, 1, 1, 0, 0, 0).unwrap().timestamp() / 60;
+    let year = |year: i32| {
+        Utc.with_ymd_and_hms(year, 1, 1, 0, 0, 0)
+            .unwrap()
+            .timestamp()
+            / 60
+    };
     let offset = |minute: i64| {
-        let instant = chrono::DateTime::from_timestamp(minute * 60, 0).unwrap().naive_utc();
-        i64::from(zone.offset_from_utc_datetime(&instant).fix().local_minus_utc()) / 60
+        let instant = chrono::DateTime::from_timestamp(minute * 60, 0)
+            .unwrap()
+            .naive_utc();
+        i64::from(
+            zone.offset_from_utc_datetime(&instant)
+                .fix()
+                .local_minus_utc(),
+        ) / 60
     };
     let mut minutes = Vec::with_capacity(5_300_000);
     for hour in (year(2009)..year(2019)).step_by(60) {
@@ -49,7 +60,10 @@ pub fn decade(zone: Tz) -> Vec<(i64, Local)> {
 /// Random expressions that come due.
 pub fn expressions(mut dice: Dice, count: usize) -> Vec<String> {
     let random = std::iter::repeat_with(|| dice.expression());
-    random.filter(|text| Schedule::parse(text).is_ok()).take(count).collect()
+    random
+        .filter(|text| Schedule::parse(text).is_ok())
+        .take(count)
+        .collect()
 }
 
 /// The minutes at which an expression is due, by looking at all of them.
@@ -64,7 +78,8 @@ pub fn agree(expression: &str, zone: Tz, minutes: &[(i64, Local)]) -> Result<usi
     let (first, last) = (minutes[0].0, minutes[minutes.len() - 1].0);
     let mut found = Vec::new();
     let mut after = Timestamp::from_millis(first * 60_000 - 1);
-    while let Some(slot) = next_after(&schedule, zone, after).filter(|slot| slot.as_millis() <= last * 60_000)
+    while let Some(slot) =
+        next_after(&schedule, zone, after).filter(|slot| slot.as_millis() <= last * 60_000)
     {
         if slot <= after || slot.as_millis() % 60_000 != 0 {
             return Err(format!("{expression} {zone}: {slot} after {after}"));
@@ -73,9 +88,18 @@ pub fn agree(expression: &str, zone: Tz, minutes: &[(i64, Local)]) -> Result<usi
         after = slot;
     }
     let differs = (0..expected.len().max(found.len())).find(|i| expected.get(*i) != found.get(*i));
-    let Some(at) = differs else { return Ok(found.len()) };
-    let instant = |list: &[i64]| list.get(at).map(|m| Timestamp::from_millis(m * 60_000).to_string());
-    Err(format!("{expression} {zone}: found {:?}, expected {:?}", instant(&found), instant(&expected)))
+    let Some(at) = differs else {
+        return Ok(found.len());
+    };
+    let instant = |list: &[i64]| {
+        list.get(at)
+            .map(|m| Timestamp::from_millis(m * 60_000).to_string())
+    };
+    Err(format!(
+        "{expression} {zone}: found {:?}, expected {:?}",
+        instant(&found),
+        instant(&expected)
+    ))
 }
 
 /// An independent reading of an expression: tables of booleans.
@@ -101,7 +125,9 @@ impl Oracle {
                     None if range == "*" => (low, high),
                     None => (range.parse().unwrap(), range.parse().unwrap()),
                 };
-                (first..=last).step_by(step.parse().unwrap()).for_each(|value: usize| table[value] = true);
+                (first..=last)
+                    .step_by(step.parse().unwrap())
+                    .for_each(|value: usize| table[value] = true);
             }
             table
         };
@@ -124,7 +150,12 @@ impl Oracle {
         let date = NaiveDate::default() + chrono::Duration::days(local.0.div_euclid(1440));
         let day = self.day[date.day() as usize];
         let weekday = self.weekday[date.weekday().num_days_from_sunday() as usize];
-        self.month[date.month() as usize] && if self.any_day { day || weekday } else { day && weekday }
+        self.month[date.month() as usize]
+            && if self.any_day {
+                day || weekday
+            } else {
+                day && weekday
+            }
     }
 
     /// Walks the UTC minutes as a daemon would that looks at the wall clock every minute.
@@ -187,8 +218,16 @@ impl Dice {
     }
     fn expression(&mut self) -> String {
         // Hours near the night are where clocks change.
-        let hour = if self.roll(2) == 0 { self.field(0, 4) } else { self.field(0, 23) };
-        let month = if self.roll(3) == 0 { self.field(1, 12) } else { "*".to_owned() };
+        let hour = if self.roll(2) == 0 {
+            self.field(0, 4)
+        } else {
+            self.field(0, 23)
+        };
+        let month = if self.roll(3) == 0 {
+            self.field(1, 12)
+        } else {
+            "*".to_owned()
+        };
         let (day, weekday) = (self.field(1, 28), self.field(0, 6));
         let minute = self.field(0, 59);
         format!("{minute} {hour} {day} {month} {weekday}")

@@ -25,7 +25,11 @@ async fn buffer_one_keeps_the_first_slot_that_overlaps_and_skips_those_after_it(
     world.answer_runs().await;
     let report = world.tick_at("2026-06-01T09:30:00Z").await;
     assert_eq!(report.fired.len(), 1);
-    assert_eq!(world.scheduler.tick().await.expect("a tick").fired, [], "it fires once");
+    assert_eq!(
+        world.scheduler.tick().await.expect("a tick").fired,
+        [],
+        "it fires once"
+    );
     assert_eq!(
         world.history().await,
         [
@@ -38,7 +42,11 @@ async fn buffer_one_keeps_the_first_slot_that_overlaps_and_skips_those_after_it(
     assert_eq!(world.tick_at("2026-06-01T10:00:00Z").await.waiting, 1);
     world.answer_runs().await;
     let report = world.tick_at("2026-06-01T11:00:00Z").await;
-    assert_eq!((report.fired.len(), report.waiting, report.skipped), (1, 1, 0), "{report:?}");
+    assert_eq!(
+        (report.fired.len(), report.waiting, report.skipped),
+        (1, 1, 0),
+        "{report:?}"
+    );
     assert_eq!(world.notices().await, []);
 }
 
@@ -56,12 +64,20 @@ async fn a_slow_run_never_delays_the_slot_of_another_responsibility() {
         let sql =
             "UPDATE runs SET state = 'succeeded', stop_reason = 'answered', finished_at = 'x' WHERE id IN
             (SELECT run_id FROM responsibility_slots WHERE responsibility_id = $1)";
-        sqlx::query(sql).bind(quick.id.as_str()).execute(&mut world.rows().await).await.expect("an end");
+        sqlx::query(sql)
+            .bind(quick.id.as_str())
+            .execute(&mut world.rows().await)
+            .await
+            .expect("an end");
         let report = world.tick_at(&format!("2026-06-01T{hour}:00:00Z")).await;
         assert_eq!((report.fired.len(), report.skipped), (1, 1), "{report:?}");
         assert_eq!(report.fired[0].0, quick.id);
         let next = world.store.claim_runs(4, 2).await.expect("claims");
-        assert_eq!(next.len(), 1, "round {run}: it is worked on at once, beside the slow one");
+        assert_eq!(
+            next.len(),
+            1,
+            "round {run}: it is worked on at once, beside the slow one"
+        );
     }
 }
 
@@ -73,7 +89,10 @@ async fn open_runs_of_letters_in_the_thread_do_not_count() {
     // A letter that answers the persona's: a run in the same thread, of nobody's slot.
     let sql = "INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
         SELECT 'letter', persona_id, thread_id, 'email', trigger_message_id, 'thread', 'queued', created_at FROM runs";
-    sqlx::query(sql).execute(&mut world.rows().await).await.expect("a run");
+    sqlx::query(sql)
+        .execute(&mut world.rows().await)
+        .await
+        .expect("a run");
     let report = world.tick_at("2026-06-01T08:00:00Z").await;
     assert_eq!((report.fired.len(), report.skipped), (1, 0), "{report:?}");
     // Its own does.
@@ -126,12 +145,20 @@ async fn whoever_is_written_to_anew_gets_a_thread_without_what_others_were_told(
             world.sync().await;
             assert_eq!(world.row("r.md").await.error, None, "{options}");
         }
-        assert_eq!(world.tick_at(&format!("2026-06-01T{hour:02}:00:00Z")).await.fired.len(), 1);
+        assert_eq!(
+            world
+                .tick_at(&format!("2026-06-01T{hour:02}:00:00Z"))
+                .await
+                .fired
+                .len(),
+            1
+        );
         world.answer_runs().await;
         threads.push(world.row("r.md").await.thread.expect("a thread"));
     }
     assert_eq!(threads[0], threads[1]);
-    let apart: std::collections::BTreeSet<_> = threads[1..].iter().map(ToString::to_string).collect();
+    let apart: std::collections::BTreeSet<_> =
+        threads[1..].iter().map(ToString::to_string).collect();
     assert_eq!(apart.len(), 4, "{threads:?}");
     world.audit().await;
 }
@@ -141,19 +168,38 @@ async fn a_slot_whose_thread_is_gone_is_missed_and_told() {
     let world = hourly("r", "catch_up: latest").await;
     let sql = "UPDATE responsibilities SET run_options_json = $1";
     let options = "{\"deliver_to\":{\"thread\":\"nowhere\"}}";
-    sqlx::query(sql).bind(options).execute(&mut world.rows().await).await.expect("terms");
+    sqlx::query(sql)
+        .bind(options)
+        .execute(&mut world.rows().await)
+        .await
+        .expect("terms");
     let report = world.tick_at("2026-06-01T07:00:00Z").await;
     assert_eq!(report.fired, []);
     let slot = &world.slots().await[0];
     assert_eq!((slot.state.as_str(), slot.missed_count), ("missed", 1));
-    assert!(slot.note.as_deref().is_some_and(|note| note.contains("`nowhere`")), "{slot:?}");
+    assert!(
+        slot.note
+            .as_deref()
+            .is_some_and(|note| note.contains("`nowhere`")),
+        "{slot:?}"
+    );
     // A late one too, and by hand.
     world.tick_at("2026-06-01T08:30:00Z").await;
-    assert_eq!(world.history().await[1], "2026-06-01T08:00:00.000Z missed 1");
+    assert_eq!(
+        world.history().await[1],
+        "2026-06-01T08:00:00.000Z missed 1"
+    );
     let told = world.notices().await;
     assert_eq!(told.len(), 2, "{told:?}");
-    let error = world.scheduler.start(&world.row("r.md").await).await.expect_err("no thread");
-    assert!(format!("{error:?}").contains(ThreadId::new("nowhere").as_str()), "{error:?}");
+    let error = world
+        .scheduler
+        .start(&world.row("r.md").await)
+        .await
+        .expect_err("no thread");
+    assert!(
+        format!("{error:?}").contains(ThreadId::new("nowhere").as_str()),
+        "{error:?}"
+    );
     assert_eq!(world.now(), at("2026-06-01T08:30:00Z"));
     world.audit().await;
 }

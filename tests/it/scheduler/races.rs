@@ -37,10 +37,14 @@ impl Clock for Still {
 async fn as_another(now: &str) {
     let folder = std::env::current_dir().expect("a folder");
     let clock = Arc::new(Still(ManualClock::at(at(now)), SystemClock::new()));
-    let store = Store::open_shared(&folder, clock.clone()).await.expect("the database");
+    let store = Store::open_shared(&folder, clock.clone())
+        .await
+        .expect("the database");
     let scheduler = Scheduler::new(store, World::personas_of(&folder), names(), clock);
     say("ready");
-    std::io::stdin().read_line(&mut String::new()).expect("a word");
+    std::io::stdin()
+        .read_line(&mut String::new())
+        .expect("a word");
     let (mut fired, mut stale) = (0, 0);
     for _ in 0..3 {
         let report = scheduler.tick().await.expect("a tick");
@@ -59,10 +63,22 @@ struct Other(Child, BufReader<std::process::ChildStdout>);
 impl Other {
     fn start(test: &str, folder: &Path, now: Timestamp, crash: Option<&str>) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args([&format!("scheduler::races::{test}"), "--exact", "--nocapture", "--test-threads=1"]);
-        command.env(CHILD, now.to_string()).env_remove("ATTACHE_CRASH").env("RUST_BACKTRACE", "0");
+        command.args([
+            &format!("scheduler::races::{test}"),
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
+        command
+            .env(CHILD, now.to_string())
+            .env_remove("ATTACHE_CRASH")
+            .env("RUST_BACKTRACE", "0");
         command.envs(crash.map(|order| ("ATTACHE_CRASH", order)));
-        command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn().expect("it starts");
         let said = BufReader::new(child.stdout.take().expect("a pipe"));
         Self(child, said)
@@ -75,7 +91,12 @@ impl Other {
     }
 
     fn go(&mut self) {
-        self.0.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("a word");
+        self.0
+            .stdin
+            .as_mut()
+            .expect("a pipe")
+            .write_all(b"go\n")
+            .expect("a word");
     }
 }
 
@@ -101,12 +122,19 @@ async fn four_processes_that_race_for_500_slots_fire_500() {
     let (folder, now) = (world.folder().to_owned(), at("2026-06-01T07:00:00Z"));
     let race = move || {
         let test = "four_processes_that_race_for_500_slots_fire_500";
-        let mut others: Vec<Other> = (0..PROCESSES).map(|_| Other::start(test, &folder, now, None)).collect();
-        others.iter_mut().for_each(|other| drop(other.heard("ready").expect("it is ready")));
+        let mut others: Vec<Other> = (0..PROCESSES)
+            .map(|_| Other::start(test, &folder, now, None))
+            .collect();
+        others
+            .iter_mut()
+            .for_each(|other| drop(other.heard("ready").expect("it is ready")));
         others.iter_mut().for_each(Other::go);
         let told = |other: &mut Other| {
             let line = other.heard("fired").expect("it ends");
-            let numbers: Vec<usize> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+            let numbers: Vec<usize> = line
+                .split(' ')
+                .filter_map(|word| word.parse().ok())
+                .collect();
             (numbers[0], numbers[1])
         };
         others.iter_mut().map(told).collect::<Vec<_>>()
@@ -144,8 +172,15 @@ async fn a_death_at_any_commit_of_firing_leaves_one_run_per_slot() {
         // Spread over points and hits without chance: a failure can be played again.
         let seed = attache::domain::stable_seed(&format!("death {play}"));
         let point = points[usize::try_from(seed % 7).expect("small")];
-        let order =
-            format!("{point}:{}", 1 + (seed >> 8) % if point == "SC3" || point == "SC4" { 1 } else { 4 });
+        let order = format!(
+            "{point}:{}",
+            1 + (seed >> 8)
+                % if point == "SC3" || point == "SC4" {
+                    1
+                } else {
+                    4
+                }
+        );
         let folder = world.folder().to_owned();
         let died = tokio::task::spawn_blocking(move || {
             let test = "a_death_at_any_commit_of_firing_leaves_one_run_per_slot";
@@ -166,14 +201,27 @@ async fn a_death_at_any_commit_of_firing_leaves_one_run_per_slot() {
         let sql =
             "SELECT count(*), count(DISTINCT s.run_id), (SELECT count(*) FROM runs), sum(s.state = 'fired')
             FROM responsibility_slots s WHERE s.state IN ('fired', 'waiting')";
-        let row = sqlx::query(sql).fetch_one(&mut world.rows().await).await.expect("counts");
+        let row = sqlx::query(sql)
+            .fetch_one(&mut world.rows().await)
+            .await
+            .expect("counts");
         let count = |column: usize| sqlx::Row::get::<i64, _>(&row, column);
-        assert_eq!((count(0), count(0), count(0)), (count(1), count(2), count(3)), "play {play}, {point}");
+        assert_eq!(
+            (count(0), count(0), count(0)),
+            (count(1), count(2), count(3)),
+            "play {play}, {point}"
+        );
         now = now.plus(Duration::from_secs(3600));
     }
     let slots = world.slots().await;
-    let hours = slots.iter().filter(|slot| slot.responsibility == "R0" && slot.state == "fired").count();
-    assert_eq!(hours, DEATHS, "every hour has fired once, though nearly each saw a death");
+    let hours = slots
+        .iter()
+        .filter(|slot| slot.responsibility == "R0" && slot.state == "fired")
+        .count();
+    assert_eq!(
+        hours, DEATHS,
+        "every hour has fired once, though nearly each saw a death"
+    );
     println!("{deaths} deaths in {DEATHS} plays");
     assert!(deaths > DEATHS / 2, "only {deaths} died");
     world.audit().await;

@@ -15,7 +15,11 @@ fn one_shot(text: &str, zone: Tz) -> String {
 #[test]
 fn an_instant_is_rfc_3339_or_a_local_time_and_the_odd_nights_have_one_meaning() {
     let rows = [
-        ("2026-12-24T18:00:00+01:00", Berlin, "2026-12-24T18:00:00+01:00"),
+        (
+            "2026-12-24T18:00:00+01:00",
+            Berlin,
+            "2026-12-24T18:00:00+01:00",
+        ),
         ("2026-12-24T17:00:00Z", Berlin, "2026-12-24T18:00:00+01:00"),
         ("2026-12-24 17:00:00Z", Berlin, "2026-12-24T18:00:00+01:00"),
         ("2026-12-24 18:00", Berlin, "2026-12-24T18:00:00+01:00"),
@@ -25,7 +29,11 @@ fn an_instant_is_rfc_3339_or_a_local_time_and_the_odd_nights_have_one_meaning() 
         ("2026-03-29 02:30", Berlin, "2026-03-29T03:00:00+02:00"),
         ("2026-03-29 02:59:59", Berlin, "2026-03-29T03:00:00+02:00"),
         ("2026-10-25 02:30", Berlin, "2026-10-25T02:30:00+02:00"),
-        ("2026-10-25T02:30:00+01:00", Berlin, "2026-10-25T02:30:00+01:00"),
+        (
+            "2026-10-25T02:30:00+01:00",
+            Berlin,
+            "2026-10-25T02:30:00+01:00",
+        ),
         ("2026-10-04 02:15", Lord_Howe, "2026-10-04T02:30:00+11:00"),
         ("2026-04-05 01:45", Lord_Howe, "2026-04-05T01:45:00+11:00"),
         // The day that a zone skipped.
@@ -38,18 +46,40 @@ fn an_instant_is_rfc_3339_or_a_local_time_and_the_odd_nights_have_one_meaning() 
 
 #[test]
 fn what_is_no_instant_and_no_interval_is_refused_with_what_would_work() {
-    for text in
-        ["", "tomorrow", "2026-12-24", "18:00", "2026-02-30 10:00", "24.12.2026 18:00", "2026-12-24 25:00"]
-    {
+    for text in [
+        "",
+        "tomorrow",
+        "2026-12-24",
+        "18:00",
+        "2026-02-30 10:00",
+        "24.12.2026 18:00",
+        "2026-12-24 25:00",
+    ] {
         let error = Timing::at(text, Berlin).expect_err(text).to_string();
-        assert!(error.contains("such as `2026-12-24 18:00`"), "{text}: {error}");
+        assert!(
+            error.contains("such as `2026-12-24 18:00`"),
+            "{text}: {error}"
+        );
     }
-    let far = Timing::at("9999-12-31T23:00:00-09:00", UTC).expect_err("far").to_string();
+    let far = Timing::at("9999-12-31T23:00:00-09:00", UTC)
+        .expect_err("far")
+        .to_string();
     assert!(far.contains("years 1970 to 9998"), "{far}");
     assert!(Timing::at("1969-12-31T23:59:59Z", UTC).is_err());
-    let fine = Timing::at("2026-12-24T18:00:00.5Z", UTC).expect_err("fine").to_string();
+    let fine = Timing::at("2026-12-24T18:00:00.5Z", UTC)
+        .expect_err("fine")
+        .to_string();
     assert!(fine.contains("whole seconds"), "{fine}");
-    for text in ["", "90", "m", "1h30m", "-5m", "1.5h", "PT90M", "99999999999999999999m"] {
+    for text in [
+        "",
+        "90",
+        "m",
+        "1h30m",
+        "-5m",
+        "1.5h",
+        "PT90M",
+        "99999999999999999999m",
+    ] {
         let error = Timing::every(text).expect_err(text).to_string();
         assert!(error.contains("such as `90m`"), "{text}: {error}");
     }
@@ -71,7 +101,11 @@ fn a_timing_reads_back_as_it_was_spelled() {
     for (text, formatted) in rows {
         let timing = Timing::parse(text, Berlin).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(timing.formatted(), formatted);
-        assert_eq!(Timing::parse(formatted, Berlin).as_ref(), Ok(&timing), "{text}");
+        assert_eq!(
+            Timing::parse(formatted, Berlin).as_ref(),
+            Ok(&timing),
+            "{text}"
+        );
     }
     for text in ["at", "every", "at ", "every ", "sometimes 5m"] {
         assert!(Timing::parse(text, Berlin).is_err(), "{text}");
@@ -82,13 +116,33 @@ fn a_timing_reads_back_as_it_was_spelled() {
 fn an_interval_comes_at_its_multiples_since_the_epoch_and_an_instant_once() {
     let every = Timing::every("90m").expect("an interval");
     let from = at("1970-01-01T00:00:00Z");
-    let slots: Vec<String> = every.upcoming(from, 3).iter().map(ToString::to_string).collect();
-    assert_eq!(slots, ["1970-01-01T01:30:00.000Z", "1970-01-01T03:00:00.000Z", "1970-01-01T04:30:00.000Z"]);
-    assert_eq!(every.next_after(at("1970-01-01T01:29:59.999Z")), Some(at("1970-01-01T01:30:00Z")));
-    assert_eq!(every.next_after(at("1970-01-01T01:30:00Z")), Some(at("1970-01-01T03:00:00Z")));
+    let slots: Vec<String> = every
+        .upcoming(from, 3)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        slots,
+        [
+            "1970-01-01T01:30:00.000Z",
+            "1970-01-01T03:00:00.000Z",
+            "1970-01-01T04:30:00.000Z"
+        ]
+    );
+    assert_eq!(
+        every.next_after(at("1970-01-01T01:29:59.999Z")),
+        Some(at("1970-01-01T01:30:00Z"))
+    );
+    assert_eq!(
+        every.next_after(at("1970-01-01T01:30:00Z")),
+        Some(at("1970-01-01T03:00:00Z"))
+    );
     assert_eq!(every.next_after(at("1969-12-31T23:59:00Z")), Some(from));
     let once = Timing::at("2026-12-24T17:00:00Z", UTC).expect("an instant");
-    assert_eq!(once.upcoming(at("2026-12-24T16:59:59Z"), 5), [at("2026-12-24T17:00:00Z")]);
+    assert_eq!(
+        once.upcoming(at("2026-12-24T16:59:59Z"), 5),
+        [at("2026-12-24T17:00:00Z")]
+    );
     assert_eq!(once.next_after(at("2026-12-24T17:00:00Z")), None);
     assert!(once.ends() && !every.ends());
 }
@@ -122,6 +176,10 @@ fn the_smallest_distance_between_slots_bounds_jitter() {
         ("at 2026-12-24 18:00", None),
     ];
     for (text, expected) in rows {
-        assert_eq!(Timing::parse(text, UTC).expect("a timing").period_min(), expected, "{text}");
+        assert_eq!(
+            Timing::parse(text, UTC).expect("a timing").period_min(),
+            expected,
+            "{text}"
+        );
     }
 }

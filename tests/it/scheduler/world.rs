@@ -45,9 +45,17 @@ impl World {
         let duties = folder.path().join("personas/ada/responsibilities");
         std::fs::create_dir_all(duties).expect("the persona's folder");
         let personas = Self::personas_of(folder.path());
-        let store = Store::open(folder.path(), clock.clone()).await.expect("a new database");
+        let store = Store::open(folder.path(), clock.clone())
+            .await
+            .expect("a new database");
         let scheduler = Scheduler::new(store.clone(), personas.clone(), names(), clock.clone());
-        Self { clock, store, scheduler, personas, folder }
+        Self {
+            clock,
+            store,
+            scheduler,
+            personas,
+            folder,
+        }
     }
 
     /// Who lives in a world's folder.
@@ -62,13 +70,17 @@ impl World {
 
     /// A scheduler of another process: its own connections to the same database.
     pub async fn second_scheduler(&self) -> Scheduler {
-        let store =
-            Store::open_shared(self.folder.path(), self.clock.clone()).await.expect("a second opening");
+        let store = Store::open_shared(self.folder.path(), self.clock.clone())
+            .await
+            .expect("a second opening");
         Scheduler::new(store, self.personas.clone(), names(), self.clock.clone())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("personas/ada/responsibilities").join(name)
+        self.folder
+            .path()
+            .join("personas/ada/responsibilities")
+            .join(name)
     }
 
     pub fn write(&self, name: &str, content: &str) {
@@ -77,7 +89,9 @@ impl World {
 
     /// Copies a fixture into the persona's folder.
     pub fn install(&self, fixture: &str) {
-        let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/scheduler").join(fixture);
+        let from = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures/scheduler")
+            .join(fixture);
         std::fs::copy(from, self.path(fixture)).expect("a fixture");
     }
 
@@ -94,12 +108,17 @@ impl World {
     pub async fn row(&self, file: &str) -> StoredResponsibility {
         let rows = self.store.responsibilities().await.expect("rows");
         let wanted = format!("responsibilities/{file}");
-        rows.into_iter().find(|row| row.file == wanted).unwrap_or_else(|| panic!("no row for {file}"))
+        rows.into_iter()
+            .find(|row| row.file == wanted)
+            .unwrap_or_else(|| panic!("no row for {file}"))
     }
 
     /// All slots, newest first.
     pub async fn slots(&self) -> Vec<StoredSlot> {
-        self.store.responsibility_slots(None, 10_000).await.expect("slots")
+        self.store
+            .responsibility_slots(None, 10_000)
+            .await
+            .expect("slots")
     }
 
     /// Slots as `instant state count`, oldest first.
@@ -128,7 +147,10 @@ impl World {
                     retry_at: None,
                     worked: run.worked,
                 };
-                self.store.fail_run(&run.id, failure).await.expect("an ended run");
+                self.store
+                    .fail_run(&run.id, failure)
+                    .await
+                    .expect("an ended run");
                 ended.push(run);
             }
         }
@@ -144,7 +166,10 @@ impl World {
                 retry_at: None,
                 worked: run.worked,
             };
-            self.store.fail_run(&run.id, failure).await.expect("an ended run");
+            self.store
+                .fail_run(&run.id, failure)
+                .await
+                .expect("an ended run");
         }
         runs.len()
     }
@@ -162,21 +187,30 @@ impl World {
 
     /// A connection beside the store's.
     pub async fn rows(&self) -> SqliteConnection {
-        let database = SqliteConnectOptions::new().filename(self.folder.path().join("data/attache.db"));
+        let database =
+            SqliteConnectOptions::new().filename(self.folder.path().join("data/attache.db"));
         database.connect().await.expect("the database")
     }
 
     /// What the owner is to be told of slots: kind and summary, oldest first.
     pub async fn notices(&self) -> Vec<(String, String)> {
         let sql = "SELECT kind, summary FROM notices WHERE kind <> 'run_failed' ORDER BY seq";
-        let rows = sqlx::query(sql).fetch_all(&mut self.rows().await).await.expect("notices");
+        let rows = sqlx::query(sql)
+            .fetch_all(&mut self.rows().await)
+            .await
+            .expect("notices");
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }
 
     /// Asserts what `attache doctor --audit` looks at while an engine works.
     pub async fn audit(&self) {
-        let wanted = Wanted { bytes: false, at_rest: false };
-        let findings = examine(&mut self.rows().await, wanted).await.expect("an audit");
+        let wanted = Wanted {
+            bytes: false,
+            at_rest: false,
+        };
+        let findings = examine(&mut self.rows().await, wanted)
+            .await
+            .expect("an audit");
         assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
     }
 

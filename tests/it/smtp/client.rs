@@ -90,7 +90,10 @@ impl Client {
         let (reader, writer) = tokio::io::split(stream);
         let (sender, lines) = mpsc::unbounded_channel();
         tokio::spawn(Self::collect(reader, sender));
-        Self { writer: Some(writer), lines }
+        Self {
+            writer: Some(writer),
+            lines,
+        }
     }
 
     async fn collect(mut reader: ReadHalf<Box<dyn Stream>>, lines: mpsc::UnboundedSender<String>) {
@@ -101,19 +104,26 @@ impl Client {
                 let _gone = lines.send(String::from_utf8(line[..end].to_vec()).unwrap());
             }
         }
-        assert!(text.is_empty(), "the server stopped in the middle of a line: {text:?}");
+        assert!(
+            text.is_empty(),
+            "the server stopped in the middle of a line: {text:?}"
+        );
     }
 
     /// A server that has hung up is noticed when its lines are compared.
     pub async fn send(&mut self, bytes: &[u8]) {
         if let Some(writer) = &mut self.writer {
-            let _closed = timeout(PATIENCE, writer.write_all(bytes)).await.expect("the server reads");
+            let _closed = timeout(PATIENCE, writer.write_all(bytes))
+                .await
+                .expect("the server reads");
             let _closed = writer.flush().await;
         }
     }
 
     pub async fn line(&mut self) -> Option<String> {
-        timeout(PATIENCE, self.lines.recv()).await.expect("the server answers or closes")
+        timeout(PATIENCE, self.lines.recv())
+            .await
+            .expect("the server answers or closes")
     }
 
     pub async fn hang_up(&mut self) {
@@ -140,7 +150,12 @@ impl Client {
     pub async fn greet(&mut self) {
         self.expect("220 *").await;
         self.send(b"EHLO client.example\r\n").await;
-        while !self.line().await.expect("an answer to EHLO").starts_with("250 ") {}
+        while !self
+            .line()
+            .await
+            .expect("an answer to EHLO")
+            .starts_with("250 ")
+        {}
     }
 }
 
@@ -159,9 +174,18 @@ pub async fn speak(house: &ServerContext, input: &[u8], piece: usize) -> String 
         let _closed = writer.shutdown().await;
     };
     let mut output = String::new();
-    let all =
-        async { tokio::join!(talk, serve_session(server, None, house), reader.read_to_string(&mut output)) };
-    timeout(PATIENCE, all).await.expect("the session ends").2.unwrap();
+    let all = async {
+        tokio::join!(
+            talk,
+            serve_session(server, None, house),
+            reader.read_to_string(&mut output)
+        )
+    };
+    timeout(PATIENCE, all)
+        .await
+        .expect("the session ends")
+        .2
+        .unwrap();
     output
 }
 
@@ -182,7 +206,12 @@ impl Server {
         let stop = CancellationToken::new();
         let (bound, address) = bind(settings).await;
         let task = tokio::spawn(serve(bound, intake.clone(), stop.clone()));
-        Self { address, intake, stop, task }
+        Self {
+            address,
+            intake,
+            stop,
+            task,
+        }
     }
 
     pub async fn connect(&self) -> Client {
@@ -191,7 +220,10 @@ impl Server {
 
     pub async fn stop(self) {
         self.stop.cancel();
-        timeout(PATIENCE, self.task).await.expect("the listener ends").unwrap();
+        timeout(PATIENCE, self.task)
+            .await
+            .expect("the listener ends")
+            .unwrap();
     }
 }
 
@@ -200,7 +232,10 @@ pub fn describe(letter: &Letter) -> String {
     let mut text = format!(
         "{} <{}>",
         envelope.helo,
-        envelope.mail_from.as_ref().map_or(String::new(), Address::to_string)
+        envelope
+            .mail_from
+            .as_ref()
+            .map_or(String::new(), Address::to_string)
     );
     for recipient in &envelope.rcpt_to {
         write!(text, " {recipient}").unwrap();

@@ -5,7 +5,9 @@ use crate::recording_door::RecordingDoor;
 use attache::clock::ManualClock;
 use attache::config::{Limits, ListenerKind};
 use attache::domain::{Network, Timestamp};
-use attache::gateway::ingress::smtp::{ConnectionLimiter, MemoryShares, ServerContext, serve_session};
+use attache::gateway::ingress::smtp::{
+    ConnectionLimiter, MemoryShares, ServerContext, serve_session,
+};
 use attache::gateway::intake_contract::Shortage;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -34,11 +36,18 @@ impl Crowd {
             greeting_delay: Duration::ZERO,
             ..Limits::default()
         };
-        let (intake, clock) =
-            (Arc::new(RecordingDoor::new()), Arc::new(ManualClock::at(Timestamp::from_millis(0))));
+        let (intake, clock) = (
+            Arc::new(RecordingDoor::new()),
+            Arc::new(ManualClock::at(Timestamp::from_millis(0))),
+        );
         let mut settings = settings(limits);
-        settings.connection_limiter = ConnectionLimiter::new(&settings.limits, shares, clock.clone());
-        Self { house: ServerContext::new(intake.clone(), settings, CancellationToken::new()), intake, clock }
+        settings.connection_limiter =
+            ConnectionLimiter::new(&settings.limits, shares, clock.clone());
+        Self {
+            house: ServerContext::new(intake.clone(), settings, CancellationToken::new()),
+            intake,
+            clock,
+        }
     }
 
     fn guarded() -> Self {
@@ -48,7 +57,9 @@ impl Crowd {
     async fn visit(&self, peer: [u8; 4]) -> Client {
         let (client, server) = duplex(64 * 1024);
         let house = self.house.clone();
-        tokio::spawn(async move { serve_session(server, Some(Ipv4Addr::from(peer).into()), &house).await });
+        tokio::spawn(async move {
+            serve_session(server, Some(Ipv4Addr::from(peer).into()), &house).await
+        });
         let mut client = Client::new(Box::new(client));
         if self.house.settings.kind == ListenerKind::Smtp {
             client.greet().await;
@@ -56,13 +67,20 @@ impl Crowd {
         }
         client.expect("220 *").await;
         client.send(b"LHLO client.example\r\n").await;
-        while !client.line().await.expect("an answer to LHLO").starts_with("250 ") {}
+        while !client
+            .line()
+            .await
+            .expect("an answer to LHLO")
+            .starts_with("250 ")
+        {}
         client
     }
 
     async fn begin(&self, peer: [u8; 4]) -> Client {
         let mut client = self.visit(peer).await;
-        client.send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n").await;
+        client
+            .send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n")
+            .await;
         for reply in ["250 *", "250 *", "354 *"] {
             client.expect(reply).await;
         }
@@ -79,7 +97,9 @@ impl Crowd {
     /// A whole letter, and the answer to it.
     async fn bring(&self, peer: [u8; 4], bytes: usize) -> String {
         let mut client = self.begin(peer).await;
-        client.send(&[lines(bytes).as_slice(), b".\r\n"].concat()).await;
+        client
+            .send(&[lines(bytes).as_slice(), b".\r\n"].concat())
+            .await;
         client.line().await.expect("an answer")
     }
 }
@@ -99,23 +119,40 @@ async fn beside_five_unfinished_letters(crowd: &Crowd) -> [String; 2] {
     for _ in 0..5 {
         held.push(crowd.hold(ATTACKER, LARGE_BYTES).await);
     }
-    [crowd.bring(OTHER, 64).await, crowd.bring(OTHER, LARGE_BYTES).await]
+    [
+        crowd.bring(OTHER, 64).await,
+        crowd.bring(OTHER, LARGE_BYTES).await,
+    ]
 }
 
 #[tokio::test]
 async fn five_unfinished_letters_of_one_network_keep_nobody_else_from_theirs() {
     let crowd = Crowd::guarded();
-    assert_eq!(beside_five_unfinished_letters(&crowd).await, [STORED, STORED]);
+    assert_eq!(
+        beside_five_unfinished_letters(&crowd).await,
+        [STORED, STORED]
+    );
 }
 
 #[tokio::test]
 async fn the_control_without_shares_the_same_five_letters_refuse_everybodys() {
     let bytes = 3 * LETTER_BYTES_MAX;
-    let shares =
-        MemoryShares { bytes, network_bytes_max: bytes, kept_for_small_bytes: 0, relays: Vec::new() };
+    let shares = MemoryShares {
+        bytes,
+        network_bytes_max: bytes,
+        kept_for_small_bytes: 0,
+        relays: Vec::new(),
+    };
     let crowd = Crowd::sharing(shares);
     assert_eq!(beside_five_unfinished_letters(&crowd).await[1], NO_ROOM);
-    assert!(crowd.intake.shortages.lock().unwrap().contains(&Shortage::LetterMemory));
+    assert!(
+        crowd
+            .intake
+            .shortages
+            .lock()
+            .unwrap()
+            .contains(&Shortage::LetterMemory)
+    );
 }
 
 /// Letters of four networks that hold all but what is kept for small ones.
@@ -144,7 +181,9 @@ async fn a_letter_that_stalls_is_cut_off_when_another_needs_its_memory() {
     crowd.clock.advance(Duration::from_secs(10));
     held[1].send(&lines(512 * 1024)).await;
     assert_eq!(crowd.bring(OTHER, LARGE_BYTES).await, STORED);
-    held[0].expect("421 4.4.2 the letter comes too slowly").await;
+    held[0]
+        .expect("421 4.4.2 the letter comes too slowly")
+        .await;
     for mut letter in held.drain(1..) {
         letter.send(b".\r\n").await;
         letter.expect(STORED).await;
@@ -176,17 +215,25 @@ async fn letters_of_a_relay_and_by_lmtp_share_all_the_memory() {
 /// A client of that address of the loopback network.
 async fn connect(server: &Server, host: u8) -> Client {
     let socket = TcpSocket::new_v4().unwrap();
-    socket.bind((Ipv4Addr::new(127, 0, 0, host), 0).into()).unwrap();
+    socket
+        .bind((Ipv4Addr::new(127, 0, 0, host), 0).into())
+        .unwrap();
     Client::new(Box::new(socket.connect(server.address).await.unwrap()))
 }
 
 /// Places for twenty, two of which are kept, and who says nothing is waited for that long.
 async fn crowded(session_idle_max: Duration) -> (Server, Vec<Client>) {
-    let limits = Limits { connections_max: 20, session_idle_max, ..Limits::default() };
+    let limits = Limits {
+        connections_max: 20,
+        session_idle_max,
+        ..Limits::default()
+    };
     let server = Server::start(limits).await;
     let mut known = connect(&server, 9).await;
     known.greet().await;
-    known.send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nHi\r\n.\r\nQUIT\r\n").await;
+    known
+        .send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nHi\r\n.\r\nQUIT\r\n")
+        .await;
     for reply in ["250 *", "250 *", "354 *", STORED, "221 *"] {
         known.expect(reply).await;
     }
@@ -208,7 +255,14 @@ async fn the_last_places_are_kept_for_who_has_brought_letters_before() {
     let (server, _silent) = crowded(Duration::from_secs(300)).await;
     connect(&server, 8).await.expect("421 4.7.0 *").await;
     connect(&server, 9).await.expect("220 *").await;
-    assert!(server.intake.shortages.lock().unwrap().contains(&Shortage::Connections));
+    assert!(
+        server
+            .intake
+            .shortages
+            .lock()
+            .unwrap()
+            .contains(&Shortage::Connections)
+    );
     server.stop().await;
 }
 
@@ -217,25 +271,45 @@ async fn silent_connections_that_hold_all_places_are_cut_off_long_before_their_t
     let (server, mut silent) = crowded(Duration::from_secs(30)).await;
     // A thirtieth of the time that they had: a second.
     let served = async {
-        while !connect(&server, 8).await.line().await.expect("a greeting").starts_with("220 ") {
+        while !connect(&server, 8)
+            .await
+            .line()
+            .await
+            .expect("a greeting")
+            .starts_with("220 ")
+        {
             crate::app::glance().await;
         }
     };
-    timeout(Duration::from_secs(15), served).await.expect("a place");
+    timeout(Duration::from_secs(15), served)
+        .await
+        .expect("a place");
     silent[0].expect("421 4.4.2 idle for too long").await;
     server.stop().await;
 }
 
 #[tokio::test]
 async fn who_talks_and_brings_no_letter_has_to_leave_a_crowd_and_may_stay_otherwise() {
-    for (connections_max, said) in [(1, "421 4.4.2 connected for too long"), (100, "250 2.0.0 ok")] {
+    for (connections_max, said) in [
+        (1, "421 4.4.2 connected for too long"),
+        (100, "250 2.0.0 ok"),
+    ] {
         let mut crowd = Crowd::guarded();
         let mut settings = (*crowd.house.settings).clone();
-        let limits = Limits { connections_max, ..settings.limits.clone() };
+        let limits = Limits {
+            connections_max,
+            ..settings.limits.clone()
+        };
         let shares = MemoryShares::for_letters(LETTER_BYTES_MAX, Vec::new());
         settings.connection_limiter = ConnectionLimiter::new(&limits, shares, crowd.clock.clone());
         crowd.house = ServerContext::new(crowd.intake.clone(), settings, CancellationToken::new());
-        let _place = crowd.house.settings.connection_limiter.open_connections.enter().ok();
+        let _place = crowd
+            .house
+            .settings
+            .connection_limiter
+            .open_connections
+            .enter()
+            .ok();
         let mut client = crowd.visit(OTHER).await;
         client.say("NOOP", "250 *").await;
         crowd.clock.advance(Duration::from_secs(61));
@@ -260,6 +334,11 @@ async fn what_came_fast_at_first_does_not_pay_for_a_drip_afterwards() {
         }
     };
     // At 256 bytes a second, a megabyte would be worth more than an hour.
-    let said = timeout(PATIENCE / 2, dripping).await.expect("it is cut off");
-    assert_eq!(said.as_deref(), Some("421 4.4.2 the letter comes too slowly"));
+    let said = timeout(PATIENCE / 2, dripping)
+        .await
+        .expect("it is cut off");
+    assert_eq!(
+        said.as_deref(),
+        Some("421 4.4.2 the letter comes too slowly")
+    );
 }

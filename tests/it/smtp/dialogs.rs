@@ -35,13 +35,17 @@ enum Step {
 
 impl Dialog {
     fn read(path: &Path) -> Self {
-        let mut dialog =
-            Self { name: path.file_name().unwrap().to_string_lossy().into_owned(), ..Self::default() };
+        let mut dialog = Self {
+            name: path.file_name().unwrap().to_string_lossy().into_owned(),
+            ..Self::default()
+        };
         for line in std::fs::read_to_string(path).unwrap().lines() {
             let (key, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
             match key {
-                "C" => dialog.steps.push(Step::Send([unescape(value), b"\r\n".to_vec()].concat())),
+                "C" => dialog
+                    .steps
+                    .push(Step::Send([unescape(value), b"\r\n".to_vec()].concat())),
                 "C-raw" => dialog.steps.push(Step::Send(unescape(value))),
                 "C-eof" => dialog.steps.push(Step::HangUp),
                 "S" => dialog.steps.push(Step::Expect(value.to_owned())),
@@ -63,7 +67,11 @@ impl Dialog {
                 ),
             }
         }
-        assert!(dialog.stored.is_some(), "{}: say `# expect stored: N`", dialog.name);
+        assert!(
+            dialog.stored.is_some(),
+            "{}: say `# expect stored: N`",
+            dialog.name
+        );
         dialog
     }
 
@@ -121,9 +129,14 @@ fn push(out: &mut Vec<u8>, byte: u8) -> usize {
 async fn run(dialog: &Dialog, way: Way) {
     let intake = Arc::new(RecordingDoor::new());
     intake.room.store(!dialog.full, SeqCst);
-    dialog.refuses.clone_into(&mut intake.refuses.lock().unwrap());
+    dialog
+        .refuses
+        .clone_into(&mut intake.refuses.lock().unwrap());
     let mut house = house(&intake, dialog.limits.clone());
-    house.settings = Arc::new(SmtpSettings { kind: dialog.kind, ..(*house.settings).clone() });
+    house.settings = Arc::new(SmtpSettings {
+        kind: dialog.kind,
+        ..(*house.settings).clone()
+    });
     let stop = house.stop.clone();
     let (stream, server) = connect(way, house).await;
     let mut client = Client::new(stream);
@@ -148,11 +161,19 @@ async fn run(dialog: &Dialog, way: Way) {
     }
     client.send(&pending).await;
     client.hang_up().await;
-    assert_eq!(client.line().await, None, "{}: the server said more", dialog.name);
+    assert_eq!(
+        client.line().await,
+        None,
+        "{}: the server said more",
+        dialog.name
+    );
     if way == Way::Socket {
         stop.cancel();
     }
-    timeout(PATIENCE, server).await.expect("the session ends").unwrap();
+    timeout(PATIENCE, server)
+        .await
+        .expect("the session ends")
+        .unwrap();
     check(dialog, &intake, way);
 }
 
@@ -161,7 +182,11 @@ fn check(dialog: &Dialog, intake: &RecordingDoor, way: Way) {
     let name = format!("{} ({way:?})", dialog.name);
     assert_eq!(Some(letters.len()), dialog.stored, "{name}: letters stored");
     for (letter, bytes) in letters.iter().zip(&dialog.letters) {
-        assert_eq!(String::from_utf8_lossy(&letter.bytes), String::from_utf8_lossy(bytes), "{name}");
+        assert_eq!(
+            String::from_utf8_lossy(&letter.bytes),
+            String::from_utf8_lossy(bytes),
+            "{name}"
+        );
     }
     for (letter, envelope) in letters.iter().zip(&dialog.envelopes) {
         assert_eq!(&describe(letter), envelope, "{name}");
@@ -169,13 +194,20 @@ fn check(dialog: &Dialog, intake: &RecordingDoor, way: Way) {
         assert_eq!(letter.envelope.via.as_str(), dialog.kind.as_str(), "{name}");
     }
     if let Some(confirmed) = dialog.confirmed {
-        assert_eq!(intake.confirmed.load(SeqCst), confirmed, "{name}: letters confirmed");
+        assert_eq!(
+            intake.confirmed.load(SeqCst),
+            confirmed,
+            "{name}: letters confirmed"
+        );
     }
 }
 
 fn dialogs() -> Vec<Dialog> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dialogs");
-    files(&folder, "smtp").iter().map(|path| Dialog::read(path)).collect()
+    files(&folder, "smtp")
+        .iter()
+        .map(|path| Dialog::read(path))
+        .collect()
 }
 
 #[tokio::test]

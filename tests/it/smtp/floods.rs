@@ -24,14 +24,20 @@ async fn bring_a_letter(client: &mut Client) {
 #[tokio::test]
 async fn a_flood_of_commands_is_answered_or_cut_and_others_bring_their_letters_meanwhile() {
     let server = Server::start(Limits::default()).await;
-    for (line, is_error) in
-        [("NOOP", false), ("RSET", false), ("HELO x.test", false), ("VRFY ada", false), ("JUNK", true)]
-    {
+    for (line, is_error) in [
+        ("NOOP", false),
+        ("RSET", false),
+        ("HELO x.test", false),
+        ("VRFY ada", false),
+        ("JUNK", true),
+    ] {
         let mut flood = server.connect().await;
         flood.expect("220 *").await;
         let stored = server.intake.stored();
         let sent = async {
-            flood.send(format!("{line}\r\n").repeat(LINES).as_bytes()).await;
+            flood
+                .send(format!("{line}\r\n").repeat(LINES).as_bytes())
+                .await;
             flood.hang_up().await;
             let mut replies = Vec::new();
             while let Some(reply) = flood.line().await {
@@ -41,11 +47,22 @@ async fn a_flood_of_commands_is_answered_or_cut_and_others_bring_their_letters_m
         };
         let mut other = server.connect().await;
         let (replies, ()) = tokio::join!(sent, bring_a_letter(&mut other));
-        assert_eq!(server.intake.stored(), stored + 1, "{line}: the other's letter, and nothing else");
+        assert_eq!(
+            server.intake.stored(),
+            stored + 1,
+            "{line}: the other's letter, and nothing else"
+        );
         match is_error {
             true => {
-                assert!(replies.len() < 100, "{line}: {} errors are answered", replies.len());
-                assert!(replies.last().is_some_and(|last| last.starts_with("421 ")), "{replies:?}");
+                assert!(
+                    replies.len() < 100,
+                    "{line}: {} errors are answered",
+                    replies.len()
+                );
+                assert!(
+                    replies.last().is_some_and(|last| last.starts_with("421 ")),
+                    "{replies:?}"
+                );
             }
             false => assert_eq!(replies.len(), LINES, "{line}: {:?}", replies.last()),
         }
@@ -55,9 +72,14 @@ async fn a_flood_of_commands_is_answered_or_cut_and_others_bring_their_letters_m
 
 #[tokio::test]
 async fn who_writes_and_never_reads_is_not_read_any_more_and_then_cut() {
-    let server =
-        Server::start(Limits { session_idle_max: Duration::from_millis(300), ..Limits::default() }).await;
-    let mut deaf = TcpStream::connect(server.address).await.expect("a connection");
+    let server = Server::start(Limits {
+        session_idle_max: Duration::from_millis(300),
+        ..Limits::default()
+    })
+    .await;
+    let mut deaf = TcpStream::connect(server.address)
+        .await
+        .expect("a connection");
     let (lines, mut taken) = (b"NOOP\r\n".repeat(4_000), 0);
     // What both sockets buffer, and what of it fits into ours.
     const TAKEN_MAX: usize = 64 << 20;
@@ -71,15 +93,24 @@ async fn who_writes_and_never_reads_is_not_read_any_more_and_then_cut() {
 
 #[tokio::test]
 async fn letters_that_break_off_anywhere_are_not_stored_and_keep_no_place() {
-    let limits = Limits { connections_per_address_max: 2, ..Limits::default() };
+    let limits = Limits {
+        connections_per_address_max: 2,
+        ..Limits::default()
+    };
     let server = Server::start(limits).await;
     let whole = [ENVELOPE, b"Subject: Hi\r\n\r\nHi\r\n.\r\n"].concat();
     let (mut aborted, mut end) = (0, 0);
     // The letter is whole with its last byte.
     while end < whole.len() - 1 {
         for is_reset in [false, true] {
-            let mut peer = TcpStream::connect(server.address).await.expect("a connection");
-            if peer.write_all(&[b"HELO x.test\r\n", &whole[..end]].concat()).await.is_err() {
+            let mut peer = TcpStream::connect(server.address)
+                .await
+                .expect("a connection");
+            if peer
+                .write_all(&[b"HELO x.test\r\n", &whole[..end]].concat())
+                .await
+                .is_err()
+            {
                 // Both places were still taken: this one comes again.
                 continue;
             }

@@ -3,7 +3,9 @@
 use super::client::{Client, Server, Way, clock, connect, house, settings, speak};
 use crate::recording_door::RecordingDoor;
 use attache::config::Limits;
-use attache::gateway::ingress::smtp::{ConnectionLimiter, MemoryShares, ServerContext, serve_session};
+use attache::gateway::ingress::smtp::{
+    ConnectionLimiter, MemoryShares, ServerContext, serve_session,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, duplex};
@@ -12,7 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn a_silent_peer_is_told_and_cut_among_commands_and_inside_a_letter() {
-    let limits = Limits { session_idle_max: Duration::from_millis(60), ..Limits::default() };
+    let limits = Limits {
+        session_idle_max: Duration::from_millis(60),
+        ..Limits::default()
+    };
     let server = Server::start(limits).await;
     let mut silent = server.connect().await;
     silent.greet().await;
@@ -21,7 +26,9 @@ async fn a_silent_peer_is_told_and_cut_among_commands_and_inside_a_letter() {
 
     let mut unfinished = server.connect().await;
     unfinished.greet().await;
-    unfinished.send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nSubject: half\r\n").await;
+    unfinished
+        .send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nSubject: half\r\n")
+        .await;
     for reply in ["250 *", "250 *", "354 *", "421 4.4.2 *"] {
         unfinished.expect(reply).await;
     }
@@ -32,7 +39,10 @@ async fn a_silent_peer_is_told_and_cut_among_commands_and_inside_a_letter() {
 
 #[tokio::test]
 async fn a_peer_that_drips_bytes_is_cut_when_its_time_is_over() {
-    let limits = Limits { session_duration_max: Duration::from_millis(150), ..Limits::default() };
+    let limits = Limits {
+        session_duration_max: Duration::from_millis(150),
+        ..Limits::default()
+    };
     let server = Server::start(limits).await;
     let mut dripping = server.connect().await;
     dripping.expect("220 *").await;
@@ -49,7 +59,11 @@ async fn a_peer_that_drips_bytes_is_cut_when_its_time_is_over() {
 
 #[tokio::test]
 async fn one_address_cannot_take_every_place_and_a_place_comes_back() {
-    let server = Server::start(Limits { connections_per_address_max: 2, ..Limits::default() }).await;
+    let server = Server::start(Limits {
+        connections_per_address_max: 2,
+        ..Limits::default()
+    })
+    .await;
     let (mut first, mut second) = (server.connect().await, server.connect().await);
     first.expect("220 *").await;
     second.expect("220 *").await;
@@ -60,13 +74,24 @@ async fn one_address_cannot_take_every_place_and_a_place_comes_back() {
     first.hang_up().await;
     assert_eq!(first.line().await, None);
     // The server frees the place just after it closed; knock until it has.
-    while !server.connect().await.line().await.expect("a greeting").starts_with("220 ") {}
+    while !server
+        .connect()
+        .await
+        .line()
+        .await
+        .expect("a greeting")
+        .starts_with("220 ")
+    {}
     server.stop().await;
 }
 
 #[tokio::test]
 async fn connections_over_the_total_are_turned_away() {
-    let server = Server::start(Limits { connections_max: 1, ..Limits::default() }).await;
+    let server = Server::start(Limits {
+        connections_max: 1,
+        ..Limits::default()
+    })
+    .await;
     let mut first = server.connect().await;
     first.expect("220 *").await;
     server.connect().await.expect("421 4.7.0 *").await;
@@ -76,12 +101,18 @@ async fn connections_over_the_total_are_turned_away() {
 
 #[tokio::test]
 async fn two_hundred_idle_peers_do_not_keep_a_new_one_waiting() {
-    let limits = Limits { connections_per_address_max: 300, ..Limits::default() };
+    let limits = Limits {
+        connections_per_address_max: 300,
+        ..Limits::default()
+    };
     let server = Server::start(limits).await;
     let mut idle = Vec::new();
     for _ in 0..200 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
-        stream.write_all(b"EHLO slow.example\r\nMAIL FROM:<a@").await.unwrap();
+        stream
+            .write_all(b"EHLO slow.example\r\nMAIL FROM:<a@")
+            .await
+            .unwrap();
         idle.push(stream);
     }
     let mut client = server.connect().await;
@@ -89,7 +120,9 @@ async fn two_hundred_idle_peers_do_not_keep_a_new_one_waiting() {
     client.say("MAIL FROM:<a@b.test>", "250 2.1.0 *").await;
     client.say("RCPT TO:<ada@engine.test>", "250 2.1.5 *").await;
     client.say("DATA", "354 *").await;
-    client.say("Subject: served\r\n\r\n.", "250 2.0.0 stored").await;
+    client
+        .say("Subject: served\r\n\r\n.", "250 2.0.0 stored")
+        .await;
     assert_eq!(server.intake.stored(), 1);
     drop(idle);
     server.stop().await;
@@ -102,7 +135,10 @@ async fn an_idle_session_is_small() {
     let (_client, server) = duplex(1);
     let session = serve_session(server, None, &house);
     let bytes = std::mem::size_of_val(&session);
-    assert!(bytes <= 4096, "{bytes} bytes of state, and 8 kB of input buffer besides");
+    assert!(
+        bytes <= 4096,
+        "{bytes} bytes of state, and 8 kB of input buffer besides"
+    );
 }
 
 #[tokio::test]
@@ -125,16 +161,24 @@ async fn stopping_says_421_to_idle_peers_and_lets_a_letter_in_flight_finish() {
     busy.hang_up().await;
     server.stop().await;
     assert_eq!(intake.stored(), 1);
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(
+        TcpStream::connect(address).await.is_err(),
+        "nobody listens any more"
+    );
 }
 
 #[tokio::test]
 async fn a_letter_that_does_not_end_cannot_hold_up_the_stop() {
-    let limits = Limits { drain_max: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits {
+        drain_max: Duration::from_millis(200),
+        ..Limits::default()
+    };
     let server = Server::start(limits).await;
     let mut endless = server.connect().await;
     endless.greet().await;
-    endless.send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nSubject: half\r\n").await;
+    endless
+        .send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nSubject: half\r\n")
+        .await;
     for reply in ["250 *", "250 *", "354 *"] {
         endless.expect(reply).await;
     }
@@ -150,14 +194,20 @@ async fn all_connections_together_hold_a_bounded_number_of_letter_bytes() {
     let intake = Arc::new(RecordingDoor::new());
     let mut settings = settings(Limits::default());
     let step = 64 * 1024;
-    let shares =
-        MemoryShares { bytes: step, network_bytes_max: step, kept_for_small_bytes: 0, relays: Vec::new() };
+    let shares = MemoryShares {
+        bytes: step,
+        network_bytes_max: step,
+        kept_for_small_bytes: 0,
+        relays: Vec::new(),
+    };
     settings.connection_limiter = ConnectionLimiter::new(&settings.limits, shares, clock());
     let house = ServerContext::new(intake.clone(), settings, CancellationToken::new());
     let (stream, _session) = connect(Way::Segments, house.clone()).await;
     let mut holder = Client::new(stream);
     holder.greet().await;
-    holder.send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nSubject: held\r\n").await;
+    holder
+        .send(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nSubject: held\r\n")
+        .await;
     for reply in ["250 *", "250 *", "354 *"] {
         holder.expect(reply).await;
     }
@@ -165,12 +215,19 @@ async fn all_connections_together_hold_a_bounded_number_of_letter_bytes() {
 
     let letter = b"EHLO c\r\nMAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nx\r\n.\r\nQUIT\r\n";
     // The holder's bytes may not be read yet; they are soon, and from then on there is no room.
-    while !speak(&house, letter, usize::MAX).await.contains("\r\n452 4.3.1 ") {}
+    while !speak(&house, letter, usize::MAX)
+        .await
+        .contains("\r\n452 4.3.1 ")
+    {}
     let before = intake.stored();
     holder.say(".", "250 2.0.0 stored").await;
     holder.say("QUIT", "221 *").await;
     assert_eq!(intake.stored(), before + 1);
-    assert!(speak(&house, letter, usize::MAX).await.contains("\r\n250 2.0.0 stored\r\n"));
+    assert!(
+        speak(&house, letter, usize::MAX)
+            .await
+            .contains("\r\n250 2.0.0 stored\r\n")
+    );
 }
 
 #[tokio::test]

@@ -13,11 +13,17 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 fn lmtp(limits: Limits) -> SmtpSettings {
-    SmtpSettings { kind: ListenerKind::Lmtp, ..settings(limits) }
+    SmtpSettings {
+        kind: ListenerKind::Lmtp,
+        ..settings(limits)
+    }
 }
 
 async fn open(path: &Path) -> std::io::Result<Bound> {
-    let address = ListenAddress::Unix { path: path.to_owned(), mode: 0o640 };
+    let address = ListenAddress::Unix {
+        path: path.to_owned(),
+        mode: 0o640,
+    };
     Bound::open(&address, lmtp(Limits::default())).await
 }
 
@@ -27,7 +33,10 @@ async fn a_letter_comes_through_a_socket_file_that_is_there_as_long_as_its_liste
     let path = folder.path().join("run/lmtp.sock");
     let bound = open(&path).await.unwrap();
     assert_eq!(bound.address(), format!("unix:{}", path.display()));
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o640
+    );
     let (intake, stop) = (Arc::new(RecordingDoor::new()), CancellationToken::new());
     let serving = tokio::spawn(serve(bound, intake.clone(), stop.clone()));
     let mut client = Client::new(Box::new(UnixStream::connect(&path).await.unwrap()));
@@ -61,7 +70,10 @@ async fn only_a_socket_that_nobody_listens_on_is_replaced() {
     drop(bound);
     std::fs::write(&path, "letters of a friend").unwrap();
     assert!(open(&path).await.is_err());
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "letters of a friend");
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        "letters of a friend"
+    );
 }
 
 #[tokio::test]
@@ -76,7 +88,10 @@ async fn no_letter_is_smuggled_by_lmtp() {
             let said = speak(&house, &attempt, piece).await;
             assert_eq!(intake.stored(), 0, "{sequence:?}: {said}");
             assert_eq!(said.matches("\r\n354 ").count(), 1, "{sequence:?}: {said}");
-            assert!(said.lines().last().unwrap().starts_with("554 5."), "{sequence:?}: {said}");
+            assert!(
+                said.lines().last().unwrap().starts_with("554 5."),
+                "{sequence:?}: {said}"
+            );
         }
     }
 }

@@ -26,7 +26,10 @@ with smtplib.SMTP("127.0.0.1", int(sys.argv[1]), local_hostname="py.example", ti
 /// Runs a program beside the server; `None`, said aloud, when it is not installed.
 async fn run_client(mut command: Command) -> Option<Output> {
     let name = command.get_program().to_owned();
-    match tokio::task::spawn_blocking(move || command.output()).await.unwrap() {
+    match tokio::task::spawn_blocking(move || command.output())
+        .await
+        .unwrap()
+    {
         Ok(output) => Some(output),
         Err(error) => {
             eprintln!("SKIPPED: {name:?} cannot be run here: {error}");
@@ -39,14 +42,26 @@ async fn run_client(mut command: Command) -> Option<Output> {
 async fn pythons_smtplib_is_served() {
     let server = Server::start(Limits::default()).await;
     let mut python = Command::new("python3");
-    python.arg("-c").arg(PYTHON_CLIENT).arg(server.address.port().to_string());
-    let Some(output) = run_client(python).await else { return };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    python
+        .arg("-c")
+        .arg(PYTHON_CLIENT)
+        .arg(server.address.port().to_string());
+    let Some(output) = run_client(python).await else {
+        return;
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let letters = std::mem::take(&mut *server.intake.letters.lock().unwrap());
     let envelopes: Vec<String> = letters.iter().map(describe).collect();
     assert_eq!(
         envelopes,
-        ["py.example <zoe@client.example> ada@engine.test", "py.example <> bob@engine.test"]
+        [
+            "py.example <zoe@client.example> ada@engine.test",
+            "py.example <> bob@engine.test"
+        ]
     );
     assert_eq!(letters[1].bytes, b"Subject: null sender\r\n\r\n.\r\n");
     server.stop().await;
@@ -57,12 +72,27 @@ async fn swaks_is_served() {
     let server = Server::start(Limits::default()).await;
     let mut swaks = Command::new("swaks");
     let address = server.address.to_string();
-    swaks.args(["--server", &address, "--from", "s@client.example", "--to", "ada@engine.test", "--pipeline"]);
+    swaks.args([
+        "--server",
+        &address,
+        "--from",
+        "s@client.example",
+        "--to",
+        "ada@engine.test",
+        "--pipeline",
+    ]);
     swaks.args(["--ehlo", "swaks.example", "--body", "one\n.\n..two"]);
-    let Some(output) = run_client(swaks).await else { return };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let Some(output) = run_client(swaks).await else {
+        return;
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     assert_eq!(server.intake.stored(), 1);
-    let text = String::from_utf8_lossy(&server.intake.letters.lock().unwrap()[0].bytes).into_owned();
+    let text =
+        String::from_utf8_lossy(&server.intake.letters.lock().unwrap()[0].bytes).into_owned();
     assert!(text.contains("\r\none\r\n.\r\n..two\r\n"), "{text}");
     server.stop().await;
 }

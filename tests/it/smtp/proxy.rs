@@ -12,13 +12,26 @@ use tokio::time::timeout;
 
 fn header(client: [u8; 4]) -> Vec<u8> {
     let addresses = [client, [198, 51, 100, 1]].concat();
-    [b"\r\n\r\n\0\r\nQUIT\n".as_slice(), &[0x21, 0x11, 0, 12], &addresses, &[0x12, 0x34, 0, 25]].concat()
+    [
+        b"\r\n\r\n\0\r\nQUIT\n".as_slice(),
+        &[0x21, 0x11, 0, 12],
+        &addresses,
+        &[0x12, 0x34, 0, 25],
+    ]
+    .concat()
 }
 
 async fn server(proxy: &str, limits: Limits) -> Server {
-    let limits = Limits { greeting_delay: Duration::from_millis(1), ..limits };
+    let limits = Limits {
+        greeting_delay: Duration::from_millis(1),
+        ..limits
+    };
     let proxies = vec![Network::parse(proxy).unwrap()];
-    Server::with(SmtpSettings { proxies, ..settings(limits) }).await
+    Server::with(SmtpSettings {
+        proxies,
+        ..settings(limits)
+    })
+    .await
 }
 
 async fn knock(server: &Server, bytes: &[u8]) -> TcpStream {
@@ -30,7 +43,9 @@ async fn knock(server: &Server, bytes: &[u8]) -> TcpStream {
 async fn said_to(server: &Server, bytes: &[u8]) -> String {
     let mut said = Vec::new();
     let mut stream = knock(server, bytes).await;
-    let _reset = timeout(PATIENCE, stream.read_to_end(&mut said)).await.expect("it is cut");
+    let _reset = timeout(PATIENCE, stream.read_to_end(&mut said))
+        .await
+        .expect("it is cut");
     String::from_utf8(said).unwrap()
 }
 
@@ -50,7 +65,10 @@ async fn a_letter_comes_from_whom_the_proxy_says_and_no_tlv_is_taken_for_a_comma
         client.hang_up().await;
     }
     for letter in server.intake.letters.lock().unwrap().iter() {
-        assert_eq!(letter.envelope.peer, Some(Ipv4Addr::new(203, 0, 113, 9).into()));
+        assert_eq!(
+            letter.envelope.peer,
+            Some(Ipv4Addr::new(203, 0, 113, 9).into())
+        );
     }
     assert_eq!(server.intake.stored(), 2);
     server.stop().await;
@@ -58,8 +76,14 @@ async fn a_letter_comes_from_whom_the_proxy_says_and_no_tlv_is_taken_for_a_comma
 
 #[tokio::test]
 async fn a_client_behind_a_proxy_is_a_stranger_though_the_proxy_is_not() {
-    let server =
-        server("127.0.0.1", Limits { greeting_delay: Duration::from_secs(5), ..Limits::default() }).await;
+    let server = server(
+        "127.0.0.1",
+        Limits {
+            greeting_delay: Duration::from_secs(5),
+            ..Limits::default()
+        },
+    )
+    .await;
     let early = [header([203, 0, 113, 9]), b"EHLO bot\r\n".to_vec()].concat();
     assert!(said_to(&server, &early).await.starts_with("554 5.5.1 "));
     // The proxy for itself, looking whether we are alive.
@@ -71,7 +95,10 @@ async fn a_client_behind_a_proxy_is_a_stranger_though_the_proxy_is_not() {
 
 #[tokio::test]
 async fn whoever_is_no_proxy_or_does_not_speak_as_one_hears_nothing() {
-    let limits = Limits { handshake_max: Duration::from_millis(100), ..Limits::default() };
+    let limits = Limits {
+        handshake_max: Duration::from_millis(100),
+        ..Limits::default()
+    };
     let server = server("127.0.0.1", limits).await;
     let refused: [&[u8]; 6] = [
         b"EHLO c\r\n",
@@ -92,11 +119,19 @@ async fn whoever_is_no_proxy_or_does_not_speak_as_one_hears_nothing() {
 
 #[tokio::test]
 async fn connections_are_counted_by_client_and_not_by_proxy() {
-    let limits = Limits { connections_per_address_max: 1, connections_max: 3, ..Limits::default() };
+    let limits = Limits {
+        connections_per_address_max: 1,
+        connections_max: 3,
+        ..Limits::default()
+    };
     let server = server("127.0.0.1", limits).await;
     let mut first = Client::new(Box::new(knock(&server, &header([203, 0, 113, 9])).await));
     first.expect("220 *").await;
-    assert!(said_to(&server, &header([203, 0, 113, 9])).await.starts_with("421 4.7.0 "));
+    assert!(
+        said_to(&server, &header([203, 0, 113, 9]))
+            .await
+            .starts_with("421 4.7.0 ")
+    );
     let mut other = Client::new(Box::new(knock(&server, &header([203, 0, 113, 10])).await));
     other.expect("220 *").await;
     // A header that is still to come takes a place as well.

@@ -25,10 +25,16 @@ pub struct Authority {
 impl Authority {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let files =
-            TlsFiles { certificate: folder.path().join("house.pem"), key: folder.path().join("house.key") };
+        let files = TlsFiles {
+            certificate: folder.path().join("house.pem"),
+            key: folder.path().join("house.key"),
+        };
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
-        let authority = Self { _folder: folder, files, clock };
+        let authority = Self {
+            _folder: folder,
+            files,
+            clock,
+        };
         authority.issue();
         authority
     }
@@ -47,25 +53,41 @@ impl Authority {
     }
 
     pub fn settings(&self, limits: Limits, is_implicit: bool) -> SmtpSettings {
-        SmtpSettings { tls: Some(Tls { certificates: self.certificates(), is_implicit }), ..settings(limits) }
+        SmtpSettings {
+            tls: Some(Tls {
+                certificates: self.certificates(),
+                is_implicit,
+            }),
+            ..settings(limits)
+        }
     }
 
     /// With AUTH for Olga, whose password is `secret`.
-    pub fn house(&self, intake: &Arc<RecordingDoor>, limits: Limits, is_implicit: bool) -> ServerContext {
+    pub fn house(
+        &self,
+        intake: &Arc<RecordingDoor>,
+        limits: Limits,
+        is_implicit: bool,
+    ) -> ServerContext {
         let olga = Submitter {
             user: "olga".to_owned(),
             address: Address::parse("olga@home.test").unwrap(),
             password: "secret".to_owned().into(),
         };
         let submitters = Some(Arc::new(Submitters::new(&[olga])));
-        let settings = SmtpSettings { submitters, ..self.settings(limits, is_implicit) };
+        let settings = SmtpSettings {
+            submitters,
+            ..self.settings(limits, is_implicit)
+        };
         ServerContext::new(intake.clone(), settings, CancellationToken::new())
     }
 
     /// A TLS handshake by a client that trusts what the file says now.
     pub async fn shake<S: Stream>(&self, stream: S) -> std::io::Result<TlsStream<S>> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(&self.files.certificate).unwrap()).unwrap();
+        roots
+            .add(CertificateDer::from_pem_file(&self.files.certificate).unwrap())
+            .unwrap();
         self.shake_with(stream, roots).await
     }
 
@@ -75,12 +97,15 @@ impl Authority {
         roots: RootCertStore,
     ) -> std::io::Result<TlsStream<S>> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config =
-            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let config = config.with_root_certificates(roots).with_no_client_auth();
         let name = ServerName::try_from("mx.engine.test").unwrap();
         let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        timeout(PATIENCE, connecting).await.expect("the handshake ends")
+        timeout(PATIENCE, connecting)
+            .await
+            .expect("the handshake ends")
     }
 
     /// A client of a house with implicit TLS.
@@ -96,7 +121,9 @@ pub async fn read_until(stream: &mut (impl Stream + ?Sized), start: &str) -> Vec
     loop {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
-            let read = timeout(PATIENCE, stream.read_u8()).await.expect("the server answers");
+            let read = timeout(PATIENCE, stream.read_u8())
+                .await
+                .expect("the server answers");
             line.push(read.expect("the server is there"));
         }
         lines.push(String::from_utf8(line).unwrap().trim_end().to_owned());

@@ -19,7 +19,9 @@ pub fn smuggling_attempt(filler: &[u8], sequence: &[u8]) -> Vec<u8> {
 
 /// Everything around a dot that some server has taken for the end of a letter, except the end of a letter.
 pub fn smuggling_sequences() -> Vec<Vec<u8>> {
-    let around: [&[u8]; 8] = [b"\r\n", b"\n", b"\r", b"\n\r", b"\r\r\n", b"\r\n\0", b"\0\r\n", b"\r\0\n"];
+    let around: [&[u8]; 8] = [
+        b"\r\n", b"\n", b"\r", b"\n\r", b"\r\r\n", b"\r\n\0", b"\0\r\n", b"\r\0\n",
+    ];
     let mut sequences = Vec::new();
     for before in around {
         for after in around {
@@ -41,9 +43,15 @@ async fn no_letter_is_smuggled_and_nothing_of_the_attempt_is_stored() {
             let attempt = smuggling_attempt(filler, &sequence);
             for piece in [attempt.len(), 1] {
                 let intake = Arc::new(RecordingDoor::new());
-                let limits = Limits { letter_bytes_max, ..Limits::default() };
+                let limits = Limits {
+                    letter_bytes_max,
+                    ..Limits::default()
+                };
                 let said = speak(&house(&intake, limits), &attempt, piece).await;
-                let context = format!("{sequence:?} after {} bytes, pieces of {piece}: {said}", filler.len());
+                let context = format!(
+                    "{sequence:?} after {} bytes, pieces of {piece}: {said}",
+                    filler.len()
+                );
                 assert_eq!(intake.stored(), 0, "{context}");
                 assert_eq!(said.matches("\r\n354 ").count(), 1, "{context}");
                 let last = said.lines().last().unwrap();
@@ -75,7 +83,10 @@ async fn what_only_looks_like_the_end_of_a_letter_is_text() {
             assert_eq!(said.matches("\r\n354 ").count(), 1, "{sequence:?}: {said}");
             let letters = intake.letters.lock().unwrap();
             let text = String::from_utf8_lossy(&letters[0].bytes);
-            assert!(text.contains("MAIL FROM:<evil@evil.test>\r\n"), "{sequence:?}: {text}");
+            assert!(
+                text.contains("MAIL FROM:<evil@evil.test>\r\n"),
+                "{sequence:?}: {text}"
+            );
         }
     }
 }
@@ -109,9 +120,11 @@ fn any_input() -> impl Strategy<Value = Vec<u8>> {
     ];
     let rare: Vec<&'static [u8]> = vec![b"\r", b"\n", b"\0", b"\x80", b"\x16"];
     let word = prop_oneof![20 => prop::sample::select(words), 1 => prop::sample::select(rare)];
-    let start = b"EHLO c.example\r\nMAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n".as_slice();
-    (any::<bool>(), prop::collection::vec(word, 0..40))
-        .prop_map(move |(started, words)| [if started { start } else { b"" }, &words.concat()].concat())
+    let start = b"EHLO c.example\r\nMAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n"
+        .as_slice();
+    (any::<bool>(), prop::collection::vec(word, 0..40)).prop_map(move |(started, words)| {
+        [if started { start } else { b"" }, &words.concat()].concat()
+    })
 }
 
 proptest! {

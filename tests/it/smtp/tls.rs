@@ -17,26 +17,52 @@ const LETTER: &[u8] =
 #[tokio::test]
 async fn starttls_makes_the_session_a_new_one_and_is_offered_no_more() {
     let (authority, intake) = (Authority::new(), Arc::new(RecordingDoor::new()));
-    let (mut stream, session) =
-        connect(Way::Segments, authority.house(&intake, Limits::default(), false)).await;
+    let (mut stream, session) = connect(
+        Way::Segments,
+        authority.house(&intake, Limits::default(), false),
+    )
+    .await;
     read_until(&mut *stream, "220 ").await;
-    stream.write_all(b"STARTTLS\r\nEHLO c.example\r\nSTARTTLS now\r\n").await.unwrap();
+    stream
+        .write_all(b"STARTTLS\r\nEHLO c.example\r\nSTARTTLS now\r\n")
+        .await
+        .unwrap();
     let offered = read_until(&mut *stream, "501 ").await;
-    assert!(offered[0].starts_with("503 5.5.1 "), "TLS before EHLO: {offered:?}");
+    assert!(
+        offered[0].starts_with("503 5.5.1 "),
+        "TLS before EHLO: {offered:?}"
+    );
     assert!(offered.contains(&"250-STARTTLS".to_owned()), "{offered:?}");
-    assert!(!offered.iter().any(|line| line.contains("AUTH")), "AUTH in the clear: {offered:?}");
-    stream.write_all(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nSTARTTLS\r\n").await.unwrap();
+    assert!(
+        !offered.iter().any(|line| line.contains("AUTH")),
+        "AUTH in the clear: {offered:?}"
+    );
+    stream
+        .write_all(b"MAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nSTARTTLS\r\n")
+        .await
+        .unwrap();
     read_until(&mut *stream, "220 ").await;
     let mut client = Client::new(Box::new(authority.shake(stream).await.unwrap()));
-    client.say("MAIL FROM:<a@b.test>", "503 5.5.1 say EHLO first").await;
+    client
+        .say("MAIL FROM:<a@b.test>", "503 5.5.1 say EHLO first")
+        .await;
     client.say("DATA", "503 5.5.1 say EHLO first").await;
     client.send(b"EHLO again.example\r\n").await;
     let mut offered = Vec::new();
-    while !offered.last().is_some_and(|line: &String| line.starts_with("250 ")) {
+    while !offered
+        .last()
+        .is_some_and(|line: &String| line.starts_with("250 "))
+    {
         offered.push(client.line().await.unwrap());
     }
-    assert!(!offered.iter().any(|line| line.contains("STARTTLS")), "{offered:?}");
-    assert!(offered.contains(&"250-AUTH PLAIN LOGIN".to_owned()), "{offered:?}");
+    assert!(
+        !offered.iter().any(|line| line.contains("STARTTLS")),
+        "{offered:?}"
+    );
+    assert!(
+        offered.contains(&"250-AUTH PLAIN LOGIN".to_owned()),
+        "{offered:?}"
+    );
     client.say("STARTTLS", "503 5.5.1 *").await;
     client.send(LETTER).await;
     for reply in ["250 *", "250 *", "354 *", "250 2.0.0 stored", "221 *"] {
@@ -46,8 +72,14 @@ async fn starttls_makes_the_session_a_new_one_and_is_offered_no_more() {
     session.await.unwrap();
     let letters = intake.letters.lock().unwrap();
     let arrival = &letters[0].envelope.arrival;
-    assert_eq!((letters.len(), arrival.encrypted, arrival.extended), (1, true, true));
-    assert_eq!((letters[0].envelope.helo.as_str(), &arrival.submitted_by), ("again.example", &None));
+    assert_eq!(
+        (letters.len(), arrival.encrypted, arrival.extended),
+        (1, true, true)
+    );
+    assert_eq!(
+        (letters[0].envelope.helo.as_str(), &arrival.submitted_by),
+        ("again.example", &None)
+    );
 }
 
 #[tokio::test]
@@ -61,9 +93,16 @@ async fn what_is_injected_before_the_handshake_is_never_obeyed() {
     ];
     for injected in injections {
         let intake = Arc::new(RecordingDoor::new());
-        let (mut stream, session) =
-            connect(Way::Segments, authority.house(&intake, Limits::default(), false)).await;
-        ask_for_tls(&mut *stream, &[b"EHLO c\r\nSTARTTLS\r\n", injected].concat()).await;
+        let (mut stream, session) = connect(
+            Way::Segments,
+            authority.house(&intake, Limits::default(), false),
+        )
+        .await;
+        ask_for_tls(
+            &mut *stream,
+            &[b"EHLO c\r\nSTARTTLS\r\n", injected].concat(),
+        )
+        .await;
         let mut client = Client::new(Box::new(authority.shake(stream).await.unwrap()));
         client.say("DATA", "503 5.5.1 say EHLO first").await;
         client.say("RSET", "250 *").await;
@@ -79,8 +118,11 @@ async fn what_is_injected_after_the_go_ahead_breaks_the_handshake() {
     let authority = Authority::new();
     for piece in [1, usize::MAX] {
         let intake = Arc::new(RecordingDoor::new());
-        let (mut stream, session) =
-            connect(Way::Segments, authority.house(&intake, Limits::default(), false)).await;
+        let (mut stream, session) = connect(
+            Way::Segments,
+            authority.house(&intake, Limits::default(), false),
+        )
+        .await;
         ask_for_tls(&mut *stream, b"EHLO c\r\nSTARTTLS\r\n").await;
         for bytes in LETTER.chunks(piece) {
             let _closed = stream.write_all(bytes).await;
@@ -96,12 +138,18 @@ async fn an_implicit_listener_says_nothing_in_the_clear() {
     let authority = Authority::new();
     let server = Server::with(authority.settings(Limits::default(), true)).await;
     let mut plain = TcpStream::connect(server.address).await.unwrap();
-    plain.write_all(&[b"EHLO c\r\n", LETTER].concat()).await.unwrap();
+    plain
+        .write_all(&[b"EHLO c\r\n", LETTER].concat())
+        .await
+        .unwrap();
     let mut said = Vec::new();
-    let _reset = timeout(PATIENCE, plain.read_to_end(&mut said)).await.expect("it is cut");
+    let _reset = timeout(PATIENCE, plain.read_to_end(&mut said))
+        .await
+        .expect("it is cut");
     assert!(!String::from_utf8_lossy(&said).contains("220"), "{said:?}");
 
-    let stream: Box<dyn super::client::Stream> = Box::new(TcpStream::connect(server.address).await.unwrap());
+    let stream: Box<dyn super::client::Stream> =
+        Box::new(TcpStream::connect(server.address).await.unwrap());
     let mut client = Client::new(Box::new(authority.shake(stream).await.unwrap()));
     client.greet().await;
     client.say("STARTTLS", "503 5.5.1 *").await;
@@ -109,7 +157,12 @@ async fn an_implicit_listener_says_nothing_in_the_clear() {
     for reply in ["250 *", "250 *", "354 *", "250 2.0.0 stored", "221 *"] {
         client.expect(reply).await;
     }
-    assert!(server.intake.letters.lock().unwrap()[0].envelope.arrival.encrypted);
+    assert!(
+        server.intake.letters.lock().unwrap()[0]
+            .envelope
+            .arrival
+            .encrypted
+    );
     client.hang_up().await;
     server.stop().await;
 }
@@ -122,7 +175,16 @@ async fn a_renewed_certificate_counts_from_the_next_handshake_and_a_broken_one_n
     let shown = async || {
         let (stream, _session) = connect(Way::Segments, house.clone()).await;
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(house.settings.tls.as_ref().map(|_| current(&authority)).unwrap()).unwrap();
+        roots
+            .add(
+                house
+                    .settings
+                    .tls
+                    .as_ref()
+                    .map(|_| current(&authority))
+                    .unwrap(),
+            )
+            .unwrap();
         let stream = authority.shake_with(stream, roots).await.ok()?;
         Some(stream.get_ref().1.peer_certificates().unwrap()[0].to_vec())
     };
@@ -133,17 +195,33 @@ async fn a_renewed_certificate_counts_from_the_next_handshake_and_a_broken_one_n
     assert_eq!(shown().await.as_deref(), Some(second.as_slice()));
     assert_ne!(first, second);
 
-    let good = [&authority.files.certificate, &authority.files.key].map(|file| std::fs::read(file).unwrap());
+    let good = [&authority.files.certificate, &authority.files.key]
+        .map(|file| std::fs::read(file).unwrap());
     let other = rcgen::generate_simple_self_signed(["mx.engine.test".to_owned()]).unwrap();
-    for broken in [other.signing_key.serialize_pem(), "no key".to_owned(), String::new()] {
+    for broken in [
+        other.signing_key.serialize_pem(),
+        "no key".to_owned(),
+        String::new(),
+    ] {
         std::fs::write(&authority.files.key, broken).unwrap();
         authority.clock.advance(Duration::from_secs(1));
-        assert_eq!(shown().await.as_deref(), Some(second.as_slice()), "the old one stays");
+        assert_eq!(
+            shown().await.as_deref(),
+            Some(second.as_slice()),
+            "the old one stays"
+        );
     }
     // A pipe that nobody writes into is not waited for.
     std::fs::remove_file(&authority.files.key).unwrap();
     let mode = rustix::fs::Mode::RWXU;
-    rustix::fs::mknodat(rustix::fs::CWD, &authority.files.key, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &authority.files.key,
+        rustix::fs::FileType::Fifo,
+        mode,
+        0,
+    )
+    .unwrap();
     authority.clock.advance(Duration::from_secs(1));
     assert_eq!(shown().await.as_deref(), Some(second.as_slice()));
     std::fs::remove_file(&authority.files.key).unwrap();
@@ -163,14 +241,20 @@ async fn a_handshake_that_does_not_go_on_is_cut() {
     let authority = Authority::new();
     for is_implicit in [false, true] {
         let intake = Arc::new(RecordingDoor::new());
-        let limits = Limits { handshake_max: Duration::from_millis(100), ..Limits::default() };
+        let limits = Limits {
+            handshake_max: Duration::from_millis(100),
+            ..Limits::default()
+        };
         let house = authority.house(&intake, limits, is_implicit);
         let (mut stream, session) = connect(Way::Segments, house).await;
         if !is_implicit {
             ask_for_tls(&mut *stream, b"EHLO c\r\nSTARTTLS\r\n").await;
         }
         stream.write_all(b"\x16\x03\x01\x02\x00").await.unwrap();
-        timeout(PATIENCE, session).await.expect("it is cut").unwrap();
+        timeout(PATIENCE, session)
+            .await
+            .expect("it is cut")
+            .unwrap();
     }
 }
 
@@ -188,12 +272,18 @@ async fn no_letter_is_smuggled_under_tls() {
         }
         let _cut = stream.flush().await;
         let mut said = Vec::new();
-        let _cut = timeout(PATIENCE, stream.read_to_end(&mut said)).await.expect("the session ends");
+        let _cut = timeout(PATIENCE, stream.read_to_end(&mut said))
+            .await
+            .expect("the session ends");
         drop(stream); // the server lingers for whoever does not hang up
         session.await.unwrap();
         let said = String::from_utf8(said).unwrap();
         let without_auth = said.replace("250-AUTH PLAIN LOGIN\r\n", "");
-        assert_eq!(without_auth, speak(&plain, &attempt, usize::MAX).await, "{sequence:?}");
+        assert_eq!(
+            without_auth,
+            speak(&plain, &attempt, usize::MAX).await,
+            "{sequence:?}"
+        );
         assert_eq!(intake.stored(), 0, "{sequence:?}");
     }
 }

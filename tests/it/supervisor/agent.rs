@@ -59,7 +59,10 @@ impl StepPair {
     }
     /// The session of each call.
     pub fn sessions(&self) -> Vec<Session> {
-        self.requests().into_iter().map(|request| request.agent.expect("terms").session).collect()
+        self.requests()
+            .into_iter()
+            .map(|request| request.agent.expect("terms").session)
+            .collect()
     }
     pub fn running(&self) -> usize {
         self.running.load(Ordering::SeqCst)
@@ -74,7 +77,11 @@ impl RequestEncoder for Agent {
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities { loop_owner: LoopOwner::Agent, sessions: true, ..Capabilities::MODEL }
+        Capabilities {
+            loop_owner: LoopOwner::Agent,
+            sessions: true,
+            ..Capabilities::MODEL
+        }
     }
 
     fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
@@ -99,12 +106,21 @@ impl Provider for Agent {
         let request: Request = serde_json::from_str(wire).expect("our own wire");
         let terms = request.agent.clone().expect("terms");
         let (server, folder) = (terms.tool_server.expect("a tool server"), terms.folder);
-        self.0.requests.lock().expect("no test panicked here").push(request);
+        self.0
+            .requests
+            .lock()
+            .expect("no test panicked here")
+            .push(request);
         let mut calls = self.0.calls.lock().expect("no test panicked here");
-        let acts = if calls.len() > 1 { calls.pop_front() } else { calls.front().cloned() };
+        let acts = if calls.len() > 1 {
+            calls.pop_front()
+        } else {
+            calls.front().cloned()
+        };
         let running = Running::begin(self.0.clone());
         let acts = stream::iter(acts.expect("an act for this call")).then(move |act| {
-            let (pair, cancel, server) = (running.0.clone(), context.cancel.clone(), server.clone());
+            let (pair, cancel, server) =
+                (running.0.clone(), context.cancel.clone(), server.clone());
             let folder = folder.clone();
             async move {
                 match act {
@@ -127,11 +143,17 @@ impl Provider for Agent {
                         assert!(!failed, "{said}");
                         Ok(Event::Notice("mailed".to_owned()))
                     }
-                    Act::Fails(class) => Err(ProviderError::new(class, Phase::MidStream, "it broke")),
+                    Act::Fails(class) => {
+                        Err(ProviderError::new(class, Phase::MidStream, "it broke"))
+                    }
                     Act::Hangs => {
                         pair.quiet.notify_one();
                         cancel.cancelled().await;
-                        Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, "cancelled"))
+                        Err(ProviderError::new(
+                            ErrorClass::Cancelled,
+                            Phase::MidStream,
+                            "cancelled",
+                        ))
                     }
                     Act::Tidies => {
                         pair.quiet.notify_one();
@@ -139,7 +161,11 @@ impl Provider for Agent {
                         let busy = std::future::pending::<()>();
                         let _done = tokio::time::timeout(Duration::from_millis(1500), busy).await;
                         pair.has_tidied.store(true, Ordering::SeqCst);
-                        Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, "cancelled"))
+                        Err(ProviderError::new(
+                            ErrorClass::Cancelled,
+                            Phase::MidStream,
+                            "cancelled",
+                        ))
                     }
                     Act::IsDeaf => {
                         pair.quiet.notify_one();
@@ -173,24 +199,48 @@ pub fn tells(event: Event) -> Act {
     Act::Tells(Box::new(event))
 }
 pub fn starts() -> Act {
-    tells(Event::Started { provider_request_id: None, model: "agent-1".into() })
+    tells(Event::Started {
+        provider_request_id: None,
+        model: "agent-1".into(),
+    })
 }
 pub fn session(id: &str) -> Act {
     tells(Event::Session(id.into()))
 }
 pub fn calls(id: &str, name: &str) -> Act {
-    let args = ToolArgs::Object(json!({ "what": id }).as_object().expect("an object").clone());
-    tells(Event::ObservedCall { id: id.into(), name: name.into(), args })
+    let args = ToolArgs::Object(
+        json!({ "what": id })
+            .as_object()
+            .expect("an object")
+            .clone(),
+    );
+    tells(Event::ObservedCall {
+        id: id.into(),
+        name: name.into(),
+        args,
+    })
 }
 pub fn result(id: &str, content: &str) -> Act {
-    tells(Event::ObservedResult { id: id.into(), content: content.into(), is_error: false })
+    tells(Event::ObservedResult {
+        id: id.into(),
+        content: content.into(),
+        is_error: false,
+    })
 }
 pub fn fails(id: &str, content: &str) -> Act {
-    tells(Event::ObservedResult { id: id.into(), content: content.into(), is_error: true })
+    tells(Event::ObservedResult {
+        id: id.into(),
+        content: content.into(),
+        is_error: true,
+    })
 }
 /// Its model has answered, for so many millionths of a dollar.
 pub fn round(cost_micros: i64, goes_on: bool) -> Act {
-    let usage = TokenUsage { output_tokens: 5, cost_micros: Some(cost_micros), ..TokenUsage::default() };
+    let usage = TokenUsage {
+        output_tokens: 5,
+        cost_micros: Some(cost_micros),
+        ..TokenUsage::default()
+    };
     tells(Event::Round { usage, goes_on })
 }
 pub fn says(text: &str) -> Act {
@@ -200,7 +250,11 @@ pub fn ends(text: &str) -> Act {
     tells(Event::Finished(Response {
         blocks: vec![Block::text(text)],
         stop: Stop::EndTurn,
-        usage: TokenUsage { output_tokens: 7, cost_micros: Some(1_000), ..TokenUsage::default() },
+        usage: TokenUsage {
+            output_tokens: 7,
+            cost_micros: Some(1_000),
+            ..TokenUsage::default()
+        },
         model_served: "agent-1".into(),
         provider_request_id: None,
         breakdown: Vec::new(),
@@ -227,9 +281,15 @@ impl House {
             json!({ "scripted": { "script": "configs/script.json", "tier": tier } }),
         );
         workspace.set("configs/inference.json", "/budget", budget);
-        let pair = Arc::new(StepPair { calls: Mutex::new(calls.into()), ..StepPair::default() });
+        let pair = Arc::new(StepPair {
+            calls: Mutex::new(calls.into()),
+            ..StepPair::default()
+        });
         let _unset_before = workspace.scripted.set(Arc::new(Agent(pair.clone())));
-        Self { app: workspace.start().await, pair }
+        Self {
+            app: workspace.start().await,
+            pair,
+        }
     }
 
     pub fn deps(&self) -> Arc<WorkerDeps> {
@@ -238,7 +298,8 @@ impl House {
         config.program = PROGRAM.into();
         let deps = WorkerDeps::set_up(engine.store.clone(), Arc::new(config), Arc::default());
         let mut deps = deps.expect("a desk");
-        deps.providers.insert("scripted".to_owned(), Box::new(Agent(self.pair.clone())));
+        deps.providers
+            .insert("scripted".to_owned(), Box::new(Agent(self.pair.clone())));
         Arc::new(deps)
     }
 
@@ -252,12 +313,18 @@ impl House {
 
     /// A letter, worked off; gives its run.
     pub async fn letter(&self, id: &str, more: &str) -> String {
-        let run = self.app.run_of(&note(id, more, "Please look after it.")).await;
+        let run = self
+            .app
+            .run_of(&note(id, more, "Please look after it."))
+            .await;
         self.work().await;
         run
     }
 
     pub async fn restart(self) -> Self {
-        Self { app: self.app.restart().await, pair: self.pair }
+        Self {
+            app: self.app.restart().await,
+            pair: self.pair,
+        }
     }
 }

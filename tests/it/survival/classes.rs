@@ -34,11 +34,17 @@ impl Tool for Ring {
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let mut open = cap_std::fs_utf8::OpenOptions::new();
-            let mut file = call.folder.open_with("rung.txt", open.create(true).append(true)).expect("a file");
+            let mut file = call
+                .folder
+                .open_with("rung.txt", open.create(true).append(true))
+                .expect("a file");
             writeln!(file, "{}", call.args["bell"]).expect("a line");
             match call.args["bell"].as_str() {
                 Some("endless") => pending().await,
-                _ => Ok(ToolOutcome { result: json!({ "rung": true }), mail: None }),
+                _ => Ok(ToolOutcome {
+                    result: json!({ "rung": true }),
+                    mail: None,
+                }),
             }
         })
     }
@@ -49,12 +55,19 @@ pub static REPEATABLE: Ring = Ring(ToolClass::Repeatable);
 
 pub fn rung(app: &TestApp) -> usize {
     let file = app.workspace.path().join("personas/ada/rung.txt");
-    std::fs::read_to_string(file).unwrap_or_default().lines().count()
+    std::fs::read_to_string(file)
+        .unwrap_or_default()
+        .lines()
+        .count()
 }
 
 /// A worker of this engine that has the tool too.
 fn worker(app: &TestApp, tool: &'static Ring) -> Worker {
-    let deps = WorkerDeps::set_up(app.engine.store.clone(), app.engine.config.clone(), Arc::default());
+    let deps = WorkerDeps::set_up(
+        app.engine.store.clone(),
+        app.engine.config.clone(),
+        Arc::default(),
+    );
     let mut deps = deps.expect("a desk");
     deps.tools.push(tool);
     Worker::new(Arc::new(deps))
@@ -64,9 +77,12 @@ fn worker(app: &TestApp, tool: &'static Ring) -> Worker {
 /// call.
 async fn cut_off(tool: &'static Ring) -> (TestApp, String) {
     let call = |bell: &str| json!({ "call": [{ "tool": "ring", "args": { "bell": bell } }] });
-    let script = json!({ "turns": [call("endless"), call("endless"), call("other"), { "say": "I rang." }] });
+    let script =
+        json!({ "turns": [call("endless"), call("endless"), call("other"), { "say": "I rang." }] });
     let app = Workspace::new(&script).start().await;
-    let run = app.run_of(&note("q1@guest.example", "", "Please ring.")).await;
+    let run = app
+        .run_of(&note("q1@guest.example", "", "Please ring."))
+        .await;
     let mut engine = worker(&app, tool);
     let died = async {
         while rung(&app) == 0 {
@@ -87,17 +103,31 @@ async fn a_call_that_must_not_be_made_twice_is_not_made_again_by_recovery_nor_by
     worker(&app, &ONCE).drain().await.expect("drained");
     assert_eq!(
         app.trace(&run).await,
-        ["call ring", "outcome_unknown ring", "call ring", "not_again ring", "call ring", "ok ring"]
+        [
+            "call ring",
+            "outcome_unknown ring",
+            "call ring",
+            "not_again ring",
+            "call ring",
+            "ok ring"
+        ]
     );
     assert_eq!(rung(&app), 2, "once the endless bell, once the other one");
-    let payload = "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND step_index = 1";
+    let payload =
+        "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND step_index = 1";
     let payload = app.row(payload, &run).await[0].clone().unwrap_or_default();
     assert!(payload.contains("begun at 2026-11-20T09:00"), "{payload}");
     app.drain().await;
     app.drain().await;
-    assert_eq!((app.outcome(&run).await.0.as_str(), app.sent().len()), ("succeeded", 1));
+    assert_eq!(
+        (app.outcome(&run).await.0.as_str(), app.sent().len()),
+        ("succeeded", 1)
+    );
     let told: Vec<String> = app.notices().into_iter().map(|mail| mail.subject).collect();
-    assert_eq!(told, ["[attache] a call of ada of `ring` may or may not have happened"]);
+    assert_eq!(
+        told,
+        ["[attache] a call of ada of `ring` may or may not have happened"]
+    );
     // Not `check`, which executes runs once more: nobody else has this tool.
     audit(&mut app.workspace.rows().await).await;
 }
@@ -124,8 +154,7 @@ async fn memory(
     args: Value,
     meanwhile: impl Fn(&str) -> Option<String>,
 ) -> (TestApp, Vec<String>, String, String) {
-    let script =
-        json!({ "turns": [{ "call": [{ "tool": "update_memory", "args": args }] }, { "say": "Noted." }] });
+    let script = json!({ "turns": [{ "call": [{ "tool": "update_memory", "args": args }] }, { "say": "Noted." }] });
     let mut at = 1;
     let (app, run, left) = loop {
         let app = Workspace::new(&script).start().await;
@@ -148,12 +177,13 @@ async fn memory(
     }
     let app = app.restart().await;
     for _ in 0..3 {
-        app.workspace.clock.advance(std::time::Duration::from_secs(600));
+        app.workspace
+            .clock
+            .advance(std::time::Duration::from_secs(600));
         app.drain().await;
     }
     let trace = app.trace(&run).await;
-    let result =
-        "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND event_type = 'tool_result'";
+    let result = "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND event_type = 'tool_result'";
     let result = app.row(result, &run).await[0].clone().unwrap_or_default();
     let memory = std::fs::read_to_string(&path).expect("memory");
     app.check().await;
@@ -163,7 +193,8 @@ async fn memory(
 
 #[tokio::test]
 async fn a_memory_that_was_written_before_the_engine_died_is_seen_and_not_written_again() {
-    let (app, trace, result, memory) = memory(json!({ "append": "Bob wants tea." }), |_| None).await;
+    let (app, trace, result, memory) =
+        memory(json!({ "append": "Bob wants tea." }), |_| None).await;
     assert_eq!(trace, ["call update_memory", "ok update_memory"]);
     assert!(result.contains("\"changed\":true"), "{result}");
     assert_eq!(memory, "Nothing yet.\nBob wants tea. (marked)\n");
@@ -183,7 +214,13 @@ async fn a_memory_that_is_as_before_is_written_after_all() {
 async fn a_memory_that_somebody_else_changed_since_is_left_alone_and_the_owner_told() {
     let other = |left: &str| Some(format!("{left}Carl wants coffee.\n"));
     let (app, trace, _, memory) = memory(json!({ "append": "Bob wants tea." }), other).await;
-    assert_eq!(trace, ["call update_memory", "outcome_unknown update_memory"]);
-    assert_eq!(memory, "Nothing yet.\nBob wants tea. (marked)\nCarl wants coffee.\n");
+    assert_eq!(
+        trace,
+        ["call update_memory", "outcome_unknown update_memory"]
+    );
+    assert_eq!(
+        memory,
+        "Nothing yet.\nBob wants tea. (marked)\nCarl wants coffee.\n"
+    );
     assert_eq!(app.notices().len(), 1);
 }

@@ -30,7 +30,11 @@ fn write(intake: &LetterIntake, client: usize, yes: &Sender<String>) {
     for letter in 0.. {
         let id = format!("{client}-{letter}@guest.example");
         // Of three letters one is about something that the model never comes to an end with.
-        let body = if letter % 3 == 0 { "an endless question" } else { "When?" };
+        let body = if letter % 3 == 0 {
+            "an endless question"
+        } else {
+            "When?"
+        };
         loop {
             if intake.closed.load(Ordering::SeqCst) {
                 return;
@@ -50,28 +54,35 @@ fn write(intake: &LetterIntake, client: usize, yes: &Sender<String>) {
 
 fn set_drain(folder: &Path, span: &str) {
     let path = folder.join("configs/gateway.json");
-    let mut config: Value = serde_json::from_slice(&std::fs::read(&path).expect("a file")).expect("json");
+    let mut config: Value =
+        serde_json::from_slice(&std::fs::read(&path).expect("a file")).expect("json");
     config["limits"]["drain_max"] = json!(span);
     std::fs::write(path, config.to_string()).expect("a file");
 }
 
 async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql).fetch_one(rows).await.expect("a number")
+    sqlx::query_scalar(sql)
+        .fetch_one(rows)
+        .await
+        .expect("a number")
 }
 
 #[test]
 fn twenty_ends_under_load_come_in_time_whatever_the_model_and_the_mail_server_do() {
-    let houses: Vec<_> = (0..HOUSES).map(|house| std::thread::spawn(move || ends(house))).collect();
+    let houses: Vec<_> = (0..HOUSES)
+        .map(|house| std::thread::spawn(move || ends(house)))
+        .collect();
     for house in houses {
-        house.join().unwrap_or_else(|failure| std::panic::resume_unwind(failure));
+        house
+            .join()
+            .unwrap_or_else(|failure| std::panic::resume_unwind(failure));
     }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn ends(house: usize) {
     let sink = Sink::default();
-    let script =
-        json!({ "rules": [{ "when": { "contains": "endless" }, "hang": true }, { "say": "At ten." }] });
+    let script = json!({ "rules": [{ "when": { "contains": "endless" }, "hang": true }, { "say": "At ten." }] });
     let dir = workspace(sink.open(), &script);
     sink.stalls.store(true, Ordering::SeqCst);
     let (intake, (yes, told)) = (Arc::new(LetterIntake::default()), channel());
@@ -85,18 +96,32 @@ async fn ends(house: usize) {
     let mut taken = Vec::new();
     for round in 0..ROUNDS {
         // Once with the ten seconds of a workspace that says nothing about it.
-        let (drain, most) = if (house, round) == (0, 0) { ("10s", 10) } else { ("3s", 6) };
+        let (drain, most) = if (house, round) == (0, 0) {
+            ("10s", 10)
+        } else {
+            ("3s", 6)
+        };
         set_drain(dir.path(), drain);
         let engine = Running::start(dir.path(), &[]);
         intake.port.store(engine.port, Ordering::SeqCst);
         for _ in 0..LETTERS_PER_ROUND {
-            taken.push(told.recv_timeout(Duration::from_secs(60)).expect("letters get a yes"));
+            taken.push(
+                told.recv_timeout(Duration::from_secs(60))
+                    .expect("letters get a yes"),
+            );
         }
         engine.signal(Signal::TERM);
         let (status, said, took) = engine.ended();
         assert_eq!(status.code(), Some(0), "round {round}: {said}");
-        assert!(took < Duration::from_secs(most), "round {round} took {took:?}: {said}");
-        let log = dir.path().join("data/attache.db-wal").metadata().map_or(0, |log| log.len());
+        assert!(
+            took < Duration::from_secs(most),
+            "round {round} took {took:?}: {said}"
+        );
+        let log = dir
+            .path()
+            .join("data/attache.db-wal")
+            .metadata()
+            .map_or(0, |log| log.len());
         assert_eq!(log, 0, "round {round} left a log");
         let mut rows = database.connect().await.expect("the database");
         let left = "SELECT count(*) FROM runs WHERE state = 'running' OR crashes > 0 OR attempt > 1
@@ -104,22 +129,33 @@ async fn ends(house: usize) {
         assert_eq!(number(&mut rows, left).await, 0, "round {round}: {said}");
     }
     intake.closed.store(true, Ordering::SeqCst);
-    clients.into_iter().for_each(|client| client.join().expect("a client ends"));
+    clients
+        .into_iter()
+        .for_each(|client| client.join().expect("a client ends"));
     drop(yes);
     taken.extend(told);
 
     sink.stalls.store(false, Ordering::SeqCst);
     let script = json!({ "rules": [{ "say": "At ten." }] }).to_string();
     std::fs::write(dir.path().join("configs/demo-script.json"), script).expect("a file");
-    let drained = attache(dir.path(), &["drain"]).output().expect("the binary runs");
+    let drained = attache(dir.path(), &["drain"])
+        .output()
+        .expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
     let mut rows = database.connect().await.expect("the database");
     audit(&mut rows).await;
     let answered = "SELECT m.message_id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
         WHERE r.state = 'succeeded'";
-    let answered: Vec<String> = sqlx::query_scalar(answered).fetch_all(&mut rows).await.expect("runs");
+    let answered: Vec<String> = sqlx::query_scalar(answered)
+        .fetch_all(&mut rows)
+        .await
+        .expect("runs");
     for id in &taken {
-        assert_eq!(answered.iter().filter(|done| *done == id).count(), 1, "{id} was answered once");
+        assert_eq!(
+            answered.iter().filter(|done| *done == id).count(),
+            1,
+            "{id} was answered once"
+        );
     }
     let unsent = "SELECT count(*) FROM deliveries WHERE state <> 'done'";
     assert_eq!(number(&mut rows, unsent).await, 0);

@@ -22,14 +22,17 @@ async fn dialogue(address: std::net::SocketAddr) -> String {
     );
     let mut said = String::new();
     // A closed connection is as good a no as 451, whenever it closes.
-    let Ok(mut client) = TcpStream::connect(address).await else { return said };
+    let Ok(mut client) = TcpStream::connect(address).await else {
+        return said;
+    };
     let _reset = client.write_all(words.as_bytes()).await;
     let _reset = client.read_to_string(&mut said).await;
     said
 }
 
 #[tokio::test]
-async fn an_engine_whose_commit_fails_says_no_to_everybody_and_ends_with_an_error_within_a_second() {
+async fn an_engine_whose_commit_fails_says_no_to_everybody_and_ends_with_an_error_within_a_second()
+{
     for commit in 1..=3 {
         let app = Workspace::new(&script()).start().await;
         let listeners = app.engine.bind().await.expect("a port");
@@ -39,19 +42,41 @@ async fn an_engine_whose_commit_fails_says_no_to_everybody_and_ends_with_an_erro
         let serving = tokio::spawn(engine.serve(listeners, CancellationToken::new()));
         store.cut_power(PowerCut::BrokenDisk(commit));
         let said = dialogue(address).await;
-        let ended = tokio::time::timeout(Duration::from_secs(1), serving).await.expect("it ends at once");
-        let error = ended.expect("no panic").expect_err("an engine whose disk failed does not end well");
-        assert!(matches!(error.downcast_ref(), Some(StoreError::CommitFailed(_))), "{error:?}");
+        let ended = tokio::time::timeout(Duration::from_secs(1), serving)
+            .await
+            .expect("it ends at once");
+        let error = ended
+            .expect("no panic")
+            .expect_err("an engine whose disk failed does not end well");
+        assert!(
+            matches!(error.downcast_ref(), Some(StoreError::CommitFailed(_))),
+            "{error:?}"
+        );
         let after = store.claim_runs(1, 1).await;
-        assert!(matches!(after, Err(StoreError::CommitFailed(_))), "{after:?}");
+        assert!(
+            matches!(after, Err(StoreError::CommitFailed(_))),
+            "{after:?}"
+        );
         drop(store);
 
         let app = workspace.start().await;
-        let yes =
-            said.lines().filter(|line| line.starts_with("250 ") && line.contains("2.0.0 stored")).count();
-        let stored = app.row("SELECT CAST(count(*) AS TEXT) FROM messages WHERE $1 = $1", "").await;
-        assert!(stored[0].as_deref() >= Some(if yes > 0 { "1" } else { "0" }), "{said}");
-        app.receive(&note("q1@guest.example", "", "When is breakfast?")).await.expect("taken");
+        let yes = said
+            .lines()
+            .filter(|line| line.starts_with("250 ") && line.contains("2.0.0 stored"))
+            .count();
+        let stored = app
+            .row(
+                "SELECT CAST(count(*) AS TEXT) FROM messages WHERE $1 = $1",
+                "",
+            )
+            .await;
+        assert!(
+            stored[0].as_deref() >= Some(if yes > 0 { "1" } else { "0" }),
+            "{said}"
+        );
+        app.receive(&note("q1@guest.example", "", "When is breakfast?"))
+            .await
+            .expect("taken");
         app.drain().await;
         app.check().await;
         assert_eq!(app.sent().len(), 1, "after commit {commit}");
@@ -68,22 +93,37 @@ async fn an_engine_whose_database_was_moved_or_replaced_says_no_and_ends() {
         let TestApp { workspace, engine } = app;
         let serving = tokio::spawn(engine.serve(listeners, CancellationToken::new()));
         let said = dialogue(address).await;
-        assert!(said.contains("2.0.0 stored"), "the control: where it was it stores: {said}");
-        let (database, moved) = (workspace.path().join("data/attache.db"), workspace.path().join("moved.db"));
+        assert!(
+            said.contains("2.0.0 stored"),
+            "the control: where it was it stores: {said}"
+        );
+        let (database, moved) = (
+            workspace.path().join("data/attache.db"),
+            workspace.path().join("moved.db"),
+        );
         std::fs::rename(&database, &moved).expect("moved");
         if replaced {
             std::fs::copy(&moved, &database).expect("another file of that name");
         }
         let said = dialogue(address).await;
         assert!(!said.contains("2.0.0 stored"), "{said}");
-        let ended = tokio::time::timeout(Duration::from_secs(5), serving).await.expect("it ends");
+        let ended = tokio::time::timeout(Duration::from_secs(5), serving)
+            .await
+            .expect("it ends");
         let error = ended.expect("no panic").expect_err("that is no good end");
-        assert!(matches!(error.downcast_ref(), Some(StoreError::Moved(_))), "{error:?}");
+        assert!(
+            matches!(error.downcast_ref(), Some(StoreError::Moved(_))),
+            "{error:?}"
+        );
         std::fs::rename(&moved, &database).expect("moved back");
         let app = workspace.start().await;
         app.drain().await;
         app.check().await;
-        assert_eq!(app.sent().len(), 1, "the letter that got its yes is answered");
+        assert_eq!(
+            app.sent().len(),
+            1,
+            "the letter that got its yes is answered"
+        );
     }
 }
 
@@ -96,20 +136,43 @@ async fn an_engine_whose_log_cannot_be_copied_back_ends_and_the_next_one_has_eve
     let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
     let mut rows = database.clone().connect().await.expect("the database");
     let asked = "SELECT count(*) FROM run_turns WHERE state = 'started'";
-    while sqlx::query_scalar::<_, i64>(asked).fetch_one(&mut rows).await.expect("turns") < 1 {
+    while sqlx::query_scalar::<_, i64>(asked)
+        .fetch_one(&mut rows)
+        .await
+        .expect("turns")
+        < 1
+    {
         tokio::task::yield_now().await;
     }
     rows.close().await.expect("closed");
     // Nothing is written any more. The log loses its end: to read it for the copy is an I/O error, as on a failing disk.
     let log = dir.path().join("data/attache.db-wal");
     let whole = std::fs::read(&log).expect("a log");
-    std::fs::File::options().write(true).open(&log).and_then(|log| log.set_len(100)).expect("cut");
+    std::fs::File::options()
+        .write(true)
+        .open(&log)
+        .and_then(|log| log.set_len(100))
+        .expect("cut");
     let (status, said, _took) = engine.ended();
     assert_eq!(status.code(), Some(74), "{said}");
     std::fs::write(&log, whole).expect("the disk is mended");
-    std::fs::write(dir.path().join("configs/demo-script.json"), script().to_string()).expect("a script");
-    assert!(attache(dir.path(), &["drain"]).output().expect("the binary runs").status.success());
+    std::fs::write(
+        dir.path().join("configs/demo-script.json"),
+        script().to_string(),
+    )
+    .expect("a script");
+    assert!(
+        attache(dir.path(), &["drain"])
+            .output()
+            .expect("the binary runs")
+            .status
+            .success()
+    );
     let mut rows = database.connect().await.expect("the database");
     audit(&mut rows).await;
-    assert_eq!(sink.mails.lock().expect("a lock").len(), 1, "it is answered");
+    assert_eq!(
+        sink.mails.lock().expect("a lock").len(),
+        1,
+        "it is answered"
+    );
 }

@@ -21,51 +21,87 @@ async fn rows(folder: &Path) -> SqliteConnection {
 }
 
 async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql).fetch_one(rows).await.expect("a number")
+    sqlx::query_scalar(sql)
+        .fetch_one(rows)
+        .await
+        .expect("a number")
 }
 
 async fn replaced(app: &TestApp) -> Engine {
     let names = attache::cli::name_catalog();
     let config = config::load(app.workspace.path(), &names).expect("a good configuration");
-    Engine::take_over(config, app.workspace.clock.clone()).await.expect("an engine in its place")
+    Engine::take_over(config, app.workspace.clock.clone())
+        .await
+        .expect("an engine in its place")
 }
 
 #[tokio::test]
 async fn an_engine_that_was_replaced_stores_nothing_and_its_serving_ends() {
     let app = TestApp::start(json!({ "turns": [{ "say": "From seven to ten." }] })).await;
-    app.receive(&note("before@guest.example", "", "When?")).await.expect("taken");
+    app.receive(&note("before@guest.example", "", "When?"))
+        .await
+        .expect("taken");
     let second = replaced(&app).await;
-    let TestApp { workspace, engine: first } = app;
+    let TestApp {
+        workspace,
+        engine: first,
+    } = app;
     let mut rows = workspace.rows().await;
     let changes = "PRAGMA data_version";
     let before = number(&mut rows, changes).await;
 
     let intake = first.intake();
     let letter = crate::app::letter(&note("after@guest.example", "", "When?"));
-    assert!(intake.accept(letter).await.is_err(), "no yes from an engine that was replaced");
+    assert!(
+        intake.accept(letter).await.is_err(),
+        "no yes from an engine that was replaced"
+    );
     let store = first.store.clone();
     for refused in [
         store.claim_runs(9, 9).await.map(|_| ()),
-        store.claim_deliveries(9, workspace.clock.now()).await.map(|_| ()),
+        store
+            .claim_deliveries(9, workspace.clock.now())
+            .await
+            .map(|_| ()),
         store.recover_deliveries(false).await.map(|_| ()),
         store.recover_runs().await.map(|_| ()),
         store.expire_deliveries(Duration::ZERO).await.map(|_| ()),
         store.mark_committing(&DeliveryId::new("none")).await,
         store.forget_sessions(Duration::ZERO).await.map(|_| ()),
     ] {
-        assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(StoreError::Fenced { .. })),
+            "{refused:?}"
+        );
     }
     let serving = first.serve(Vec::new(), CancellationToken::new());
-    let ended = tokio::time::timeout(Duration::from_secs(1), serving).await.expect("it ends at once");
+    let ended = tokio::time::timeout(Duration::from_secs(1), serving)
+        .await
+        .expect("it ends at once");
     let error = ended.expect_err("an engine that was replaced does not end well");
-    assert!(matches!(error.downcast_ref(), Some(StoreError::Fenced { .. })), "{error:?}");
-    assert_eq!(number(&mut rows, changes).await, before, "something was written");
+    assert!(
+        matches!(error.downcast_ref(), Some(StoreError::Fenced { .. })),
+        "{error:?}"
+    );
+    assert_eq!(
+        number(&mut rows, changes).await,
+        before,
+        "something was written"
+    );
 
     // The control: the same write by whoever is no engine is not refused, so it is the epoch that speaks.
-    let beside = Store::open_shared(workspace.path(), workspace.clock.clone()).await.expect("a store");
-    beside.forget_sessions(Duration::ZERO).await.expect("stored");
+    let beside = Store::open_shared(workspace.path(), workspace.clock.clone())
+        .await
+        .expect("a store");
+    beside
+        .forget_sessions(Duration::ZERO)
+        .await
+        .expect("stored");
     drop(beside);
-    let app = TestApp { workspace, engine: second };
+    let app = TestApp {
+        workspace,
+        engine: second,
+    };
     app.drain().await;
     app.check().await;
     assert_eq!(app.sent().len(), 1);
@@ -73,11 +109,19 @@ async fn an_engine_that_was_replaced_stores_nothing_and_its_serving_ends() {
 
 #[test]
 fn a_second_engine_is_refused_within_a_second_and_told_which_process_has_the_workspace() {
-    let dir = workspace(Sink::default().open(), &json!({ "turns": [{ "say": "Yes." }] }));
+    let dir = workspace(
+        Sink::default().open(),
+        &json!({ "turns": [{ "say": "Yes." }] }),
+    );
     let first = Running::start(dir.path(), &[]);
     let began = Instant::now();
-    let second = attache(dir.path(), &["serve"]).output().expect("the binary runs");
-    let (took, said) = (began.elapsed(), String::from_utf8_lossy(&second.stderr).into_owned());
+    let second = attache(dir.path(), &["serve"])
+        .output()
+        .expect("the binary runs");
+    let (took, said) = (
+        began.elapsed(),
+        String::from_utf8_lossy(&second.stderr).into_owned(),
+    );
     assert_eq!(second.status.code(), Some(78), "{said}");
     assert!(said.contains(&format!("process {}", first.pid())), "{said}");
     assert!(took < Duration::from_secs(1), "{took:?}");
@@ -96,7 +140,9 @@ async fn an_engine_that_was_stopped_and_replaced_writes_and_sends_nothing_when_i
     sink.stalls.store(true, Ordering::SeqCst);
     let first = Running::start(dir.path(), &[]);
     send(first.port, "mail@guest.example", "When?");
-    until("the first mail on its way", || sink.asked.load(Ordering::SeqCst) == 1);
+    until("the first mail on its way", || {
+        sink.asked.load(Ordering::SeqCst) == 1
+    });
     send(first.port, "run@guest.example", "a slow one");
     let mut half = Client::begin(first.port).expect("a dialogue");
     let mut rows = rows(dir.path()).await;
@@ -106,13 +152,17 @@ async fn an_engine_that_was_stopped_and_replaced_writes_and_sends_nothing_when_i
     }
     first.signal(Signal::STOP);
 
-    let refused = attache(dir.path(), &["serve"]).output().expect("the binary runs");
+    let refused = attache(dir.path(), &["serve"])
+        .output()
+        .expect("the binary runs");
     assert_eq!(refused.status.code(), Some(78));
     sink.stalls.store(false, Ordering::SeqCst);
     // The first one's dialogue stalls where it is: what it hears when it wakes is an old yes to DATA.
     let second = Running::start(dir.path(), &["--take-over"]);
     send(second.port, "new@guest.example", "When?");
-    until("three answers", || sink.mails.lock().expect("a lock").len() == 3);
+    until("three answers", || {
+        sink.mails.lock().expect("a lock").len() == 3
+    });
     second.signal(Signal::TERM);
     let (status, said, _) = second.ended();
     assert_eq!(status.code(), Some(0), "{said}");
@@ -122,12 +172,30 @@ async fn an_engine_that_was_stopped_and_replaced_writes_and_sends_nothing_when_i
     first.signal(Signal::CONT);
     let (status, said, took) = first.ended();
     assert_eq!(status.code(), Some(78), "{said}");
-    assert!(said.contains("another engine has taken this workspace over"), "{said}");
+    assert!(
+        said.contains("another engine has taken this workspace over"),
+        "{said}"
+    );
     assert!(took < Duration::from_secs(5), "{took:?}");
     let reply = half.append().unwrap_or_default();
     assert!(!reply.starts_with("250"), "{reply}");
-    assert_eq!(number(&mut rows, "PRAGMA data_version").await, before, "something was written");
-    assert_eq!(sink.mails.lock().expect("a lock").len(), 3, "something was sent");
+    assert_eq!(
+        number(&mut rows, "PRAGMA data_version").await,
+        before,
+        "something was written"
+    );
+    assert_eq!(
+        sink.mails.lock().expect("a lock").len(),
+        3,
+        "something was sent"
+    );
     audit(&mut rows).await;
-    assert_eq!(number(&mut rows, "SELECT count(*) FROM runs WHERE state = 'succeeded'").await, 3);
+    assert_eq!(
+        number(
+            &mut rows,
+            "SELECT count(*) FROM runs WHERE state = 'succeeded'"
+        )
+        .await,
+        3
+    );
 }

@@ -14,7 +14,10 @@ const SIGABRT: i32 = 6;
 
 fn serve(place: &Workspace, order: Option<&str>) -> Child {
     let mut command = attache(place.path(), &["serve", "--log", "error"]);
-    command.env("ATTACHE_IMAP_PASSWORD", server::PASSWORD).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .env("ATTACHE_IMAP_PASSWORD", server::PASSWORD)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     order.map(|order| command.env("ATTACHE_CRASH", order));
     command.spawn().expect("the binary runs")
 }
@@ -25,8 +28,9 @@ async fn die(place: &Workspace, count: usize) -> Vec<Duration> {
     for _ in 0..count {
         let began = Instant::now();
         let mut engine = serve(place, Some("I2:1"));
-        let ended =
-            tokio::task::spawn_blocking(move || engine.wait().expect("a child")).await.expect("waited");
+        let ended = tokio::task::spawn_blocking(move || engine.wait().expect("a child"))
+            .await
+            .expect("waited");
         assert_eq!(ended.signal(), Some(SIGABRT), "the letter ends it");
         lives.push(began.elapsed());
     }
@@ -34,22 +38,34 @@ async fn die(place: &Workspace, count: usize) -> Vec<Duration> {
 }
 
 /// Ids of the letters that an engine stores by itself until `enough` is true, and what it tells the owner.
-async fn stores(place: &Workspace, enough: impl Fn(&[String]) -> bool) -> (Vec<String>, Vec<String>) {
+async fn stores(
+    place: &Workspace,
+    enough: impl Fn(&[String]) -> bool,
+) -> (Vec<String>, Vec<String>) {
     let mut engine = serve(place, None);
     let mut rows = place.rows().await;
     let began = Instant::now();
     let stored = loop {
         let stored = "SELECT replace(message_id, '@guest.example', '') FROM messages WHERE direction = 'inbound' ORDER BY seq";
-        let stored: Vec<String> = sqlx::query_scalar(stored).fetch_all(&mut rows).await.expect("messages");
+        let stored: Vec<String> = sqlx::query_scalar(stored)
+            .fetch_all(&mut rows)
+            .await
+            .expect("messages");
         if enough(&stored) {
             break stored;
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "only {stored:?} are stored");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "only {stored:?} are stored"
+        );
         crate::app::glance().await;
     };
     engine.kill().and_then(|()| engine.wait()).expect("killed");
     let told = "SELECT summary FROM notices WHERE kind = 'letter_set_aside'";
-    let told = sqlx::query_scalar(told).fetch_all(&mut rows).await.expect("notices");
+    let told = sqlx::query_scalar(told)
+        .fetch_all(&mut rows)
+        .await
+        .expect("notices");
     let mut drain = attache(place.path(), &["drain"]);
     drain.env("ATTACHE_IMAP_PASSWORD", server::PASSWORD);
     assert!(drain.output().expect("the binary runs").status.success());
@@ -80,13 +96,17 @@ async fn folder(note_is_kept: bool) -> (Workspace, Vec<String>, Vec<String>) {
     }
     lives.extend(die(&place, 1).await);
     let seconds: Vec<u64> = lives.iter().map(Duration::as_secs).collect();
-    assert_eq!(seconds[2] >= 10, note_is_kept, "an engine in doubt lives without it first: {seconds:?}");
+    assert_eq!(
+        seconds[2] >= 10,
+        note_is_kept,
+        "an engine in doubt lives without it first: {seconds:?}"
+    );
     let (stored, told) = stores(&place, |stored| stored.contains(&"b-fine".to_owned())).await;
     let aside = folder.join("rejected/a-fatal.eml");
     assert_eq!(aside.exists(), note_is_kept);
     if note_is_kept {
-        let reason =
-            std::fs::read_to_string(folder.join("rejected/a-fatal.eml.reason.txt")).expect("a reason");
+        let reason = std::fs::read_to_string(folder.join("rejected/a-fatal.eml.reason.txt"))
+            .expect("a reason");
         assert_eq!(reason, "three engines in a row died while they took it\n");
     }
     std::fs::remove_dir_all(&folder).expect("removed");
@@ -97,17 +117,24 @@ async fn folder(note_is_kept: bool) -> (Workspace, Vec<String>, Vec<String>) {
 async fn a_letter_file_that_ends_three_engines_is_set_aside_and_told_and_the_next_one_is_taken() {
     let (_place, stored, told) = folder(true).await;
     assert_eq!(stored, ["b-fine"]);
-    assert!(told.len() == 1 && told[0].contains("the letter file `a-fatal.eml`"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].contains("the letter file `a-fatal.eml`"),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]
 async fn the_control_without_what_was_written_down_no_letter_is_ever_set_aside() {
     let (_place, stored, told) = folder(false).await;
-    assert_eq!((stored, told), (vec!["a-fatal".to_owned(), "b-fine".to_owned()], vec![]));
+    assert_eq!(
+        (stored, told),
+        (vec!["a-fatal".to_owned(), "b-fine".to_owned()], vec![])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_letter_in_a_mailbox_that_ends_three_engines_stays_there_untouched_and_the_next_one_is_taken() {
+async fn a_letter_in_a_mailbox_that_ends_three_engines_stays_there_untouched_and_the_next_one_is_taken()
+ {
     let mailbox = server::Server::start().await;
     let deps = json!([{ "name": "desk", "host": "127.0.0.1", "port": mailbox.port, "tls": "none",
         "user": server::USER, "since": "all" }]);
@@ -117,16 +144,33 @@ async fn a_letter_in_a_mailbox_that_ends_three_engines_stays_there_untouched_and
     }
     // The first one is stored by an engine that dies at the second one.
     let mut engine = serve(&place, Some("I2:2"));
-    let ended = tokio::task::spawn_blocking(move || engine.wait().expect("a child")).await.expect("waited");
+    let ended = tokio::task::spawn_blocking(move || engine.wait().expect("a child"))
+        .await
+        .expect("waited");
     assert_eq!(ended.signal(), Some(SIGABRT));
     die(&place, 2).await;
     let (stored, told) = stores(&place, |stored| stored.len() == 2).await;
     assert_eq!(stored, ["first", "fine"]);
-    assert!(told.len() == 1 && told[0].contains("UID 2 of the mailbox `desk`"), "{told:?}");
-    let seen = |uid| mailbox.state().letters.iter().any(|l| l.uid == uid && !l.flags.is_empty());
+    assert!(
+        told.len() == 1 && told[0].contains("UID 2 of the mailbox `desk`"),
+        "{told:?}"
+    );
+    let seen = |uid| {
+        mailbox
+            .state()
+            .letters
+            .iter()
+            .any(|l| l.uid == uid && !l.flags.is_empty())
+    };
     assert!(!seen(2), "it is as it was");
     let mut rows = place.rows().await;
     let refused = "SELECT uid || ': ' || reason FROM mailbox_letters WHERE outcome = 'refused'";
-    let refused: Vec<String> = sqlx::query_scalar(refused).fetch_all(&mut rows).await.expect("letters");
-    assert_eq!(refused, ["2: three engines in a row died while they took it"]);
+    let refused: Vec<String> = sqlx::query_scalar(refused)
+        .fetch_all(&mut rows)
+        .await
+        .expect("letters");
+    assert_eq!(
+        refused,
+        ["2: three engines in a row died while they took it"]
+    );
 }

@@ -18,12 +18,18 @@ const BOUND: u64 = 40 * MIB;
 /// An engine with a run that documents can be kept of.
 async fn quiet() -> (TestApp, RunId) {
     let app = TestApp::start(json!({ "turns": [] })).await;
-    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    let run = app
+        .run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
     (app, RunId::new(run))
 }
 
 fn length(app: &TestApp) -> u64 {
-    app.workspace.path().join("data/attache.db-wal").metadata().map_or(0, |log| log.len())
+    app.workspace
+        .path()
+        .join("data/attache.db-wal")
+        .metadata()
+        .map_or(0, |log| log.len())
 }
 
 /// Writes so much, one commit after the other; gives the greatest length that the log had meanwhile.
@@ -46,7 +52,11 @@ async fn write((app, run): &(TestApp, RunId), bytes: u64) -> u64 {
 
 async fn written(rows: &mut SqliteConnection) -> u64 {
     let sql = "SELECT coalesce(sum(length(record_json)), 0) FROM forks";
-    sqlx::query_scalar::<_, i64>(sql).fetch_one(rows).await.expect("a sum").unsigned_abs()
+    sqlx::query_scalar::<_, i64>(sql)
+        .fetch_one(rows)
+        .await
+        .expect("a sum")
+        .unsigned_abs()
 }
 
 async fn is_cut(app: &TestApp) {
@@ -74,16 +84,32 @@ async fn a_reader_holds_the_cut_up_loses_nothing_and_the_log_is_cut_when_it_has_
     let app = &place.0;
     write(&place, MIB).await;
     let mut reader = app.workspace.rows().await;
-    sqlx::raw_sql("BEGIN").execute(&mut reader).await.expect("a transaction");
+    sqlx::raw_sql("BEGIN")
+        .execute(&mut reader)
+        .await
+        .expect("a transaction");
     assert_eq!(written(&mut reader).await, MIB);
     write(&place, 40 * MIB).await;
-    assert!(length(app) > 40 * MIB, "what somebody still may read was overwritten");
-    assert_eq!(written(&mut reader).await, MIB, "it reads what was there when it began");
+    assert!(
+        length(app) > 40 * MIB,
+        "what somebody still may read was overwritten"
+    );
+    assert_eq!(
+        written(&mut reader).await,
+        MIB,
+        "it reads what was there when it began"
+    );
     // The writer tries when nothing was written for two seconds.
     let too_soon = tokio::time::timeout(Duration::from_millis(2500), is_cut(app)).await;
     assert!(too_soon.is_err(), "the log was cut under a reader");
-    assert!(length(app) > 40 * MIB, "what somebody still may read was overwritten");
-    sqlx::raw_sql("COMMIT").execute(&mut reader).await.expect("an end");
+    assert!(
+        length(app) > 40 * MIB,
+        "what somebody still may read was overwritten"
+    );
+    sqlx::raw_sql("COMMIT")
+        .execute(&mut reader)
+        .await
+        .expect("an end");
     assert_eq!(written(&mut reader).await, 41 * MIB);
     is_cut(app).await;
     assert_eq!(written(&mut reader).await, 41 * MIB);

@@ -37,7 +37,9 @@ fn letters_are_answered_and_the_engine_ends(log: Stdio) {
     for letter in 0..LETTERS {
         send(engine.port, &format!("{letter}@guest.example"), "When?");
     }
-    super::place::until("the answers", || sink.mails.lock().expect("a lock").len() == LETTERS);
+    super::place::until("the answers", || {
+        sink.mails.lock().expect("a lock").len() == LETTERS
+    });
     engine.signal(Signal::TERM);
     let (status, _, took) = engine.ended();
     assert_eq!(status.code(), Some(0));
@@ -47,7 +49,11 @@ fn letters_are_answered_and_the_engine_ends(log: Stdio) {
 #[test]
 fn a_full_disk_below_the_log_stops_nothing() {
     letters_are_answered_and_the_engine_ends(
-        File::options().write(true).open("/dev/full").expect("Linux").into(),
+        File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("Linux")
+            .into(),
     );
 }
 
@@ -69,7 +75,11 @@ fn an_error_on_a_pipe_that_nobody_reads_still_ends_the_command() {
     let (_unread, writer) = full_pipe();
     let dir = tempfile::tempdir().expect("a folder");
     let mut command = super::place::attache(dir.path(), &["serve"]);
-    let mut child = command.stdout(Stdio::null()).stderr(writer).spawn().expect("the binary runs");
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(writer)
+        .spawn()
+        .expect("the binary runs");
     let mut status = None;
     super::place::until("the end", || {
         status = child.try_wait().expect("a child");

@@ -53,7 +53,9 @@ impl Tool for Act {
                 pending::<()>().await;
             }
             let mut open = cap_std::fs_utf8::OpenOptions::new();
-            let file = call.folder.open_with("done.txt", open.create(true).append(true));
+            let file = call
+                .folder
+                .open_with("done.txt", open.create(true).append(true));
             let mut file = file.expect("a file");
             writeln!(file, "{word}").expect("a line");
             file.sync_all().expect("on disk");
@@ -61,7 +63,10 @@ impl Tool for Act {
             if word.starts_with("after") {
                 pending::<()>().await;
             }
-            Ok(ToolOutcome { result: json!({ "done": true }), mail: None })
+            Ok(ToolOutcome {
+                result: json!({ "done": true }),
+                mail: None,
+            })
         })
     }
 }
@@ -77,10 +82,13 @@ fn say(what: &str) {
 /// Is the engine: works off what was left, and then the letter that lies there.
 async fn as_engine(tool: &'static Act) {
     let folder = std::env::current_dir().expect("a folder");
-    let config = attache::config::load(&folder, &attache::cli::name_catalog()).expect("a configuration");
-    let engine = Engine::open(config, Arc::new(SystemClock::new())).await.expect("an engine");
-    let mut deps =
-        WorkerDeps::set_up(engine.store.clone(), engine.config.clone(), Arc::default()).expect("a desk");
+    let config =
+        attache::config::load(&folder, &attache::cli::name_catalog()).expect("a configuration");
+    let engine = Engine::open(config, Arc::new(SystemClock::new()))
+        .await
+        .expect("an engine");
+    let mut deps = WorkerDeps::set_up(engine.store.clone(), engine.config.clone(), Arc::default())
+        .expect("a desk");
     deps.tools.push(tool);
     let mut worker = Worker::new(Arc::new(deps));
     worker.drain().await.expect("drained");
@@ -99,13 +107,29 @@ struct Other(Child, Receiver<String>);
 impl Other {
     fn start(test: &str, tool: &Act, folder: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args([&format!("survival::once::{test}"), "--exact", "--nocapture", "--test-threads=1"]);
-        let class = if tool.0 == ToolClass::Once { "once" } else { "repeatable" };
-        command.env(CHILD, class).current_dir(folder).stdout(Stdio::piped());
+        command.args([
+            &format!("survival::once::{test}"),
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
+        let class = if tool.0 == ToolClass::Once {
+            "once"
+        } else {
+            "repeatable"
+        };
+        command
+            .env(CHILD, class)
+            .current_dir(folder)
+            .stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let (said, heard) = channel();
-        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| said.send(line)));
+        std::thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| said.send(line))
+        });
         Self(child, heard)
     }
 
@@ -145,9 +169,16 @@ fn house() -> Workspace {
 /// Kills the engine while it acts on a letter of that subject.
 fn kill(test: &str, tool: &Act, house: &Workspace, subject: &str) {
     let eml = note(&format!("{subject}@guest.example"), "", "Please.");
-    house.write("letter.eml", &eml.replace("Subject: Breakfast", &format!("Subject: {subject}")));
+    house.write(
+        "letter.eml",
+        &eml.replace("Subject: Breakfast", &format!("Subject: {subject}")),
+    );
     let mut engine = Other::start(test, tool, house.path());
-    let moment = if subject.starts_with("after") { "acted" } else { "begins" };
+    let moment = if subject.starts_with("after") {
+        "acted"
+    } else {
+        "begins"
+    };
     assert!(engine.until(moment), "{subject}: the tool was not called");
     if let Some(n) = subject.strip_prefix("around-") {
         let wait = Duration::from_micros(n.parse::<u64>().expect("a number") * 250);
@@ -163,7 +194,11 @@ async fn results(house: &Workspace, subject: &str) -> Vec<String> {
     let sql = "SELECT coalesce(e.payload_json ->> '$.error.code', 'ok') FROM thread_tool_events e
         JOIN messages m ON m.id = e.parent_message_id
         WHERE m.subject = $1 AND e.event_type = 'tool_result' ORDER BY e.step_index";
-    sqlx::query_scalar(sql).bind(subject).fetch_all(&mut house.rows().await).await.expect("results")
+    sqlx::query_scalar(sql)
+        .bind(subject)
+        .fetch_all(&mut house.rows().await)
+        .await
+        .expect("results")
 }
 
 fn done(house: &Workspace, subject: &str) -> usize {
@@ -182,7 +217,10 @@ async fn a_call_that_must_not_be_made_twice_acts_at_most_once_whenever_its_engin
     for n in 0..KILLS {
         kill(test, &ONCE, &house, &subject(n));
     }
-    assert!(!Other::start(test, &ONCE, house.path()).until("nothing more"), "it comes to rest");
+    assert!(
+        !Other::start(test, &ONCE, house.path()).until("nothing more"),
+        "it comes to rest"
+    );
     let mut unknown = 0;
     for n in 0..KILLS {
         let subject = subject(n);
@@ -203,7 +241,10 @@ async fn a_call_that_must_not_be_made_twice_acts_at_most_once_whenever_its_engin
     audit(&mut rows).await;
     let left = "SELECT (SELECT count(*) FROM runs WHERE state = 'succeeded'),
         (SELECT count(*) FROM notices WHERE kind = 'outcome_unknown')";
-    let left: (i64, i64) = sqlx::query_as(left).fetch_one(&mut rows).await.expect("counts");
+    let left: (i64, i64) = sqlx::query_as(left)
+        .fetch_one(&mut rows)
+        .await
+        .expect("counts");
     assert_eq!(left, (i64::from(KILLS), unknown));
 }
 

@@ -23,20 +23,33 @@ fn opening(data: &Path) -> File {
 
 fn ingest(folder: &Path, number: usize) -> Child {
     let mut command = attache(folder, &["ingest", "-"]);
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary runs");
     let letter = format!(
         "From: bob@guest.example\r\nTo: concierge@guesthouse.example\r\nMessage-ID: <{number}@guest.example>\r\n\r\nHi\r\n"
     );
-    child.stdin.take().expect("a pipe").write_all(letter.as_bytes()).expect("it reads");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(letter.as_bytes())
+        .expect("it reads");
     child
 }
 
 #[test]
 fn an_engine_and_commands_that_start_at_once_on_a_new_workspace_all_find_it_made() {
     for round in 0..ROUNDS {
-        let dir = workspace(Sink::default().open(), &json!({ "rules": [{ "say": "At ten." }] }));
-        let commands: Vec<Child> = (0..PROCESSES).map(|number| ingest(dir.path(), number)).collect();
+        let dir = workspace(
+            Sink::default().open(),
+            &json!({ "rules": [{ "say": "At ten." }] }),
+        );
+        let commands: Vec<Child> = (0..PROCESSES)
+            .map(|number| ingest(dir.path(), number))
+            .collect();
         let engine = Running::start(dir.path(), &[]);
         for command in commands {
             let ended = command.wait_with_output().expect("it ends");
@@ -69,37 +82,59 @@ async fn an_opening_goes_on_when_the_one_before_it_is_done() {
 fn a_server_that_cannot_open_the_database_in_time_asks_to_be_started_again() {
     let dir = workspace(Sink::default().open(), &json!({ "rules": [] }));
     let _held = opening(&dir.path().join("data"));
-    let mut server = attache(dir.path(), &["serve"]).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut server = attache(dir.path(), &["serve"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
     until("its end", || server.try_wait().expect("a child").is_some());
     let ended = server.wait_with_output().expect("it ended");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(75), "{said}");
-    assert!(said.contains("is opening the database") && said.contains("try again"), "{said}");
+    assert!(
+        said.contains("is opening the database") && said.contains("try again"),
+        "{said}"
+    );
     assert!(!dir.path().join("data/attache.db").exists());
 }
 
 #[test]
-fn a_process_that_is_killed_while_it_makes_the_database_leaves_one_that_the_next_brings_up_to_date() {
+fn a_process_that_is_killed_while_it_makes_the_database_leaves_one_that_the_next_brings_up_to_date()
+{
     const STEP_BYTES: u64 = 40_000;
     let mut killed = 0;
     for round in 0..12 {
         let dir = workspace(Sink::default().open(), &json!({ "rules": [] }));
         let written = || {
-            let size =
-                |file: &str| dir.path().join("data").join(file).metadata().map_or(0, |found| found.len());
+            let size = |file: &str| {
+                dir.path()
+                    .join("data")
+                    .join(file)
+                    .metadata()
+                    .map_or(0, |found| found.len())
+            };
             size("attache.db") + size("attache.db-wal")
         };
-        let mut first =
-            attache(dir.path(), &["drain"]).stdout(Stdio::null()).spawn().expect("the binary runs");
+        let mut first = attache(dir.path(), &["drain"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the binary runs");
         until("so much to be written, or the end", || {
             written() > round * STEP_BYTES || first.try_wait().expect("a child").is_some()
         });
         first.kill().expect("SIGKILL");
         killed += u32::from(!first.wait().expect("it ended").success());
         for command in [["drain"].as_slice(), &["doctor", "--at-rest"]] {
-            let ended = attache(dir.path(), command).output().expect("the binary runs");
-            assert!(ended.status.success(), "round {round}, {command:?}: {ended:?}");
+            let ended = attache(dir.path(), command)
+                .output()
+                .expect("the binary runs");
+            assert!(
+                ended.status.success(),
+                "round {round}, {command:?}: {ended:?}"
+            );
         }
     }
-    assert!(killed > 6, "{killed} of 12 were killed before they were done");
+    assert!(
+        killed > 6,
+        "{killed} of 12 were killed before they were done"
+    );
 }

@@ -12,7 +12,9 @@ const TRIAL: Duration = Duration::from_secs(15);
 /// How many seconds each of `count` engines lives, in a fixed disorder.
 fn lives(count: usize, most: u64) -> impl Iterator<Item = u64> {
     let next = |seed: &u64| Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-    std::iter::successors(Some(11), next).map(move |seed| (seed >> 33) % most).take(count)
+    std::iter::successors(Some(11), next)
+        .map(move |seed| (seed >> 33) % most)
+        .take(count)
 }
 
 /// An engine looks for work once a second; what it takes hangs, and after so many seconds somebody kills it.
@@ -31,20 +33,30 @@ async fn lives_for(app: TestApp, seconds: u64, waits: bool) -> TestApp {
 async fn under_kills(waits: bool) -> (TestApp, String, String) {
     let (mut app, run) = one_run(answer()).await;
     for (life, seconds) in lives(60, WITHOUT.as_secs()).enumerate() {
-        app.run_of(&note(&format!("o{life}@guest.example"), "", "When is lunch?")).await;
+        app.run_of(&note(
+            &format!("o{life}@guest.example"),
+            "",
+            "When is lunch?",
+        ))
+        .await;
         app = lives_for(app, seconds, waits).await;
     }
     let state = app.outcome(&run).await.0;
-    let attempts = app.row("SELECT CAST(attempt AS TEXT) FROM runs WHERE id = $1", &run).await;
+    let attempts = app
+        .row("SELECT CAST(attempt AS TEXT) FROM runs WHERE id = $1", &run)
+        .await;
     (app, state, attempts[0].clone().unwrap_or_default())
 }
 
 #[tokio::test]
 async fn runs_are_not_put_aside_because_somebody_kills_engine_after_engine_at_any_moment_of_its_first_minute()
-{
+ {
     let (app, state, attempts) = under_kills(true).await;
     assert_eq!(state, "queued");
-    assert!(attempts.parse::<u32>().is_ok_and(|attempts| attempts > 20), "it was at work {attempts} times");
+    assert!(
+        attempts.parse::<u32>().is_ok_and(|attempts| attempts > 20),
+        "it was at work {attempts} times"
+    );
     app.drain().await;
     let ended = "SELECT group_concat(DISTINCT state) || ' ' || count(*) FROM runs WHERE $1 = $1";
     assert_eq!(app.row(ended, "").await[0].as_deref(), Some("succeeded 61"));
@@ -68,21 +80,34 @@ async fn with_a_suspect() -> (TestApp, String) {
 }
 
 #[tokio::test]
-async fn a_suspect_that_hangs_keeps_others_waiting_for_seconds_and_proves_nothing_when_it_dies_beside_them() {
+async fn a_suspect_that_hangs_keeps_others_waiting_for_seconds_and_proves_nothing_when_it_dies_beside_them()
+ {
     let (app, run) = with_a_suspect().await;
     assert_eq!(claim(&app).await[0].id.as_str(), run);
-    app.run_of(&note("o@guest.example", "", "When is lunch?")).await;
+    app.run_of(&note("o@guest.example", "", "When is lunch?"))
+        .await;
     app.workspace.clock.advance(TRIAL - SECOND);
     assert!(claim(&app).await.is_empty(), "it is tried");
     app.workspace.clock.advance(SECOND);
     assert_eq!(claim(&app).await.len(), 1, "others go on");
     let app = app.restart().await;
-    assert_eq!(app.outcome(&run).await.0, "queued", "a third death, and not alone");
+    assert_eq!(
+        app.outcome(&run).await.0,
+        "queued",
+        "a third death, and not alone"
+    );
     // Its next trial is twice as long, after twice the wait.
     app.workspace.clock.advance(WITHOUT);
     let claimed = claim(&app).await;
-    assert!(claimed.len() == 1 && claimed[0].id.as_str() != run, "the other one, which was there once");
-    app.engine.store.requeue_run(&claimed[0].id, Duration::ZERO).await.expect("put back");
+    assert!(
+        claimed.len() == 1 && claimed[0].id.as_str() != run,
+        "the other one, which was there once"
+    );
+    app.engine
+        .store
+        .requeue_run(&claimed[0].id, Duration::ZERO)
+        .await
+        .expect("put back");
     app.workspace.clock.advance(WITHOUT);
     assert_eq!(claim(&app).await[0].id.as_str(), run);
     app.workspace.clock.advance(2 * TRIAL - SECOND);
@@ -92,17 +117,27 @@ async fn a_suspect_that_hangs_keeps_others_waiting_for_seconds_and_proves_nothin
 }
 
 #[tokio::test]
-async fn a_run_that_takes_its_time_keeps_a_suspect_from_its_trial_for_seconds_and_everybody_else_no_longer() {
+async fn a_run_that_takes_its_time_keeps_a_suspect_from_its_trial_for_seconds_and_everybody_else_no_longer()
+ {
     let (app, run) = with_a_suspect().await;
     app.workspace.clock.advance(SECOND);
     let app = app.restart().await;
-    app.run_of(&note("slow@guest.example", "", "A long story, please.")).await;
+    app.run_of(&note("slow@guest.example", "", "A long story, please."))
+        .await;
     assert_eq!(claim(&app).await.len(), 1);
     app.workspace.clock.advance(WITHOUT);
-    app.run_of(&note("o@guest.example", "", "When is lunch?")).await;
-    assert!(claim(&app).await.is_empty(), "nobody joins, so that the suspect can be alone");
+    app.run_of(&note("o@guest.example", "", "When is lunch?"))
+        .await;
+    assert!(
+        claim(&app).await.is_empty(),
+        "nobody joins, so that the suspect can be alone"
+    );
     app.workspace.clock.advance(TRIAL);
-    assert_eq!(claim(&app).await[0].id.as_str(), run, "it is worked on all the same");
+    assert_eq!(
+        claim(&app).await[0].id.as_str(),
+        run,
+        "it is worked on all the same"
+    );
     assert_eq!(claim(&app).await.len(), 1, "and others go on");
     let app = app.restart().await;
     assert_eq!(app.outcome(&run).await.0, "queued", "it was not alone");
@@ -118,7 +153,10 @@ async fn what_happens_to_an_engine_that_was_asked_to_end_counts_against_nobody()
         }
         let app = app.restart().await;
         // The control is a death that nobody asked for.
-        assert_eq!(app.outcome(&run).await.0, if asked { "queued" } else { "failed" });
+        assert_eq!(
+            app.outcome(&run).await.0,
+            if asked { "queued" } else { "failed" }
+        );
         if asked {
             assert_eq!(claim(&app).await.len(), 1, "it is no suspect any more");
         }

@@ -80,14 +80,21 @@ pub fn workspace(sink: u16, script: &Value) -> tempfile::TempDir {
             "limits": { "replies_per_hour_max": 1_000_000, "replies_per_day_max": 1_000_000 },
         }),
     );
-    write("configs/security.json", &json!({ "access": { "allow": ["*@guest.example"] } }));
+    write(
+        "configs/security.json",
+        &json!({ "access": { "allow": ["*@guest.example"] } }),
+    );
     write("configs/demo-script.json", script);
     dir
 }
 
 pub fn attache(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.env_remove("ATTACHE_WORKSPACE").env_remove("ATTACHE_LOG").current_dir(folder).args(args);
+    command
+        .env_remove("ATTACHE_WORKSPACE")
+        .env_remove("ATTACHE_LOG")
+        .current_dir(folder)
+        .args(args);
     command
 }
 
@@ -109,9 +116,16 @@ impl Running {
         let spawned = command.stdout(Stdio::piped()).stderr(log).spawn();
         let mut child = spawned.expect("the binary runs");
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-        let port = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        let Some(port) = port else { panic!("no port in `{line}`: {}", complaints(&mut child)) };
+        BufReader::new(child.stdout.as_mut().expect("a pipe"))
+            .read_line(&mut line)
+            .expect("a line");
+        let port = line
+            .trim()
+            .rsplit_once(':')
+            .and_then(|(_, port)| port.parse().ok());
+        let Some(port) = port else {
+            panic!("no port in `{line}`: {}", complaints(&mut child))
+        };
         Self { child, port }
     }
 
@@ -120,7 +134,10 @@ impl Running {
     }
 
     pub fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        let pid = i32::try_from(self.child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .expect("a process id");
         kill_process(pid, signal).expect("it lives");
     }
 
@@ -180,7 +197,8 @@ impl Client {
 
     /// The letter and its end.
     pub fn letter(&mut self, id: &str, body: &str) -> Result<()> {
-        let head = "From: bob@guest.example\r\nTo: concierge@guesthouse.example\r\nSubject: Breakfast";
+        let head =
+            "From: bob@guest.example\r\nTo: concierge@guesthouse.example\r\nSubject: Breakfast";
         let letter = format!("{head}\r\nMessage-ID: <{id}>\r\n\r\n{body}\r\n.\r\n");
         self.0.get_mut().write_all(letter.as_bytes())
     }
@@ -209,7 +227,10 @@ pub fn send(port: u16, id: &str, body: &str) {
 pub fn until(what: &str, mut found: impl FnMut() -> bool) {
     let began = Instant::now();
     while !found() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what} did not happen");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{what} did not happen"
+        );
         crate::app::blink();
     }
 }

@@ -15,7 +15,9 @@ pub const WITHOUT: Duration = Duration::from_secs(60);
 
 pub async fn one_run(script: serde_json::Value) -> (TestApp, String) {
     let app = Workspace::new(&script).talkative().start().await;
-    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    let run = app
+        .run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
     (app, run)
 }
 
@@ -41,12 +43,19 @@ async fn turn(app: &TestApp, index: u32, attempt: u32, state: &str) {
            state, started_at)
          SELECT id, {index}, {attempt}, persona_id, '{{}}', '', 'scripted', 'test', '{state}', created_at FROM runs"
     );
-    sqlx::query(AssertSqlSafe(insert)).execute(&mut app.workspace.rows().await).await.expect("a turn");
+    sqlx::query(AssertSqlSafe(insert))
+        .execute(&mut app.workspace.rows().await)
+        .await
+        .expect("a turn");
 }
 
 async fn said(app: &TestApp, run: &str) -> String {
-    let row =
-        app.row("SELECT state || ': ' || coalesce(error_message, '') FROM runs WHERE id = $1", run).await;
+    let row = app
+        .row(
+            "SELECT state || ': ' || coalesce(error_message, '') FROM runs WHERE id = $1",
+            run,
+        )
+        .await;
     row[0].clone().unwrap_or_default()
 }
 
@@ -58,15 +67,30 @@ async fn a_run_that_stops_three_engines_at_one_step_is_put_aside_and_its_owner_t
         app = dies(app, 1).await;
     }
     let outcome = app.outcome(&run).await;
-    assert_eq!(outcome, ("failed".into(), Some("failed".into()), Some("crashed".into())));
+    assert_eq!(
+        outcome,
+        (
+            "failed".into(),
+            Some("failed".into()),
+            Some("crashed".into())
+        )
+    );
     let said = said(&app, &run).await;
-    assert!(said.contains("stopped 3 times in a row at the same step of this run: its context"), "{said}");
+    assert!(
+        said.contains("stopped 3 times in a row at the same step of this run: its context"),
+        "{said}"
+    );
     assert!(claim(&app).await.is_empty());
-    app.run_of(&note("q2@guest.example", "", "When is lunch?")).await;
+    app.run_of(&note("q2@guest.example", "", "When is lunch?"))
+        .await;
     app.drain().await;
     app.drain().await;
     assert_eq!((app.sent().len(), app.notices().len()), (1, 1));
-    assert!(app.notices()[0].text.contains("the same step of this run"), "{}", app.notices()[0].text);
+    assert!(
+        app.notices()[0].text.contains("the same step of this run"),
+        "{}",
+        app.notices()[0].text
+    );
     app.check().await;
 }
 
@@ -78,12 +102,19 @@ async fn a_crash_at_a_later_step_is_counted_anew_and_a_request_made_again_is_no_
     }
     turn(&app, 0, 1, "answered").await;
     for attempt in 1..=3 {
-        assert_eq!(app.outcome(&run).await.0, "queued", "before attempt {attempt}");
+        assert_eq!(
+            app.outcome(&run).await.0,
+            "queued",
+            "before attempt {attempt}"
+        );
         turn(&app, 1, attempt, "started").await;
         app = dies(app, 1).await;
     }
     let said = said(&app, &run).await;
-    assert!(said.contains("3 times in a row at the same step of this run: turn 2, while test on"), "{said}");
+    assert!(
+        said.contains("3 times in a row at the same step of this run: turn 2, while test on"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
@@ -92,7 +123,11 @@ async fn an_orderly_stop_is_neither_a_crash_nor_an_attempt() {
     for _ in 0..5 {
         let claimed = claim(&app).await;
         assert_eq!(claimed[0].attempt, 1);
-        app.engine.store.requeue_run(&claimed[0].id, Duration::ZERO).await.expect("put back");
+        app.engine
+            .store
+            .requeue_run(&claimed[0].id, Duration::ZERO)
+            .await
+            .expect("put back");
         app = app.restart().await;
     }
     app.drain().await;
@@ -106,7 +141,11 @@ async fn a_person_who_retries_a_run_has_it_counted_anew() {
     for _ in 0..3 {
         app = dies(app, 1).await;
     }
-    app.engine.store.retry_run(&RunId::new(run.clone())).await.expect("queued");
+    app.engine
+        .store
+        .retry_run(&RunId::new(run.clone()))
+        .await
+        .expect("queued");
     for _ in 0..2 {
         app = dies(app, 1).await;
     }
@@ -116,10 +155,20 @@ async fn a_person_who_retries_a_run_has_it_counted_anew() {
 
 /// Ends a run as its own work would.
 async fn ends_well(app: &TestApp, run: &ClaimedRun) {
-    let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
-    let end = Finished { state: RunState::Succeeded, stop_reason: StopReason::NoReply, error: None };
+    let key = RunKey {
+        run: run.id.clone(),
+        trigger_message: run.trigger_message.clone(),
+    };
+    let end = Finished {
+        state: RunState::Succeeded,
+        stop_reason: StopReason::NoReply,
+        error: None,
+    };
     let journal = app.engine.store.persona(&run.persona);
-    journal.journal(&key, vec![Entry::Finished(end)]).await.expect("ended");
+    journal
+        .journal(&key, vec![Entry::Finished(end)])
+        .await
+        .expect("ended");
 }
 
 #[tokio::test]
@@ -127,7 +176,14 @@ async fn runs_that_were_only_beside_a_poisonous_one_are_cleared_one_by_one() {
     let mut app = Workspace::new(&answer()).talkative().start().await;
     let mut runs = Vec::new();
     for n in 0..10 {
-        runs.push(app.run_of(&note(&format!("q{n}@guest.example"), "", "When is breakfast?")).await);
+        runs.push(
+            app.run_of(&note(
+                &format!("q{n}@guest.example"),
+                "",
+                "When is breakfast?",
+            ))
+            .await,
+        );
     }
     let poison = runs.remove(4);
     for _ in 0..2 {
@@ -148,8 +204,13 @@ async fn runs_that_were_only_beside_a_poisonous_one_are_cleared_one_by_one() {
     assert!(claimed.len() == 1 && claimed[0].id.as_str() == poison);
     app = app.restart().await;
     assert_eq!(app.outcome(&poison).await.2.as_deref(), Some("crashed"));
-    app.run_of(&note("l@guest.example", "", "When is lunch?")).await;
-    assert_eq!(claim(&app).await.len(), 6, "those who waited while an engine died are suspected no more");
+    app.run_of(&note("l@guest.example", "", "When is lunch?"))
+        .await;
+    assert_eq!(
+        claim(&app).await.len(),
+        6,
+        "those who waited while an engine died are suspected no more"
+    );
 }
 
 #[tokio::test]
@@ -168,7 +229,12 @@ async fn an_engine_that_is_killed_by_a_letter_serves_the_others_all_the_while() 
             send(engine.port, "poison@guest.example", "poison");
         }
         let mut rows = options.connect().await.expect("the database");
-        while sqlx::query_scalar::<_, i64>(asked).fetch_one(&mut rows).await.expect("turns") < kill {
+        while sqlx::query_scalar::<_, i64>(asked)
+            .fetch_one(&mut rows)
+            .await
+            .expect("turns")
+            < kill
+        {
             crate::app::glance().await;
         }
         engine.signal(Signal::KILL);
@@ -177,22 +243,39 @@ async fn an_engine_that_is_killed_by_a_letter_serves_the_others_all_the_while() 
     let mut rows = options.connect().await.expect("the database");
     let engine = Running::start(dir.path(), &[]);
     send(engine.port, "breakfast@guest.example", "When is breakfast?");
-    until("an answer, while the suspect waits", || sink.mails.lock().expect("a lock").len() == 1);
+    until("an answer, while the suspect waits", || {
+        sink.mails.lock().expect("a lock").len() == 1
+    });
     engine.signal(Signal::TERM);
     assert_eq!(engine.ended().0.code(), Some(0));
     // Who works off the queue does not wait for it; this is what kills it.
-    let mut drain = attache(dir.path(), &["drain"]).spawn().expect("the binary runs");
-    while sqlx::query_scalar::<_, i64>(asked).fetch_one(&mut rows).await.expect("turns") < 3 {
+    let mut drain = attache(dir.path(), &["drain"])
+        .spawn()
+        .expect("the binary runs");
+    while sqlx::query_scalar::<_, i64>(asked)
+        .fetch_one(&mut rows)
+        .await
+        .expect("turns")
+        < 3
+    {
         crate::app::glance().await;
     }
     drain.kill().and_then(|()| drain.wait()).expect("killed");
     let engine = Running::start(dir.path(), &[]);
     send(engine.port, "lunch@guest.example", "When is lunch?");
-    until("an answer", || sink.mails.lock().expect("a lock").len() == 2);
+    until("an answer", || {
+        sink.mails.lock().expect("a lock").len() == 2
+    });
     engine.signal(Signal::TERM);
     assert_eq!(engine.ended().0.code(), Some(0));
     let told = "SELECT summary FROM notices WHERE kind = 'run_failed'";
-    let told: Vec<String> = sqlx::query_scalar(told).fetch_all(&mut rows).await.expect("notices");
-    assert!(told.len() == 1 && told[0].contains("turn 1, while"), "{told:?}");
+    let told: Vec<String> = sqlx::query_scalar(told)
+        .fetch_all(&mut rows)
+        .await
+        .expect("notices");
+    assert!(
+        told.len() == 1 && told[0].contains("turn 1, while"),
+        "{told:?}"
+    );
     audit(&mut rows).await;
 }

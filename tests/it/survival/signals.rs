@@ -56,5 +56,8 @@ fn a_hang_up_says_that_the_configuration_is_read_at_the_start_and_the_engine_goe
     assert!(took < Duration::from_secs(15), "{took:?}");
     let mut said = String::new();
     log.read_to_string(&mut said).expect("text");
-    assert!(said.contains("SIGHUP") && said.contains("restart the engine"), "{said}");
+    assert!(
+        said.contains("SIGHUP") && said.contains("restart the engine"),
+        "{said}"
+    );
 }

@@ -47,10 +47,17 @@ async fn whoever_changes_the_terms_of_a_slot_is_found() {
         changes.push(Some(changed.to_string()));
     }
     for change in changes {
-        let set = sqlx::query("UPDATE responsibility_slots SET run_options_json = $2 WHERE run_id = $1");
-        set.bind(&run).bind(&change).execute(&mut rows).await.expect("changed");
+        let set =
+            sqlx::query("UPDATE responsibility_slots SET run_options_json = $2 WHERE run_id = $1");
+        set.bind(&run)
+            .bind(&change)
+            .execute(&mut rows)
+            .await
+            .expect("changed");
         let [verified] = app.workspace.verified().await.try_into().expect("one run");
-        let Outcome::Differs(difference) = &verified.outcome else { panic!("{change:?}: {verified:?}") };
+        let Outcome::Differs(difference) = &verified.outcome else {
+            panic!("{change:?}: {verified:?}")
+        };
         assert_eq!(
             difference.cause, "record: the terms of the run were changed in the database",
             "{change:?}"
@@ -67,7 +74,10 @@ async fn terms_that_were_given_to_a_run_without_any_are_found_too() {
     let set = "UPDATE responsibility_slots SET run_options_json = '{\"deliver_to\":\"store\"}'";
     sqlx::query(set).execute(&mut rows).await.expect("changed");
     let verified = app.workspace.verified().await;
-    assert!(matches!(verified[0].outcome, Outcome::Differs(_)), "{verified:?}");
+    assert!(
+        matches!(verified[0].outcome, Outcome::Differs(_)),
+        "{verified:?}"
+    );
 }
 
 /// Ada's responsibility under all its terms, worked off by the script.
@@ -81,20 +91,32 @@ async fn scripted(words: &[&str]) -> (TestApp, String) {
 async fn a_fork_is_held_to_the_terms_of_its_run() {
     let (app, run) = scripted(&["Three lines.", "Three lines.", "Four lines."]).await;
     let fork = |more: &[&str]| {
-        let said = attache(app.workspace.path(), &[&["replay", "fork", &run, "--json"], more].concat());
+        let said = attache(
+            app.workspace.path(),
+            &[&["replay", "fork", &run, "--json"], more].concat(),
+        );
         assert_eq!(said.0, 0, "{said:?}");
         let value: Value = serde_json::from_str(&said.1).expect("JSON");
         serde_json::from_value::<RunRecord>(value["fork"].clone()).expect("a record")
     };
-    let record = load_run(&app.engine.store, &RunId::new(run.clone())).await.expect("a record");
+    let record = load_run(&app.engine.store, &RunId::new(run.clone()))
+        .await
+        .expect("a record");
     let again = fork(&["--at-turn", "0"]);
     let comparison = compare(&record, &again, false);
     assert!(comparison.same, "{:#?}", comparison.first);
     assert_eq!(again.turns[0].model, "large");
     assert_eq!(again.mails[0].message.disposition, "withheld:store_only");
     let other = fork(&["--at-turn", "0", "--model", "small"]);
-    assert_eq!(other.turns[0].model, "small", "what is asked for goes before the terms");
-    assert_eq!(other.turns[0].request["tools"].as_array().map(Vec::len), Some(1), "the others hold");
+    assert_eq!(
+        other.turns[0].model, "small",
+        "what is asked for goes before the terms"
+    );
+    assert_eq!(
+        other.turns[0].request["tools"].as_array().map(Vec::len),
+        Some(1),
+        "the others hold"
+    );
     app.check().await;
 }
 
@@ -109,33 +131,59 @@ async fn a_difference_of_terms_is_the_first_that_is_told() {
     let one = load_run(store, &RunId::new(one)).await.expect("a record");
     let two = load_run(store, &RunId::new(two)).await.expect("a record");
     let comparison = compare(&one, &two, false);
-    let pair = comparison.pairs.iter().find(|pair| pair.name == "terms").expect("a stage");
-    let [difference] = &pair.differences[..] else { panic!("{pair:#?}") };
-    assert_eq!((difference.place.as_str(), difference.a.as_deref()), ("model", Some("large")));
+    let pair = comparison
+        .pairs
+        .iter()
+        .find(|pair| pair.name == "terms")
+        .expect("a stage");
+    let [difference] = &pair.differences[..] else {
+        panic!("{pair:#?}")
+    };
+    assert_eq!(
+        (difference.place.as_str(), difference.a.as_deref()),
+        ("model", Some("large"))
+    );
 }
 
 #[tokio::test]
 async fn an_exported_run_brings_its_terms_along_and_is_verified_elsewhere() {
     let (app, run) = scripted(&["Three lines."]).await;
     let file = app.workspace.path().join("runs.jsonl");
-    let (file, there) = (file.to_str().expect("a path"), app.workspace.path().join("elsewhere"));
+    let (file, there) = (
+        file.to_str().expect("a path"),
+        app.workspace.path().join("elsewhere"),
+    );
     let said = attache(app.workspace.path(), &["replay", "export", &run, file]);
     assert_eq!(said.0, 0, "{said:?}");
-    let said = attache(app.workspace.path(), &["replay", "import", file, there.to_str().expect("a path")]);
+    let said = attache(
+        app.workspace.path(),
+        &["replay", "import", file, there.to_str().expect("a path")],
+    );
     assert_eq!(said.0, 0, "{said:?}");
     let said = attache(&there, &["replay", "verify", &run]);
-    assert!(said.0 == 0 && said.1.contains("1 identical (1 request"), "{said:?}");
+    assert!(
+        said.0 == 0 && said.1.contains("1 identical (1 request"),
+        "{said:?}"
+    );
     let shown = attache(&there, &["replay", "show", &run]);
     assert!(
         shown.1.contains("of Report (scheduled)") && shown.1.contains("uses only read_file"),
         "{shown:?}"
     );
-    let mut rows =
-        sqlx::sqlite::SqliteConnectOptions::new().filename(there.join("data/attache.db")).connect().await;
+    let mut rows = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(there.join("data/attache.db"))
+        .connect()
+        .await;
     let changed = "UPDATE responsibility_slots SET run_options_json = '{}'";
-    sqlx::query(changed).execute(rows.as_mut().expect("the archive")).await.expect("a change");
+    sqlx::query(changed)
+        .execute(rows.as_mut().expect("the archive"))
+        .await
+        .expect("a change");
     let said = attache(&there, &["replay", "verify", &run]);
-    assert!(said.0 == 1 && said.1.contains("1 different"), "the control: {said:?}");
+    assert!(
+        said.0 == 1 && said.1.contains("1 different"),
+        "the control: {said:?}"
+    );
 }
 
 #[tokio::test]
@@ -156,8 +204,14 @@ async fn everybody_can_see_which_terms_held() {
         "tools": ["read_file"], "deliver_to": "store", "retries": 1, "has_output_schema": false,
     });
     assert_eq!(record["slot"], slot);
-    let page = attache(app.workspace.path(), &["replay", "show", &run, "--html", "-"]);
-    assert!(page.0 == 0 && page.1.contains("its answer is only stored"), "{page:?}");
+    let page = attache(
+        app.workspace.path(),
+        &["replay", "show", &run, "--html", "-"],
+    );
+    assert!(
+        page.0 == 0 && page.1.contains("its answer is only stored"),
+        "{page:?}"
+    );
 }
 
 #[tokio::test]
@@ -165,10 +219,23 @@ async fn another_model_of_the_persona_changes_nothing_for_a_run_with_a_model_of_
     for (options, changed) in [(all(), "0 of 1 run "), (json!({}), "1 of 1 run ")] {
         let app = ready(saying(&["Three lines."]), &options).await;
         work(&app).await;
-        app.workspace.set("personas/ada/persona.json", "/model", json!("other"));
+        app.workspace
+            .set("personas/ada/persona.json", "/model", json!("other"));
         let change = "personas/ada/persona.json";
-        let said =
-            attache(app.workspace.path(), &["replay", "sweep", "--since", "2026-01-01", "--change", change]);
-        assert!(said.0 == 0 && said.1.contains(changed), "{options}: {said:?}");
+        let said = attache(
+            app.workspace.path(),
+            &[
+                "replay",
+                "sweep",
+                "--since",
+                "2026-01-01",
+                "--change",
+                change,
+            ],
+        );
+        assert!(
+            said.0 == 0 && said.1.contains(changed),
+            "{options}: {said:?}"
+        );
     }
 }

@@ -11,7 +11,12 @@ use std::time::Duration;
 async fn worked_off(app: &TestApp, run: &str) -> (String, String) {
     for _ in 0..12 {
         app.drain().await;
-        let row = app.row("SELECT state, CAST(attempt AS TEXT) FROM runs WHERE id = $1", run).await;
+        let row = app
+            .row(
+                "SELECT state, CAST(attempt AS TEXT) FROM runs WHERE id = $1",
+                run,
+            )
+            .await;
         let state = row[0].clone().unwrap_or_default();
         if state != "waiting_retry" {
             return (state, row[1].clone().unwrap_or_default());
@@ -54,7 +59,10 @@ async fn a_run_that_is_tried_again_succeeds_once_its_provider_does() {
     let server = Server::start(replies).await;
     let app = ready(workspace(&server, None), &json!({ "retries": 2 })).await;
     let run = fire(&app).await;
-    assert_eq!(worked_off(&app, &run).await, ("succeeded".to_owned(), "3".to_owned()));
+    assert_eq!(
+        worked_off(&app, &run).await,
+        ("succeeded".to_owned(), "3".to_owned())
+    );
     assert_eq!(app.sent().len(), 1);
     app.check().await;
 }
@@ -64,9 +72,16 @@ async fn without_retries_of_its_own_the_configuration_says_how_often() {
     let (_, usual) = failing(&json!({}), 503).await;
     let server = Server::start((0..40).map(|_| refuses(503, &[])).collect()).await;
     let place = workspace(&server, None);
-    place.set("configs/inference.json", "/retry/run_attempts_max", json!(2));
+    place.set(
+        "configs/inference.json",
+        "/retry/run_attempts_max",
+        json!(2),
+    );
     let app = ready(place, &json!({})).await;
     let run = fire(&app).await;
-    assert_eq!(worked_off(&app, &run).await, ("failed".to_owned(), "2".to_owned()));
+    assert_eq!(
+        worked_off(&app, &run).await,
+        ("failed".to_owned(), "2".to_owned())
+    );
     assert_ne!(usual, "2");
 }

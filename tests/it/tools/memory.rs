@@ -18,8 +18,10 @@ fn without_marks(text: &str) -> String {
 /// Names of the kept versions, oldest first.
 fn versions(run_deps: &RunDeps) -> Vec<String> {
     let names = fs::read_dir(run_deps.path(".memory")).expect("a folder");
-    let mut names: Vec<String> =
-        names.filter_map(|e| e.ok()?.file_name().into_string().ok()).filter(|n| n.ends_with(".md")).collect();
+    let mut names: Vec<String> = names
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .filter(|n| n.ends_with(".md"))
+        .collect();
     names.sort();
     names
 }
@@ -27,17 +29,27 @@ fn versions(run_deps: &RunDeps) -> Vec<String> {
 #[tokio::test]
 async fn memory_is_replaced_and_the_version_before_is_kept() {
     let run_deps = RunDeps::new().await;
-    let first = run_deps.result("update_memory", json!({"content": "# Tasks"})).await;
+    let first = run_deps
+        .result("update_memory", json!({"content": "# Tasks"}))
+        .await;
     let bytes = "# Tasks ".len() + MARK.len() + "\n".len();
-    assert_eq!(first, json!({"changed": true, "bytes": bytes, "bytes_max": 512}));
+    assert_eq!(
+        first,
+        json!({"changed": true, "bytes": bytes, "bytes_max": 512})
+    );
     assert!(versions(&run_deps).is_empty());
-    run_deps.result("update_memory", json!({"content": "# None\n"})).await;
+    run_deps
+        .result("update_memory", json!({"content": "# None\n"}))
+        .await;
     assert_eq!(memory(&run_deps), "# None\n");
     assert_eq!(versions(&run_deps), ["active-20261120T080000000Z.md"]);
-    let kept = fs::read_to_string(run_deps.path(".memory/active-20261120T080000000Z.md")).expect("a version");
+    let kept = fs::read_to_string(run_deps.path(".memory/active-20261120T080000000Z.md"))
+        .expect("a version");
     assert_eq!(kept, format!("# Tasks {MARK}\n"));
     assert!(!run_deps.path(".memory/active.tmp").exists());
-    run_deps.result("update_memory", json!({"content": ""})).await;
+    run_deps
+        .result("update_memory", json!({"content": ""}))
+        .await;
     assert_eq!(memory(&run_deps), "");
 }
 
@@ -46,12 +58,16 @@ async fn a_call_that_is_run_again_changes_nothing() {
     let run_deps = RunDeps::new().await;
     run_deps.write("active.md", "# Tasks\n");
     for changed in [true, false] {
-        let again = run_deps.result("update_memory", json!({"append": "- call Dan"})).await;
+        let again = run_deps
+            .result("update_memory", json!({"append": "- call Dan"}))
+            .await;
         assert_eq!(again["changed"], changed);
         assert_eq!(memory(&run_deps), "# Tasks\n- call Dan\n");
     }
     for changed in [true, false] {
-        let again = run_deps.result("update_memory", json!({"content": "done"})).await;
+        let again = run_deps
+            .result("update_memory", json!({"content": "done"}))
+            .await;
         assert_eq!(again["changed"], changed);
     }
     assert_eq!(versions(&run_deps).len(), 2);
@@ -61,22 +77,31 @@ async fn a_call_that_is_run_again_changes_nothing() {
 async fn the_newest_twenty_versions_are_kept_even_within_a_millisecond() {
     let run_deps = RunDeps::new().await;
     for n in 0..15 {
-        run_deps.result("update_memory", json!({"content": format!("a{n}")})).await;
+        run_deps
+            .result("update_memory", json!({"content": format!("a{n}")}))
+            .await;
     }
     run_deps.clock.advance(Duration::from_secs(1));
     for n in 0..15 {
-        run_deps.result("update_memory", json!({"content": format!("b{n}")})).await;
+        run_deps
+            .result("update_memory", json!({"content": format!("b{n}")}))
+            .await;
     }
     let kept = versions(&run_deps);
     assert_eq!(kept.len(), 20);
     let texts: std::collections::BTreeSet<String> = kept
         .iter()
         .map(|name| {
-            without_marks(&fs::read_to_string(run_deps.path(".memory").join(name)).expect("a version"))
+            without_marks(
+                &fs::read_to_string(run_deps.path(".memory").join(name)).expect("a version"),
+            )
         })
         .collect();
     // b14 is the memory itself; a14 was replaced by b0, b13 by b14.
-    let wanted = (9..15).map(|n| format!("a{n}\n")).chain((0..14).map(|n| format!("b{n}\n"))).collect();
+    let wanted = (9..15)
+        .map(|n| format!("a{n}\n"))
+        .chain((0..14).map(|n| format!("b{n}\n")))
+        .collect();
     assert_eq!(texts, wanted);
 }
 
@@ -84,15 +109,35 @@ async fn the_newest_twenty_versions_are_kept_even_within_a_millisecond() {
 async fn faults_say_what_would_work_and_leave_the_memory_alone() {
     let run_deps = RunDeps::new().await;
     run_deps.write("active.md", "x".repeat(500));
-    let (code, message) = run_deps.failure("update_memory", json!({"append": "y".repeat(20)})).await;
+    let (code, message) = run_deps
+        .failure("update_memory", json!({"append": "y".repeat(20)}))
+        .await;
     assert_eq!(code, "memory_too_large");
-    assert!(message.contains("at most 512") && message.contains("500 now"), "{message}");
+    assert!(
+        message.contains("at most 512") && message.contains("500 now"),
+        "{message}"
+    );
     for args in [json!({}), json!({"content": "a", "append": "b"})] {
         let (code, message) = run_deps.failure("update_memory", args).await;
-        assert_eq!((code, message.as_str()), ("bad_arguments", "give exactly one of: content, append"));
+        assert_eq!(
+            (code, message.as_str()),
+            ("bad_arguments", "give exactly one of: content, append")
+        );
     }
-    assert_eq!(run_deps.failure("update_memory", json!({"append": " \n"})).await.0, "nothing_to_append");
-    assert_eq!(run_deps.failure("update_memory", json!({"content": "a\0b"})).await.0, "bad_text");
+    assert_eq!(
+        run_deps
+            .failure("update_memory", json!({"append": " \n"}))
+            .await
+            .0,
+        "nothing_to_append"
+    );
+    assert_eq!(
+        run_deps
+            .failure("update_memory", json!({"content": "a\0b"}))
+            .await
+            .0,
+        "bad_text"
+    );
     assert_eq!(memory(&run_deps), "x".repeat(500));
     assert!(versions(&run_deps).is_empty());
 }
@@ -104,20 +149,31 @@ async fn writing_never_leaves_the_folder() {
     fs::write(&victim, "untouched").expect("a file");
     // A link in the memory's place is not read through, and not written through.
     symlink(&victim, run_deps.path("active.md")).expect("a link");
-    let (code, message) = run_deps.failure("update_memory", json!({"append": "x"})).await;
+    let (code, message) = run_deps
+        .failure("update_memory", json!({"append": "x"}))
+        .await;
     assert_eq!(code, "path_not_allowed", "{message}");
     // A hard link is parted from its other name, not written through.
     fs::remove_file(run_deps.path("active.md")).expect("a removal");
     fs::hard_link(&victim, run_deps.path("active.md")).expect("a hard link");
-    run_deps.result("update_memory", json!({"content": "mine"})).await;
+    run_deps
+        .result("update_memory", json!({"content": "mine"}))
+        .await;
     assert_eq!(memory(&run_deps), "mine\n");
     // The history in a folder elsewhere is no place to write to.
     fs::remove_dir_all(run_deps.path(".memory")).expect("a removal");
     fs::create_dir(run_deps.outside("elsewhere")).expect("a folder");
     symlink(run_deps.outside("elsewhere"), run_deps.path(".memory")).expect("a link");
-    run_deps.failure("update_memory", json!({"content": "again"})).await;
+    run_deps
+        .failure("update_memory", json!({"content": "again"}))
+        .await;
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "untouched");
-    assert_eq!(fs::read_dir(run_deps.outside("elsewhere")).expect("a folder").count(), 0);
+    assert_eq!(
+        fs::read_dir(run_deps.outside("elsewhere"))
+            .expect("a folder")
+            .count(),
+        0
+    );
 }
 
 #[tokio::test]
@@ -125,7 +181,9 @@ async fn what_a_crash_left_unfinished_is_overwritten() {
     let run_deps = RunDeps::new().await;
     run_deps.write("active.md", "old\n");
     run_deps.write(".memory/active.tmp", "half of a mem");
-    run_deps.result("update_memory", json!({"append": "new"})).await;
+    run_deps
+        .result("update_memory", json!({"append": "new"}))
+        .await;
     assert_eq!(memory(&run_deps), "old\nnew\n");
 }
 
@@ -138,7 +196,10 @@ async fn two_runs_that_append_at_once_both_appear() {
     );
     assert!(a.is_ok() && b.is_ok());
     let memory = memory(&run_deps);
-    assert!(memory.contains("- from one\n") && memory.contains("- from two\n"), "{memory}");
+    assert!(
+        memory.contains("- from one\n") && memory.contains("- from two\n"),
+        "{memory}"
+    );
 }
 
 #[tokio::test]
@@ -147,7 +208,11 @@ async fn a_history_that_turns_into_a_link_and_back_is_never_written_through() {
     fs::create_dir(run_deps.outside("elsewhere")).expect("a folder");
     fs::create_dir(run_deps.path("real")).expect("a folder");
     symlink("../../elsewhere", run_deps.path("fake")).expect("a link");
-    let (real, fake, name) = (run_deps.path("real"), run_deps.path("fake"), run_deps.path(".memory"));
+    let (real, fake, name) = (
+        run_deps.path("real"),
+        run_deps.path("fake"),
+        run_deps.path(".memory"),
+    );
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let told = stop.clone();
     let flipper = std::thread::spawn(move || {
@@ -163,11 +228,18 @@ async fn a_history_that_turns_into_a_link_and_back_is_never_written_through() {
     });
     let mut written = 0;
     for n in 0..300 {
-        let outcome = run_deps.call("update_memory", json!({"content": format!("note {n}")})).await;
+        let outcome = run_deps
+            .call("update_memory", json!({"content": format!("note {n}")}))
+            .await;
         written += usize::from(outcome.is_ok());
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     flipper.join().expect("the flipper");
     eprintln!("{written} of 300 writes succeeded");
-    assert_eq!(fs::read_dir(run_deps.outside("elsewhere")).expect("a folder").count(), 0);
+    assert_eq!(
+        fs::read_dir(run_deps.outside("elsewhere"))
+            .expect("a folder")
+            .count(),
+        0
+    );
 }

@@ -39,21 +39,45 @@ async fn thread(conn: &mut SqliteConnection, persona: &str, id: &str, people: &[
         "INSERT INTO conversations (id, persona_id, subject, created_at) VALUES ($1, $2, '', $3)",
         "INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at) VALUES ($1, $1, $2, '', $3, $3)",
     ] {
-        sqlx::query(sql).bind(id).bind(persona).bind(at).execute(&mut *conn).await.expect("a row");
+        sqlx::query(sql)
+            .bind(id)
+            .bind(persona)
+            .bind(at)
+            .execute(&mut *conn)
+            .await
+            .expect("a row");
     }
     for person in people {
         let sql = "INSERT INTO thread_participants (thread_id, address) VALUES ($1, $2)";
-        sqlx::query(sql).bind(id).bind(*person).execute(&mut *conn).await.expect("a row");
+        sqlx::query(sql)
+            .bind(id)
+            .bind(*person)
+            .execute(&mut *conn)
+            .await
+            .expect("a row");
     }
 }
 
 async fn message(conn: &mut SqliteConnection, persona: &str, id: &str, seed: Seed<'_>) {
     let sql = "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, recipients_json, subject, \
                text_body, received_at, trust, disposition) VALUES ($1, $2, $3, $4, $1, $5, $6, $7, $8, $9, 'contact', $10)";
-    let query = sqlx::query(sql).bind(id).bind(seed.thread).bind(persona).bind(seed.direction);
-    let query = query.bind(seed.sender).bind(r#"{"to": ["ada@engine.test"]}"#).bind(seed.subject);
-    let query = query.bind(seed.body).bind(format!("2026-11-{:02}T12:00:00.000Z", seed.day));
-    query.bind(seed.disposition).execute(conn).await.expect("a message");
+    let query = sqlx::query(sql)
+        .bind(id)
+        .bind(seed.thread)
+        .bind(persona)
+        .bind(seed.direction);
+    let query = query
+        .bind(seed.sender)
+        .bind(r#"{"to": ["ada@engine.test"]}"#)
+        .bind(seed.subject);
+    let query = query
+        .bind(seed.body)
+        .bind(format!("2026-11-{:02}T12:00:00.000Z", seed.day));
+    query
+        .bind(seed.disposition)
+        .execute(conn)
+        .await
+        .expect("a message");
 }
 
 /// Carol's thread with a question and its answer, the owner's own thread, and somebody else's persona.
@@ -61,7 +85,13 @@ async fn run_deps() -> RunDeps {
     let run_deps = RunDeps::new().await;
     let mut conn = connection(&run_deps).await;
     let conn = &mut conn;
-    thread(conn, "ada", "t-carol", &["carol@partner.test", "dan@partner.test"]).await;
+    thread(
+        conn,
+        "ada",
+        "t-carol",
+        &["carol@partner.test", "dan@partner.test"],
+    )
+    .await;
     thread(conn, "ada", "t-owner", &["owner@home.test"]).await;
     thread(conn, "bob", "t-bob", &["carol@partner.test"]).await;
     message(conn, "ada", "m1", SUPPER).await;
@@ -102,14 +132,27 @@ async fn run_deps() -> RunDeps {
         ..SUPPER
     };
     message(conn, "ada", "m5", prompt).await;
-    message(conn, "bob", "m6", Seed { thread: "t-bob", day: 6, ..SUPPER }).await;
+    message(
+        conn,
+        "bob",
+        "m6",
+        Seed {
+            thread: "t-bob",
+            day: 6,
+            ..SUPPER
+        },
+    )
+    .await;
     run_deps
 }
 
 async fn ids(run_deps: &RunDeps, args: Value) -> Vec<String> {
     let result = run_deps.result("search_email", args).await;
     let messages = result["messages"].as_array().expect("a list");
-    messages.iter().map(|m| m["id"].as_str().expect("an id").to_owned()).collect()
+    messages
+        .iter()
+        .map(|m| m["id"].as_str().expect("an id").to_owned())
+        .collect()
 }
 
 /// The owner writes, and nobody else is in the thread.
@@ -128,7 +171,9 @@ async fn an_owner_and_a_schedule_search_everything_of_this_persona() {
         found.sort();
         assert_eq!(found, ["m1", "m2", "m3", "m4"]);
     }
-    let all = run_deps.result("search_email", json!({"query": "draft"})).await;
+    let all = run_deps
+        .result("search_email", json!({"query": "draft"}))
+        .await;
     assert_eq!(all["messages"][0]["sent"], false);
 }
 
@@ -158,14 +203,31 @@ async fn what_was_written_long_ago_is_found_behind_many_messages_each_once_and_t
         UNION ALL SELECT -i, 'a' || i, 't-owner', 'ada', 'inbound', 'a' || i, 'x', '', 'zeppelin archived',
           '2026-11-01T00:00:00.000Z', ''
         FROM n WHERE i < 9";
-    sqlx::query(fill).execute(&mut conn).await.expect("many messages");
-    let found = async |word: &str, limit: u32| ids(&run_deps, json!({ "query": word, "limit": limit })).await;
+    sqlx::query(fill)
+        .execute(&mut conn)
+        .await
+        .expect("many messages");
+    let found = async |word: &str, limit: u32| {
+        ids(&run_deps, json!({ "query": word, "limit": limit })).await
+    };
     let of = |numbers: std::ops::RangeInclusive<u32>| -> Vec<String> {
         numbers.rev().map(|n| format!("f{n}000")).collect()
     };
-    assert_eq!(found("zeppelin", 1).await, of(111..=111), "the first look is enough");
-    assert_eq!(found("zeppelin", 20).await, of(92..=111), "each look goes on where the one before ended");
-    assert_eq!(found("zeppelin archived", 20).await, ["a7", "a8"], "the last look has no end");
+    assert_eq!(
+        found("zeppelin", 1).await,
+        of(111..=111),
+        "the first look is enough"
+    );
+    assert_eq!(
+        found("zeppelin", 20).await,
+        of(92..=111),
+        "each look goes on where the one before ended"
+    );
+    assert_eq!(
+        found("zeppelin archived", 20).await,
+        ["a7", "a8"],
+        "the last look has no end"
+    );
     assert_eq!(found("supper", 20).await.len(), 4);
 }
 
@@ -175,15 +237,28 @@ async fn others_search_only_threads_that_they_take_part_in() {
     let mut found = ids(&run_deps, json!({"query": "supper"})).await;
     found.sort();
     assert_eq!(found, ["m1", "m2"]);
-    assert_eq!(ids(&run_deps, json!({"since": "2026-11-01"})).await, ["m2", "m1"]);
+    assert_eq!(
+        ids(&run_deps, json!({"since": "2026-11-01"})).await,
+        ["m2", "m1"]
+    );
     run_deps.mail.answers = Some(answered("mallory@evil.test"));
-    for args in [json!({"query": "K_THREAD"}), json!({"query": "supper"}), json!({"until": "2026-12-31"})] {
+    for args in [
+        json!({"query": "K_THREAD"}),
+        json!({"query": "supper"}),
+        json!({"until": "2026-12-31"}),
+    ] {
         assert_eq!(ids(&run_deps, args).await, Vec::<String>::new());
     }
     let mut nobody = answered("carol@partner.test");
     nobody.sender = None;
     run_deps.mail.answers = Some(nobody);
-    assert_eq!(run_deps.failure("search_email", json!({"query": "supper"})).await.0, "search_not_allowed");
+    assert_eq!(
+        run_deps
+            .failure("search_email", json!({"query": "supper"}))
+            .await
+            .0,
+        "search_not_allowed"
+    );
 }
 
 #[tokio::test]
@@ -202,7 +277,10 @@ async fn filters_narrow_and_every_word_must_match() {
         (json!({"subject": "plan", "query": "secret"}), vec!["m4"]),
         (json!({"subject": "secret"}), vec![]),
         (json!({"since": "2026-11-03"}), vec!["m4", "m3"]),
-        (json!({"since": "2026-11-02", "until": "2026-11-03"}), vec!["m3", "m2"]),
+        (
+            json!({"since": "2026-11-02", "until": "2026-11-03"}),
+            vec!["m3", "m2"],
+        ),
         (json!({"until": "2026-11-01T12:00:00Z"}), vec!["m1"]),
         (json!({"query": "secret", "until": "2026-11-03"}), vec![]),
         (json!({"query": "?!"}), vec![]),
@@ -210,20 +288,57 @@ async fn filters_narrow_and_every_word_must_match() {
     for (args, wanted) in cases {
         assert_eq!(ids(&run_deps, args.clone()).await, wanted, "{args}");
     }
-    assert_eq!(run_deps.failure("search_email", json!({"limit": 3})).await.0, "no_filter");
-    assert_eq!(run_deps.failure("search_email", json!({"query": " ", "from": null})).await.0, "no_filter");
-    assert_eq!(run_deps.failure("search_email", json!({"since": "soon"})).await.0, "bad_date");
+    assert_eq!(
+        run_deps
+            .failure("search_email", json!({"limit": 3}))
+            .await
+            .0,
+        "no_filter"
+    );
+    assert_eq!(
+        run_deps
+            .failure("search_email", json!({"query": " ", "from": null}))
+            .await
+            .0,
+        "no_filter"
+    );
+    assert_eq!(
+        run_deps
+            .failure("search_email", json!({"since": "soon"}))
+            .await
+            .0,
+        "bad_date"
+    );
 }
 
 #[tokio::test]
 async fn a_found_message_is_described_with_the_text_around_the_hit() {
     let mut run_deps = run_deps().await;
     as_owner(&mut run_deps);
-    let far = format!("{} needle\u{1b}[2J\u{202e} here {}", "hay ".repeat(2000), "hay ".repeat(2000));
+    let far = format!(
+        "{} needle\u{1b}[2J\u{202e} here {}",
+        "hay ".repeat(2000),
+        "hay ".repeat(2000)
+    );
     let mut conn = connection(&run_deps).await;
-    message(&mut conn, "ada", "m7", Seed { body: &far, day: 7, ..SUPPER }).await;
-    let result = run_deps.result("search_email", json!({"query": "needle"})).await;
-    let snippet = result["messages"][0]["snippet"].as_str().expect("a snippet").to_owned();
+    message(
+        &mut conn,
+        "ada",
+        "m7",
+        Seed {
+            body: &far,
+            day: 7,
+            ..SUPPER
+        },
+    )
+    .await;
+    let result = run_deps
+        .result("search_email", json!({"query": "needle"}))
+        .await;
+    let snippet = result["messages"][0]["snippet"]
+        .as_str()
+        .expect("a snippet")
+        .to_owned();
     assert!(snippet.contains("needle [2J here"), "{snippet:?}");
     assert!(snippet.len() < 410, "{snippet}");
     let wanted = json!({
@@ -243,16 +358,44 @@ async fn the_answer_is_bounded_in_number_and_size() {
     as_owner(&mut run_deps);
     let mut conn = connection(&run_deps).await;
     for n in 0..60 {
-        message(&mut conn, "ada", &format!("n{n:02}"), Seed { body: "tall hay", day: 8, ..SUPPER }).await;
+        message(
+            &mut conn,
+            "ada",
+            &format!("n{n:02}"),
+            Seed {
+                body: "tall hay",
+                day: 8,
+                ..SUPPER
+            },
+        )
+        .await;
     }
-    for (asked, count) in [(json!(-5), 1), (json!(0), 1), (json!(3), 3), (json!(null), 10)] {
-        let result = run_deps.result("search_email", json!({"query": "hay", "limit": asked})).await;
-        assert_eq!((&result["count"], &result["more"]), (&json!(count), &json!(true)), "{asked}");
+    for (asked, count) in [
+        (json!(-5), 1),
+        (json!(0), 1),
+        (json!(3), 3),
+        (json!(null), 10),
+    ] {
+        let result = run_deps
+            .result("search_email", json!({"query": "hay", "limit": asked}))
+            .await;
+        assert_eq!(
+            (&result["count"], &result["more"]),
+            (&json!(count), &json!(true)),
+            "{asked}"
+        );
     }
-    let result = run_deps.result("search_email", json!({"query": "hay", "limit": 50})).await;
-    assert!(result.to_string().len() <= 4096 && result["more"] == true, "{result}");
+    let result = run_deps
+        .result("search_email", json!({"query": "hay", "limit": 50}))
+        .await;
+    assert!(
+        result.to_string().len() <= 4096 && result["more"] == true,
+        "{result}"
+    );
     run_deps.limits.result_bytes_max = 1024 * 1024;
-    let result = run_deps.result("search_email", json!({"query": "hay", "limit": 9999})).await;
+    let result = run_deps
+        .result("search_email", json!({"query": "hay", "limit": 9999}))
+        .await;
     assert_eq!(result["count"], 50);
 }
 
@@ -263,19 +406,56 @@ async fn the_better_hit_comes_first_and_what_the_asker_may_not_read_takes_no_pla
     let mut conn = connection(&run_deps).await;
     let body = "The sauna is warm.";
     for (id, seed) in [
-        ("in-subject", Seed { subject: "Sauna", day: 9, ..SUPPER }),
-        ("in-sender", Seed { sender: "Sauna Club <carol@partner.test>", body, ..SUPPER }),
-        ("hidden", Seed { thread: "t-owner", subject: "Sauna sauna", body, ..SUPPER }),
+        (
+            "in-subject",
+            Seed {
+                subject: "Sauna",
+                day: 9,
+                ..SUPPER
+            },
+        ),
+        (
+            "in-sender",
+            Seed {
+                sender: "Sauna Club <carol@partner.test>",
+                body,
+                ..SUPPER
+            },
+        ),
+        (
+            "hidden",
+            Seed {
+                thread: "t-owner",
+                subject: "Sauna sauna",
+                body,
+                ..SUPPER
+            },
+        ),
         ("in-body", Seed { body, ..SUPPER }),
-        ("in-body-again", Seed { body: "Sauna, sauna, sauna!", ..SUPPER }),
+        (
+            "in-body-again",
+            Seed {
+                body: "Sauna, sauna, sauna!",
+                ..SUPPER
+            },
+        ),
     ] {
         message(&mut conn, "ada", id, seed).await;
     }
     let found = ids(&run_deps, json!({"query": "sauna"})).await;
-    assert_eq!(found, ["in-subject", "in-sender", "in-body-again", "in-body"]);
+    assert_eq!(
+        found,
+        ["in-subject", "in-sender", "in-body-again", "in-body"]
+    );
     // The best, and not the newest; and each word of a question counts.
-    assert_eq!(ids(&run_deps, json!({"query": "sauna", "limit": 1})).await, ["in-subject"]);
-    assert_eq!(ids(&run_deps, json!({"query": "sauna warm", "limit": 1})).await, ["in-sender"]);
+    assert_eq!(
+        ids(&run_deps, json!({"query": "sauna", "limit": 1})).await,
+        ["in-subject"]
+    );
+    assert_eq!(
+        ids(&run_deps, json!({"query": "sauna warm", "limit": 1})).await,
+        ["in-sender"]
+    );
     as_owner(&mut run_deps);
     let all = ids(&run_deps, json!({"query": "sauna", "limit": 2})).await;
     assert_eq!(all, ["hidden", "in-subject"]);
@@ -283,19 +463,25 @@ async fn the_better_hit_comes_first_and_what_the_asker_may_not_read_takes_no_pla
 
 #[test]
 fn no_text_is_a_syntax_error() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let run_deps = runtime.block_on(run_deps());
     let operators = prop::collection::vec(
         prop::sample::select(vec![
-            "\"", "'", "(", ")", "*", "^", "-", "+", ":", "{", "}", "NEAR", "NEAR(", "AND", "OR", "NOT",
-            "subject", "sender :", "a", "ö", "\0", "\u{1}", ",", " ", "\u{301}", "½", "日本", "%", ";--",
+            "\"", "'", "(", ")", "*", "^", "-", "+", ":", "{", "}", "NEAR", "NEAR(", "AND", "OR",
+            "NOT", "subject", "sender :", "a", "ö", "\0", "\u{1}", ",", " ", "\u{301}", "½",
+            "日本", "%", ";--",
         ]),
         0..12,
     )
     .prop_map(|pieces| pieces.concat());
     let text = prop_oneof![operators, any::<String>()];
-    let mut runner =
-        proptest::test_runner::TestRunner::new(ProptestConfig { cases: 1500, ..ProptestConfig::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 1500,
+        ..ProptestConfig::default()
+    });
     let outcome = runner.run(&(text.clone(), prop::option::of(text)), |(query, from)| {
         let search = MessageSearch {
             query: Some(query.clone()),

@@ -11,7 +11,9 @@ use std::time::Duration;
 pub fn script() -> Value {
     let when = |word: &str, mut answer: Value, more: Value| {
         let mut when = json!({ "contains": word });
-        when.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        when.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
         answer["when"] = when;
         answer
     };
@@ -20,7 +22,8 @@ pub fn script() -> Value {
         { "tool": "list_files", "args": {} }]);
     let mail = json!([{ "tool": "send_email", "args":
         { "to": ["bob@guest.example"], "subject": "x", "body": "From seven to ten." } }]);
-    let memory = json!([{ "tool": "update_memory", "args": { "content": "Bob wrote {{subject}}" } }]);
+    let memory =
+        json!([{ "tool": "update_memory", "args": { "content": "Bob wrote {{subject}}" } }]);
     json!({ "rules": [
         when("kind-plain", json!({ "say": "Plainly so, {{sender}}." }), json!({})),
         when("kind-refused", json!({ "stop": "refused", "say": "No." }), json!({})),
@@ -71,7 +74,11 @@ pub fn letter(n: usize, kind: &str) -> String {
         0 => String::new(),
         _ => format!("In-Reply-To: <{}@guest.example>\n", n - n % 3),
     };
-    note(&format!("{n}@guest.example"), &more, &format!("Please answer {n}, kind-{kind}."))
+    note(
+        &format!("{n}@guest.example"),
+        &more,
+        &format!("Please answer {n}, kind-{kind}."),
+    )
 }
 
 #[tokio::test]
@@ -88,8 +95,13 @@ async fn a_hundred_runs_of_every_kind_go_the_same_way_again() {
     for n in 0..36 {
         // A store counts its commits from its start; the first four are its own and the letter's.
         app = app.restart().await;
-        let cut = if n % 2 == 0 { PowerCut::BeforeCommit } else { PowerCut::AfterCommit };
-        app.run_of(&letter(1000 + n, if n % 4 < 2 { "road" } else { "tools" })).await;
+        let cut = if n % 2 == 0 {
+            PowerCut::BeforeCommit
+        } else {
+            PowerCut::AfterCommit
+        };
+        app.run_of(&letter(1000 + n, if n % 4 < 2 { "road" } else { "tools" }))
+            .await;
         app.engine.store.cut_power(cut(4 + (n / 2) as u64));
         app.workspace.clock.advance(Duration::from_millis(10));
         struck += usize::from(app.engine.drain().await.is_err());
@@ -101,10 +113,14 @@ async fn a_hundred_runs_of_every_kind_go_the_same_way_again() {
     }
     let verified = app.workspace.verified().await;
     assert!(identical(&verified) >= 100, "{}", verified.len());
-    let resumed =
-        verified.iter().filter(|run| matches!(run.outcome, Outcome::Identical { attempts: 2.., .. }));
+    let resumed = verified
+        .iter()
+        .filter(|run| matches!(run.outcome, Outcome::Identical { attempts: 2.., .. }));
     let resumed = resumed.count();
-    assert!(struck >= 15 && resumed >= 8, "{struck} power cuts, {resumed} runs of several attempts");
+    assert!(
+        struck >= 15 && resumed >= 8,
+        "{struck} power cuts, {resumed} runs of several attempts"
+    );
     app.check().await;
 }
 
@@ -116,7 +132,10 @@ async fn what_changed_since_changes_nothing_about_runs_of_before() {
         app.drain().await;
         app.workspace.clock.advance(Duration::from_secs(61));
     }
-    let TestApp { workspace: place, engine } = app;
+    let TestApp {
+        workspace: place,
+        engine,
+    } = app;
     drop(engine);
     place.write("personas/ada/active.md", "Everything is different now.");
     place.write("personas/ada/PERSONA.md", "Ada answers no more letters.");

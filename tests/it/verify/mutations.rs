@@ -11,7 +11,9 @@ async fn app() -> (TestApp, String) {
     let script = json!({ "turns": [{ "call": house, "say": "A look." }, { "call": house, "say": "Another." },
         { "say": "From seven to ten." }] });
     let app = TestApp::start(script).await;
-    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    let run = app
+        .run_of(&note("q1@guest.example", "", "When is breakfast?"))
+        .await;
     app.drain().await;
     app.check().await;
     (app, run)
@@ -21,7 +23,12 @@ async fn app() -> (TestApp, String) {
 async fn found(sql: &'static str) -> Difference {
     let (app, run) = app().await;
     let mut rows = app.workspace.rows().await;
-    let changed = sqlx::query(sql).bind(&run).execute(&mut rows).await.expect("changed").rows_affected();
+    let changed = sqlx::query(sql)
+        .bind(&run)
+        .execute(&mut rows)
+        .await
+        .expect("changed")
+        .rows_affected();
     assert!(changed > 0, "nothing changed");
     drop(rows);
     match app.workspace.verified().await.remove(0).outcome {
@@ -33,15 +40,35 @@ async fn found(sql: &'static str) -> Difference {
 #[tokio::test]
 async fn a_row_that_cannot_be_read_is_one_runs_and_the_others_are_verified() {
     let (app, run) = app().await;
-    let other = app.run_of(&note("q2@guest.example", "", "And supper?")).await;
+    let other = app
+        .run_of(&note("q2@guest.example", "", "And supper?"))
+        .await;
     app.drain().await;
     let spoil = "UPDATE messages SET references_json = '[oops'
         WHERE id = (SELECT trigger_message_id FROM runs WHERE id = $1)";
-    sqlx::query(spoil).bind(&run).execute(&mut app.workspace.rows().await).await.expect("changed");
+    sqlx::query(spoil)
+        .bind(&run)
+        .execute(&mut app.workspace.rows().await)
+        .await
+        .expect("changed");
     let verified = app.workspace.verified().await;
-    let outcome = |id: &str| &verified.iter().find(|one| one.run == id).expect("a verdict").outcome;
-    assert!(matches!(outcome(&run), Outcome::Unreadable { .. }), "{:?}", outcome(&run));
-    assert!(matches!(outcome(&other), Outcome::Identical { .. }), "{:?}", outcome(&other));
+    let outcome = |id: &str| {
+        &verified
+            .iter()
+            .find(|one| one.run == id)
+            .expect("a verdict")
+            .outcome
+    };
+    assert!(
+        matches!(outcome(&run), Outcome::Unreadable { .. }),
+        "{:?}",
+        outcome(&run)
+    );
+    assert!(
+        matches!(outcome(&other), Outcome::Identical { .. }),
+        "{:?}",
+        outcome(&other)
+    );
 }
 
 /// What a person does: `--all` over a database in which the row of a run itself, and not only of its record, is spoiled.
@@ -54,26 +81,55 @@ async fn verify_all_and_sweep_get_past_a_run_whose_own_row_cannot_be_read() {
     ];
     for spoil in spoils {
         let (app, run) = app().await;
-        app.run_of(&note("q2@guest.example", "", "And supper?")).await;
+        app.run_of(&note("q2@guest.example", "", "And supper?"))
+            .await;
         app.drain().await;
         let mut rows = app.workspace.rows().await;
-        sqlx::query("PRAGMA foreign_keys = OFF").execute(&mut rows).await.expect("unguarded");
-        sqlx::query(spoil).bind(&run).execute(&mut rows).await.expect("changed");
+        sqlx::query("PRAGMA foreign_keys = OFF")
+            .execute(&mut rows)
+            .await
+            .expect("unguarded");
+        sqlx::query(spoil)
+            .bind(&run)
+            .execute(&mut rows)
+            .await
+            .expect("changed");
         drop(rows);
-        let (code, out, err) = attache(app.workspace.path(), &["replay", "verify", "--all", "--json"]);
-        let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{spoil}: {out}{err}"));
+        let (code, out, err) = attache(
+            app.workspace.path(),
+            &["replay", "verify", "--all", "--json"],
+        );
+        let told: Value =
+            serde_json::from_str(&out).unwrap_or_else(|_| panic!("{spoil}: {out}{err}"));
         assert_eq!(
             (code, &told["runs"], &told["unreadable"]),
             (1, &json!(2), &json!(1)),
             "{spoil}: {out}{err}"
         );
-        let spoiled = told["verdicts"].as_array().expect("verdicts").iter().find(|one| one["run"] == *run);
-        assert_eq!(spoiled.expect("its verdict")["verdict"], "unreadable", "{spoil}: {out}");
+        let spoiled = told["verdicts"]
+            .as_array()
+            .expect("verdicts")
+            .iter()
+            .find(|one| one["run"] == *run);
+        assert_eq!(
+            spoiled.expect("its verdict")["verdict"],
+            "unreadable",
+            "{spoil}: {out}"
+        );
         let (code, out, err) = attache(
             app.workspace.path(),
-            &["replay", "sweep", "--change", "configs/context.json", "--since", "2020-01-01", "--json"],
+            &[
+                "replay",
+                "sweep",
+                "--change",
+                "configs/context.json",
+                "--since",
+                "2020-01-01",
+                "--json",
+            ],
         );
-        let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{spoil}: {out}{err}"));
+        let told: Value =
+            serde_json::from_str(&out).unwrap_or_else(|_| panic!("{spoil}: {out}{err}"));
         assert_eq!((code, &told["runs"]), (0, &json!(2)), "{spoil}: {out}{err}");
     }
 }
@@ -86,10 +142,17 @@ async fn a_run_of_earlier_rules_that_would_go_another_way_is_said_to_be_one() {
         if is_changed {
             let change = "UPDATE run_turns SET request_json = replace(request_json, 'Lists the files', 'Names the files')
                 WHERE run_id = $1";
-            sqlx::query(change).bind(&run).execute(&mut rows).await.expect("changed");
+            sqlx::query(change)
+                .bind(&run)
+                .execute(&mut rows)
+                .await
+                .expect("changed");
             let read = "SELECT turn_index, request_json FROM run_turns WHERE run_id = $1";
-            let turns: Vec<(i64, String)> =
-                sqlx::query_as(read).bind(&run).fetch_all(&mut rows).await.expect("turns");
+            let turns: Vec<(i64, String)> = sqlx::query_as(read)
+                .bind(&run)
+                .fetch_all(&mut rows)
+                .await
+                .expect("turns");
             for (turn, request) in turns {
                 let digest = "UPDATE run_turns SET request_sha256 = $3 WHERE run_id = $1 AND turn_index = $2";
                 let digest = sqlx::query(digest).bind(&run).bind(turn);
@@ -98,9 +161,12 @@ async fn a_run_of_earlier_rules_that_would_go_another_way_is_said_to_be_one() {
             }
         }
         if is_earlier {
-            let earlier =
-                "UPDATE run_turns SET begun_json = json_remove(begun_json, '$.rules') WHERE run_id = $1";
-            sqlx::query(earlier).bind(&run).execute(&mut rows).await.expect("changed");
+            let earlier = "UPDATE run_turns SET begun_json = json_remove(begun_json, '$.rules') WHERE run_id = $1";
+            sqlx::query(earlier)
+                .bind(&run)
+                .execute(&mut rows)
+                .await
+                .expect("changed");
         }
         drop(rows);
         let outcome = app.workspace.verified().await.remove(0).outcome;
@@ -122,8 +188,15 @@ async fn a_result_of_a_tool_is_named_by_its_step() {
          WHERE run_id = $1 AND step_index = 1",
     )
     .await;
-    assert_eq!((found.turn, found.cause.as_str()), (1, "step 1 (result of read_file)"), "{found}");
-    assert!(found.place.recorded.contains("seven") && found.place.replayed.contains("eight"), "{found}");
+    assert_eq!(
+        (found.turn, found.cause.as_str()),
+        (1, "step 1 (result of read_file)"),
+        "{found}"
+    );
+    assert!(
+        found.place.recorded.contains("seven") && found.place.replayed.contains("eight"),
+        "{found}"
+    );
 }
 
 #[tokio::test]
@@ -133,7 +206,11 @@ async fn an_answer_is_named_by_its_turn() {
          WHERE run_id = $1 AND turn_index = 1",
     )
     .await;
-    assert_eq!((found.turn, found.cause.as_str()), (2, "answer of turn 1"), "{found}");
+    assert_eq!(
+        (found.turn, found.cause.as_str()),
+        (2, "answer of turn 1"),
+        "{found}"
+    );
 }
 
 #[tokio::test]
@@ -183,15 +260,30 @@ async fn an_older_record_is_not_verifiable_and_says_so() {
     let (app, run) = app().await;
     let mut rows = app.workspace.rows().await;
     let sql = "UPDATE run_turns SET begun_json = NULL WHERE run_id = $1";
-    sqlx::query(sql).bind(&run).execute(&mut rows).await.expect("changed");
+    sqlx::query(sql)
+        .bind(&run)
+        .execute(&mut rows)
+        .await
+        .expect("changed");
     let outcome = app.workspace.verified().await.remove(0).outcome;
-    assert!(matches!(&outcome, Outcome::NotVerifiable { reason } if reason.contains("older")), "{outcome:?}");
-    for (args, code) in
-        [(&["replay", "verify", "--all"][..], 0), (&["replay", "verify", "--all", "--strict"], 1)]
-    {
-        let command =
-            Command::new(env!("CARGO_BIN_EXE_attache")).args(args).current_dir(app.workspace.path()).output();
+    assert!(
+        matches!(&outcome, Outcome::NotVerifiable { reason } if reason.contains("older")),
+        "{outcome:?}"
+    );
+    for (args, code) in [
+        (&["replay", "verify", "--all"][..], 0),
+        (&["replay", "verify", "--all", "--strict"], 1),
+    ] {
+        let command = Command::new(env!("CARGO_BIN_EXE_attache"))
+            .args(args)
+            .current_dir(app.workspace.path())
+            .output();
         let output = command.expect("it ran");
-        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{}",
+            String::from_utf8_lossy(&output.stdout)
+        );
     }
 }

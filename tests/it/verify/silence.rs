@@ -22,7 +22,10 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             false if path.extension().is_some_and(|ext| ext == "db-shm") => {}
             // An empty log is as good as none: whoever opens the database makes one.
             false if path.metadata().expect("a file").len() == 0 => {}
-            false => drop(found.insert(path.display().to_string(), std::fs::read(&path).expect("a file"))),
+            false => drop(found.insert(
+                path.display().to_string(),
+                std::fs::read(&path).expect("a file"),
+            )),
         }
     }
     found
@@ -32,14 +35,17 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 async fn past(server: &Server) -> Workspace {
     let app = fallback::workspace(server, None).start().await;
     for n in 0..3 {
-        app.run_of(&note(&format!("{n}@guest.example"), "", "Hello?")).await;
+        app.run_of(&note(&format!("{n}@guest.example"), "", "Hello?"))
+            .await;
         app.drain().await;
     }
     app.run_of(&note("cut@guest.example", "", "Hello?")).await;
     app.engine.store.cut_power(PowerCut::BeforeCommit(3));
     let _cut = app.engine.drain().await;
     let app = app.restart().await;
-    app.workspace.clock.advance(std::time::Duration::from_secs(600));
+    app.workspace
+        .clock
+        .advance(std::time::Duration::from_secs(600));
     app.drain().await;
     let TestApp { workspace, engine } = app;
     engine.store.clone().close().await;
@@ -49,23 +55,43 @@ async fn past(server: &Server) -> Workspace {
 
 #[tokio::test]
 async fn no_server_is_asked_and_no_file_is_changed() {
-    let server = Server::start((0..9).map(|n| fallback::says(&format!("Answer {n}."))).collect()).await;
+    let server = Server::start(
+        (0..9)
+            .map(|n| fallback::says(&format!("Answer {n}.")))
+            .collect(),
+    )
+    .await;
     let place = past(&server).await;
     let (asked, before) = (server.seen().len(), files(place.path()));
-    assert!(asked >= 4, "the control: the engine itself asked {asked} times");
+    assert!(
+        asked >= 4,
+        "the control: the engine itself asked {asked} times"
+    );
     assert_eq!(identical(&place.verified().await), 4);
     assert_eq!(server.seen().len(), asked, "somebody was asked");
     let after = files(place.path());
-    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
-    let changed: Vec<_> = before.iter().filter(|(file, bytes)| after[*file] != **bytes).collect();
-    assert!(changed.is_empty(), "changed: {:?}", changed.iter().map(|(file, _)| file).collect::<Vec<_>>());
+    assert_eq!(
+        before.keys().collect::<Vec<_>>(),
+        after.keys().collect::<Vec<_>>()
+    );
+    let changed: Vec<_> = before
+        .iter()
+        .filter(|(file, bytes)| after[*file] != **bytes)
+        .collect();
+    assert!(
+        changed.is_empty(),
+        "changed: {:?}",
+        changed.iter().map(|(file, _)| file).collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test]
 async fn a_store_that_is_open_to_read_cannot_write() {
     let app = TestApp::start(json!({ "turns": [{ "say": "Yes." }] })).await;
     let clock = app.workspace.clock.clone();
-    let store = attache::store::Store::open_to_read(app.workspace.path(), clock).await.expect("readable");
+    let store = attache::store::Store::open_to_read(app.workspace.path(), clock)
+        .await
+        .expect("readable");
     assert!(store.recover_runs().await.is_err(), "it wrote");
     assert!(app.engine.store.recover_runs().await.is_ok(), "the control");
 }
@@ -84,20 +110,35 @@ fn every_adapter_writes_requests_with_nothing_of_today() {
         let wire = encoder(adapter.id, &settings, Path::new("/nowhere/agent"));
         assert!(wire.is_ok(), "{}: {:?}", adapter.id, wire.err());
     }
-    assert!(build("anthropic", &ProviderSettings::default()).is_err(), "the control: who sends needs a key");
-    let settings =
-        ProviderSettings { script: Some("/nowhere/script.json".into()), ..ProviderSettings::default() };
-    assert!(build("scripted", &settings).is_err(), "the control: who sends needs it");
+    assert!(
+        build("anthropic", &ProviderSettings::default()).is_err(),
+        "the control: who sends needs a key"
+    );
+    let settings = ProviderSettings {
+        script: Some("/nowhere/script.json".into()),
+        ..ProviderSettings::default()
+    };
+    assert!(
+        build("scripted", &settings).is_err(),
+        "the control: who sends needs it"
+    );
 }
 
 /// The whole command, watched by the kernel's own record of its system calls.
 #[tokio::test]
 async fn the_command_opens_no_socket_and_starts_no_process() {
     if Command::new("strace").arg("-V").output().is_err() {
-        println!("SKIPPED: strace is not installed, so system calls of `replay verify` were not watched");
+        println!(
+            "SKIPPED: strace is not installed, so system calls of `replay verify` were not watched"
+        );
         return;
     }
-    let server = Server::start((0..9).map(|n| fallback::says(&format!("Answer {n}."))).collect()).await;
+    let server = Server::start(
+        (0..9)
+            .map(|n| fallback::says(&format!("Answer {n}.")))
+            .collect(),
+    )
+    .await;
     let place = past(&server).await;
     let trace = place.path().join("trace");
     let mut watched = Command::new("strace");
@@ -109,16 +150,27 @@ async fn the_command_opens_no_socket_and_starts_no_process() {
         "-o",
     ]);
     watched.arg(&trace).arg(env!("CARGO_BIN_EXE_attache"));
-    watched.args(["replay", "verify", "--all", "--json", "--workspace"]).arg(place.path());
+    watched
+        .args(["replay", "verify", "--all", "--json", "--workspace"])
+        .arg(place.path());
     let output = watched.output().expect("strace");
     let told = String::from_utf8_lossy(&output.stdout);
     if !trace.exists() || !output.status.success() && told.is_empty() {
-        println!("SKIPPED: strace may not trace here: {}", String::from_utf8_lossy(&output.stderr));
+        println!(
+            "SKIPPED: strace may not trace here: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         return;
     }
-    assert!(output.status.success() && told.contains("\"identical\": 4"), "{told}");
+    assert!(
+        output.status.success() && told.contains("\"identical\": 4"),
+        "{told}"
+    );
     let calls = std::fs::read_to_string(&trace).expect("a trace");
-    let calls: Vec<&str> = calls.lines().filter(|line| !line.contains("+++ exited")).collect();
+    let calls: Vec<&str> = calls
+        .lines()
+        .filter(|line| !line.contains("+++ exited"))
+        .collect();
     // The first is the start of the command itself.
     assert_eq!(calls.len(), 1, "{calls:#?}");
     assert!(calls[0].contains("execve("), "{calls:#?}");

@@ -36,7 +36,10 @@ impl Kind {
     /// Returns the kind by the file's name; `None`: such a file is not read.
     pub fn of(name: &str) -> Option<Self> {
         let (_, end) = name.rsplit_once('.')?;
-        KINDS.iter().find(|(known, _)| end.eq_ignore_ascii_case(known)).map(|(_, kind)| *kind)
+        KINDS
+            .iter()
+            .find(|(known, _)| end.eq_ignore_ascii_case(known))
+            .map(|(_, kind)| *kind)
     }
 
     /// Splits the text of a file of this kind.
@@ -60,7 +63,9 @@ impl Kind {
 /// is the text.
 pub fn chunks(markdown: &str) -> Vec<KnowledgeChunk> {
     let headings = headings(markdown);
-    let first = headings.first().map_or(markdown.len(), |heading| heading.range.start);
+    let first = headings
+        .first()
+        .map_or(markdown.len(), |heading| heading.range.start);
     let mut chunks = Vec::new();
     add_section(&mut chunks, "", &markdown[..first]);
     let mut trail: Vec<(HeadingLevel, String)> = Vec::new();
@@ -73,7 +78,15 @@ pub fn chunks(markdown: &str) -> Vec<KnowledgeChunk> {
         let names = names.join(TRAIL_SEPARATOR);
         let is_leaf = next.is_none_or(|next| next.level <= heading.level);
         let body = markdown[heading.range.end..end].trim();
-        add_section(&mut chunks, &names, if body.is_empty() && is_leaf { &heading.text } else { body });
+        add_section(
+            &mut chunks,
+            &names,
+            if body.is_empty() && is_leaf {
+                &heading.text
+            } else {
+                body
+            },
+        );
     }
     chunks
 }
@@ -94,7 +107,11 @@ fn headings(markdown: &str) -> Vec<Heading> {
     for (event, range) in parser.into_offset_iter() {
         match event {
             Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
-                headings.push(Heading { level, text: String::new(), range });
+                headings.push(Heading {
+                    level,
+                    text: String::new(),
+                    range,
+                });
                 (depth, inside) = (1, true);
             }
             Event::End(TagEnd::Heading(_)) if depth == 1 => (depth, inside) = (0, false),
@@ -116,7 +133,10 @@ fn add_section(chunks: &mut Vec<KnowledgeChunk>, heading: &str, body: &str) {
     let mut rest = body.trim();
     while !rest.is_empty() {
         let (piece, more) = rest.split_at(piece_end(rest, CHUNK_CHARS_MAX));
-        chunks.push(KnowledgeChunk { heading: heading.to_owned(), body: piece.trim_end().to_owned() });
+        chunks.push(KnowledgeChunk {
+            heading: heading.to_owned(),
+            body: piece.trim_end().to_owned(),
+        });
         rest = more.trim_start();
     }
 }
@@ -134,8 +154,10 @@ fn add_table(chunks: &mut Vec<KnowledgeChunk>, text: &str) {
     let mut rest = rows.trim();
     while !rest.is_empty() {
         let (piece, more) = rest.split_at(piece_end(rest, room));
-        chunks
-            .push(KnowledgeChunk { heading: String::new(), body: format!("{names}\n{}", piece.trim_end()) });
+        chunks.push(KnowledgeChunk {
+            heading: String::new(),
+            body: format!("{names}\n{}", piece.trim_end()),
+        });
         rest = more.trim_start();
     }
 }
@@ -143,11 +165,15 @@ fn add_table(chunks: &mut Vec<KnowledgeChunk>, text: &str) {
 /// Returns the end of the first piece of a text: at the last paragraph, line or word that fits, or
 /// in the middle of a word.
 fn piece_end(text: &str, chars_max: usize) -> usize {
-    let Some((limit, _)) = text.char_indices().nth(chars_max) else { return text.len() };
+    let Some((limit, _)) = text.char_indices().nth(chars_max) else {
+        return text.len();
+    };
     let window = &text[..limit];
     // A break near the beginning would leave a tiny piece.
     let late = |at: &usize| *at > limit / 4;
-    let breaks = ["\n\n", "\n", " "].into_iter().find_map(|mark| window.rfind(mark).filter(late));
+    let breaks = ["\n\n", "\n", " "]
+        .into_iter()
+        .find_map(|mark| window.rfind(mark).filter(late));
     breaks.unwrap_or(limit)
 }
 
@@ -157,7 +183,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn pairs(markdown: &str) -> Vec<(String, String)> {
-        chunks(markdown).into_iter().map(|c| (c.heading, c.body)).collect()
+        chunks(markdown)
+            .into_iter()
+            .map(|c| (c.heading, c.body))
+            .collect()
     }
 
     #[test]
@@ -166,12 +195,18 @@ mod tests {
                         > # nor this\n\n### Sunday\nFrom 8.\n\nHouse rules\n===\n\n## No smoking\n\n## Quiet\nAfter 22.";
         let wanted = [
             ("", "---\ntitle: x\n---\nIntro."),
-            ("Rooms > Breakfast early", "From 7.\n\n```\n# not one\n```\n> # nor this"),
+            (
+                "Rooms > Breakfast early",
+                "From 7.\n\n```\n# not one\n```\n> # nor this",
+            ),
             ("Rooms > Breakfast early > Sunday", "From 8."),
             ("House rules > No smoking", "No smoking"),
             ("House rules > Quiet", "After 22."),
         ];
-        let wanted: Vec<_> = wanted.iter().map(|(h, b)| ((*h).to_owned(), (*b).to_owned())).collect();
+        let wanted: Vec<_> = wanted
+            .iter()
+            .map(|(h, b)| ((*h).to_owned(), (*b).to_owned()))
+            .collect();
         assert_eq!(pairs(markdown), wanted);
         assert_eq!(pairs(" \n\n"), []);
     }
@@ -182,19 +217,37 @@ mod tests {
         let pieces = Kind::Table.chunks(&format!("Room,Price\n{rows}"));
         assert!(pieces.len() > 1);
         for piece in &pieces {
-            assert!(piece.body.starts_with("Room,Price\nroom "), "{}", piece.body);
+            assert!(
+                piece.body.starts_with("Room,Price\nroom "),
+                "{}",
+                piece.body
+            );
             assert!(piece.body.chars().count() <= CHUNK_CHARS_MAX);
         }
-        let lines = pieces.iter().map(|piece| piece.body.lines().count() - 1).sum::<usize>();
+        let lines = pieces
+            .iter()
+            .map(|piece| piece.body.lines().count() - 1)
+            .sum::<usize>();
         assert_eq!(lines, 300);
     }
 
     #[test]
     fn a_long_section_is_cut_between_paragraphs_then_lines_then_words() {
         let paragraph = "word ".repeat(200);
-        let lengths = |text: &str| chunks(text).iter().map(|c| c.body.chars().count()).collect::<Vec<_>>();
-        assert_eq!(lengths(&format!("# A\n{paragraph}\n\n{paragraph}\n")), [999, 999]);
-        assert_eq!(lengths(&format!("# A\n{}", "ä".repeat(3100))), [1500, 1500, 100]);
+        let lengths = |text: &str| {
+            chunks(text)
+                .iter()
+                .map(|c| c.body.chars().count())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lengths(&format!("# A\n{paragraph}\n\n{paragraph}\n")),
+            [999, 999]
+        );
+        assert_eq!(
+            lengths(&format!("# A\n{}", "ä".repeat(3100))),
+            [1500, 1500, 100]
+        );
         let lines = format!("{}\n", "x".repeat(99)).repeat(30);
         assert_eq!(lengths(&lines), [1499, 1499]);
     }

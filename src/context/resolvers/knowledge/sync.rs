@@ -33,7 +33,11 @@ pub struct SyncLimits {
 
 impl Default for SyncLimits {
     fn default() -> Self {
-        Self { files_max: 500, file_bytes_max: 1024 * 1024, depth_max: 8 }
+        Self {
+            files_max: 500,
+            file_bytes_max: 1024 * 1024,
+            depth_max: 8,
+        }
     }
 }
 
@@ -71,13 +75,23 @@ pub struct Surveyed {
 /// Scans a persona's folder, as a run would. Errors: it cannot be read.
 pub fn survey(folder: &Path) -> io::Result<Survey> {
     let limits = &SyncLimits::default();
-    let folder = &Dir::open_ambient_dir(folder.to_string_lossy().as_ref(), cap_std::ambient_authority())?;
+    let folder = &Dir::open_ambient_dir(
+        folder.to_string_lossy().as_ref(),
+        cap_std::ambient_authority(),
+    )?;
     let walk = find(folder, limits)?;
-    let mut survey = Survey { left_out: walk.skipped, ..Survey::default() };
+    let mut survey = Survey {
+        left_out: walk.skipped,
+        ..Survey::default()
+    };
     for file in walk.found {
         match read(folder, &file.path, limits) {
             Ok(FileText { text, charset }) => {
-                survey.used.push(Surveyed { tokens: estimate_tokens(&text), path: file.path, charset });
+                survey.used.push(Surveyed {
+                    tokens: estimate_tokens(&text),
+                    path: file.path,
+                    charset,
+                });
             }
             Err(why) => survey.left_out.push((file.path, why)),
         }
@@ -111,7 +125,10 @@ struct Look {
 
 impl KnowledgeSync {
     pub fn new(limits: SyncLimits) -> Self {
-        Self { limits, looked: Mutex::default() }
+        Self {
+            limits,
+            looked: Mutex::default(),
+        }
     }
 
     /// Runs [`sync_knowledge`], unless the last scan is less than a second old: then `None`.
@@ -122,20 +139,33 @@ impl KnowledgeSync {
         clock: &dyn Clock,
     ) -> Result<Option<SyncReport>, SyncError> {
         let (persona, started) = (store.persona_id(), clock.monotonic());
-        if self.looked().get(persona).is_some_and(|last| started.saturating_sub(last.at) < LOOKS_APART) {
+        if self
+            .looked()
+            .get(persona)
+            .is_some_and(|last| started.saturating_sub(last.at) < LOOKS_APART)
+        {
             return Ok(None);
         }
         let report = sync_knowledge(store, folder, &self.limits, clock.now()).await?;
         // Recorded only now: a second run that starts meanwhile scans too, which does no harm,
         // rather than search an index that is not ready.
         let left_out = report.skipped.clone();
-        self.looked().insert(persona.clone(), Look { at: started, left_out });
+        self.looked().insert(
+            persona.clone(),
+            Look {
+                at: started,
+                left_out,
+            },
+        );
         Ok(Some(report))
     }
 
     /// Returns the files of the last scan that are not used, with the reason.
     pub fn left_out(&self, persona: &PersonaId) -> Vec<(String, String)> {
-        self.looked().get(persona).map(|look| look.left_out.clone()).unwrap_or_default()
+        self.looked()
+            .get(persona)
+            .map(|look| look.left_out.clone())
+            .unwrap_or_default()
     }
 
     fn looked(&self) -> MutexGuard<'_, BTreeMap<PersonaId, Look>> {
@@ -153,10 +183,17 @@ pub async fn sync_knowledge(
     limits: &SyncLimits,
     now: Timestamp,
 ) -> Result<SyncReport, SyncError> {
-    let mut indexed: BTreeMap<String, KnowledgeFile> =
-        store.knowledge_state().await?.into_iter().map(|file| (file.path.clone(), file)).collect();
+    let mut indexed: BTreeMap<String, KnowledgeFile> = store
+        .knowledge_state()
+        .await?
+        .into_iter()
+        .map(|file| (file.path.clone(), file))
+        .collect();
     let walk = on_disk(folder, limits, find).await??;
-    let mut report = SyncReport { skipped: walk.skipped, ..SyncReport::default() };
+    let mut report = SyncReport {
+        skipped: walk.skipped,
+        ..SyncReport::default()
+    };
     for file in walk.found {
         let known = indexed.remove(&file.path);
         let settled = |known: &KnowledgeFile| {
@@ -167,7 +204,11 @@ pub async fn sync_knowledge(
             continue;
         }
         let path = file.path.clone();
-        let text = match on_disk(folder, limits, move |folder, limits| read(folder, &path, limits)).await? {
+        let text = match on_disk(folder, limits, move |folder, limits| {
+            read(folder, &path, limits)
+        })
+        .await?
+        {
             Ok(read) => read.text,
             Err(why) => {
                 report.skipped.push((file.path.clone(), why));
@@ -178,11 +219,18 @@ pub async fn sync_knowledge(
         };
         let row = KnowledgeFile {
             sha256: sha256_hex(&[text.as_bytes()]),
-            modified_ms: if is_finished(file.modified_ms, now) { file.modified_ms } else { 0 },
+            modified_ms: if is_finished(file.modified_ms, now) {
+                file.modified_ms
+            } else {
+                0
+            },
             size_bytes: file.size_bytes as i64,
             path: file.path,
         };
-        if known.as_ref().is_some_and(|known| known.sha256 == row.sha256) {
+        if known
+            .as_ref()
+            .is_some_and(|known| known.sha256 == row.sha256)
+        {
             report.unchanged += 1;
             if known.as_ref() != Some(&row) {
                 store.touch_knowledge_file(row).await?;
@@ -190,7 +238,9 @@ pub async fn sync_knowledge(
         } else {
             report.indexed.push(row.path.clone());
             let kind = Kind::of(&row.path).unwrap_or(Kind::Plain);
-            store.replace_knowledge_file(row, kind.chunks(&text)).await?;
+            store
+                .replace_knowledge_file(row, kind.chunks(&text))
+                .await?;
         }
     }
     for path in indexed.into_keys() {
@@ -239,18 +289,33 @@ fn find(folder: &Dir, limits: &SyncLimits) -> io::Result<Walk> {
 }
 
 impl Walk {
-    fn enter(&mut self, dir: &Dir, path: &str, depth: usize, limits: &SyncLimits) -> io::Result<()> {
+    fn enter(
+        &mut self,
+        dir: &Dir,
+        path: &str,
+        depth: usize,
+        limits: &SyncLimits,
+    ) -> io::Result<()> {
         // A name that is not UTF-8 could not be cited.
-        let readable = dir.entries()?.filter_map(Result::ok).filter_map(|e| Some((e.file_name().ok()?, e)));
-        let mut entries: Vec<_> = readable.filter(|(name, _)| !name.starts_with('.')).collect();
+        let readable = dir
+            .entries()?
+            .filter_map(Result::ok)
+            .filter_map(|e| Some((e.file_name().ok()?, e)));
+        let mut entries: Vec<_> = readable
+            .filter(|(name, _)| !name.starts_with('.'))
+            .collect();
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, entry) in entries {
             let path = format!("{path}/{name}");
             // A file may have vanished since the folder was read.
-            let Ok(metadata) = entry.metadata() else { continue };
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             if metadata.is_dir() {
                 match entry.open_dir() {
-                    Ok(below) if depth < limits.depth_max => self.enter(&below, &path, depth + 1, limits)?,
+                    Ok(below) if depth < limits.depth_max => {
+                        self.enter(&below, &path, depth + 1, limits)?
+                    }
                     Ok(_) => self.skip(path, "too many folders deep"),
                     Err(_) => self.skip(path, "cannot be opened"),
                 }
@@ -260,7 +325,11 @@ impl Walk {
                 Some(why) => self.skip(path, why),
                 None => {
                     let modified_ms = modified_ms(&metadata);
-                    self.found.push(Found { path, modified_ms, size_bytes: metadata.len() });
+                    self.found.push(Found {
+                        path,
+                        modified_ms,
+                        size_bytes: metadata.len(),
+                    });
                 }
             }
         }
@@ -268,7 +337,12 @@ impl Walk {
     }
 
     /// Returns the reason why a file is not read.
-    fn objection(&self, name: &str, metadata: &Metadata, limits: &SyncLimits) -> Option<&'static str> {
+    fn objection(
+        &self,
+        name: &str,
+        metadata: &Metadata,
+        limits: &SyncLimits,
+    ) -> Option<&'static str> {
         if !metadata.is_file() {
             return Some("not a regular file");
         }
@@ -292,8 +366,13 @@ impl Walk {
 /// Returns the modification time in milliseconds since 1970; 0 when the file system has none, or
 /// one before 1970.
 fn modified_ms(metadata: &Metadata) -> i64 {
-    let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
-    let since_epoch = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let modified = metadata
+        .modified()
+        .ok()
+        .map(cap_std::time::SystemTime::into_std);
+    let since_epoch = modified
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .unwrap_or_default();
     i64::try_from(since_epoch.as_millis()).unwrap_or(0)
 }
 
@@ -303,8 +382,13 @@ fn read(folder: &Dir, path: &str, limits: &SyncLimits) -> Result<FileText, Strin
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
         .to_owned();
-    let file = folder.open_with(path, &options).map_err(|_| "cannot be opened")?;
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1) {
+    let file = folder
+        .open_with(path, &options)
+        .map_err(|_| "cannot be opened")?;
+    if !file
+        .metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1)
+    {
         return Err("not a regular file".to_owned());
     }
     let mut bytes = Vec::new();

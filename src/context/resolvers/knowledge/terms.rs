@@ -16,8 +16,12 @@ pub fn query_terms(subject: &str, text: &str) -> Vec<String> {
     let mut seen: BTreeSet<String> = STOP_WORDS.split(' ').map(str::to_owned).collect();
     let mut fresh = |text: &str| -> Vec<String> {
         let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
-        let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-        words.filter(|word| is_long_enough(word) && seen.insert(word.clone())).collect()
+        let words = text
+            .split(|c: char| !c.is_alphanumeric())
+            .map(str::to_lowercase);
+        words
+            .filter(|word| is_long_enough(word) && seen.insert(word.clone()))
+            .collect()
     };
     let mut terms = fresh(subject);
     let mut of_text = fresh(text);
@@ -56,14 +60,22 @@ mod tests {
             "Dear all,\nis there a VEGAN breakfast at 7 in the mill-room?\nThank you",
         );
         assert_eq!(terms, ["breakfast", "vegan", "mill", "room", "7"]);
-        assert_eq!(query_terms("Hello", "Thank you very much! Yes, it is."), Vec::<String>::new());
+        assert_eq!(
+            query_terms("Hello", "Thank you very much! Yes, it is."),
+            Vec::<String>::new()
+        );
         assert_eq!(query_terms("", "Für die Gäste bitte"), ["gäste"]);
     }
 
     #[test]
     fn a_long_text_gives_its_longest_words() {
-        let text: String = (0..200).map(|n| format!("{} ", "w".repeat(3 + n % 90))).collect();
+        let text: String = (0..200)
+            .map(|n| format!("{} ", "w".repeat(3 + n % 90)))
+            .collect();
         let terms = query_terms("price", &text);
-        assert_eq!((terms.len(), terms[0].as_str(), terms[1].len()), (32, "price", 92));
+        assert_eq!(
+            (terms.len(), terms[0].as_str(), terms[1].len()),
+            (32, "price", 92)
+        );
     }
 }

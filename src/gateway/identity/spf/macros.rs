@@ -89,7 +89,9 @@ impl MacroString {
     }
 
     pub fn uses_validated_name(&self) -> bool {
-        self.0.iter().any(|piece| matches!(piece, Piece::Macro(Macro { letter: 'p', .. })))
+        self.0
+            .iter()
+            .any(|piece| matches!(piece, Piece::Macro(Macro { letter: 'p', .. })))
     }
 
     /// Expands to a name to look up, without a final dot, truncated on the left to 253 octets
@@ -132,7 +134,9 @@ impl Macro {
             return None;
         }
         let rest = &inside[1..];
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let (count, rest) = rest.split_at(digits);
         let keep = match count {
             "" => 0,
@@ -147,12 +151,19 @@ impl Macro {
             escape: first.is_ascii_uppercase(),
             keep,
             reverse,
-            delimiters: if delimiters.is_empty() { ".".to_owned() } else { delimiters.to_owned() },
+            delimiters: if delimiters.is_empty() {
+                ".".to_owned()
+            } else {
+                delimiters.to_owned()
+            },
         })
     }
 
     fn expand(&self, values: &Values<'_>) -> String {
-        let (local, sender_domain) = values.sender.rsplit_once('@').unwrap_or(("postmaster", values.sender));
+        let (local, sender_domain) = values
+            .sender
+            .rsplit_once('@')
+            .unwrap_or(("postmaster", values.sender));
         let value = match self.letter {
             's' => values.sender,
             'l' => local,
@@ -167,14 +178,28 @@ impl Macro {
         if self.reverse {
             parts.reverse();
         }
-        let dropped = if self.keep == 0 { 0 } else { parts.len().saturating_sub(self.keep) };
+        let dropped = if self.keep == 0 {
+            0
+        } else {
+            parts.len().saturating_sub(self.keep)
+        };
         let joined = parts[dropped..].join(".");
-        if self.escape { url_escaped(&joined) } else { joined }
+        if self.escape {
+            url_escaped(&joined)
+        } else {
+            joined
+        }
     }
 }
 
 fn url_escaped(text: &str) -> String {
     let is_unreserved = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
-    let escape = |b: u8| if is_unreserved(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
+    let escape = |b: u8| {
+        if is_unreserved(b) {
+            char::from(b).to_string()
+        } else {
+            format!("%{b:02X}")
+        }
+    };
     text.bytes().map(escape).collect()
 }

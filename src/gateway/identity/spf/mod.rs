@@ -51,7 +51,14 @@ pub async fn check(resolver: &Resolver, client: IpAddr, helo: &str, sender: &str
     if !is_checkable(domain) {
         return SpfResult::None;
     }
-    let sender = format!("{}@{domain}", if local.is_empty() { "postmaster" } else { local });
+    let sender = format!(
+        "{}@{domain}",
+        if local.is_empty() {
+            "postmaster"
+        } else {
+            local
+        }
+    );
     let client = client.to_canonical();
     let mut check = Check {
         resolver,
@@ -83,8 +90,14 @@ fn formatted(client: IpAddr) -> String {
     match client {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => {
-            let nibbles = ip.octets().into_iter().flat_map(|octet| [octet >> 4, octet & 15]);
-            nibbles.map(|nibble| format!("{nibble:x}")).collect::<Vec<_>>().join(".")
+            let nibbles = ip
+                .octets()
+                .into_iter()
+                .flat_map(|octet| [octet >> 4, octet & 15]);
+            nibbles
+                .map(|nibble| format!("{nibble:x}"))
+                .collect::<Vec<_>>()
+                .join(".")
         }
     }
 }
@@ -116,7 +129,10 @@ impl Check<'_> {
         let Some(record) = self.record(domain).await? else {
             return Ok(SpfResult::None);
         };
-        let has_all = record.directives.iter().any(|directive| directive.mechanism == Mechanism::All);
+        let has_all = record
+            .directives
+            .iter()
+            .any(|directive| directive.mechanism == Mechanism::All);
         for directive in &record.directives {
             if self.matches(&directive.mechanism, domain).await? {
                 return Ok(match directive.qualifier {
@@ -187,9 +203,14 @@ impl Check<'_> {
             }
             Mechanism::Ptr(target) => {
                 self.count()?;
-                let name = self.target(target.as_ref(), domain).await?.to_ascii_lowercase();
+                let name = self
+                    .target(target.as_ref(), domain)
+                    .await?
+                    .to_ascii_lowercase();
                 let validated = self.validated_names().await;
-                Ok(validated.iter().any(|validated| is_inside(validated, &name)))
+                Ok(validated
+                    .iter()
+                    .any(|validated| is_inside(validated, &name)))
             }
         }
     }
@@ -197,8 +218,14 @@ impl Check<'_> {
     async fn address_matches(&mut self, name: &str, prefixes: Prefixes) -> Result<bool, Stop> {
         let answer = self.resolver.addresses(name, self.client).await;
         let addresses = self.counting_void(answer)?;
-        let bits = if self.client.is_ipv4() { prefixes.v4 } else { prefixes.v6 };
-        Ok(addresses.into_iter().any(|address| same_network(self.client, address, bits)))
+        let bits = if self.client.is_ipv4() {
+            prefixes.v4
+        } else {
+            prefixes.v6
+        };
+        Ok(addresses
+            .into_iter()
+            .any(|address| same_network(self.client, address, bits)))
     }
 
     async fn exchanger_matches(&mut self, name: &str, prefixes: Prefixes) -> Result<bool, Stop> {
@@ -220,9 +247,17 @@ impl Check<'_> {
     async fn validated_names(&mut self) -> &[String] {
         if self.validated.is_none() {
             let mut validated = Vec::new();
-            let names = self.resolver.pointers(self.client).await.unwrap_or_default();
+            let names = self
+                .resolver
+                .pointers(self.client)
+                .await
+                .unwrap_or_default();
             for name in names.into_iter().take(NAMES_MAX) {
-                let addresses = self.resolver.addresses(&name, self.client).await.unwrap_or_default();
+                let addresses = self
+                    .resolver
+                    .addresses(&name, self.client)
+                    .await
+                    .unwrap_or_default();
                 if addresses.contains(&self.client) {
                     validated.push(name);
                 }
@@ -248,7 +283,11 @@ impl Check<'_> {
             sender: self.sender,
             domain,
             ip: &self.client_text,
-            family: if self.client.is_ipv4() { "in-addr" } else { "ip6" },
+            family: if self.client.is_ipv4() {
+                "in-addr"
+            } else {
+                "ip6"
+            },
             helo: self.helo,
             validated: &validated,
         }))
@@ -261,14 +300,20 @@ impl Check<'_> {
         let domain = domain.to_ascii_lowercase();
         let names = self.validated_names().await;
         let same = names.iter().find(|name| **name == domain);
-        let best = same.or_else(|| names.iter().find(|name| is_inside(name, &domain))).or(names.first());
+        let best = same
+            .or_else(|| names.iter().find(|name| is_inside(name, &domain)))
+            .or(names.first());
         Ok(best.map_or("unknown", String::as_str).to_owned())
     }
 
     /// Counts a term that needs a query.
     fn count(&mut self) -> Result<(), Stop> {
         self.lookups += 1;
-        if self.lookups > LOOKUPS_MAX { Err(Stop::Permanent) } else { Ok(()) }
+        if self.lookups > LOOKUPS_MAX {
+            Err(Stop::Permanent)
+        } else {
+            Ok(())
+        }
     }
 
     /// Counts an empty answer, which is an error only above the maximum.
@@ -278,7 +323,11 @@ impl Check<'_> {
             Err(NoAnswer::Temporary) => Err(Stop::Temporary),
             Err(NoAnswer::NoRecords) => {
                 self.void_lookups += 1;
-                if self.void_lookups > VOID_LOOKUPS_MAX { Err(Stop::Permanent) } else { Ok(Vec::new()) }
+                if self.void_lookups > VOID_LOOKUPS_MAX {
+                    Err(Stop::Permanent)
+                } else {
+                    Ok(Vec::new())
+                }
             }
         }
     }
@@ -288,10 +337,16 @@ impl Check<'_> {
 fn same_network(client: IpAddr, net: IpAddr, bits: u32) -> bool {
     match (client, net) {
         (IpAddr::V4(a), IpAddr::V4(b)) => {
-            (u32::from(a) ^ u32::from(b)).checked_shr(32 - bits.min(32)).unwrap_or(0) == 0
+            (u32::from(a) ^ u32::from(b))
+                .checked_shr(32 - bits.min(32))
+                .unwrap_or(0)
+                == 0
         }
         (IpAddr::V6(a), IpAddr::V6(b)) => {
-            (u128::from(a) ^ u128::from(b)).checked_shr(128 - bits.min(128)).unwrap_or(0) == 0
+            (u128::from(a) ^ u128::from(b))
+                .checked_shr(128 - bits.min(128))
+                .unwrap_or(0)
+                == 0
         }
         _ => false,
     }
@@ -299,5 +354,6 @@ fn same_network(client: IpAddr, net: IpAddr, bits: u32) -> bool {
 
 /// Reports whether a name is a domain or below it; both in lower case.
 fn is_inside(name: &str, domain: &str) -> bool {
-    name.strip_suffix(domain).is_some_and(|front| front.is_empty() || front.ends_with('.'))
+    name.strip_suffix(domain)
+        .is_some_and(|front| front.is_empty() || front.ends_with('.'))
 }

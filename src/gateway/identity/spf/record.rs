@@ -54,7 +54,8 @@ pub struct BadRecord;
 /// Reports whether a TXT record is an SPF record (RFC 7208 section 4.5).
 pub fn is_spf(text: &[u8]) -> bool {
     const VERSION: &[u8] = b"v=spf1";
-    text.get(..VERSION.len()).is_some_and(|start| start.eq_ignore_ascii_case(VERSION))
+    text.get(..VERSION.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(VERSION))
         && matches!(text.get(VERSION.len()), None | Some(b' '))
 }
 
@@ -65,7 +66,10 @@ impl Record {
             return Err(BadRecord);
         }
         let text = std::str::from_utf8(text).map_err(|_| BadRecord)?;
-        let mut record = Self { directives: Vec::new(), redirect: None };
+        let mut record = Self {
+            directives: Vec::new(),
+            redirect: None,
+        };
         let mut has_explanation = false;
         for term in text.split(' ').skip(1).filter(|term| !term.is_empty()) {
             let Some((name, value)) = modifier(term) else {
@@ -93,7 +97,8 @@ fn modifier(term: &str) -> Option<(&str, &str)> {
     let at = term.find([':', '/', '='])?;
     let (name, value) = (&term[..at], term[at..].strip_prefix('=')?);
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(legal)).then_some((name, value))
+    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(legal))
+        .then_some((name, value))
 }
 
 impl Directive {
@@ -108,7 +113,10 @@ impl Directive {
         let end = rest.find([':', '/']).unwrap_or(rest.len());
         let (name, rest) = rest.split_at(end);
         let mechanism = Mechanism::parse(&name.to_ascii_lowercase(), rest).ok_or(BadRecord)?;
-        Ok(Self { qualifier, mechanism })
+        Ok(Self {
+            qualifier,
+            mechanism,
+        })
     }
 }
 
@@ -124,7 +132,11 @@ impl Mechanism {
             "ptr" => Self::Ptr(Some(MacroString::domain(target?)?)),
             "a" | "mx" => {
                 let (target, prefixes) = with_prefixes(rest)?;
-                if name == "a" { Self::A(target, prefixes) } else { Self::Mx(target, prefixes) }
+                if name == "a" {
+                    Self::A(target, prefixes)
+                } else {
+                    Self::Mx(target, prefixes)
+                }
             }
             "ip4" => {
                 let (address, bits) = network(target?, 32)?;
@@ -142,7 +154,9 @@ impl Mechanism {
 /// Parses `[":" domain-spec] [dual-cidr-length]`.
 fn with_prefixes(rest: &str) -> Option<(Option<MacroString>, Prefixes)> {
     // A slash may occur inside a macro; the lengths are the digits and slashes at the end.
-    let tail = rest.trim_end_matches(|c: char| c.is_ascii_digit() || c == '/').len();
+    let tail = rest
+        .trim_end_matches(|c: char| c.is_ascii_digit() || c == '/')
+        .len();
     let cut = rest[tail..].find('/').map_or(rest.len(), |at| tail + at);
     let (target, lengths) = rest.split_at(cut);
     let target = match target {
@@ -157,7 +171,13 @@ fn with_prefixes(rest: &str) -> Option<(Option<MacroString>, Prefixes)> {
         "" => 32,
         slashed => length(slashed.strip_prefix('/')?, 32)?,
     };
-    Some((target, Prefixes { v4, v6: v6.map_or(Some(128), |v6| length(v6, 128))? }))
+    Some((
+        target,
+        Prefixes {
+            v4,
+            v6: v6.map_or(Some(128), |v6| length(v6, 128))?,
+        },
+    ))
 }
 
 fn network(text: &str, width: u32) -> Option<(&str, u32)> {
@@ -171,5 +191,8 @@ fn network(text: &str, width: u32) -> Option<(&str, u32)> {
 fn length(digits: &str, max: u32) -> Option<u32> {
     let is_plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     let has_zero = digits.len() > 1 && digits.starts_with('0');
-    (is_plain && !has_zero).then(|| digits.parse().ok()).flatten().filter(|bits| *bits <= max)
+    (is_plain && !has_zero)
+        .then(|| digits.parse().ok())
+        .flatten()
+        .filter(|bits| *bits <= max)
 }

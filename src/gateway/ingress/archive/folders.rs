@@ -29,8 +29,13 @@ pub(super) fn open(path: &Path, format: Format, letter_bytes_max: usize) -> io::
         files.push((path.to_owned(), fs::metadata(path)?.len()));
     }
     let total_bytes = files.iter().map(|(_, bytes)| bytes).sum();
-    let letters = files.into_iter().map(move |(file, bytes)| read(&file, bytes, format, letter_bytes_max));
-    Ok(Archive { letters: Box::new(letters), total_bytes })
+    let letters = files
+        .into_iter()
+        .map(move |(file, bytes)| read(&file, bytes, format, letter_bytes_max));
+    Ok(Archive {
+        letters: Box::new(letters),
+        total_bytes,
+    })
 }
 
 /// Lists files; links are not followed, because they may form a cycle.
@@ -56,29 +61,49 @@ fn list(
 /// not.
 fn is_maildir_letter(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
-    let flags = name.windows(3).rposition(|piece| piece == b":2,").map_or(&b""[..], |at| &name[at + 3..]);
+    let flags = name
+        .windows(3)
+        .rposition(|piece| piece == b":2,")
+        .map_or(&b""[..], |at| &name[at + 3..]);
     !name.starts_with(b".") && !flags.contains(&b'T') && !flags.contains(&b'D')
 }
 
 fn is_eml(name: &OsStr) -> bool {
     !name.as_encoded_bytes().starts_with(b".")
-        && Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("eml"))
+        && Path::new(name)
+            .extension()
+            .is_some_and(|end| end.eq_ignore_ascii_case("eml"))
 }
 
-fn read(file: &Path, archived_bytes: u64, format: Format, letter_bytes_max: usize) -> io::Result<Entry> {
+fn read(
+    file: &Path,
+    archived_bytes: u64,
+    format: Format,
+    letter_bytes_max: usize,
+) -> io::Result<Entry> {
     let mut bytes = Vec::new();
     let open = File::open(file)?;
     let modified = open.metadata()?.modified().ok();
-    open.take(letter_bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    open.take(letter_bytes_max as u64 + 1)
+        .read_to_end(&mut bytes)?;
     let bytes = (bytes.len() <= letter_bytes_max).then(|| with_crlf(bytes));
-    let named = (format == Format::Maildir).then(|| time_in_name(file)).flatten();
+    let named = (format == Format::Maildir)
+        .then(|| time_in_name(file))
+        .flatten();
     let in_header = || bytes.as_deref().and_then(time_in_header);
     let on_disk = || {
         let since = modified?.duration_since(UNIX_EPOCH).ok()?;
-        Some(Timestamp::from_millis(i64::try_from(since.as_millis()).ok()?))
+        Some(Timestamp::from_millis(
+            i64::try_from(since.as_millis()).ok()?,
+        ))
     };
     let received_at = named.or_else(in_header).or_else(on_disk);
-    Ok(Entry { place: file.display().to_string(), bytes, received_at, archived_bytes })
+    Ok(Entry {
+        place: file.display().to_string(),
+        bytes,
+        received_at,
+        archived_bytes,
+    })
 }
 
 /// Time in the name of a Maildir file, which begins with the second of delivery.

@@ -44,10 +44,15 @@ impl<R: BufRead> Letters<R> {
     }
 
     fn next_letter(&mut self) -> io::Result<Option<Entry>> {
-        let Some(separator) = self.begin()? else { return Ok(None) };
+        let Some(separator) = self.begin()? else {
+            return Ok(None);
+        };
         self.number += 1;
-        let mut letter =
-            Gathered { bytes: Vec::new(), bytes_max: self.letter_bytes_max, is_too_large: false };
+        let mut letter = Gathered {
+            bytes: Vec::new(),
+            bytes_max: self.letter_bytes_max,
+            is_too_large: false,
+        };
         let mut is_after_blank = false;
         while let Some(piece) = self.piece()? {
             if is_after_blank && piece.is_separator() && self.letter_follows(&piece)? {
@@ -58,7 +63,8 @@ impl<R: BufRead> Letters<R> {
             letter.push(&piece);
         }
         let bytes = letter.finish();
-        let received_at = date_of(&separator.bytes).or_else(|| bytes.as_deref().and_then(time_in_header));
+        let received_at =
+            date_of(&separator.bytes).or_else(|| bytes.as_deref().and_then(time_in_header));
         let archived_bytes = std::mem::take(&mut self.read_bytes);
         Ok(Some(Entry {
             place: format!("{} #{}", self.path, self.number),
@@ -85,10 +91,17 @@ impl<R: BufRead> Letters<R> {
     /// texts, but few of those texts continue with a line like `Subject:`, and none has a full date
     /// before another possible beginning of a letter.
     fn letter_follows(&mut self, separator: &Piece) -> io::Result<bool> {
-        let Some(next) = self.piece()? else { return Ok(false) };
-        let name = next.bytes.split(|byte| *byte == b':').next().unwrap_or_default();
-        let is_field =
-            name.len() < next.bytes.len() && !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
+        let Some(next) = self.piece()? else {
+            return Ok(false);
+        };
+        let name = next
+            .bytes
+            .split(|byte| *byte == b':')
+            .next()
+            .unwrap_or_default();
+        let is_field = name.len() < next.bytes.len()
+            && !name.is_empty()
+            && name.iter().all(u8::is_ascii_graphic);
         // A separator of an mbox inside this mbox, or a letter without a header.
         let is_unheaded = next.bytes.starts_with(b">From ") || next.bytes.trim_ascii().is_empty();
         let is_dated = date_of(&separator.bytes).is_some();
@@ -134,8 +147,10 @@ impl Gathered {
     /// `From`, and the two formats cannot be told apart.
     fn push(&mut self, piece: &Piece) {
         let quotes = piece.bytes.iter().take_while(|byte| **byte == b'>').count();
-        let is_quoted = piece.begins_line && quotes > 0 && piece.bytes[quotes..].starts_with(b"From ");
-        self.bytes.extend_from_slice(&piece.bytes[usize::from(is_quoted)..]);
+        let is_quoted =
+            piece.begins_line && quotes > 0 && piece.bytes[quotes..].starts_with(b"From ");
+        self.bytes
+            .extend_from_slice(&piece.bytes[usize::from(is_quoted)..]);
         if self.bytes.len() > self.bytes_max {
             self.is_too_large = true;
             self.bytes = Vec::new();
@@ -148,7 +163,11 @@ impl Gathered {
             return None;
         }
         for blank in [&b"\r\n"[..], &b"\n"[..]] {
-            if let Some(kept) = self.bytes.strip_suffix(blank).filter(|kept| kept.ends_with(b"\n")) {
+            if let Some(kept) = self
+                .bytes
+                .strip_suffix(blank)
+                .filter(|kept| kept.ends_with(b"\n"))
+            {
                 self.bytes.truncate(kept.len());
                 break;
             }
@@ -165,23 +184,38 @@ fn date_of(separator: &[u8]) -> Option<Timestamp> {
     let at = words.iter().rposition(|word| time(word).is_some())?;
     let month = month(words.get(at.checked_sub(2)?)?)?;
     let day = words[at - 1].parse().ok()?;
-    let year = words[at + 1..].iter().find(|w| w.len() == 4).and_then(|w| w.parse().ok())?;
-    let zone = words[at + 1..].iter().find_map(|word| zone(word)).unwrap_or(0);
+    let year = words[at + 1..]
+        .iter()
+        .find(|w| w.len() == 4)
+        .and_then(|w| w.parse().ok())?;
+    let zone = words[at + 1..]
+        .iter()
+        .find_map(|word| zone(word))
+        .unwrap_or(0);
     let local = NaiveDate::from_ymd_opt(year, month, day)?.and_time(time(words[at])?);
-    let instant = FixedOffset::east_opt(zone)?.from_local_datetime(&local).single()?;
+    let instant = FixedOffset::east_opt(zone)?
+        .from_local_datetime(&local)
+        .single()?;
     Some(Timestamp::from_millis(instant.timestamp_millis()))
 }
 
 fn time(word: &str) -> Option<NaiveTime> {
-    let is_time = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let is_time = word
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b':');
     let read = |format| NaiveTime::parse_from_str(word, format).ok();
-    is_time.then(|| read("%H:%M:%S").or_else(|| read("%H:%M"))).flatten()
+    is_time
+        .then(|| read("%H:%M:%S").or_else(|| read("%H:%M")))
+        .flatten()
 }
 
 fn month(word: &str) -> Option<u32> {
-    const MONTHS: [&str; 12] =
-        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    let at = MONTHS.iter().position(|month| word.eq_ignore_ascii_case(month))?;
+    const MONTHS: [&str; 12] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ];
+    let at = MONTHS
+        .iter()
+        .position(|month| word.eq_ignore_ascii_case(month))?;
     u32::try_from(at + 1).ok()
 }
 
@@ -205,7 +239,13 @@ mod tests {
         let letters = Letters::new(text.as_bytes(), "a.mbox".to_owned(), max);
         let read = letters.map(|entry| entry.expect("readable"));
         let text = |bytes| String::from_utf8(bytes).expect("text");
-        read.map(|entry| (entry.bytes.map(text), entry.received_at.map(|at| at.to_string()))).collect()
+        read.map(|entry| {
+            (
+                entry.bytes.map(text),
+                entry.received_at.map(|at| at.to_string()),
+            )
+        })
+        .collect()
     }
 
     #[test]
@@ -213,8 +253,12 @@ mod tests {
         let mbox = "From a@b.test Sat Jan  3 01:05:34 1996\nSubject: one\n\nFrom me to you at 12:30\n>From here\n\
             >>From there\n> From no\nnot\n\nFrom c@d.test Fri Feb 22 23:00:00 2008 +0200\r\nSubject: two\r\n\r\n\r\nlast";
         let read = read(mbox, 1000);
-        let one = "Subject: one\n\nFrom me to you at 12:30\nFrom here\n>From there\n> From no\nnot\n";
-        assert_eq!(read[0].0.as_deref(), Some(one.replace('\n', "\r\n").as_str()));
+        let one =
+            "Subject: one\n\nFrom me to you at 12:30\nFrom here\n>From there\n> From no\nnot\n";
+        assert_eq!(
+            read[0].0.as_deref(),
+            Some(one.replace('\n', "\r\n").as_str())
+        );
         assert_eq!(read[0].1.as_deref(), Some("1996-01-03T01:05:34.000Z"));
         assert_eq!(read[1].0.as_deref(), Some("Subject: two\r\n\r\n\r\nlast"));
         assert_eq!(read[1].1.as_deref(), Some("2008-02-22T21:00:00.000Z"));
@@ -223,9 +267,12 @@ mod tests {
 
     #[test]
     fn a_letter_that_is_too_large_is_stepped_over_and_the_next_is_read() {
-        let large =
-            format!("From a@b.test Sat Jan 3 01:05:34 1996\nSubject: large\n\n{}\n\n", "x".repeat(300_000));
-        let mbox = format!("{large}From a@b.test Sat Jan 3 01:05:35 1996\nSubject: small\n\nok\n\n");
+        let large = format!(
+            "From a@b.test Sat Jan 3 01:05:34 1996\nSubject: large\n\n{}\n\n",
+            "x".repeat(300_000)
+        );
+        let mbox =
+            format!("{large}From a@b.test Sat Jan 3 01:05:35 1996\nSubject: small\n\nok\n\n");
         let read = read(&mbox, 1000);
         assert_eq!(read[0].0, None);
         assert_eq!(read[1].0.as_deref(), Some("Subject: small\r\n\r\nok\r\n"));
@@ -235,6 +282,9 @@ mod tests {
     fn the_time_falls_back_on_the_header() {
         let mbox = "From - 12:00\nReceived: from a by b;\n Fri, 20 Nov 2026 08:00:00 +0100\n\
             Date: Thu, 19 Nov 2026 08:00:00 +0000\n\nhi\n";
-        assert_eq!(read(mbox, 1000)[0].1.as_deref(), Some("2026-11-20T07:00:00.000Z"));
+        assert_eq!(
+            read(mbox, 1000)[0].1.as_deref(),
+            Some("2026-11-20T07:00:00.000Z")
+        );
     }
 }

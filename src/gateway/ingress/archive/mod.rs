@@ -40,11 +40,19 @@ impl Format {
     pub fn guess(path: &Path) -> io::Result<Self> {
         if path.is_dir() {
             let has = |name: &str| path.join(name).is_dir();
-            return Ok(if has("cur") && has("new") { Self::Maildir } else { Self::Eml });
+            return Ok(if has("cur") && has("new") {
+                Self::Maildir
+            } else {
+                Self::Eml
+            });
         }
         let mut beginning = [0; 5];
         let read = File::open(path)?.take(5).read(&mut beginning)?;
-        Ok(if &beginning[..read] == b"From " { Self::Mbox } else { Self::Eml })
+        Ok(if &beginning[..read] == b"From " {
+            Self::Mbox
+        } else {
+            Self::Eml
+        })
     }
 }
 
@@ -78,7 +86,10 @@ impl Archive {
         let total_bytes = file.metadata()?.len();
         let reader = BufReader::with_capacity(256 * 1024, file);
         let letters = mbox::Letters::new(reader, path.display().to_string(), letter_bytes_max);
-        Ok(Self { letters: Box::new(letters), total_bytes })
+        Ok(Self {
+            letters: Box::new(letters),
+            total_bytes,
+        })
     }
 }
 

@@ -30,13 +30,22 @@ pub(super) struct Connection<S> {
 impl<S: Stream> Connection<S> {
     pub fn new(stream: S, letter_bytes_max: usize, silence_max: Duration) -> Self {
         let answer_bytes_max = letter_bytes_max.saturating_add(ANSWER_MARGIN_BYTES);
-        Self { stream, buffer: Vec::new(), answer_bytes_max, silence_max }
+        Self {
+            stream,
+            buffer: Vec::new(),
+            answer_bytes_max,
+            silence_max,
+        }
     }
 
     /// The underlying stream, if no bytes are left unparsed: a response that an attacker injected
     /// before TLS must not be read as one received under TLS (RFC 9051 section 11.1).
     pub fn into_stream(self) -> Result<S, MailboxError> {
-        if self.buffer.is_empty() { Ok(self.stream) } else { Err(MailboxError::Garbled) }
+        if self.buffer.is_empty() {
+            Ok(self.stream)
+        } else {
+            Err(MailboxError::Garbled)
+        }
     }
 
     /// Writes a line and CR LF.
@@ -46,12 +55,17 @@ impl<S: Stream> Connection<S> {
             self.stream.write_all(bytes.as_bytes()).await?;
             self.stream.flush().await
         };
-        let written = timeout(self.silence_max, write).await.map_err(|_| MailboxError::Silent)?;
+        let written = timeout(self.silence_max, write)
+            .await
+            .map_err(|_| MailboxError::Silent)?;
         written.map_err(|error| MailboxError::Lost(Some(error)))
     }
 
     /// Passes the next response to `read`. Fails when the server sends nothing for `silence_max`.
-    pub async fn receive<T>(&mut self, read: impl FnOnce(&Response<'_>) -> T) -> Result<T, MailboxError> {
+    pub async fn receive<T>(
+        &mut self,
+        read: impl FnOnce(&Response<'_>) -> T,
+    ) -> Result<T, MailboxError> {
         self.receive_within(self.silence_max, read).await
     }
 
@@ -98,7 +112,11 @@ impl<S: Stream> Connection<S> {
     /// Skips an untagged line that imap-proto cannot parse, because servers send non-standard
     /// lines. A line that announces a literal cannot be skipped: its end is unknown.
     fn skip_unknown_line(&mut self) -> Result<(), MailboxError> {
-        let end = self.buffer.windows(2).position(|pair| pair == b"\r\n").ok_or(MailboxError::Garbled)?;
+        let end = self
+            .buffer
+            .windows(2)
+            .position(|pair| pair == b"\r\n")
+            .ok_or(MailboxError::Garbled)?;
         let line = &self.buffer[..end];
         if !line.starts_with(b"* ") || line.ends_with(b"}") {
             return Err(MailboxError::Garbled);
@@ -121,17 +139,28 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_untagged_lines_are_stepped_over_and_unknown_literals_are_not() {
-        let mut connection = wire_with(b"* XSTRANGE (1 2\r\n* 3 EXISTS\r\n* XSTRANGE {3}\r\nabc\r\n").await;
-        let said = connection.receive(|response| format!("{response:?}")).await.expect("a response");
+        let mut connection =
+            wire_with(b"* XSTRANGE (1 2\r\n* 3 EXISTS\r\n* XSTRANGE {3}\r\nabc\r\n").await;
+        let said = connection
+            .receive(|response| format!("{response:?}"))
+            .await
+            .expect("a response");
         assert_eq!(said, "MailboxData(Exists(3))");
-        assert!(matches!(connection.receive(|_| ()).await, Err(MailboxError::Garbled)));
+        assert!(matches!(
+            connection.receive(|_| ()).await,
+            Err(MailboxError::Garbled)
+        ));
     }
 
     #[tokio::test]
     async fn parentheses_without_end_end_the_connection_and_not_the_process() {
         let nested = "(".repeat(200_000);
-        let mut connection = wire_with(format!("* 1 FETCH (BODYSTRUCTURE {nested}").as_bytes()).await;
-        assert!(matches!(connection.receive(|_| ()).await, Err(MailboxError::Garbled)));
+        let mut connection =
+            wire_with(format!("* 1 FETCH (BODYSTRUCTURE {nested}").as_bytes()).await;
+        assert!(matches!(
+            connection.receive(|_| ()).await,
+            Err(MailboxError::Garbled)
+        ));
     }
 
     #[tokio::test]
@@ -139,14 +168,24 @@ mod tests {
         let mut bytes = b"* 1 FETCH (UID 1 BODY[] {4000000000}\r\n".to_vec();
         bytes.resize(ANSWER_MARGIN_BYTES + 200_000, b'x');
         let mut connection = wire_with(&bytes).await;
-        assert!(matches!(connection.receive(|_| ()).await, Err(MailboxError::TooMuch)));
-        assert!(connection.buffer.capacity() < 4 * ANSWER_MARGIN_BYTES, "{}", connection.buffer.capacity());
+        assert!(matches!(
+            connection.receive(|_| ()).await,
+            Err(MailboxError::TooMuch)
+        ));
+        assert!(
+            connection.buffer.capacity() < 4 * ANSWER_MARGIN_BYTES,
+            "{}",
+            connection.buffer.capacity()
+        );
     }
 
     #[tokio::test]
     async fn what_was_slipped_in_before_tls_ends_the_connection() {
         let mut connection = wire_with(b"a OK begin TLS\r\n* OK injected\r\n").await;
         connection.receive(|_| ()).await.expect("a response");
-        assert!(matches!(connection.into_stream(), Err(MailboxError::Garbled)));
+        assert!(matches!(
+            connection.into_stream(),
+            Err(MailboxError::Garbled)
+        ));
     }
 }

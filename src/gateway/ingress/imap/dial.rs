@@ -42,7 +42,9 @@ async fn connect(
     timeouts: &Timeouts,
 ) -> Result<Session, MailboxError> {
     let dialled = TcpStream::connect((mailbox.host.as_str(), mailbox.port));
-    let tcp = timeout(timeouts.connect_max, dialled).await.map_err(|_| MailboxError::Silent)?;
+    let tcp = timeout(timeouts.connect_max, dialled)
+        .await
+        .map_err(|_| MailboxError::Silent)?;
     let tcp = tcp.map_err(MailboxError::Unreachable)?;
     let _best_effort = tcp.set_nodelay(true);
     let connection =
@@ -79,13 +81,21 @@ async fn greeted(
     timeouts: &Timeouts,
 ) -> Result<Session, MailboxError> {
     let greeting = connection.receive(|response| match response {
-        Response::Data { status: Status::Ok, .. } => Ok(()),
-        Response::Data { status: Status::Bye, outcome } => {
-            Err(MailboxError::Bye(server_text(outcome.information.as_deref())))
-        }
-        Response::Data { status: Status::PreAuth, .. } => {
-            Err(MailboxError::Unusable("the server greets with PREAUTH, as if we were somebody already"))
-        }
+        Response::Data {
+            status: Status::Ok, ..
+        } => Ok(()),
+        Response::Data {
+            status: Status::Bye,
+            outcome,
+        } => Err(MailboxError::Bye(server_text(
+            outcome.information.as_deref(),
+        ))),
+        Response::Data {
+            status: Status::PreAuth,
+            ..
+        } => Err(MailboxError::Unusable(
+            "the server greets with PREAUTH, as if we were somebody already",
+        )),
         _ => Err(MailboxError::Garbled),
     });
     greeting.await??;
@@ -98,10 +108,13 @@ async fn secure(
     timeouts: &Timeouts,
 ) -> Result<Box<dyn Stream>, MailboxError> {
     let tls = |error: io::Error| MailboxError::Tls(error);
-    let name = ServerName::try_from(mailbox.host.clone()).map_err(|error| tls(io::Error::other(error)))?;
+    let name =
+        ServerName::try_from(mailbox.host.clone()).map_err(|error| tls(io::Error::other(error)))?;
     let connector = TlsConnector::from(Arc::new(client_config(mailbox).map_err(tls)?));
     let shaking = connector.connect(name, stream);
-    let secured = timeout(timeouts.connect_max, shaking).await.map_err(|_| MailboxError::Silent)?;
+    let secured = timeout(timeouts.connect_max, shaking)
+        .await
+        .map_err(|_| MailboxError::Silent)?;
     Ok(Box::new(secured.map_err(tls)?))
 }
 
@@ -111,15 +124,20 @@ fn client_config(mailbox: &ImapMailbox) -> io::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut extra = Vec::new();
     if let Some(file) = &mailbox.ca_file {
-        let unreadable = |error| io::Error::other(format!("cannot read `{}`: {error}", file.display()));
+        let unreadable =
+            |error| io::Error::other(format!("cannot read `{}`: {error}", file.display()));
         for certificate in CertificateDer::pem_file_iter(file).map_err(unreadable)? {
             extra.push(certificate.map_err(unreadable)?);
         }
     }
-    let verifier = Verifier::new_with_extra_roots(extra, provider.clone()).map_err(io::Error::other)?;
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let verifier =
+        Verifier::new_with_extra_roots(extra, provider.clone()).map_err(io::Error::other)?;
     let config =
-        config.map_err(io::Error::other)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
     Ok(config.with_no_client_auth())
 }
 
@@ -146,15 +164,25 @@ async fn log_in(
     }
 }
 
-async fn by_password(session: &mut Session, user: &str, password: &SecretString) -> Result<(), MailboxError> {
+async fn by_password(
+    session: &mut Session,
+    user: &str,
+    password: &SecretString,
+) -> Result<(), MailboxError> {
     let password = password.expose_secret();
     if session.can("AUTH=PLAIN") {
         let answer = STANDARD.encode(format!("\0{user}\0{password}"));
-        return judged(session.serve("AUTHENTICATE", "AUTHENTICATE PLAIN", &[answer], |_| ()).await);
+        return judged(
+            session
+                .serve("AUTHENTICATE", "AUTHENTICATE PLAIN", &[answer], |_| ())
+                .await,
+        );
     }
     let is_plain_line = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if session.can("LOGINDISABLED") {
-        return Err(MailboxError::Unusable("the server offers no login with a password"));
+        return Err(MailboxError::Unusable(
+            "the server offers no login with a password",
+        ));
     }
     if !is_plain_line(user) || !is_plain_line(password) {
         return Err(MailboxError::Unusable(
@@ -165,10 +193,21 @@ async fn by_password(session: &mut Session, user: &str, password: &SecretString)
     judged(session.run("LOGIN", &line, |_| ()).await)
 }
 
-async fn by_token(session: &mut Session, user: &str, token: &SecretString) -> Result<(), MailboxError> {
+async fn by_token(
+    session: &mut Session,
+    user: &str,
+    token: &SecretString,
+) -> Result<(), MailboxError> {
     // Google's and Microsoft's mechanism; RFC 7628 has an equivalent under another name.
-    let answer = STANDARD.encode(format!("user={user}\x01auth=Bearer {}\x01\x01", token.expose_secret()));
-    judged(session.serve("AUTHENTICATE", "AUTHENTICATE XOAUTH2", &[answer], |_| ()).await)
+    let answer = STANDARD.encode(format!(
+        "user={user}\x01auth=Bearer {}\x01\x01",
+        token.expose_secret()
+    ));
+    judged(
+        session
+            .serve("AUTHENTICATE", "AUTHENTICATE XOAUTH2", &[answer], |_| ())
+            .await,
+    )
 }
 
 fn judged(login: Result<(), MailboxError>) -> Result<(), MailboxError> {

@@ -24,7 +24,11 @@ pub enum MailboxError {
     #[error("an answer of the server is longer than any letter that is taken")]
     TooMuch,
     #[error("the server refuses `{command}`: {text}")]
-    Refused { command: &'static str, text: String, try_create: bool },
+    Refused {
+        command: &'static str,
+        text: String,
+        try_create: bool,
+    },
     #[error("the server refuses the login: {0}")]
     LoginRefused(String),
     #[error("there is no access token")]
@@ -46,7 +50,10 @@ impl MailboxError {
     /// Reports whether the login was refused. Retries are then spaced further, because only an
     /// operator can change it and servers lock accounts after frequent failed logins.
     pub fn is_login_refused(&self) -> bool {
-        matches!(self, Self::LoginRefused(_) | Self::Token(TokenError::Refused { .. }))
+        matches!(
+            self,
+            Self::LoginRefused(_) | Self::Token(TokenError::Refused { .. })
+        )
     }
 
     /// Party that can end the failure.
@@ -76,5 +83,8 @@ impl MailboxError {
 pub(super) fn server_text(text: Option<&str>) -> String {
     const CHARS_MAX: usize = 200;
     let text = text.unwrap_or("(no reason given)").trim();
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CHARS_MAX).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(CHARS_MAX)
+        .collect()
 }

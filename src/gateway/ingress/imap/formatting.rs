@@ -32,7 +32,11 @@ pub(super) fn folder(name: &str) -> String {
             }
         } else {
             let mut units = [0; 2];
-            foreign.extend(c.encode_utf16(&mut units).iter().flat_map(|unit| unit.to_be_bytes()));
+            foreign.extend(
+                c.encode_utf16(&mut units)
+                    .iter()
+                    .flat_map(|unit| unit.to_be_bytes()),
+            );
         }
     }
     flush(&mut foreign, &mut out);
@@ -67,7 +71,10 @@ mod tests {
             ("a \"b\" \\c", "\"a \\\"b\\\" \\\\c\""),
             ("Q&A", "\"Q&-A\""),
             ("Entwürfe", "\"Entw&APw-rfe\""),
-            ("~peter/mail/台北/日本語", "\"~peter/mail/&U,BTFw-/&ZeVnLIqe-\""),
+            (
+                "~peter/mail/台北/日本語",
+                "\"~peter/mail/&U,BTFw-/&ZeVnLIqe-\"",
+            ),
             ("😀", "\"&2D3eAA-\""),
         ];
         for (name, formatted) in cases {
@@ -77,7 +84,10 @@ mod tests {
 
     #[test]
     fn neighbours_become_ranges() {
-        assert_eq!(uid_set(&[1, 2, 3, 5, 9, 10, u32::MAX]), "1:3,5,9:10,4294967295");
+        assert_eq!(
+            uid_set(&[1, 2, 3, 5, 9, 10, u32::MAX]),
+            "1:3,5,9:10,4294967295"
+        );
         assert_eq!(uid_set(&[7]), "7");
     }
 }

@@ -43,27 +43,42 @@ impl KeptToken {
     pub fn of(workspace: &Path, source: &str) -> Self {
         let mut name = sha256_hex(&[source.as_bytes()]);
         name.truncate(16);
-        Self { file: Some(workspace.join(FOLDER).join(name)) }
+        Self {
+            file: Some(workspace.join(FOLDER).join(name)),
+        }
     }
 
     /// The newest token that descends from the configured one, if it was stored. An unreadable file
     /// counts as none.
     pub fn load(&self, configured: &SecretString) -> Option<SecretString> {
         let kept: Kept = serde_json::from_slice(&std::fs::read(self.file.as_ref()?).ok()?).ok()?;
-        let is_its_own = kept.configured_sha256 == digest(configured) && !kept.refresh_token.is_empty();
+        let is_its_own =
+            kept.configured_sha256 == digest(configured) && !kept.refresh_token.is_empty();
         is_its_own.then(|| SecretString::from(kept.refresh_token))
     }
 
     /// Stores a token and syncs it to disk before returning. Blocking.
     pub fn keep(&self, configured: &SecretString, token: &SecretString) -> io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
         let folder = file.parent().unwrap_or(Path::new("."));
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let kept =
-            Kept { configured_sha256: digest(configured), refresh_token: token.expose_secret().to_owned() };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+        let kept = Kept {
+            configured_sha256: digest(configured),
+            refresh_token: token.expose_secret().to_owned(),
+        };
         let unfinished = file.with_extension("new");
         let mut options = std::fs::OpenOptions::new();
-        let mut written = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        let mut written = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
         written.write_all(&serde_json::to_vec(&kept)?)?;
         written.sync_all()?;
         std::fs::rename(&unfinished, file)?;

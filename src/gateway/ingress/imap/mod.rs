@@ -104,7 +104,8 @@ impl MailboxWatch {
     pub fn in_workspace(mut self, workspace: &Path) -> Self {
         self.kept_token = KeptToken::of(workspace, &source(&self.mailbox));
         let in_flight = InFlightMarker::open(self.store.clone(), workspace, &source(&self.mailbox));
-        self.one_by_one.store(in_flight.is_marked(), Ordering::Relaxed);
+        self.one_by_one
+            .store(in_flight.is_marked(), Ordering::Relaxed);
         self.in_flight = Some(in_flight);
         self
     }
@@ -132,7 +133,9 @@ impl MailboxWatch {
             if matches!(error, MailboxError::TooMuch) {
                 self.one_by_one.store(true, Ordering::Relaxed);
             }
-            let pause = self.timeouts.pause(&self.mailbox.name, failures, error.is_login_refused());
+            let pause = self
+                .timeouts
+                .pause(&self.mailbox.name, failures, error.is_login_refused());
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
@@ -160,7 +163,12 @@ impl MailboxWatch {
                 false_wakes += 1;
             } else {
                 false_wakes = 0;
-                let SweepReport { stored, duplicates, refused, left_alone } = swept;
+                let SweepReport {
+                    stored,
+                    duplicates,
+                    refused,
+                    left_alone,
+                } = swept;
                 let mailbox = &self.mailbox.name;
                 tracing::info!(
                     mailbox,
@@ -228,16 +236,29 @@ impl MailboxWatch {
     }
 
     fn batch_letters_max(&self) -> usize {
-        if self.one_by_one.load(Ordering::Relaxed) { 1 } else { BATCH_LETTERS_MAX }
+        if self.one_by_one.load(Ordering::Relaxed) {
+            1
+        } else {
+            BATCH_LETTERS_MAX
+        }
     }
 
     /// Records a failure in the log and in the database, for `attache mailboxes list` and, if it
     /// lasts, for a notice to the owner.
     async fn complain(&self, error: &MailboxError) {
         let words = error.in_words();
-        tracing::warn!(mailbox = self.mailbox.name, error = words, "a mailbox has to wait");
+        tracing::warn!(
+            mailbox = self.mailbox.name,
+            error = words,
+            "a mailbox has to wait"
+        );
         let (mailbox, source) = (self.mailbox.name.clone(), source(&self.mailbox));
-        let failure = MailboxFailure { mailbox, source, error: words, cause: error.cause() };
+        let failure = MailboxFailure {
+            mailbox,
+            source,
+            error: words,
+            cause: error.cause(),
+        };
         if let Err(unnoted) = self.store.note_mailbox_failure(failure).await {
             tracing::warn!(error = %unnoted, "cannot note what is wrong with a mailbox");
         }
@@ -255,13 +276,19 @@ pub struct Probe {
 }
 
 /// Identity of a mailbox, independent of its name.
-fn source(ImapMailbox { user, host, folder, .. }: &ImapMailbox) -> String {
+fn source(
+    ImapMailbox {
+        user, host, folder, ..
+    }: &ImapMailbox,
+) -> String {
     format!("{user} at {}, {folder}", host.to_ascii_lowercase())
 }
 
 fn tokens(mailbox: &ImapMailbox, clock: &Arc<dyn Clock>, kept: &KeptToken) -> Option<Tokens> {
     match &mailbox.login {
-        MailboxLogin::OAuth(settings) => Some(Tokens::new(settings.clone(), clock.clone(), kept.clone())),
+        MailboxLogin::OAuth(settings) => {
+            Some(Tokens::new(settings.clone(), clock.clone(), kept.clone()))
+        }
         MailboxLogin::Password(_) => None,
     }
 }
@@ -275,10 +302,19 @@ pub async fn probe(
 ) -> Result<Probe, MailboxError> {
     let mut tokens = tokens(mailbox, &clock, &KeptToken::of(workspace, &source(mailbox)));
     let limits = Limits::default();
-    let mut session =
-        dial::dial(mailbox, limits.letter_bytes_max, &Timeouts::default(), tokens.as_mut()).await?;
+    let mut session = dial::dial(
+        mailbox,
+        limits.letter_bytes_max,
+        &Timeouts::default(),
+        tokens.as_mut(),
+    )
+    .await?;
     let selected = session.select(&mailbox.folder, true).await?;
     let capabilities = session.capabilities();
     session.log_out().await;
-    Ok(Probe { capabilities, letters: selected.exists, uid_validity: selected.uid_validity })
+    Ok(Probe {
+        capabilities,
+        letters: selected.exists,
+        uid_validity: selected.uid_validity,
+    })
 }

@@ -16,7 +16,9 @@ const OPENED_MAX: usize = 30;
 /// like other bytes, because the parser drops unknown attributes up to the next `)`, including line
 /// ends and heads of literals.
 pub(super) fn is_bounded(buffer: &[u8]) -> bool {
-    let Some(start) = fetched_from(buffer) else { return true };
+    let Some(start) = fetched_from(buffer) else {
+        return true;
+    };
     let (mut at, mut opened, mut is_inside) = (start, 0, false);
     while let Some(byte) = buffer.get(at) {
         match byte {
@@ -28,7 +30,9 @@ pub(super) fn is_bounded(buffer: &[u8]) -> bool {
                 }
             }
             b')' => is_inside = false,
-            b'{' if !is_inside && buffer[at - 1] == b' ' => at += literal_bytes(&buffer[at..]).unwrap_or(0),
+            b'{' if !is_inside && buffer[at - 1] == b' ' => {
+                at += literal_bytes(&buffer[at..]).unwrap_or(0)
+            }
             b'\n' if !is_inside && buffer[..at].ends_with(b")\r") => return true,
             _ => {}
         }
@@ -40,14 +44,20 @@ pub(super) fn is_bounded(buffer: &[u8]) -> bool {
 /// Offset of the parenthesis in `* 12 FETCH (`.
 fn fetched_from(buffer: &[u8]) -> Option<usize> {
     let number = buffer.strip_prefix(b"* ")?;
-    let digits = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = number
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     let verb = number.get(digits..digits + 7)?;
     (digits > 0 && verb.eq_ignore_ascii_case(b" FETCH ")).then_some(2 + digits + 7)
 }
 
 /// Bytes of `{12}`, its line end and the literal, minus one.
 fn literal_bytes(bytes: &[u8]) -> Option<usize> {
-    let digits = bytes[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = bytes[1..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     let announced: u32 = std::str::from_utf8(&bytes[1..=digits]).ok()?.parse().ok()?;
     let head = bytes.get(digits + 1..digits + 4)?;
     (head == b"}\r\n").then(|| (announced as usize).saturating_add(digits + 3))
@@ -66,17 +76,35 @@ mod tests {
     #[test]
     fn what_servers_say_is_bounded_whatever_letters_hold() {
         let smileys = ":-( ".repeat(5000);
-        let letter =
-            format!("* 7 FETCH (UID 9 FLAGS (\\Seen) BODY[] {{{}}}\r\n{smileys})\r\n", smileys.len());
+        let letter = format!(
+            "* 7 FETCH (UID 9 FLAGS (\\Seen) BODY[] {{{}}}\r\n{smileys})\r\n",
+            smileys.len()
+        );
         let many = "* 1 FETCH (UID 1 FLAGS (\\Seen))\r\n".repeat(1000);
-        for good in [letter.as_str(), &many, &letter.repeat(3), "* 1 fetch (UID 1)\r\n"] {
+        for good in [
+            letter.as_str(),
+            &many,
+            &letter.repeat(3),
+            "* 1 fetch (UID 1)\r\n",
+        ] {
             assert_eq!(parses(good.as_bytes()), Some(true), "{}", &good[..40]);
         }
-        for other in ["* OK ((((\r\n", "* SEARCH 1\r\n", "* 1 FETCH", "* FETCH (", "A1 OK {5}\r\n", ""] {
+        for other in [
+            "* OK ((((\r\n",
+            "* SEARCH 1\r\n",
+            "* 1 FETCH",
+            "* FETCH (",
+            "A1 OK {5}\r\n",
+            "",
+        ] {
             assert!(is_bounded(other.as_bytes()), "{other}");
         }
         let allowed = format!("* 1 FETCH (BODYSTRUCTURE {}", "(".repeat(OPENED_MAX - 1));
-        assert_eq!(parses(allowed.as_bytes()), Some(false), "deep, and no crash");
+        assert_eq!(
+            parses(allowed.as_bytes()),
+            Some(false),
+            "deep, and no crash"
+        );
     }
 
     #[test]

@@ -8,7 +8,9 @@ use super::timeouts::Timeouts;
 use crate::config::AfterStored;
 use crate::domain::Timestamp;
 use chrono::DateTime;
-use imap_proto::{AttributeValue, Capability, MailboxDatum, Outcome, Response, ResponseCode, Status};
+use imap_proto::{
+    AttributeValue, Capability, MailboxDatum, Outcome, Response, ResponseCode, Status,
+};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -91,7 +93,9 @@ impl Session {
     ) -> Result<(), MailboxError> {
         let command_max = self.command_max;
         let running = self.serve(name, line, &[], each);
-        timeout(command_max, running).await.unwrap_or(Err(MailboxError::Silent))
+        timeout(command_max, running)
+            .await
+            .unwrap_or(Err(MailboxError::Silent))
     }
 
     /// As [`Self::run`], with the lines that answer the server's continuation requests; an empty
@@ -114,7 +118,11 @@ impl Session {
             });
             match response.await? {
                 Untagged::Done(done) => return done,
-                Untagged::Continue => self.connection.send(answers.next().map_or("", String::as_str)).await?,
+                Untagged::Continue => {
+                    self.connection
+                        .send(answers.next().map_or("", String::as_str))
+                        .await?
+                }
                 Untagged::Bye(text) => return Err(MailboxError::Bye(text)),
                 response => self.note(&response),
             }
@@ -155,18 +163,23 @@ impl Session {
         let mut selected = Selected::default();
         let read = |response: &Response<'_>| match response {
             Response::MailboxData(MailboxDatum::Exists(exists)) => selected.exists = *exists,
-            Response::Data { outcome, .. } | Response::Done { outcome, .. } => match &outcome.code {
-                Some(ResponseCode::UidValidity(value)) => selected.uid_validity = *value,
-                Some(ResponseCode::UidNext(value)) => selected.uid_next = Some(*value),
-                _ => {}
-            },
+            Response::Data { outcome, .. } | Response::Done { outcome, .. } => {
+                match &outcome.code {
+                    Some(ResponseCode::UidValidity(value)) => selected.uid_validity = *value,
+                    Some(ResponseCode::UidNext(value)) => selected.uid_next = Some(*value),
+                    _ => {}
+                }
+            }
             _ => {}
         };
         self.exists = 0;
-        self.run(verb, &format!("{verb} {}", folder(name)), read).await?;
+        self.run(verb, &format!("{verb} {}", folder(name)), read)
+            .await?;
         (self.exists, self.has_changes) = (selected.exists, false);
         if selected.uid_validity == 0 {
-            return Err(MailboxError::Unusable("the server gives letters no lasting numbers (UIDVALIDITY)"));
+            return Err(MailboxError::Unusable(
+                "the server gives letters no lasting numbers (UIDVALIDITY)",
+            ));
         }
         Ok(selected)
     }
@@ -195,7 +208,8 @@ impl Session {
                 found.extend(uids.iter().copied().filter(|uid| (from..=to).contains(uid)));
             }
         };
-        self.run("UID SEARCH", &format!("UID SEARCH UID {from}:{to}"), read).await?;
+        self.run("UID SEARCH", &format!("UID SEARCH UID {from}:{to}"), read)
+            .await?;
         Ok(found.into_iter().collect())
     }
 
@@ -241,8 +255,11 @@ impl Session {
                 self.run("UID STORE", &line, |_| ()).await
             }
             AfterStored::Move(target) => match self.put_away(uids, target).await {
-                Err(MailboxError::Refused { try_create: true, .. }) => {
-                    self.run("CREATE", &format!("CREATE {}", folder(target)), |_| ()).await?;
+                Err(MailboxError::Refused {
+                    try_create: true, ..
+                }) => {
+                    self.run("CREATE", &format!("CREATE {}", folder(target)), |_| ())
+                        .await?;
                     self.put_away(uids, target).await
                 }
                 moved => moved,
@@ -256,12 +273,21 @@ impl Session {
     async fn put_away(&mut self, uids: &[u32], target: &str) -> Result<(), MailboxError> {
         let (set, target) = (uid_set(uids), folder(target));
         if self.can("MOVE") {
-            return self.run("UID MOVE", &format!("UID MOVE {set} {target}"), |_| ()).await;
+            return self
+                .run("UID MOVE", &format!("UID MOVE {set} {target}"), |_| ())
+                .await;
         }
-        self.run("UID COPY", &format!("UID COPY {set} {target}"), |_| ()).await?;
-        self.run("UID STORE", &format!("UID STORE {set} +FLAGS.SILENT (\\Deleted)"), |_| ()).await?;
+        self.run("UID COPY", &format!("UID COPY {set} {target}"), |_| ())
+            .await?;
+        self.run(
+            "UID STORE",
+            &format!("UID STORE {set} +FLAGS.SILENT (\\Deleted)"),
+            |_| (),
+        )
+        .await?;
         if self.can("UIDPLUS") {
-            self.run("UID EXPUNGE", &format!("UID EXPUNGE {set}"), |_| ()).await?;
+            self.run("UID EXPUNGE", &format!("UID EXPUNGE {set}"), |_| ())
+                .await?;
         }
         Ok(())
     }
@@ -286,13 +312,15 @@ impl Session {
             let mut is_idle = false;
             while !(is_idle && self.has_changes) {
                 let silence_max = if is_idle { timeouts } else { self.silence_max };
-                let response = self
-                    .connection
-                    .receive_within(silence_max, |response| Untagged::of(response, &ours, "IDLE"));
+                let response = self.connection.receive_within(silence_max, |response| {
+                    Untagged::of(response, &ours, "IDLE")
+                });
                 match response.await? {
                     Untagged::Continue => is_idle = true,
                     Untagged::Bye(text) => return Err(MailboxError::Bye(text)),
-                    Untagged::Done(Err(MailboxError::Refused { .. })) => return Ok(Woken::CannotIdle),
+                    Untagged::Done(Err(MailboxError::Refused { .. })) => {
+                        return Ok(Woken::CannotIdle);
+                    }
                     // DONE was not sent.
                     Untagged::Done(done) => return done.and(Err(MailboxError::Garbled)),
                     response => self.note(&response),
@@ -315,9 +343,19 @@ impl Session {
         // A dead connection fails here.
         self.connection.send("DONE").await?;
         loop {
-            match self.connection.receive(|response| Untagged::of(response, &ours, "IDLE")).await? {
+            match self
+                .connection
+                .receive(|response| Untagged::of(response, &ours, "IDLE"))
+                .await?
+            {
                 Untagged::Done(done) => {
-                    return done.map(|()| if self.has_changes { Woken::Changes } else { woken });
+                    return done.map(|()| {
+                        if self.has_changes {
+                            Woken::Changes
+                        } else {
+                            woken
+                        }
+                    });
                 }
                 Untagged::Bye(text) => return Err(MailboxError::Bye(text)),
                 response => self.note(&response),
@@ -347,15 +385,26 @@ impl Untagged {
     fn of(response: &Response<'_>, ours: &str, name: &'static str) -> Self {
         let text = |outcome: &Outcome<'_>| server_text(outcome.information.as_deref());
         match response {
-            Response::Done { tag, status, outcome } if tag.0 == ours => Self::Done(match status {
+            Response::Done {
+                tag,
+                status,
+                outcome,
+            } if tag.0 == ours => Self::Done(match status {
                 Status::Ok => Ok(()),
                 _ => {
                     let try_create = matches!(outcome.code, Some(ResponseCode::TryCreate));
-                    Err(MailboxError::Refused { command: name, text: text(outcome), try_create })
+                    Err(MailboxError::Refused {
+                        command: name,
+                        text: text(outcome),
+                        try_create,
+                    })
                 }
             }),
             Response::Continue(_) => Self::Continue,
-            Response::Data { status: Status::Bye, outcome } if name != "LOGOUT" => Self::Bye(text(outcome)),
+            Response::Data {
+                status: Status::Bye,
+                outcome,
+            } if name != "LOGOUT" => Self::Bye(text(outcome)),
             Response::MailboxData(MailboxDatum::Exists(exists)) => Self::Exists(*exists),
             Response::Expunge(_) => Self::Expunged,
             _ => Self::Other,
@@ -364,7 +413,9 @@ impl Untagged {
 }
 
 fn uid_of(response: &Response<'_>) -> Option<u32> {
-    let Response::Fetch(_, attributes) = response else { return None };
+    let Response::Fetch(_, attributes) = response else {
+        return None;
+    };
     attributes.iter().find_map(|attribute| match attribute {
         AttributeValue::Uid(uid) => Some(*uid),
         _ => None,
@@ -373,7 +424,9 @@ fn uid_of(response: &Response<'_>) -> Option<u32> {
 
 fn announced(response: &Response<'_>) -> Option<Announced> {
     let uid = uid_of(response)?;
-    let Response::Fetch(_, attributes) = response else { return None };
+    let Response::Fetch(_, attributes) = response else {
+        return None;
+    };
     let size_bytes = attributes.iter().find_map(|attribute| match attribute {
         AttributeValue::Rfc822Size(size) => Some(*size),
         _ => None,
@@ -382,7 +435,11 @@ fn announced(response: &Response<'_>) -> Option<Announced> {
         AttributeValue::InternalDate(text) => instant(text),
         _ => None,
     });
-    Some(Announced { uid, size_bytes, arrived_at })
+    Some(Announced {
+        uid,
+        size_bytes,
+        arrived_at,
+    })
 }
 
 /// Parses `17-Jul-1996 02:44:25 -0700`; the day may begin with a blank.
@@ -393,9 +450,15 @@ fn instant(text: &str) -> Option<Timestamp> {
 
 fn letter<'r>(response: &'r Response<'_>) -> Option<(u32, &'r [u8])> {
     let uid = uid_of(response)?;
-    let Response::Fetch(_, attributes) = response else { return None };
+    let Response::Fetch(_, attributes) = response else {
+        return None;
+    };
     attributes.iter().find_map(|attribute| match attribute {
-        AttributeValue::BodySection { section: None, data: Some(bytes), .. } => Some((uid, bytes.as_ref())),
+        AttributeValue::BodySection {
+            section: None,
+            data: Some(bytes),
+            ..
+        } => Some((uid, bytes.as_ref())),
         _ => None,
     })
 }
@@ -407,8 +470,14 @@ mod tests {
     #[test]
     fn internal_dates_are_read_with_their_zones() {
         let read = |text| instant(text).map(|at| at.to_string());
-        assert_eq!(read("17-Jul-1996 02:44:25 -0700").as_deref(), Some("1996-07-17T09:44:25.000Z"));
-        assert_eq!(read(" 1-Nov-2026 00:00:01 +0000").as_deref(), Some("2026-11-01T00:00:01.000Z"));
+        assert_eq!(
+            read("17-Jul-1996 02:44:25 -0700").as_deref(),
+            Some("1996-07-17T09:44:25.000Z")
+        );
+        assert_eq!(
+            read(" 1-Nov-2026 00:00:01 +0000").as_deref(),
+            Some("2026-11-01T00:00:01.000Z")
+        );
         assert_eq!(read("yesterday"), None);
     }
 }

@@ -72,8 +72,12 @@ pub(super) async fn sweep(
         from_now_on: mailbox.from_now_on,
     };
     let cursor = watch.store.contact_mailbox(contact).await?;
-    let mut round =
-        Round { watch, uid_validity: selected.uid_validity, cursor, report: SweepReport::default() };
+    let mut round = Round {
+        watch,
+        uid_validity: selected.uid_validity,
+        cursor,
+        report: SweepReport::default(),
+    };
     round.make_up_for_marks(session).await?;
     let mut done_to = cursor.last_uid;
     while done_to < newest_uid && !stop.is_cancelled() {
@@ -85,7 +89,10 @@ pub(super) async fn sweep(
             }
             round.take_chunk(session, chunk).await?;
             let backlog = uids.len().saturating_sub((index + 1) * ANNOUNCED_MAX);
-            watch.store.note_mailbox_fetch(&mailbox.name, u32::try_from(backlog).unwrap_or(u32::MAX)).await?;
+            watch
+                .store
+                .note_mailbox_fetch(&mailbox.name, u32::try_from(backlog).unwrap_or(u32::MAX))
+                .await?;
         }
         round.finish(&[], to).await?;
         done_to = to;
@@ -98,25 +105,46 @@ impl Round<'_> {
     /// Marks letters that were stored when a crash or an error prevented their flag or move.
     async fn make_up_for_marks(&self, session: &mut Session) -> Result<(), MailboxError> {
         let (name, cursor) = (&self.watch.mailbox.name, self.cursor.last_uid);
-        let outcomes =
-            self.watch.store.mailbox_outcomes(name, self.uid_validity, cursor, MADE_UP_MAX).await?;
-        let unmarked: Vec<u32> =
-            outcomes.iter().filter(|outcome| !outcome.marked).map(|outcome| outcome.uid).collect();
+        let outcomes = self
+            .watch
+            .store
+            .mailbox_outcomes(name, self.uid_validity, cursor, MADE_UP_MAX)
+            .await?;
+        let unmarked: Vec<u32> = outcomes
+            .iter()
+            .filter(|outcome| !outcome.marked)
+            .map(|outcome| outcome.uid)
+            .collect();
         self.mark(session, &unmarked, cursor).await
     }
 
-    async fn take_chunk(&mut self, session: &mut Session, uids: &[u32]) -> Result<(), MailboxError> {
-        let (Some(first), Some(last)) = (uids.first(), uids.last()) else { return Ok(()) };
+    async fn take_chunk(
+        &mut self,
+        session: &mut Session,
+        uids: &[u32],
+    ) -> Result<(), MailboxError> {
+        let (Some(first), Some(last)) = (uids.first(), uids.last()) else {
+            return Ok(());
+        };
         let watch = self.watch;
-        let many = u32::try_from(ANNOUNCED_MAX).unwrap_or(u32::MAX).saturating_add(MADE_UP_MAX);
-        let outcomes =
-            watch.store.mailbox_outcomes(&watch.mailbox.name, self.uid_validity, first - 1, many).await?;
+        let many = u32::try_from(ANNOUNCED_MAX)
+            .unwrap_or(u32::MAX)
+            .saturating_add(MADE_UP_MAX);
+        let outcomes = watch
+            .store
+            .mailbox_outcomes(&watch.mailbox.name, self.uid_validity, first - 1, many)
+            .await?;
         let known: BTreeSet<u32> = outcomes.iter().map(|outcome| outcome.uid).collect();
-        let unknown: Vec<u32> = uids.iter().copied().filter(|uid| !known.contains(uid)).collect();
+        let unknown: Vec<u32> = uids
+            .iter()
+            .copied()
+            .filter(|uid| !known.contains(uid))
+            .collect();
         if !unknown.is_empty() {
             let announced = session.announced(&unknown).await?;
             let found: BTreeSet<u32> = announced.iter().map(|letter| letter.uid).collect();
-            self.note_withheld(session, &unknown, |uid| found.contains(&uid)).await?;
+            self.note_withheld(session, &unknown, |uid| found.contains(&uid))
+                .await?;
             let wanted = self.wanted(announced).await?;
             for batch in batches(wanted, watch.batch_letters_max()) {
                 self.take_batch(session, &batch).await?;
@@ -127,20 +155,32 @@ impl Round<'_> {
 
     /// The letters to fetch, sorted; letters that are too large, and history, get their outcome
     /// here.
-    async fn wanted(&mut self, mut announced: Vec<Announced>) -> Result<Vec<Announced>, MailboxError> {
+    async fn wanted(
+        &mut self,
+        mut announced: Vec<Announced>,
+    ) -> Result<Vec<Announced>, MailboxError> {
         announced.sort_by_key(|letter| letter.uid);
         let max_bytes = self.watch.letter_bytes_max;
         let mut wanted = Vec::new();
         for letter in announced {
             let is_history = self.may_be_history(letter.uid)
-                && letter.arrived_at.zip(self.cursor.history_until).is_some_and(|(at, until)| at < until);
+                && letter
+                    .arrived_at
+                    .zip(self.cursor.history_until)
+                    .is_some_and(|(at, until)| at < until);
             if is_history {
                 self.report.left_alone += 1;
             } else if letter.size_bytes as usize > max_bytes {
                 // Never marked, whatever the configuration says about refused letters: the
                 // mailbox's user should find it unchanged.
-                self.refuse(letter.uid, &Refusal::TooLarge { max_bytes }, true).await?;
-            } else if self.watch.in_flight.as_ref().is_some_and(|step| step.is_fatal(&self.key(letter.uid))) {
+                self.refuse(letter.uid, &Refusal::TooLarge { max_bytes }, true)
+                    .await?;
+            } else if self
+                .watch
+                .in_flight
+                .as_ref()
+                .is_some_and(|step| step.is_fatal(&self.key(letter.uid)))
+            {
                 self.quarantined(letter.uid).await?;
             } else {
                 wanted.push(letter);
@@ -155,28 +195,45 @@ impl Round<'_> {
         uid <= self.cursor.resync_uid
     }
 
-    async fn take_batch(&mut self, session: &mut Session, batch: &[Announced]) -> Result<(), MailboxError> {
+    async fn take_batch(
+        &mut self,
+        session: &mut Session,
+        batch: &[Announced],
+    ) -> Result<(), MailboxError> {
         if !self.watch.intake.has_room() {
             return Err(MailboxError::NoRoom);
         }
         let uids: Vec<u32> = batch.iter().map(|letter| letter.uid).collect();
-        let key = if let [only] = batch { self.key(only.uid) } else { BATCH.to_owned() };
-        let in_flight_letter = self.watch.in_flight.as_ref().map(|in_flight| in_flight.enter(&key));
+        let key = if let [only] = batch {
+            self.key(only.uid)
+        } else {
+            BATCH.to_owned()
+        };
+        let in_flight_letter = self
+            .watch
+            .in_flight
+            .as_ref()
+            .map(|in_flight| in_flight.enter(&key));
         let fetched = session.letters(&uids).await;
         // A single letter stays in the marker until its outcome is known; of several letters each
         // one is entered in turn.
         let _one = in_flight_letter.filter(|_| batch.len() == 1);
         if let (Err(MailboxError::TooMuch), [only]) = (&fetched, batch) {
             let max_bytes = self.watch.letter_bytes_max;
-            self.refuse(only.uid, &Refusal::TooLarge { max_bytes }, true).await?;
+            self.refuse(only.uid, &Refusal::TooLarge { max_bytes }, true)
+                .await?;
         }
         let letters: BTreeMap<u32, Vec<u8>> = fetched?.into_iter().collect();
-        self.note_withheld(session, &uids, |uid| letters.contains_key(&uid)).await?;
-        let arrivals: BTreeMap<u32, &Announced> = batch.iter().map(|letter| (letter.uid, letter)).collect();
+        self.note_withheld(session, &uids, |uid| letters.contains_key(&uid))
+            .await?;
+        let arrivals: BTreeMap<u32, &Announced> =
+            batch.iter().map(|letter| (letter.uid, letter)).collect();
         let mut to_mark = Vec::new();
         let mut offered = Ok(());
         for (uid, bytes) in letters {
-            let Some(announced) = arrivals.get(&uid) else { continue };
+            let Some(announced) = arrivals.get(&uid) else {
+                continue;
+            };
             match self.submit(announced, bytes).await {
                 Ok(true) => to_mark.push(uid),
                 Ok(false) => {}
@@ -202,31 +259,58 @@ impl Round<'_> {
         asked: &[u32],
         is_found: impl Fn(u32) -> bool,
     ) -> Result<(), MailboxError> {
-        let missing: Vec<u32> = asked.iter().copied().filter(|uid| !is_found(*uid)).collect();
-        let (Some(first), Some(last)) = (missing.first(), missing.last()) else { return Ok(()) };
+        let missing: Vec<u32> = asked
+            .iter()
+            .copied()
+            .filter(|uid| !is_found(*uid))
+            .collect();
+        let (Some(first), Some(last)) = (missing.first(), missing.last()) else {
+            return Ok(());
+        };
         let there = session.uids(*first, *last).await?;
         for uid in missing.into_iter().filter(|uid| there.contains(uid)) {
-            self.refuse(uid, &Refusal::Hostile("its server does not hand it out"), true).await?;
+            self.refuse(
+                uid,
+                &Refusal::Hostile("its server does not hand it out"),
+                true,
+            )
+            .await?;
         }
         Ok(())
     }
 
     /// Offers one letter; returns, after its outcome is committed, `true` if it must be marked on
     /// the server.
-    async fn submit(&mut self, announced: &Announced, bytes: Vec<u8>) -> Result<bool, MailboxError> {
+    async fn submit(
+        &mut self,
+        announced: &Announced,
+        bytes: Vec<u8>,
+    ) -> Result<bool, MailboxError> {
         let watch = self.watch;
         let bytes = with_crlf(bytes);
         if self.is_older_than_contact(announced, &bytes) {
             self.report.left_alone += 1;
             return Ok(false);
         }
-        if watch.store.mailbox_has_content(&watch.mailbox.name, &sha256_hex(&[&bytes])).await? {
+        if watch
+            .store
+            .mailbox_has_content(&watch.mailbox.name, &sha256_hex(&[&bytes]))
+            .await?
+        {
             self.report.duplicates += 1;
             return Ok(true);
         }
         let (place, key) = (self.place(announced.uid), self.key(announced.uid));
-        let _in_flight_letter = watch.in_flight.as_ref().map(|in_flight| in_flight.enter(&key));
-        let envelope = envelope_for_file(&bytes, watch.intake.as_ref(), watch.fallback.as_ref(), Via::Imap);
+        let _in_flight_letter = watch
+            .in_flight
+            .as_ref()
+            .map(|in_flight| in_flight.enter(&key));
+        let envelope = envelope_for_file(
+            &bytes,
+            watch.intake.as_ref(),
+            watch.fallback.as_ref(),
+            Via::Imap,
+        );
         crate::crash::crash_point!("IM1");
         let answer = match envelope {
             None => Err(Refusal::NobodyAddressed),
@@ -243,7 +327,11 @@ impl Round<'_> {
         };
         match answer {
             Ok(accepted) => {
-                match accepted.copies.iter().all(|copy| copy.outcome == CopyOutcome::Duplicate) {
+                match accepted
+                    .copies
+                    .iter()
+                    .all(|copy| copy.outcome == CopyOutcome::Duplicate)
+                {
                     true => self.report.duplicates += 1,
                     false => self.report.stored += 1,
                 }
@@ -263,29 +351,48 @@ impl Round<'_> {
     /// Reports whether a letter was written long before the first connection: a mailbox that was
     /// moved to another server may have lost the arrival times as well.
     fn is_older_than_contact(&self, announced: &Announced, bytes: &[u8]) -> bool {
-        let Some(until) = self.cursor.history_until.filter(|_| self.may_be_history(announced.uid)) else {
+        let Some(until) = self
+            .cursor
+            .history_until
+            .filter(|_| self.may_be_history(announced.uid))
+        else {
             return false;
         };
-        Header::read(bytes).date().is_some_and(|written| written < until.minus(UNDER_WAY_MAX))
+        Header::read(bytes)
+            .date()
+            .is_some_and(|written| written < until.minus(UNDER_WAY_MAX))
     }
 
-    async fn refuse(&mut self, uid: u32, refusal: &Refusal, leave: bool) -> Result<(), MailboxError> {
+    async fn refuse(
+        &mut self,
+        uid: u32,
+        refusal: &Refusal,
+        leave: bool,
+    ) -> Result<(), MailboxError> {
         tracing::warn!(mailbox = self.watch.mailbox.name, uid, reason = %refusal, "a letter stays in its mailbox");
         self.report.refused += 1;
         let reason = refusal.to_string();
-        Ok(self.watch.store.refuse_mailbox_letter(self.place(uid), &reason, leave).await?)
+        Ok(self
+            .watch
+            .store
+            .refuse_mailbox_letter(self.place(uid), &reason, leave)
+            .await?)
     }
 
     /// Quarantines a letter: a refusal that leaves it unchanged, with a notice to the owner.
     async fn quarantined(&mut self, uid: u32) -> Result<(), MailboxError> {
-        let Some(in_flight) = &self.watch.in_flight else { return Ok(()) };
+        let Some(in_flight) = &self.watch.in_flight else {
+            return Ok(());
+        };
         tracing::error!(
             mailbox = self.watch.mailbox.name,
             uid,
             reason = Quarantined::REASON,
             "a letter was quarantined"
         );
-        in_flight.quarantined(Quarantined::InMailbox(self.place(uid))).await?;
+        in_flight
+            .quarantined(Quarantined::InMailbox(self.place(uid)))
+            .await?;
         in_flight.clear();
         self.report.refused += 1;
         Ok(())
@@ -298,7 +405,12 @@ impl Round<'_> {
 
     /// Flags or moves letters on the server, then records it. A server that refuses it does not
     /// stop the sweep.
-    async fn mark(&self, session: &mut Session, uids: &[u32], done_to: u32) -> Result<(), MailboxError> {
+    async fn mark(
+        &self,
+        session: &mut Session,
+        uids: &[u32],
+        done_to: u32,
+    ) -> Result<(), MailboxError> {
         if uids.is_empty() {
             return Ok(());
         }
@@ -318,11 +430,19 @@ impl Round<'_> {
 
     async fn finish(&self, marked: &[u32], done_to: u32) -> Result<(), MailboxError> {
         let name = &self.watch.mailbox.name;
-        Ok(self.watch.store.finish_mailbox_letters(name, self.uid_validity, marked, done_to).await?)
+        Ok(self
+            .watch
+            .store
+            .finish_mailbox_letters(name, self.uid_validity, marked, done_to)
+            .await?)
     }
 
     fn place(&self, uid: u32) -> MailboxUid {
-        MailboxUid { mailbox: self.watch.mailbox.name.clone(), uid_validity: self.uid_validity, uid }
+        MailboxUid {
+            mailbox: self.watch.mailbox.name.clone(),
+            uid_validity: self.uid_validity,
+            uid,
+        }
     }
 }
 
@@ -352,13 +472,23 @@ mod tests {
 
     #[test]
     fn batches_are_bounded_by_number_and_by_bytes() {
-        let letter = |(uid, size_bytes)| Announced { uid, size_bytes, arrived_at: None };
+        let letter = |(uid, size_bytes)| Announced {
+            uid,
+            size_bytes,
+            arrived_at: None,
+        };
         let cut = |sizes: &[u32], max| {
             let letters = (1..).zip(sizes.iter().copied()).map(letter).collect();
-            batches(letters, max).iter().map(Vec::len).collect::<Vec<_>>()
+            batches(letters, max)
+                .iter()
+                .map(Vec::len)
+                .collect::<Vec<_>>()
         };
         assert_eq!(cut(&[10; 7], 3), [3, 3, 1]);
-        assert_eq!(cut(&[5_000_000, 3_000_000, 1_000_000, 20_000_000, 1], 50), [2, 1, 1, 1]);
+        assert_eq!(
+            cut(&[5_000_000, 3_000_000, 1_000_000, 20_000_000, 1], 50),
+            [2, 1, 1, 1]
+        );
         assert_eq!(cut(&[], 50), [0; 0]);
     }
 }

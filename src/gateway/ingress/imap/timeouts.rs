@@ -46,7 +46,9 @@ impl Timeouts {
             true => (self.login_pause_min, self.login_pause_max),
             false => (self.pause_min, self.pause_max),
         };
-        let pause = min.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(max);
+        let pause = min
+            .saturating_mul(1 << failures.saturating_sub(1).min(16))
+            .min(max);
         let percent = 80 + stable_seed(&format!("{mailbox} {failures}")) % 41;
         pause * u32::try_from(percent).unwrap_or(100) / 100
     }
@@ -61,12 +63,16 @@ mod tests {
         let timeouts = Timeouts::default();
         for (failures, wanted) in [(1, 5), (2, 10), (4, 40), (7, 320), (8, 600), (99, 600)] {
             let pause = timeouts.pause("desk", failures, false).as_secs_f64();
-            assert!((0.79..=1.21).contains(&(pause / f64::from(wanted))), "{failures}: {pause}");
+            assert!(
+                (0.79..=1.21).contains(&(pause / f64::from(wanted))),
+                "{failures}: {pause}"
+            );
         }
         assert!(timeouts.pause("desk", 1, true) >= Duration::from_secs(12 * 60));
         assert!(timeouts.pause("desk", 99, true) <= Duration::from_secs(144 * 60));
-        let pauses: std::collections::BTreeSet<_> =
-            (0..20).map(|n| timeouts.pause(&format!("box{n}"), 3, false)).collect();
+        let pauses: std::collections::BTreeSet<_> = (0..20)
+            .map(|n| timeouts.pause(&format!("box{n}"), 3, false))
+            .collect();
         assert!(pauses.len() > 5);
     }
 }

@@ -64,7 +64,13 @@ impl Tokens {
     pub fn new(settings: OAuth, clock: Arc<dyn Clock>, kept: KeptToken) -> Self {
         let refresh_token = kept.load(&settings.refresh_token);
         let refresh_token = refresh_token.unwrap_or_else(|| settings.refresh_token.clone());
-        Self { settings, clock, refresh_token, kept, access: None }
+        Self {
+            settings,
+            clock,
+            refresh_token,
+            kept,
+            access: None,
+        }
     }
 
     /// Returns a token that should be valid now.
@@ -85,7 +91,9 @@ impl Tokens {
         }
         let refused = self.refresh_token.clone();
         let configured = self.settings.refresh_token.clone();
-        let others = [self.kept.load(&configured), Some(configured)].into_iter().flatten();
+        let others = [self.kept.load(&configured), Some(configured)]
+            .into_iter()
+            .flatten();
         for other in others.filter(|other| other.expose_secret() != refused.expose_secret()) {
             self.refresh_token = other;
             let granted = self.refresh().await;
@@ -114,7 +122,10 @@ impl Tokens {
         let post = post
             .header("content-type", "application/x-www-form-urlencoded")
             .header("accept", "application/json");
-        let answer = post.send().await.map_err(|error| TokenError::Unreachable(error.without_url()))?;
+        let answer = post
+            .send()
+            .await
+            .map_err(|error| TokenError::Unreachable(error.without_url()))?;
         let status = answer.status();
         let body = read(answer).await?;
         if !status.is_success() {
@@ -126,9 +137,14 @@ impl Tokens {
             return Err(TokenError::Unreadable);
         }
         let token = SecretString::from(granted.access_token);
-        let lifetime = granted.expires_in.map_or(LIFETIME_DEFAULT, Duration::from_secs);
+        let lifetime = granted
+            .expires_in
+            .map_or(LIFETIME_DEFAULT, Duration::from_secs);
         let good_until = asked.saturating_add(lifetime.saturating_sub(MARGIN));
-        self.access = Some(Access { token: token.clone(), good_until });
+        self.access = Some(Access {
+            token: token.clone(),
+            good_until,
+        });
         if let Some(next) = granted.refresh_token.filter(|next| !next.is_empty()) {
             self.refresh_token = SecretString::from(next);
             self.keep().await;
@@ -138,8 +154,11 @@ impl Tokens {
 
     /// Stores the newest refresh token on disk before its access token is used.
     async fn keep(&self) {
-        let (kept, configured, token) =
-            (self.kept.clone(), self.settings.refresh_token.clone(), self.refresh_token.clone());
+        let (kept, configured, token) = (
+            self.kept.clone(),
+            self.settings.refresh_token.clone(),
+            self.refresh_token.clone(),
+        );
         let done = tokio::task::spawn_blocking(move || kept.keep(&configured, &token)).await;
         if let Err(error) = done.map_err(std::io::Error::other).flatten() {
             tracing::error!(%error, "cannot keep a refresh token: after a restart the mailbox may need a new one in `.secrets`");
@@ -148,7 +167,8 @@ impl Tokens {
 
     /// Body of the request. `Url` has the percent encoding of forms.
     fn form(&self) -> Result<String, TokenError> {
-        let mut url = reqwest::Url::parse(&self.settings.token_url).map_err(|_| TokenError::Unreadable)?;
+        let mut url =
+            reqwest::Url::parse(&self.settings.token_url).map_err(|_| TokenError::Unreadable)?;
         let settings = &self.settings;
         let mut pairs = url.query_pairs_mut();
         pairs.clear().append_pair("grant_type", "refresh_token");
@@ -169,7 +189,9 @@ async fn read(answer: reqwest::Response) -> Result<Vec<u8>, TokenError> {
     let mut body = Vec::new();
     let mut pieces = answer.bytes_stream();
     while let Some(piece) = pieces.next().await {
-        body.extend_from_slice(&piece.map_err(|error| TokenError::Unreachable(error.without_url()))?);
+        body.extend_from_slice(
+            &piece.map_err(|error| TokenError::Unreachable(error.without_url()))?,
+        );
         if body.len() > ANSWER_BYTES_MAX {
             return Err(TokenError::Unreadable);
         }

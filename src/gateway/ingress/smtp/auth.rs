@@ -27,7 +27,10 @@ pub fn plain(message: &[u8]) -> Option<Credentials> {
     let (acting_as, user, password) = (parts.next()?, parts.next()?, parts.next()?);
     let is_whole = parts.next().is_none() && !user.is_empty();
     let is_self = acting_as.is_empty() || acting_as == user;
-    (is_whole && is_self).then(|| Credentials { user: user.to_vec(), password: password.to_vec() })
+    (is_whole && is_self).then(|| Credentials {
+        user: user.to_vec(),
+        password: password.to_vec(),
+    })
 }
 
 /// All users that may log in.
@@ -42,7 +45,9 @@ impl Submitters {
             let password = one.password.expose_secret().as_bytes();
             (digest(one.user.as_bytes(), password), one.address.clone())
         });
-        Self { known: known.collect() }
+        Self {
+            known: known.collect(),
+        }
     }
 
     /// Finds the address of credentials. Every entry is compared completely: the time reveals
@@ -64,7 +69,12 @@ impl Submitters {
 /// text.
 fn digest(user: &[u8], password: &[u8]) -> [u8; 32] {
     let length = u64::try_from(user.len()).unwrap_or(u64::MAX).to_be_bytes();
-    Sha256::new().chain_update(length).chain_update(user).chain_update(password).finalize().into()
+    Sha256::new()
+        .chain_update(length)
+        .chain_update(user)
+        .chain_update(password)
+        .finalize()
+        .into()
 }
 
 #[cfg(test)]
@@ -77,11 +87,23 @@ mod tests {
 
     #[test]
     fn a_plain_message_has_three_parts_and_speaks_for_its_own_user() {
-        assert_eq!(read(b"\0olga\0pa ss"), Some((b"olga".to_vec(), b"pa ss".to_vec())));
-        assert_eq!(read(b"olga\0olga\0x"), Some((b"olga".to_vec(), b"x".to_vec())));
-        for bad in
-            [b"".as_slice(), b"\0", b"olga\0x", b"\0\0x", b"bob\0olga\0x", b"\0olga\0x\0", b"\0olga\0x\0y"]
-        {
+        assert_eq!(
+            read(b"\0olga\0pa ss"),
+            Some((b"olga".to_vec(), b"pa ss".to_vec()))
+        );
+        assert_eq!(
+            read(b"olga\0olga\0x"),
+            Some((b"olga".to_vec(), b"x".to_vec()))
+        );
+        for bad in [
+            b"".as_slice(),
+            b"\0",
+            b"olga\0x",
+            b"\0\0x",
+            b"bob\0olga\0x",
+            b"\0olga\0x\0",
+            b"\0olga\0x\0y",
+        ] {
             assert_eq!(read(bad), None, "{bad:?}");
         }
     }
@@ -95,7 +117,10 @@ mod tests {
         };
         let submitters = Submitters::new(&[one("olga", "secret"), one("Pia", "")]);
         let find = |user: &[u8], password: &[u8]| {
-            let credentials = Credentials { user: user.to_vec(), password: password.to_vec() };
+            let credentials = Credentials {
+                user: user.to_vec(),
+                password: password.to_vec(),
+            };
             submitters.find(&credentials).map(Address::to_string)
         };
         assert_eq!(find(b"olga", b"secret"), Some("olga@home.test".to_owned()));

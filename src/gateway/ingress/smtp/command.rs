@@ -97,15 +97,21 @@ impl Mailbox {
 impl std::fmt::Display for Mailbox {
     /// Formats for display: control characters and non-ASCII characters are escaped.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}@{}", self.local.escape_default(), self.domain.escape_default())
+        write!(
+            f,
+            "{}@{}",
+            self.local.escape_default(),
+            self.domain.escape_default()
+        )
     }
 }
 
 /// Maximum bytes of a path with its brackets (RFC 5321 section 4.5.3.1.3).
 const PATH_BYTES_MAX: usize = 256;
 
-const HTTP_VERBS: &[&str] =
-    &["GET", "POST", "HEAD", "PUT", "OPTIONS", "DELETE", "CONNECT", "PATCH", "TRACE", "PRI"];
+const HTTP_VERBS: &[&str] = &[
+    "GET", "POST", "HEAD", "PUT", "OPTIONS", "DELETE", "CONNECT", "PATCH", "TRACE", "PRI",
+];
 
 /// Parses one line, given without its CRLF. The error is the reply to the peer.
 pub fn parse(line: &[u8]) -> Result<Command, Reply> {
@@ -117,7 +123,13 @@ pub fn parse(line: &[u8]) -> Result<Command, Reply> {
     let text = text.trim_end_matches([' ', '\t']);
     let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
     let rest = rest.trim_start_matches(' ');
-    let bare = |command: Command| if rest.is_empty() { Ok(command) } else { Err(reply::NO_ARGUMENT) };
+    let bare = |command: Command| {
+        if rest.is_empty() {
+            Ok(command)
+        } else {
+            Err(reply::NO_ARGUMENT)
+        }
+    };
     match verb.to_ascii_uppercase().as_str() {
         "HELO" => host_name(rest).map(Command::Helo),
         "EHLO" => host_name(rest).map(Command::Ehlo),
@@ -133,8 +145,8 @@ pub fn parse(line: &[u8]) -> Result<Command, Reply> {
         "HELP" => Ok(Command::Help),
         "VRFY" if rest.is_empty() => Err(reply::NEEDS_ARGUMENT),
         "VRFY" => Ok(Command::Vrfy),
-        "EXPN" | "ETRN" | "ATRN" | "TURN" | "SEND" | "SOML" | "SAML" | "BDAT" | "BURL" | "XCLIENT"
-        | "XFORWARD" => Ok(Command::NotOffered),
+        "EXPN" | "ETRN" | "ATRN" | "TURN" | "SEND" | "SOML" | "SAML" | "BDAT" | "BURL"
+        | "XCLIENT" | "XFORWARD" => Ok(Command::NotOffered),
         verb if HTTP_VERBS.contains(&verb) => Ok(Command::Http),
         _ => Err(reply::UNKNOWN_COMMAND),
     }
@@ -157,8 +169,13 @@ fn auth(rest: &str) -> Result<Auth, Reply> {
         return Err(reply::BAD_PARAMETER);
     }
     let known = [("PLAIN", Mechanism::Plain), ("LOGIN", Mechanism::Login)];
-    let known = known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(mechanism));
-    Ok(Auth { mechanism: known.map(|(_, mechanism)| mechanism), initial })
+    let known = known
+        .into_iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(mechanism));
+    Ok(Auth {
+        mechanism: known.map(|(_, mechanism)| mechanism),
+        initial,
+    })
 }
 
 fn mail(rest: &str) -> Result<Mail, Reply> {
@@ -167,7 +184,11 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
         "" => None,
         path => Some(mailbox(path).ok_or(reply::BAD_SENDER_SYNTAX)?),
     };
-    let mut mail = Mail { from, declared_bytes: None, has_auth: false };
+    let mut mail = Mail {
+        from,
+        declared_bytes: None,
+        has_auth: false,
+    };
     let mut seen: Vec<String> = Vec::new();
     for parameter in parameters.split(' ').filter(|p| !p.is_empty()) {
         let (key, value) = match parameter.split_once('=') {
@@ -180,7 +201,10 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
         match (key.as_str(), value) {
             ("SIZE", Some(digits)) => mail.declared_bytes = Some(size(digits)?),
             // RFC 6152; a 7BIT letter with 8-bit bytes is stored unchanged, as everywhere else.
-            ("BODY", Some(body)) if ["7BIT", "8BITMIME"].iter().any(|b| body.eq_ignore_ascii_case(b)) => {}
+            ("BODY", Some(body))
+                if ["7BIT", "8BITMIME"]
+                    .iter()
+                    .any(|b| body.eq_ignore_ascii_case(b)) => {}
             ("AUTH", Some(value)) if is_xtext(value) => mail.has_auth = true,
             ("SIZE" | "BODY" | "AUTH", _) => return Err(reply::BAD_PARAMETER),
             _ => return Err(reply::UNKNOWN_PARAMETER),
@@ -196,7 +220,8 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
 /// Reports whether a text is xtext (RFC 3461 section 4): printable ASCII, where `+` begins two
 /// upper-case hexadecimal digits.
 fn is_xtext(text: &str) -> bool {
-    let is_hex = |digit: Option<u8>| digit.is_some_and(|d| d.is_ascii_digit() || (b'A'..=b'F').contains(&d));
+    let is_hex =
+        |digit: Option<u8>| digit.is_some_and(|d| d.is_ascii_digit() || (b'A'..=b'F').contains(&d));
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
         let is_good = match byte {
@@ -227,7 +252,11 @@ fn rcpt(rest: &str) -> Result<Recipient, Reply> {
         Recipient::Mailbox(mailbox(path).ok_or(reply::BAD_RECIPIENT_SYNTAX)?)
     };
     // The parameters of RCPT belong to DSN, which is not offered.
-    if parameters.is_empty() { Ok(recipient) } else { Err(reply::UNKNOWN_PARAMETER) }
+    if parameters.is_empty() {
+        Ok(recipient)
+    } else {
+        Err(reply::UNKNOWN_PARAMETER)
+    }
 }
 
 /// Splits `FROM:<path> parameters` into the path, without its brackets, and the parameters.
@@ -237,7 +266,9 @@ fn rcpt(rest: &str) -> Result<Recipient, Reply> {
 fn path_after<'a>(keyword: &str, rest: &'a str) -> Option<(&'a str, &'a str)> {
     let head = rest.get(..keyword.len())?;
     let rest = rest[keyword.len()..].trim_start_matches(' ');
-    let inner = rest.strip_prefix('<').filter(|_| head.eq_ignore_ascii_case(keyword))?;
+    let inner = rest
+        .strip_prefix('<')
+        .filter(|_| head.eq_ignore_ascii_case(keyword))?;
     let end = find_outside_quotes(inner, '>')?;
     let (path, behind) = (&inner[..end], &inner[end + 1..]);
     let separated = behind.is_empty() || behind.starts_with(' ');
@@ -256,13 +287,19 @@ fn mailbox(path: &str) -> Option<Mailbox> {
     let (local, domain) = (&path[..at], &path[at + 1..]);
     let local = match local.strip_prefix('"') {
         Some(quoted) => unquote(quoted.strip_suffix('"')?),
-        None if local.contains(|c: char| "\"\\()<>,;:[]".contains(c) || c.is_whitespace()) => return None,
+        None if local.contains(|c: char| "\"\\()<>,;:[]".contains(c) || c.is_whitespace()) => {
+            return None;
+        }
         None => local.to_owned(),
     };
     let literal = domain.starts_with('[') && domain.ends_with(']');
     let name = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || c == '-' || c == '.';
-    let legal_domain = literal || (!domain.is_empty() && domain.chars().all(name) && !domain.contains(".."));
-    (!local.is_empty() && legal_domain).then(|| Mailbox { local, domain: domain.to_owned() })
+    let legal_domain =
+        literal || (!domain.is_empty() && domain.chars().all(name) && !domain.contains(".."));
+    (!local.is_empty() && legal_domain).then(|| Mailbox {
+        local,
+        domain: domain.to_owned(),
+    })
 }
 
 /// Offset of the first `wanted` outside of a quoted string (RFC 5321 section 4.1.2, Quoted-string).
@@ -312,7 +349,11 @@ mod tests {
             ("<a@[127.0.0.1]>", "a|[127.0.0.1]"),
             ("<a%c@b.test>", "a%c|b.test"),
         ] {
-            assert_eq!(sender(&format!("mail from:{path}")), Ok(Some(local_domain.into())), "{path}");
+            assert_eq!(
+                sender(&format!("mail from:{path}")),
+                Ok(Some(local_domain.into())),
+                "{path}"
+            );
         }
         assert_eq!(sender("MAIL FROM:<>"), Ok(None));
         for path in [

@@ -100,7 +100,10 @@ impl Ends {
         let stopped = async {
             self.stop.as_mut().await;
             if phase == Phase::Letter {
-                self.drain.get_or_insert_with(|| Box::pin(sleep(drain_max))).as_mut().await;
+                self.drain
+                    .get_or_insert_with(|| Box::pin(sleep(drain_max)))
+                    .as_mut()
+                    .await;
             }
         };
         tokio::select! {
@@ -217,7 +220,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads the next line with `read`; the inner error is the reply to a line that is too long.
-    pub async fn line<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> Result<Result<T, Reply>, Disconnect> {
+    pub async fn line<T>(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Result<T, Reply>, Disconnect> {
         // For the whole line, so that a peer that sends single bytes does not keep its connection.
         let mut waits = None;
         loop {
@@ -242,7 +248,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     }
                     self.scanned = unread.len().saturating_sub(1); // a CR may still wait for its LF
                     match self.fill(Phase::Commands, deadline.min(look)).await {
-                        Err(Disconnect::Idle) if look < deadline && !self.open_connections.are_stressed() => {
+                        Err(Disconnect::Idle)
+                            if look < deadline && !self.open_connections.are_stressed() =>
+                        {
                             waits = Some((deadline, self.command_deadlines().1));
                         }
                         filled => filled?,
@@ -281,23 +289,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(end);
             }
             crate::crash::crash_point!("I1", received > 0);
-            if self.input.len() == self.input.capacity() && self.input.capacity() < INPUT_BYTES_MAX {
+            if self.input.len() == self.input.capacity() && self.input.capacity() < INPUT_BYTES_MAX
+            {
                 // All of it was consumed, and more is waiting.
                 self.input = Vec::with_capacity(INPUT_BYTES_MAX);
                 self.start = 0;
             }
             let idle = self.idle_deadline();
-            let slow_at =
-                slow.map_or(idle, |before| self.too_slow_at(before, used).map_or(idle, |at| at.min(idle)));
+            let slow_at = slow.map_or(idle, |before| {
+                self.too_slow_at(before, used)
+                    .map_or(idle, |at| at.min(idle))
+            });
             slow = Some(slow_at);
             let filled = tokio::select! {
                 biased;
                 () = reader.cut() => return Err(Disconnect::Slow),
                 filled = self.fill(Phase::Letter, slow_at) => filled,
             };
-            filled.map_err(
-                |cut| if cut == Disconnect::Idle && slow_at < idle { Disconnect::Slow } else { cut },
-            )?;
+            filled.map_err(|cut| {
+                if cut == Disconnect::Idle && slow_at < idle {
+                    Disconnect::Slow
+                } else {
+                    cut
+                }
+            })?;
         }
     }
 
@@ -313,7 +328,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Deadline of a command, and the instant at which to check whether that is too long for the
     /// number of connections.
     fn command_deadlines(&self) -> (Instant, Instant) {
-        (self.idle_deadline(), sleep(self.idle_max / STRESSED_PART).deadline())
+        (
+            self.idle_deadline(),
+            sleep(self.idle_max / STRESSED_PART).deadline(),
+        )
     }
 
     /// The end of an idle timeout that begins now.
@@ -375,7 +393,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sends queued replies above a threshold, so that a peer that pipelines without reading does
     /// not use memory.
     pub async fn flush_if_large(&mut self) -> Result<(), Disconnect> {
-        if self.output.len() >= OUTPUT_BYTES_MAX { self.flush().await } else { Ok(()) }
+        if self.output.len() >= OUTPUT_BYTES_MAX {
+            self.flush().await
+        } else {
+            Ok(())
+        }
     }
 
     async fn flush(&mut self) -> Result<(), Disconnect> {
@@ -399,7 +421,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 /// Offset of the first CRLF; `None` when the line is not complete.
 fn line_end(bytes: &[u8], from: usize) -> Result<Option<usize>, Disconnect> {
-    let Some(at) = bytes[from..].iter().position(|b| matches!(b, b'\r' | b'\n')).map(|at| from + at) else {
+    let Some(at) = bytes[from..]
+        .iter()
+        .position(|b| matches!(b, b'\r' | b'\n'))
+        .map(|at| from + at)
+    else {
         return Ok(None);
     };
     match (bytes[at], bytes.get(at + 1)) {

@@ -72,7 +72,9 @@ fn places_of(all: usize, open: usize) -> usize {
 
 /// The soft limit of open files.
 fn descriptors(limits: &str) -> Option<usize> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok() // "unlimited" is no number and no limit
 }
 
@@ -112,15 +114,28 @@ pub enum Full {
 
 impl OpenConnections {
     fn new(all: usize, per_network_max: usize, relays: Vec<Network>) -> Arc<Self> {
-        let places = Places { free: all, taken: HashMap::new(), known: HashMap::new(), letters: 0 };
-        Arc::new(Self { places: Mutex::new(places), all, per_network_max, relays })
+        let places = Places {
+            free: all,
+            taken: HashMap::new(),
+            known: HashMap::new(),
+            letters: 0,
+        };
+        Arc::new(Self {
+            places: Mutex::new(places),
+            all,
+            per_network_max,
+            relays,
+        })
     }
 
     /// Takes a permit for a peer whose address does not matter or is not known yet.
     pub fn enter(self: &Arc<Self>) -> Result<ConnectionPermit, Full> {
         let mut places = self.lock();
         places.free = places.free.checked_sub(1).ok_or(Full::Everywhere)?;
-        Ok(ConnectionPermit { open_connections: Arc::clone(self), address: None })
+        Ok(ConnectionPermit {
+            open_connections: Arc::clone(self),
+            address: None,
+        })
     }
 
     /// Reports whether fewer than a fifth of the permits are free. Idle timeouts are then shorter,
@@ -131,12 +146,18 @@ impl OpenConnections {
 
     /// Records that a network has sent a letter: the last permits are reserved for such networks.
     pub fn remember(&self, address: Option<IpAddr>) {
-        let Some(network) = address.map(network) else { return };
+        let Some(network) = address.map(network) else {
+            return;
+        };
         let mut places = self.lock();
         places.letters += 1;
         let letter = places.letters;
         if places.known.len() >= KNOWN_NETWORKS_MAX && !places.known.contains_key(&network) {
-            let oldest = places.known.iter().min_by_key(|(_, letter)| **letter).map(|(network, _)| *network);
+            let oldest = places
+                .known
+                .iter()
+                .min_by_key(|(_, letter)| **letter)
+                .map(|(network, _)| *network);
             oldest.map(|oldest| places.known.remove(&oldest));
         }
         places.known.insert(network, letter);
@@ -157,10 +178,16 @@ impl ConnectionPermit {
     /// permits are left, the permit is freed.
     pub fn by(mut self, address: IpAddr) -> Result<Self, Full> {
         let open_connections = self.open_connections.clone();
-        let is_relay = open_connections.relays.iter().any(|relay| relay.contains(address));
+        let is_relay = open_connections
+            .relays
+            .iter()
+            .any(|relay| relay.contains(address));
         let mut places = open_connections.lock();
         let network = network(address);
-        if places.free < open_connections.kept() && !is_relay && !places.known.contains_key(&network) {
+        if places.free < open_connections.kept()
+            && !is_relay
+            && !places.known.contains_key(&network)
+        {
             drop(places); // `self` takes the lock when it is dropped
             return Err(Full::Everywhere);
         }
@@ -180,7 +207,9 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut places = self.open_connections.lock();
         places.free += 1;
-        let Some(network) = self.address.map(network) else { return };
+        let Some(network) = self.address.map(network) else {
+            return;
+        };
         match places.taken.get_mut(&network) {
             Some(from_there) if *from_there > 1 => *from_there -= 1,
             _ => {
@@ -220,7 +249,12 @@ struct Failed {
 impl FailedLogins {
     fn new(limits: &Limits, clock: Arc<dyn Clock>) -> Self {
         let (failures_max, delay) = (limits.login_failures_max, limits.login_delay);
-        Self { by_network: Mutex::default(), failures_max, delay, clock }
+        Self {
+            by_network: Mutex::default(),
+            failures_max,
+            delay,
+            clock,
+        }
     }
 
     /// Reports whether a peer may try a password.
@@ -233,17 +267,24 @@ impl FailedLogins {
     pub fn note(&self, peer: Option<IpAddr>) -> Duration {
         let (origin, last) = (origin(peer), self.clock.monotonic());
         let mut table = self.lock();
-        let before = table.get(&origin).copied().filter(|failed| !self.is_forgotten(*failed));
+        let before = table
+            .get(&origin)
+            .copied()
+            .filter(|failed| !self.is_forgotten(*failed));
         if before.is_none() && table.len() >= REMEMBERED_NETWORKS_MAX {
             table.retain(|_, failed| !self.is_forgotten(*failed));
-            let oldest = table.iter().min_by_key(|(_, failed)| failed.last).map(|(origin, _)| *origin);
+            let oldest = table
+                .iter()
+                .min_by_key(|(_, failed)| failed.last)
+                .map(|(origin, _)| *origin);
             if let Some(oldest) = oldest.filter(|_| table.len() >= REMEMBERED_NETWORKS_MAX) {
                 table.remove(&oldest);
             }
         }
         let times = before.map_or(1, |failed| failed.times.saturating_add(1));
         table.insert(origin, Failed { times, last });
-        self.delay.saturating_mul(1 << (times - 1).min(LOGIN_DELAY_DOUBLINGS_MAX))
+        self.delay
+            .saturating_mul(1 << (times - 1).min(LOGIN_DELAY_DOUBLINGS_MAX))
     }
 
     fn is_forgotten(&self, failed: Failed) -> bool {
@@ -251,7 +292,9 @@ impl FailedLogins {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Failed>> {
-        self.by_network.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_network
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -266,8 +309,13 @@ mod tests {
     use crate::clock::ManualClock;
     use crate::domain::Timestamp;
 
-    fn entered(open_connections: &Arc<OpenConnections>, text: &str) -> Result<ConnectionPermit, Full> {
-        open_connections.enter().and_then(|permit| permit.by(text.parse().unwrap()))
+    fn entered(
+        open_connections: &Arc<OpenConnections>,
+        text: &str,
+    ) -> Result<ConnectionPermit, Full> {
+        open_connections
+            .enter()
+            .and_then(|permit| permit.by(text.parse().unwrap()))
     }
 
     #[test]
@@ -284,9 +332,16 @@ mod tests {
         let d = enter("2001:db8::ffff:1").ok();
         assert!(c.is_some() && d.is_some());
         drop(a);
-        assert_eq!(enter("2001:db8:0:0:1::").err(), Some(Full::There), "same /64");
+        assert_eq!(
+            enter("2001:db8:0:0:1::").err(),
+            Some(Full::There),
+            "same /64"
+        );
         drop(c);
-        assert!(open_connections.enter().is_ok(), "a socket without an address");
+        assert!(
+            open_connections.enter().is_ok(),
+            "a socket without an address"
+        );
         drop(d);
         let places = open_connections.lock();
         assert_eq!((places.free, places.taken.len()), (3, 0));
@@ -294,21 +349,28 @@ mod tests {
 
     #[test]
     fn the_last_places_are_for_who_has_brought_letters_and_for_relays() {
-        let open_connections = OpenConnections::new(20, 20, vec![Network::parse("198.51.100.0/24").unwrap()]);
+        let open_connections =
+            OpenConnections::new(20, 20, vec![Network::parse("198.51.100.0/24").unwrap()]);
         open_connections.remember("192.0.2.1".parse().ok());
-        let strangers: Vec<ConnectionPermit> =
-            (0..).map_while(|_| entered(&open_connections, "203.0.113.1").ok()).collect();
+        let strangers: Vec<ConnectionPermit> = (0..)
+            .map_while(|_| entered(&open_connections, "203.0.113.1").ok())
+            .collect();
         assert_eq!(strangers.len(), 18);
-        let kept: Vec<_> =
-            ["192.0.2.1", "198.51.100.7", "192.0.2.1"].map(|text| entered(&open_connections, text)).into();
-        assert_eq!(kept.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+        let kept: Vec<_> = ["192.0.2.1", "198.51.100.7", "192.0.2.1"]
+            .map(|text| entered(&open_connections, text))
+            .into();
+        assert_eq!(
+            kept.iter().map(Result::is_ok).collect::<Vec<_>>(),
+            [true, true, false]
+        );
     }
 
     #[test]
     fn there_is_stress_when_fewer_than_a_fifth_of_the_places_are_free() {
         let open_connections = OpenConnections::new(10, 10, Vec::new());
-        let mut permits: Vec<ConnectionPermit> =
-            (0..8).filter_map(|_| open_connections.enter().ok()).collect();
+        let mut permits: Vec<ConnectionPermit> = (0..8)
+            .filter_map(|_| open_connections.enter().ok())
+            .collect();
         assert!(!open_connections.are_stressed());
         permits.extend(open_connections.enter());
         assert!(open_connections.are_stressed());
@@ -330,19 +392,33 @@ mod tests {
 
     #[test]
     fn descriptors_that_are_open_or_will_be_needed_are_no_places() {
-        let cases = [((64, 22), 18), ((1024, 30), 866), ((1_048_576, 30), 1_048_418), ((32, 22), 1)];
+        let cases = [
+            ((64, 22), 18),
+            ((1024, 30), 866),
+            ((1_048_576, 30), 1_048_418),
+            ((32, 22), 1),
+        ];
         for ((all, open), places) in cases {
-            assert_eq!(places_of(all, open), places, "{all} descriptors, {open} of them open");
+            assert_eq!(
+                places_of(all, open),
+                places,
+                "{all} descriptors, {open} of them open"
+            );
         }
     }
 
     #[test]
     fn failed_logins_wait_longer_each_time_then_lock_their_network_out_for_a_while() {
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
-        let limits = Limits { login_failures_max: 7, ..Limits::default() };
+        let limits = Limits {
+            login_failures_max: 7,
+            ..Limits::default()
+        };
         let logins = FailedLogins::new(&limits, clock.clone());
         let peer = |text: &str| Some(text.parse().unwrap());
-        let waits: Vec<u128> = (0..7).map(|_| logins.note(peer("192.0.2.1")).as_millis()).collect();
+        let waits: Vec<u128> = (0..7)
+            .map(|_| logins.note(peer("192.0.2.1")).as_millis())
+            .collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
         assert!(!logins.may_try(peer("192.0.2.1")));
         assert!(logins.may_try(peer("192.0.2.2")) && logins.may_try(None));
@@ -350,16 +426,20 @@ mod tests {
         assert!(logins.may_try(peer("192.0.2.1")));
         assert_eq!(logins.note(peer("192.0.2.1")), limits.login_delay);
         for n in 0..2 * REMEMBERED_NETWORKS_MAX {
-            logins.note(Some(IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()))));
+            logins.note(Some(IpAddr::V4(Ipv4Addr::from_bits(
+                u32::try_from(n).unwrap(),
+            ))));
         }
         assert_eq!(logins.lock().len(), REMEMBERED_NETWORKS_MAX);
     }
 
     #[test]
     fn the_limit_of_open_files_is_read_as_linux_writes_it() {
-        let text =
-            "Limit    Soft Limit  Hard Limit  Units\nMax open files            1024   524288   files\n";
+        let text = "Limit    Soft Limit  Hard Limit  Units\nMax open files            1024   524288   files\n";
         assert_eq!(descriptors(text), Some(1024));
-        assert_eq!(descriptors("Max open files  unlimited  unlimited  files"), None);
+        assert_eq!(
+            descriptors("Max open files  unlimited  unlimited  files"),
+            None
+        );
     }
 }

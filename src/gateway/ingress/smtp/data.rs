@@ -104,7 +104,10 @@ impl LetterReader {
                 // 4.5.2).
                 (State::LineStart | State::Dot | State::Text, _) => {
                     let rest = &input[at..];
-                    let text = rest.iter().position(|b| matches!(b, 0 | b'\n' | b'\r')).unwrap_or(rest.len());
+                    let text = rest
+                        .iter()
+                        .position(|b| matches!(b, 0 | b'\n' | b'\r'))
+                        .unwrap_or(rest.len());
                     self.keep(&rest[..text]);
                     self.state = State::Text;
                     at += text;
@@ -156,7 +159,9 @@ impl LetterReader {
         }
         let needed = self.letter.len() + more;
         if needed > self.letter.capacity() {
-            let Some(reserved) = self.memory.up_to(needed) else { return Some(Fault::NoMemory) };
+            let Some(reserved) = self.memory.up_to(needed) else {
+                return Some(Fault::NoMemory);
+            };
             // Exact, because the default growth would double it.
             self.letter.reserve_exact(reserved - self.letter.len());
         }
@@ -204,8 +209,12 @@ mod tests {
     const STEP_BYTES: usize = 64 * 1024;
 
     fn memory(bytes: usize) -> Arc<LetterMemory> {
-        let shares =
-            MemoryShares { bytes, network_bytes_max: bytes, kept_for_small_bytes: 0, relays: Vec::new() };
+        let shares = MemoryShares {
+            bytes,
+            network_bytes_max: bytes,
+            kept_for_small_bytes: 0,
+            relays: Vec::new(),
+        };
         LetterMemory::new(shares, Arc::new(ManualClock::at(Timestamp::from_millis(0))))
     }
 
@@ -238,7 +247,11 @@ mod tests {
             for step in 1..=connection.len() {
                 let with_next = [connection, b"QUIT\r\n"].concat();
                 let (used, end) = read(reader(100), &with_next, step);
-                assert_eq!((used, end), (connection.len(), Some(End::Whole(letter.to_vec()))), "step {step}");
+                assert_eq!(
+                    (used, end),
+                    (connection.len(), Some(End::Whole(letter.to_vec()))),
+                    "step {step}"
+                );
             }
         }
     }
@@ -248,13 +261,27 @@ mod tests {
         let memory = memory(STEP_BYTES);
         let taken = || memory.taken_bytes();
         let end = |connection: &[u8], max| {
-            read(LetterReader::new(max, 4, memory.for_letter_of(None)), connection, 3).1
+            read(
+                LetterReader::new(max, 4, memory.for_letter_of(None)),
+                connection,
+                3,
+            )
+            .1
         };
         assert_eq!(end(b"ab\r\n.\r\n", 4), Some(End::Whole(b"ab\r\n".to_vec())));
         assert_eq!(end(b"abc\r\n.\r\n", 4), Some(End::Unfit(Fault::TooLarge)));
-        assert_eq!(end(b"abcd\r\n.\r\n", 99), Some(End::Whole(b"abcd\r\n".to_vec())));
-        assert_eq!(end(b"abcde\r\n.\r\n", 99), Some(End::Unfit(Fault::LineTooLong)));
-        assert_eq!(end(&b"abc\r\n".repeat(5), 4), Some(End::Broken(Fault::TooLarge)));
+        assert_eq!(
+            end(b"abcd\r\n.\r\n", 99),
+            Some(End::Whole(b"abcd\r\n".to_vec()))
+        );
+        assert_eq!(
+            end(b"abcde\r\n.\r\n", 99),
+            Some(End::Unfit(Fault::LineTooLong))
+        );
+        assert_eq!(
+            end(&b"abc\r\n".repeat(5), 4),
+            Some(End::Broken(Fault::TooLarge))
+        );
         assert_eq!(taken(), 0);
 
         let mut first = LetterReader::new(99, 99, memory.for_letter_of(None));

@@ -26,7 +26,11 @@ fn lost<T>() -> Poll<io::Result<T>> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Link<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Link::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Link::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
@@ -36,7 +40,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Link<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Link<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Link::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Link::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, bytes),

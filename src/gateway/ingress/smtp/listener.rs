@@ -52,7 +52,10 @@ pub async fn serve(bound: Bound, intake: Arc<dyn LetterIntake>, shutdown: Cancel
         }
     };
     if tokio::time::timeout(grace_period, drained).await.is_err() {
-        tracing::warn!(sessions = sessions.len(), "SMTP sessions did not end in time and are cut");
+        tracing::warn!(
+            sessions = sessions.len(),
+            "SMTP sessions did not end in time and are cut"
+        );
         sessions.shutdown().await;
     }
 }
@@ -72,7 +75,11 @@ fn admit(stream: TcpStream, peer: IpAddr, server: &ServerContext, sessions: &mut
         }
         return;
     }
-    if !settings.proxies.iter().any(|network| network.contains(peer)) {
+    if !settings
+        .proxies
+        .iter()
+        .any(|network| network.contains(peer))
+    {
         tracing::info!(%peer, "a connection to a listener for proxies came from somebody else");
         return;
     }
@@ -86,7 +93,12 @@ fn admit(stream: TcpStream, peer: IpAddr, server: &ServerContext, sessions: &mut
 
 /// Serves a connection from a proxy: its header names the client, and the limits apply to that
 /// client.
-async fn proxied(mut stream: TcpStream, proxy: IpAddr, server: ServerContext, permit: ConnectionPermit) {
+async fn proxied(
+    mut stream: TcpStream,
+    proxy: IpAddr,
+    server: ServerContext,
+    permit: ConnectionPermit,
+) {
     let read = tokio::select! {
         biased;
         () = server.stop.cancelled() => return,
@@ -95,7 +107,9 @@ async fn proxied(mut stream: TcpStream, proxy: IpAddr, server: ServerContext, pe
     let client = match read {
         Ok(Ok(Origin::Client(client))) => client,
         Ok(Ok(Origin::Proxy)) => proxy,
-        Ok(Err(error)) => return tracing::info!(%proxy, %error, "a proxy did not say whom it speaks for"),
+        Ok(Err(error)) => {
+            return tracing::info!(%proxy, %error, "a proxy did not say whom it speaks for");
+        }
         Err(_) => return tracing::info!(%proxy, "a proxy took too long to say whom it speaks for"),
     };
     match permit.by(client) {
@@ -129,9 +143,17 @@ fn turn_away(socket: std::io::Result<impl Write>, server: &ServerContext, full: 
     }
     let mut line = Vec::new();
     // With implicit TLS no plain-text reply is possible.
-    if !server.settings.tls.as_ref().is_some_and(|tls| tls.is_implicit) {
+    if !server
+        .settings
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.is_implicit)
+    {
         reply::TOO_MANY_CONNECTIONS.write_to(&mut line);
     }
     let sent = socket.and_then(|mut socket| socket.write_all(&line));
-    tracing::info!(replied = sent.is_ok(), "a connection over the limit was turned away");
+    tracing::info!(
+        replied = sent.is_ok(),
+        "a connection over the limit was turned away"
+    );
 }

@@ -43,7 +43,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let Some(mechanism) = auth.mechanism else {
             return Ok(self.answer(reply::UNKNOWN_MECHANISM));
         };
-        if !self.server.settings.connection_limiter.logins.may_try(self.peer) {
+        if !self
+            .server
+            .settings
+            .connection_limiter
+            .logins
+            .may_try(self.peer)
+        {
             return Ok(self.answer(reply::LOCKED_OUT));
         }
         let credentials = match mechanism {
@@ -127,7 +133,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             self.submitter = owner;
             return Ok(self.answer(reply::LOGGED_IN));
         }
-        let wait = self.server.settings.connection_limiter.logins.note(self.peer);
+        let wait = self
+            .server
+            .settings
+            .connection_limiter
+            .logins
+            .note(self.peer);
         self.failed_logins += 1;
         let peer = self.peer.map(|peer| peer.to_string());
         tracing::warn!(peer, times = self.failed_logins, "a login failed");

@@ -39,9 +39,13 @@ impl MemoryShares {
     /// Room for four of the largest letters, one of them per network, and for small ones in
     /// addition.
     pub fn for_letters(letter_bytes_max: usize, relays: Vec<Network>) -> Self {
-        let largest = letter_bytes_max.max(LARGE_STEP_BYTES).next_multiple_of(LARGE_STEP_BYTES);
+        let largest = letter_bytes_max
+            .max(LARGE_STEP_BYTES)
+            .next_multiple_of(LARGE_STEP_BYTES);
         Self {
-            bytes: largest.saturating_mul(4).saturating_add(KEPT_FOR_SMALL_BYTES),
+            bytes: largest
+                .saturating_mul(4)
+                .saturating_add(KEPT_FOR_SMALL_BYTES),
             network_bytes_max: largest,
             kept_for_small_bytes: KEPT_FOR_SMALL_BYTES,
             relays,
@@ -77,15 +81,26 @@ struct Letter {
 
 impl LetterMemory {
     pub fn new(shares: MemoryShares, clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { shares, clock, state: Mutex::default() })
+        Arc::new(Self {
+            shares,
+            clock,
+            state: Mutex::default(),
+        })
     }
 
     /// Starts a reservation for a letter of this peer, without memory yet. `None`: no share, as for
     /// LMTP and a Unix socket.
     pub fn for_letter_of(self: &Arc<Self>, peer: Option<IpAddr>) -> Reservation {
-        let has_share = |peer: &IpAddr| !self.shares.relays.iter().any(|relay| relay.contains(*peer));
+        let has_share =
+            |peer: &IpAddr| !self.shares.relays.iter().any(|relay| relay.contains(*peer));
         let network = peer.filter(has_share).map(network);
-        Reservation { memory: self.clone(), network, letter: None, bytes: 0, unpaced_bytes: 0 }
+        Reservation {
+            memory: self.clone(),
+            network,
+            letter: None,
+            bytes: 0,
+            unpaced_bytes: 0,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -109,10 +124,18 @@ impl State {
         now: Duration,
     ) -> bool {
         let is_small = bytes.saturating_add(more) <= SMALL_BYTES;
-        let (kept, beyond_share) = if is_small { (0, SMALL_BYTES) } else { (shares.kept_for_small_bytes, 0) };
+        let (kept, beyond_share) = if is_small {
+            (0, SMALL_BYTES)
+        } else {
+            (shares.kept_for_small_bytes, 0)
+        };
         let share = shares.network_bytes_max.saturating_add(beyond_share);
-        let of_network =
-            |state: &Self| network.and_then(|network| state.by_network.get(&network)).copied().unwrap_or(0);
+        let of_network = |state: &Self| {
+            network
+                .and_then(|network| state.by_network.get(&network))
+                .copied()
+                .unwrap_or(0)
+        };
         while network.is_some() && of_network(self).saturating_add(more) > share {
             if !self.cut_slowest(own, network, now) {
                 return false;
@@ -136,9 +159,16 @@ impl State {
         let others = self.letters.iter().filter(|(id, _)| Some(**id) != own);
         let others = others.filter(|(_, letter)| network.is_none() || letter.network == network);
         let slow = others.filter_map(|(id, letter)| Some((letter.paced_at?, *id)));
-        let slowest = slow.min().filter(|(paced_at, _)| now.saturating_sub(*paced_at) >= PACE_SPAN);
-        let Some(letter) = slowest.and_then(|(_, id)| self.remove(id)) else { return false };
-        tracing::debug!(bytes = letter.bytes, "a letter that came too slowly was cut off to make room");
+        let slowest = slow
+            .min()
+            .filter(|(paced_at, _)| now.saturating_sub(*paced_at) >= PACE_SPAN);
+        let Some(letter) = slowest.and_then(|(_, id)| self.remove(id)) else {
+            return false;
+        };
+        tracing::debug!(
+            bytes = letter.bytes,
+            "a letter that came too slowly was cut off to make room"
+        );
         letter.cut.cancel();
         true
     }
@@ -176,14 +206,26 @@ impl Reservation {
         if bytes <= self.bytes {
             return Some(self.bytes);
         }
-        let step = if bytes <= SMALL_BYTES { SMALL_STEP_BYTES } else { LARGE_STEP_BYTES };
+        let step = if bytes <= SMALL_BYTES {
+            SMALL_STEP_BYTES
+        } else {
+            LARGE_STEP_BYTES
+        };
         let more = bytes.next_multiple_of(step) - self.bytes;
         let now = self.memory.clock.monotonic();
         let mut state = self.memory.lock();
         let own = self.letter.as_ref().map(|(id, _)| *id);
         // A letter that was cut has lost its memory.
         let is_cut = own.is_some_and(|id| !state.letters.contains_key(&id));
-        if is_cut || !state.take(&self.memory.shares, (own, self.bytes), self.network, more, now) {
+        if is_cut
+            || !state.take(
+                &self.memory.shares,
+                (own, self.bytes),
+                self.network,
+                more,
+                now,
+            )
+        {
             return None;
         }
         self.bytes += more;
@@ -259,9 +301,16 @@ mod tests {
     /// Four letters of 2 MiB, and 1 MiB for small ones.
     fn pool(relays: &[&str]) -> (Arc<LetterMemory>, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
-        let relays = relays.iter().map(|relay| Network::parse(relay).unwrap()).collect();
-        let shares =
-            MemoryShares { bytes: 9 * MIB, network_bytes_max: 2 * MIB, kept_for_small_bytes: MIB, relays };
+        let relays = relays
+            .iter()
+            .map(|relay| Network::parse(relay).unwrap())
+            .collect();
+        let shares = MemoryShares {
+            bytes: 9 * MIB,
+            network_bytes_max: 2 * MIB,
+            kept_for_small_bytes: MIB,
+            relays,
+        };
         (LetterMemory::new(shares, clock.clone()), clock)
     }
 
@@ -273,7 +322,10 @@ mod tests {
     fn hold_all(memory: &Arc<LetterMemory>) -> Vec<Reservation> {
         let peers = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"];
         let mut held: Vec<Reservation> = peers.iter().map(|peer| letter(memory, peer)).collect();
-        assert!(held.iter_mut().all(|letter| letter.up_to(2 * MIB) == Some(2 * MIB)));
+        assert!(
+            held.iter_mut()
+                .all(|letter| letter.up_to(2 * MIB) == Some(2 * MIB))
+        );
         held
     }
 
@@ -281,14 +333,31 @@ mod tests {
     fn a_network_gets_its_share_and_a_small_letter_more_and_a_relay_or_a_socket_has_no_share() {
         let (memory, _) = pool(&["198.51.100.0/24"]);
         let (mut large, mut small) = (letter(&memory, "192.0.2.1"), letter(&memory, "192.0.2.1"));
-        assert_eq!((large.up_to(2 * MIB), large.up_to(2 * MIB + 1)), (Some(2 * MIB), None));
-        assert_eq!((small.up_to(1), small.up_to(MIB + 1)), (Some(SMALL_STEP_BYTES), None));
+        assert_eq!(
+            (large.up_to(2 * MIB), large.up_to(2 * MIB + 1)),
+            (Some(2 * MIB), None)
+        );
+        assert_eq!(
+            (small.up_to(1), small.up_to(MIB + 1)),
+            (Some(SMALL_STEP_BYTES), None)
+        );
         drop((large, small));
         let mut others = [letter(&memory, "198.51.100.7"), letter(&memory, "")];
-        assert!(others.iter_mut().all(|letter| letter.up_to(5 * MIB / 2).is_some()));
+        assert!(
+            others
+                .iter_mut()
+                .all(|letter| letter.up_to(5 * MIB / 2).is_some())
+        );
         drop(others);
         let state = memory.lock();
-        assert_eq!((state.taken_bytes, state.by_network.len(), state.letters.len()), (0, 0, 0));
+        assert_eq!(
+            (
+                state.taken_bytes,
+                state.by_network.len(),
+                state.letters.len()
+            ),
+            (0, 0, 0)
+        );
     }
 
     #[test]
@@ -296,8 +365,14 @@ mod tests {
         let (memory, _) = pool(&[]);
         let held = hold_all(&memory);
         let (mut large, mut small) = (letter(&memory, "192.0.2.5"), letter(&memory, "192.0.2.6"));
-        assert_eq!(small.up_to(3 * SMALL_STEP_BYTES - 1), Some(3 * SMALL_STEP_BYTES));
-        assert_eq!((large.up_to(MIB / 2), large.up_to(MIB + 1)), (Some(MIB / 2), None));
+        assert_eq!(
+            small.up_to(3 * SMALL_STEP_BYTES - 1),
+            Some(3 * SMALL_STEP_BYTES)
+        );
+        assert_eq!(
+            (large.up_to(MIB / 2), large.up_to(MIB + 1)),
+            (Some(MIB / 2), None)
+        );
         drop(held);
         assert_eq!(large.up_to(MIB + 1), Some(2 * MIB));
     }
@@ -314,9 +389,21 @@ mod tests {
         held[2].whole();
         clock.advance(PACE_SPAN / 2);
         assert_eq!(large.up_to(2 * MIB), Some(2 * MIB));
-        let is_cut = |letter: &Reservation| letter.letter.as_ref().is_some_and(|(_, cut)| cut.is_cancelled());
-        assert_eq!(held.iter().map(is_cut).collect::<Vec<_>>(), [false, true, false, false]);
-        assert_eq!(held[1].up_to(2 * MIB + 1), None, "what was cut gets nothing more");
+        let is_cut = |letter: &Reservation| {
+            letter
+                .letter
+                .as_ref()
+                .is_some_and(|(_, cut)| cut.is_cancelled())
+        };
+        assert_eq!(
+            held.iter().map(is_cut).collect::<Vec<_>>(),
+            [false, true, false, false]
+        );
+        assert_eq!(
+            held[1].up_to(2 * MIB + 1),
+            None,
+            "what was cut gets nothing more"
+        );
         let mut second = letter(&memory, "192.0.2.6");
         assert_eq!(second.up_to(2 * MIB), Some(2 * MIB));
         assert!(is_cut(&held[3]));
@@ -336,8 +423,16 @@ mod tests {
         clock.advance(PACE_SPAN);
         let mut own = letter(&memory, "192.0.2.3");
         assert_eq!(own.up_to(2 * MIB), Some(2 * MIB));
-        let is_cut = |letter: &Reservation| letter.letter.as_ref().is_some_and(|(_, cut)| cut.is_cancelled());
-        assert_eq!(held.iter().map(is_cut).collect::<Vec<_>>(), [false, false, true, false]);
+        let is_cut = |letter: &Reservation| {
+            letter
+                .letter
+                .as_ref()
+                .is_some_and(|(_, cut)| cut.is_cancelled())
+        };
+        assert_eq!(
+            held.iter().map(is_cut).collect::<Vec<_>>(),
+            [false, false, true, false]
+        );
     }
 
     #[test]
@@ -346,8 +441,14 @@ mod tests {
             let shares = MemoryShares::for_letters(letter_bytes_max, Vec::new());
             let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
             let memory = LetterMemory::new(shares, clock);
-            let mut letters: Vec<_> = (1..=4).map(|n| letter(&memory, &format!("192.0.2.{n}"))).collect();
-            assert!(letters.iter_mut().all(|letter| letter.up_to(letter_bytes_max).is_some()));
+            let mut letters: Vec<_> = (1..=4)
+                .map(|n| letter(&memory, &format!("192.0.2.{n}")))
+                .collect();
+            assert!(
+                letters
+                    .iter_mut()
+                    .all(|letter| letter.up_to(letter_bytes_max).is_some())
+            );
         }
     }
 }

@@ -96,19 +96,34 @@ impl ListenerFactory {
         relays: &[TrustedRelay],
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, TlsError> {
-        let relays = relays.iter().flat_map(|relay| relay.peers.iter().copied()).collect();
+        let relays = relays
+            .iter()
+            .flat_map(|relay| relay.peers.iter().copied())
+            .collect();
         let shares = MemoryShares::for_letters(limits.letter_bytes_max, relays);
         let connection_limiter = ConnectionLimiter::new(limits, shares, clock.clone());
-        let plain =
-            SmtpSettings::plain(&gateway.host_name, &gateway.mail_domain, limits.clone(), connection_limiter);
+        let plain = SmtpSettings::plain(
+            &gateway.host_name,
+            &gateway.mail_domain,
+            limits.clone(),
+            connection_limiter,
+        );
         let load = |files| Certificates::load(files, clock.clone());
         let certificates = gateway.tls.clone().map(load).transpose()?;
-        Ok(Self { plain, certificates, submitters: Arc::new(Submitters::new(&gateway.submission)) })
+        Ok(Self {
+            plain,
+            certificates,
+            submitters: Arc::new(Submitters::new(&gateway.submission)),
+        })
     }
 
     pub fn settings(&self, listener: &SmtpListener) -> SmtpSettings {
-        let tls =
-            |is_implicit| self.certificates.clone().map(|certificates| Tls { certificates, is_implicit });
+        let tls = |is_implicit| {
+            self.certificates.clone().map(|certificates| Tls {
+                certificates,
+                is_implicit,
+            })
+        };
         SmtpSettings {
             kind: listener.kind,
             tls: match listener.tls {

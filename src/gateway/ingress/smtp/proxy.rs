@@ -60,11 +60,17 @@ fn origin(version_command: u8, family: u8, body: &[u8]) -> Result<Origin, BadHea
     match (version_command, family) {
         (0x20, _) => Ok(Origin::Proxy), // LOCAL: the addresses are ignored
         (0x21, 0x11) => {
-            let source: [u8; 4] = *body.get(..12).and_then(<[u8]>::first_chunk).ok_or(BadHeader::NotOne)?;
+            let source: [u8; 4] = *body
+                .get(..12)
+                .and_then(<[u8]>::first_chunk)
+                .ok_or(BadHeader::NotOne)?;
             Ok(Origin::Client(Ipv4Addr::from(source).into()))
         }
         (0x21, 0x21) => {
-            let source: [u8; 16] = *body.get(..36).and_then(<[u8]>::first_chunk).ok_or(BadHeader::NotOne)?;
+            let source: [u8; 16] = *body
+                .get(..36)
+                .and_then(<[u8]>::first_chunk)
+                .ok_or(BadHeader::NotOne)?;
             Ok(Origin::Client(Ipv6Addr::from(source).to_canonical()))
         }
         // An unknown client would be taken for the proxy, which may have more trust.
@@ -79,7 +85,13 @@ mod tests {
 
     fn header(version_command: u8, family: u8, body: &[u8]) -> Vec<u8> {
         let length = u16::try_from(body.len()).unwrap().to_be_bytes();
-        [SIGNATURE.as_slice(), &[version_command, family], &length, body].concat()
+        [
+            SIGNATURE.as_slice(),
+            &[version_command, family],
+            &length,
+            body,
+        ]
+        .concat()
     }
 
     async fn read_all(bytes: &[u8]) -> (Result<Origin, String>, usize) {
@@ -90,14 +102,27 @@ mod tests {
 
     #[tokio::test]
     async fn the_source_is_read_and_not_a_byte_more() {
-        let v4 = [&[192, 0, 2, 7, 198, 51, 100, 1, 0x12, 0x34, 0, 25], [4, 0, 1, 9].as_slice()].concat();
+        let v4 = [
+            &[192, 0, 2, 7, 198, 51, 100, 1, 0x12, 0x34, 0, 25],
+            [4, 0, 1, 9].as_slice(),
+        ]
+        .concat();
         let v6 = [Ipv6Addr::LOCALHOST.octets(), Ipv6Addr::UNSPECIFIED.octets()].concat();
-        let mapped = [Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped().octets(), [0; 16]].concat();
+        let mapped = [
+            Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped().octets(),
+            [0; 16],
+        ]
+        .concat();
         let client = |text: &str| Ok(Origin::Client(text.parse().unwrap()));
         for (version_command, family, body, expected) in [
             (0x21, 0x11, v4.clone(), client("192.0.2.7")),
             (0x21, 0x21, [v6, vec![0; 4]].concat(), client("::1")),
-            (0x21, 0x21, [mapped, vec![0; 4]].concat(), client("192.0.2.7")),
+            (
+                0x21,
+                0x21,
+                [mapped, vec![0; 4]].concat(),
+                client("192.0.2.7"),
+            ),
             (0x20, 0x11, v4, Ok(Origin::Proxy)),
             (0x20, 0x00, Vec::new(), Ok(Origin::Proxy)),
         ] {
@@ -119,7 +144,10 @@ mod tests {
                 bad[at] ^= 1 << bit;
                 let (read, _) = read_all(&bad).await;
                 let is_local = bad[12] == 0x20;
-                assert!(read.is_err() || is_local, "bit {bit} of byte {at}: {read:?}");
+                assert!(
+                    read.is_err() || is_local,
+                    "bit {bit} of byte {at}: {read:?}"
+                );
             }
         }
         let refused = [
@@ -132,11 +160,22 @@ mod tests {
             (0x11, 0x11, vec![1; 12]),
         ];
         for (version_command, family, body) in refused {
-            assert!(read_all(&header(version_command, family, &body)).await.0.is_err());
+            assert!(
+                read_all(&header(version_command, family, &body))
+                    .await
+                    .0
+                    .is_err()
+            );
         }
         let long = header(0x20, 0x00, &vec![0; BODY_BYTES_MAX + 1]);
-        assert_eq!(read_all(&long).await, (Err("a PROXY header of 4097 bytes".to_owned()), HEAD_BYTES));
+        assert_eq!(
+            read_all(&long).await,
+            (Err("a PROXY header of 4097 bytes".to_owned()), HEAD_BYTES)
+        );
         let (read, used) = read_all(b"PROXY TCP4 192.0.2.7 198.51.100.1 4660 25\r\n").await;
-        assert_eq!((read, used), (Err("no PROXY protocol v2 header".to_owned()), 1));
+        assert_eq!(
+            (read, used),
+            (Err("no PROXY protocol v2 header".to_owned()), 1)
+        );
     }
 }

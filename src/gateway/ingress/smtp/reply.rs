@@ -68,8 +68,16 @@ pub fn write_ehlo(host_name: &str, extensions: Extensions, out: &mut Vec<u8>) {
         "250-{host_name}\r\n250-PIPELINING\r\n250-SIZE {}\r\n250-8BITMIME\r\n{}{}\
          250 ENHANCEDSTATUSCODES\r\n",
         extensions.letter_bytes_max,
-        if extensions.starttls { "250-STARTTLS\r\n" } else { "" },
-        if extensions.auth { "250-AUTH PLAIN LOGIN\r\n" } else { "" },
+        if extensions.starttls {
+            "250-STARTTLS\r\n"
+        } else {
+            ""
+        },
+        if extensions.auth {
+            "250-AUTH PLAIN LOGIN\r\n"
+        } else {
+            ""
+        },
     );
     out.extend_from_slice(lines.as_bytes());
 }
@@ -178,7 +186,10 @@ mod tests {
             if reply.status.is_empty() {
                 assert!([334, 354].contains(&reply.code));
             } else {
-                assert_eq!(reply.status.as_bytes()[0], b'0' + u8::try_from(reply.code / 100).unwrap());
+                assert_eq!(
+                    reply.status.as_bytes()[0],
+                    b'0' + u8::try_from(reply.code / 100).unwrap()
+                );
                 assert_eq!(reply.status.split('.').count(), 3);
             }
             assert!(!ALL[..i].contains(reply), "{reply:?} is listed twice");

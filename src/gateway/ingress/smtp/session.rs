@@ -28,8 +28,16 @@ pub struct ServerContext {
 }
 
 impl ServerContext {
-    pub fn new(intake: Arc<dyn LetterIntake>, settings: SmtpSettings, stop: CancellationToken) -> Self {
-        Self { intake, settings: Arc::new(settings), stop }
+    pub fn new(
+        intake: Arc<dyn LetterIntake>,
+        settings: SmtpSettings,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            intake,
+            settings: Arc::new(settings),
+            stop,
+        }
     }
 }
 
@@ -65,7 +73,12 @@ where
     if let Some(last_word) = last_word(cut) {
         session.connection.reply(last_word);
     }
-    tracing::debug!(?cut, stored = session.stored, errors = session.errors, "an SMTP session ended");
+    tracing::debug!(
+        ?cut,
+        stored = session.stored,
+        errors = session.errors,
+        "an SMTP session ended"
+    );
     session.connection.close().await;
 }
 
@@ -156,7 +169,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// of its permitted hour.
     fn overstays(&self) -> bool {
         let settings = &self.server.settings;
-        let talked = settings.connection_limiter.clock.monotonic().saturating_sub(self.brought_at);
+        let talked = settings
+            .connection_limiter
+            .clock
+            .monotonic()
+            .saturating_sub(self.brought_at);
         talked > settings.limits.session_duration_max / STRESSED_PART
             && settings.connection_limiter.open_connections.are_stressed()
     }
@@ -172,20 +189,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         // peers are not delayed.
         let is_stranger = self.peer.is_some_and(|peer| !peer.is_loopback());
         if is_stranger && settings.kind == ListenerKind::Smtp {
-            let delay =
-                if self.connection.is_encrypted() { Duration::ZERO } else { settings.limits.greeting_delay };
+            let delay = if self.connection.is_encrypted() {
+                Duration::ZERO
+            } else {
+                settings.limits.greeting_delay
+            };
             if self.connection.hears_within(delay).await? {
                 self.connection.reply(reply::SPOKE_FIRST);
                 return Ok(HANG_UP);
             }
         }
-        self.connection.reply_with(|out| reply::write_greeting(&settings.host_name, settings.kind, out));
+        self.connection
+            .reply_with(|out| reply::write_greeting(&settings.host_name, settings.kind, out));
         Ok(GO_ON)
     }
 
     /// Confirms the stored letter: the peer has sent bytes after our 250, so it has read it.
     async fn finish(&mut self) {
-        if let Some((accepted, _)) = self.unconfirmed.take_if(|(_, reads)| self.connection.reads > *reads) {
+        if let Some((accepted, _)) = self
+            .unconfirmed
+            .take_if(|(_, reads)| self.connection.reads > *reads)
+        {
             self.server.intake.confirm(&accepted).await;
         }
     }
@@ -196,10 +220,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Command::Helo(_) | Command::Ehlo(_) if settings.kind == ListenerKind::Lmtp => {
                 self.answer(reply::LHLO_ONLY)
             }
-            Command::Lhlo(_) if settings.kind == ListenerKind::Smtp => self.answer(reply::NOT_OFFERED),
+            Command::Lhlo(_) if settings.kind == ListenerKind::Smtp => {
+                self.answer(reply::NOT_OFFERED)
+            }
             Command::Helo(name) => {
                 self.begin(name, false);
-                self.connection.reply_with(|out| reply::write_helo(&settings.host_name, out));
+                self.connection
+                    .reply_with(|out| reply::write_helo(&settings.host_name, out));
                 GO_ON
             }
             Command::Ehlo(name) | Command::Lhlo(name) => {
@@ -209,7 +236,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     starttls: settings.tls.is_some() && !self.connection.is_encrypted(),
                     auth: settings.submitters.is_some() && self.connection.is_encrypted(),
                 };
-                self.connection.reply_with(|out| reply::write_ehlo(&settings.host_name, extensions, out));
+                self.connection
+                    .reply_with(|out| reply::write_ehlo(&settings.host_name, extensions, out));
                 GO_ON
             }
             Command::StartTls => return self.start_tls().await,

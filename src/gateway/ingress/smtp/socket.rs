@@ -41,7 +41,10 @@ impl Bound {
     /// The address that is bound, in the configuration's syntax.
     pub fn address(&self) -> String {
         match &self.socket {
-            Socket::Tcp(listener) => listener.local_addr().map(|a| a.to_string()).unwrap_or_default(),
+            Socket::Tcp(listener) => listener
+                .local_addr()
+                .map(|a| a.to_string())
+                .unwrap_or_default(),
             Socket::Unix(_, file) => format!("unix:{}", file.path.display()),
         }
     }
@@ -82,11 +85,21 @@ impl Drop for SocketFile {
 async fn bind_file(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     match std::fs::symlink_metadata(path).map(|file| file.file_type()) {
         Ok(kind) if FileType::is_socket(&kind) => match UnixStream::connect(path).await {
-            Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "another program listens there")),
+            Ok(_) => {
+                return Err(io::Error::new(
+                    ErrorKind::AddrInUse,
+                    "another program listens there",
+                ));
+            }
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),
         },
-        Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "this file is no socket")),
+        Ok(_) => {
+            return Err(io::Error::new(
+                ErrorKind::AlreadyExists,
+                "this file is no socket",
+            ));
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         }
@@ -95,7 +108,9 @@ async fn bind_file(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFi
     // Under a temporary name until its mode is set, so that no program connects before; the rename
     // replaces a stale socket.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut file = SocketFile { path: path.with_file_name(format!(".{name}.new")) };
+    let mut file = SocketFile {
+        path: path.with_file_name(format!(".{name}.new")),
+    };
     match std::fs::remove_file(&file.path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -67,8 +67,16 @@ impl Certificates {
         // Checked before it is read: a change in between is noticed later instead of never.
         let seen = look(&files);
         let config = read(&files)?;
-        let state = Mutex::new(State { config, seen, looked_at: clock.monotonic() });
-        Ok(Arc::new(Self { files, clock, state }))
+        let state = Mutex::new(State {
+            config,
+            seen,
+            looked_at: clock.monotonic(),
+        });
+        Ok(Arc::new(Self {
+            files,
+            clock,
+            state,
+        }))
     }
 
     /// Returns an acceptor for the next handshake. New files that cannot be used are logged once,
@@ -115,7 +123,9 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     };
     for path in [&files.certificate, &files.key] {
         // Opening a pipe would block, and every handshake with it.
-        let kind = std::fs::metadata(path).map_err(pem::Error::Io).map_err(unreadable(path))?;
+        let kind = std::fs::metadata(path)
+            .map_err(pem::Error::Io)
+            .map_err(unreadable(path))?;
         if !kind.is_file() || kind.len() > FILE_BYTES_MAX {
             return Err(TlsError::NoPemFile(path.clone()));
         }
@@ -128,8 +138,11 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     }
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(unreadable(&files.key))?;
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(Arc::new(builder.with_no_client_auth().with_single_cert(chain, key)?))
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(
+        builder.with_no_client_auth().with_single_cert(chain, key)?,
+    ))
 }
 
 /// Reports whether a handshake failed because the peer closed the connection, which is not an

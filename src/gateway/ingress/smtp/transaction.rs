@@ -23,7 +23,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if self.transaction.is_some() {
             return reply::MAIL_AGAIN;
         }
-        if mail.declared_bytes.is_some_and(|bytes| bytes > self.server.settings.limits.letter_bytes_max) {
+        if mail
+            .declared_bytes
+            .is_some_and(|bytes| bytes > self.server.settings.limits.letter_bytes_max)
+        {
             return reply::TOO_LARGE;
         }
         let mail_from = match mail.from {
@@ -36,26 +39,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         if intake.sender(mail_from.as_ref()) == SenderVerdict::Denied {
             let from = mail_from.as_ref().map(Address::to_string);
-            let (remedy, peer) = (Refusal::Denied.remedy(), self.peer.map(|peer| peer.to_string()));
-            tracing::info!(from, reply = reply::SENDER_DENIED.code, remedy, peer, "a sender is refused");
+            let (remedy, peer) = (
+                Refusal::Denied.remedy(),
+                self.peer.map(|peer| peer.to_string()),
+            );
+            tracing::info!(
+                from,
+                reply = reply::SENDER_DENIED.code,
+                remedy,
+                peer,
+                "a sender is refused"
+            );
             return reply::SENDER_DENIED;
         }
         if !intake.has_room() {
             return reply::NO_ROOM;
         }
-        self.transaction = Some(Transaction { mail_from, rcpt_to: Vec::new(), accepted: 0 });
+        self.transaction = Some(Transaction {
+            mail_from,
+            rcpt_to: Vec::new(),
+            accepted: 0,
+        });
         reply::SENDER_OK
     }
 
     pub(super) fn rcpt(&mut self, recipient: &Recipient) -> Reply {
         crate::crash::crash_point!("I0");
-        let first = if self.helo.is_none() { self.hello_first() } else { reply::MAIL_FIRST };
-        let Some(transaction) = &mut self.transaction else { return first };
+        let first = if self.helo.is_none() {
+            self.hello_first()
+        } else {
+            reply::MAIL_FIRST
+        };
+        let Some(transaction) = &mut self.transaction else {
+            return first;
+        };
         let settings = &self.server.settings;
         let address = match self.server.judge(recipient) {
             Ok(address) => address,
             Err(refusal) => {
-                log_refused_recipient(recipient, transaction.mail_from.as_ref(), self.peer, refusal);
+                log_refused_recipient(
+                    recipient,
+                    transaction.mail_from.as_ref(),
+                    self.peer,
+                    refusal,
+                );
                 return refusal;
             }
         };
@@ -92,8 +119,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let limits = &self.server.settings.limits;
         // LMTP is for a mail server of ours (RFC 2033 section 3), which forwards mail of all
         // senders like a relay.
-        let sharing = self.peer.filter(|_| self.server.settings.kind == ListenerKind::Smtp);
-        let memory = self.server.settings.connection_limiter.memory.for_letter_of(sharing);
+        let sharing = self
+            .peer
+            .filter(|_| self.server.settings.kind == ListenerKind::Smtp);
+        let memory = self
+            .server
+            .settings
+            .connection_limiter
+            .memory
+            .for_letter_of(sharing);
         let mut reader = LetterReader::new(limits.letter_bytes_max, limits.line_bytes_max, memory);
         let replies = match self.server.settings.kind {
             ListenerKind::Smtp => 1,
@@ -120,9 +154,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
         let refusal = fault_reply(fault);
         let from = transaction.mail_from.as_ref().map(Address::to_string);
-        let to = transaction.rcpt_to.iter().map(Address::to_string).collect::<Vec<_>>().join(" ");
+        let to = transaction
+            .rcpt_to
+            .iter()
+            .map(Address::to_string)
+            .collect::<Vec<_>>()
+            .join(" ");
         let peer = self.peer.map(|peer| peer.to_string());
-        tracing::info!(from, to, reply = refusal.code, why = refusal.text, peer, "a letter is refused");
+        tracing::info!(
+            from,
+            to,
+            reply = refusal.code,
+            why = refusal.text,
+            peer,
+            "a letter is refused"
+        );
         refusal
     }
 
@@ -149,7 +195,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.errors = 0;
                 self.stored += 1;
                 self.brought_at = self.server.settings.connection_limiter.clock.monotonic();
-                self.server.settings.connection_limiter.open_connections.remember(self.peer);
+                self.server
+                    .settings
+                    .connection_limiter
+                    .open_connections
+                    .remember(self.peer);
                 if accepted.needs_confirmation {
                     self.unconfirmed = Some((accepted, self.connection.reads));
                 }
@@ -169,11 +219,17 @@ impl ServerContext {
             }
             Recipient::Mailbox(mailbox) => mailbox.address(),
         };
-        let relay = |mailbox: &Mailbox| match mailbox.neighbour().map(|n| self.intake.recipient(&n)) {
+        let relay = |mailbox: &Mailbox| match mailbox.neighbour().map(|n| self.intake.recipient(&n))
+        {
             None | Some(RecipientVerdict::NotOurs) => true,
             Some(_) => mailbox.asks_for_relay(),
         };
-        match (address.as_ref().map(|address| self.intake.recipient(address)), recipient) {
+        match (
+            address
+                .as_ref()
+                .map(|address| self.intake.recipient(address)),
+            recipient,
+        ) {
             (Some(RecipientVerdict::Persona(_)), _) => address.ok_or(reply::NOBODY_HERE),
             (_, Recipient::Mailbox(mailbox)) if relay(mailbox) => Err(reply::NO_RELAY),
             (Some(RecipientVerdict::OutOfService), _) => Err(reply::OUT_OF_SERVICE),

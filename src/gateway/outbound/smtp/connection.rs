@@ -126,7 +126,10 @@ impl Fault {
         }
     }
     fn broken(text: impl Into<String>) -> Self {
-        Self::Broken(Reply { code: None, text: text.into() })
+        Self::Broken(Reply {
+            code: None,
+            text: text.into(),
+        })
     }
     /// Turns a fault before the first mail into one of the service, whatever its code.
     fn into_unavailable(self) -> Self {
@@ -139,9 +142,14 @@ impl Fault {
 
 impl From<SmtpError> for Fault {
     fn from(error: SmtpError) -> Self {
-        let Some(code) = error.status().map(u16::from) else { return Self::broken(error.to_string()) };
+        let Some(code) = error.status().map(u16::from) else {
+            return Self::broken(error.to_string());
+        };
         let text = error.source().map(ToString::to_string).unwrap_or_default();
-        let reply = Reply { code: Some(code), text };
+        let reply = Reply {
+            code: Some(code),
+            text,
+        };
         match code {
             421 => Self::Unavailable(reply),
             // RFC 4954 section 6: both concern our authentication, after any command.
@@ -154,7 +162,10 @@ impl From<SmtpError> for Fault {
 impl From<Response> for Reply {
     fn from(response: Response) -> Self {
         let text = response.message().collect::<Vec<_>>().join(" ");
-        Self { code: Some(response.code().into()), text }
+        Self {
+            code: Some(response.code().into()),
+            text,
+        }
     }
 }
 
@@ -171,10 +182,20 @@ impl Extensions {
     /// Parses the lines of the reply to EHLO, with their codes.
     fn of(reply: &[String]) -> Self {
         let keyword = |line: &String| {
-            line.get(4..).and_then(|extensions| extensions.split(' ').next()).map(str::to_uppercase)
+            line.get(4..)
+                .and_then(|extensions| extensions.split(' ').next())
+                .map(str::to_uppercase)
         };
-        let has = |wanted: &str| reply.iter().skip(1).any(|line| keyword(line).as_deref() == Some(wanted));
-        Self { size: has("SIZE"), dsn: has("DSN") }
+        let has = |wanted: &str| {
+            reply
+                .iter()
+                .skip(1)
+                .any(|line| keyword(line).as_deref() == Some(wanted))
+        };
+        Self {
+            size: has("SIZE"),
+            dsn: has("DSN"),
+        }
     }
 }
 
@@ -231,30 +252,56 @@ impl Connection {
             *phase = Phase::Login;
             authenticate(&mut smtp, credentials, limits.command).await?;
         }
-        Ok(Self { smtp, timeouts: limits, offers, mails: 0, idle_since: Duration::ZERO })
+        Ok(Self {
+            smtp,
+            timeouts: limits,
+            offers,
+            mails: 0,
+            idle_since: Duration::ZERO,
+        })
     }
 
     /// Reports whether the server accepts 8-bit bytes.
     pub fn takes_eight_bit(&self) -> bool {
-        self.smtp.server_info().supports_feature(Extension::EightBitMime)
+        self.smtp
+            .server_info()
+            .supports_feature(Extension::EightBitMime)
     }
 
     /// Sends MAIL with the parameters that the server offers. The mail's envelope is checked.
     pub async fn mail(&mut self, mail: &ClaimedDelivery) -> Result<Reply, Fault> {
         let sender = &mail.envelope_from;
-        let size = if self.offers.size { format!(" SIZE={}", mail.bytes.len()) } else { String::new() };
-        let body = if self.takes_eight_bit() && !mail.bytes.is_ascii() { " BODY=8BITMIME" } else { "" };
+        let size = if self.offers.size {
+            format!(" SIZE={}", mail.bytes.len())
+        } else {
+            String::new()
+        };
+        let body = if self.takes_eight_bit() && !mail.bytes.is_ascii() {
+            " BODY=8BITMIME"
+        } else {
+            ""
+        };
         // RFC 3461 sections 4.3 and 4.4: a report need not return the whole mail, and it names the
         // delivery. Our ids have no character that xtext would have to encode.
-        let report = if self.offers.dsn { format!(" RET=HDRS ENVID={}", mail.id) } else { String::new() };
+        let report = if self.offers.dsn {
+            format!(" RET=HDRS ENVID={}", mail.id)
+        } else {
+            String::new()
+        };
         let limit = self.timeouts.command;
-        self.command(limit, 2, format!("MAIL FROM:<{sender}>{size}{body}{report}\r\n")).await
+        self.command(
+            limit,
+            2,
+            format!("MAIL FROM:<{sender}>{size}{body}{report}\r\n"),
+        )
+        .await
     }
 
     /// Sends MAIL for a checked address and resets the transaction.
     pub async fn ask_sender(&mut self, sender: &str) -> Result<(), Fault> {
         let limit = self.timeouts.command;
-        self.command(limit, 2, format!("MAIL FROM:<{sender}>\r\n")).await?;
+        self.command(limit, 2, format!("MAIL FROM:<{sender}>\r\n"))
+            .await?;
         self.rset().await?;
         Ok(())
     }
@@ -270,7 +317,8 @@ impl Connection {
             (true, false) => " NOTIFY=FAILURE,DELAY",
         };
         let limit = self.timeouts.command;
-        self.command(limit, 2, format!("RCPT TO:<{recipient}>{notify}\r\n")).await
+        self.command(limit, 2, format!("RCPT TO:<{recipient}>{notify}\r\n"))
+            .await
     }
 
     pub async fn data(&mut self) -> Result<Reply, Fault> {
@@ -294,7 +342,10 @@ impl Connection {
         let dot_sent = AtomicBool::new(false);
         // lettre ends the data with its own CRLF; without this the mail would grow by an empty
         // line.
-        let mut blocks = bytes.strip_suffix(b"\r\n").unwrap_or(bytes).chunks(BLOCK_BYTES);
+        let mut blocks = bytes
+            .strip_suffix(b"\r\n")
+            .unwrap_or(bytes)
+            .chunks(BLOCK_BYTES);
         let observed = std::iter::from_fn(|| {
             // lettre requests a block when the previous one is written, and sends the dot when none
             // is left.
@@ -307,7 +358,11 @@ impl Connection {
         });
         let mut sending = pin!(self.smtp.message_iter(observed));
         let fault = loop {
-            let limit = if dot_sent.load(Ordering::SeqCst) { done_limit } else { block_limit };
+            let limit = if dot_sent.load(Ordering::SeqCst) {
+                done_limit
+            } else {
+                block_limit
+            };
             tokio::select! {
                 biased;
                 sent = &mut sending => match sent {
@@ -342,14 +397,21 @@ impl Connection {
 
 fn unexpected(response: Response) -> Fault {
     let reply = Reply::from(response);
-    Fault::broken(format!("unexpected reply: {} {}", reply.code.unwrap_or_default(), reply.text))
+    Fault::broken(format!(
+        "unexpected reply: {} {}",
+        reply.code.unwrap_or_default(),
+        reply.text
+    ))
 }
 
 fn too_slow(limit: Duration) -> Fault {
     Fault::broken(format!("no reply within {limit:?}"))
 }
 
-async fn bounded<T>(limit: Duration, phase: impl Future<Output = Result<T, SmtpError>>) -> Result<T, Fault> {
+async fn bounded<T>(
+    limit: Duration,
+    phase: impl Future<Output = Result<T, SmtpError>>,
+) -> Result<T, Fault> {
     match timeout(limit, phase).await {
         Ok(result) => Ok(result?),
         Err(_elapsed) => Err(too_slow(limit)),
@@ -363,13 +425,19 @@ async fn tcp(peer: &Peer) -> Result<TcpStream, Fault> {
     let stream = connected.map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
     // The mail and its final dot are two writes: Nagle's algorithm would delay the dot until an
     // acknowledgement that the server delays by 40 ms.
-    stream.set_nodelay(true).map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
+    stream
+        .set_nodelay(true)
+        .map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
     Ok(stream)
 }
 
 /// Reads the greeting and sends EHLO.
-async fn greet(peer: &Peer, stream: SharedStream) -> Result<(AsyncSmtpConnection, SharedStream), Fault> {
-    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(stream.clone()), &peer.hello);
+async fn greet(
+    peer: &Peer,
+    stream: SharedStream,
+) -> Result<(AsyncSmtpConnection, SharedStream), Fault> {
+    let greeting =
+        AsyncSmtpConnection::connect_with_transport(Box::new(stream.clone()), &peer.hello);
     Ok((bounded(peer.timeouts.greeting, greeting).await?, stream))
 }
 
@@ -391,9 +459,15 @@ async fn start_tls(peer: &Peer, tcp: TcpStream, phase: &mut Phase) -> Result<Tcp
         .ok_or_else(|| Fault::broken("something was said in clear after the reply to STARTTLS"))
 }
 
-async fn handshake(setup: &TlsSetup, tcp: TcpStream, limit: Duration) -> Result<TlsStream<TcpStream>, Fault> {
+async fn handshake(
+    setup: &TlsSetup,
+    tcp: TcpStream,
+    limit: Duration,
+) -> Result<TlsStream<TcpStream>, Fault> {
     let shaking = setup.connector.connect(setup.server.clone(), tcp);
-    let shaken = timeout(limit, shaking).await.map_err(|_elapsed| too_slow(limit))?;
+    let shaken = timeout(limit, shaking)
+        .await
+        .map_err(|_elapsed| too_slow(limit))?;
     shaken.map_err(|error| Fault::broken(format!("no TLS: {}", why_no_tls(&error))))
 }
 

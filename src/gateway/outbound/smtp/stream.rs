@@ -64,7 +64,15 @@ impl SharedStream {
 
     fn over(socket: Socket, ready: Vec<u8>) -> Self {
         let (raw, line, reply) = (Vec::new(), Vec::new(), Vec::new());
-        Self(Arc::new(Mutex::new(State { socket, raw, line, line_bytes: 0, ready, given: 0, reply })))
+        Self(Arc::new(Mutex::new(State {
+            socket,
+            raw,
+            line,
+            line_bytes: 0,
+            ready,
+            given: 0,
+            reply,
+        })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -84,8 +92,11 @@ impl SharedStream {
     /// that was read, which an attacker on the path may have appended (RFC 3207 section 4.2,
     /// CVE-2011-0411), or when lettre's handle still exists.
     pub fn into_plain(self) -> Option<TcpStream> {
-        let state = Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let is_drained = state.raw.is_empty() && state.line.is_empty() && state.given == state.ready.len();
+        let state = Arc::into_inner(self.0)?
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_drained =
+            state.raw.is_empty() && state.line.is_empty() && state.given == state.ready.len();
         match state.socket {
             Socket::Plain(tcp) if is_drained => Some(tcp),
             _ => None,
@@ -97,13 +108,22 @@ impl State {
     /// Moves bytes from `raw` into `line` until a line is complete and `ready`.
     fn take_line(&mut self) -> io::Result<bool> {
         let end = self.raw.iter().position(|byte| *byte == b'\n');
-        let taken: Vec<u8> = self.raw.drain(..end.map_or(self.raw.len(), |end| end + 1)).collect();
+        let taken: Vec<u8> = self
+            .raw
+            .drain(..end.map_or(self.raw.len(), |end| end + 1))
+            .collect();
         self.line_bytes += taken.len();
         if self.line_bytes > LINE_BYTES_MAX {
             return Err(nonsense("a reply line is too long"));
         }
         let room = LINE_BYTES_KEPT.saturating_sub(self.line.len());
-        self.line.extend(taken.iter().filter(|byte| !matches!(byte, b'\r' | b'\n')).take(room).map(fit));
+        self.line.extend(
+            taken
+                .iter()
+                .filter(|byte| !matches!(byte, b'\r' | b'\n'))
+                .take(room)
+                .map(fit),
+        );
         if end.is_none() {
             return Ok(false);
         }
@@ -125,7 +145,11 @@ impl State {
 
 /// Replaces a byte that is not printable text for every reader.
 fn fit(byte: &u8) -> u8 {
-    if byte.is_ascii() && *byte != 0 { *byte } else { b'?' }
+    if byte.is_ascii() && *byte != 0 {
+        *byte
+    } else {
+        b'?'
+    }
 }
 
 fn nonsense(what: &'static str) -> io::Error {
@@ -143,7 +167,11 @@ impl AsyncTokioStream for SharedStream {
 
 impl AsyncRead for SharedStream {
     /// Returns at most one line, so that bytes after a reply stay here.
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let state = &mut *self.state();
         while state.given == state.ready.len() {
             if state.raw.is_empty() {
@@ -167,7 +195,11 @@ impl AsyncRead for SharedStream {
 }
 
 impl AsyncWrite for SharedStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let state = &mut *self.state();
         state.reply.clear();
         state.socket.pin().poll_write(cx, buf)
@@ -195,6 +227,8 @@ impl Socket {
 
 impl fmt::Debug for SharedStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedStream").field("is_tls", &self.is_tls()).finish_non_exhaustive()
+        f.debug_struct("SharedStream")
+            .field("is_tls", &self.is_tls())
+            .finish_non_exhaustive()
     }
 }

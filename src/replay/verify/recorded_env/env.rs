@@ -16,8 +16,12 @@ impl Env for Arc<RecordedEnv> {
     fn assemble<'a>(&'a self, order: Order<'a>) -> BoxFuture<'a, Result<Assembled, RunError>> {
         Box::pin(async move {
             let coming = self.next_call()..self.attempt.calls.end;
-            let context = coming.into_iter().find_map(|call| self.record.context_of(call));
-            let Some(context) = context else { return Err(StoreError::Closed.into()) };
+            let context = coming
+                .into_iter()
+                .find_map(|call| self.record.context_of(call));
+            let Some(context) = context else {
+                return Err(StoreError::Closed.into());
+            };
             let sources = Sources {
                 persona: order.persona,
                 reads: &context.reads,
@@ -27,7 +31,11 @@ impl Env for Arc<RecordedEnv> {
             let profile = (order.run.profile.as_str(), order.profile);
             let (allowed, budget) = (order.allowed_tokens, order.budget_tokens);
             match context::assemble(sources, profile, allowed, budget).await {
-                Ok((context, report)) => Ok(Assembled { context, report, seen: Seen::default() }),
+                Ok((context, report)) => Ok(Assembled {
+                    context,
+                    report,
+                    seen: Seen::default(),
+                }),
                 Err(error) => {
                     let cause = error.to_string();
                     Err(self.differs(cause, "a context", "none").into())
@@ -46,7 +54,11 @@ impl Env for Arc<RecordedEnv> {
         _ctx: &'a ToolCallContext<'_>,
         order: CallOrder<'a>,
     ) -> BoxFuture<'a, Option<Value>> {
-        ready(self.recorded(StepKind::Call, order.id).and_then(|(_, step)| step.begun())).boxed()
+        ready(
+            self.recorded(StepKind::Call, order.id)
+                .and_then(|(_, step)| step.begun()),
+        )
+        .boxed()
     }
 
     fn call<'a>(
@@ -54,8 +66,15 @@ impl Env for Arc<RecordedEnv> {
         _ctx: &'a ToolCallContext<'_>,
         order: CallOrder<'a>,
     ) -> BoxFuture<'a, Result<Verdict, RunError>> {
-        let known = self.recorded(StepKind::Result, order.id).map(|(_, step)| step.payload_json.clone());
+        let known = self
+            .recorded(StepKind::Result, order.id)
+            .map(|(_, step)| step.payload_json.clone());
         // Without a result the attempt was interrupted in this call.
-        ready(known.map(Verdict::Known).ok_or(RunError::Store(StoreError::Closed))).boxed()
+        ready(
+            known
+                .map(Verdict::Known)
+                .ok_or(RunError::Store(StoreError::Closed)),
+        )
+        .boxed()
     }
 }
