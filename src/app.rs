@@ -24,7 +24,7 @@ use crate::runs::worker::Worker;
 use crate::scheduler::Scheduler;
 use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::store::{RecoveredRuns, Store};
-use crate::tools::TOOLS;
+use crate::tools;
 use anyhow::Context;
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl Engine {
             .note_out_of_service()
             .await
             .context("noting which personas are out of service")?;
-        let names = WorkspaceNames::of(&config, TOOLS.iter().map(|tool| tool.name()));
+        let names = WorkspaceNames::of(&config, tools::builtin().names());
         let scheduler = Scheduler::new(
             store.clone(),
             Arc::new(config.personas.clone()),

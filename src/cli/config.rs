@@ -10,7 +10,7 @@ use crate::gateway::ingress::smtp::ListenerFactory;
 use crate::runs::preflight::{self, ScheduleRequirements};
 use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::scheduler::{self, Asks};
-use crate::tools::TOOLS;
+use crate::tools;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -156,7 +156,7 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
                     first certificate; see that they are not exchanged";
         problems.push(problem.hint(hint));
     }
-    let names = WorkspaceNames::of(config, TOOLS.iter().map(|tool| tool.name()));
+    let names = WorkspaceNames::of(config, tools::builtin().names());
     let survey = scheduler::survey(config.personas.iter(), &names, clock.now());
     let of_file = |found: scheduler::Problem| Problem::of_file(&found.file, found.problem);
     problems.extend(survey.problems.into_iter().map(of_file));

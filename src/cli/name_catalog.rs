@@ -3,7 +3,7 @@
 use crate::config::NameCatalog;
 use crate::context::resolvers::RESOLVERS;
 use crate::providers::adapters;
-use crate::tools::TOOLS;
+use crate::tools;
 
 /// Returns the names of every provider, resolver and tool of this binary.
 pub fn name_catalog() -> NameCatalog {
@@ -14,7 +14,7 @@ pub fn name_catalog() -> NameCatalog {
             .iter()
             .map(|resolver| (resolver.name(), resolver.arguments()))
             .collect(),
-        tools: TOOLS.iter().map(|tool| tool.name()).collect(),
+        tools: tools::builtin().names().map(str::to_owned).collect(),
         key_variables: keys.collect(),
         settings: adapters()
             .map(|adapter| (adapter.id, adapter.settings.concat()))

@@ -30,7 +30,7 @@ pub struct NameCatalog {
     pub providers: Vec<&'static str>,
     /// Resolvers with their permitted numbers of arguments.
     pub resolvers: Vec<(&'static str, RangeInclusive<usize>)>,
-    pub tools: Vec<&'static str>,
+    pub tools: Vec<String>,
     /// Providers with the variable of their key. A provider without a key is not listed.
     pub key_variables: Vec<(&'static str, &'static str)>,
     /// Providers with the keys that they read from their block in `configs/inference.json`.

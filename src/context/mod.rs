@@ -15,6 +15,7 @@ pub use results::words_of_result;
 use crate::config::{ContextProfile, ContextStep, Persona};
 use crate::domain::{MessageId, ThreadId, Timestamp, sha256_hex};
 use crate::providers::contract::traits::{Block, Message, Role};
+use crate::tools::ToolRegistry;
 use resolvers::reads::Reads;
 use resolvers::thread_history::newest_within;
 use resolvers::words::WordsRead;
@@ -305,10 +306,10 @@ fn build(subject: &Subject, gathered: Vec<Gathered>) -> Context {
 
 impl Context {
     /// Returns the trust of the texts that the run is given besides its own letter.
-    pub fn words(&self) -> WordsRead {
+    pub fn words(&self, tools: &ToolRegistry) -> WordsRead {
         let past = self.history.iter();
         let found = past.clone().flat_map(|exchange| &exchange.results);
-        let found = found.map(|(tool, payload)| words_of_result(tool, payload));
+        let found = found.map(|(tool, payload)| words_of_result(tools, tool, payload));
         past.map(|exchange| exchange.words)
             .chain(found)
             .fold(WordsRead::default(), WordsRead::and)

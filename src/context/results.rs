@@ -2,12 +2,12 @@
 
 use super::resolvers::words::WordsRead;
 use crate::domain::Trust;
-use crate::tools;
+use crate::tools::{self, ToolRegistry};
 use serde_json::Value;
 
 /// Whose words a tool's recorded result holds.
-pub fn words_of_result(tool: &str, payload: &str) -> WordsRead {
-    if !tools::find(tool).is_some_and(|tool| tool.effects().reads_mail) {
+pub fn words_of_result(tools: &ToolRegistry, tool: &str, payload: &str) -> WordsRead {
+    if !tools.reads_private(tool) {
         return WordsRead::default();
     }
     let Ok(payload) = serde_json::from_str::<Value>(payload) else {

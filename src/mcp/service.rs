@@ -13,7 +13,7 @@ use crate::runs::work::words_of_context;
 use crate::store::{
     ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError,
 };
-use crate::tools::{Tool, ToolClass};
+use crate::tools::{RegisteredTool, ToolClass};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
     JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -22,6 +22,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +36,7 @@ pub struct Toolbox {
     subject: Subject,
     /// Label of the run when its agent was asked.
     label: RunLabel,
-    tools: Vec<&'static dyn Tool>,
+    tools: Vec<Arc<RegisteredTool>>,
     cancel: CancellationToken,
     /// Agents call tools concurrently; here one call follows the other, as in the engine's own
     /// loop.
@@ -85,9 +86,10 @@ impl Toolbox {
         let _alone = self.turn.lock().await;
         let args = ToolArgs::of(args);
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
-        let label = self
-            .label
-            .after_all(&self.store.steps_of_run(&self.run.id).await?);
+        let label = self.label.after_all(
+            &self.deps.tools,
+            &self.store.steps_of_run(&self.run.id).await?,
+        );
         let ctx = self.ctx(label, mails as usize, replied);
         let policy = reply::mail_policy(&ctx).await?;
         // A call that is cut off here is not resumed, because the agent's loop is not ours; but its
@@ -114,7 +116,7 @@ impl Toolbox {
             _ => {
                 let asked = Asked { id: &id, ..asked };
                 match self.tools.iter().find(|tool| tool.name() == name) {
-                    Some(tool) if self.asks_again(*tool, asked).await? => tool_policy::not_again(),
+                    Some(tool) if self.asks_again(tool, asked).await? => tool_policy::not_again(),
                     _ => tool_policy::execute(&ctx, asked, &policy).await?,
                 }
             }
@@ -131,7 +133,7 @@ impl Toolbox {
 
     /// Reports whether this call repeats one with an unknown outcome, of a tool that must not be
     /// run twice.
-    async fn asks_again(&self, tool: &dyn Tool, asked: Asked<'_>) -> Result<bool, RunError> {
+    async fn asks_again(&self, tool: &RegisteredTool, asked: Asked<'_>) -> Result<bool, RunError> {
         if tool.class() != ToolClass::Once {
             return Ok(false);
         }
@@ -193,7 +195,7 @@ impl ServerHandler for Toolbox {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(
-            self.tools.iter().map(|tool| described(*tool)).collect(),
+            self.tools.iter().map(|tool| described(tool)).collect(),
         ))
     }
 
@@ -218,13 +220,18 @@ impl ServerHandler for Toolbox {
     }
 }
 
-fn described(tool: &dyn Tool) -> rmcp::model::Tool {
+fn described(tool: &RegisteredTool) -> rmcp::model::Tool {
     let schema = match tool.input_schema() {
-        Value::Object(schema) => schema,
+        Value::Object(schema) => schema.clone(),
         _ => JsonObject::new(),
     };
     let hints = ToolAnnotations::new().read_only(tool.class() == ToolClass::Repeatable);
-    rmcp::model::Tool::new(tool.name(), tool.description(), schema).with_annotations(hints)
+    rmcp::model::Tool::new(
+        tool.name().to_owned(),
+        tool.description().to_owned(),
+        schema,
+    )
+    .with_annotations(hints)
 }
 
 /// Formats the reason for the agent why nothing was done. A failure of our database goes to our log

@@ -28,7 +28,7 @@ use crate::runs::route::LazyProviders;
 use crate::store::{
     ClaimedRun, Executor, JournalSoFar, NewFork, NewOutbound, Step, StepKind, Store, StoreError,
 };
-use crate::tools::TOOLS;
+use crate::tools;
 use run_store::ForkEnv;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -149,7 +149,7 @@ pub async fn fork(
         run_store: Box::new(run_store.clone()),
         env: Box::new(env),
         provider_health: Box::new(CircuitBreakers::new(clock)),
-        tools: TOOLS.to_vec(),
+        tools: tools::builtin(),
         loop_key: store.loop_key().clone(),
         mail_queued: Arc::new(Notify::new()),
         given_back: Notify::new(),

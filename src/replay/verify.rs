@@ -23,7 +23,7 @@ use crate::runs::deps::{RunDeps, RunError};
 use crate::runs::execute::execute;
 use crate::runs::route::LazyProviders;
 use crate::store::{Store, StoreError};
-use crate::tools::TOOLS;
+use crate::tools;
 use record::{Attempt, Record};
 use recorded_env::{Recorded, RecordedEnv};
 use serde::Serialize;
@@ -268,7 +268,7 @@ impl Verifier {
             run_store: Box::new(recorded_env.clone()),
             env: Box::new(recorded_env.clone()),
             provider_health: Box::new(recorded_env.clone()),
-            tools: TOOLS.to_vec(),
+            tools: tools::builtin(),
             loop_key: self.store.loop_key().clone(),
             mail_queued: Arc::default(),
             given_back: Notify::new(),

@@ -105,11 +105,7 @@ async fn verdict(
     if work.counters.tool_calls >= work.budget().tool_calls_max {
         return Ok(tool_policy::used_up());
     }
-    let tool = work
-        .tools
-        .iter()
-        .copied()
-        .find(|tool| tool.name() == call.name);
+    let tool = work.tools.iter().find(|tool| tool.name() == call.name);
     if tool
         .is_some_and(|tool| tool_policy::asks_again(tool, &work.known_steps, call.name, call.args))
     {
@@ -183,7 +179,7 @@ fn step(call: &Call<'_>, kind: StepKind, payload_json: String) -> Entry {
 }
 
 fn count(work: &mut Work<'_>, name: &str, payload: &str) {
-    work.label = work.label.after(name, payload);
+    work.label = work.label.after(&work.deps.tools, name, payload);
     if !is_skipped(payload) {
         work.counters.tool_calls += 1;
         work.counters.tool_failures += u32::from(is_failure(payload));

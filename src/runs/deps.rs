@@ -11,7 +11,7 @@ use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger};
 use crate::providers::{self, Provider, ProviderError};
 use crate::store::{BudgetExhausted, ClaimedRun, RunOptionsInForce, Store, StoreError};
-use crate::tools::{TOOLS, Tool};
+use crate::tools::{self, RegisteredTool, ToolRegistry};
 use cap_std::fs_utf8::Dir;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -31,7 +31,7 @@ pub struct RunDeps {
     pub env: Box<dyn Env>,
     pub provider_health: Box<dyn ProviderHealth>,
     /// All tools, in the order the model sees them.
-    pub tools: Vec<&'static dyn Tool>,
+    pub tools: ToolRegistry,
     /// Key of the database for the loop token in the header of our mail.
     pub loop_key: LoopKey,
     /// Wakes the outbound worker when a delivery was queued.
@@ -114,7 +114,7 @@ impl WorkerDeps {
             env: Box::new(live_env),
             provider_health: Box::new(CircuitBreakers::new(clock.clone())),
             clock,
-            tools: TOOLS.to_vec(),
+            tools: tools::builtin(),
             loop_key: store.loop_key().clone(),
             mail_queued,
             given_back: Notify::new(),
@@ -148,20 +148,20 @@ impl RunDeps {
         persona: &Persona,
         options: &RunOptions,
         label: RunLabel,
-    ) -> Vec<&'static dyn Tool> {
+    ) -> Vec<Arc<RegisteredTool>> {
         let lists = [&persona.tools, &options.tools];
-        let granted = |tool: &&'static dyn Tool| {
+        let granted = |tool: &&Arc<RegisteredTool>| {
             lists
                 .into_iter()
                 .flatten()
                 .all(|names| names.iter().any(|name| name == tool.name()))
         };
-        let open = |tool: &&'static dyn Tool| label.closed(tool.effects()).is_none();
+        let open = |tool: &&Arc<RegisteredTool>| label.closed(tool.effects()).is_none();
         self.tools
             .iter()
-            .copied()
             .filter(granted)
             .filter(open)
+            .cloned()
             .collect()
     }
 }

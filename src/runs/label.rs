@@ -10,7 +10,7 @@ use crate::context::resolvers::words::WordsRead;
 use crate::context::words_of_result;
 use crate::domain::{Trigger, Trust};
 use crate::store::{Step, StepKind};
-use crate::tools::{Effects, MailPolicy, Origin, Reader};
+use crate::tools::{Effects, MailPolicy, Origin, Reader, ToolRegistry};
 use serde_json::Value;
 
 /// Lowest trust of the texts that a run has read, and whether they were addressed to others.
@@ -66,30 +66,35 @@ impl RunLabel {
 
     /// Returns the label after a tool call with this recorded result.
     #[must_use]
-    pub fn after(self, tool: &str, payload: &str) -> Self {
-        self.having_read(words_of_result(tool, payload))
+    pub fn after(self, tools: &ToolRegistry, tool: &str, payload: &str) -> Self {
+        self.having_read(words_of_result(tools, tool, payload))
     }
 
     /// Returns the label after these steps.
     #[must_use]
-    pub fn after_all<'s>(self, steps: impl IntoIterator<Item = &'s Step>) -> Self {
+    pub fn after_all<'s>(
+        self,
+        tools: &ToolRegistry,
+        steps: impl IntoIterator<Item = &'s Step>,
+    ) -> Self {
         let results = steps
             .into_iter()
             .filter(|step| step.kind == StepKind::Result);
         results.fold(self, |label, step| {
-            label.after(&step.tool_name, &step.payload_json)
+            label.after(tools, &step.tool_name, &step.payload_json)
         })
     }
 
     /// Returns the reason why a tool with these effects is closed to the run; `None`: it is open.
     pub fn closed(self, effects: Effects) -> Option<&'static str> {
         let is_unproven = self.sender == Trust::Unauthenticated;
-        if is_unproven && (effects.sends_out || effects.changes_state) {
+        if is_unproven && (effects.sends_out || effects.changes_state || effects.runs_code) {
             return Some(
                 "its sender has proved nothing; what you answer last is mailed to them all the same",
             );
         }
-        if effects.changes_state && self.floor == Trust::Unauthenticated {
+        let is_kept = effects.changes_state || effects.runs_code;
+        if is_kept && self.floor == Trust::Unauthenticated {
             return Some(
                 "it has read letters whose senders have proved nothing, and nothing of them may be kept",
             );

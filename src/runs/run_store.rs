@@ -15,7 +15,7 @@ use crate::store::{
     ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, Reservation,
     RunOptionsInForce, Sent, SessionKey, StoreError, StoredMessage, TriggerMessage, Unanswered,
 };
-use crate::tools::{MailPolicy, Tool};
+use crate::tools::{MailPolicy, RegisteredTool};
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -168,7 +168,7 @@ pub struct Assembled {
 pub struct CallOrder<'a> {
     /// Id of the call in the journal.
     pub id: &'a str,
-    pub tool: &'static dyn Tool,
+    pub tool: &'a RegisteredTool,
     pub args: &'a Map<String, Value>,
     pub mail: &'a MailPolicy,
     /// Expected effects of [`Env::expected_effects`], when an earlier attempt began this call.

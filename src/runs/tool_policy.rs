@@ -14,10 +14,12 @@ use crate::domain::{ErrorClass, Withheld};
 use crate::providers::ToolArgs;
 use crate::store::{ClaimedRun, Entry, PersonaStore, Step, StepKind};
 use crate::tools::{
-    self, Found, MailPolicy, Origin, Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome,
+    self, CallTrace, MailPolicy, Origin, RegisteredTool, ToolCall, ToolClass, ToolEnv, ToolError,
+    ToolLimits, ToolOutcome, ToolResources,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// Context of a call: its run, and what that run has sent so far.
@@ -26,7 +28,7 @@ pub struct ToolCallContext<'w> {
     pub run: &'w ClaimedRun,
     pub persona: &'w Persona,
     pub subject: &'w Subject,
-    pub tools: &'w [&'static dyn Tool],
+    pub tools: &'w [Arc<RegisteredTool>],
     /// Permissions of the run, by what it has read.
     pub label: RunLabel,
     pub cancel: &'w CancellationToken,
@@ -91,14 +93,10 @@ pub async fn begin(
     asked: Asked<'_>,
     mail: &MailPolicy,
 ) -> Option<Value> {
-    let tool = ctx
-        .tools
-        .iter()
-        .copied()
-        .find(|tool| tool.name() == asked.name)?;
+    let tool = ctx.tools.iter().find(|tool| tool.name() == asked.name)?;
     let is_seen = matches!(tool.class(), ToolClass::Verifiable | ToolClass::Once);
     match asked.args {
-        ToolArgs::Object(args) if is_seen && tools::check_args(tool, args).is_ok() => {
+        ToolArgs::Object(args) if is_seen && tool.check_args(args).is_ok() => {
             ctx.deps
                 .env
                 .expected_effects(
@@ -129,7 +127,7 @@ pub async fn execute(
         args,
         begun,
     } = asked;
-    let Some(tool) = ctx.tools.iter().copied().find(|tool| tool.name() == name) else {
+    let Some(tool) = ctx.tools.iter().find(|tool| tool.name() == name) else {
         return Ok(not_offered(ctx, name));
     };
     if let Some(why) = ctx.label.closed(tool.effects()) {
@@ -145,7 +143,7 @@ pub async fn execute(
             });
         }
     };
-    if let Err(message) = tools::check_args(tool, args) {
+    if let Err(message) = tool.check_args(args) {
         return Ok(Verdict::Failed {
             code: "invalid_arguments",
             message,
@@ -259,12 +257,15 @@ impl Place {
         let clock = ctx.deps.clock.as_ref();
         let (run, limits, origin) = (&ctx.run.id, &self.limits, &self.origin);
         let reader = ctx.label.reader();
+        let resources = ToolResources {
+            folder,
+            mail: order.mail,
+            store,
+        };
         ToolCall {
             run,
             args: order.args,
-            store,
-            folder,
-            mail: order.mail,
+            env: ToolEnv::new(order.tool.declaration().capabilities, resources),
             limits,
             clock,
             origin,
@@ -313,9 +314,9 @@ pub async fn carry_out(
             ToolClass::Verifiable => {
                 let call = place.call(ctx, order, store, folder);
                 match order.tool.verify(call, &begun["foreseen"]).await {
-                    Ok(Found::Untouched) => {}
-                    Ok(Found::Done(outcome)) => return Ok(Verdict::Done(*outcome)),
-                    Ok(Found::Neither) | Err(_) => return Ok(unknown(begun)),
+                    Ok(CallTrace::Untouched) => {}
+                    Ok(CallTrace::Done(outcome)) => return Ok(Verdict::Done(*outcome)),
+                    Ok(CallTrace::Neither) | Err(_) => return Ok(unknown(begun)),
                 }
             }
         }
@@ -370,7 +371,7 @@ fn unknown(begun: &Value) -> Verdict {
 
 /// Reports whether a call repeats one with an unknown outcome, of a tool that must not be run
 /// twice.
-pub fn asks_again(tool: &dyn Tool, steps: &[Step], name: &str, args: &ToolArgs) -> bool {
+pub fn asks_again(tool: &RegisteredTool, steps: &[Step], name: &str, args: &ToolArgs) -> bool {
     let read = |step: &Step| serde_json::from_str::<Value>(&step.payload_json).unwrap_or_default();
     let ToolArgs::Object(args) = args else {
         return false;

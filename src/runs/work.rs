@@ -26,7 +26,7 @@ use crate::store::{
     AssembledContext, ClaimedRun, Entry, JournalSoFar, MessageOutcome, NewOutbound,
     RunOptionsInForce, Step, StoreError,
 };
-use crate::tools::Tool;
+use crate::tools::RegisteredTool;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct Work<'a> {
     /// Fallbacks.
     pub chain: Chain<'a>,
     pub agent: AgentState,
-    pub tools: Vec<&'static dyn Tool>,
+    pub tools: Vec<Arc<RegisteredTool>>,
     /// Permissions of the run, by what it has read so far.
     pub label: RunLabel,
     pub cancel: &'a CancellationToken,
@@ -220,7 +220,7 @@ impl<'a> Work<'a> {
         let sources = as_of::sources(&self.deps.config, &order, seen, &report).map_err(json_bug)?;
         self.first.system = context.system();
         self.first.messages = context.messages();
-        let words = context.words();
+        let words = context.words(&self.deps.tools);
         self.label = self.label.having_read(words);
         let kept = Kept {
             request: self.first.clone(),
@@ -498,12 +498,12 @@ pub fn words_of_context(first_request_json: &str) -> Result<WordsRead, RunError>
 }
 
 /// Returns a request without messages.
-fn blank(deps: &RunDeps, route: &Route<'_>, tools: &[&'static dyn Tool]) -> Request {
+fn blank(deps: &RunDeps, route: &Route<'_>, tools: &[Arc<RegisteredTool>]) -> Request {
     Request {
         model: route.model.clone(),
         system: Vec::new(),
         messages: Vec::new(),
-        tools: tools.iter().map(|tool| spec(*tool)).collect(),
+        tools: tools.iter().map(|tool| spec(tool)).collect(),
         tool_choice: ToolChoice::Auto,
         max_output_tokens: deps.config.inference.max_output_tokens,
         temperature: deps.config.inference.temperature,
@@ -513,11 +513,11 @@ fn blank(deps: &RunDeps, route: &Route<'_>, tools: &[&'static dyn Tool]) -> Requ
     }
 }
 
-fn spec(tool: &dyn Tool) -> ToolSpec {
+fn spec(tool: &RegisteredTool) -> ToolSpec {
     ToolSpec {
         name: tool.name().to_owned(),
         description: tool.description().to_owned(),
-        input_schema: tool.input_schema(),
+        input_schema: tool.input_schema().clone(),
     }
 }
 

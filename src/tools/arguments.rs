@@ -1,10 +1,7 @@
 //! Arguments of a tool call: checked against the tool's schema, with errors worded for the model,
 //! then read as a typed value.
-//!
-//! Absent on purpose: a cache of compiled schemas. Compiling one takes microseconds and a model's
-//! turn takes seconds.
 
-use super::{Tool, ToolError};
+use super::ToolError;
 use jsonschema::error::ValidationErrorKind;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -12,26 +9,28 @@ use serde_json::{Map, Value};
 /// Most faults that one answer names; the others show once these are corrected.
 const FAULTS_MAX: usize = 5;
 
-/// Checks arguments against the tool's schema. The error says which field is wrong, how, and what
-/// is required.
-///
-/// An optional field that is `null` counts as absent, because models write it so.
-pub fn check_args(tool: &dyn Tool, args: &Map<String, Value>) -> Result<(), String> {
-    let schema = tool.input_schema();
-    let validator = match jsonschema::validator_for(&schema) {
-        Ok(validator) => validator,
-        Err(error) => return Err(format!("the tool's own schema is broken: {error}")),
-    };
+/// Compiles a schema. Errors: what is wrong with it.
+pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, String> {
+    jsonschema::validator_for(schema)
+        .map_err(|error| format!("the tool's own schema is broken: {error}"))
+}
+
+/// Checks arguments against a schema and its compiled form.
+pub(super) fn check_against(
+    schema: &Value,
+    validator: &jsonschema::Validator,
+    args: &Map<String, Value>,
+) -> Result<(), String> {
     let args = Value::Object(without_nulls(args));
     let faults: Vec<String> = validator
         .iter_errors(&args)
         .take(FAULTS_MAX)
-        .map(|error| describe(&schema, &error))
+        .map(|error| describe(schema, &error))
         .collect();
     if faults.is_empty() {
         return Ok(());
     }
-    Err(format!("{}; {}", faults.join("; "), fields(&schema)))
+    Err(format!("{}; {}", faults.join("; "), fields(schema)))
 }
 
 /// Reads checked arguments into a tool's own struct.
@@ -170,8 +169,9 @@ mod tests {
     use serde_json::json;
 
     fn check(tool: &str, args: &Value) -> Result<(), String> {
-        let tool = crate::tools::find(tool).ok_or("no such tool")?;
-        check_args(tool, args.as_object().ok_or("not an object")?)
+        let tools = crate::tools::builtin();
+        let tool = tools.find(tool).ok_or("no such tool")?;
+        tool.check_args(args.as_object().ok_or("not an object")?)
     }
 
     #[test]

@@ -2,9 +2,13 @@
 
 use super::arguments::read_args;
 use super::folder::{objection, on_disk, path_error, real_path};
-use super::{Effects, Reader, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{
+    Capabilities, Effects, Reader, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome, arguments_schema,
+};
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,53 +17,42 @@ const ENTRIES_MAX: usize = 500;
 /// Deepest folder below the listed one that is entered.
 const DEPTH_MAX: usize = 6;
 
+/// Text that the model reads.
+const DESCRIPTION: &str = "Lists the files in your own folder, including subfolders, with their sizes in bytes. \
+         Hidden ones, and those that are for your owner alone, are left out.";
+
 pub struct ListFiles;
 
-#[derive(Deserialize)]
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct ListFilesArgs {
+    /// Folder to list, relative to your own folder, e.g. `knowledge`. Default: all.
     path: Option<String>,
 }
 
 impl Tool for ListFiles {
-    fn name(&self) -> &'static str {
-        "list_files"
-    }
-
-    fn description(&self) -> &'static str {
-        "Lists the files in your own folder, including subfolders, with their sizes in bytes. \
-         Hidden ones, and those that are for your owner alone, are left out."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "path": {
-                    "type": "string",
-                    "description": "Folder to list, relative to your own folder, e.g. `knowledge`. Default: all."
-                }
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "list_files".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<ListFilesArgs>(),
+            class: ToolClass::Repeatable,
+            effects: Effects::NONE,
+            capabilities: Capabilities {
+                files: true,
+                ..Capabilities::NONE
             },
-            "required": [],
-            "additionalProperties": false
-        })
-    }
-
-    fn class(&self) -> ToolClass {
-        ToolClass::Repeatable
-    }
-
-    fn effects(&self) -> Effects {
-        Effects::NONE
+        }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let path = read_args::<Args>(call.args)?
+            let path = read_args::<ListFilesArgs>(call.args)?
                 .path
                 .unwrap_or_else(|| ".".to_owned());
             let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
-            let result = on_disk(call.folder, move |folder| {
+            let result = on_disk(call.env.files()?, move |folder| {
                 list(folder, &path, bytes_max, reader)
             })
             .await?;

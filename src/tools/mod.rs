@@ -1,9 +1,24 @@
-//! One file per tool, and the list of them.
+//! One file or folder per tool, and the list of them.
 //!
-//! A tool returns its intended effects; it opens no socket and writes no row. The harness commits
-//! its result and its effects in one transaction.
+//! A tool returns its intended effects; it opens no socket and writes no row. The run loop commits
+//! its result and its effects in one transaction. In reading order:
+//!
+//! - `contract`: the trait, the declaration, the inputs and the outcome of a call
+//! - `env`: the capabilities that a call is given
+//! - `registry`: tools as one value, those of run time included
+//! - `schema`: the JSON Schema of typed arguments
+//! - `arguments`: the check of arguments, with errors worded for the model
+//! - `folder`: the persona's folder as tools may use it
+//! - `list_files`: the smallest tool; copy it to start a new one
+//! - `read_file`, `search_email`, `send_email`, `update_memory`, `schedule_create`
+//!
+//! Not here: who may call a tool, and what becomes of a call (`runs`).
 
-pub mod arguments;
+mod contract;
+mod env;
+mod registry;
+mod schema;
+mod arguments;
 mod folder;
 mod list_files;
 mod read_file;
@@ -12,258 +27,24 @@ mod search_email;
 mod send_email;
 mod update_memory;
 
-pub use arguments::check_args;
+pub use contract::{
+    Answered, CallTrace, DraftAttachment, Effects, MailDraft, MailPolicy, Origin, Reader, Tool,
+    ToolCall, ToolClass, ToolDeclaration, ToolError, ToolLimits, ToolOutcome,
+};
+pub use env::{Capabilities, MessageSearcher, ToolEnv, ToolResources};
+pub use registry::{RegisteredTool, RegistryError, ToolRegistry};
+pub use schema::arguments_schema;
 pub use search_email::SCOPE_OF_THREAD;
 pub use send_email::{MAIL_LIMIT_REACHED, is_listed, no_more_mails};
 
-use crate::clock::Clock;
-use crate::domain::{Address, RunId, Timestamp, Trust};
-use crate::store::PersonaStore;
-use futures_util::future::{BoxFuture, ready};
-use serde_json::{Map, Value};
-
-/// Tools, in the order the model sees them.
-pub static TOOLS: &[&dyn Tool] = &[
-    &send_email::SendEmail,
-    &search_email::SearchEmail,
-    &read_file::ReadFile,
-    &list_files::ListFiles,
-    &update_memory::UpdateMemory,
-    &schedule_create::ScheduleCreate,
-];
-
-/// One tool of a persona.
-///
-/// Implementations are unit structs: all state arrives in [`ToolCall`], so a call can be replayed.
-/// Word errors for the model: say what would work; leave the tool's name out of them, the caller
-/// adds it. Arguments have passed the tool's schema before `call` runs.
-pub trait Tool: Send + Sync {
-    /// Returns the name: `^[a-z][a-z0-9_]{0,63}$`, legal for every provider.
-    fn name(&self) -> &'static str;
-    /// Returns the description that the model reads.
-    fn description(&self) -> &'static str;
-    /// Returns the JSON Schema of the arguments: an object with `additionalProperties: false`.
-    fn input_schema(&self) -> Value;
-    /// Returns what recovery may do when the call was started and no result was stored.
-    fn class(&self) -> ToolClass;
-    /// Returns the effects of a call beyond its result; they decide which runs may make one.
-    fn effects(&self) -> Effects;
-    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>>;
-    /// Returns the state before a call of a [`ToolClass::Verifiable`] tool, and its expected
-    /// effects, in values that can be compared later. It is stored with the call, before the call
-    /// begins; it changes nothing.
-    fn expected_effects<'a>(
-        &'a self,
-        call: ToolCall<'a>,
-    ) -> BoxFuture<'a, Result<Value, ToolError>> {
-        let _unused = call;
-        Box::pin(ready(Ok(Value::Null)))
-    }
-    /// Returns the outcome of an interrupted call of a [`ToolClass::Verifiable`] tool, by its
-    /// `expected` effects.
-    fn verify<'a>(
-        &'a self,
-        call: ToolCall<'a>,
-        expected: &'a Value,
-    ) -> BoxFuture<'a, Result<Found, ToolError>> {
-        let _unused = (call, expected);
-        Box::pin(ready(Ok(Found::Neither)))
-    }
-}
-
-/// Effects of a tool call beyond its result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Effects {
-    /// `true`: it returns mail of other threads.
-    pub reads_mail: bool,
-    /// `true`: it sends to an outside recipient.
-    pub sends_out: bool,
-    /// `true`: it leaves state that later runs use.
-    pub changes_state: bool,
-}
-
-impl Effects {
-    /// Reads of the persona's own data only.
-    pub const NONE: Self = Self {
-        reads_mail: false,
-        sends_out: false,
-        changes_state: false,
-    };
-}
-
-/// Reader of files: what it sees can end in an answer to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
-    /// The owner, or the engine's own prompt.
-    Owner,
-    /// A sender with an authenticated address.
-    Correspondent,
-    /// An unauthenticated sender.
-    Unproven,
-}
-
-/// Origin of what a run writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// Address, or name of a responsibility.
-    pub from: String,
-    /// Trust of the origin.
-    pub trust: String,
-    /// Time when the letter was received, or the slot was due.
-    pub at: Timestamp,
-}
-
-/// Permission of recovery for an interrupted call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolClass {
-    /// Reads only: run it again.
-    Repeatable,
-    /// Its effect commits with its result, so no result means that nothing happened: run it.
-    Transactional,
-    /// Its effect can be checked: check it ([`Tool::verify`]), and run it only if nothing has
-    /// happened.
-    Verifiable,
-    /// Never run it again: the model gets `outcome_unknown` and may not repeat the call in this
-    /// run, and the owner is notified.
-    Once,
-}
-
-/// Outcome of an interrupted call, by its traces.
-#[derive(Debug)]
-pub enum Found {
-    /// It has happened; this would have been its result.
-    Done(Box<ToolOutcome>),
-    /// It has not happened: the state is the one before it.
-    Untouched,
-    /// The state is neither: something else has happened since.
-    Neither,
-}
-
-/// Everything a call may use.
-pub struct ToolCall<'a> {
-    /// Run in which it is made.
-    pub run: &'a RunId,
-    pub args: &'a Map<String, Value>,
-    /// The persona's rows.
-    pub store: &'a PersonaStore,
-    /// The persona's folder, as a capability: no path outside it can be opened.
-    pub folder: &'a cap_std::fs_utf8::Dir,
-    pub mail: &'a MailPolicy,
-    pub limits: &'a ToolLimits,
-    pub clock: &'a dyn Clock,
-    /// Origin of the run.
-    pub origin: &'a Origin,
-    pub reader: Reader,
-}
-
-/// Recipients that this run may write to, and its sender.
-#[derive(Debug, Clone)]
-pub struct MailPolicy {
-    /// `true`: a transport is configured; without one, sending is a terminal failure.
-    pub outbound_configured: bool,
-    /// The persona's own address.
-    pub persona_address: Address,
-    /// Participants of this thread.
-    pub participants: Vec<Address>,
-    pub owners: Vec<Address>,
-    /// Configured further recipients: exact addresses or `*@domain`.
-    pub allow: Vec<String>,
-    /// Most mails of one run.
-    pub mails_per_run_max: usize,
-    /// Number of mails that this run has sent so far.
-    pub mails_sent: usize,
-    /// Letter that this run answers; `None` for schedules.
-    pub answers: Option<Answered>,
-    /// Reason why the configured further recipients are closed to this run; `None`: they are not.
-    pub closed: Option<&'static str>,
-}
-
-/// Letter that a run answers, as far as a reply needs it.
-#[derive(Debug, Clone)]
-pub struct Answered {
-    pub sender: Option<Address>,
-    pub sender_trust: Trust,
-    /// Address in `Reply-To`, when there is exactly one.
-    pub reply_to: Option<Address>,
-    pub subject: String,
-    /// RFC Message-ID; `None` when the letter had none of its own.
-    pub rfc_message_id: Option<String>,
-    /// Its References, oldest first.
-    pub references: Vec<String>,
-    pub received_at: Timestamp,
-}
-
-/// Sizes a tool must keep to, in bytes.
-#[derive(Debug, Clone)]
-pub struct ToolLimits {
-    /// Longest result; a longer one is cut, with a note.
-    pub result_bytes_max: usize,
-    /// Largest file that may be read or attached.
-    pub file_bytes_max: usize,
-    /// Largest `active.md`.
-    pub memory_bytes_max: usize,
-    /// Attachments of one mail together.
-    pub attachments_bytes_max: usize,
-}
-
-/// Result of a successful call.
-#[derive(Debug, Default)]
-pub struct ToolOutcome {
-    /// Value of `result` that the model reads.
-    pub result: Value,
-    /// A mail to queue in the transaction that records the result.
-    pub mail: Option<MailDraft>,
-}
-
-/// A mail as a tool or the final answer drafts it; the harness adds identity, threading headers and
-/// frozen bytes.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct MailDraft {
-    pub to: Vec<Address>,
-    pub cc: Vec<Address>,
-    pub bcc: Vec<Address>,
-    pub subject: String,
-    /// Body in Markdown.
-    pub body: String,
-    pub attachments: Vec<DraftAttachment>,
-    /// `true`: it answers the triggering letter: threading headers and a `Re:` subject are added.
-    pub is_reply: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct DraftAttachment {
-    pub filename: String,
-    pub content_type: String,
-    pub bytes: Vec<u8>,
-}
-
-/// Reason why a call failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ToolError {
-    /// The model may correct the call. `code` is a stable word such as `recipient_not_allowed`.
-    #[error("{message}")]
-    Mendable { code: &'static str, message: String },
-    /// This engine does not offer the action: the run ends.
-    #[error("this engine does not offer {0}")]
-    UnsupportedAction(&'static str),
-    /// A mail was to be sent and no outbound transport is configured: the run ends.
-    #[error("no outbound transport is configured")]
-    OutboundNotConfigured,
-    /// The database failed; the run is retried.
-    #[error("the store failed")]
-    Store(#[from] crate::store::StoreError),
-}
-
-impl ToolError {
-    pub fn mendable(code: &'static str, message: impl Into<String>) -> Self {
-        ToolError::Mendable {
-            code,
-            message: message.into(),
-        }
-    }
-}
-
-/// Returns the tool of that name.
-pub fn find(name: &str) -> Option<&'static dyn Tool> {
-    TOOLS.iter().copied().find(|tool| tool.name() == name)
+/// Returns the tools of this engine, in the order the model sees them.
+pub fn builtin() -> ToolRegistry {
+    ToolRegistry::of(vec![
+        Box::new(send_email::SendEmail),
+        Box::new(search_email::SearchEmail),
+        Box::new(read_file::ReadFile),
+        Box::new(list_files::ListFiles),
+        Box::new(update_memory::UpdateMemory),
+        Box::new(schedule_create::ScheduleCreate),
+    ])
 }

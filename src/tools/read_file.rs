@@ -2,10 +2,14 @@
 
 use super::arguments::{count, read_args};
 use super::folder::{on_disk, open_for, path_error, shown};
-use super::{Effects, Reader, Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome};
+use super::{
+    Capabilities, Effects, Reader, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    ToolLimits, ToolOutcome, arguments_schema,
+};
 use crate::mime;
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -13,55 +17,46 @@ use std::io::Read;
 /// Shortest piece in bytes, so that every piece holds at least one whole character.
 const PIECE_BYTES_MIN: usize = 4;
 
+/// Text that the model reads.
+const DESCRIPTION: &str = "Reads a text file in your own folder. A long file comes in pieces: when `truncated` is true, call again \
+         with `offset` set to `next_offset`.";
+
 pub struct ReadFile;
 
-#[derive(Deserialize)]
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct ReadFileArgs {
+    /// Relative to your own folder, e.g. `knowledge/rooms.md`.
     path: String,
+    /// First byte to read. Default: 0.
+    #[schemars(with = "Option<i64>")]
     offset: Option<f64>,
+    /// Longest piece to return.
+    #[schemars(with = "Option<i64>")]
     max_bytes: Option<f64>,
 }
 
 impl Tool for ReadFile {
-    fn name(&self) -> &'static str {
-        "read_file"
-    }
-
-    fn description(&self) -> &'static str {
-        "Reads a text file in your own folder. A long file comes in pieces: when `truncated` is true, call again \
-         with `offset` set to `next_offset`."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "path": {
-                    "type": "string",
-                    "description": "Relative to your own folder, e.g. `knowledge/rooms.md`."
-                },
-                "offset": { "type": "integer", "description": "First byte to read. Default: 0." },
-                "max_bytes": { "type": "integer", "description": "Longest piece to return." }
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "read_file".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<ReadFileArgs>(),
+            class: ToolClass::Repeatable,
+            effects: Effects::NONE,
+            capabilities: Capabilities {
+                files: true,
+                ..Capabilities::NONE
             },
-            "required": ["path"],
-            "additionalProperties": false
-        })
-    }
-
-    fn class(&self) -> ToolClass {
-        ToolClass::Repeatable
-    }
-
-    fn effects(&self) -> Effects {
-        Effects::NONE
+        }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let args: Args = read_args(call.args)?;
+            let args: ReadFileArgs = read_args(call.args)?;
             let (limits, reader) = (call.limits.clone(), call.reader);
-            let result = on_disk(call.folder, move |folder| {
+            let result = on_disk(call.env.files()?, move |folder| {
                 read_piece(folder, &args, &limits, reader)
             })
             .await?;
@@ -74,7 +69,7 @@ impl Tool for ReadFile {
 /// no text.
 fn read_piece(
     folder: &Dir,
-    args: &Args,
+    args: &ReadFileArgs,
     limits: &ToolLimits,
     reader: Reader,
 ) -> Result<Value, ToolError> {

@@ -6,11 +6,15 @@
 
 use super::arguments::read_args;
 use super::folder::{on_disk, path_error};
-use super::{Effects, Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{
+    CallTrace, Capabilities, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome, arguments_schema,
+};
 use crate::domain::{Timestamp, sha256_hex};
 use crate::scheduler::schedule_file::{Bounds, Responsibility, WorkspaceNames, file, prompt};
 use cap_std::fs_utf8::{Dir, OpenOptions};
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Read, Write};
@@ -23,65 +27,60 @@ const SLUG_CHARS_MAX: usize = 60;
 /// Number of slots shown.
 const SHOWN: usize = 5;
 
+/// Text that the model reads.
+const DESCRIPTION: &str = "Proposes something that you should do by the clock: a new responsibility, with the prompt that you will be given \
+         each time. Give exactly one of `schedule` (five cron fields), `at` (once) and `every`. It is switched off until \
+         your owner enables it; you cannot enable, change or remove any.";
+
 pub struct ScheduleCreate;
 
-#[derive(Deserialize)]
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct ScheduleCreateArgs {
+    /// A short name; the file is called after it.
     name: String,
+    #[schemars(description = "What you are to do each time, Markdown.")]
     prompt: String,
+    /// IANA zone in which the times are meant, such as `Europe/Berlin`.
     timezone: String,
+    /// minute hour day-of-month month day-of-week, such as `0 9 * * mon-fri`.
     schedule: Option<String>,
+    /// Once: `2026-12-24 18:00` in the zone, or RFC 3339.
     at: Option<String>,
+    /// An interval, such as `90m` or `6h`.
     every: Option<String>,
+    #[schemars(
+        description = "What becomes of times at which no engine ran: `latest` (default), `skip` or `all`."
+    )]
     catch_up: Option<String>,
+    #[schemars(description = "How old a missed time may be, such as `2d`. Default: `7d`.")]
     catch_up_window: Option<String>,
+    #[schemars(
+        description = "When the last run is not over yet: `skip` (default) or `buffer_one`."
+    )]
     overlap: Option<String>,
+    /// Spreads the times by up to this, at most a tenth of their distance.
     jitter: Option<String>,
+    /// Your owner is told when a run takes longer than this. Default: `1h`.
     grace: Option<String>,
 }
 
 impl Tool for ScheduleCreate {
-    fn name(&self) -> &'static str {
-        "schedule_create"
-    }
-
-    fn description(&self) -> &'static str {
-        "Proposes something that you should do by the clock: a new responsibility, with the prompt that you will be given \
-         each time. Give exactly one of `schedule` (five cron fields), `at` (once) and `every`. It is switched off until \
-         your owner enables it; you cannot enable, change or remove any."
-    }
-
-    fn input_schema(&self) -> Value {
-        let text = |words: &str| json!({ "type": "string", "description": words });
-        json!({
-            "type": "object",
-            "properties": {
-                "name": text("A short name; the file is called after it."),
-                "prompt": text("What you are to do each time, Markdown."),
-                "timezone": text("IANA zone in which the times are meant, such as `Europe/Berlin`."),
-                "schedule": text("minute hour day-of-month month day-of-week, such as `0 9 * * mon-fri`."),
-                "at": text("Once: `2026-12-24 18:00` in the zone, or RFC 3339."),
-                "every": text("An interval, such as `90m` or `6h`."),
-                "catch_up": text("What becomes of times at which no engine ran: `latest` (default), `skip` or `all`."),
-                "catch_up_window": text("How old a missed time may be, such as `2d`. Default: `7d`."),
-                "overlap": text("When the last run is not over yet: `skip` (default) or `buffer_one`."),
-                "jitter": text("Spreads the times by up to this, at most a tenth of their distance."),
-                "grace": text("Your owner is told when a run takes longer than this. Default: `1h`.")
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "schedule_create".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<ScheduleCreateArgs>(),
+            class: ToolClass::Verifiable,
+            effects: Effects {
+                changes_state: true,
+                ..Effects::NONE
             },
-            "required": ["name", "prompt", "timezone"],
-            "additionalProperties": false
-        })
-    }
-
-    fn class(&self) -> ToolClass {
-        ToolClass::Verifiable
-    }
-
-    fn effects(&self) -> Effects {
-        Effects {
-            changes_state: true,
-            ..Effects::NONE
+            capabilities: Capabilities {
+                files: true,
+                ..Capabilities::NONE
+            },
         }
     }
 
@@ -89,7 +88,7 @@ impl Tool for ScheduleCreate {
         Box::pin(async move {
             let proposal = Proposal::read(&call)?;
             let result = proposal.to_json();
-            on_disk(call.folder, move |folder| proposal.write(folder)).await?;
+            on_disk(call.env.files()?, move |folder| proposal.write(folder)).await?;
             Ok(ToolOutcome { result, mail: None })
         })
     }
@@ -101,7 +100,10 @@ impl Tool for ScheduleCreate {
         Box::pin(async move {
             let proposal = Proposal::read(&call)?;
             let after = sha256_hex(&[proposal.text.as_bytes()]);
-            let before = on_disk(call.folder, move |folder| digest(folder, &proposal.path)).await?;
+            let before = on_disk(call.env.files()?, move |folder| {
+                digest(folder, &proposal.path)
+            })
+            .await?;
             Ok(json!({ "before": before, "after": after }))
         })
     }
@@ -110,18 +112,21 @@ impl Tool for ScheduleCreate {
         &'a self,
         call: ToolCall<'a>,
         expected: &'a Value,
-    ) -> BoxFuture<'a, Result<Found, ToolError>> {
+    ) -> BoxFuture<'a, Result<CallTrace, ToolError>> {
         Box::pin(async move {
             let proposal = Proposal::read(&call)?;
             let result = proposal.to_json();
-            let now = on_disk(call.folder, move |folder| digest(folder, &proposal.path)).await?;
+            let now = on_disk(call.env.files()?, move |folder| {
+                digest(folder, &proposal.path)
+            })
+            .await?;
             Ok(
                 if expected.is_object() && json!(now) == expected["before"] {
-                    Found::Untouched
+                    CallTrace::Untouched
                 } else if json!(now) == expected["after"] {
-                    Found::Done(Box::new(ToolOutcome { result, mail: None }))
+                    CallTrace::Done(Box::new(ToolOutcome { result, mail: None }))
                 } else {
-                    Found::Neither
+                    CallTrace::Neither
                 },
             )
         })
@@ -139,7 +144,7 @@ struct Proposal {
 
 impl Proposal {
     fn read(call: &ToolCall<'_>) -> Result<Self, ToolError> {
-        let args: Args = read_args(call.args)?;
+        let args: ScheduleCreateArgs = read_args(call.args)?;
         let refused = |hint: String| ToolError::mendable("bad_responsibility", hint);
         if args.prompt.len() > PROMPT_BYTES_MAX {
             let bytes = args.prompt.len();
@@ -258,7 +263,7 @@ impl Proposal {
 
 /// Formats the file. Every value is quoted: JSON strings are YAML strings too (YAML 1.2.2, section
 /// 1.2).
-fn written(args: &Args, run: &str) -> String {
+fn written(args: &ScheduleCreateArgs, run: &str) -> String {
     let quoted = |text: &str| Value::from(text.trim()).to_string();
     let keys = [
         ("name", Some(&args.name)),

@@ -2,11 +2,15 @@
 //! answer may see them.
 
 use super::arguments::{count, read_args};
-use super::{Effects, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{
+    Capabilities, Effects, MailPolicy, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome, arguments_schema,
+};
 use crate::domain::{Address, Timestamp, Trust};
 use crate::store::{FoundMessage, MessageSearch};
 use chrono::{Days, NaiveDate, NaiveTime};
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,64 +23,57 @@ const FIELD_CHARS_MAX: usize = 400;
 pub const SCOPE_OF_THREAD: &str = "what the people of this thread may see";
 const SCOPE_OF_ALL: &str = "all mail";
 
+/// Text that the model reads.
+const DESCRIPTION: &str = "Searches the mail you received and sent. Give at least one of query, from, subject, since, until; all that \
+         are given must match, and so must every word of a text. With words the best match comes first, otherwise \
+         the newest.";
+
 pub struct SearchEmail;
 
-#[derive(Deserialize)]
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct SearchEmailArgs {
+    /// Words that must all occur in the subject, the sender or the body.
     query: Option<String>,
+    /// Name or address of the sender, e.g. `carol` or `carol@partner.test`.
     from: Option<String>,
+    /// Words that must all occur in the subject.
     subject: Option<String>,
+    /// First day, as YYYY-MM-DD, or an instant as RFC 3339. Days are UTC.
     since: Option<String>,
+    /// Last day, as YYYY-MM-DD, or an instant as RFC 3339. Days are UTC.
     until: Option<String>,
+    /// Most messages to return, 1 to 50. Default: 10.
+    #[schemars(with = "Option<i64>")]
     limit: Option<f64>,
 }
 
 impl Tool for SearchEmail {
-    fn name(&self) -> &'static str {
-        "search_email"
-    }
-
-    fn description(&self) -> &'static str {
-        "Searches the mail you received and sent. Give at least one of query, from, subject, since, until; all that \
-         are given must match, and so must every word of a text. With words the best match comes first, otherwise \
-         the newest."
-    }
-
-    fn input_schema(&self) -> Value {
-        let text = |description: &str| json!({ "type": "string", "description": description });
-        json!({
-            "type": "object",
-            "properties": {
-                "query": text("Words that must all occur in the subject, the sender or the body."),
-                "from": text("Name or address of the sender, e.g. `carol` or `carol@partner.test`."),
-                "subject": text("Words that must all occur in the subject."),
-                "since": text("First day, as YYYY-MM-DD, or an instant as RFC 3339. Days are UTC."),
-                "until": text("Last day, as YYYY-MM-DD, or an instant as RFC 3339. Days are UTC."),
-                "limit": { "type": "integer", "description": "Most messages to return, 1 to 50. Default: 10." }
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "search_email".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<SearchEmailArgs>(),
+            class: ToolClass::Repeatable,
+            effects: Effects {
+                reads_private: true,
+                ..Effects::NONE
             },
-            "required": [],
-            "additionalProperties": false
-        })
-    }
-
-    fn class(&self) -> ToolClass {
-        ToolClass::Repeatable
-    }
-
-    fn effects(&self) -> Effects {
-        Effects {
-            reads_mail: true,
-            ..Effects::NONE
+            capabilities: Capabilities {
+                mail: true,
+                search: true,
+                ..Capabilities::NONE
+            },
         }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let args: Args = read_args(call.args)?;
+            let args: SearchEmailArgs = read_args(call.args)?;
             let limit = count(args.limit, LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
             let mut search = search_for(args)?;
-            search.visible_to = whoever_may_see(call.mail)?;
+            search.visible_to = whoever_may_see(call.env.mail()?)?;
             let scope = if search.visible_to.is_some() {
                 SCOPE_OF_THREAD
             } else {
@@ -84,7 +81,7 @@ impl Tool for SearchEmail {
             };
             // Requests an extra row, to know whether there are more.
             search.limit = limit as u32 + 1;
-            let found = call.store.search_messages(&search).await?;
+            let found = call.env.search()?.messages(&search).await?;
             let result = answer(&found, scope, limit, call.limits.result_bytes_max);
             Ok(ToolOutcome { result, mail: None })
         })
@@ -118,7 +115,7 @@ fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError>
     Ok((!others.is_empty()).then_some(others))
 }
 
-fn search_for(args: Args) -> Result<MessageSearch, ToolError> {
+fn search_for(args: SearchEmailArgs) -> Result<MessageSearch, ToolError> {
     let given = |text: Option<String>| text.filter(|t| !t.trim().is_empty());
     let (since, until) = (given(args.since), given(args.until));
     let search = MessageSearch {

@@ -8,11 +8,15 @@ mod recipients;
 
 use super::arguments::read_args;
 use super::folder::on_disk;
-use super::{Effects, MailDraft, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{
+    Capabilities, Effects, MailDraft, MailPolicy, Tool, ToolCall, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome, arguments_schema,
+};
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
 pub use recipients::is_listed;
 use recipients::{Recipients, read_recipients};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,101 +25,89 @@ pub const MAIL_LIMIT_REACHED: &str = "mail_limit_reached";
 const SUBJECT_CHARS_MAX: usize = 300;
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
+/// Text that the model reads.
+const DESCRIPTION: &str = "Sends a mail in your name. You may write to the people of this thread, to your owner and to addresses that \
+         the configuration allows. A mail to whoever wrote the letter you are answering goes into its thread as a \
+         reply, and then your final text is not mailed again. Use it to write to others, to attach files or to copy \
+         somebody in; a plain answer to the sender needs no tool: just answer.";
+
 pub struct SendEmail;
 
-#[derive(Deserialize)]
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
-    to: Typed,
-    cc: Option<Typed>,
-    bcc: Option<Typed>,
+struct SendEmailArgs {
+    /// Bare addresses such as `carol@partner.test`.
+    to: OneOrMany,
+    /// Bare addresses.
+    cc: Option<OneOrMany>,
+    /// Bare addresses.
+    bcc: Option<OneOrMany>,
+    /// Needed for a new mail; a reply keeps its subject.
     subject: Option<String>,
+    /// The text, in Markdown.
     body: String,
-    attachments: Option<Typed>,
+    /// Paths of files in your own folder, e.g. `knowledge/menu.pdf`.
+    attachments: Option<OneOrMany>,
+    /// true: put it into the thread you are answering, whoever it goes to. false: start a
+    /// new thread. Default: a reply exactly if it goes to the sender.
     reply: Option<bool>,
 }
 
 /// One text or several, as models write lists.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum Typed {
+enum OneOrMany {
     One(String),
     Many(Vec<String>),
 }
 
-impl Typed {
+impl OneOrMany {
     fn texts(&self) -> &[String] {
         match self {
-            Typed::One(text) => std::slice::from_ref(text),
-            Typed::Many(texts) => texts,
+            OneOrMany::One(text) => std::slice::from_ref(text),
+            OneOrMany::Many(texts) => texts,
         }
     }
 }
 
 impl Tool for SendEmail {
-    fn name(&self) -> &'static str {
-        "send_email"
-    }
-
-    fn description(&self) -> &'static str {
-        "Sends a mail in your name. You may write to the people of this thread, to your owner and to addresses that \
-         the configuration allows. A mail to whoever wrote the letter you are answering goes into its thread as a \
-         reply, and then your final text is not mailed again. Use it to write to others, to attach files or to copy \
-         somebody in; a plain answer to the sender needs no tool: just answer."
-    }
-
-    fn input_schema(&self) -> Value {
-        let list = |description: &str| {
-            json!({
-                "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
-                "description": description
-            })
-        };
-        json!({
-            "type": "object",
-            "properties": {
-                "to": list("Bare addresses such as `carol@partner.test`."),
-                "cc": list("Bare addresses."),
-                "bcc": list("Bare addresses."),
-                "subject": { "type": "string", "description": "Needed for a new mail; a reply keeps its subject." },
-                "body": { "type": "string", "description": "The text, in Markdown." },
-                "attachments": list("Paths of files in your own folder, e.g. `knowledge/menu.pdf`."),
-                "reply": {
-                    "type": "boolean",
-                    "description": "true: put it into the thread you are answering, whoever it goes to. false: start \
-                                    a new thread. Default: a reply exactly if it goes to the sender."
-                }
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "send_email".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<SendEmailArgs>(),
+            class: ToolClass::Transactional,
+            effects: Effects {
+                sends_out: true,
+                ..Effects::NONE
             },
-            "required": ["to", "body"],
-            "additionalProperties": false
-        })
-    }
-
-    fn class(&self) -> ToolClass {
-        ToolClass::Transactional
-    }
-
-    fn effects(&self) -> Effects {
-        Effects {
-            sends_out: true,
-            ..Effects::NONE
+            capabilities: Capabilities {
+                files: true,
+                mail: true,
+                ..Capabilities::NONE
+            },
         }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let args: Args = read_args(call.args)?;
-            may_send(call.mail)?;
-            let recipients =
-                read_recipients(&args.to, args.cc.as_ref(), args.bcc.as_ref(), call.mail)?;
-            let is_reply = is_reply(args.reply, &recipients, call.mail)?;
+            let args: SendEmailArgs = read_args(call.args)?;
+            may_send(call.env.mail()?)?;
+            let recipients = read_recipients(
+                &args.to,
+                args.cc.as_ref(),
+                args.bcc.as_ref(),
+                call.env.mail()?,
+            )?;
+            let is_reply = is_reply(args.reply, &recipients, call.env.mail()?)?;
             let subject = checked_subject(args.subject.as_deref(), is_reply)?;
             check_body(&args.body)?;
             let attachments = match args.attachments {
                 None => Vec::new(),
                 Some(paths) => {
                     let limits = call.limits.clone();
-                    on_disk(call.folder, move |folder| {
+                    on_disk(call.env.files()?, move |folder| {
                         read_attachments(folder, paths.texts(), &limits)
                     })
                     .await?

@@ -5,11 +5,15 @@ mod lines;
 
 use super::arguments::read_args;
 use super::folder::{on_disk, open_regular, path_error};
-use super::{Effects, Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{
+    CallTrace, Capabilities, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome, arguments_schema,
+};
 use crate::domain::{Timestamp, sha256_hex};
 use cap_std::fs_utf8::{Dir, File, OpenOptions};
 use futures_util::future::BoxFuture;
 use lines::{Lines, mark};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,46 +23,38 @@ const MEMORY: &str = "active.md";
 const HISTORY: &str = ".memory";
 const VERSIONS_KEPT: usize = 20;
 
+/// Text that the model reads.
+const DESCRIPTION: &str = "Changes your working memory (`active.md`), which you see in later runs. Give either `content`, which replaces all \
+         of it, or `append`, which adds to its end. Keep it short: facts and open tasks, not transcripts. Where each line \
+         came from is added by itself, so leave the `<!-- from … -->` of lines out.";
+
 pub struct UpdateMemory;
 
-#[derive(Deserialize)]
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct UpdateMemoryArgs {
+    /// The whole new memory, Markdown.
     content: Option<String>,
+    /// Text to add at the end, Markdown.
     append: Option<String>,
 }
 
 impl Tool for UpdateMemory {
-    fn name(&self) -> &'static str {
-        "update_memory"
-    }
-
-    fn description(&self) -> &'static str {
-        "Changes your working memory (`active.md`), which you see in later runs. Give either `content`, which replaces all \
-         of it, or `append`, which adds to its end. Keep it short: facts and open tasks, not transcripts. Where each line \
-         came from is added by itself, so leave the `<!-- from … -->` of lines out."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "content": { "type": "string", "description": "The whole new memory, Markdown." },
-                "append": { "type": "string", "description": "Text to add at the end, Markdown." }
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "update_memory".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<UpdateMemoryArgs>(),
+            class: ToolClass::Verifiable,
+            effects: Effects {
+                changes_state: true,
+                ..Effects::NONE
             },
-            "required": [],
-            "additionalProperties": false
-        })
-    }
-
-    fn class(&self) -> ToolClass {
-        ToolClass::Verifiable
-    }
-
-    fn effects(&self) -> Effects {
-        Effects {
-            changes_state: true,
-            ..Effects::NONE
+            capabilities: Capabilities {
+                files: true,
+                ..Capabilities::NONE
+            },
         }
     }
 
@@ -69,7 +65,7 @@ impl Tool for UpdateMemory {
                 mark(call.origin, call.run),
             );
             let (now, bytes_max) = (call.clock.now(), call.limits.memory_bytes_max);
-            let result = on_disk(call.folder, move |folder| {
+            let result = on_disk(call.env.files()?, move |folder| {
                 update(folder, (&change, &mark), now, bytes_max)
             })
             .await?;
@@ -83,7 +79,7 @@ impl Tool for UpdateMemory {
     ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             let change = Change::read(read_args(call.args)?)?;
-            let before = on_disk(call.folder, read_memory).await?;
+            let before = on_disk(call.env.files()?, read_memory).await?;
             let mark = mark(call.origin, call.run);
             let after = change.applied_to(before.as_deref().unwrap_or_default(), &mark);
             Ok(json!({ "before": digest(before.as_deref()), "after": digest(Some(&after)) }))
@@ -94,23 +90,23 @@ impl Tool for UpdateMemory {
         &'a self,
         call: ToolCall<'a>,
         expected: &'a Value,
-    ) -> BoxFuture<'a, Result<Found, ToolError>> {
+    ) -> BoxFuture<'a, Result<CallTrace, ToolError>> {
         Box::pin(async move {
-            let now = on_disk(call.folder, read_memory).await?;
+            let now = on_disk(call.env.files()?, read_memory).await?;
             let digest = digest(now.as_deref());
             // A call that changes nothing has equal digests before and after: it is run, and says
             // so.
             Ok(if digest == expected["before"] && expected.is_object() {
-                Found::Untouched
+                CallTrace::Untouched
             } else if digest == expected["after"] {
                 let result = result_json(
                     true,
                     now.map_or(0, |now| now.len()),
                     call.limits.memory_bytes_max,
                 );
-                Found::Done(Box::new(ToolOutcome { result, mail: None }))
+                CallTrace::Done(Box::new(ToolOutcome { result, mail: None }))
             } else {
-                Found::Neither
+                CallTrace::Neither
             })
         })
     }
@@ -133,7 +129,7 @@ enum Change {
 }
 
 impl Change {
-    fn read(args: Args) -> Result<Self, ToolError> {
+    fn read(args: UpdateMemoryArgs) -> Result<Self, ToolError> {
         let change = match (args.content, args.append) {
             (Some(content), None) => Change::Replace(content),
             (None, Some(append)) if append.trim().is_empty() => {

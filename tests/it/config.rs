@@ -22,7 +22,7 @@ fn name_catalog() -> NameCatalog {
             ("thread-history", 0..=0),
             ("current-input", 0..=0),
         ],
-        tools: vec!["send_email", "search_email"],
+        tools: vec!["send_email".to_owned(), "search_email".to_owned()],
         key_variables: vec![
             ("anthropic", "ANTHROPIC_API_KEY"),
             ("openai", "OPENAI_API_KEY"),

@@ -3,6 +3,7 @@
 mod files;
 mod memory;
 mod proposals;
+mod registry;
 mod search;
 mod sending;
 
@@ -10,8 +11,8 @@ use attache::clock::{Clock, ManualClock};
 use attache::domain::{Address, PersonaId, RunId, Timestamp, Trust};
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
-    Answered, MailPolicy, Origin, Reader, TOOLS, ToolCall, ToolError, ToolLimits, ToolOutcome,
-    check_args, find,
+    Answered, MailPolicy, Origin, Reader, ToolCall, ToolEnv, ToolError, ToolLimits, ToolOutcome,
+    ToolResources, builtin,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
@@ -98,18 +99,26 @@ impl RunDeps {
         std::fs::write(path, content).expect("a file");
     }
 
+    pub fn resources(&self) -> ToolResources<'_> {
+        ToolResources {
+            folder: &self.folder,
+            mail: &self.mail,
+            store: &self.persona,
+        }
+    }
+
     /// Calls a tool as the harness does: schema first.
     pub async fn call(&self, tool: &str, args: Value) -> Result<ToolOutcome, ToolError> {
         let args = args.as_object().expect("an object").clone();
-        let tool = find(tool).expect("a tool");
-        check_args(tool, &args).unwrap_or_else(|fault| panic!("{}: {fault}", tool.name()));
+        let tools = builtin();
+        let tool = tools.find(tool).expect("a tool");
+        tool.check_args(&args)
+            .unwrap_or_else(|fault| panic!("{}: {fault}", tool.name()));
         let run = RunId::new("run-1");
         let call = ToolCall {
             run: &run,
             args: &args,
-            store: &self.persona,
-            folder: &self.folder,
-            mail: &self.mail,
+            env: ToolEnv::new(tool.declaration().capabilities, self.resources()),
             limits: &self.limits,
             clock: self.clock.as_ref() as &dyn Clock,
             origin: &self.origin,
@@ -160,7 +169,7 @@ fn utf8(path: &std::path::Path) -> &str {
 #[test]
 fn every_tool_has_a_legal_name_words_and_a_closed_schema() {
     let mut names = std::collections::BTreeSet::new();
-    for tool in TOOLS {
+    for tool in builtin().iter() {
         let name = tool.name();
         assert!(names.insert(name), "{name} twice");
         assert!(
@@ -188,15 +197,13 @@ fn every_tool_has_a_legal_name_words_and_a_closed_schema() {
         }
         let unknown = json!({"surely_not": 1});
         assert!(
-            check_args(*tool, unknown.as_object().expect("an object")).is_err(),
+            tool.check_args(unknown.as_object().expect("an object"))
+                .is_err(),
             "{name}: closed"
         );
     }
-    assert_eq!(
-        find("send_email").map(attache::tools::Tool::name),
-        Some("send_email")
-    );
-    assert!(find("nope").is_none());
+    assert!(builtin().find("send_email").is_some());
+    assert!(builtin().find("nope").is_none());
 }
 
 #[test]
@@ -233,7 +240,7 @@ fn the_spellings_that_models_use_pass_the_schema() {
     for (tool, args) in good {
         let object = args.as_object().expect("an object");
         assert_eq!(
-            check_args(find(tool).expect("a tool"), object),
+            builtin().find(tool).expect("a tool").check_args(object),
             Ok(()),
             "{tool} {args}"
         );
@@ -258,7 +265,11 @@ fn the_spellings_that_models_use_pass_the_schema() {
     ];
     for (tool, args, wanted) in bad {
         let object = args.as_object().expect("an object");
-        let fault = check_args(find(tool).expect("a tool"), object).expect_err("a fault");
+        let fault = builtin()
+            .find(tool)
+            .expect("a tool")
+            .check_args(object)
+            .expect_err("a fault");
         assert!(
             fault.starts_with(wanted) && fault.contains("; required: "),
             "{tool} {args}: {fault}"

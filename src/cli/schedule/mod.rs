@@ -22,7 +22,7 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::scheduler::schedule_file::timing::{Timing, local_text};
 use crate::store::{Store, StoredResponsibility};
-use crate::tools::TOOLS;
+use crate::tools;
 use chrono_tz::Tz;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
@@ -114,7 +114,7 @@ impl<'a> ScheduleContext<'a> {
     async fn open(context: &'a Context) -> anyhow::Result<Self> {
         context.require_workspace()?;
         let config = context.config()?;
-        let names = WorkspaceNames::of(&config, TOOLS.iter().map(|tool| tool.name()));
+        let names = WorkspaceNames::of(&config, tools::builtin().names());
         let personas: Arc<Personas> = Arc::new(config.personas);
         let store = context.shared_store().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

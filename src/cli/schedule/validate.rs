@@ -9,7 +9,7 @@ use crate::domain::{DeliverTo, PersonaId};
 use crate::scheduler::examine;
 use crate::scheduler::schedule_file::file::FILE_BYTES_MAX;
 use crate::scheduler::schedule_file::{Responsibility, WorkspaceNames};
-use crate::tools::TOOLS;
+use crate::tools;
 use anyhow::Context as _;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
@@ -56,7 +56,7 @@ impl Command for Validate {
                 .because(error)
             })?;
             let persona = owner(context, &config, args, file)?;
-            let names = WorkspaceNames::of(&config, TOOLS.iter().map(|tool| tool.name()));
+            let names = WorkspaceNames::of(&config, tools::builtin().names());
             let bad = |problem: String| {
                 Failure::new(Exit::BadData, format!("{}: {problem}", file.display()))
             };

@@ -1,6 +1,6 @@
 //! Recipients as a model wrote them -> strict addresses that this run's policy permits.
 
-use super::Typed;
+use super::OneOrMany;
 use crate::domain::Address;
 use crate::tools::{MailPolicy, ToolError};
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ pub(super) struct Recipients {
 
 /// Parses and checks all recipients. A duplicate address is kept at its first place: to, cc, bcc.
 pub(super) fn read_recipients(
-    to: &Typed,
-    cc: Option<&Typed>,
-    bcc: Option<&Typed>,
+    to: &OneOrMany,
+    cc: Option<&OneOrMany>,
+    bcc: Option<&OneOrMany>,
     mail: &MailPolicy,
 ) -> Result<Recipients, ToolError> {
     let mut seen = BTreeSet::new();
-    let mut read = |field: &str, typed: Option<&Typed>| -> Result<Vec<Address>, ToolError> {
+    let mut read = |field: &str, typed: Option<&OneOrMany>| -> Result<Vec<Address>, ToolError> {
         let mut list = Vec::new();
         for address in typed.map_or(Ok(Vec::new()), |typed| addresses(field, typed))? {
             require_allowed(&address, mail)?;
@@ -56,7 +56,7 @@ pub(super) fn read_recipients(
 
 /// Parses addresses separated by `,` or `;`. Neither is legal inside a strict address, and nothing
 /// else is split: a display name, a comment or a line end makes the text no address.
-fn addresses(field: &str, typed: &Typed) -> Result<Vec<Address>, ToolError> {
+fn addresses(field: &str, typed: &OneOrMany) -> Result<Vec<Address>, ToolError> {
     let pieces = typed.texts().iter().flat_map(|text| text.split([',', ';']));
     let pieces = pieces
         .map(|piece| piece.trim_matches([' ', '\t']))

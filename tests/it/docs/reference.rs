@@ -5,7 +5,7 @@ use super::schema;
 use crate::readme::{read, root};
 use attache::cli;
 use attache::providers::adapters;
-use attache::tools::{TOOLS, Tool, ToolClass};
+use attache::tools::{RegisteredTool, ToolClass, builtin};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -242,24 +242,24 @@ fn tools() -> String {
         "# Tools\n\n{HOW}\n\nWhat a model may call. `tools` in a persona's or a responsibility's file narrows the list, and a run that read unproven\n\
         or foreign words is offered fewer: see [who is believed](../guide/trust.md). The descriptions are those that the model reads.\n"
     );
-    for tool in TOOLS {
+    for tool in builtin().iter() {
         let _written = write!(
             page,
             "\n## {}\n\n{}\n\n",
             tool.name(),
             sentence(tool.description())
         );
-        let _written = writeln!(page, "- effects: {}", effects(*tool));
+        let _written = writeln!(page, "- effects: {}", effects(tool));
         let _written = write!(page, "- after a crash: {}\n\n", recovery(tool.class()));
-        page += &schema::table(&tool.input_schema());
+        page += &schema::table(tool.input_schema());
     }
     page
 }
 
-fn effects(tool: &dyn Tool) -> String {
+fn effects(tool: &RegisteredTool) -> String {
     let effects = tool.effects();
     let named = [
-        (effects.reads_mail, "reads mail of other threads"),
+        (effects.reads_private, "reads mail of other threads"),
         (effects.sends_out, "sends mail"),
         (effects.changes_state, "changes what later runs read"),
     ];

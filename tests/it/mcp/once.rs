@@ -31,7 +31,7 @@ async fn served(
         .expect("a store");
     let mut deps = WorkerDeps::without_providers(beside, app.engine.config.clone(), Arc::default())
         .expect("a desk");
-    deps.tools.push(tool);
+    deps.tools = deps.tools.with(vec![Box::new(*tool)]).expect("a new name");
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let run = RunId::new(run);
     let serving =

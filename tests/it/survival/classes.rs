@@ -4,7 +4,9 @@ use crate::app::{TestApp, Workspace, audit, proven_note as note};
 use attache::runs::deps::WorkerDeps;
 use attache::runs::worker::Worker;
 use attache::store::PowerCut;
-use attache::tools::{Effects, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use attache::tools::{
+    Capabilities, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
+};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::future::pending;
@@ -12,30 +14,30 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// Writes a line into the persona's folder and never comes back, as a command would that is killed in the middle.
+#[derive(Clone, Copy)]
 pub struct Ring(ToolClass);
 
 impl Tool for Ring {
-    fn name(&self) -> &'static str {
-        "ring"
-    }
-    fn description(&self) -> &'static str {
-        "Rings a bell."
-    }
-    fn input_schema(&self) -> Value {
-        json!({ "type": "object", "properties": { "bell": { "type": "string" } }, "required": ["bell"],
-            "additionalProperties": false })
-    }
-    fn class(&self) -> ToolClass {
-        self.0
-    }
-    fn effects(&self) -> Effects {
-        Effects::NONE
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "ring".to_owned(),
+            description: "Rings a bell.".to_owned(),
+            input_schema: json!({ "type": "object", "properties": { "bell": { "type": "string" } },
+                "required": ["bell"], "additionalProperties": false }),
+            class: self.0,
+            effects: Effects::NONE,
+            capabilities: Capabilities {
+                files: true,
+                ..Capabilities::NONE
+            },
+        }
     }
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let mut open = cap_std::fs_utf8::OpenOptions::new();
             let mut file = call
-                .folder
+                .env
+                .files()?
                 .open_with("rung.txt", open.create(true).append(true))
                 .expect("a file");
             writeln!(file, "{}", call.args["bell"]).expect("a line");
@@ -69,7 +71,7 @@ fn worker(app: &TestApp, tool: &'static Ring) -> Worker {
         Arc::default(),
     );
     let mut deps = deps.expect("a desk");
-    deps.tools.push(tool);
+    deps.tools = deps.tools.with(vec![Box::new(*tool)]).expect("a new name");
     Worker::new(Arc::new(deps))
 }
 

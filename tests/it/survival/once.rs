@@ -8,9 +8,11 @@ use attache::app::Engine;
 use attache::clock::SystemClock;
 use attache::runs::deps::WorkerDeps;
 use attache::runs::worker::Worker;
-use attache::tools::{Effects, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use attache::tools::{
+    Capabilities, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
+};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::future::pending;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -26,24 +28,23 @@ const KILLS: u32 = 24;
 const DONE: &str = "personas/ada/done.txt";
 
 /// Writes a line to disk. Says when it begins and when it has acted, and hangs there if its word begins so.
+#[derive(Clone, Copy)]
 struct Act(ToolClass);
 
 impl Tool for Act {
-    fn name(&self) -> &'static str {
-        "act"
-    }
-    fn description(&self) -> &'static str {
-        "Acts."
-    }
-    fn input_schema(&self) -> Value {
-        json!({ "type": "object", "properties": { "word": { "type": "string" } }, "required": ["word"],
-            "additionalProperties": false })
-    }
-    fn class(&self) -> ToolClass {
-        self.0
-    }
-    fn effects(&self) -> Effects {
-        Effects::NONE
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "act".to_owned(),
+            description: "Acts.".to_owned(),
+            input_schema: json!({ "type": "object", "properties": { "word": { "type": "string" } },
+                "required": ["word"], "additionalProperties": false }),
+            class: self.0,
+            effects: Effects::NONE,
+            capabilities: Capabilities {
+                files: true,
+                ..Capabilities::NONE
+            },
+        }
     }
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
@@ -54,7 +55,8 @@ impl Tool for Act {
             }
             let mut open = cap_std::fs_utf8::OpenOptions::new();
             let file = call
-                .folder
+                .env
+                .files()?
                 .open_with("done.txt", open.create(true).append(true));
             let mut file = file.expect("a file");
             writeln!(file, "{word}").expect("a line");
@@ -89,7 +91,7 @@ async fn as_engine(tool: &'static Act) {
         .expect("an engine");
     let mut deps = WorkerDeps::set_up(engine.store.clone(), engine.config.clone(), Arc::default())
         .expect("a desk");
-    deps.tools.push(tool);
+    deps.tools = deps.tools.with(vec![Box::new(*tool)]).expect("a new name");
     let mut worker = Worker::new(Arc::new(deps));
     worker.drain().await.expect("drained");
     if let Ok(eml) = std::fs::read_to_string("letter.eml") {
