@@ -3,7 +3,7 @@
 use super::table::Columns;
 use super::{Command, Context, Exit, Failure, in_force, output};
 use crate::config::{Persona, check_name, description, show_persona};
-use crate::context::resolvers::knowledge::{self, Survey, Surveyed};
+use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -174,7 +174,7 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
 }
 
 /// Parts of the persona's knowledge that its runs can load.
-fn surveyed(persona: &Persona) -> anyhow::Result<Survey> {
+fn surveyed(persona: &Persona) -> anyhow::Result<KnowledgeSurvey> {
     let unreadable = |source| {
         Failure::new(
             Exit::NoInput,
@@ -185,7 +185,7 @@ fn surveyed(persona: &Persona) -> anyhow::Result<Survey> {
     Ok(knowledge::survey(&persona.folder).map_err(unreadable)?)
 }
 
-fn described(knowledge: &Survey) -> String {
+fn described(knowledge: &KnowledgeSurvey) -> String {
     let tokens: usize = knowledge.used.iter().map(|file| file.tokens).sum();
     let left_out = match knowledge.left_out.len() {
         0 => String::new(),

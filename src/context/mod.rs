@@ -9,7 +9,7 @@ pub mod resolvers;
 mod results;
 mod report;
 
-pub use report::{ContextCause, ContextReport, Outcome, ReportEntry};
+pub use report::{ContextCause, ContextReport, EntryOutcome, ReportEntry};
 pub use results::words_of_result;
 
 use crate::config::{ContextProfile, ContextStep, Persona};
@@ -19,7 +19,7 @@ use crate::tools::ToolRegistry;
 use resolvers::reads::Reads;
 use resolvers::thread_history::newest_within;
 use resolvers::words::WordsRead;
-use resolvers::{Exchange, Piece, ResolveError, ResolverCall, Subject};
+use resolvers::{Contribution, Exchange, Piece, ResolveError, ResolverCall, Subject};
 
 /// Context of a run, before any provider's dialect.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ pub struct Sources<'a> {
 }
 
 /// One piece and its origin, while the pipeline runs.
-struct Gathered {
+struct PlacedPiece {
     entry: usize,
     piece: Piece,
 }
@@ -93,7 +93,7 @@ async fn resolve_step(
     sources: Sources<'_>,
     step: &ContextStep,
     allowed_tokens: usize,
-    gathered: &mut Vec<Gathered>,
+    gathered: &mut Vec<PlacedPiece>,
     report: &mut ContextReport,
 ) -> Result<(), ResolveError> {
     let broken = |problem: String| ResolveError::Config {
@@ -122,7 +122,24 @@ async fn resolve_step(
     if let Some(budget_tokens) = step.budget_tokens {
         resolvers::within_budget(&mut contribution, budget_tokens);
     }
-    let nothing = |source: String, outcome: Outcome, why: Option<String>| ReportEntry {
+    if contribution.pieces.is_empty() && step.required && !contribution.is_withheld {
+        let why = contribution.note.unwrap_or_default();
+        return Err(broken(format!("is required and gave nothing: {why}")));
+    }
+    record(step, contribution, args.join(", "), gathered, report);
+    Ok(())
+}
+
+/// Appends the pieces of a contribution, and an entry of the report for each and for what was left
+/// out.
+fn record(
+    step: &ContextStep,
+    contribution: Contribution,
+    args: String,
+    gathered: &mut Vec<PlacedPiece>,
+    report: &mut ContextReport,
+) {
+    let entry = |source: String, outcome: EntryOutcome, why: Option<String>| ReportEntry {
         resolver: step.resolver.clone(),
         source,
         bytes: 0,
@@ -131,47 +148,30 @@ async fn resolve_step(
         why,
         sha256: None,
     };
+    let note = contribution.note;
     if contribution.pieces.is_empty() {
-        if step.required && !contribution.is_withheld {
-            let why = contribution.note.unwrap_or_default();
-            return Err(broken(format!("is required and gave nothing: {why}")));
-        }
-        report.entries.push(nothing(
-            args.join(", "),
-            Outcome::Empty,
-            contribution.note.clone(),
-        ));
+        let empty = entry(args, EntryOutcome::Empty, note.clone());
+        report.entries.push(empty);
     }
+    let outcome = match note {
+        Some(_) => EntryOutcome::Trimmed,
+        None => EntryOutcome::Used,
+    };
     for (source, piece) in contribution.pieces {
         let (bytes, tokens) = size(&piece);
-        let outcome = if contribution.note.is_some() {
-            Outcome::Trimmed
-        } else {
-            Outcome::Used
-        };
-        let why = contribution.note.clone();
-        let resolver = step.resolver.clone();
-        let entry = ReportEntry {
-            resolver,
-            source,
-            bytes,
-            tokens,
-            outcome,
-            why,
-            sha256: None,
-        };
-        gathered.push(Gathered {
+        gathered.push(PlacedPiece {
             entry: report.entries.len(),
             piece,
         });
-        report.entries.push(entry);
+        report.entries.push(ReportEntry {
+            bytes,
+            tokens,
+            ..entry(source, outcome, note.clone())
+        });
     }
-    for (source, why) in contribution.left_out {
-        report
-            .entries
-            .push(nothing(source, Outcome::LeftOut, Some(why)));
-    }
-    Ok(())
+    let left_out = contribution.left_out.into_iter();
+    let left_out = left_out.map(|(source, why)| entry(source, EntryOutcome::LeftOut, Some(why)));
+    report.entries.extend(left_out);
 }
 
 /// Expands `{persona_id}`-style placeholders of an argument.
@@ -228,7 +228,7 @@ fn digest(piece: &Piece) -> Option<String> {
 }
 
 /// Trims the whole to its budget: first history, oldest exchange first, then optional sections.
-fn trim(gathered: &mut Vec<Gathered>, report: &mut ContextReport) {
+fn trim(gathered: &mut Vec<PlacedPiece>, report: &mut ContextReport) {
     let total = |report: &ContextReport| {
         report
             .entries
@@ -251,9 +251,9 @@ fn trim(gathered: &mut Vec<Gathered>, report: &mut ContextReport) {
             if left_out > 0 {
                 (entry.bytes, entry.tokens) = size(&item.piece);
                 entry.outcome = if entry.tokens == 0 {
-                    Outcome::Dropped
+                    EntryOutcome::Dropped
                 } else {
-                    Outcome::Trimmed
+                    EntryOutcome::Trimmed
                 };
                 entry.why = Some(format!(
                     "{left_out} older exchanges did not fit the context budget"
@@ -272,14 +272,14 @@ fn trim(gathered: &mut Vec<Gathered>, report: &mut ContextReport) {
             }
         ) {
             let entry = &mut report.entries[gathered[index].entry];
-            (entry.bytes, entry.tokens, entry.outcome) = (0, 0, Outcome::Dropped);
+            (entry.bytes, entry.tokens, entry.outcome) = (0, 0, EntryOutcome::Dropped);
             entry.why = Some("did not fit the context budget".to_owned());
             gathered.remove(index);
         }
     }
 }
 
-fn build(subject: &Subject, gathered: Vec<Gathered>) -> Context {
+fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
     let message_id = subject.message.id.clone();
     let mut context = Context {
         thread_id: subject.message.thread.clone(),

@@ -25,7 +25,7 @@ pub struct ReportEntry {
     pub source: String,
     pub bytes: usize,
     pub tokens: usize,
-    pub outcome: Outcome,
+    pub outcome: EntryOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Digest of the part that was sent; `None` when nothing was.
@@ -35,7 +35,7 @@ pub struct ReportEntry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum EntryOutcome {
     Used,
     Trimmed,
     Dropped,
@@ -121,14 +121,14 @@ impl ReportEntry {
     }
 }
 
-impl Outcome {
+impl EntryOutcome {
     pub fn as_str(self) -> &'static str {
         match self {
-            Outcome::Used => "used",
-            Outcome::Trimmed => "trimmed",
-            Outcome::Dropped => "dropped",
-            Outcome::Empty => "empty",
-            Outcome::LeftOut => "left_out",
+            EntryOutcome::Used => "used",
+            EntryOutcome::Trimmed => "trimmed",
+            EntryOutcome::Dropped => "dropped",
+            EntryOutcome::Empty => "empty",
+            EntryOutcome::LeftOut => "left_out",
         }
     }
 }

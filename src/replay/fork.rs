@@ -16,7 +16,7 @@ pub use sandbox::sweep;
 use super::{ContextEntry, RunRecord, load_run};
 use crate::config::{Config, Persona, Personas};
 use crate::context::resolvers::estimate_tokens;
-use crate::context::resolvers::reads::Place;
+use crate::context::resolvers::reads::BaseFolder;
 use crate::domain::{RunId, RunOptions, ThreadBudget, Timestamp, sha256_hex};
 use crate::providers::{LoopOwner, Provider, ProviderError};
 use crate::runs::as_of::AsOf;
@@ -286,10 +286,10 @@ pub fn results_of(record: &RunRecord) -> Vec<String> {
 async fn read_of(store: &Store, run: &RunId, record: &RunRecord) -> Vec<(String, Arc<str>)> {
     let contexts = AsOf::of_run(store, run).await.unwrap_or_default();
     let own = format!("personas/{}/", record.run.persona);
-    let below = |(place, path, text): (Place, &str, &Arc<str>)| {
+    let below = |(place, path, text): (BaseFolder, &str, &Arc<str>)| {
         let path = match place {
-            Place::Persona => Some(path),
-            Place::Workspace => path.strip_prefix(&own),
+            BaseFolder::Persona => Some(path),
+            BaseFolder::Workspace => path.strip_prefix(&own),
         };
         path.map(|path| (path.to_owned(), text.clone()))
     };

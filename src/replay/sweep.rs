@@ -4,8 +4,8 @@
 //! Absent on purpose: asking a model. Its answer to the changed context is unknown.
 
 use crate::config::{Config, Persona};
-use crate::context::resolvers::reads::Place;
-use crate::context::{ContextReport, Outcome};
+use crate::context::resolvers::reads::BaseFolder;
+use crate::context::{ContextReport, EntryOutcome};
 use crate::domain::{RunId, RunOptions};
 use crate::providers::{self, Request};
 use crate::runs::as_of::{AsOf, AsOfError, Configs};
@@ -196,12 +196,14 @@ impl<'a> Sweep<'a> {
                 .text
                 .trim_start_matches('\u{feff}')
                 .replace("\r\n", "\n");
-            after.reads.add_file(Place::Workspace, &change.path, &text);
+            after
+                .reads
+                .add_file(BaseFolder::Workspace, &change.path, &text);
             if let Some(path) = change
                 .path
                 .strip_prefix(&format!("personas/{}/", then.persona))
             {
-                after.reads.add_file(Place::Persona, path, &text);
+                after.reads.add_file(BaseFolder::Persona, path, &text);
             }
         }
         let (was, is) = (&recorded.inference.budget, &config.inference.budget);
@@ -250,7 +252,7 @@ pub fn is_config(path: &str) -> bool {
 
 /// Reports whether the two differ in what was left out, and not only in text.
 fn makes_room(before: &ContextReport, after: &ContextReport) -> bool {
-    let outcomes = |report: &ContextReport| -> Vec<(String, Outcome, Option<String>)> {
+    let outcomes = |report: &ContextReport| -> Vec<(String, EntryOutcome, Option<String>)> {
         let entry = |entry: &crate::context::ReportEntry| {
             (entry.resolver.clone(), entry.outcome, entry.why.clone())
         };

@@ -9,8 +9,8 @@ pub use configs::Configs;
 
 use super::run_store::Order;
 use crate::config::Config;
-use crate::context::resolvers::record::{Read, Seen};
-use crate::context::resolvers::recorded::Recorded;
+use crate::context::resolvers::record::{ReadLog, ReadRecord};
+use crate::context::resolvers::recorded::RecordedSources;
 use crate::context::resolvers::{ResolveError, Subject};
 use crate::context::{self, Context, ContextCause, ContextReport, Sources};
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
@@ -36,7 +36,7 @@ pub struct Note {
     pub attachments: Vec<AttachmentInfo>,
     pub allowed_tokens: usize,
     pub budget_tokens: usize,
-    pub reads: Vec<Read>,
+    pub reads: Vec<ReadRecord>,
     pub report: ContextReport,
 }
 
@@ -44,7 +44,7 @@ pub struct Note {
 pub fn sources(
     config: &Config,
     order: &Order<'_>,
-    seen: Seen,
+    seen: ReadLog,
     report: &ContextReport,
 ) -> Result<NewSources, serde_json::Error> {
     let note = Note {
@@ -82,7 +82,7 @@ pub struct AsOf {
     pub now: Timestamp,
     pub allowed_tokens: usize,
     pub budget_tokens: usize,
-    pub reads: Recorded,
+    pub reads: RecordedSources,
     /// Report that was recorded with the context.
     pub report: ContextReport,
     /// Normalised request that was recorded with the turn.
@@ -137,7 +137,7 @@ impl AsOf {
                 what: "sources of a context",
             };
             let note: Note = serde_json::from_str(json).map_err(|_| unreadable)?;
-            let reads = Recorded::load(&persona, &note.reads).await?;
+            let reads = RecordedSources::load(&persona, &note.reads).await?;
             contexts.push(AsOf::new(&summary, message.clone(), assembly, note, reads)?);
         }
         Ok(contexts)
@@ -148,7 +148,7 @@ impl AsOf {
         message: StoredMessage,
         assembly: Assembly,
         note: Note,
-        reads: Recorded,
+        reads: RecordedSources,
     ) -> Result<Self, StoreError> {
         let message = StoredMessage {
             thread: ThreadId::new(note.thread),

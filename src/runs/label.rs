@@ -10,7 +10,7 @@ use crate::context::resolvers::words::WordsRead;
 use crate::context::words_of_result;
 use crate::domain::{Trigger, Trust};
 use crate::store::{Step, StepKind};
-use crate::tools::{Effects, MailPolicy, Origin, Reader, ToolRegistry};
+use crate::tools::{Effects, MailPolicy, Reader, ToolRegistry, WriteOrigin};
 use serde_json::Value;
 
 /// Lowest trust of the texts that a run has read, and whether they were addressed to others.
@@ -149,7 +149,7 @@ impl RunLabel {
     }
 
     /// Returns the origin that is recorded with each memory line of the run.
-    pub fn origin(self, subject: &Subject) -> Origin {
+    pub fn origin(self, subject: &Subject) -> WriteOrigin {
         let message = &subject.message;
         let metadata: Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
         let from = match subject.trigger {
@@ -167,7 +167,7 @@ impl RunLabel {
             ),
             false => self.sender.as_str().to_owned(),
         };
-        Origin {
+        WriteOrigin {
             from,
             trust,
             at: message.received_at,

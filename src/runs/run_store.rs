@@ -7,7 +7,7 @@ use super::route::Route;
 use super::tool_policy::{ToolCallContext, Verdict};
 use crate::config::{ContextProfile, Persona, Tier};
 use crate::context::resolvers::Subject;
-use crate::context::resolvers::record::Seen;
+use crate::context::resolvers::record::ReadLog;
 use crate::context::{Context, ContextReport};
 use crate::domain::{Address, ThreadId, Timestamp, Withheld};
 use crate::providers::{Parameter, ProviderError};
@@ -160,7 +160,7 @@ pub struct Assembled {
     pub context: Context,
     pub report: ContextReport,
     /// Reads of the assembly.
-    pub seen: Seen,
+    pub seen: ReadLog,
 }
 
 /// A call of one tool, its arguments checked.

@@ -14,8 +14,8 @@ use crate::domain::{ErrorClass, Withheld};
 use crate::providers::ToolArgs;
 use crate::store::{ClaimedRun, Entry, PersonaStore, Step, StepKind};
 use crate::tools::{
-    self, CallTrace, MailPolicy, Origin, RegisteredTool, ToolCall, ToolClass, ToolEnv, ToolError,
-    ToolLimits, ToolOutcome, ToolResources,
+    self, CallTrace, MailPolicy, RegisteredTool, ToolCall, ToolClass, ToolEnv, ToolError,
+    ToolLimits, ToolOutcome, ToolResources, WriteOrigin,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
@@ -229,7 +229,7 @@ const NEAREST: usize = 3;
 /// Store and folder that tools work on.
 struct Place {
     limits: ToolLimits,
-    origin: Origin,
+    origin: WriteOrigin,
 }
 
 impl Place {

@@ -2,7 +2,7 @@
 //!
 //! Absent on purpose: lists of tools (`registry.rs`) and what a call may reach (`env.rs`).
 
-use super::env::{Capabilities, ToolEnv};
+use super::env::{ToolCapabilities, ToolEnv};
 use crate::clock::Clock;
 use crate::domain::{Address, RunId, Timestamp, Trust};
 use futures_util::future::{BoxFuture, ready};
@@ -56,7 +56,7 @@ pub struct ToolDeclaration {
     /// Effects of a call beyond its result; they decide which runs may make one.
     pub effects: Effects,
     /// Capabilities that a call is given, and no other.
-    pub capabilities: Capabilities,
+    pub capabilities: ToolCapabilities,
 }
 
 /// Effects of a tool call beyond its result.
@@ -95,7 +95,7 @@ pub enum Reader {
 
 /// Origin of what a run writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct WriteOrigin {
     /// Address, or name of a responsibility.
     pub from: String,
     /// Trust of the origin.
@@ -140,7 +140,7 @@ pub struct ToolCall<'a> {
     pub limits: &'a ToolLimits,
     pub clock: &'a dyn Clock,
     /// Origin of the run.
-    pub origin: &'a Origin,
+    pub origin: &'a WriteOrigin,
     pub reader: Reader,
 }
 

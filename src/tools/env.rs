@@ -9,7 +9,7 @@ use cap_std::fs_utf8::Dir;
 
 /// Capabilities that a tool declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Capabilities {
+pub struct ToolCapabilities {
     /// The persona's folder.
     pub files: bool,
     /// The recipients that the run may write to.
@@ -18,7 +18,7 @@ pub struct Capabilities {
     pub search: bool,
 }
 
-impl Capabilities {
+impl ToolCapabilities {
     /// A tool that computes on its arguments alone.
     pub const NONE: Self = Self {
         files: false,
@@ -40,12 +40,12 @@ pub struct ToolResources<'a> {
 /// The declared capabilities of one call.
 #[derive(Clone, Copy)]
 pub struct ToolEnv<'a> {
-    granted: Capabilities,
+    granted: ToolCapabilities,
     resources: ToolResources<'a>,
 }
 
 impl<'a> ToolEnv<'a> {
-    pub fn new(granted: Capabilities, resources: ToolResources<'a>) -> Self {
+    pub fn new(granted: ToolCapabilities, resources: ToolResources<'a>) -> Self {
         Self { granted, resources }
     }
 

@@ -3,7 +3,7 @@
 use super::arguments::read_args;
 use super::folder::{objection, on_disk, path_error, real_path};
 use super::{
-    Capabilities, Effects, Reader, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    Effects, Reader, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
     ToolOutcome, arguments_schema,
 };
 use cap_std::fs_utf8::Dir;
@@ -39,9 +39,9 @@ impl Tool for ListFiles {
             input_schema: arguments_schema::<ListFilesArgs>(),
             class: ToolClass::Repeatable,
             effects: Effects::NONE,
-            capabilities: Capabilities {
+            capabilities: ToolCapabilities {
                 files: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
         }
     }

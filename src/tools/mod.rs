@@ -28,10 +28,10 @@ mod send_email;
 mod update_memory;
 
 pub use contract::{
-    Answered, CallTrace, DraftAttachment, Effects, MailDraft, MailPolicy, Origin, Reader, Tool,
-    ToolCall, ToolClass, ToolDeclaration, ToolError, ToolLimits, ToolOutcome,
+    Answered, CallTrace, DraftAttachment, Effects, MailDraft, MailPolicy, Reader, Tool, ToolCall,
+    ToolClass, ToolDeclaration, ToolError, ToolLimits, ToolOutcome, WriteOrigin,
 };
-pub use env::{Capabilities, MessageSearcher, ToolEnv, ToolResources};
+pub use env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResources};
 pub use registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use schema::arguments_schema;
 pub use search_email::SCOPE_OF_THREAD;

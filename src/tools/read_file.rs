@@ -3,7 +3,7 @@
 use super::arguments::{count, read_args};
 use super::folder::{on_disk, open_for, path_error, shown};
 use super::{
-    Capabilities, Effects, Reader, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    Effects, Reader, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
     ToolLimits, ToolOutcome, arguments_schema,
 };
 use crate::mime;
@@ -45,9 +45,9 @@ impl Tool for ReadFile {
             input_schema: arguments_schema::<ReadFileArgs>(),
             class: ToolClass::Repeatable,
             effects: Effects::NONE,
-            capabilities: Capabilities {
+            capabilities: ToolCapabilities {
                 files: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
         }
     }

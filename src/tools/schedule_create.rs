@@ -7,7 +7,7 @@
 use super::arguments::read_args;
 use super::folder::{on_disk, path_error};
 use super::{
-    CallTrace, Capabilities, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    CallTrace, Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
     ToolOutcome, arguments_schema,
 };
 use crate::domain::{Timestamp, sha256_hex};
@@ -77,9 +77,9 @@ impl Tool for ScheduleCreate {
                 changes_state: true,
                 ..Effects::NONE
             },
-            capabilities: Capabilities {
+            capabilities: ToolCapabilities {
                 files: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
         }
     }

@@ -3,7 +3,7 @@
 
 use super::arguments::{count, read_args};
 use super::{
-    Capabilities, Effects, MailPolicy, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    Effects, MailPolicy, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
     ToolOutcome, arguments_schema,
 };
 use crate::domain::{Address, Timestamp, Trust};
@@ -60,10 +60,10 @@ impl Tool for SearchEmail {
                 reads_private: true,
                 ..Effects::NONE
             },
-            capabilities: Capabilities {
+            capabilities: ToolCapabilities {
                 mail: true,
                 search: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
         }
     }

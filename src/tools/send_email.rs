@@ -9,7 +9,7 @@ mod recipients;
 use super::arguments::read_args;
 use super::folder::on_disk;
 use super::{
-    Capabilities, Effects, MailDraft, MailPolicy, Tool, ToolCall, ToolClass, ToolDeclaration,
+    Effects, MailDraft, MailPolicy, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolOutcome, arguments_schema,
 };
 use attachments::read_attachments;
@@ -82,10 +82,10 @@ impl Tool for SendEmail {
                 sends_out: true,
                 ..Effects::NONE
             },
-            capabilities: Capabilities {
+            capabilities: ToolCapabilities {
                 files: true,
                 mail: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
         }
     }

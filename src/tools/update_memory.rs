@@ -6,13 +6,13 @@ mod lines;
 use super::arguments::read_args;
 use super::folder::{on_disk, open_regular, path_error};
 use super::{
-    CallTrace, Capabilities, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError,
+    CallTrace, Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
     ToolOutcome, arguments_schema,
 };
 use crate::domain::{Timestamp, sha256_hex};
 use cap_std::fs_utf8::{Dir, File, OpenOptions};
 use futures_util::future::BoxFuture;
-use lines::{Lines, mark};
+use lines::{MemoryLines, mark};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -51,9 +51,9 @@ impl Tool for UpdateMemory {
                 changes_state: true,
                 ..Effects::NONE
             },
-            capabilities: Capabilities {
+            capabilities: ToolCapabilities {
                 files: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
         }
     }
@@ -61,7 +61,7 @@ impl Tool for UpdateMemory {
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let (change, mark) = (
-                Change::read(read_args(call.args)?)?,
+                MemoryChange::read(read_args(call.args)?)?,
                 mark(call.origin, call.run),
             );
             let (now, bytes_max) = (call.clock.now(), call.limits.memory_bytes_max);
@@ -78,7 +78,7 @@ impl Tool for UpdateMemory {
         call: ToolCall<'a>,
     ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
-            let change = Change::read(read_args(call.args)?)?;
+            let change = MemoryChange::read(read_args(call.args)?)?;
             let before = on_disk(call.env.files()?, read_memory).await?;
             let mark = mark(call.origin, call.run);
             let after = change.applied_to(before.as_deref().unwrap_or_default(), &mark);
@@ -123,22 +123,22 @@ fn result_json(changed: bool, bytes: usize, bytes_max: usize) -> Value {
     json!({ "changed": changed, "bytes": bytes, "bytes_max": bytes_max })
 }
 
-enum Change {
+enum MemoryChange {
     Replace(String),
     Append(String),
 }
 
-impl Change {
+impl MemoryChange {
     fn read(args: UpdateMemoryArgs) -> Result<Self, ToolError> {
         let change = match (args.content, args.append) {
-            (Some(content), None) => Change::Replace(content),
+            (Some(content), None) => MemoryChange::Replace(content),
             (None, Some(append)) if append.trim().is_empty() => {
                 return Err(ToolError::mendable(
                     "nothing_to_append",
                     "field `append` is empty",
                 ));
             }
-            (None, Some(append)) => Change::Append(append),
+            (None, Some(append)) => MemoryChange::Append(append),
             _ => {
                 return Err(ToolError::mendable(
                     "bad_arguments",
@@ -146,7 +146,7 @@ impl Change {
                 ));
             }
         };
-        let (Change::Replace(text) | Change::Append(text)) = &change;
+        let (MemoryChange::Replace(text) | MemoryChange::Append(text)) = &change;
         if text
             .chars()
             .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
@@ -161,17 +161,17 @@ impl Change {
     /// at the end already changes nothing, so that a call that is run again after a crash does not
     /// double it.
     fn applied_to(&self, before: &str, mark: &str) -> String {
-        let before = Lines::read(before);
+        let before = MemoryLines::read(before);
         match self {
-            Change::Replace(content) => before.replaced_by(content, mark),
-            Change::Append(text) => before.followed_by(text, mark),
+            MemoryChange::Replace(content) => before.replaced_by(content, mark),
+            MemoryChange::Append(text) => before.followed_by(text, mark),
         }
     }
 }
 
 fn update(
     folder: &Dir,
-    (change, mark): (&Change, &str),
+    (change, mark): (&MemoryChange, &str),
     now: Timestamp,
     bytes_max: usize,
 ) -> Result<Value, ToolError> {
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn appending_twice_is_appending_once() {
-        let append = Change::Append("- call Bob\n- pay rent\n".into());
+        let append = MemoryChange::Append("- call Bob\n- pay rent\n".into());
         let mark = "<!-- from a -->";
         let once = append.applied_to("# Tasks\n", mark);
         assert_eq!(
@@ -294,7 +294,7 @@ mod tests {
             format!("- call Bob {mark}\n- pay rent {mark}\n")
         );
         // The end of a longer line is not that text.
-        let other = Change::Append("rent".into()).applied_to("pay rent\n", mark);
+        let other = MemoryChange::Append("rent".into()).applied_to("pay rent\n", mark);
         assert_eq!(other, format!("pay rent\nrent {mark}\n"));
     }
 }

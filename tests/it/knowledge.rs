@@ -4,7 +4,7 @@ use crate::recording_door::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::Persona;
 use attache::context::resolvers::knowledge::{
-    Knowledge, KnowledgeSync, SyncLimits, SyncReport, sync_knowledge,
+    Knowledge, KnowledgeSync, KnowledgeSyncReport, SyncLimits, sync_knowledge,
 };
 use attache::context::resolvers::live::Live;
 use attache::context::resolvers::reads::Folders;
@@ -62,11 +62,11 @@ impl RunDeps {
         std::fs::write(self.path(name), text).expect("a file");
     }
 
-    async fn sync(&self) -> SyncReport {
+    async fn sync(&self) -> KnowledgeSyncReport {
         self.sync_within(&SyncLimits::default()).await
     }
 
-    async fn sync_within(&self, limits: &SyncLimits) -> SyncReport {
+    async fn sync_within(&self, limits: &SyncLimits) -> KnowledgeSyncReport {
         sync_knowledge(&self.ada, &self.folder, limits, self.clock.now())
             .await
             .expect("a sync")
@@ -139,10 +139,10 @@ impl RunDeps {
     }
 }
 
-fn indexed(paths: &[&str]) -> SyncReport {
-    SyncReport {
+fn indexed(paths: &[&str]) -> KnowledgeSyncReport {
+    KnowledgeSyncReport {
         indexed: paths.iter().map(|p| format!("knowledge/{p}")).collect(),
-        ..SyncReport::default()
+        ..KnowledgeSyncReport::default()
     }
 }
 
@@ -151,7 +151,7 @@ async fn files_are_indexed_once_then_only_when_they_change_or_go() {
     let run_deps = RunDeps::new().await;
     assert_eq!(
         run_deps.sync().await,
-        SyncReport::default(),
+        KnowledgeSyncReport::default(),
         "no folder, no knowledge"
     );
     run_deps.write("rooms.md", "# Rooms\n## Breakfast\nPorridge from 7.\n");
@@ -168,9 +168,9 @@ async fn files_are_indexed_once_then_only_when_they_change_or_go() {
     );
     assert_eq!(
         run_deps.sync().await,
-        SyncReport {
+        KnowledgeSyncReport {
             unchanged: 2,
-            ..SyncReport::default()
+            ..KnowledgeSyncReport::default()
         }
     );
 
@@ -180,7 +180,7 @@ async fn files_are_indexed_once_then_only_when_they_change_or_go() {
     );
     assert_eq!(
         run_deps.sync().await,
-        SyncReport {
+        KnowledgeSyncReport {
             unchanged: 1,
             ..indexed(&["rooms.md"])
         }
@@ -195,10 +195,10 @@ async fn files_are_indexed_once_then_only_when_they_change_or_go() {
     let removed = vec!["knowledge/rooms.md".to_owned()];
     assert_eq!(
         run_deps.sync().await,
-        SyncReport {
+        KnowledgeSyncReport {
             unchanged: 1,
             removed,
-            ..SyncReport::default()
+            ..KnowledgeSyncReport::default()
         }
     );
     assert_eq!(run_deps.found(&["pancake"]).await, Vec::<String>::new());
@@ -218,9 +218,9 @@ async fn a_touched_file_with_the_same_text_is_not_indexed_again() {
         .expect("a time");
     assert_eq!(
         run_deps.sync().await,
-        SyncReport {
+        KnowledgeSyncReport {
             unchanged: 1,
-            ..SyncReport::default()
+            ..KnowledgeSyncReport::default()
         }
     );
     let after = run_deps.ada.knowledge_state().await.expect("a state");
@@ -284,7 +284,7 @@ async fn what_is_too_much_or_not_a_text_file_is_skipped_and_said() {
         .to_vec();
     assert_eq!(
         report,
-        SyncReport {
+        KnowledgeSyncReport {
             skipped,
             ..indexed(&["a.md", "c.md"])
         }
@@ -418,7 +418,7 @@ async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
     skipped.insert(2, ("knowledge/hard.md".to_owned(), second.to_owned()));
     assert_eq!(
         report,
-        Ok(SyncReport {
+        Ok(KnowledgeSyncReport {
             skipped,
             ..indexed(&["a.md"])
         })
@@ -458,7 +458,7 @@ async fn a_folder_is_looked_at_once_a_second_at_most() {
     run_deps.clock.advance(Duration::from_millis(1));
     assert_eq!(
         refresh().await.expect("a sync"),
-        Some(SyncReport {
+        Some(KnowledgeSyncReport {
             unchanged: 1,
             ..indexed(&["b.md"])
         })

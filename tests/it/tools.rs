@@ -11,8 +11,8 @@ use attache::clock::{Clock, ManualClock};
 use attache::domain::{Address, PersonaId, RunId, Timestamp, Trust};
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
-    Answered, MailPolicy, Origin, Reader, ToolCall, ToolEnv, ToolError, ToolLimits, ToolOutcome,
-    ToolResources, builtin,
+    Answered, MailPolicy, Reader, ToolCall, ToolEnv, ToolError, ToolLimits, ToolOutcome,
+    ToolResources, WriteOrigin, builtin,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub struct RunDeps {
     pub mail: MailPolicy,
     pub limits: ToolLimits,
     pub clock: Arc<ManualClock>,
-    pub origin: Origin,
+    pub origin: WriteOrigin,
     pub reader: Reader,
 }
 
@@ -60,7 +60,7 @@ impl RunDeps {
             answers: Some(answered("carol@partner.test")),
             closed: None,
         };
-        let origin = Origin {
+        let origin = WriteOrigin {
             from: "carol@partner.test".into(),
             trust: "contact".into(),
             at: Timestamp::parse("2026-11-20T07:59:00Z").expect("an instant"),

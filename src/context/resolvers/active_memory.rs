@@ -4,7 +4,7 @@
 //! Not for runs of unauthenticated senders: the notes of other letters would reach any sender who
 //! claims a name.
 
-use super::reads::Place;
+use super::reads::BaseFolder;
 use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens};
 use crate::domain::Trust;
 use futures_util::future::BoxFuture;
@@ -31,7 +31,7 @@ impl Resolver for ActiveMemory {
             let source = format!("personas/{}/active.md", call.persona.id);
             let text = call
                 .reads
-                .text(Place::Persona, "active.md", FILE_BYTES_MAX)
+                .text(BaseFolder::Persona, "active.md", FILE_BYTES_MAX)
                 .map_err(|error| {
                     error.of(
                         "active-memory",

@@ -21,7 +21,7 @@ pub struct InvocationMetadata;
 /// Shape of `messages.recipients_json`.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Recipients {
+struct RecipientsJson {
     to: Vec<String>,
     cc: Vec<String>,
     reply_to: Vec<String>,
@@ -70,7 +70,7 @@ fn trust_line(message: &StoredMessage) -> String {
 
 fn describe(call: &ResolverCall<'_>) -> String {
     let message = &call.subject.message;
-    let people: Recipients = serde_json::from_str(&message.recipients_json).unwrap_or_default();
+    let people: RecipientsJson = serde_json::from_str(&message.recipients_json).unwrap_or_default();
     let local = message
         .received_at
         .to_utc()

@@ -9,9 +9,10 @@ mod chunk;
 mod sync;
 mod terms;
 
-pub use chunk::{CHUNK_CHARS_MAX, Kind, chunks};
+pub use chunk::{CHUNK_CHARS_MAX, KnowledgeFormat, chunks};
 pub use sync::{
-    KnowledgeSync, Survey, Surveyed, SyncError, SyncLimits, SyncReport, survey, sync_knowledge,
+    KnowledgeSurvey, KnowledgeSync, KnowledgeSyncReport, Surveyed, SyncError, SyncLimits, survey,
+    sync_knowledge,
 };
 pub use terms::query_terms;
 

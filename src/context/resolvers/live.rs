@@ -1,7 +1,7 @@
 //! Live reads: folders and rows as they are now, each recorded as it is read.
 
-use super::reads::{Files, Folders, Place, ReadError, Reading, Reads};
-use super::record::Seen;
+use super::reads::{BaseFolder, Files, Folders, ReadError, ReadFuture, Reads};
+use super::record::ReadLog;
 use crate::domain::{MessageId, ThreadId};
 use crate::store::{KnowledgeHit, PastMessage, PastStep, PersonaStore};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ pub struct Live<'a> {
     store: &'a PersonaStore,
     /// Files of knowledge that are in no index, with the reason.
     left_out: Vec<(String, String)>,
-    seen: Mutex<Seen>,
+    seen: Mutex<ReadLog>,
 }
 
 impl<'a> Live<'a> {
@@ -32,13 +32,13 @@ impl<'a> Live<'a> {
     }
 
     /// Returns the record of the reads.
-    pub fn into_seen(self) -> Seen {
+    pub fn into_seen(self) -> ReadLog {
         self.seen
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, ReadLog> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -46,7 +46,7 @@ impl<'a> Live<'a> {
 impl Files for Live<'_> {
     fn text(
         &self,
-        place: Place,
+        place: BaseFolder,
         path: &str,
         bytes_max: u64,
     ) -> Result<Option<Arc<str>>, ReadError> {
@@ -60,7 +60,11 @@ impl Files for Live<'_> {
 }
 
 impl Reads for Live<'_> {
-    fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>> {
+    fn knowledge<'a>(
+        &'a self,
+        terms: &'a [String],
+        limit: u32,
+    ) -> ReadFuture<'a, Vec<KnowledgeHit>> {
         Box::pin(async move {
             let hits = self.store.search_knowledge(terms, limit).await?;
             self.seen().knowledge(terms, limit, &hits);
@@ -79,7 +83,7 @@ impl Reads for Live<'_> {
         window: (i64, u32),
         chars_max: u32,
         readers: &'a [String],
-    ) -> Reading<'a, Vec<PastMessage>> {
+    ) -> ReadFuture<'a, Vec<PastMessage>> {
         Box::pin(async move {
             let past = self
                 .store
@@ -95,7 +99,7 @@ impl Reads for Live<'_> {
         &'a self,
         messages: &'a [&'a MessageId],
         chars_max: u32,
-    ) -> Reading<'a, Vec<PastStep>> {
+    ) -> ReadFuture<'a, Vec<PastStep>> {
         Box::pin(async move {
             let steps = self.store.past_steps(messages, chars_max).await?;
             self.seen().past_steps(chars_max, &steps);

@@ -4,7 +4,7 @@
 //! Files below `configs/prompts/` are templates with `persona`, `date` and `trigger`; every other
 //! file is taken as it is.
 
-use super::reads::{Place, ReadError};
+use super::reads::{BaseFolder, ReadError};
 use super::{
     Contribution, Piece, ResolveError, Resolver, ResolverCall, StaticFault, StaticStep, garbled,
 };
@@ -114,7 +114,10 @@ fn text(path: &str, step: StaticStep<'_>, trigger: Trigger) -> Result<Option<Str
             what,
         )));
     }
-    match step.files.text(Place::Workspace, path, FILE_BYTES_MAX)? {
+    match step
+        .files
+        .text(BaseFolder::Workspace, path, FILE_BYTES_MAX)?
+    {
         Some(source) if path.starts_with("configs/prompts/") => {
             prompt::render(path, &source, step.persona, trigger, step.now)
                 .map(Some)

@@ -1,7 +1,14 @@
 //! Resolvers: each contributes one kind of piece to a run's context. One file each, and the list of
-//! them.
+//! them. In reading order:
 //!
-//! `load_file.rs` is the template: copy it to start a new one.
+//! - `reads`: what a resolver may read; `live`: from the store and the folders; `record`: each read
+//!   with its query and result; `recorded`: the same reads answered from such a record
+//! - `load_file`: the smallest resolver; copy it to start a new one
+//! - `persona`, `active_memory`, `knowledge`, `thread_history`, `invocation_metadata`,
+//!   `current_input`
+//! - `words`: the trust of the texts that a resolver gives
+//!
+//! Not here: the budget over all pieces and the order of the steps (`context`).
 
 pub mod reads;
 pub mod live;

@@ -1,6 +1,6 @@
 //! `persona`: the persona's own text, from `PERSONA.md` in its folder. Never dropped.
 
-use super::reads::Place;
+use super::reads::BaseFolder;
 use super::{
     Contribution, Piece, ResolveError, Resolver, ResolverCall, StaticFault, StaticStep, garbled,
 };
@@ -26,7 +26,7 @@ impl Resolver for PersonaText {
     }
 
     fn fault(&self, step: StaticStep<'_>) -> Option<StaticFault> {
-        let (what, hint) = match step.files.text(Place::Persona, FILE, FILE_BYTES_MAX) {
+        let (what, hint) = match step.files.text(BaseFolder::Persona, FILE, FILE_BYTES_MAX) {
             Ok(Some(text)) => (garbled(&text)?, Some("save it as UTF-8".to_owned())),
             Ok(None) => ("does not exist".to_owned(), Some(instead(&step))),
             Err(error) => (error.to_string(), None),
@@ -45,7 +45,7 @@ impl Resolver for PersonaText {
         Box::pin(async move {
             let text = call
                 .reads
-                .text(Place::Persona, FILE, FILE_BYTES_MAX)
+                .text(BaseFolder::Persona, FILE, FILE_BYTES_MAX)
                 .map_err(|error| {
                     error.of("persona", &format!("{FILE} of `{}`", call.persona.id))
                 })?;
@@ -71,7 +71,7 @@ impl Resolver for PersonaText {
 fn instead(step: &StaticStep<'_>) -> String {
     let lies_there = |name: &&&str| {
         matches!(
-            step.files.text(Place::Persona, name, FILE_BYTES_MAX),
+            step.files.text(BaseFolder::Persona, name, FILE_BYTES_MAX),
             Ok(Some(_))
         )
     };

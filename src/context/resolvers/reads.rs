@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Folder that a path is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum BaseFolder {
     Workspace,
     Persona,
 }
@@ -26,14 +26,22 @@ pub trait Files: Send + Sync {
     /// Reads a file as text: UTF-8, line ends as `\n`, no byte order mark; `None` when there is no
     /// such file. A file larger than `bytes_max` is an error, because half a text may mean
     /// something else than the whole.
-    fn text(&self, place: Place, path: &str, bytes_max: u64)
-    -> Result<Option<Arc<str>>, ReadError>;
+    fn text(
+        &self,
+        place: BaseFolder,
+        path: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Arc<str>>, ReadError>;
 }
 
 /// Everything that a resolver may read.
 pub trait Reads: Files {
     /// Returns the pieces of the persona's knowledge in which at least one term occurs, best first.
-    fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>>;
+    fn knowledge<'a>(
+        &'a self,
+        terms: &'a [String],
+        limit: u32,
+    ) -> ReadFuture<'a, Vec<KnowledgeHit>>;
     /// Returns files of the persona's knowledge that are in no index, with the reason.
     fn knowledge_left_out(&self) -> Vec<(String, String)>;
     /// Returns the last messages of a thread that the run and all of `readers` may see, oldest
@@ -45,17 +53,17 @@ pub trait Reads: Files {
         window: (i64, u32),
         chars_max: u32,
         readers: &'a [String],
-    ) -> Reading<'a, Vec<PastMessage>>;
+    ) -> ReadFuture<'a, Vec<PastMessage>>;
     /// Returns the tool traces under these messages, each payload cut at `chars_max` characters.
     fn past_steps<'a>(
         &'a self,
         messages: &'a [&'a MessageId],
         chars_max: u32,
-    ) -> Reading<'a, Vec<PastStep>>;
+    ) -> ReadFuture<'a, Vec<PastStep>>;
 }
 
 /// Future of a read.
-pub type Reading<'a, T> = BoxFuture<'a, Result<T, ReadError>>;
+pub type ReadFuture<'a, T> = BoxFuture<'a, Result<T, ReadError>>;
 
 /// Reason why a read failed.
 #[derive(Debug, thiserror::Error)]
@@ -110,13 +118,13 @@ pub struct Folders<'a> {
 impl Files for Folders<'_> {
     fn text(
         &self,
-        place: Place,
+        place: BaseFolder,
         path: &str,
         bytes_max: u64,
     ) -> Result<Option<Arc<str>>, ReadError> {
         let folder = match place {
-            Place::Workspace => self.workspace,
-            Place::Persona => self.persona,
+            BaseFolder::Workspace => self.workspace,
+            BaseFolder::Persona => self.persona,
         };
         Ok(read_text(folder, path, bytes_max)?.map(Arc::from))
     }

@@ -1,7 +1,7 @@
 //! Record of the reads of one assembly, small enough to be kept with every run: texts by their
 //! digests, rows by their numbers with their mutable fields.
 
-use super::reads::Place;
+use super::reads::BaseFolder;
 use crate::domain::{RunId, sha256_hex};
 use crate::store::{KnowledgeHit, PastMessage, PastStep};
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// One read: its query and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "read", rename_all = "snake_case")]
-pub enum Read {
+pub enum ReadRecord {
     File {
-        place: Place,
+        place: BaseFolder,
         path: String,
         /// Digest of the text as it was read; `None`: there was no such file.
         sha256: Option<String>,
@@ -23,7 +23,7 @@ pub enum Read {
     Knowledge {
         terms: Vec<String>,
         limit: u32,
-        hits: Vec<Hit>,
+        hits: Vec<RecordedHit>,
     },
     /// Files of knowledge that were in no index, with the reason.
     KnowledgeLeftOut { files: Vec<(String, String)> },
@@ -43,7 +43,7 @@ pub enum Read {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hit {
+pub struct RecordedHit {
     pub path: String,
     pub heading: String,
     /// Digest of its text.
@@ -64,22 +64,22 @@ pub struct PastRow {
 
 /// Reads so far.
 #[derive(Debug, Default)]
-pub struct Seen {
-    pub reads: Vec<Read>,
+pub struct ReadLog {
+    pub reads: Vec<ReadRecord>,
     /// Texts by digest.
     pub texts: BTreeMap<String, Arc<str>>,
     /// Files read for this context: each is read once, so that it cannot differ within it.
-    files: BTreeMap<(Place, String), Option<Arc<str>>>,
+    files: BTreeMap<(BaseFolder, String), Option<Arc<str>>>,
 }
 
-impl Seen {
-    pub fn known_file(&self, place: Place, path: &str) -> Option<Option<Arc<str>>> {
+impl ReadLog {
+    pub fn known_file(&self, place: BaseFolder, path: &str) -> Option<Option<Arc<str>>> {
         self.files.get(&(place, path.to_owned())).cloned()
     }
 
-    pub fn file(&mut self, place: Place, path: &str, text: Option<&Arc<str>>) {
+    pub fn file(&mut self, place: BaseFolder, path: &str, text: Option<&Arc<str>>) {
         let sha256 = text.map(|text| self.keep(text.clone()));
-        self.reads.push(Read::File {
+        self.reads.push(ReadRecord::File {
             place,
             path: path.to_owned(),
             sha256,
@@ -88,14 +88,14 @@ impl Seen {
     }
 
     pub fn knowledge(&mut self, terms: &[String], limit: u32, hits: &[KnowledgeHit]) {
-        let mut hit = |hit: &KnowledgeHit| Hit {
+        let mut hit = |hit: &KnowledgeHit| RecordedHit {
             path: hit.path.clone(),
             heading: hit.heading.clone(),
             sha256: self.keep(hit.body.as_str().into()),
             rank: hit.rank.to_string(),
         };
         let hits = hits.iter().map(&mut hit).collect();
-        self.reads.push(Read::Knowledge {
+        self.reads.push(ReadRecord::Knowledge {
             terms: terms.to_vec(),
             limit,
             hits,
@@ -105,7 +105,7 @@ impl Seen {
     /// Records the files, unless there are none.
     pub fn knowledge_left_out(&mut self, files: &[(String, String)]) {
         if !files.is_empty() {
-            self.reads.push(Read::KnowledgeLeftOut {
+            self.reads.push(ReadRecord::KnowledgeLeftOut {
                 files: files.to_vec(),
             });
         }
@@ -123,7 +123,7 @@ impl Seen {
             lost: found.lost.clone(),
         };
         let (thread, messages) = (thread.to_owned(), found.iter().map(row).collect());
-        self.reads.push(Read::PastMessages {
+        self.reads.push(ReadRecord::PastMessages {
             thread,
             before_seq,
             limit,
@@ -141,7 +141,7 @@ impl Seen {
             .into_iter()
             .map(|(run, count)| (run.to_string(), count))
             .collect();
-        self.reads.push(Read::PastSteps { chars_max, runs });
+        self.reads.push(ReadRecord::PastSteps { chars_max, runs });
     }
 
     fn keep(&mut self, text: Arc<str>) -> String {

@@ -1,8 +1,8 @@
 //! Recorded reads: every answer comes from the record. Values and nothing else: no folder, no
 //! store, so nothing of today can get into a past context.
 
-use super::reads::{Files, Place, ReadError, Reading, Reads};
-use super::record::{Hit, PastRow, Read};
+use super::reads::{BaseFolder, Files, ReadError, ReadFuture, Reads};
+use super::record::{PastRow, ReadRecord, RecordedHit};
 use crate::domain::{MessageId, RunId, ThreadId};
 use crate::store::{KnowledgeHit, PastMessage, PastStep, PersonaStore, StoreError, StoredText};
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// Sources of a run when its context was assembled.
 #[derive(Debug, Clone, Default)]
-pub struct Recorded {
-    files: BTreeMap<(Place, String), Text>,
+pub struct RecordedSources {
+    files: BTreeMap<(BaseFolder, String), Text>,
     searches: Vec<Search>,
     left_out: Vec<(String, String)>,
     pasts: Vec<Past>,
@@ -53,16 +53,16 @@ pub struct Damage {
     pub what: String,
 }
 
-impl Recorded {
+impl RecordedSources {
     /// Fetches the texts and rows of a record. Missing or changed ones are recorded as damage, and
     /// reported when they make a difference.
-    pub async fn load(store: &PersonaStore, reads: &[Read]) -> Result<Self, StoreError> {
-        let digests: Vec<&str> = reads.iter().flat_map(Read::digests).collect();
+    pub async fn load(store: &PersonaStore, reads: &[ReadRecord]) -> Result<Self, StoreError> {
+        let digests: Vec<&str> = reads.iter().flat_map(ReadRecord::digests).collect();
         let texts = store.texts(&digests).await?;
         let mut recorded = Self::default();
         for read in reads {
             match read {
-                Read::File {
+                ReadRecord::File {
                     place,
                     path,
                     sha256,
@@ -75,7 +75,7 @@ impl Recorded {
                     };
                     recorded.files.insert((*place, path.clone()), text);
                 }
-                Read::Knowledge { terms, limit, hits } => {
+                ReadRecord::Knowledge { terms, limit, hits } => {
                     let hits = hits
                         .iter()
                         .filter_map(|hit| recorded.hit(hit, &texts))
@@ -86,46 +86,63 @@ impl Recorded {
                         hits,
                     });
                 }
-                Read::KnowledgeLeftOut { files } => recorded.left_out.extend_from_slice(files),
-                Read::PastMessages {
-                    thread,
-                    before_seq,
-                    limit,
-                    chars_max,
-                    messages,
-                } => {
-                    let seqs: Vec<i64> = messages.iter().map(|row| row.seq).collect();
-                    let found = store.messages_by_seq(&seqs, *chars_max).await?;
-                    let messages = recorded.past(messages, found);
-                    let (thread, before_seq) = (thread.clone(), *before_seq);
-                    let (limit, chars_max) = (*limit, *chars_max);
-                    recorded.pasts.push(Past {
-                        thread,
-                        before_seq,
-                        limit,
-                        chars_max,
-                        messages,
-                    });
+                ReadRecord::KnowledgeLeftOut { files } => {
+                    recorded.left_out.extend_from_slice(files)
                 }
-                Read::PastSteps { chars_max, runs } => {
-                    let wanted: Vec<_> = runs
-                        .iter()
-                        .map(|(run, count)| (RunId::new(run), *count))
-                        .collect();
-                    let steps = store.first_steps(&wanted, *chars_max).await?;
-                    let count: u32 = runs.iter().map(|(_, count)| count).sum();
-                    if steps.len() != count as usize {
-                        let what = format!("{} of {count} steps are still there", steps.len());
-                        recorded.damages.push(Damage {
-                            of: "tool traces".to_owned(),
-                            what,
-                        });
-                    }
-                    recorded.steps.push((*chars_max, steps));
+                ReadRecord::PastMessages { .. } | ReadRecord::PastSteps { .. } => {
+                    recorded.load_past(store, read).await?;
                 }
             }
         }
         Ok(recorded)
+    }
+
+    /// Fetches the messages or the steps of a thread's past.
+    async fn load_past(
+        &mut self,
+        store: &PersonaStore,
+        read: &ReadRecord,
+    ) -> Result<(), StoreError> {
+        match read {
+            ReadRecord::PastMessages {
+                thread,
+                before_seq,
+                limit,
+                chars_max,
+                messages,
+            } => {
+                let seqs: Vec<i64> = messages.iter().map(|row| row.seq).collect();
+                let found = store.messages_by_seq(&seqs, *chars_max).await?;
+                let messages = self.past(messages, found);
+                self.pasts.push(Past {
+                    thread: thread.clone(),
+                    before_seq: *before_seq,
+                    limit: *limit,
+                    chars_max: *chars_max,
+                    messages,
+                });
+            }
+            ReadRecord::PastSteps { chars_max, runs } => {
+                let wanted: Vec<_> = runs
+                    .iter()
+                    .map(|(run, count)| (RunId::new(run), *count))
+                    .collect();
+                let steps = store.first_steps(&wanted, *chars_max).await?;
+                let count: u32 = runs.iter().map(|(_, count)| count).sum();
+                if steps.len() != count as usize {
+                    let what = format!("{} of {count} steps are still there", steps.len());
+                    self.damages.push(Damage {
+                        of: "tool traces".to_owned(),
+                        what,
+                    });
+                }
+                self.steps.push((*chars_max, steps));
+            }
+            ReadRecord::File { .. }
+            | ReadRecord::Knowledge { .. }
+            | ReadRecord::KnowledgeLeftOut { .. } => {}
+        }
+        Ok(())
     }
 
     /// Returns the damaged parts of the record.
@@ -143,13 +160,13 @@ impl Recorded {
     }
 
     /// Replaces or adds the text of a file.
-    pub fn add_file(&mut self, place: Place, path: &str, text: &str) {
+    pub fn add_file(&mut self, place: BaseFolder, path: &str, text: &str) {
         self.files
             .insert((place, path.to_owned()), Text::Is(text.into()));
     }
 
     /// Returns every file that was read and is kept.
-    pub fn files(&self) -> impl Iterator<Item = (Place, &str, &Arc<str>)> {
+    pub fn files(&self) -> impl Iterator<Item = (BaseFolder, &str, &Arc<str>)> {
         self.files
             .iter()
             .filter_map(|((place, path), text)| match text {
@@ -186,7 +203,11 @@ impl Recorded {
         found.map(|stored| stored.text.clone())
     }
 
-    fn hit(&mut self, hit: &Hit, texts: &BTreeMap<String, StoredText>) -> Option<KnowledgeHit> {
+    fn hit(
+        &mut self,
+        hit: &RecordedHit,
+        texts: &BTreeMap<String, StoredText>,
+    ) -> Option<KnowledgeHit> {
         let body = self.kept(&hit.path, &hit.sha256, texts)?.to_string();
         let rank = hit.rank.parse().unwrap_or(0.0);
         Some(KnowledgeHit {
@@ -221,22 +242,24 @@ impl Recorded {
     }
 }
 
-impl Read {
+impl ReadRecord {
     fn digests(&self) -> Vec<&str> {
         match self {
-            Read::File { sha256, .. } => sha256.as_deref().into_iter().collect(),
-            Read::Knowledge { hits, .. } => hits.iter().map(|hit| hit.sha256.as_str()).collect(),
-            Read::KnowledgeLeftOut { .. } | Read::PastMessages { .. } | Read::PastSteps { .. } => {
-                Vec::new()
+            ReadRecord::File { sha256, .. } => sha256.as_deref().into_iter().collect(),
+            ReadRecord::Knowledge { hits, .. } => {
+                hits.iter().map(|hit| hit.sha256.as_str()).collect()
             }
+            ReadRecord::KnowledgeLeftOut { .. }
+            | ReadRecord::PastMessages { .. }
+            | ReadRecord::PastSteps { .. } => Vec::new(),
         }
     }
 }
 
-impl Files for Recorded {
+impl Files for RecordedSources {
     fn text(
         &self,
-        place: Place,
+        place: BaseFolder,
         path: &str,
         _bytes_max: u64,
     ) -> Result<Option<Arc<str>>, ReadError> {
@@ -249,8 +272,12 @@ impl Files for Recorded {
     }
 }
 
-impl Reads for Recorded {
-    fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>> {
+impl Reads for RecordedSources {
+    fn knowledge<'a>(
+        &'a self,
+        terms: &'a [String],
+        limit: u32,
+    ) -> ReadFuture<'a, Vec<KnowledgeHit>> {
         let same =
             |search: &&Search| search.limit == limit && (self.is_lenient || search.terms == terms);
         let search = self.searches.iter().find(same);
@@ -269,7 +296,7 @@ impl Reads for Recorded {
         chars_max: u32,
         // The record names the messages that they were given.
         _readers: &'a [String],
-    ) -> Reading<'a, Vec<PastMessage>> {
+    ) -> ReadFuture<'a, Vec<PastMessage>> {
         let asked = (thread.as_str(), before_seq, limit, chars_max);
         let same = |past: &&Past| {
             (
@@ -292,7 +319,7 @@ impl Reads for Recorded {
         &'a self,
         messages: &'a [&'a MessageId],
         chars_max: u32,
-    ) -> Reading<'a, Vec<PastStep>> {
+    ) -> ReadFuture<'a, Vec<PastStep>> {
         let steps = self.steps.iter().find(|(chars, _)| *chars == chars_max);
         let of_these = |step: &&PastStep| messages.contains(&&step.message);
         let steps = steps.map(|(_, steps)| steps.iter().filter(of_these).cloned().collect());
@@ -300,7 +327,7 @@ impl Reads for Recorded {
     }
 }
 
-fn ready<'a, T: Send + 'a>(found: Option<T>, what: &str) -> Reading<'a, T> {
+fn ready<'a, T: Send + 'a>(found: Option<T>, what: &str) -> ReadFuture<'a, T> {
     let found = found.map_or_else(|| not_recorded(what.to_owned()), Ok);
     Box::pin(std::future::ready(found))
 }

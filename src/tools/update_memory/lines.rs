@@ -5,7 +5,7 @@
 //! unchanged keeps its mark; a line without one was written by hand.
 
 use crate::domain::RunId;
-use crate::tools::Origin;
+use crate::tools::WriteOrigin;
 
 const BEGIN: &str = "<!-- from ";
 const END: &str = " -->";
@@ -13,7 +13,7 @@ const END: &str = " -->";
 const FROM_CHARS_MAX: usize = 120;
 
 /// Formats the mark of new lines of this run.
-pub(super) fn mark(origin: &Origin, run: &RunId) -> String {
+pub(super) fn mark(origin: &WriteOrigin, run: &RunId) -> String {
     let plain = |c: char| {
         if c.is_control() || matches!(c, '<' | '>') {
             '?'
@@ -31,12 +31,12 @@ pub(super) fn mark(origin: &Origin, run: &RunId) -> String {
     format!("{BEGIN}{from} ({}), {date}, run {run}{END}", origin.trust)
 }
 
-struct Line<'t> {
+struct MemoryLine<'t> {
     text: &'t str,
     mark: Option<&'t str>,
 }
 
-impl<'t> Line<'t> {
+impl<'t> MemoryLine<'t> {
     fn read(line: &'t str) -> Self {
         let line = line.trim_end();
         match line.rfind(BEGIN).filter(|_| line.ends_with(END)) {
@@ -53,11 +53,11 @@ impl<'t> Line<'t> {
 }
 
 /// A memory, line by line.
-pub(super) struct Lines<'t>(Vec<Line<'t>>);
+pub(super) struct MemoryLines<'t>(Vec<MemoryLine<'t>>);
 
-impl<'t> Lines<'t> {
+impl<'t> MemoryLines<'t> {
     pub(super) fn read(memory: &'t str) -> Self {
-        Self(memory.trim_end().lines().map(Line::read).collect())
+        Self(memory.trim_end().lines().map(MemoryLine::read).collect())
     }
 
     /// Replaces the whole memory; unchanged lines keep their marks.
@@ -69,7 +69,7 @@ impl<'t> Lines<'t> {
                 .iter()
                 .find(|line| !text.is_empty() && line.text == text);
             match known {
-                Some(Line { mark: known, .. }) => push(&mut written, &text, *known),
+                Some(MemoryLine { mark: known, .. }) => push(&mut written, &text, *known),
                 None => push(&mut written, &text, Some(mark)),
             }
         }
@@ -100,9 +100,9 @@ impl<'t> Lines<'t> {
 /// Splits a text into lines without forged marks, and without text that could be read as a mark.
 fn unmarked(text: &str) -> Vec<String> {
     let bare = |line: &str| {
-        let mut line = Line::read(line);
+        let mut line = MemoryLine::read(line);
         while line.mark.is_some() {
-            line = Line::read(line.text);
+            line = MemoryLine::read(line.text);
         }
         line.text.replace(BEGIN, "<!-- ")
     };
@@ -146,7 +146,7 @@ mod tests {
         ];
         for (content, wanted) in cases {
             assert_eq!(
-                Lines::read("").replaced_by(&content, BY),
+                MemoryLines::read("").replaced_by(&content, BY),
                 wanted,
                 "{content:?}"
             );
@@ -159,12 +159,12 @@ mod tests {
             before in "([-a-c# ]{0,4}( <!-- from [ab] -->)?\n){0,5}",
             content in "([-a-c# ]{0,4}( <!-- from [ab] -->)?\n){0,5}",
         ) {
-            let old: Vec<String> = Lines::read(&before).0.iter().map(|line| line.text.to_owned()).collect();
-            let written = Lines::read(&before).replaced_by(&content, BY);
-            for line in Lines::read(&written).0.iter().filter(|line| !line.text.is_empty()) {
+            let old: Vec<String> = MemoryLines::read(&before).0.iter().map(|line| line.text.to_owned()).collect();
+            let written = MemoryLines::read(&before).replaced_by(&content, BY);
+            for line in MemoryLines::read(&written).0.iter().filter(|line| !line.text.is_empty()) {
                 prop_assert!(old.iter().any(|text| text == line.text) || line.mark == Some(BY));
             }
-            prop_assert_eq!(Lines::read(&written).replaced_by(&content, "<!-- from z -->"), written);
+            prop_assert_eq!(MemoryLines::read(&written).replaced_by(&content, "<!-- from z -->"), written);
         }
     }
 }

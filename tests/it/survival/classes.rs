@@ -5,7 +5,7 @@ use attache::runs::deps::WorkerDeps;
 use attache::runs::worker::Worker;
 use attache::store::PowerCut;
 use attache::tools::{
-    Capabilities, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
+    Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -26,9 +26,9 @@ impl Tool for Ring {
                 "required": ["bell"], "additionalProperties": false }),
             class: self.0,
             effects: Effects::NONE,
-            capabilities: Capabilities {
+            capabilities: ToolCapabilities {
                 files: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
         }
     }

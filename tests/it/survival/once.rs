@@ -9,7 +9,7 @@ use attache::clock::SystemClock;
 use attache::runs::deps::WorkerDeps;
 use attache::runs::worker::Worker;
 use attache::tools::{
-    Capabilities, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
+    Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
 };
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -40,9 +40,9 @@ impl Tool for Act {
                 "required": ["word"], "additionalProperties": false }),
             class: self.0,
             effects: Effects::NONE,
-            capabilities: Capabilities {
+            capabilities: ToolCapabilities {
                 files: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
         }
     }

@@ -4,7 +4,7 @@ use super::RunDeps;
 use attache::clock::Clock;
 use attache::domain::RunId;
 use attache::tools::{
-    Capabilities, Effects, RegistryError, Tool, ToolCall, ToolClass, ToolDeclaration, ToolEnv,
+    Effects, RegistryError, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolEnv,
     ToolError, ToolOutcome, builtin,
 };
 use futures_util::future::BoxFuture;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 struct Joined {
     name: &'static str,
     schema: Value,
-    capabilities: Capabilities,
+    capabilities: ToolCapabilities,
 }
 
 impl Tool for Joined {
@@ -40,7 +40,7 @@ impl Tool for Joined {
     }
 }
 
-fn joined(name: &'static str, schema: Value, capabilities: Capabilities) -> Vec<Box<dyn Tool>> {
+fn joined(name: &'static str, schema: Value, capabilities: ToolCapabilities) -> Vec<Box<dyn Tool>> {
     vec![Box::new(Joined {
         name,
         schema,
@@ -54,7 +54,7 @@ fn object() -> Value {
 
 #[test]
 fn a_registry_takes_tools_at_run_time_and_refuses_bad_ones() {
-    let none = Capabilities::NONE;
+    let none = ToolCapabilities::NONE;
     let one = builtin()
         .with(joined("a", object(), none))
         .expect("a new tool");
@@ -91,31 +91,31 @@ fn a_registry_takes_tools_at_run_time_and_refuses_bad_ones() {
 #[tokio::test]
 async fn a_call_is_given_the_declared_capabilities_and_no_other() {
     let deps = RunDeps::new().await;
-    let all = Capabilities {
+    let all = ToolCapabilities {
         files: true,
         mail: true,
         search: true,
     };
     let rows = [
-        (Capabilities::NONE, ["refused", "refused", "refused"]),
+        (ToolCapabilities::NONE, ["refused", "refused", "refused"]),
         (
-            Capabilities {
+            ToolCapabilities {
                 files: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
             ["given", "refused", "refused"],
         ),
         (
-            Capabilities {
+            ToolCapabilities {
                 mail: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
             ["refused", "given", "refused"],
         ),
         (
-            Capabilities {
+            ToolCapabilities {
                 search: true,
-                ..Capabilities::NONE
+                ..ToolCapabilities::NONE
             },
             ["refused", "refused", "given"],
         ),

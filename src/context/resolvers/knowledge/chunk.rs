@@ -14,7 +14,7 @@ const HEADING_CHARS_MAX: usize = 120;
 
 /// Kind of a file of knowledge, by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum KnowledgeFormat {
     Markdown,
     Plain,
     /// Rows, the first of which names the columns.
@@ -23,16 +23,16 @@ pub enum Kind {
 }
 
 /// Extensions, lower case.
-const KINDS: [(&str, Kind); 6] = [
-    ("md", Kind::Markdown),
-    ("markdown", Kind::Markdown),
-    ("txt", Kind::Plain),
-    ("csv", Kind::Table),
-    ("html", Kind::Html),
-    ("htm", Kind::Html),
+const KINDS: [(&str, KnowledgeFormat); 6] = [
+    ("md", KnowledgeFormat::Markdown),
+    ("markdown", KnowledgeFormat::Markdown),
+    ("txt", KnowledgeFormat::Plain),
+    ("csv", KnowledgeFormat::Table),
+    ("html", KnowledgeFormat::Html),
+    ("htm", KnowledgeFormat::Html),
 ];
 
-impl Kind {
+impl KnowledgeFormat {
     /// Returns the kind by the file's name; `None`: such a file is not read.
     pub fn of(name: &str) -> Option<Self> {
         let (_, end) = name.rsplit_once('.')?;
@@ -46,10 +46,10 @@ impl Kind {
     pub fn chunks(self, text: &str) -> Vec<KnowledgeChunk> {
         let mut found = Vec::new();
         match self {
-            Kind::Markdown => return chunks(text),
-            Kind::Plain => add_section(&mut found, "", text),
-            Kind::Html => add_section(&mut found, "", &mime::html_to_text(text)),
-            Kind::Table => add_table(&mut found, text),
+            KnowledgeFormat::Markdown => return chunks(text),
+            KnowledgeFormat::Plain => add_section(&mut found, "", text),
+            KnowledgeFormat::Html => add_section(&mut found, "", &mime::html_to_text(text)),
+            KnowledgeFormat::Table => add_table(&mut found, text),
         }
         found
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn every_piece_of_a_table_has_the_names_of_its_columns() {
         let rows: String = (0..300).map(|n| format!("room {n},{n}\n")).collect();
-        let pieces = Kind::Table.chunks(&format!("Room,Price\n{rows}"));
+        let pieces = KnowledgeFormat::Table.chunks(&format!("Room,Price\n{rows}"));
         assert!(pieces.len() > 1);
         for piece in &pieces {
             assert!(

@@ -2,7 +2,7 @@
 //! and one `stat` of each file.
 
 use super::super::estimate_tokens;
-use super::chunk::Kind;
+use super::chunk::KnowledgeFormat;
 use crate::clock::Clock;
 use crate::domain::{PersonaId, Timestamp, sha256_hex};
 use crate::mime::{self, FileText};
@@ -43,7 +43,7 @@ impl Default for SyncLimits {
 
 /// Result of one scan of the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SyncReport {
+pub struct KnowledgeSyncReport {
     /// Number of files whose pieces stay as they were.
     pub unchanged: usize,
     /// Paths of files that were indexed, because they are new or changed.
@@ -56,7 +56,7 @@ pub struct SyncReport {
 
 /// Files of a folder that are used, without an index: for an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Survey {
+pub struct KnowledgeSurvey {
     pub used: Vec<Surveyed>,
     /// Paths that are left out, with the reason.
     pub left_out: Vec<(String, String)>,
@@ -73,16 +73,16 @@ pub struct Surveyed {
 }
 
 /// Scans a persona's folder, as a run would. Errors: it cannot be read.
-pub fn survey(folder: &Path) -> io::Result<Survey> {
+pub fn survey(folder: &Path) -> io::Result<KnowledgeSurvey> {
     let limits = &SyncLimits::default();
     let folder = &Dir::open_ambient_dir(
         folder.to_string_lossy().as_ref(),
         cap_std::ambient_authority(),
     )?;
     let walk = find(folder, limits)?;
-    let mut survey = Survey {
+    let mut survey = KnowledgeSurvey {
         left_out: walk.skipped,
-        ..Survey::default()
+        ..KnowledgeSurvey::default()
     };
     for file in walk.found {
         match read(folder, &file.path, limits) {
@@ -112,12 +112,12 @@ pub enum SyncError {
 #[derive(Debug, Default)]
 pub struct KnowledgeSync {
     limits: SyncLimits,
-    looked: Mutex<BTreeMap<PersonaId, Look>>,
+    looked: Mutex<BTreeMap<PersonaId, LastScan>>,
 }
 
 /// Last scan of a persona's folder.
 #[derive(Debug)]
-struct Look {
+struct LastScan {
     /// Time of the scan, by the clock's monotonic time.
     at: Duration,
     left_out: Vec<(String, String)>,
@@ -137,7 +137,7 @@ impl KnowledgeSync {
         store: &PersonaStore,
         folder: &Dir,
         clock: &dyn Clock,
-    ) -> Result<Option<SyncReport>, SyncError> {
+    ) -> Result<Option<KnowledgeSyncReport>, SyncError> {
         let (persona, started) = (store.persona_id(), clock.monotonic());
         if self
             .looked()
@@ -152,7 +152,7 @@ impl KnowledgeSync {
         let left_out = report.skipped.clone();
         self.looked().insert(
             persona.clone(),
-            Look {
+            LastScan {
                 at: started,
                 left_out,
             },
@@ -168,7 +168,7 @@ impl KnowledgeSync {
             .unwrap_or_default()
     }
 
-    fn looked(&self) -> MutexGuard<'_, BTreeMap<PersonaId, Look>> {
+    fn looked(&self) -> MutexGuard<'_, BTreeMap<PersonaId, LastScan>> {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -182,7 +182,7 @@ pub async fn sync_knowledge(
     folder: &Dir,
     limits: &SyncLimits,
     now: Timestamp,
-) -> Result<SyncReport, SyncError> {
+) -> Result<KnowledgeSyncReport, SyncError> {
     let mut indexed: BTreeMap<String, KnowledgeFile> = store
         .knowledge_state()
         .await?
@@ -190,9 +190,9 @@ pub async fn sync_knowledge(
         .map(|file| (file.path.clone(), file))
         .collect();
     let walk = on_disk(folder, limits, find).await??;
-    let mut report = SyncReport {
+    let mut report = KnowledgeSyncReport {
         skipped: walk.skipped,
-        ..SyncReport::default()
+        ..KnowledgeSyncReport::default()
     };
     for file in walk.found {
         let known = indexed.remove(&file.path);
@@ -217,16 +217,7 @@ pub async fn sync_knowledge(
                 continue;
             }
         };
-        let row = KnowledgeFile {
-            sha256: sha256_hex(&[text.as_bytes()]),
-            modified_ms: if is_finished(file.modified_ms, now) {
-                file.modified_ms
-            } else {
-                0
-            },
-            size_bytes: file.size_bytes as i64,
-            path: file.path,
-        };
+        let row = file.into_row(&text, now);
         if known
             .as_ref()
             .is_some_and(|known| known.sha256 == row.sha256)
@@ -237,7 +228,7 @@ pub async fn sync_knowledge(
             }
         } else {
             report.indexed.push(row.path.clone());
-            let kind = Kind::of(&row.path).unwrap_or(Kind::Plain);
+            let kind = KnowledgeFormat::of(&row.path).unwrap_or(KnowledgeFormat::Plain);
             store
                 .replace_knowledge_file(row, kind.chunks(&text))
                 .await?;
@@ -266,20 +257,34 @@ where
 }
 
 /// A file by its metadata.
-struct Found {
+struct ScannedFile {
     path: String,
     modified_ms: i64,
     size_bytes: u64,
 }
 
+impl ScannedFile {
+    /// Returns the row of the file with this text. A modification time that a later change may
+    /// repeat is stored as 0, so that the next scan reads the file again.
+    fn into_row(self, text: &str, now: Timestamp) -> KnowledgeFile {
+        let is_settled = is_finished(self.modified_ms, now);
+        KnowledgeFile {
+            sha256: sha256_hex(&[text.as_bytes()]),
+            modified_ms: if is_settled { self.modified_ms } else { 0 },
+            size_bytes: self.size_bytes as i64,
+            path: self.path,
+        }
+    }
+}
+
 #[derive(Default)]
-struct Walk {
-    found: Vec<Found>,
+struct FolderWalk {
+    found: Vec<ScannedFile>,
     skipped: Vec<(String, String)>,
 }
 
-fn find(folder: &Dir, limits: &SyncLimits) -> io::Result<Walk> {
-    let mut walk = Walk::default();
+fn find(folder: &Dir, limits: &SyncLimits) -> io::Result<FolderWalk> {
+    let mut walk = FolderWalk::default();
     match folder.open_dir(FOLDER) {
         Ok(knowledge) => walk.enter(&knowledge, FOLDER, 0, limits)?,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
@@ -288,7 +293,7 @@ fn find(folder: &Dir, limits: &SyncLimits) -> io::Result<Walk> {
     Ok(walk)
 }
 
-impl Walk {
+impl FolderWalk {
     fn enter(
         &mut self,
         dir: &Dir,
@@ -325,7 +330,7 @@ impl Walk {
                 Some(why) => self.skip(path, why),
                 None => {
                     let modified_ms = modified_ms(&metadata);
-                    self.found.push(Found {
+                    self.found.push(ScannedFile {
                         path,
                         modified_ms,
                         size_bytes: metadata.len(),
@@ -346,7 +351,7 @@ impl Walk {
         if !metadata.is_file() {
             return Some("not a regular file");
         }
-        if Kind::of(name).is_none() {
+        if KnowledgeFormat::of(name).is_none() {
             return Some("not a kind of file that is read (.md, .txt, .csv, .html)");
         }
         if metadata.nlink() > 1 {

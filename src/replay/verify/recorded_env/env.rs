@@ -1,7 +1,7 @@
 //! Reads and effects of a replayed run outside of its journal: from the record alone.
 
 use super::RecordedEnv;
-use crate::context::resolvers::record::Seen;
+use crate::context::resolvers::record::ReadLog;
 use crate::context::{self, Sources};
 use crate::runs::deps::RunError;
 use crate::runs::run_store::{Assembled, CallOrder, Env, Order};
@@ -34,7 +34,7 @@ impl Env for Arc<RecordedEnv> {
                 Ok((context, report)) => Ok(Assembled {
                     context,
                     report,
-                    seen: Seen::default(),
+                    seen: ReadLog::default(),
                 }),
                 Err(error) => {
                     let cause = error.to_string();
