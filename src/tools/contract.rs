@@ -1,10 +1,11 @@
-//! Contract of a tool: its declaration, the inputs of a call, its outcome and its errors.
+//! Contract of a tool: its declaration, the inputs of a call, and its outcome.
 //!
 //! Absent on purpose: lists of tools (`registry.rs`) and what a call may reach (`env.rs`).
 
 use super::env::{ToolCapabilities, ToolEnv};
+use super::error::ToolError;
 use crate::clock::Clock;
-use crate::domain::{Address, RunId, Timestamp, Trust};
+use crate::domain::{Address, RunId, Timestamp};
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 
@@ -144,43 +145,6 @@ pub struct ToolCall<'a> {
     pub reader: Reader,
 }
 
-/// Recipients that this run may write to, and its sender.
-#[derive(Debug, Clone)]
-pub struct MailPolicy {
-    /// `true`: a transport is configured; without one, sending is a terminal failure.
-    pub outbound_configured: bool,
-    /// The persona's own address.
-    pub persona_address: Address,
-    /// Participants of this thread.
-    pub participants: Vec<Address>,
-    pub owners: Vec<Address>,
-    /// Configured further recipients: exact addresses or `*@domain`.
-    pub allow: Vec<String>,
-    /// Most mails of one run.
-    pub mails_per_run_max: usize,
-    /// Number of mails that this run has sent so far.
-    pub mails_sent: usize,
-    /// Letter that this run answers; `None` for schedules.
-    pub answers: Option<Answered>,
-    /// Reason why the configured further recipients are closed to this run; `None`: they are not.
-    pub closed: Option<&'static str>,
-}
-
-/// Letter that a run answers, as far as a reply needs it.
-#[derive(Debug, Clone)]
-pub struct Answered {
-    pub sender: Option<Address>,
-    pub sender_trust: Trust,
-    /// Address in `Reply-To`, when there is exactly one.
-    pub reply_to: Option<Address>,
-    pub subject: String,
-    /// RFC Message-ID; `None` when the letter had none of its own.
-    pub rfc_message_id: Option<String>,
-    /// Its References, oldest first.
-    pub references: Vec<String>,
-    pub received_at: Timestamp,
-}
-
 /// Sizes a tool must keep to, in bytes.
 #[derive(Debug, Clone)]
 pub struct ToolLimits {
@@ -223,30 +187,4 @@ pub struct DraftAttachment {
     pub filename: String,
     pub content_type: String,
     pub bytes: Vec<u8>,
-}
-
-/// Reason why a call failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ToolError {
-    /// The model may correct the call. `code` is a stable word such as `recipient_not_allowed`.
-    #[error("{message}")]
-    Mendable { code: &'static str, message: String },
-    /// This engine does not offer the action: the run ends.
-    #[error("this engine does not offer {0}")]
-    UnsupportedAction(&'static str),
-    /// A mail was to be sent and no outbound transport is configured: the run ends.
-    #[error("no outbound transport is configured")]
-    OutboundNotConfigured,
-    /// The database failed; the run is retried.
-    #[error("the store failed")]
-    Store(#[from] crate::store::StoreError),
-}
-
-impl ToolError {
-    pub fn mendable(code: &'static str, message: impl Into<String>) -> Self {
-        ToolError::Mendable {
-            code,
-            message: message.into(),
-        }
-    }
 }

@@ -3,7 +3,8 @@
 //! A tool that uses one it did not declare gets an error, so the declaration that the policy
 //! decides by cannot be less than the truth.
 
-use super::contract::{MailPolicy, ToolError};
+use super::error::ToolError;
+use super::mail_policy::MailPolicy;
 use crate::store::{FoundMessage, MessageSearch, PersonaStore, StoreError};
 use cap_std::fs_utf8::Dir;
 

@@ -3,6 +3,7 @@
 //! A tool returns its intended effects; it opens no socket and writes no row. The run loop commits
 //! its result and its effects in one transaction. In reading order:
 //!
+//! - `error`, `mail_policy`: values that both a tool and its caller know
 //! - `contract`: the trait, the declaration, the inputs and the outcome of a call
 //! - `env`: the capabilities that a call is given
 //! - `registry`: tools as one value, those of run time included
@@ -14,6 +15,8 @@
 //!
 //! Not here: who may call a tool, and what becomes of a call (`runs`).
 
+mod error;
+mod mail_policy;
 mod contract;
 mod env;
 mod registry;
@@ -28,10 +31,12 @@ mod send_email;
 mod update_memory;
 
 pub use contract::{
-    Answered, CallTrace, DraftAttachment, Effects, MailDraft, MailPolicy, Reader, Tool, ToolCall,
-    ToolClass, ToolDeclaration, ToolError, ToolLimits, ToolOutcome, WriteOrigin,
+    CallTrace, DraftAttachment, Effects, MailDraft, Reader, Tool, ToolCall, ToolClass,
+    ToolDeclaration, ToolLimits, ToolOutcome, WriteOrigin,
 };
 pub use env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResources};
+pub use error::ToolError;
+pub use mail_policy::{Answered, MailPolicy};
 pub use registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use schema::arguments_schema;
 pub use search_email::SCOPE_OF_THREAD;

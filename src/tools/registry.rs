@@ -3,8 +3,9 @@
 
 use super::arguments::{check_against, validator};
 use super::contract::{
-    CallTrace, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
+    CallTrace, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolOutcome,
 };
+use super::error::ToolError;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,0 +1,102 @@
+//! Maps of rooms: a folder with many files names each of them in the header of its `mod.rs`.
+
+use crate::source::File;
+use std::collections::BTreeMap;
+
+/// Files that one folder may hold without a map in its `mod.rs`.
+const UNMAPPED_FILES_MAX: usize = 8;
+/// Rooms that have none yet; nothing joins this list.
+const WITHOUT_MAP: &[&str] = &[
+    "src/cli/mod.rs",
+    "src/cli/replay/mod.rs",
+    "src/cli/schedule/mod.rs",
+    "src/config/mod.rs",
+    "src/domain/mod.rs",
+    "src/gateway/identity/mod.rs",
+    "src/gateway/ingress/imap/mod.rs",
+    "src/gateway/ingress/smtp/mod.rs",
+    "src/gateway/intake.rs",
+    "src/mime/mod.rs",
+    "src/providers/agents/mod.rs",
+    "src/providers/api/mod.rs",
+    "src/providers/contract/mod.rs",
+    "src/providers/transport/mod.rs",
+    "src/replay/mod.rs",
+    "src/runs/mod.rs",
+    "src/scheduler/schedule_file/mod.rs",
+    "src/store/mail/mod.rs",
+    "src/store/runs/mod.rs",
+    "src/store/sqlite/mod.rs",
+];
+
+/// Rooms with many files whose `mod.rs` does not name each of them in its header.
+pub fn unmapped(files: &[File]) -> Vec<String> {
+    let mut rooms: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for file in files {
+        if let Some((folder, name)) = file.path.rsplit_once('/') {
+            rooms.entry(folder).or_default().push(name);
+        }
+    }
+    let mut complaints = Vec::new();
+    for (folder, names) in rooms
+        .into_iter()
+        .filter(|(_, names)| names.len() > UNMAPPED_FILES_MAX)
+    {
+        let roots = [
+            format!("{folder}/mod.rs"),
+            format!("{folder}.rs"),
+            format!("{folder}/lib.rs"),
+        ];
+        let Some(root) = files.iter().find(|file| roots.contains(&file.path)) else {
+            continue;
+        };
+        if root.text.contains("include_str!(\"ARCHITECTURE.md\")") {
+            continue; // The crate's own map is checked by the floors.
+        }
+        let header: String = root
+            .text
+            .lines()
+            .filter(|line| line.starts_with("//!"))
+            .collect();
+        let members = names
+            .iter()
+            .filter_map(|name| name.strip_suffix(".rs"))
+            .filter(|name| *name != "mod");
+        let missing: Vec<&str> = members
+            .filter(|name| !header.contains(&format!("`{name}`")))
+            .collect();
+        if !missing.is_empty() && !WITHOUT_MAP.contains(&root.path.as_str()) {
+            complaints.push(format!(
+                "{}: the map in its header leaves out {}: name each file there, in reading order, with what it is for",
+                root.path,
+                missing.join(", ")
+            ));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn a_large_room_names_each_file() {
+    let names = ["b", "c", "d", "e", "f", "g", "h", "i"];
+    let rows: Vec<(String, &str)> = names
+        .iter()
+        .map(|name| (format!("src/a/{name}.rs"), "//! x"))
+        .collect();
+    let mut room: Vec<File> = rows
+        .iter()
+        .map(|(path, text)| File::new(path, text))
+        .collect();
+    room.push(File::new("src/a/mod.rs", "//! `b` `c` `d` `e` `f` `g` `h`"));
+    let complaints = unmapped(&room);
+    assert!(
+        complaints.len() == 1 && complaints[0].contains("leaves out i:"),
+        "{complaints:?}"
+    );
+    room.pop();
+    room.push(File::new(
+        "src/a/mod.rs",
+        "//! `b` `c` `d` `e` `f` `g` `h` `i`",
+    ));
+    assert_eq!(unmapped(&room), Vec::<String>::new());
+}
