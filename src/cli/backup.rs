@@ -11,6 +11,7 @@ use crate::replay::timeline::plural;
 use crate::store::Store;
 use crate::store::audit::{Audit, Wanted};
 use crate::store::sqlite::backup;
+use crate::store::sqlite::files;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -67,7 +68,7 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
         return Err(failure.hint("the first start of an engine makes it").into());
     }
     let file = std::path::absolute(file).context("no such path")?;
-    if backup::is_of_database(&file, &database) {
+    if files::is_of_database(&file, &database) {
         let failure = Failure::new(
             Exit::Usage,
             "a backup in the place of the database itself would take its mail with it",

@@ -10,7 +10,7 @@ mod mail;
 mod runs;
 mod whole;
 mod hashes;
-use crate::store::sqlite::backup::log_of;
+use crate::store::sqlite::files::log_of;
 use crate::store::sqlite::open::{NEWEST_MIGRATION, require_newest};
 use crate::store::sqlite::read_only::only_to_read;
 use crate::store::{OpenError, Result};

@@ -9,7 +9,7 @@
 //! its calls in the ledger bear, and loses its record.
 
 use crate::domain::Timestamp;
-use crate::store::mail::threads::json_list;
+use crate::store::sql::json_list;
 use crate::store::{Result, Store};
 use sqlx::{Row, SqliteExecutor};
 use std::collections::HashSet;

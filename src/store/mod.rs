@@ -5,8 +5,11 @@
 //! no query can forget the filter. [`Store`] itself offers the engine's queries across personas:
 //! claims, sweeps, listings for the operator.
 
+mod sql;
 pub mod sqlite;
 pub mod runs;
+mod journal;
+mod threads;
 mod mail;
 mod mailboxes;
 mod budgets;
@@ -24,52 +27,57 @@ pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, Frozen
 pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};
 pub use deliveries::queue::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
 pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
+pub use journal::contents::{Assembly, NewSources, StoredText};
+pub use journal::outbound::{MessageOutcome, NewOutbound};
+pub use journal::outputs::{NewOutput, StoredOutput};
+pub use journal::resume::JournalSoFar;
+pub use journal::step::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
+pub use journal::writer::{Entry, Finished};
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
-pub use mail::correspondence::{Account, Bounds, ReplyLimits, Reservation, Sent};
 pub use mail::filed::FiledLetter;
 pub use mail::held::{HeldLetter, NewHeld};
 pub use mail::imports::ArchivedWay;
+pub use mail::inbound::{NewInbound, StoredInbound};
 pub use mail::inbox::{INBOX_MAX, InboxItem};
 pub use mail::letters::RawLetter;
-pub use mail::messages::{
-    Company, Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound,
-};
+pub use mail::messages::{Content, NewAttachment};
 pub use mail::reports::{DeliveryReport, NewReport};
 pub use mail::search::{FoundMessage, MessageSearch};
+pub use mail::synthetic::NewSynthetic;
 pub use mailboxes::cursors::{
     FailureCause, MailboxContact, MailboxCursor, MailboxFailure, MailboxHealth, MailboxOutcome,
     RefusedLetter,
 };
 pub use mailboxes::quarantine::Quarantined;
-pub use notices::causes::{
-    EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Notified, PendingNotices, quoted,
-};
-pub use runs::contents::{Assembly, NewSources, StoredText};
+pub use notices::causes::{EarlierMail, Notice, NoticeFold, NoticeMail, Notified, PendingNotices};
+pub use notices::emit::NewNotice;
+pub use notices::wording::quoted;
 pub use runs::crashes::RecoveredRuns;
+pub use runs::fence::RunKey;
 pub use runs::forks::{ForkMoney, NewFork, StoredFork};
-pub use runs::history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
-pub use runs::journal::{Entry, Finished, JournalSoFar, MessageOutcome, NewOutbound, RunKey};
-pub use runs::outputs::{NewOutput, StoredOutput};
 pub use runs::providers::ProviderCalls;
 pub use runs::queue::{ClaimedRun, NewRun, RunFailure};
-pub use runs::record::StoredTurn;
 pub use runs::run_control::{Cancellation, FailedRuns};
-pub use runs::sessions::{KnownSession, SessionKey, ThreadSession};
-pub use runs::steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
-pub use schedules::firing::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork};
-pub use schedules::responsibilities::{
-    FileChange, FileState, MissedSlots, NextSlot, Paused, Schedule, StoredResponsibility, Version,
-};
+pub use schedules::file_changes::{FileChange, FileState, Schedule};
+pub use schedules::responsibility::{MissedSlots, NextSlot, Paused, StoredResponsibility, Version};
 pub use schedules::run_options::{RunOptionsInForce, SlotOfRun};
+pub use schedules::slot::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork};
 pub use schedules::slots::{Overslept, ServedBy, StoredSlot};
-pub use sqlite::open::{OpenError, Store, working_engine};
-pub use views::browse::{
-    ID_PIECE_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary,
-};
+pub use sqlite::locks::working_engine;
+pub use sqlite::open::Store;
+pub use sqlite::open_error::OpenError;
+pub use threads::history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
+pub use threads::place::{Company, Place};
+pub use threads::reply_limits::{Account, Bounds, ReplyLimits, Reservation, Sent};
+pub use threads::sessions::{KnownSession, SessionKey, ThreadSession};
 pub use views::bundles::BundleRow;
+pub use views::ids::ID_PIECE_CHARS_MIN;
+pub use views::record::StoredTurn;
+pub use views::runs::{RunFilter, RunSummary};
+pub use views::threads::{ThreadFilter, ThreadMessage, ThreadSummary};
 
 pub use budgets::usage::{UsageBy, UsageSum};
-pub use runs::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
+pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
 pub use schedules::waiting::{CATCHING_UP_MAX, Turn, Turns, WaitingSlot};
 pub use sqlite::writer::PowerCut;
 

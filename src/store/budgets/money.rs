@@ -9,9 +9,10 @@ use crate::domain::{
     Allowance, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, NoticeId, NoticeKind,
     NoticeSubject, PersonaId, RunId, ThreadBudget, ThreadId, Timestamp, UsageLine,
 };
-use crate::store::notices::causes::{NewNotice, emit};
-use crate::store::runs::queue::{fenced, to_ms};
-use crate::store::runs::turns::{Statement, UsageRow};
+use crate::store::budgets::usage_row::UsageRow;
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::runs::fence::fenced;
+use crate::store::sql::{Statement, to_ms};
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteRow;

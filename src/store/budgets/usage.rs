@@ -3,7 +3,7 @@
 use crate::domain::{PersonaId, ThreadId, Timestamp};
 use crate::store::Result;
 use crate::store::Store;
-use crate::store::runs::queue::{persona_id, to_i64};
+use crate::store::sql::{persona_id, to_i64};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 

@@ -2,9 +2,8 @@
 
 use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
-use crate::store::deliveries::queue::{instant, kind};
-use crate::store::mail::threads::json_list;
-use crate::store::runs::queue::persona_id;
+use crate::store::deliveries::queue::kind;
+use crate::store::sql::{instant, json_list, persona_id};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};

@@ -6,10 +6,8 @@
 
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
 use crate::store::deliveries::delivery_state::DeliveryKind;
-use crate::store::mail::threads::json_list;
 use crate::store::notices::events;
-use crate::store::runs::queue::{persona_id, to_i64};
-use crate::store::runs::turns::Statement;
+use crate::store::sql::{Statement, instant, json_list, persona_id, to_i64};
 use crate::store::{Result, Store, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -315,10 +313,6 @@ async fn fill_recipients(conn: &mut SqliteConnection, mails: &mut [ClaimedDelive
         mail.recipients = open.remove(mail.id.as_str()).unwrap_or_default();
     }
     Ok(())
-}
-
-pub(in crate::store) fn instant(text: &str) -> Result<Timestamp> {
-    Timestamp::parse(text).ok_or(StoreError::Unreadable { what: "time" })
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@
 //! help.
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
-use crate::store::deliveries::queue::instant;
-use crate::store::notices::causes::{NewNotice, emit, quoted};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::notices::wording::quoted;
+use crate::store::sql::instant;
 use crate::store::{Result, Store, StoreError};
 use sqlx::Row;
 use std::time::Duration;

@@ -7,17 +7,20 @@
 //! leaves the others unaffected.
 
 use crate::domain::{MessageId, Timestamp, Withheld};
+use crate::store::mail::audit_log::audit;
 use crate::store::mail::bulk::{Bulk, ROWS_MAX};
-use crate::store::mail::correspondence::{Account, DAY, HOUR, Sent, since};
 use crate::store::mail::filed;
 use crate::store::mail::held;
-use crate::store::mail::messages::{NewInbound, StoredInbound, audit, insert_attachment, placing};
+use crate::store::mail::inbound::{NewInbound, StoredInbound};
+use crate::store::mail::messages::insert_attachment;
 use crate::store::mail::reports;
-use crate::store::mail::threads::{self, Found, Placing, json_list};
 use crate::store::mailboxes::cursors as mailboxes;
 use crate::store::runs::queue::NewRun;
+use crate::store::sql::json_list;
+use crate::store::sqlite::job::{Job, Outcome};
 use crate::store::sqlite::refusal::{Refusal, is_broken};
-use crate::store::sqlite::writer::{Job, Outcome};
+use crate::store::threads::placement::{self, Found, Placing, placing};
+use crate::store::threads::reply_limits::{Account, DAY, HOUR, Sent, since};
 use crate::store::{Result, Store, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -330,7 +333,7 @@ async fn store_alone(conn: &mut SqliteConnection, letter: &Waiting) -> Stored {
             0 | 1 => arrival.found(copy),
             _ => {
                 let (stamp, today) = (copy.received_at.to_string(), since(letter.now, DAY));
-                threads::find(conn, &placing_of(copy, (&stamp, &today)), &arrival.linked).await?
+                placement::find(conn, &placing_of(copy, (&stamp, &today)), &arrival.linked).await?
             }
         };
         let row = NewRow::new(copy, arrival.sent, found, letter.now);
@@ -441,7 +444,7 @@ async fn arrivals(
                 in_day: row.get(2),
                 in_thread: 0,
             },
-            linked: threads::conversations(row.get(3))?,
+            linked: placement::conversations(row.get(3))?,
             thread: thread.map_err(|_| StoreError::Unreadable {
                 what: "thread of a letter",
             })?,

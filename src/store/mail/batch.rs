@@ -2,8 +2,8 @@
 //! refused write leaves nothing behind, so that the writes need no savepoints of their own.
 
 use crate::store::mail::bulk::ROWS_MAX;
+use crate::store::sqlite::job::{Job, Outcome};
 use crate::store::sqlite::refusal::{Refusal, is_broken};
-use crate::store::sqlite::writer::{Job, Outcome};
 use crate::store::{Result, Store, StoreError};
 use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;

@@ -7,9 +7,9 @@ use crate::clock::Clock;
 use crate::domain::{
     MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld, filed,
 };
-use crate::store::mail::threads::json_list;
-use crate::store::notices::causes::{NewNotice, emit, quoted};
-use crate::store::runs::queue::{persona_id, to_i64};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::notices::wording::quoted;
+use crate::store::sql::{json_list, persona_id, to_i64};
 use crate::store::{Result, Store, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -71,7 +71,7 @@ impl Store {
         let last = sqlx::query(LAST_SUMMARY).fetch_one(self.readers()).await?;
         let sent_at = last
             .get::<Option<String>, _>("sent_at")
-            .map(|at| crate::store::deliveries::queue::instant(&at));
+            .map(|at| crate::store::sql::instant(&at));
         let sent_at = sent_at.transpose()?;
         if sent_at.is_some_and(|at| at > now.minus(every)) {
             return Ok(0);

@@ -2,8 +2,10 @@
 //! arrival, not by their import.
 
 use crate::domain::{MessageId, ThreadId, Timestamp};
-use crate::store::mail::messages::{self, NewInbound, StoredInbound};
-use crate::store::mail::threads::{self, json_list};
+use crate::store::mail::inbound::{NewInbound, StoredInbound};
+use crate::store::mail::messages;
+use crate::store::sql::json_list;
+use crate::store::threads::placement;
 use crate::store::{Result, Store};
 use sqlx::SqliteConnection;
 
@@ -47,7 +49,7 @@ async fn import(
 ) -> Result<StoredInbound> {
     let stamp = copy.received_at.to_string();
     // No answer of ours is counted: `stamp` is a day outside every limit's window.
-    let placing = messages::placing(&copy.persona, &copy.place, &copy.content, (&stamp, &stamp));
+    let placing = placement::placing(&copy.persona, &copy.place, &copy.content, (&stamp, &stamp));
     let known = sqlx::query_scalar(KNOWN)
         .bind(copy.persona.as_str())
         .bind(copy.known_as());
@@ -69,7 +71,7 @@ async fn import(
             });
         }
     }
-    let thread = threads::place(conn, &placing).await?;
+    let thread = placement::find_or_create(conn, &placing).await?;
     insert(conn, copy, way, &thread).await?;
     for attachment in &copy.attachments {
         messages::insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;

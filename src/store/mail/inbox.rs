@@ -5,7 +5,7 @@
 //! letters has not seen it.
 
 use crate::domain::{ThreadId, Timestamp};
-use crate::store::runs::queue::to_i64;
+use crate::store::sql::to_i64;
 use crate::store::{PersonaStore, Result, StoreError};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;

@@ -1,15 +1,32 @@
-//! Letters: their bytes, messages and threads, what is held or filed, reports of other servers.
+//! Letters and mails: their bytes and messages, what is held or filed, reports of other servers.
+//!
+//! - `messages`: a row of `messages`, in either direction.
+//! - `inbound`: an incoming letter as a value.
+//! - `arrivals`: the storing of incoming letters.
+//! - `bulk`: one statement text for many rows.
+//! - `synthetic`: prompts of schedules, of chat and of manual runs.
+//! - `audit_log`: policy decisions.
+//! - `filed`: letters without a run, and the notice of them.
+//! - `held`: letters whose sender cannot be verified yet.
+//! - `reports`: reports on our mail.
+//! - `imports`, `batch`: mail brought from an archive.
+//! - `letters`: raw bytes of a stored letter.
+//! - `inbox`: the newest letters of a persona.
+//! - `search`: full text.
+//!
+//! Not here: the thread of a message (`threads`), its delivery (`deliveries`).
 
-pub(in crate::store) mod imports;
 pub(in crate::store) mod messages;
-pub(in crate::store) mod bulk;
-pub(in crate::store) mod batch;
+pub(in crate::store) mod inbound;
 pub(in crate::store) mod arrivals;
-pub(in crate::store) mod held;
-pub(in crate::store) mod threads;
-pub(in crate::store) mod correspondence;
-pub(in crate::store) mod search;
+pub(in crate::store) mod bulk;
+pub(in crate::store) mod synthetic;
+pub(in crate::store) mod audit_log;
 pub(in crate::store) mod filed;
+pub(in crate::store) mod held;
+pub(in crate::store) mod reports;
+pub(in crate::store) mod imports;
+pub(in crate::store) mod batch;
 pub(in crate::store) mod letters;
 pub(in crate::store) mod inbox;
-pub(in crate::store) mod reports;
+pub(in crate::store) mod search;

@@ -9,9 +9,9 @@ use crate::domain::{
     Report, ReportAction, ReportKind, ReportedRecipient, Timestamp,
 };
 use crate::store::deliveries::delivery_state::RecipientState;
-use crate::store::deliveries::queue::instant;
-use crate::store::notices::causes::{NewNotice, emit, quoted};
-use crate::store::notices::events::first_few;
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::notices::wording::{first_few, quoted};
+use crate::store::sql::instant;
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};

@@ -5,7 +5,7 @@
 //! operator.
 
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
-use crate::store::mail::threads::json_list;
+use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result, StoreError};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;

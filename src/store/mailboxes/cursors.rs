@@ -10,7 +10,8 @@
 
 use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject, Timestamp};
 use crate::store::deliveries::transport::DOWN_AFTER;
-use crate::store::notices::causes::{NewNotice, emit, quoted};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::notices::wording::quoted;
 use crate::store::{Result, Store, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};

@@ -3,7 +3,8 @@
 
 use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject};
 use crate::store::mailboxes::cursors::NOTE_REFUSED;
-use crate::store::notices::causes::{NewNotice, emit, quoted};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::notices::wording::quoted;
 use crate::store::{Result, Store};
 
 /// Place of a quarantined letter.

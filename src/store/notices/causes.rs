@@ -9,76 +9,19 @@
 use crate::domain::{
     DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp,
 };
-use crate::store::deliveries::queue::{self as deliveries, NewDelivery, instant};
-use crate::store::mail::messages::{self, Content, MessageRow, Place};
-use crate::store::runs::queue::to_i64;
+use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
+use crate::store::mail::messages::{self, Content, MessageRow};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::sql::{instant, to_i64};
+use crate::store::threads::place::Place;
+use crate::store::threads::placement;
 use crate::store::{Result, Store, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
-/// Most characters of a summary or of a hint that are kept.
-const TEXT_CHARS_MAX: usize = 2000;
-/// Most characters of foreign text that [`quoted`] keeps.
-const QUOTE_CHARS_MAX: usize = 120;
 /// Most causes that are notified in one pass; the others wait for the next.
 const CAUSES_MAX: i64 = 50;
-
-/// An event that the owner is to be notified of.
-///
-/// The same (kind, subject, occurrence) emitted again is the same event and is not stored twice.
-/// Events of one kind, detail and persona have one cause: they share a mail, and a cause has at
-/// most one mail an hour.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewNotice {
-    pub id: NoticeId,
-    /// Persona of the event; `None`: the engine itself.
-    pub persona: Option<PersonaId>,
-    pub kind: NoticeKind,
-    /// Detail that separates causes of one kind, such as an error class or a host; may be empty.
-    pub detail: String,
-    pub subject: NoticeSubject,
-    /// Id of the subject: of a run, of a delivery, the name of a host or mailbox.
-    pub subject_id: String,
-    /// Occurrence that separates two events of one subject, such as the instant since when it is
-    /// so; empty when there is only one.
-    pub occurrence: String,
-    /// The event, as a sentence without full stop, with the ids. Of a letter only its subject, and
-    /// all foreign text through [`quoted`].
-    pub summary: String,
-    /// Remedy for the owner, with the exact commands; where possible equal for all events of a
-    /// cause.
-    pub hint: String,
-}
-
-impl NewNotice {
-    /// Returns the key of the cause: kind, detail and persona.
-    pub fn cause(&self) -> String {
-        let persona = self.persona.as_ref().map_or("", PersonaId::as_str);
-        let parts = [self.kind.as_str(), &self.detail, persona];
-        parts
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join(":")
-    }
-}
-
-/// Quotes foreign text for a notice: one line, bounded, and in backticks, between which neither
-/// Markdown nor a terminal finds anything to interpret.
-pub fn quoted(words: &str) -> String {
-    let clean = words.replace('`', "'");
-    let clean: String = clean
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let mut line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = line.char_indices().nth(QUOTE_CHARS_MAX) {
-        line.truncate(end);
-        line.push('…');
-    }
-    format!("`{line}`")
-}
 
 /// A stored event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,9 +112,6 @@ pub struct NoticeFold {
     pub delivery_state: Option<String>,
 }
 
-pub(in crate::store) const EMIT: &str = "
-    INSERT INTO notices (id, persona_id, kind, cause, subject_kind, subject_id, occurrence, summary, hint, emitted_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (kind, subject_id, occurrence) DO NOTHING";
 /// A cause is due when its last mail is old enough and no longer in the outbox: while outbound mail
 /// is blocked, one waiting mail is enough.
 pub(in crate::store) const DUE_CAUSES: &str = "
@@ -208,30 +148,6 @@ pub(in crate::store) const NOTICES_LIKE: &str =
     "SELECT id FROM notices WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(in crate::store) const NOTICES_ENDING: &str =
     "SELECT id FROM notices WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
-
-/// Stores an event inside the transaction that makes it true; `false` when it was stored before.
-pub(in crate::store) async fn emit(
-    conn: &mut SqliteConnection,
-    new: &NewNotice,
-    now: Timestamp,
-) -> Result<bool> {
-    let insert = sqlx::query(EMIT)
-        .bind(new.id.as_str())
-        .bind(new.persona.as_ref().map(PersonaId::as_str))
-        .bind(new.kind.as_str())
-        .bind(new.cause())
-        .bind(new.subject.as_str())
-        .bind(&new.subject_id)
-        .bind(&new.occurrence)
-        .bind(bounded(&new.summary))
-        .bind(bounded(&new.hint))
-        .bind(now.to_string());
-    Ok(insert.execute(conn).await?.rows_affected() > 0)
-}
-
-fn bounded(text: &str) -> String {
-    text.chars().take(TEXT_CHARS_MAX).collect()
-}
 
 impl Store {
     /// Stores an event that no other transaction makes true, such as a refused login; `false` when
@@ -348,7 +264,7 @@ impl Store {
 
 async fn insert_mail(conn: &mut SqliteConnection, mail: &NoticeMail, now: Timestamp) -> Result<()> {
     let thread =
-        messages::place_message(conn, &mail.persona, &mail.place, &mail.content, now).await?;
+        placement::place_message(conn, &mail.persona, &mail.place, &mail.content, now).await?;
     let row = MessageRow {
         id: &mail.id,
         thread: Some(&thread),

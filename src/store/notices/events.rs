@@ -7,16 +7,15 @@
 
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId};
-use crate::store::notices::causes::{NewNotice, emit, quoted};
-use crate::store::runs::queue::persona_id;
-use crate::store::runs::steps::{Executor, Step};
+use crate::store::journal::step::{Executor, Step};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::notices::wording::{first_few, quoted};
+use crate::store::sql::persona_id;
 use crate::store::{Result, Store, StoreError};
 use serde::Deserialize;
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
-/// Most recipients that a notice names; the others are counted.
-const RECIPIENTS_NAMED: usize = 5;
 /// Most waiting mails that are noted in one transaction; the others wait for the next tick.
 const DELAYS_MAX: i64 = 500;
 
@@ -376,21 +375,4 @@ fn named(troubled: &[Troubled]) -> String {
             quoted(&format!("{code}{reply}"))
         )
     })
-}
-
-/// Returns the first few recipients in the format of `spell`, and the number of the others.
-pub(in crate::store) fn first_few<T>(recipients: &[T], spell: impl Fn(&T) -> String) -> String {
-    let mut list = recipients
-        .iter()
-        .take(RECIPIENTS_NAMED)
-        .map(spell)
-        .collect::<Vec<_>>()
-        .join(", ");
-    if recipients.len() > RECIPIENTS_NAMED {
-        list.push_str(&format!(
-            " and {} more",
-            recipients.len() - RECIPIENTS_NAMED
-        ));
-    }
-    list
 }

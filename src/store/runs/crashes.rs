@@ -9,11 +9,13 @@
 
 use crate::clock::Clock;
 use crate::store::budgets::money;
-use crate::store::mail::messages;
+use crate::store::journal::step::INTERRUPTED;
+use crate::store::journal::steps::close_open_calls;
+use crate::store::mail::audit_log;
 use crate::store::notices::events;
 use crate::store::runs::poison_runs::POISON_CRASHES_MIN;
-use crate::store::runs::queue::{LINE_UP, persona_id};
-use crate::store::runs::steps::{INTERRUPTED, close_open_calls};
+use crate::store::runs::queue::LINE_UP;
+use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -140,7 +142,7 @@ async fn recover(
             .await?;
         events::run_failed(conn, run, clock).await?;
         let persona = persona_id(orphan)?;
-        messages::audit(
+        audit_log::audit(
             conn,
             Some(&persona),
             ("run", run),

@@ -4,7 +4,7 @@
 
 use crate::domain::{PersonaId, RunId, Timestamp, UsageLine};
 use crate::store::budgets::money::{self, Billing, CallReservation};
-use crate::store::runs::turns::UsageRow;
+use crate::store::budgets::usage_row::UsageRow;
 use crate::store::{Result, Store, StoreError};
 use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
@@ -225,7 +225,7 @@ impl Store {
                 at_turn: row.get(3),
                 change_json: row.get(4),
                 state: row.get(5),
-                created_at: crate::store::runs::history::timestamp(row, "created_at")?,
+                created_at: crate::store::sql::timestamp(row, "created_at")?,
                 finished_at: row.get(7),
             })
         };

@@ -1,17 +1,21 @@
-//! Runs: the queue, the journal of turns and steps, sessions of agents, crashes and poison runs.
+//! Runs: the queue, their end, crashes and poison runs.
+//!
+//! - `fence`: the check that a run is this engine's.
+//! - `queue`: runs queued, claimed, parked and failed.
+//! - `crashes`: recovery of the runs of an engine that died.
+//! - `poison_runs`: runs that end the engine, tried alone.
+//! - `run_control`: cancellations and retries of operators.
+//! - `providers`: statistics of provider calls.
+//! - `forks`: runs made again from a turn of a run.
+//! - `agent_files`: files of a persona that agents may not change.
+//!
+//! Not here: turns, steps and mails of a run (`journal`), and its listings (`views/runs`).
 
-pub mod agent_files;
+pub(in crate::store) mod fence;
 pub(in crate::store) mod queue;
-pub(in crate::store) mod poison_runs;
 pub(in crate::store) mod crashes;
-pub(in crate::store) mod journal;
-pub(in crate::store) mod turns;
-pub(in crate::store) mod steps;
-pub(in crate::store) mod sessions;
-pub(in crate::store) mod history;
-pub(in crate::store) mod record;
-pub(in crate::store) mod contents;
+pub(in crate::store) mod poison_runs;
 pub(in crate::store) mod run_control;
 pub(in crate::store) mod providers;
-pub(in crate::store) mod outputs;
 pub(in crate::store) mod forks;
+pub mod agent_files;

@@ -2,7 +2,7 @@
 //! of its calls.
 
 use crate::domain::Timestamp;
-use crate::store::views::browse::optional_timestamp;
+use crate::store::sql::optional_timestamp;
 use crate::store::{Result, Store};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;

@@ -5,8 +5,11 @@ use crate::domain::{
     Timestamp, Trigger,
 };
 use crate::store::budgets::money;
+use crate::store::journal::step::INTERRUPTED;
+use crate::store::journal::steps::close_open_calls;
 use crate::store::notices::events;
-use crate::store::runs::steps::{INTERRUPTED, close_open_calls};
+use crate::store::runs::fence::fenced;
+use crate::store::sql::{persona_id, to_i64, to_ms};
 use crate::store::{Result, Store, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -335,19 +338,6 @@ impl Store {
     }
 }
 
-/// Checks that a change touched a row; otherwise the engine no longer owns the run.
-pub(in crate::store) fn fenced(rows_affected: u64, run: &str) -> Result<()> {
-    match rows_affected {
-        0 => Err(StoreError::WrongState {
-            kind: "run",
-            id: run.to_owned(),
-            state: "no longer ours".to_owned(),
-            hint: "another engine or a cancellation took it over",
-        }),
-        _ => Ok(()),
-    }
-}
-
 fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
     let unreadable = |what| move || StoreError::Unreadable { what };
     let allowed = row
@@ -374,19 +364,4 @@ fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
         created_at: Timestamp::parse(row.get("created_at"))
             .ok_or_else(unreadable("time of a run"))?,
     })
-}
-
-/// Reads the `persona_id` column of a row.
-pub(in crate::store) fn persona_id(row: &SqliteRow) -> Result<PersonaId> {
-    PersonaId::parse(row.get("persona_id"))
-        .map_err(|_| StoreError::Unreadable { what: "persona id" })
-}
-
-/// Returns whole milliseconds, for a column.
-pub(in crate::store) fn to_ms(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
-}
-
-pub(in crate::store) fn to_i64(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -2,8 +2,9 @@
 //! filed.
 
 use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger};
-use crate::store::mail::messages::audit;
-use crate::store::runs::queue::{self as runs, NewRun, persona_id};
+use crate::store::mail::audit_log::audit;
+use crate::store::runs::queue::{self as runs, NewRun};
+use crate::store::sql::persona_id;
 use crate::store::{Result, Store, StoreError};
 use sqlx::{Row, SqliteConnection};
 

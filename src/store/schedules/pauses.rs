@@ -4,9 +4,11 @@
 
 use crate::clock::Clock;
 use crate::domain::{PausedBy, ResponsibilityId, Timestamp};
-use crate::store::schedules::firing::{FAILURES_MAX, Firing, SlotRow, insert_slot, move_cursor};
-use crate::store::schedules::responsibilities::{MissedSlots, NextSlot, Version};
+use crate::store::schedules::firing::move_cursor;
+use crate::store::schedules::responsibility::{MissedSlots, NextSlot, Version};
+use crate::store::schedules::slot::{FAILURES_MAX, Firing};
 use crate::store::schedules::slot_events;
+use crate::store::schedules::slot_rows::{SlotRow, insert_slot};
 use crate::store::schedules::waiting::end_waiting;
 use crate::store::{Result, Store};
 use sqlx::{Row, SqliteConnection};

@@ -5,7 +5,7 @@ use crate::domain::{
     Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, SlotOptions, ThreadId, Timestamp,
     sha256_hex,
 };
-use crate::store::runs::history::timestamp;
+use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, StoreError};
 use serde_json::{Map, Value, json};
 use sqlx::Row;

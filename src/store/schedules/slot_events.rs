@@ -3,9 +3,11 @@
 
 use crate::clock::Clock;
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId, ResponsibilityId, Timestamp};
-use crate::store::notices::causes::{NewNotice, emit, quoted};
-use crate::store::runs::queue::persona_id;
-use crate::store::schedules::responsibilities::{MissedSlots, NextSlot, SET_NEXT_SLOT, Version};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::notices::wording::quoted;
+use crate::store::schedules::responsibilities::SET_NEXT_SLOT;
+use crate::store::schedules::responsibility::{MissedSlots, NextSlot, Version};
+use crate::store::sql::persona_id;
 use crate::store::{Result, Store};
 use sqlx::{Row, SqliteConnection};
 

@@ -1,8 +1,8 @@
 //! History of slots, for display.
 
 use crate::domain::{PersonaId, ResponsibilityId, RunId, Timestamp};
-use crate::store::runs::queue::{persona_id, to_i64};
-use crate::store::schedules::responsibilities::{UNREADABLE_TIME, time};
+use crate::store::schedules::responsibility::{UNREADABLE_TIME, time};
+use crate::store::sql::{persona_id, to_i64};
 use crate::store::{Result, Store};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;

@@ -7,15 +7,16 @@
 
 use crate::clock::Clock;
 use crate::domain::{CatchUp, ResponsibilityId, SlotOptions, Timestamp};
-use crate::store::runs::queue::to_i64;
-use crate::store::schedules::firing::{
-    FAILURES_MAX, Fired, SlotRow, SlotWork, Stands, insert_slot, no_thread, place_of, start_run,
-};
-use crate::store::schedules::responsibilities::{
+use crate::store::schedules::responsibility::{
     MissedSlots, StoredResponsibility, UNREADABLE_TIME, responsibility, time,
 };
 use crate::store::schedules::run_options::run_options_json;
+use crate::store::schedules::slot::{FAILURES_MAX, Fired, SlotWork};
 use crate::store::schedules::slot_events;
+use crate::store::schedules::slot_rows::{
+    SlotRow, Stands, insert_slot, no_thread, place_of, start_run,
+};
+use crate::store::sql::to_i64;
 use crate::store::{Result, ScheduledPrompt, Store};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};

@@ -7,13 +7,13 @@
 //! so never ends while an engine is busy. The copy is not in WAL mode, by which a log of the
 //! replaced database is recognised as foreign (`leftovers.rs`).
 
-use crate::store::sqlite::identity::Identity;
+use crate::store::sqlite::files::log_of;
 use crate::store::sqlite::read_only::only_to_read;
 use crate::store::{OpenError, Result, Store};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row};
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Most bytes of the write-ahead log while the database is copied.
@@ -73,32 +73,6 @@ pub async fn copy_database(
     File::open(to)
         .and_then(|file| file.sync_all())
         .map_err(folder)
-}
-
-/// Returns the path of the write-ahead log of a database file.
-pub(in crate::store) fn log_of(database: &Path) -> PathBuf {
-    beside(database, "-wal")
-}
-
-/// Reports whether a file is the database or one of SQLite's files beside it, under any name.
-pub fn is_of_database(file: &Path, database: &Path) -> bool {
-    let identity = |path: &Path| Identity::of(path).ok();
-    let folder = |path: &Path| path.parent().and_then(identity);
-    ["", "-wal", "-shm", "-journal"].iter().any(|ending| {
-        let own = beside(database, ending);
-        let is_same = identity(file).is_some() && identity(file) == identity(&own);
-        is_same
-            || (folder(file).is_some()
-                && folder(file) == folder(&own)
-                && file.file_name() == own.file_name())
-    })
-}
-
-/// Returns the path of one of SQLite's files beside a database.
-pub(in crate::store) fn beside(database: &Path, ending: &str) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
 }
 
 /// Counts the rows of a copy.

@@ -3,7 +3,7 @@
 //! old log into a file that was restored.
 
 use crate::store::OpenError;
-use crate::store::sqlite::backup::log_of;
+use crate::store::sqlite::files::log_of;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;

@@ -6,11 +6,14 @@ use crate::domain::LoopKey;
 use crate::store::Result;
 use crate::store::runs::poison_runs::PoisonRuns;
 use crate::store::sqlite::identity::FileIdentity;
+use crate::store::sqlite::job::Job;
 use crate::store::sqlite::leftovers::{note_opened, refuse_leftovers};
+use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::log::Log;
 use crate::store::sqlite::migrations::MIGRATIONS;
+use crate::store::sqlite::open_error::OpenError;
 use crate::store::sqlite::read_only::{can_change, only_to_read};
-use crate::store::sqlite::writer::{Job, Writer};
+use crate::store::sqlite::writer::Writer;
 use futures_util::future::BoxFuture;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{
@@ -18,8 +21,7 @@ use sqlx::sqlite::{
     SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, Row};
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,76 +33,6 @@ const READERS_MAX: u32 = 4;
 const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
 /// Prepared statements kept per connection; more than there are SQL constants.
 const STATEMENTS_CACHED: usize = 256;
-
-/// Number of tries to take the lock for opening, and the pause between them: ten seconds in all.
-const OPENING_LOOKS_MAX: usize = 1000;
-const OPENING_PAUSE: Duration = Duration::from_millis(10);
-
-const LOCK_LOOKS_MAX: usize = 1000;
-
-/// Reason why a workspace's database could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("another engine (process {pid}) works on this workspace")]
-    InUse { pid: String },
-    #[error("cannot use `{path}`")]
-    Folder {
-        path: String,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("the database runs with {pragma} = {found}, and promises need {wanted}")]
-    Unsafe {
-        pragma: &'static str,
-        found: String,
-        wanted: &'static str,
-    },
-    /// SQLite cannot follow the database from page to page; `found` is where it gave up.
-    #[error("the database is damaged: {found}")]
-    Damaged { found: String },
-    #[error("cannot open the database")]
-    Sql(#[source] sqlx::Error),
-    /// Another process creates or migrates the database, and has not finished in time.
-    #[error("another process ({pid}) is opening the database")]
-    Opening { pid: String },
-    #[error("cannot bring the database up to date")]
-    Migrate(#[source] MigrateError),
-    /// The database has a migration of this number, which this program does not know.
-    #[error("the database was written by a newer attache (it has migration {0})")]
-    Newer(i64),
-    /// The database was filled by `attache replay import`.
-    #[error("this workspace holds runs that were brought from elsewhere; no engine works there")]
-    Archive,
-    /// The database is missing; a new one in its place would have lost every accepted letter.
-    #[error("the database is missing, and `{left}` is left of it")]
-    Gone { left: String },
-    /// The database replaced another one, whose log is still there.
-    #[error("the log `{log}` does not belong to the database beside it")]
-    ForeignLog { log: String },
-    /// The newest commits are in a log that cannot be read without writing beside it.
-    #[error(
-        "nothing can be written beside the database, and without that its log `{log}` cannot be read"
-    )]
-    LogUnread { log: String },
-    /// The database lacks migrations, and was opened read-only.
-    #[error("the database was written by an older attache (it lacks migration {0})")]
-    Older(i64),
-}
-
-impl From<sqlx::Error> for OpenError {
-    fn from(error: sqlx::Error) -> Self {
-        // SQLITE_CORRUPT and SQLITE_NOTADB, in the low byte of every extended code.
-        let code = error
-            .as_database_error()
-            .and_then(|error| error.code()?.parse::<i64>().ok());
-        match code.map(|code| code & 0xff) {
-            Some(11 | 26) => OpenError::Damaged {
-                found: error.to_string(),
-            },
-            _ => OpenError::Sql(error),
-        }
-    }
-}
 
 /// The engine's database. Cheap to clone; the last clone dropped closes it and frees the workspace.
 #[derive(Clone)]
@@ -390,65 +322,6 @@ fn data_folder(workspace: &Path) -> std::result::Result<std::path::PathBuf, Open
     Ok(data)
 }
 
-/// Takes a lock. Errors: [`OpenError::InUse`] with the process that has it.
-fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
-    let failed = |source| OpenError::Folder {
-        path: path.display().to_string(),
-        source,
-    };
-    let opened = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
-    let mut file = opened.map_err(failed)?;
-    let mut looks = 0;
-    while let Err(held) = file.try_lock() {
-        looks += 1;
-        match held {
-            // No process holds it exclusively: another one has just tested it, as `working_engine`
-            // does.
-            TryLockError::WouldBlock
-                if looks < LOCK_LOOKS_MAX && file.try_lock_shared().is_ok() =>
-            {
-                file.unlock().map_err(failed)?;
-                std::thread::yield_now();
-            }
-            TryLockError::WouldBlock => {
-                return Err(OpenError::InUse {
-                    pid: pid_in(&mut file),
-                });
-            }
-            TryLockError::Error(source) => return Err(failed(source)),
-        }
-    }
-    let written = file
-        .set_len(0)
-        .and_then(|()| file.rewind())
-        .and_then(|()| writeln!(file, "{}", std::process::id()));
-    written.map_err(failed)?;
-    Ok(file)
-}
-
-/// Waits for the lock for opening: two processes that create or migrate the database at once would
-/// each see it half done.
-///
-/// Errors: [`OpenError::Opening`] when another process takes too long.
-async fn turn_to_open(data: &Path) -> std::result::Result<File, OpenError> {
-    let lock = data.join("opening.lock");
-    for _ in 0..OPENING_LOOKS_MAX {
-        match acquire(&lock) {
-            Err(OpenError::InUse { .. }) => tokio::time::sleep(OPENING_PAUSE).await,
-            taken_or_failed => return taken_or_failed,
-        }
-    }
-    acquire(&lock).map_err(|error| match error {
-        OpenError::InUse { pid } => OpenError::Opening { pid },
-        other => other,
-    })
-}
-
 /// Refuses a damaged database before anything is written into it. A large one is not checked at
 /// every start (300 MB/s, decision D-37): `attache doctor` does that while an engine runs.
 async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
@@ -469,34 +342,6 @@ async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenE
         Ok(())
     } else {
         Err(OpenError::Damaged { found })
-    }
-}
-
-/// Takes a lock even if another process holds it: a new file gets its name, and the old lock stays
-/// with a file that has no name any more.
-fn replace(path: &Path) -> std::result::Result<File, OpenError> {
-    let unnamed = path.with_extension("lock.new");
-    let file = acquire(&unnamed)?;
-    let renamed = std::fs::rename(&unnamed, path);
-    renamed.map_err(|source| OpenError::Folder {
-        path: path.display().to_string(),
-        source,
-    })?;
-    Ok(file)
-}
-
-fn pid_in(file: &mut File) -> String {
-    let mut pid = String::new();
-    let _unknown_pid = file.read_to_string(&mut pid);
-    pid.lines().next().unwrap_or_default().trim().to_owned()
-}
-
-/// Returns the process that works on a workspace; `None` when there is none.
-pub fn working_engine(workspace: &Path) -> Option<String> {
-    let mut file = File::open(workspace.join("data/engine.lock")).ok()?;
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Some(pid_in(&mut file)),
-        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! read-only, or in a folder of another user.
 
 use crate::store::OpenError;
-use crate::store::sqlite::backup::beside;
+use crate::store::sqlite::files::beside;
 use rustix::fs::{Access, access};
 use sqlx::sqlite::SqliteConnectOptions;
 use std::path::Path;

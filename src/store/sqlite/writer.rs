@@ -11,13 +11,13 @@
 //! (the PostgreSQL wiki's page "Fsync Errors").
 
 use crate::store::sqlite::identity::FileIdentity;
+use crate::store::sqlite::job::{Job, Outcome, Write};
 use crate::store::sqlite::log::Log;
-use crate::store::sqlite::refusal::{self, Halt, Refusal, is_broken};
+use crate::store::sqlite::refusal::{self, Halt, Refusal};
 use crate::store::{Result, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::{Row, SqliteConnection};
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -38,31 +38,6 @@ pub(in crate::store) const BEGIN_ANEW: &str =
 /// A reader may hold the log; the shutdown waits at most 500 ms for it.
 pub(in crate::store) const CHECKPOINT: &str =
     "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
-
-/// A write, as a closure over the connection inside the group's transaction. It must not await
-/// anything but statements.
-pub(in crate::store) trait Job: Any + Send {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome>;
-    /// Called once, after the group's commit succeeded or failed.
-    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>);
-    /// Absorbs a later write that can be done by the same statements; returns any other.
-    fn absorb(&mut self, next: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        Some(next)
-    }
-    /// Reports whether another write may absorb this one.
-    fn is_absorbable(&self) -> bool {
-        false
-    }
-}
-
-/// Result of a job for its savepoint.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Outcome {
-    Keep,
-    RollBack,
-    /// A statement failed with an I/O error of the disk: no further write may be made.
-    Broken,
-}
 
 /// Simulated power cut, for tests: the number of its commit, counted from 1, and the state of that
 /// commit.
@@ -93,45 +68,6 @@ pub(in crate::store) struct Writer {
     power_cut: Arc<Mutex<Option<PowerCut>>>,
     closing: CancellationToken,
     halt: watch::Receiver<Option<Halt>>,
-}
-
-struct Write<T, F> {
-    work: Option<F>,
-    result: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
-}
-
-impl<T, F> Job for Write<T, F>
-where
-    T: Send + 'static,
-    F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
-{
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move {
-            let Some(work) = self.work.take() else {
-                return Outcome::RollBack;
-            };
-            let result = work(conn).await;
-            let outcome = match &result {
-                Ok(_) => Outcome::Keep,
-                Err(error) if is_broken(error) => Outcome::Broken,
-                Err(_) => Outcome::RollBack,
-            };
-            self.result = Some(result);
-            outcome
-        })
-    }
-
-    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>) {
-        let answer = match (self.result, committed) {
-            (Some(Err(own)), _) => Err(own),
-            (Some(Ok(value)), Ok(())) => Ok(value),
-            (_, Err(group)) => Err(group.into()),
-            (None, Ok(())) => Err(StoreError::Closed),
-        };
-        // A caller that disconnected (a client hung up) does not undo a commit.
-        let _gone = self.reply.send(answer);
-    }
 }
 
 impl Writer {
@@ -218,15 +154,8 @@ impl Writer {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.submit(
-            Box::new(Write {
-                work: Some(work),
-                result: None,
-                reply,
-            }),
-            answer,
-        )
-        .await?
+        self.submit(Box::new(Write::new(work, reply)), answer)
+            .await?
     }
 
     /// Submits a write and waits for its answer.

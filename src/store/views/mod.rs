@@ -1,5 +1,8 @@
 //! Read models for people: lists, pages, bundles, exports.
 
-pub(in crate::store) mod browse;
+pub(in crate::store) mod ids;
+pub(in crate::store) mod threads;
+pub(in crate::store) mod runs;
+pub(in crate::store) mod record;
 pub(in crate::store) mod bundles;
 pub mod export;

@@ -8,10 +8,11 @@ use crate::config::Snapshot;
 use crate::domain::{ErrorClass, Usage, UsageLine};
 use crate::store::Result;
 use crate::store::budgets::money::{self, Billing, CallReservation};
+use crate::store::budgets::usage_row::UsageRow;
+use crate::store::journal::contents::NewSources;
 use crate::store::mail::bulk::chained;
-use crate::store::runs::contents::NewSources;
-use crate::store::runs::journal::Frame;
-use crate::store::runs::queue::{fenced, to_ms};
+use crate::store::runs::fence::{Frame, fenced};
+use crate::store::sql::{Statement, to_ms};
 use sqlx::{Row, SqliteConnection};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -221,9 +222,6 @@ pub(in crate::store) async fn failed(
     money::lose(conn, (run, call.0, call.1), turn.billing, frame.now).await
 }
 
-pub(in crate::store) type Statement<'q> =
-    sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
-
 fn end_turn<'q>(
     frame: &Frame<'q>,
     (turn_index, attempt): (u32, u32),
@@ -256,49 +254,4 @@ fn charge(end: Statement<'_>, used: Usage, worked: Duration) -> Statement<'_> {
         .bind(used.cache_write)
         .bind(used.output);
     end.bind(used.reasoning).bind(used.cost).bind(to_ms(worked))
-}
-
-/// Usage as SQLite integers.
-pub(in crate::store) struct UsageRow {
-    input: i64,
-    cache_read: i64,
-    cache_write: i64,
-    output: i64,
-    reasoning: i64,
-    pub cost: Option<i64>,
-}
-
-impl UsageRow {
-    /// Returns all tokens, cached ones included.
-    pub fn total(&self) -> i64 {
-        self.input + self.cache_read + self.cache_write + self.output
-    }
-
-    /// Returns a row of the ledger.
-    pub fn ledger_line(&self, line: &UsageLine) -> serde_json::Value {
-        serde_json::json!({
-            "model": line.model, "input": self.input, "cache_read": self.cache_read, "cache_write": self.cache_write,
-            "output": self.output, "reasoning": self.reasoning, "estimated": u8::from(line.estimated),
-            "cost": self.cost, "source": line.source.as_str(), "version": line.price_version,
-        })
-    }
-}
-
-impl From<Usage> for UsageRow {
-    fn from(usage: Usage) -> Self {
-        // A provider may report nonsense; a trillion tokens is as good as any larger number, and
-        // sums do not overflow.
-        let clamp = |n: u64| i64::try_from(n.min(1_000_000_000_000)).unwrap_or(0);
-        Self {
-            input: clamp(usage.input_tokens),
-            cache_read: clamp(usage.cache_read_tokens),
-            cache_write: clamp(usage.cache_write_tokens),
-            output: clamp(usage.output_tokens),
-            reasoning: clamp(usage.reasoning_tokens),
-            // A million dollars, likewise; a negative bill would add to the budget.
-            cost: usage
-                .cost_micros
-                .map(|cost| cost.clamp(0, 1_000_000_000_000)),
-        }
-    }
 }

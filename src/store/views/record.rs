@@ -2,9 +2,10 @@
 //! mails.
 
 use crate::domain::{RunId, Timestamp, Usage};
-use crate::store::runs::history::{StoredMessage, stored_message, timestamp};
-use crate::store::runs::steps::{Executor, Step, StepKind};
-use crate::store::views::browse::{optional_timestamp, usage};
+use crate::store::budgets::usage_row::usage;
+use crate::store::journal::step::{Executor, Step, StepKind};
+use crate::store::sql::{optional_timestamp, timestamp};
+use crate::store::threads::history::{StoredMessage, stored_message};
 use crate::store::{PersonaStore, Result};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;

@@ -6,9 +6,9 @@
 
 use crate::config::Snapshot;
 use crate::domain::{RunId, sha256_hex};
-use crate::store::mail::threads::json_list;
-use crate::store::runs::history::{
-    PastMessage, PastMessageJson, PastStep, PastStepJson, from_json, past_message, past_step,
+use crate::store::sql::{from_json, json_list};
+use crate::store::threads::history::{
+    PastMessage, PastMessageJson, PastStep, PastStepJson, past_message, past_step,
 };
 use crate::store::{PersonaStore, Result, StoreError};
 use sqlx::{Row, SqliteConnection};

@@ -1,7 +1,7 @@
 //! Structured answers of runs. The schema of a run is in its options (`run_options.rs`).
 
 use crate::domain::{PersonaId, RunId, Timestamp};
-use crate::store::runs::history::timestamp;
+use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result};
 use sqlx::{Row, SqliteConnection};
 

@@ -7,11 +7,13 @@
 //! nothing that a sender writes into To, Cc or References opens a thread in which that sender was
 //! not already.
 
-use crate::domain::{ConversationId, ThreadId};
+use crate::domain::{ConversationId, PersonaId, ThreadId, Timestamp};
 use crate::store::budgets::money::FOLD_MONEY;
-use crate::store::mail::correspondence::Account;
-use crate::store::mail::messages::Company;
-use crate::store::runs::sessions::FOLD_SESSIONS;
+use crate::store::mail::messages::Content;
+use crate::store::sql::json_list;
+use crate::store::threads::place::{Company, Place};
+use crate::store::threads::reply_limits::Account;
+use crate::store::threads::sessions::FOLD_SESSIONS;
 use crate::store::{Result, StoreError};
 use sqlx::{Row, SqliteConnection};
 
@@ -120,7 +122,7 @@ pub(in crate::store) struct Found {
 
 /// Finds or creates the conversation and the thread of a message, and merges conversations that it
 /// links.
-pub(in crate::store) async fn place(
+pub(in crate::store) async fn find_or_create(
     conn: &mut SqliteConnection,
     placing: &Placing<'_>,
 ) -> Result<ThreadId> {
@@ -185,16 +187,6 @@ pub(in crate::store) fn conversations(linked_json: &str) -> Result<Vec<String>> 
     })?;
     linked.sort();
     Ok(linked)
-}
-
-impl Company {
-    /// Returns the required and the allowed participants, as JSON arrays.
-    pub(in crate::store) fn lists(&self) -> (String, String) {
-        (
-            json_list(self.all_of.iter().map(String::as_str)),
-            json_list(self.none_but.iter().map(String::as_str)),
-        )
-    }
 }
 
 impl Placing<'_> {
@@ -290,7 +282,38 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
     Ok(())
 }
 
-/// Returns JSON array text, for `json_each`.
-pub(in crate::store) fn json_list<'a>(items: impl Iterator<Item = &'a str>) -> String {
-    serde_json::Value::from_iter(items).to_string()
+pub(in crate::store) fn placing<'a>(
+    persona: &'a PersonaId,
+    place: &'a Place,
+    content: &'a Content,
+    (now, answers_since): (&'a str, &'a str),
+) -> Placing<'a> {
+    Placing {
+        persona: persona.as_str(),
+        own_id: &content.rfc_message_id,
+        mentioned: &place.mentioned,
+        joins_as: place.joins_as.as_deref(),
+        joins_only: place.joins_only.as_ref(),
+        participants: &place.participants,
+        authenticated: place.authenticated,
+        replaces: place.replaces.as_deref(),
+        subject: &content.subject,
+        now,
+        account: Account::of(content.trust),
+        answers_since,
+        new_conversation: place.new_conversation.clone(),
+        new_thread: place.new_thread.clone(),
+    }
+}
+
+/// Finds or creates the thread of a message.
+pub(in crate::store) async fn place_message(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    place: &Place,
+    content: &Content,
+    now: Timestamp,
+) -> Result<ThreadId> {
+    let now = now.to_string();
+    find_or_create(conn, &placing(persona, place, content, (&now, &now))).await
 }

@@ -5,9 +5,9 @@
 //! with the thread.
 
 use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp, Trust};
-use crate::store::mail::correspondence::{DAY, HOUR, Sent, since};
-use crate::store::mail::threads::json_list;
-use crate::store::runs::steps::{Executor, Step, StepKind};
+use crate::store::journal::step::{Executor, Step, StepKind};
+use crate::store::sql::{from_json, json_list, timestamp};
+use crate::store::threads::reply_limits::{DAY, HOUR, Sent, since};
 use crate::store::{PersonaStore, Result, StoreError};
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
@@ -320,13 +320,6 @@ pub(in crate::store) struct PastStepJson {
     whole: Option<String>,
 }
 
-pub(in crate::store) fn from_json<T: serde::de::DeserializeOwned>(
-    json: &str,
-    what: &'static str,
-) -> Result<T> {
-    serde_json::from_str(json).map_err(|_| StoreError::Unreadable { what })
-}
-
 /// Reads the columns of [`MESSAGE`].
 pub(in crate::store) fn stored_message(row: &SqliteRow) -> Result<StoredMessage> {
     Ok(StoredMessage {
@@ -387,9 +380,4 @@ pub(in crate::store) fn past_step(found: PastStepJson) -> PastStep {
         step,
         whole: found.whole,
     }
-}
-
-/// Reads a time column.
-pub(in crate::store) fn timestamp(row: &SqliteRow, column: &str) -> Result<Timestamp> {
-    Timestamp::parse(row.get(column)).ok_or(StoreError::Unreadable { what: "time" })
 }

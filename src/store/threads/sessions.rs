@@ -5,8 +5,8 @@
 //! does not know.
 
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::runs::history::timestamp;
-use crate::store::runs::queue::fenced;
+use crate::store::runs::fence::fenced;
+use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;

@@ -1,0 +1,21 @@
+//! The journal of a run: turns, steps, mails and the end, in the order in which they commit.
+//!
+//! - `step`: a call or a result of a tool, as a value.
+//! - `writer`: entries of one transaction, and the end of a run.
+//! - `turns`: calls of a provider, with their reservation and their cost.
+//! - `contents`: texts of assembled contexts, by their digests.
+//! - `steps`: rows of steps, and open calls that are closed.
+//! - `outbound`: mails of a run.
+//! - `outputs`: structured answers.
+//! - `resume`: the journal read back after a crash.
+//!
+//! Not here: the row of the run itself (`runs`), and its record for readers (`views/record`).
+
+pub(in crate::store) mod step;
+pub(in crate::store) mod writer;
+pub(in crate::store) mod turns;
+pub(in crate::store) mod contents;
+pub(in crate::store) mod steps;
+pub(in crate::store) mod outbound;
+pub(in crate::store) mod outputs;
+pub(in crate::store) mod resume;

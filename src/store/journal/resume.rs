@@ -1,0 +1,81 @@
+//! The journal of a run as read back, for resuming after a crash.
+
+use crate::domain::RunId;
+use crate::store::journal::step::{Executor, Step, StepKind};
+use crate::store::{PersonaStore, Result};
+use sqlx::Row;
+
+/// State of a run's journal, for resuming after a crash.
+#[derive(Debug, Clone, Default)]
+pub struct JournalSoFar {
+    /// The normalised first request; `None` when no turn was started.
+    pub first_request_json: Option<String>,
+    /// Answered turns in order: index and normalised response.
+    pub answers: Vec<(u32, String)>,
+    /// Provider and model of the last answer.
+    pub answered_by: Option<(String, String)>,
+    /// Number of provider calls that were begun.
+    pub calls: u32,
+    /// Highest attempt per started turn.
+    pub attempts: Vec<(u32, u32)>,
+    /// Steps in order.
+    pub steps: Vec<Step>,
+    /// Number of mails of this run so far.
+    pub mails: u32,
+    /// `true`: one of the mails answered the trigger.
+    pub replied: bool,
+}
+
+pub(in crate::store) const JOURNAL_TURNS: &str = "
+    SELECT turn_index, attempt, state, response_json, context_json, provider, model FROM run_turns
+    WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
+pub(in crate::store) const JOURNAL_STEPS: &str = "
+    SELECT event_type, executor, tool_name, tool_call_id, payload_json FROM thread_tool_events
+    WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
+
+impl PersonaStore {
+    /// Reads the journal of a run.
+    pub async fn journal_so_far(&self, run: &RunId) -> Result<JournalSoFar> {
+        let mut so_far = JournalSoFar::default();
+        let turns = sqlx::query(JOURNAL_TURNS)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
+        for row in turns.fetch_all(self.store.readers()).await? {
+            let (index, attempt): (u32, u32) = (row.get(0), row.get(1));
+            so_far.calls += 1;
+            so_far.attempts.retain(|(turn, _)| *turn != index);
+            so_far.attempts.push((index, attempt));
+            if let Some(context) = row.get::<Option<String>, _>(4) {
+                so_far.first_request_json = Some(context);
+            }
+            if row.get::<&str, _>(2) == "answered" {
+                so_far
+                    .answers
+                    .push((index, row.get::<Option<String>, _>(3).unwrap_or_default()));
+                so_far.answered_by = Some((row.get(5), row.get(6)));
+            }
+        }
+        if so_far.attempts.is_empty() {
+            return Ok(so_far);
+        }
+        so_far.steps = self.steps_of_run(run).await?;
+        (so_far.mails, so_far.replied) = self.mails_so_far(run).await?;
+        Ok(so_far)
+    }
+
+    /// Returns the steps of a run, in order.
+    pub async fn steps_of_run(&self, run: &RunId) -> Result<Vec<Step>> {
+        let steps = sqlx::query(JOURNAL_STEPS)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
+        let rows = steps.fetch_all(self.store.readers()).await?;
+        let step = |row: &sqlx::sqlite::SqliteRow| Step {
+            kind: StepKind::of(row.get(0)),
+            executor: Executor::of(row.get(1)),
+            tool_name: row.get(2),
+            tool_call_id: row.get(3),
+            payload_json: row.get(4),
+        };
+        Ok(rows.iter().map(step).collect())
+    }
+}

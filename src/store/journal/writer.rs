@@ -1,0 +1,173 @@
+//! The journal of a run: turns, steps, mails and the end, each group of entries in one fenced
+//! transaction.
+//!
+//! The order of these commits makes a run recoverable and replayable: a request before it is sent,
+//! a response before any of its calls starts, a call before its tool runs, a result together with
+//! its effect.
+
+use crate::clock::Clock;
+use crate::domain::{ErrorClass, PersonaId, RunState, StopReason, Timestamp};
+use crate::store::journal::outbound;
+use crate::store::journal::outbound::NewOutbound;
+use crate::store::journal::outputs::{self, NewOutput};
+use crate::store::journal::step::Step;
+use crate::store::journal::steps;
+use crate::store::journal::turns::{self, TurnAnswered, TurnFailed, TurnStarted};
+use crate::store::notices::events;
+use crate::store::runs::fence::{Frame, RunKey, fenced};
+use crate::store::{PersonaStore, Result};
+use sqlx::SqliteConnection;
+use std::sync::Arc;
+
+/// One entry of a run's journal.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    TurnStarted(TurnStarted),
+    TurnAnswered(TurnAnswered),
+    TurnFailed(TurnFailed),
+    Step(Step),
+    Mail(Box<NewOutbound>),
+    /// Committed with the end of its run.
+    Output(NewOutput),
+    Finished(Finished),
+}
+
+#[derive(Debug, Clone)]
+pub struct Finished {
+    pub state: RunState,
+    pub stop_reason: StopReason,
+    pub error: Option<(ErrorClass, String)>,
+}
+
+pub(in crate::store) const OWN_RUN: &str = "
+    SELECT 1 FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
+pub(in crate::store) const FINISH_RUN: &str = "
+    UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+
+impl PersonaStore {
+    /// Commits entries of a run, all or nothing.
+    ///
+    /// Errors: [`crate::store::StoreError::WrongState`] when the run is no longer this engine's,
+    /// [`crate::store::StoreError::BudgetExhausted`] when a call that begins cannot be paid.
+    pub async fn journal(&self, key: &RunKey, entries: impl Into<Arc<Vec<Entry>>>) -> Result<()> {
+        let entries = entries.into();
+        let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
+        let clock = self.store.clock().clone();
+        let ids: Vec<String> = entries.iter().map(|_| clock.new_id()).collect();
+        let now = clock.now();
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let writer = JournalWriter {
+                        persona,
+                        key,
+                        epoch,
+                        now,
+                        stamp: now.to_string(),
+                        clock,
+                    };
+                    let mut is_ours = false;
+                    for (entry, id) in entries.iter().zip(&ids) {
+                        is_ours |= writer.write(conn, entry, id).await?;
+                    }
+                    if !is_ours {
+                        writer.fence(conn).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .await
+    }
+}
+
+struct JournalWriter {
+    persona: PersonaId,
+    key: RunKey,
+    epoch: i64,
+    now: Timestamp,
+    stamp: String,
+    clock: Arc<dyn Clock>,
+}
+
+impl JournalWriter {
+    /// Writes one entry. Reports whether it checked that the run is this engine's; a transaction in
+    /// which no entry did ends with [`JournalWriter::fence`].
+    async fn write(&self, conn: &mut SqliteConnection, entry: &Entry, id: &str) -> Result<bool> {
+        match entry {
+            Entry::TurnStarted(turn) => {
+                turns::start(conn, &self.frame(), turn).await.map(|()| true)
+            }
+            Entry::TurnAnswered(turn) => turns::answered(conn, &self.frame(), turn)
+                .await
+                .map(|()| false),
+            Entry::TurnFailed(turn) => turns::failed(conn, &self.frame(), turn)
+                .await
+                .map(|()| false),
+            Entry::Step(step) => self.step(conn, step, id).await.map(|()| true),
+            Entry::Mail(mail) => {
+                let of = (&self.key.run, &self.persona);
+                outbound::insert(conn, of, mail, self.now)
+                    .await
+                    .map(|()| false)
+            }
+            Entry::Output(output) => {
+                let of = (&self.key.run, &self.persona);
+                outputs::insert(conn, of, output, self.now)
+                    .await
+                    .map(|()| false)
+            }
+            Entry::Finished(end) => self.finished(conn, end).await.map(|()| true),
+        }
+    }
+
+    fn frame(&self) -> Frame<'_> {
+        Frame {
+            key: &self.key,
+            persona: self.persona.as_str(),
+            epoch: self.epoch,
+            now: &self.stamp,
+        }
+    }
+
+    async fn fence(&self, conn: &mut SqliteConnection) -> Result<()> {
+        let own = sqlx::query(OWN_RUN)
+            .bind(self.key.run.as_str())
+            .bind(self.epoch)
+            .bind(self.persona.as_str());
+        let is_ours = own.fetch_optional(conn).await?.is_some();
+        fenced(u64::from(is_ours), self.key.run.as_str())
+    }
+
+    async fn step(&self, conn: &mut SqliteConnection, step: &Step, id: &str) -> Result<()> {
+        steps::insert(conn, &self.frame(), step, id).await?;
+        events::step_recorded(conn, &self.key.run, step, self.clock.as_ref()).await
+    }
+
+    async fn finished(&self, conn: &mut SqliteConnection, end: &Finished) -> Result<()> {
+        let (class, message) = match &end.error {
+            Some((class, message)) => (Some(class.as_str()), Some(message.as_str())),
+            None => (None, None),
+        };
+        let finish = sqlx::query(FINISH_RUN)
+            .bind(self.key.run.as_str())
+            .bind(self.epoch)
+            .bind(end.state.as_str());
+        let finish = finish
+            .bind(end.stop_reason.as_str())
+            .bind(class)
+            .bind(message)
+            .bind(&self.stamp);
+        fenced(
+            finish.execute(&mut *conn).await?.rows_affected(),
+            self.key.run.as_str(),
+        )?;
+        crate::crash::crash_point!("R10");
+        match end.state {
+            RunState::Failed => {
+                events::run_failed(conn, self.key.run.as_str(), self.clock.as_ref()).await
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Policy decisions about mail: table `audit_log`.
+
+use crate::domain::{PersonaId, Timestamp};
+use crate::store::Result;
+use sqlx::SqliteConnection;
+
+pub(in crate::store) const AUDIT: &str = "
+    INSERT INTO audit_log (persona_id, subject_kind, subject_id, decision, rule, detail, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+/// Records a policy decision in `audit_log`. `decision` is `verb:rule` or a bare verb.
+pub(in crate::store) async fn audit(
+    conn: &mut SqliteConnection,
+    persona: Option<&PersonaId>,
+    subject: (&'static str, &str),
+    decision: &str,
+    now: Timestamp,
+) -> Result<()> {
+    let (verb, rule) = decision.split_once(':').unwrap_or((decision, ""));
+    let insert = sqlx::query(AUDIT)
+        .bind(persona.map(PersonaId::as_str))
+        .bind(subject.0)
+        .bind(subject.1);
+    insert
+        .bind(verb)
+        .bind(rule)
+        .bind("")
+        .bind(now.to_string())
+        .execute(conn)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Synthetic messages: prompts of schedules, of chat and of manual runs, stored with their run.
+
+use crate::domain::{MessageId, PersonaId, ThreadId, Timestamp};
+use crate::store::Result;
+use crate::store::mail::messages::{Content, MessageRow, insert_message};
+use crate::store::runs::queue::{self as runs, NewRun};
+use crate::store::threads::place::Place;
+use crate::store::threads::placement::{self, place_message};
+use sqlx::SqliteConnection;
+
+/// A synthetic message with its run, for schedules, chat and manual runs.
+#[derive(Debug, Clone)]
+pub struct NewSynthetic {
+    pub persona: PersonaId,
+    pub id: MessageId,
+    /// The thread of the message; `None` starts one among `participants`.
+    pub thread: Option<ThreadId>,
+    pub place: Place,
+    pub content: Content,
+    pub run: NewRun,
+}
+
+/// Inserts a synthetic message and its queued run inside the caller's transaction; returns the
+/// thread.
+pub(in crate::store) async fn insert_synthetic(
+    conn: &mut SqliteConnection,
+    new: &NewSynthetic,
+    now: Timestamp,
+) -> Result<ThreadId> {
+    let thread = match &new.thread {
+        Some(thread) => {
+            sqlx::query(placement::TOUCH_THREAD)
+                .bind(thread.as_str())
+                .bind(now.to_string())
+                .execute(&mut *conn)
+                .await?;
+            thread.clone()
+        }
+        None => place_message(conn, &new.persona, &new.place, &new.content, now).await?,
+    };
+    let row = MessageRow {
+        id: &new.id,
+        thread: Some(&thread),
+        persona: &new.persona,
+        direction: "synthetic",
+        content: &new.content,
+        raw: None,
+        run: None,
+        dedup_key: None,
+        ack_confirmed: true,
+        disposition: "run",
+        hops: 0,
+        joining: &[],
+    };
+    insert_message(conn, &row, now).await?;
+    runs::insert(conn, &new.run, &new.persona, &thread, &new.id, now).await?;
+    Ok(thread)
+}

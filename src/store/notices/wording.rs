@@ -1,0 +1,40 @@
+//! Wording of notices for the owner: pure functions over the facts of an event.
+
+/// Most characters of foreign text that [`quoted`] keeps.
+pub(in crate::store) const QUOTE_CHARS_MAX: usize = 120;
+
+/// Quotes foreign text for a notice: one line, bounded, and in backticks, between which neither
+/// Markdown nor a terminal finds anything to interpret.
+pub fn quoted(words: &str) -> String {
+    let clean = words.replace('`', "'");
+    let clean: String = clean
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let mut line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(QUOTE_CHARS_MAX) {
+        line.truncate(end);
+        line.push('…');
+    }
+    format!("`{line}`")
+}
+
+/// Most recipients that a notice names; the others are counted.
+pub(in crate::store) const RECIPIENTS_NAMED: usize = 5;
+
+/// Returns the first few recipients in the format of `spell`, and the number of the others.
+pub(in crate::store) fn first_few<T>(recipients: &[T], spell: impl Fn(&T) -> String) -> String {
+    let mut list = recipients
+        .iter()
+        .take(RECIPIENTS_NAMED)
+        .map(spell)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if recipients.len() > RECIPIENTS_NAMED {
+        list.push_str(&format!(
+            " and {} more",
+            recipients.len() - RECIPIENTS_NAMED
+        ));
+    }
+    list
+}

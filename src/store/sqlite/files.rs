@@ -1,0 +1,30 @@
+//! SQLite's files beside a database.
+
+use crate::store::sqlite::identity::Identity;
+use std::path::{Path, PathBuf};
+
+/// Returns the path of the write-ahead log of a database file.
+pub(in crate::store) fn log_of(database: &Path) -> PathBuf {
+    beside(database, "-wal")
+}
+
+/// Reports whether a file is the database or one of SQLite's files beside it, under any name.
+pub fn is_of_database(file: &Path, database: &Path) -> bool {
+    let identity = |path: &Path| Identity::of(path).ok();
+    let folder = |path: &Path| path.parent().and_then(identity);
+    ["", "-wal", "-shm", "-journal"].iter().any(|ending| {
+        let own = beside(database, ending);
+        let is_same = identity(file).is_some() && identity(file) == identity(&own);
+        is_same
+            || (folder(file).is_some()
+                && folder(file) == folder(&own)
+                && file.file_name() == own.file_name())
+    })
+}
+
+/// Returns the path of one of SQLite's files beside a database.
+pub(in crate::store) fn beside(database: &Path, ending: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}

@@ -1,0 +1,100 @@
+//! Locks of a workspace: the lock of its engine, and the lock for opening.
+
+use crate::store::sqlite::open_error::OpenError;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Number of tries to take the lock for opening, and the pause between them: ten seconds in all.
+pub(in crate::store) const OPENING_LOOKS_MAX: usize = 1000;
+pub(in crate::store) const OPENING_PAUSE: Duration = Duration::from_millis(10);
+
+pub(in crate::store) const LOCK_LOOKS_MAX: usize = 1000;
+
+/// Takes a lock. Errors: [`OpenError::InUse`] with the process that has it.
+pub(in crate::store) fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
+    let failed = |source| OpenError::Folder {
+        path: path.display().to_string(),
+        source,
+    };
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    let mut file = opened.map_err(failed)?;
+    let mut looks = 0;
+    while let Err(held) = file.try_lock() {
+        looks += 1;
+        match held {
+            // No process holds it exclusively: another one has just tested it, as `working_engine`
+            // does.
+            TryLockError::WouldBlock
+                if looks < LOCK_LOOKS_MAX && file.try_lock_shared().is_ok() =>
+            {
+                file.unlock().map_err(failed)?;
+                std::thread::yield_now();
+            }
+            TryLockError::WouldBlock => {
+                return Err(OpenError::InUse {
+                    pid: pid_in(&mut file),
+                });
+            }
+            TryLockError::Error(source) => return Err(failed(source)),
+        }
+    }
+    let written = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", std::process::id()));
+    written.map_err(failed)?;
+    Ok(file)
+}
+
+/// Waits for the lock for opening: two processes that create or migrate the database at once would
+/// each see it half done.
+///
+/// Errors: [`OpenError::Opening`] when another process takes too long.
+pub(in crate::store) async fn turn_to_open(data: &Path) -> std::result::Result<File, OpenError> {
+    let lock = data.join("opening.lock");
+    for _ in 0..OPENING_LOOKS_MAX {
+        match acquire(&lock) {
+            Err(OpenError::InUse { .. }) => tokio::time::sleep(OPENING_PAUSE).await,
+            taken_or_failed => return taken_or_failed,
+        }
+    }
+    acquire(&lock).map_err(|error| match error {
+        OpenError::InUse { pid } => OpenError::Opening { pid },
+        other => other,
+    })
+}
+
+/// Takes a lock even if another process holds it: a new file gets its name, and the old lock stays
+/// with a file that has no name any more.
+pub(in crate::store) fn replace(path: &Path) -> std::result::Result<File, OpenError> {
+    let unnamed = path.with_extension("lock.new");
+    let file = acquire(&unnamed)?;
+    let renamed = std::fs::rename(&unnamed, path);
+    renamed.map_err(|source| OpenError::Folder {
+        path: path.display().to_string(),
+        source,
+    })?;
+    Ok(file)
+}
+
+pub(in crate::store) fn pid_in(file: &mut File) -> String {
+    let mut pid = String::new();
+    let _unknown_pid = file.read_to_string(&mut pid);
+    pid.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// Returns the process that works on a workspace; `None` when there is none.
+pub fn working_engine(workspace: &Path) -> Option<String> {
+    let mut file = File::open(workspace.join("data/engine.lock")).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(pid_in(&mut file)),
+        _ => None,
+    }
+}

@@ -1,0 +1,136 @@
+//! Limits of automatic mail to one recipient, and the accounts in which it is counted, as values.
+
+use crate::config::Limits;
+use crate::domain::{Address, Timestamp, Trust, Withheld};
+use std::time::Duration;
+
+pub(in crate::store) const HOUR: Duration = Duration::from_secs(60 * 60);
+pub(in crate::store) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Limits of automatic mail to one recipient. Owners whose letter was authenticated have no limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Mails to one address in an hour.
+    pub per_hour_max: i64,
+    /// Mails to one address in a day.
+    pub per_day_max: i64,
+    /// Changes of direction in one thread in a day, since its owner last wrote.
+    pub alternations_max: i64,
+}
+
+/// Recent automatic mails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sent {
+    pub in_hour: i64,
+    pub in_day: i64,
+    /// Answers in the thread within a day, since its owner last wrote.
+    pub in_thread: i64,
+}
+
+impl Sent {
+    /// Returns the counts with one answer added.
+    pub fn one_more(self) -> Self {
+        let Sent {
+            in_hour,
+            in_day,
+            in_thread,
+        } = self;
+        Sent {
+            in_hour: in_hour + 1,
+            in_day: in_day + 1,
+            in_thread: in_thread + 1,
+        }
+    }
+
+    /// Returns the changes of direction. Letters and answers alternate: with the n-th answer a
+    /// thread has changed its direction 2n - 1 times.
+    fn alternations(self) -> i64 {
+        (2 * self.in_thread - 1).max(0)
+    }
+}
+
+impl Bounds {
+    pub fn new(limits: &Limits) -> Self {
+        let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        Self {
+            per_hour_max: whole(limits.replies_per_hour_max),
+            per_day_max: whole(limits.replies_per_day_max),
+            alternations_max: whole(limits.alternations_max),
+        }
+    }
+
+    /// Returns the rule whose limit the counts exceed.
+    pub fn exceeded_by(&self, sent: Sent) -> Option<Withheld> {
+        if sent.in_hour > self.per_hour_max || sent.in_day > self.per_day_max {
+            return Some(Withheld::RateLimited);
+        }
+        (sent.alternations() > self.alternations_max).then_some(Withheld::Alternations)
+    }
+}
+
+/// Account in which mails are counted. Answers to unauthenticated letters are counted separately,
+/// so that forged letters use up nothing of the sender whose name they bear; an address is sent at
+/// most twice the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Account {
+    Proven,
+    Unproven,
+}
+
+impl Account {
+    /// Returns the account for mails that a letter of that trust causes.
+    pub fn of(trust: &str) -> Self {
+        if trust == Trust::Unauthenticated.as_str() {
+            Self::Unproven
+        } else {
+            Self::Proven
+        }
+    }
+
+    /// Returns the key of the counter for mails to an address; tags of an address do not count.
+    pub fn key(self, address: &Address) -> String {
+        match self {
+            Self::Proven => address.counted_key(),
+            Self::Unproven => format!("unverified:{}", address.counted_key()),
+        }
+    }
+
+    /// Returns the prefix of the counter key of a thread.
+    pub(in crate::store) fn thread_prefix(self) -> &'static str {
+        match self {
+            Self::Proven => "thread:",
+            Self::Unproven => "unverified:thread:",
+        }
+    }
+}
+
+/// Limits of an answer to one letter.
+#[derive(Debug, Clone)]
+pub struct ReplyLimits {
+    /// Counter key of the sender, from [`Account::key`].
+    pub counterparty: String,
+    pub bounds: Bounds,
+}
+
+/// Change of the counters by one queued mail.
+#[derive(Debug, Clone)]
+pub struct Reservation {
+    pub account: Account,
+    /// Counter keys of all counted recipients, from [`Account::key`].
+    pub counterparties: Vec<String>,
+    /// `true`: the mail counts in its thread, because it does not go to an owner alone.
+    pub counts_in_thread: bool,
+    pub bounds: Bounds,
+    /// Most mails that its run may send, this one included; `None` for the answer, which every run
+    /// may send.
+    pub mails_of_run_max: Option<u32>,
+}
+
+/// Returns the first minute of the window that ends at `now`, in the format of the table.
+pub(in crate::store) fn since(now: Timestamp, window: Duration) -> String {
+    minute_of(now.minus(window))
+}
+
+pub(in crate::store) fn minute_of(at: Timestamp) -> String {
+    Timestamp::from_millis(at.as_millis().div_euclid(60_000) * 60_000).to_string()
+}

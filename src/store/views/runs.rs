@@ -1,0 +1,211 @@
+//! Listings of runs: newest first, in pages.
+//!
+//! Absent on purpose: the details of a run (`record.rs`), and changes (`runs/run_control.rs`).
+
+use crate::domain::{
+    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trigger,
+    Usage,
+};
+use crate::store::budgets::usage_row::usage;
+use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
+use crate::store::{PersonaStore, Result, Store, StoreError};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// Filter of a listing of runs.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    /// Empty: every state.
+    pub states: Vec<RunState>,
+    pub persona: Option<PersonaId>,
+    /// Queued at or after this instant.
+    pub since: Option<Timestamp>,
+    /// Ended at or after this instant.
+    pub ended_since: Option<Timestamp>,
+    pub limit: u32,
+    /// Number of newer runs to skip.
+    pub offset: u32,
+}
+
+/// A run without its turns and steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSummary {
+    pub id: RunId,
+    pub persona: PersonaId,
+    pub thread: ThreadId,
+    pub trigger: Trigger,
+    pub trigger_message: MessageId,
+    /// Subject of the triggering message.
+    pub subject: String,
+    /// Sender of the triggering message, as typed.
+    pub sender: String,
+    pub profile: String,
+    pub state: RunState,
+    /// Number of times that it was claimed.
+    pub attempt: u32,
+    pub next_attempt_at: Option<Timestamp>,
+    pub cancel_requested_at: Option<Timestamp>,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub stop_reason: Option<StopReason>,
+    pub error_class: Option<ErrorClass>,
+    pub error_message: Option<String>,
+    /// Sum over its turns.
+    pub usage: Usage,
+    /// The bounds on tokens and money that it began with.
+    pub limits_json: Option<String>,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+}
+
+pub(in crate::store) const RUNS_OF_THREAD: &str = "
+    SELECT id FROM runs WHERE thread_id = $1 AND persona_id = $2 ORDER BY seq DESC LIMIT $3";
+
+pub(in crate::store) const LATEST_RUNS: &str = "
+    SELECT id FROM runs WHERE (json_array_length($3) = 0 OR state IN (SELECT value FROM json_each($3)))
+      AND created_at >= $4 AND ($5 = '' OR finished_at >= $5) ORDER BY seq DESC LIMIT $1 OFFSET $2";
+pub(in crate::store) const LATEST_RUNS_OF: &str = "
+    SELECT id FROM runs WHERE persona_id = $6
+      AND (json_array_length($3) = 0 OR state IN (SELECT value FROM json_each($3)))
+      AND created_at >= $4 AND ($5 = '' OR finished_at >= $5) ORDER BY seq DESC LIMIT $1 OFFSET $2";
+pub(in crate::store) const RUN_SUMMARIES: &str = "
+    SELECT r.id, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, m.subject, m.sender, r.profile, r.state,
+      r.attempt, r.next_attempt_at, r.cancel_requested_at, r.provider, r.model, r.stop_reason, r.error_class,
+      r.error_message, r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.output_tokens,
+      r.reasoning_tokens, r.cost_micros, r.limits_json, r.created_at, r.started_at, r.finished_at
+    FROM runs r JOIN messages m ON m.id = r.trigger_message_id
+    WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
+pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
+pub(in crate::store) const RUNS_ENDED: &str =
+    "SELECT state, count(*) FROM runs WHERE finished_at >= $1 GROUP BY state";
+
+pub(in crate::store) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
+
+pub(in crate::store) fn run_summary(row: &SqliteRow) -> Result<RunSummary> {
+    let unreadable = |what| move || StoreError::Unreadable { what };
+    let word = |column: &str| row.get::<Option<String>, _>(column);
+    Ok(RunSummary {
+        id: RunId::new(row.get::<String, _>("id")),
+        persona: persona_id(row)?,
+        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        trigger: Trigger::parse(row.get("trigger")).ok_or_else(unreadable("trigger of a run"))?,
+        trigger_message: MessageId::new(row.get::<String, _>("trigger_message_id")),
+        subject: row.get("subject"),
+        sender: row.get("sender"),
+        profile: row.get("profile"),
+        state: RunState::parse(row.get("state")).ok_or_else(unreadable("state of a run"))?,
+        attempt: row.get("attempt"),
+        next_attempt_at: optional_timestamp(row, "next_attempt_at")?,
+        cancel_requested_at: optional_timestamp(row, "cancel_requested_at")?,
+        provider: row.get("provider"),
+        model: row.get("model"),
+        stop_reason: word("stop_reason").as_deref().and_then(StopReason::parse),
+        error_class: word("error_class").as_deref().and_then(ErrorClass::parse),
+        error_message: row.get("error_message"),
+        usage: usage(row),
+        limits_json: row.get("limits_json"),
+        created_at: timestamp(row, "created_at")?,
+        started_at: optional_timestamp(row, "started_at")?,
+        finished_at: optional_timestamp(row, "finished_at")?,
+    })
+}
+
+impl Store {
+    /// Returns runs, the newest first. Errors: [`StoreError::Unreadable`] when one of them cannot
+    /// be read.
+    pub async fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>> {
+        let ids = self.run_ids(filter).await?;
+        self.run_summaries(&ids).await
+    }
+
+    /// Returns the ids of these runs alone, the newest first, for callers that must skip a run
+    /// whose row cannot be read.
+    pub async fn run_ids(&self, filter: &RunFilter) -> Result<Vec<RunId>> {
+        let sql = if filter.persona.is_some() {
+            LATEST_RUNS_OF
+        } else {
+            LATEST_RUNS
+        };
+        let states = json_list(filter.states.iter().map(|state| state.as_str()));
+        let instant = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+        let page = sqlx::query_scalar(sql)
+            .bind(filter.limit)
+            .bind(filter.offset)
+            .bind(states);
+        let page = page
+            .bind(instant(filter.since))
+            .bind(instant(filter.ended_since));
+        let page = match &filter.persona {
+            Some(persona) => page.bind(persona.as_str()),
+            None => page,
+        };
+        let ids: Vec<String> = page.fetch_all(self.readers()).await?;
+        Ok(ids.into_iter().map(RunId::new).collect())
+    }
+
+    /// Returns one run of the listing. Errors: [`StoreError::Missing`].
+    pub async fn run_summary(&self, id: &RunId) -> Result<RunSummary> {
+        let found = self.run_summaries(std::slice::from_ref(id)).await?.pop();
+        found.ok_or_else(|| StoreError::Missing {
+            kind: "run",
+            id: id.to_string(),
+        })
+    }
+
+    async fn run_summaries(&self, ids: &[RunId]) -> Result<Vec<RunSummary>> {
+        let ids = json_list(ids.iter().map(RunId::as_str));
+        let rows = sqlx::query(RUN_SUMMARIES)
+            .bind(ids)
+            .fetch_all(self.readers())
+            .await?;
+        rows.iter().map(run_summary).collect()
+    }
+
+    /// Counts the runs that have ended since that instant, by state.
+    pub async fn runs_ended_since(&self, since: Timestamp) -> Result<Vec<(RunState, u64)>> {
+        let rows = sqlx::query(RUNS_ENDED)
+            .bind(since.to_string())
+            .fetch_all(self.readers())
+            .await?;
+        let count = |row: &SqliteRow| {
+            let state = RunState::parse(row.get(0)).ok_or(StoreError::Unreadable {
+                what: "state of a run",
+            })?;
+            Ok((state, row.get::<i64, _>(1).unsigned_abs()))
+        };
+        rows.iter().map(count).collect()
+    }
+
+    /// Counts the runs that were queued since that instant, or ever.
+    pub async fn count_runs_since(&self, since: Option<Timestamp>) -> Result<u64> {
+        let since = since.map_or_else(String::new, |since| since.to_string());
+        let count: i64 = sqlx::query_scalar(RUNS_SINCE)
+            .bind(since)
+            .fetch_one(self.readers())
+            .await?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// Returns the run that was queued last.
+    pub async fn newest_run(&self) -> Result<Option<RunId>> {
+        let id: Option<String> = sqlx::query_scalar(NEWEST_RUN)
+            .fetch_optional(self.readers())
+            .await?;
+        Ok(id.map(RunId::new))
+    }
+}
+
+impl PersonaStore {
+    /// Returns the last `limit` runs of a thread, oldest first.
+    pub async fn thread_runs(&self, thread: &ThreadId, limit: u32) -> Result<Vec<RunSummary>> {
+        let ids = sqlx::query_scalar(RUNS_OF_THREAD)
+            .bind(thread.as_str())
+            .bind(self.persona.as_str());
+        let ids: Vec<String> = ids.bind(limit).fetch_all(self.store.readers()).await?;
+        let ids: Vec<RunId> = ids.into_iter().map(RunId::new).collect();
+        let mut runs = self.store.run_summaries(&ids).await?;
+        runs.reverse();
+        Ok(runs)
+    }
+}
