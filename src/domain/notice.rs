@@ -33,7 +33,7 @@ word_enum!(
         /// An agent changed files that no agent may change.
         AgentChangedFiles = "agent_changed_files",
         /// Engines died while they processed a letter; it is quarantined.
-        LetterQuarantined = "letter_set_aside",
+        LetterQuarantined = "letter_quarantined",
         /// Letters or connections are refused because a resource is exhausted.
         LettersRefused = "letters_refused",
         /// Letters were filed whose senders may wait for an answer.

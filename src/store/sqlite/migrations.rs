@@ -64,6 +64,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     31 "0031_turn_texts",
     33 "0033_filed",
     34 "0034_field_words",
+    35 "0035_letter_quarantined",
 };
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ async fn stores(
         crate::app::glance().await;
     };
     engine.kill().and_then(|()| engine.wait()).expect("killed");
-    let told = "SELECT summary FROM notices WHERE kind = 'letter_set_aside'";
+    let told = "SELECT summary FROM notices WHERE kind = 'letter_quarantined'";
     let told = sqlx::query_scalar(told)
         .fetch_all(&mut rows)
         .await
