@@ -14,6 +14,8 @@ mod shape;
 mod words;
 #[path = "tidy/cycles.rs"]
 mod cycles;
+#[path = "tidy/figures.rs"]
+mod figures;
 #[path = "tidy/maps.rs"]
 mod maps;
 #[path = "tidy/overlong.rs"]
@@ -116,6 +118,30 @@ fn files_import_each_other_in_no_circle() {
 #[test]
 fn large_rooms_have_a_map() {
     no_complaints(maps::unmapped(&src()));
+}
+
+#[test]
+fn the_house_in_figures() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("the README");
+    let limits = figures::Limits {
+        files_in_cycles: FILES_IN_CYCLES_MAX,
+        shared_names: names::SHARED_NAMES_MAX,
+        folder_files: if shape::OVERFULL.is_empty() {
+            shape::FOLDER_FILES_MAX
+        } else {
+            35
+        },
+        readme_lines: 200,
+    };
+    for figure in figures::of(&src(), &readme, &limits) {
+        let figures::Figure { name, value, max } = figure;
+        let bound = max.map_or(String::new(), |max| format!("at most {max}"));
+        println!("{name:40} {value:7}  {bound}");
+        assert!(
+            max.is_none_or(|max| value <= max),
+            "{name}: {value}, {bound}"
+        );
+    }
 }
 
 #[test]

@@ -111,8 +111,8 @@ fn words(identifier: &str) -> Vec<String> {
 /// How many type names may be given to several types. It only goes down: 15 are wanted, each with its reason here.
 pub const SHARED_NAMES_MAX: usize = 122;
 
-/// Names of types that several files give, unless there are few of them.
-pub fn shared_type_names(files: &[File], names_max: usize) -> Vec<String> {
+/// Names of types that several files give, with the files.
+pub fn shared_names(files: &[File]) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut named: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in files {
         let mut before = "";
@@ -123,10 +123,13 @@ pub fn shared_type_names(files: &[File], names_max: usize) -> Vec<String> {
             before = identifier;
         }
     }
-    let shared: Vec<_> = named
-        .into_iter()
-        .filter(|(_, paths)| paths.len() > 1)
-        .collect();
+    named.retain(|_, paths| paths.len() > 1);
+    named
+}
+
+/// Names of types that several files give, unless there are few of them.
+pub fn shared_type_names(files: &[File], names_max: usize) -> Vec<String> {
+    let shared = shared_names(files);
     if shared.len() <= names_max {
         return Vec::new();
     }
@@ -150,8 +153,8 @@ const QUESTIONS: &[&str] = &[
 /// Share of doc comments that may begin so, in thousandths.
 pub const QUESTIONS_PER_MILLE_MAX: usize = 30;
 
-/// Doc comments that begin with a question word, when they are too many.
-pub fn question_words(files: &[File], per_mille_max: usize) -> Vec<String> {
+/// The number of doc comments, and those that begin with a question word.
+pub fn questions(files: &[File]) -> (usize, Vec<String>) {
     let (mut all, mut found) = (0, Vec::new());
     for file in files {
         let mut is_inside = false;
@@ -173,6 +176,12 @@ pub fn question_words(files: &[File], per_mille_max: usize) -> Vec<String> {
             }
         }
     }
+    (all, found)
+}
+
+/// Doc comments that begin with a question word, when they are too many.
+pub fn question_words(files: &[File], per_mille_max: usize) -> Vec<String> {
+    let (all, found) = questions(files);
     if found.len() * 1000 <= all * per_mille_max {
         return Vec::new();
     }

@@ -180,9 +180,9 @@ pub fn top_level(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// Files that one folder may hold.
-const FOLDER_FILES_MAX: usize = 16;
+pub const FOLDER_FILES_MAX: usize = 16;
 /// Folders that hold more until they are split into rooms; nothing joins this list.
-const OVERFULL: &[&str] = &[
+pub const OVERFULL: &[&str] = &[
     "src/cli",
     "src/config",
     "src/runs",
