@@ -16,7 +16,7 @@ use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
 use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
-use crate::providers::agents::mark;
+use crate::providers::child::marker;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::guards;
 use crate::runs::preflight::{self, price_problems};
@@ -92,7 +92,7 @@ impl Engine {
         let config = Arc::new(config);
         // The epoch is ours: the engine that started these agents is gone, and nothing records
         // their work.
-        let left = mark::sweep(&config.workspace);
+        let left = marker::sweep(&config.workspace);
         if left > 0 {
             tracing::warn!(
                 processes = left,

@@ -7,7 +7,8 @@
 
 use crate::config::ProviderSettings;
 use crate::providers::Adapter;
-use crate::providers::api::openai::{self, Dialect};
+use crate::providers::api::openai;
+use crate::providers::api::openai::dialect::{self, Dialect};
 use crate::providers::contract::traits::{Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;
@@ -26,8 +27,8 @@ const COMPAT: Dialect = Dialect {
     title: None,
     key_path: None,
     legacy_max_tokens: false,
-    effort: openai::effort,
-    routing: openai::nothing,
+    effort: dialect::effort,
+    routing: dialect::no_members,
 };
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {

@@ -1,16 +1,11 @@
 //! Language models behind an HTTP API, one adapter a vendor.
 
 pub mod anthropic;
-pub mod openai_chunks;
-pub(in crate::providers) mod openai_body;
 pub mod openai;
 pub(in crate::providers) mod grok;
 pub(in crate::providers) mod openrouter;
 pub(in crate::providers) mod compat;
-pub(in crate::providers) mod gemini_contents;
-pub mod gemini_parts;
 pub mod gemini;
-pub mod ollama_lines;
 pub mod ollama;
 
 use super::Adapter;

@@ -7,7 +7,8 @@
 
 use crate::config::{ChatSwitches, ProviderSettings};
 use crate::providers::Adapter;
-use crate::providers::api::openai::{self, Dialect};
+use crate::providers::api::openai;
+use crate::providers::api::openai::dialect::Dialect;
 use crate::providers::contract::traits::{Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;

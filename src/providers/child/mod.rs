@@ -1,4 +1,5 @@
 //! Child processes: started, bounded, ended.
 
+pub mod marker;
 pub mod orphans;
 pub mod process;

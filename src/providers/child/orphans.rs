@@ -3,7 +3,7 @@
 //! nothing that they do changes that.
 //!
 //! Only on Linux, and only while this process lives; after a `kill -9` the next engine finds
-//! processes that have a mark (`mark.rs`).
+//! processes that have a marker (`marker.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,7 @@ pub fn end() -> usize {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use crate::providers::agents::mark;
+    use crate::providers::child::marker;
     use rustix::process::{
         Pid, PidfdFlags, Signal, WaitOptions, child_subreaper, getpid, pidfd_open,
         pidfd_send_signal, set_child_subreaper, waitpid,
@@ -102,7 +102,7 @@ mod system {
     fn is_at_work(child: &Child, started: &BTreeSet<i32>) -> bool {
         !child.is_dead
             && (started.contains(&child.group)
-                || mark::group_of(child.pid).is_some_and(|group| started.contains(&group)))
+                || marker::group_of(child.pid).is_some_and(|group| started.contains(&group)))
     }
 
     /// Returns our children, zombies included.

@@ -4,14 +4,14 @@
 //! our end: it reads a pipe that closes when this engine dies, by `kill -9` too, and then kills its
 //! group. Because the leader is reaped last, the group's number stays ours until everything in it
 //! is dead. Processes that leave the group (a tool's child with a session of its own) are found by
-//! their mark (`mark.rs`), those without a mark by their parent (`orphans.rs`).
+//! their marker (`marker.rs`), those without one by their parent (`orphans.rs`).
 
 use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
-use crate::providers::agents::lines::{Lines, OutputLimits, Tail};
-use crate::providers::agents::mark::{self, Mark};
+use crate::providers::child::marker::{self, ProcessMarker};
 use crate::providers::child::orphans::{self, Starting};
 use crate::providers::contract::traits::{Health, Phase, ProviderError};
+use crate::providers::transport::lines::{Lines, OutputLimits, Tail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::{ExposeSecret, SecretString};
 use std::os::unix::fs::PermissionsExt;
@@ -125,46 +125,20 @@ impl Program {
             ProviderError::new(class, Phase::BeforeSend, message)
         };
         let mut starting = Starting::begin();
-        let keeper = Command::new("/bin/sh")
-            .args(["-c", KEEPER])
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
+        let keeper = spawn_keeper().map_err(failed)?;
         let number = keeper
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .unwrap_or_default();
-        let mark = Mark::new(self.workspace.as_deref(), number);
+        let marker = ProcessMarker::new(self.workspace.as_deref(), number);
         starting.note(keeper.id());
-        let group = Group {
+        let group = ProcessGroup {
             keeper,
             number,
-            mark,
+            marker,
             killed: false,
         };
-        let child = Command::new(&self.path)
-            .args(args)
-            .env_clear()
-            .envs(
-                self.environment
-                    .iter()
-                    .map(|(name, value)| (name, value.expose_secret())),
-            )
-            .env(mark::VARIABLE, group.mark.as_str())
-            .current_dir(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(number)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed);
+        let child = self.spawn(args, folder, &group).map_err(failed);
         if let Ok(child) = &child {
             starting.note(child.id());
         }
@@ -187,6 +161,30 @@ impl Program {
             overdue: false,
             grace: self.grace,
         })
+    }
+
+    fn spawn(
+        &self,
+        args: &[String],
+        folder: &Path,
+        group: &ProcessGroup,
+    ) -> std::io::Result<Child> {
+        Command::new(&self.path)
+            .args(args)
+            .env_clear()
+            .envs(
+                self.environment
+                    .iter()
+                    .map(|(name, value)| (name, value.expose_secret())),
+            )
+            .env(marker::VARIABLE, group.marker.as_str())
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(group.number)
+            .kill_on_drop(true)
+            .spawn()
     }
 
     /// Returns path and version, by `--version`. Errors: class `Config` or `Timeout`.
@@ -225,6 +223,20 @@ impl Program {
             Ok(Ok(ending)) => Err(failed(ErrorClass::Config, format!("failed: {ending}"))),
         }
     }
+}
+
+/// Starts the leader of a new process group.
+fn spawn_keeper() -> std::io::Result<Child> {
+    Command::new("/bin/sh")
+        .args(["-c", KEEPER])
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
 }
 
 /// Returns an executable file: the path itself if it has a slash, else the first on `search`.
@@ -281,7 +293,7 @@ impl std::fmt::Display for Ending {
 /// A running program with all processes that it has started. Dropping it kills them all at once.
 pub struct Process {
     child: Child,
-    group: Group,
+    group: ProcessGroup,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -454,14 +466,14 @@ async fn read_some(source: &mut Option<impl AsyncReadExt + Unpin>, piece: &mut [
 }
 
 /// A process group whose leader we have not reaped, so that its number cannot be reused.
-struct Group {
+struct ProcessGroup {
     keeper: Child,
     number: i32,
-    mark: Mark,
+    marker: ProcessMarker,
     killed: bool,
 }
 
-impl Group {
+impl ProcessGroup {
     fn signal(&self, signal: Signal) {
         if let Some(group) = Pid::from_raw(self.number).filter(|_| self.number > 1) {
             // Fails only when no process is left.
@@ -474,13 +486,13 @@ impl Group {
     fn kill(&mut self) {
         if !std::mem::replace(&mut self.killed, true) {
             self.signal(Signal::KILL);
-            self.mark.kill();
+            self.marker.kill();
             orphans::end();
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // The runtime reaps what `kill_on_drop` leaves.
         self.kill();

@@ -23,6 +23,21 @@ pub enum Family {
     Ollama,
 }
 
+impl Family {
+    /// Returns the name of the family in `ProviderState`: only its own adapter sends such a block
+    /// back.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Family::Anthropic => "anthropic",
+            Family::OpenAi => "openai",
+            Family::Grok => "grok",
+            Family::OpenRouter => "openrouter",
+            Family::Gemini => "gemini",
+            Family::Ollama => "ollama",
+        }
+    }
+}
+
 const BAD_KEY: &[&str] = &[
     "incorrect api key",
     "invalid api key",

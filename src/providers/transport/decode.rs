@@ -2,9 +2,9 @@
 //! dialect's pure decoder.
 
 use crate::domain::ErrorClass;
-use crate::providers::agents::lines::{Lines, OutputLimits};
 use crate::providers::contract::accumulate::{broken, ended_early};
 use crate::providers::contract::traits::{Event, ProviderError};
+use crate::providers::transport::lines::{Lines, OutputLimits};
 use crate::providers::transport::sse;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};

@@ -5,30 +5,24 @@
 //! see the mail of every persona without being configured here, so the environment's proxy settings
 //! are ignored.
 
-use crate::config::may_speak_http;
 use crate::domain::ErrorClass;
 use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::redact;
 use crate::providers::contract::traits::{CallContext, Event, Health, Phase, ProviderError};
+use crate::providers::transport::body::{begun, error_body, framing, pieces};
 use crate::providers::transport::classify::{self, Family};
-use crate::providers::transport::decode::{self, Decoder, Framing, Pieces};
+use crate::providers::transport::client::{base_url, below, build, client, is_near, root_cause};
+use crate::providers::transport::decode::{self, Decoder, Framing};
 use crate::providers::transport::guard::Guard;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, ClientBuilder, Response, Url};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
-use std::sync::Arc;
-use std::time::Duration;
 
-const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Longest answer in bytes; far above what `max_output_tokens` lets a model write.
-const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest list of models in bytes; OpenRouter's is the longest, with about half a megabyte.
 const DOCUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Bytes that are read of an error page.
-const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// Settings of every block with an endpoint.
 pub const SETTINGS: &[&str] = &["base_url", "plain_http", "api_key_variable"];
 const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
@@ -62,22 +56,6 @@ pub struct EndpointSpec<'a> {
 
 /// Constructor of the decoder of one response; its argument is the provider's request id.
 pub type MakeDecoder<'a> = Box<dyn FnOnce(Option<String>) -> Box<dyn Decoder + 'a> + Send + 'a>;
-
-/// Returns the settings of all our clients: they follow no redirect, and use no proxy of the
-/// environment.
-pub fn client() -> ClientBuilder {
-    Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .connect_timeout(CONNECT_MAX)
-}
-
-/// Builds a client. Errors: the reason why TLS is unavailable.
-pub fn build(client: ClientBuilder) -> Result<Client, String> {
-    client
-        .build()
-        .map_err(|error| format!("cannot set up TLS: {}", root_cause(&error)))
-}
 
 impl Endpoint {
     /// Creates an endpoint. Errors: phase `Config`; class `Auth` without a key, `Config` for a URL
@@ -378,34 +356,6 @@ fn fits(family: Family, encoded: &str) -> Result<(), ProviderError> {
     ))
 }
 
-/// Parses a base URL: https, or http to this machine and, with `plain_http`, into a private
-/// network; without any part that could hold a key.
-pub(in crate::providers) fn base_url(text: &str, plain_http: bool) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|e| format!("`base_url` is not a URL: {e}"))?;
-    if !url.username().is_empty()
-        || url.password().is_some()
-        || url.query().is_some()
-        || url.fragment().is_some()
-    {
-        return Err("`base_url` must have no user name, password, query or fragment".to_owned());
-    }
-    match url.scheme() {
-        "https" => Ok(url),
-        "http" if is_near(&url, plain_http) => Ok(url),
-        _ => Err(format!(
-            "`base_url` must be https, or http to this machine; it is `{url}`"
-        )),
-    }
-}
-
-fn below(base: &Url, path: &str) -> Result<Url, impl std::fmt::Display + use<>> {
-    Url::parse(&format!("{}/{path}", base.as_str().trim_end_matches('/')))
-}
-
-fn is_near(url: &Url, plain_http: bool) -> bool {
-    may_speak_http(url.host_str().unwrap_or_default(), plain_http)
-}
-
 fn header(response: &Response, name: &str) -> Option<String> {
     response
         .headers()
@@ -413,118 +363,4 @@ fn header(response: &Response, name: &str) -> Option<String> {
         .to_str()
         .ok()
         .map(str::to_owned)
-}
-
-const WEB_PAGE: &str = "the provider answered with a web page: is `base_url` right?";
-
-/// Returns the framing by the content type. Servers that ignore `stream` name JSON; proxies that
-/// answer instead of the model name HTML, or compress (we send no Accept-Encoding). `None`: the
-/// header is missing, or names no framing known here.
-fn framing(headers: &HeaderMap) -> Result<Option<Framing>, ProviderError> {
-    let word = |name| {
-        headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
-    };
-    let broken = |message| {
-        Err(ProviderError::new(
-            ErrorClass::Protocol,
-            Phase::BeforeFirstByte,
-            message,
-        ))
-    };
-    if !matches!(word(CONTENT_ENCODING), "" | "identity") {
-        return broken("the provider answered in a compressed form that was not asked for");
-    }
-    let media = word(CONTENT_TYPE)
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    Ok(match media.as_str() {
-        "text/html" => return broken(WEB_PAGE),
-        "text/event-stream" => Some(Framing::ServerSent),
-        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Some(Framing::Lines),
-        media if media.ends_with("/json") || media.ends_with("+json") => Some(Framing::Whole),
-        _ => None,
-    })
-}
-
-/// Reads a body up to the byte that shows its framing, where the header names none, or that shows
-/// an HTML page in any case; returns the whole body.
-async fn begun(
-    said: Option<Framing>,
-    mut body: Pieces<'_>,
-) -> Result<(Framing, Pieces<'_>), ProviderError> {
-    let (mut first, mut seen) = (Vec::new(), None);
-    while seen.is_none() {
-        let Some(piece) = body.next().await else {
-            break;
-        };
-        first.extend_from_slice(&piece?);
-        seen = Framing::of_first_byte(&first);
-    }
-    if first.trim_ascii_start().starts_with(b"<") {
-        return Err(ProviderError::new(
-            ErrorClass::Protocol,
-            Phase::MidStream,
-            WEB_PAGE,
-        ));
-    }
-    let whole = stream::iter([Ok(first)]).chain(body).boxed();
-    Ok((said.or(seen).unwrap_or(Framing::ServerSent), whole))
-}
-
-/// Returns the body, watched by its guard and cut at the size limit.
-fn pieces<'a>(response: Response, guard: Guard, capture: Option<Arc<Capture>>) -> Pieces<'a> {
-    let state = Some((response, guard, capture, 0_usize));
-    let next = |state: Option<(Response, Guard, Option<Arc<Capture>>, usize)>| async move {
-        let (mut response, mut guard, capture, seen) = state?;
-        let failed =
-            |class, message: String| Err(ProviderError::new(class, Phase::MidStream, message));
-        match guard.wait(Phase::MidStream, response.chunk()).await {
-            Err(ended) => Some((Err(ended), None)),
-            Ok(Err(error)) => {
-                let message = format!("the answer broke off: {}", root_cause(&error));
-                Some((failed(ErrorClass::Transient, message), None))
-            }
-            Ok(Ok(None)) => None,
-            Ok(Ok(Some(piece))) => {
-                let seen = seen.saturating_add(piece.len());
-                if seen > ANSWER_BYTES_MAX {
-                    let message = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
-                    return Some((failed(ErrorClass::Protocol, message), None));
-                }
-                if let Some(capture) = &capture {
-                    capture.received(&piece);
-                }
-                Some((Ok(piece.to_vec()), Some((response, guard, capture, seen))))
-            }
-        }
-    };
-    stream::unfold(state, next).fuse().boxed()
-}
-
-/// Reads the beginning of an error's body; a body that breaks off is used as well.
-async fn error_body(mut response: Response, guard: &mut Guard) -> Result<String, ProviderError> {
-    let mut body = Vec::new();
-    while body.len() < ERROR_BYTES_MAX {
-        match guard.wait(Phase::BeforeFirstByte, response.chunk()).await? {
-            Ok(Some(piece)) => body.extend_from_slice(&piece),
-            Ok(None) | Err(_) => break,
-        }
-    }
-    body.truncate(ERROR_BYTES_MAX);
-    Ok(String::from_utf8_lossy(&body).into_owned())
-}
-
-/// Returns the innermost cause: the outer ones only repeat the URL.
-pub(in crate::providers) fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }

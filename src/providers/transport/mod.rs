@@ -7,5 +7,8 @@ pub(in crate::providers) mod overflow;
 pub(in crate::providers) mod refusal;
 pub mod classify;
 pub(in crate::providers) mod sse;
+pub mod lines;
 pub mod decode;
+pub(in crate::providers) mod client;
+pub(in crate::providers) mod body;
 pub(in crate::providers) mod http;

@@ -172,75 +172,76 @@ mod tests {
         Option<f64>,
     );
 
+    const WAITS: &[Row] = &[
+        (
+            &[("retry-after-ms", "250"), ("retry-after", "9")],
+            "",
+            Some(0.25),
+        ),
+        (&[("retry-after", "1.5")], "try again in 9s", Some(1.5)),
+        (
+            &[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT"), DATE],
+            "",
+            Some(60.0),
+        ),
+        (
+            &[("retry-after", "Fri, 20 Nov 2026 09:00:00 GMT"), DATE],
+            "",
+            Some(0.0),
+        ),
+        (
+            &[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT")],
+            "",
+            None,
+        ),
+        (&[("retry-after", "-3")], "", None),
+        (&[("retry-after", "1e400")], "", None),
+        (
+            &[("retry-after", "soon")],
+            "Please retry in 12.5s.",
+            Some(12.5),
+        ),
+        (&[], "Please try again in 6m0s. Visit", Some(360.0)),
+        (&[], "Please try again in 289ms.", Some(0.289)),
+        (&[], "quota will reset after 18h31m10s", Some(66670.0)),
+        (&[], "Try again in 20 seconds", Some(20.0)),
+        (&[], "try again in a while", None),
+        (
+            &[
+                ("x-ratelimit-reset-requests", "1s"),
+                ("x-ratelimit-reset-tokens", "6m0s"),
+            ],
+            "",
+            Some(360.0),
+        ),
+        (
+            &[
+                ("x-ratelimit-remaining-requests", "0"),
+                ("x-ratelimit-reset-requests", "1s"),
+                ("x-ratelimit-reset-tokens", "6m0s"),
+            ],
+            "",
+            Some(1.0),
+        ),
+        (
+            &[
+                ("anthropic-ratelimit-tokens-reset", "2026-11-20T10:00:42Z"),
+                DATE,
+            ],
+            "",
+            Some(42.0),
+        ),
+        (
+            &[("x-ratelimit-reset", "1795168830000"), DATE],
+            "",
+            Some(30.0),
+        ),
+        (&[("x-ratelimit-reset", "30"), DATE], "", None),
+    ];
+
     #[test]
     fn headers_come_before_words_and_words_before_windows() {
-        let table: &[Row] = &[
-            (
-                &[("retry-after-ms", "250"), ("retry-after", "9")],
-                "",
-                Some(0.25),
-            ),
-            (&[("retry-after", "1.5")], "try again in 9s", Some(1.5)),
-            (
-                &[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT"), DATE],
-                "",
-                Some(60.0),
-            ),
-            (
-                &[("retry-after", "Fri, 20 Nov 2026 09:00:00 GMT"), DATE],
-                "",
-                Some(0.0),
-            ),
-            (
-                &[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT")],
-                "",
-                None,
-            ),
-            (&[("retry-after", "-3")], "", None),
-            (&[("retry-after", "1e400")], "", None),
-            (
-                &[("retry-after", "soon")],
-                "Please retry in 12.5s.",
-                Some(12.5),
-            ),
-            (&[], "Please try again in 6m0s. Visit", Some(360.0)),
-            (&[], "Please try again in 289ms.", Some(0.289)),
-            (&[], "quota will reset after 18h31m10s", Some(66670.0)),
-            (&[], "Try again in 20 seconds", Some(20.0)),
-            (&[], "try again in a while", None),
-            (
-                &[
-                    ("x-ratelimit-reset-requests", "1s"),
-                    ("x-ratelimit-reset-tokens", "6m0s"),
-                ],
-                "",
-                Some(360.0),
-            ),
-            (
-                &[
-                    ("x-ratelimit-remaining-requests", "0"),
-                    ("x-ratelimit-reset-requests", "1s"),
-                    ("x-ratelimit-reset-tokens", "6m0s"),
-                ],
-                "",
-                Some(1.0),
-            ),
-            (
-                &[
-                    ("anthropic-ratelimit-tokens-reset", "2026-11-20T10:00:42Z"),
-                    DATE,
-                ],
-                "",
-                Some(42.0),
-            ),
-            (
-                &[("x-ratelimit-reset", "1795168830000"), DATE],
-                "",
-                Some(30.0),
-            ),
-            (&[("x-ratelimit-reset", "30"), DATE], "", None),
-        ];
-        for (headers, message, expected) in table {
+        for (headers, message, expected) in WAITS {
             assert_eq!(
                 wait(headers, message, true),
                 *expected,

@@ -4,7 +4,7 @@ use super::{CLAUDE_ANSWERS, CLAUDE_BEGINS, Fake, NOW, context};
 use attache::config::Tier;
 use attache::domain::{ErrorClass, Timestamp};
 use attache::providers::agents::agent::{Dialogue, Invocation};
-use attache::providers::agents::claude_lines::Reading;
+use attache::providers::agents::claude::lines::ClaudeDecoder;
 use attache::providers::{
     Block, Event, LoopOwner, Message, OutputSchema, ProviderError, Request, Response, Role,
     Session, Stop, ToolArgs, ToolServer,
@@ -218,7 +218,7 @@ fn read(tier: Tier, lines: &[Value]) -> (String, Vec<Event>, Result<Response, Pr
         name: "answer".into(),
         schema: json!({"type": "object"}),
     });
-    let mut reading = Reading::new(&invocation(&fake, &request), Timestamp::from_millis(NOW));
+    let mut reading = ClaudeDecoder::new(&invocation(&fake, &request), Timestamp::from_millis(NOW));
     let (mut said, mut events) = (String::new(), Vec::new());
     for line in lines {
         match reading.line(&line.to_string()) {

@@ -5,12 +5,12 @@ use super::{Fake, NOW};
 use attache::config::Tier;
 use attache::domain::{ErrorClass, Timestamp};
 use attache::providers::agents::agent::{Dialogue, Invocation};
-use attache::providers::agents::claude_lines;
-use attache::providers::agents::codex_lines;
-use attache::providers::agents::lines::{Lines, OutputLimits};
-use attache::providers::agents::pi_lines;
+use attache::providers::agents::claude::lines::ClaudeDecoder;
+use attache::providers::agents::codex::lines::CodexDecoder;
+use attache::providers::agents::pi::lines::PiDecoder;
 use attache::providers::child::process::Ending;
 use attache::providers::contract::accumulate::Accumulator;
+use attache::providers::transport::lines::{Lines, OutputLimits};
 use attache::providers::{
     Event, Message, Phase, ProviderError, Request, Response, Session, Stop, TokenUsage, build,
 };
@@ -38,9 +38,9 @@ fn invocation(agent: &str, change: impl FnOnce(&mut Request)) -> Invocation {
 pub fn begin(agent: &str, invocation: &Invocation) -> Box<dyn Dialogue> {
     let now = Timestamp::from_millis(NOW);
     match agent {
-        "claude" => Box::new(claude_lines::Reading::new(invocation, now)),
-        "codex" => Box::new(codex_lines::Reading::new(invocation, now)),
-        _ => Box::new(pi_lines::Reading::new(invocation, now)),
+        "claude" => Box::new(ClaudeDecoder::new(invocation, now)),
+        "codex" => Box::new(CodexDecoder::new(invocation, now)),
+        _ => Box::new(PiDecoder::new(invocation, now)),
     }
 }
 

@@ -5,7 +5,7 @@ use super::lines::begin;
 use attache::config::Tier;
 use attache::domain::ErrorClass;
 use attache::providers::agents::agent::Invocation;
-use attache::providers::agents::opencode_parts::Parts;
+use attache::providers::agents::opencode::parts::Parts;
 use attache::providers::contract::traits::AgentOptions;
 use serde_json::{Value, json};
 use std::os::unix::fs::symlink;

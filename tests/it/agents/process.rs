@@ -2,8 +2,8 @@
 
 use super::{CLAUDE_ANSWERS, CLAUDE_BEGINS, Fake, context, processes};
 use attache::domain::ErrorClass;
-use attache::providers::agents::lines::OutputLimits;
 use attache::providers::child::process::{Output, Program};
+use attache::providers::transport::lines::OutputLimits;
 use attache::providers::{CallContext, Phase, build};
 use futures_util::StreamExt;
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use super::server::{
     tool, trace, updated,
 };
 use attache::config::Tier;
-use attache::providers::agents::opencode_parts::Parts;
+use attache::providers::agents::opencode::parts::Parts;
 use attache::providers::{CallContext, Capture, Event, Form, Response, Session, Stop, complete};
 use futures_util::StreamExt;
 use serde_json::{Value, json};

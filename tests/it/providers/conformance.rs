@@ -6,10 +6,10 @@ use super::server::{Reply, Server};
 use super::{adapter, context, fixture, request};
 use attache::config::ProviderSettings;
 use attache::domain::ErrorClass;
-use attache::providers::api::anthropic;
-use attache::providers::api::gemini_parts;
-use attache::providers::api::ollama_lines;
-use attache::providers::api::openai_chunks;
+use attache::providers::api::anthropic::decoder::AnthropicDecoder;
+use attache::providers::api::gemini::decoder::GeminiDecoder;
+use attache::providers::api::ollama::decoder::OllamaDecoder;
+use attache::providers::api::openai::decoder::ChunkDecoder;
 use attache::providers::contract::accumulate::Accumulator;
 use attache::providers::transport::classify::Family;
 use attache::providers::transport::decode::{self, Decoder, Framing};
@@ -41,20 +41,16 @@ pub struct RequestEncoder {
 
 /// Every wire; a new adapter adds a line and its ten streams in `tests/fixtures/providers/NAME/`.
 pub const WIRES: &[RequestEncoder] = &[
-    wire("anthropic", || {
-        Box::new(anthropic::StreamDecoder::new(None))
-    }),
+    wire("anthropic", || Box::new(AnthropicDecoder::new(None))),
     wire("openai", || chunks(Family::OpenAi)),
     wire("grok", || chunks(Family::Grok)),
     wire("openrouter", || chunks(Family::OpenRouter)),
     wire("compat", || chunks(Family::OpenAi)),
-    wire("gemini", || {
-        Box::new(gemini_parts::PartsDecoder::new(None, 0))
-    }),
+    wire("gemini", || Box::new(GeminiDecoder::new(None, 0))),
     RequestEncoder {
         name: "ollama",
         framing: Framing::Lines,
-        decoder: || Box::new(ollama_lines::LineDecoder::new(None, 0, 16_384)),
+        decoder: || Box::new(OllamaDecoder::new(None, 0, 16_384)),
     },
 ];
 
@@ -67,7 +63,7 @@ const fn wire(name: &'static str, decoder: fn() -> Box<dyn Decoder>) -> RequestE
 }
 
 fn chunks(family: Family) -> Box<dyn Decoder> {
-    Box::new(openai_chunks::ChunkDecoder::new(None, family, true, 0))
+    Box::new(ChunkDecoder::new(None, family, true, 0))
 }
 
 pub fn wire_of(name: &str) -> &'static RequestEncoder {
@@ -299,7 +295,7 @@ async fn a_stream_cut_anywhere_is_never_a_silent_success() {
 }
 
 /// Takes whatever came as the whole answer when the connection closes.
-struct Credulous(openai_chunks::ChunkDecoder);
+struct Credulous(ChunkDecoder);
 
 impl Decoder for Credulous {
     fn feed(&mut self, event: &str, data: &str) -> Result<Vec<Event>, ProviderError> {
@@ -319,12 +315,7 @@ impl Decoder for Credulous {
 #[tokio::test]
 async fn the_suite_finds_a_decoder_that_believes_a_stream_that_was_cut() {
     let credulous = wire("openai", || {
-        Box::new(Credulous(openai_chunks::ChunkDecoder::new(
-            None,
-            Family::OpenAi,
-            true,
-            0,
-        )))
+        Box::new(Credulous(ChunkDecoder::new(None, Family::OpenAi, true, 0)))
     });
     for case in ["text", "one_call", "three_calls", "truncation"] {
         let found = cut_everywhere(&credulous, credulous.stream_of(case).as_bytes()).await;

@@ -4,8 +4,8 @@ use super::conformance::decode_pieces;
 use super::{adapter, fixture};
 use attache::config::{ChatSwitches, ProviderSettings};
 use attache::domain::ErrorClass;
-use attache::providers::api::anthropic;
-use attache::providers::api::openai_chunks;
+use attache::providers::api::anthropic::decoder::AnthropicDecoder;
+use attache::providers::api::openai::decoder::ChunkDecoder;
 use attache::providers::transport::classify::Family;
 use attache::providers::transport::decode::Decoder;
 use attache::providers::{
@@ -18,7 +18,7 @@ async fn openai_with(usage_expected: bool, chunks: &[&str]) -> Result<Response, 
         .iter()
         .map(|chunk| format!("data: {chunk}\n\n"))
         .collect();
-    let decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, usage_expected, 0);
+    let decoder = ChunkDecoder::new(None, Family::OpenAi, usage_expected, 0);
     decode_pieces(Box::new(decoder), vec![body.as_bytes()]).await
 }
 
@@ -274,11 +274,7 @@ async fn anthropic(events: &[Value]) -> Result<Response, ProviderError> {
         .iter()
         .map(|event| format!("data: {event}\n\n"))
         .collect();
-    decode_pieces(
-        Box::new(anthropic::StreamDecoder::new(None)),
-        vec![body.as_bytes()],
-    )
-    .await
+    decode_pieces(Box::new(AnthropicDecoder::new(None)), vec![body.as_bytes()]).await
 }
 
 fn start() -> Value {
@@ -366,9 +362,9 @@ fn a_whole_answer_reads_like_a_streamed_one() {
         Some(attache::providers::Event::Finished(response)) => response,
         other => panic!("{other:?} is not the end"),
     };
-    let one = read(&mut anthropic::StreamDecoder::new(None), message);
+    let one = read(&mut AnthropicDecoder::new(None), message);
     let other = read(
-        &mut openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0),
+        &mut ChunkDecoder::new(None, Family::OpenAi, true, 0),
         completion,
     );
     assert_eq!(one, other);
@@ -385,7 +381,7 @@ fn a_whole_answer_reads_like_a_streamed_one() {
 #[test]
 fn a_whole_error_or_nonsense_with_status_200_is_an_error() {
     let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#;
-    let mut decoder = anthropic::StreamDecoder::new(None);
+    let mut decoder = AnthropicDecoder::new(None);
     assert_eq!(
         decoder.whole(overloaded).map_err(|e| e.class),
         Err(ErrorClass::Overloaded)
@@ -398,13 +394,13 @@ fn a_whole_error_or_nonsense_with_status_200_is_an_error() {
         r#"{"choices":[]}"#,
         r#"{"content":[]}"#,
     ] {
-        let mut decoder = anthropic::StreamDecoder::new(None);
+        let mut decoder = AnthropicDecoder::new(None);
         assert_eq!(
             decoder.whole(body).map_err(|e| e.class),
             Err(ErrorClass::Protocol),
             "{body}"
         );
-        let mut decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0);
+        let mut decoder = ChunkDecoder::new(None, Family::OpenAi, true, 0);
         assert_eq!(
             decoder.whole(body).map_err(|e| e.class),
             Err(ErrorClass::Protocol),

@@ -5,7 +5,7 @@ use super::server::{Reply, Server};
 use super::{KEY, adapter, context, fixture, request, tool};
 use attache::config::{ProviderSettings, Think};
 use attache::domain::ErrorClass;
-use attache::providers::api::gemini_parts::PartsDecoder;
+use attache::providers::api::gemini::decoder::GeminiDecoder;
 use attache::providers::transport::decode::Decoder;
 use attache::providers::{
     Block, CallContext, Event, Health, Message, OutputSchema, Parameter, Phase, Provider,
@@ -21,14 +21,21 @@ async fn decode(responses: &[Value]) -> Result<Response, ProviderError> {
         .iter()
         .map(|response| format!("data: {response}\n\n"))
         .collect();
-    decode_pieces(Box::new(PartsDecoder::new(None, 77)), vec![body.as_bytes()]).await
+    decode_pieces(
+        Box::new(GeminiDecoder::new(None, 77)),
+        vec![body.as_bytes()],
+    )
+    .await
 }
 
 async fn fixed(case: &str) -> Response {
     let body = std::fs::read_to_string(fixture(&format!("gemini/{case}.sse"))).expect("it exists");
-    decode_pieces(Box::new(PartsDecoder::new(None, 77)), vec![body.as_bytes()])
-        .await
-        .expect("sound")
+    decode_pieces(
+        Box::new(GeminiDecoder::new(None, 77)),
+        vec![body.as_bytes()],
+    )
+    .await
+    .expect("sound")
 }
 
 fn parts(parts: Value, reason: Option<&str>) -> Value {
@@ -310,7 +317,7 @@ async fn a_server_that_ignores_the_request_for_events_sends_an_array() {
     streamed.provider_request_id = Some("req-7".into());
     assert_eq!(complete(&*provider, &wire, context()).await, Ok(streamed));
     let class = |body: &str| {
-        PartsDecoder::new(None, 0)
+        GeminiDecoder::new(None, 0)
             .whole(body)
             .map_err(|e| (e.class, e.phase))
     };
@@ -735,7 +742,7 @@ async fn a_check_lists_the_models_with_the_key_in_its_header() {
 
 #[tokio::test]
 async fn events_come_as_they_are_written() {
-    let mut decoder = PartsDecoder::new(Some("r".into()), 0);
+    let mut decoder = GeminiDecoder::new(Some("r".into()), 0);
     let first = parts(
         json!([{"text": "hm", "thought": true}, {"text": "a"}, {"text": ""}]),
         None,

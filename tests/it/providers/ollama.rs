@@ -5,7 +5,7 @@ use super::server::{Reply, Server};
 use super::{KEY, adapter, context, fixture, request};
 use attache::config::{ProviderSettings, Think};
 use attache::domain::ErrorClass;
-use attache::providers::api::ollama_lines::LineDecoder;
+use attache::providers::api::ollama::decoder::OllamaDecoder;
 use attache::providers::transport::decode::{Decoder, Framing};
 use attache::providers::{
     Block, Health, Message, OutputSchema, Parameter, Phase, Provider, ProviderError, Request,
@@ -19,7 +19,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 async fn decode_bytes(pieces: Vec<&[u8]>) -> Result<Response, ProviderError> {
     decode_framed(
         Framing::Lines,
-        Box::new(LineDecoder::new(None, 77, 4096)),
+        Box::new(OllamaDecoder::new(None, 77, 4096)),
         pieces,
     )
     .await
@@ -393,7 +393,7 @@ async fn an_answer_that_is_not_streamed_reads_the_same() {
         );
     }
     let class = |body: &str| {
-        LineDecoder::new(None, 0, 4096)
+        OllamaDecoder::new(None, 0, 4096)
             .whole(body)
             .map_err(|e| e.class)
     };

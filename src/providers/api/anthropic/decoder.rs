@@ -1,206 +1,32 @@
-//! Anthropic's messages API: the body, and the decoder of its event stream.
+//! Decoder of Anthropic's event stream, and of a whole message.
 //!
-//! Reasoning is kept as the vendor's own block in `provider_state`, signature included, and is sent
-//! back unchanged. Absent on purpose: server-side tools, citations, files; blocks of kinds unknown
-//! here are ignored.
+//! Reasoning is kept as the vendor's own block in `provider_state`, signature included. Blocks of
+//! kinds unknown here are ignored.
 
-use crate::config::ProviderSettings;
-use crate::providers::Adapter;
 use crate::providers::contract::accumulate::{broken, call_id, ended_early, token_count};
-use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, CallContext, Event, Health, Message, Parameter, Provider, ProviderError, ProviderState,
-    Request, RequestEncoder, Response, Role, Stop, TokenUsage, ToolArgs, ToolChoice,
+    Block, Event, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
 };
 use crate::providers::transport::classify::{Family, stream_failure};
 use crate::providers::transport::decode::Decoder;
-use crate::providers::transport::http::{self, Endpoint, EndpointSpec};
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
-use reqwest::header::HeaderName;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub const ADAPTER: Adapter = Adapter {
-    id: "anthropic",
-    key_variable: Some("ANTHROPIC_API_KEY"),
-    settings: &[http::SETTINGS],
-    build,
-};
-
-const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
-const API_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
-
-struct Anthropic {
-    endpoint: Endpoint,
-    models_path: String,
-}
-
-fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
-    let base_url = settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
-    // The vendor's own libraries take the host; other servers have URLs that end with the version.
-    let version = if base_url.trim_end_matches('/').ends_with("/v1") {
-        ""
-    } else {
-        "v1/"
-    };
-    let endpoint = Endpoint::new(&EndpointSpec {
-        adapter: &ADAPTER,
-        name: ADAPTER.id,
-        family: Family::Anthropic,
-        base_url,
-        plain_http: settings.plain_http,
-        path: &format!("{version}messages"),
-        key: settings.api_key.as_ref(),
-        key_header: (HeaderName::from_static("x-api-key"), ""),
-        extra_headers: &[API_VERSION],
-    })?;
-    // The largest page that the API allows.
-    Ok(Box::new(Anthropic {
-        endpoint,
-        models_path: format!("{version}models?limit=1000"),
-    }))
-}
-
-impl RequestEncoder for Anthropic {
-    fn id(&self) -> &str {
-        ADAPTER.id
-    }
-
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
-        body(request)
-    }
-}
-
-impl Provider for Anthropic {
-    fn endpoint(&self) -> Option<String> {
-        Some(self.endpoint.base_url())
-    }
-
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(async move { self.endpoint.check(&self.models_path, &context).await })
-    }
-
-    fn stream<'a>(
-        &'a self,
-        encoded: &'a str,
-        context: CallContext,
-    ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        self.endpoint.call(
-            encoded,
-            context,
-            Box::new(|request_id| Box::new(StreamDecoder::new(request_id))),
-        )
-    }
-}
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    max_tokens: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Value>,
-    messages: Vec<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Value>,
-    stream: bool,
-}
-
-/// Encodes the body of one request. Pure.
-fn body(request: &Request) -> Result<String, ProviderError> {
-    let request = normalise::request(request, ADAPTER.id)?;
-    let choice = match request.tool_choice {
-        ToolChoice::Auto => "auto",
-        ToolChoice::None => "none",
-    };
-    let tool = |t: &crate::providers::contract::traits::ToolSpec| json!({"name": t.name, "description": t.description, "input_schema": t.input_schema});
-    let body = Body {
-        model: &request.model,
-        max_tokens: request.max_output_tokens,
-        temperature: request
-            .temperature
-            .filter(|_| !request.without.contains(&Parameter::Temperature)),
-        system: system(&request.system),
-        messages: request.messages.iter().map(message).collect(),
-        tools: request.tools.iter().map(tool).collect(),
-        tool_choice: (!request.tools.is_empty()).then(|| json!({"type": choice})),
-        stream: true,
-    };
-    normalise::encode(&body)
-}
-
-/// Encodes one block per section; the cache mark on the last one caches tools and system together,
-/// which change rarely.
-fn system(sections: &[String]) -> Vec<Value> {
-    let mut blocks: Vec<Value> = sections
-        .iter()
-        .map(|text| json!({"type": "text", "text": text}))
-        .collect();
-    if let Some(Value::Object(last)) = blocks.last_mut() {
-        last.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
-    }
-    blocks
-}
-
-fn message(message: &Message) -> Value {
-    let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-    };
-    json!({"role": role, "content": message.blocks.iter().map(block).collect::<Vec<_>>()})
-}
-
-fn block(block: &Block) -> Value {
-    match block {
-        Block::Text { text } => json!({"type": "text", "text": text}),
-        // The normaliser has dropped reasoning without `provider_state`.
-        Block::Thinking { provider_state, .. } => provider_state
-            .as_ref()
-            .map(|s| s.state.clone())
-            .unwrap_or_default(),
-        Block::ToolCall { id, name, args, .. } => {
-            let input = match args {
-                ToolArgs::Object(map) => Value::Object(map.clone()),
-                ToolArgs::Malformed { raw, .. } => json!({"malformed_arguments": raw}),
-            };
-            json!({"type": "tool_use", "id": id, "name": name, "input": input})
-        }
-        Block::ToolResult {
-            call_id,
-            content,
-            is_error,
-            ..
-        } => {
-            let mut result =
-                json!({"type": "tool_result", "tool_use_id": call_id, "content": content});
-            if *is_error {
-                result["is_error"] = Value::Bool(true);
-            }
-            result
-        }
-    }
-}
-
 /// Reads one event stream: `message_start`, blocks by index, `message_delta`, `message_stop`.
-pub struct StreamDecoder {
+pub struct AnthropicDecoder {
     request_id: Option<String>,
     model: Option<String>,
-    blocks: BTreeMap<u64, Part>,
+    blocks: BTreeMap<u64, ContentBlock>,
     stop: Option<String>,
     usage: TokenUsage,
 }
 
-struct Part {
-    kind: PartKind,
+struct ContentBlock {
+    kind: ContentKind,
     closed: bool,
 }
 
-enum PartKind {
+enum ContentKind {
     Text(String),
     Thinking {
         text: String,
@@ -216,7 +42,7 @@ enum PartKind {
     Ignored,
 }
 
-impl StreamDecoder {
+impl AnthropicDecoder {
     /// Creates a decoder. `request_id`: the provider's header, if it sent one.
     pub fn new(request_id: Option<String>) -> Self {
         let (model, stop, usage) = (None, None, TokenUsage::default());
@@ -272,18 +98,18 @@ impl StreamDecoder {
         let kind = match text_at(block, "type") {
             "text" => {
                 events.extend((!text("text").is_empty()).then(|| Event::TextDelta(text("text"))));
-                PartKind::Text(text("text"))
+                ContentKind::Text(text("text"))
             }
             "thinking" => {
                 events.extend(
                     (!text("thinking").is_empty()).then(|| Event::ThinkingDelta(text("thinking"))),
                 );
-                PartKind::Thinking {
+                ContentKind::Thinking {
                     text: text("thinking"),
                     signature: text("signature"),
                 }
             }
-            "redacted_thinking" => PartKind::Redacted(block.clone()),
+            "redacted_thinking" => ContentKind::Redacted(block.clone()),
             "tool_use" => {
                 let input = block
                     .get("input")
@@ -293,20 +119,20 @@ impl StreamDecoder {
                 let id = call_id(text_at(block, "id"), index, |id| {
                     self.blocks.values().any(|p| p.kind.has_id(id))
                 });
-                PartKind::Call {
+                ContentKind::Call {
                     id,
                     name: text("name"),
                     input,
                     json: String::new(),
                 }
             }
-            _ => PartKind::Ignored,
+            _ => ContentKind::Ignored,
         };
         if self
             .blocks
             .insert(
                 index,
-                Part {
+                ContentBlock {
                     kind,
                     closed: false,
                 },
@@ -324,19 +150,19 @@ impl StreamDecoder {
             part.ok_or_else(|| broken(format!("a delta for block {index}, which is not open")))?;
         let piece = |key: &str| text_at(delta, key).to_owned();
         Ok(match (text_at(delta, "type"), &mut part.kind) {
-            ("text_delta", PartKind::Text(text)) => {
+            ("text_delta", ContentKind::Text(text)) => {
                 text.push_str(&piece("text"));
                 vec![Event::TextDelta(piece("text"))]
             }
-            ("thinking_delta", PartKind::Thinking { text, .. }) => {
+            ("thinking_delta", ContentKind::Thinking { text, .. }) => {
                 text.push_str(&piece("thinking"));
                 vec![Event::ThinkingDelta(piece("thinking"))]
             }
-            ("signature_delta", PartKind::Thinking { signature, .. }) => {
+            ("signature_delta", ContentKind::Thinking { signature, .. }) => {
                 signature.push_str(&piece("signature"));
                 Vec::new()
             }
-            ("input_json_delta", PartKind::Call { json, .. }) => {
+            ("input_json_delta", ContentKind::Call { json, .. }) => {
                 json.push_str(&piece("partial_json"));
                 Vec::new()
             }
@@ -423,7 +249,7 @@ impl StreamDecoder {
     }
 }
 
-impl Decoder for StreamDecoder {
+impl Decoder for AnthropicDecoder {
     fn feed(&mut self, event: &str, data: &str) -> Result<Vec<Event>, ProviderError> {
         if event == "ping" {
             return Ok(Vec::new());
@@ -464,33 +290,33 @@ impl Decoder for StreamDecoder {
     }
 }
 
-impl PartKind {
+impl ContentKind {
     fn has_id(&self, wanted: &str) -> bool {
-        matches!(self, PartKind::Call { id, .. } if id == wanted)
+        matches!(self, ContentKind::Call { id, .. } if id == wanted)
     }
 
     fn block(&self) -> Option<Block> {
         let state = |state: Value| {
             Some(ProviderState {
-                family: ADAPTER.id.to_owned(),
+                family: Family::Anthropic.as_str().to_owned(),
                 model: String::new(),
                 state,
             })
         };
         match self {
-            PartKind::Text(text) => Some(Block::text(text)),
-            PartKind::Thinking { text, signature } => {
+            ContentKind::Text(text) => Some(Block::text(text)),
+            ContentKind::Thinking { text, signature } => {
                 let whole = json!({"type": "thinking", "thinking": text, "signature": signature});
                 Some(Block::Thinking {
                     text: text.clone(),
                     provider_state: state(whole),
                 })
             }
-            PartKind::Redacted(whole) => Some(Block::Thinking {
+            ContentKind::Redacted(whole) => Some(Block::Thinking {
                 text: String::new(),
                 provider_state: state(whole.clone()),
             }),
-            PartKind::Call {
+            ContentKind::Call {
                 id,
                 name,
                 input,
@@ -508,7 +334,7 @@ impl PartKind {
                     provider_state: None,
                 })
             }
-            PartKind::Ignored => None,
+            ContentKind::Ignored => None,
         }
     }
 }

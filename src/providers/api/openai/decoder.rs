@@ -1,7 +1,10 @@
 //! Decoder of chat completion chunks, tolerant of the deviations of servers other than OpenAI's.
 
 use crate::domain::ErrorClass;
-use crate::providers::contract::accumulate::{broken, call_id, ended_early, token_count};
+use crate::providers::api::openai::calls::{PartialCalls, is_filled};
+use crate::providers::api::openai::content::{add_detail, text_of_content, thought_of_content};
+use crate::providers::api::openai::usage::usage_of;
+use crate::providers::contract::accumulate::{broken, call_id, ended_early};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
     Block, Event, Phase, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
@@ -36,19 +39,11 @@ pub struct ChunkDecoder {
     refused: bool,
     /// `true`: some choice came.
     has_choice: bool,
-    calls: Vec<Call>,
+    calls: PartialCalls,
     finish_reason: Option<String>,
     /// Stop reason of the vendor behind OpenRouter.
     native_reason: Option<String>,
     usage: Option<TokenUsage>,
-}
-
-#[derive(Default)]
-struct Call {
-    index: Option<u64>,
-    id: String,
-    name: String,
-    arguments: String,
 }
 
 impl ChunkDecoder {
@@ -73,7 +68,7 @@ impl ChunkDecoder {
             details: Vec::new(),
             refused: false,
             has_choice: false,
-            calls: Vec::new(),
+            calls: PartialCalls::default(),
             finish_reason: None,
             native_reason: None,
             usage: None,
@@ -212,7 +207,7 @@ impl ChunkDecoder {
             .into_iter()
             .flatten()
         {
-            self.call(fragment);
+            self.calls.add(fragment);
         }
         // Snowflake sends the older form, empty, beside every answer.
         let is_said = |function: &&Value| {
@@ -221,48 +216,9 @@ impl ChunkDecoder {
                 .any(|key| is_filled(function.get(*key)))
         };
         if let Some(function) = delta.get("function_call").filter(is_said) {
-            // The older form: one call, without an id.
-            let index = Some(0);
-            let at = self.calls.iter().position(|call| call.index == index);
-            let at = at.unwrap_or_else(|| self.new_call(index));
-            self.calls[at].extend(None, function);
+            self.calls.add_unnumbered(function);
         }
         events
-    }
-
-    /// Adds a fragment to its call: by `index`, else by `id`, else a name begins a call, else the
-    /// last call.
-    fn call(&mut self, fragment: &Value) {
-        let function = fragment.get("function").unwrap_or(&Value::Null);
-        let named = function
-            .get("name")
-            .and_then(Value::as_str)
-            .is_some_and(|name| !name.is_empty());
-        let id = fragment
-            .get("id")
-            .and_then(Value::as_str)
-            .filter(|id| !id.is_empty());
-        let index = fragment.get("index").and_then(Value::as_u64);
-        let position = |test: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(test);
-        let found = match (index, id) {
-            (Some(_), _) => position(&|call| call.index == index),
-            (None, Some(id)) => position(&|call| call.id == id),
-            (None, None) if named => None,
-            (None, None) => self.calls.len().checked_sub(1),
-        };
-        // Some gateways number every parallel call 0: a named fragment after a complete call begins
-        // another call.
-        let found = found.filter(|at| !(named && self.calls[*at].is_succeeded_by(id, function)));
-        let at = found.unwrap_or_else(|| self.new_call(index));
-        self.calls[at].extend(id, function);
-    }
-
-    fn new_call(&mut self, index: Option<u64>) -> usize {
-        self.calls.push(Call {
-            index,
-            ..Call::default()
-        });
-        self.calls.len() - 1
     }
 
     /// Returns the events of the complete answer.
@@ -287,7 +243,7 @@ impl ChunkDecoder {
         }
         let mut blocks = self.spoken();
         let mut events = Vec::new();
-        for (position, call) in (0..).zip(std::mem::take(&mut self.calls)) {
+        for (position, call) in (0..).zip(self.calls.take()) {
             if call.name.is_empty() {
                 return Err(broken("a tool call without a name"));
             }
@@ -323,10 +279,7 @@ impl ChunkDecoder {
             let details = std::mem::take(&mut self.details);
             let returned = self.reasoning_key.filter(|key| RETURNED_KEYS.contains(key));
             let kept = match (details.is_empty(), self.returns_by, returned) {
-                (false, ..) => Some((
-                    crate::providers::api::openrouter::ADAPTER.id,
-                    Value::Array(details),
-                )),
+                (false, ..) => Some((Family::OpenRouter.as_str(), Value::Array(details))),
                 (true, Some(adapter), Some(key)) => Some((adapter, json!({ "member": key }))),
                 _ => None,
             };
@@ -362,7 +315,7 @@ impl ChunkDecoder {
     /// call, without the call.
     fn unread_call(&mut self) -> Vec<Event> {
         let mut events = self.start(&Value::Null);
-        self.calls.clear();
+        self.calls.take();
         let (blocks, model) = (self.spoken(), self.model.clone().unwrap_or_default());
         events.push(self.finished(blocks, Stop::MalformedCall, model));
         events
@@ -421,165 +374,12 @@ impl Decoder for ChunkDecoder {
     }
 }
 
-impl Call {
-    fn extend(&mut self, id: Option<&str>, function: &Value) {
-        if self.id.is_empty() {
-            self.id = id.unwrap_or_default().to_owned();
-        }
-        if self.name.is_empty() {
-            self.name = function
-                .get("name")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned();
-        }
-        match function.get("arguments") {
-            Some(Value::String(piece)) => self.arguments.push_str(piece),
-            Some(object @ Value::Object(_)) => self.arguments.push_str(&object.to_string()),
-            _ => {}
-        }
-    }
-
-    /// Reports whether a named fragment begins another call although it has this call's index.
-    fn is_succeeded_by(&self, id: Option<&str>, function: &Value) -> bool {
-        let other_id = id.is_some_and(|id| !self.id.is_empty() && self.id != id);
-        let brings_arguments = is_filled(function.get("arguments"));
-        let complete = !self.arguments.is_empty()
-            && matches!(ToolArgs::parse(&self.arguments), ToolArgs::Object(_));
-        other_id && brings_arguments && complete
-    }
-}
-
 /// Groq's code for a call of its model that it could not parse.
 const UNREAD_CALL: &str = "tool_use_failed";
 
 /// Reports whether the vendor could not parse the model's call, which the model can correct.
 pub fn is_unread_call(failure: &ProviderError) -> bool {
     failure.provider_code.as_deref() == Some(UNREAD_CALL)
-}
-
-fn is_filled(value: Option<&Value>) -> bool {
-    match value {
-        Some(Value::String(text)) => !text.is_empty(),
-        Some(Value::Object(_)) => true,
-        _ => false,
-    }
-}
-
-/// Returns the text of a string, of the parts that Mistral sends, or of the object that
-/// Cloudflare's JSON mode returns.
-fn text_of_content(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part.get("text").and_then(Value::as_str))
-            .collect(),
-        Value::Object(_) => content.to_string(),
-        _ => String::new(),
-    }
-}
-
-/// Returns Mistral's reasoning: parts of the content, whose `thinking` is a text or parts again.
-fn thought_of_content(content: &Value) -> String {
-    let parts = content.as_array().into_iter().flatten();
-    let thoughts =
-        parts.filter(|part| part.get("type").and_then(Value::as_str) == Some("thinking"));
-    thoughts
-        .filter_map(|part| part.get("thinking"))
-        .map(text_of_content)
-        .collect()
-}
-
-/// Adds one of OpenRouter's details. A stream brings them in pieces: text that continues the last
-/// one is joined to it, so that what is sent back equals a whole answer's.
-fn add_detail(details: &mut Vec<Value>, piece: &Value) {
-    let same = |last: &&mut Value| {
-        ["type", "index"]
-            .iter()
-            .all(|key| last.get(key) == piece.get(key))
-    };
-    let grows = ["text", "summary"]
-        .iter()
-        .any(|key| piece.get(key).is_some_and(Value::is_string));
-    let is_end = piece.get("signature").is_some_and(Value::is_string);
-    match (details.last_mut().filter(same), piece) {
-        (Some(Value::Object(last)), Value::Object(piece)) if grows || is_end => {
-            for (key, value) in piece {
-                match (last.get_mut(key), value) {
-                    (Some(Value::String(whole)), Value::String(more))
-                        if key == "text" || key == "summary" =>
-                    {
-                        whole.push_str(more);
-                    }
-                    (Some(old), new) if old.is_null() => *old = new.clone(),
-                    (None, new) => {
-                        last.insert(key.clone(), new.clone());
-                    }
-                    _ => {}
-                }
-            }
-        }
-        _ => details.push(piece.clone()),
-    }
-}
-
-/// Converts the counts. `prompt_tokens` includes the cached ones, which are counted apart here.
-fn usage_of(usage: &Value, family: Family) -> TokenUsage {
-    let count = |value: Option<&Value>| token_count(value).unwrap_or(0);
-    let detail = |group: &str, name: &str| usage.get(group).and_then(|details| details.get(name));
-    let prompt = count(usage.get("prompt_tokens"));
-    // DeepSeek, Moonshot and Mistral have names of their own.
-    let own_names = [
-        "prompt_cache_hit_tokens",
-        "cached_tokens",
-        "num_cached_tokens",
-    ];
-    let own_name = || own_names.iter().find_map(|name| usage.get(name));
-    let cached = count(detail("prompt_tokens_details", "cached_tokens").or_else(own_name));
-    let written = count(detail("prompt_tokens_details", "cache_write_tokens"));
-    let completion = count(usage.get("completion_tokens"));
-    let stated = count(detail("completion_tokens_details", "reasoning_tokens"));
-    // xAI counts reasoning in addition to the completion, Gemini's gateway only in the total, all
-    // others within the completion; the total tells which. Mistral counts audio in addition to the
-    // prompt.
-    let heard = prompt.saturating_add(count(detail("prompt_tokens_details", "audio_tokens")));
-    let unsaid = count(usage.get("total_tokens")).saturating_sub(heard.saturating_add(completion));
-    let (reasoning, beside) = match stated {
-        0 => (unsaid, unsaid),
-        stated if stated == unsaid => (stated, stated),
-        stated => (stated, 0),
-    };
-    TokenUsage {
-        input_tokens: prompt.saturating_sub(cached).saturating_sub(written),
-        cache_read_tokens: cached,
-        cache_write_tokens: written,
-        // The sum, too, must fit an SQLite integer.
-        output_tokens: completion
-            .saturating_add(beside)
-            .min(i64::MAX.unsigned_abs()),
-        reasoning_tokens: reasoning,
-        cost_micros: usage
-            .get("cost")
-            .filter(|_| family == Family::OpenRouter)
-            .and_then(micros),
-        estimated: false,
-    }
-}
-
-/// Converts dollars as a vendor wrote them to whole micro-dollars, rounded up: a cost is never
-/// counted too low.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "between 0 and 10^15, see below"
-)]
-fn micros(dollars: &Value) -> Option<i64> {
-    let dollars = dollars
-        .as_f64()
-        .filter(|dollars| (0.0..1e9).contains(dollars))?;
-    // Vendors write at most ten digits after the point; smaller parts are the error of binary
-    // fractions.
-    Some((dollars * 1e6 - 1e-4).ceil().max(0.0) as i64)
 }
 
 /// Maps the finish reason. Some gateways send `stop` although there are calls; at `length` the

@@ -1,7 +1,6 @@
 //! Decoder of Ollama's answers: one JSON object a line, the last of them with `done`.
 
 use crate::domain::ErrorClass;
-use crate::providers::api::ollama;
 use crate::providers::contract::accumulate::{broken, call_id, ended_early, token_count};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
@@ -12,7 +11,7 @@ use crate::providers::transport::decode::Decoder;
 use serde_json::{Map, Value, json};
 
 /// Decoder of one answer, streamed or whole.
-pub struct LineDecoder {
+pub struct OllamaDecoder {
     request_id: Option<String>,
     input_estimate: u64,
     window_tokens: u64,
@@ -23,7 +22,7 @@ pub struct LineDecoder {
     is_done: bool,
 }
 
-impl LineDecoder {
+impl OllamaDecoder {
     /// Creates a decoder. `request_id`: a header of a proxy, for the server itself gives none.
     /// `input_estimate`: tokens, for an answer without counts. `window_tokens`: the request's
     /// `num_ctx`.
@@ -151,7 +150,7 @@ impl LineDecoder {
         if !self.thought.is_empty() {
             // Ollama signs nothing; the state records that the reasoning is this model's, the only
             // one that may have it back.
-            let family = ollama::ADAPTER.id.to_owned();
+            let family = Family::Ollama.as_str().to_owned();
             let state = ProviderState {
                 family,
                 model: String::new(),
@@ -214,7 +213,7 @@ impl LineDecoder {
     }
 }
 
-impl Decoder for LineDecoder {
+impl Decoder for OllamaDecoder {
     fn feed(&mut self, _event: &str, data: &str) -> Result<Vec<Event>, ProviderError> {
         let line: Value =
             serde_json::from_str(data).map_err(|e| broken(format!("a line is not JSON: {e}")))?;

@@ -2,14 +2,18 @@
 //!
 //! Its instructions and the conversation go over standard input; arguments hold settings only. Its
 //! permissions are enforced three times: `--tools` lists the tools, the permission dialogue answers
-//! requests, and the output lines are checked (`claude_lines.rs`). It loads none of the owner's own
+//! requests, and the output lines are checked (`lines.rs`). It loads none of the owner's own
 //! settings, hooks and servers.
+
+pub mod lines;
+mod permissions;
+mod usage;
 
 use crate::config::{ProviderSettings, Tier, dollars};
 use crate::domain::Timestamp;
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, Dialogue, Invocation, Speaker};
-use crate::providers::agents::claude_lines::{INITIALIZE, Reading};
+use crate::providers::agents::claude::lines::{ClaudeDecoder, INITIALIZE};
 use crate::providers::agents::transcript;
 use crate::providers::child::process::{self, Program};
 use crate::providers::contract::traits::{
@@ -76,7 +80,7 @@ impl Speaker for Claude {
     }
 
     fn needs(&self, name: &str) -> Tier {
-        needs(name)
+        permissions::needs(name)
     }
 
     fn argv(
@@ -93,38 +97,7 @@ impl Speaker for Claude {
     }
 
     fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
-        Box::new(Reading::new(invocation, now))
-    }
-}
-
-/// Returns the tier that a tool of Claude Code's own needs. The names are those of its reference;
-/// an unknown one needs `Full`.
-pub fn needs(name: &str) -> Tier {
-    match name {
-        "Read" | "Glob" | "Grep" | "LS" | "NotebookRead" => Tier::ReadOnly,
-        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => Tier::Write,
-        // To-do lists, the answer's form, and the lookup of our own server's tools.
-        "TodoWrite"
-        | "TodoRead"
-        | "TaskCreate"
-        | "TaskGet"
-        | "TaskList"
-        | "TaskUpdate"
-        | "StructuredOutput"
-        | "ToolSearch"
-        | "ListMcpResourcesTool"
-        | "ReadMcpResourceTool" => Tier::None,
-        name if agent::is_ours(name) => Tier::None,
-        _ => Tier::Full,
-    }
-}
-
-fn tools(tier: Tier) -> &'static str {
-    match tier {
-        Tier::None => "",
-        Tier::ReadOnly => "Read,Glob,Grep",
-        Tier::Write => "Read,Glob,Grep,Edit,Write",
-        Tier::Full => "default",
+        Box::new(ClaudeDecoder::new(invocation, now))
     }
 }
 
@@ -148,7 +121,7 @@ fn argv(
     ];
     let mut argv = vec![program];
     argv.extend(flags.map(str::to_owned));
-    argv.push(format!("--tools={}", tools(options.tier)));
+    argv.push(format!("--tools={}", permissions::tools(options.tier)));
     if let Some(server) = &options.tool_server {
         let servers = json!({"mcpServers": {server.name.as_str(): {
             "type": "stdio", "command": server.program, "args": server.args,

@@ -8,8 +8,8 @@
 use crate::config::Tier;
 use crate::domain::ErrorClass;
 use crate::providers::agents::agent::{args_at, micros, text_at};
-use crate::providers::agents::complaint::class_of_status;
-use crate::providers::agents::places;
+use crate::providers::agents::failure::class_of_status;
+use crate::providers::agents::paths;
 use crate::providers::contract::accumulate::token_count;
 use crate::providers::contract::traits::{
     AgentOptions, Event, Phase, ProviderError, Stop, TOOL_SERVER_NAME, TokenUsage,
@@ -226,7 +226,7 @@ impl Parts {
             if status != "error" && needs(&name) < Tier::Full {
                 // A call that needs a permission is answered first, and then ends with an error.
                 let is_asked = needs(&name) == Tier::Write && status == "running";
-                let reason = places::refusal(&name, needs(&name), &args, &self.options, &[])
+                let reason = paths::refusal(&name, needs(&name), &args, &self.options, &[])
                     .filter(|_| !is_asked);
                 self.trespass = self.trespass.take().or(reason);
             }
@@ -305,7 +305,7 @@ impl Parts {
         let (needed, args) = (needs(&name), args_at(asked, "metadata"));
         let outside = match needed {
             Tier::Full => None,
-            needed => places::refusal(&name, needed, &args, &self.options, &[]),
+            needed => paths::refusal(&name, needed, &args, &self.options, &[]),
         };
         let is_granted = is_ours || (needed <= self.options.tier && outside.is_none());
         let by_tier = || {

@@ -1,10 +1,10 @@
 //! Client of one OpenCode server: requests with its password and a folder, and its event stream.
 //!
-//! Absent on purpose: redirects and proxies, as in `http.rs`.
+//! Absent on purpose: redirects and proxies, as in `client.rs`.
 
 use crate::domain::ErrorClass;
 use crate::providers::contract::traits::{Phase, ProviderError};
-use crate::providers::transport::http;
+use crate::providers::transport::client;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
@@ -33,7 +33,7 @@ impl Server {
     ) -> Result<Self, ProviderError> {
         let wrong =
             |message: String| ProviderError::new(ErrorClass::Config, Phase::Config, message);
-        let base = http::base_url(base_url, false).map_err(wrong)?;
+        let base = client::base_url(base_url, false).map_err(wrong)?;
         let mut headers = HeaderMap::new();
         let folder = HeaderValue::from_str(folder);
         headers.insert(
@@ -48,7 +48,7 @@ impl Server {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let client = http::build(http::client()).map_err(wrong)?;
+        let client = client::build(client::client()).map_err(wrong)?;
         Ok(Self {
             client,
             base,
@@ -75,7 +75,7 @@ impl Server {
             request = request.json(body);
         }
         let response = request.send().await.map_err(|error| {
-            let message = format!("cannot reach opencode: {}", http::root_cause(&error));
+            let message = format!("cannot reach opencode: {}", client::root_cause(&error));
             let phase = if error.is_connect() {
                 Phase::BeforeSend
             } else {
@@ -120,12 +120,12 @@ impl Server {
     }
 
     /// Subscribes to the events of the folder.
-    pub async fn events(&self) -> Result<Frames, ProviderError> {
+    pub async fn events(&self) -> Result<EventStream, ProviderError> {
         let mut listening = self.clone();
         listening
             .headers
             .insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        Ok(Frames {
+        Ok(EventStream {
             response: listening.send(Method::GET, "event", None).await?,
             held: Vec::new(),
         })
@@ -139,7 +139,7 @@ async fn document(mut response: Response) -> Result<Vec<u8>, ProviderError> {
     while let Some(piece) = response.chunk().await.map_err(|error| {
         broke(format!(
             "the answer broke off: {}",
-            http::root_cause(&error)
+            client::root_cause(&error)
         ))
     })? {
         bytes.extend_from_slice(&piece);
@@ -165,12 +165,12 @@ async fn read(response: Response) -> Result<Value, ProviderError> {
 }
 
 /// An event stream; it has no ids, so events that were missed must be requested.
-pub struct Frames {
+pub struct EventStream {
     response: Response,
     held: Vec<u8>,
 }
 
-impl Frames {
+impl EventStream {
     /// Returns the next frame; `None` when the stream is lost. Cancel-safe.
     pub async fn next(&mut self) -> Option<Value> {
         loop {

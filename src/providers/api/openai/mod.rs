@@ -7,11 +7,20 @@
 //! the call without it. Without a call it is not, because DeepSeek's older model refuses that.
 //! Absent on purpose: the responses API, images.
 
+mod calls;
+mod content;
+pub mod decoder;
+pub(in crate::providers) mod dialect;
+pub(in crate::providers) mod request;
+mod usage;
+
+pub(in crate::providers) use dialect::Dialect;
+
 use crate::config::{ChatSwitches, ProviderSettings, StructuredOutput};
 use crate::domain::ErrorClass;
 use crate::providers::Adapter;
-use crate::providers::api::openai_body;
-use crate::providers::api::openai_chunks::{ChunkDecoder, is_unread_call};
+use crate::providers::api::openai::decoder::{ChunkDecoder, is_unread_call};
+use crate::providers::api::openai::dialect::{effort, no_members};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
     CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
@@ -23,7 +32,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::AUTHORIZATION;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 pub const ADAPTER: Adapter = Adapter {
     id: "openai",
@@ -55,41 +64,11 @@ const OPENAI: Dialect = Dialect {
     key_path: None,
     legacy_max_tokens: false,
     effort,
-    routing: nothing,
+    routing: no_members,
 };
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     provider(settings, &OPENAI)
-}
-
-/// One vendor's variant of chat completions.
-pub struct Dialect {
-    pub adapter: &'static Adapter,
-    /// Vendor family, which decides on error classes and on the vendor's particulars in an answer.
-    pub family: Family,
-    /// Default base URL; `None`: the configuration must name it.
-    pub base_url: Option<&'static str>,
-    /// Name under which calls appear in the vendor's statistics (`X-Title`).
-    pub title: Option<&'static str>,
-    /// Path, relative to the base URL, of a document that needs a valid key, where the list of
-    /// models needs none.
-    pub key_path: Option<&'static str>,
-    /// `true`: the vendor names the output limit `max_tokens`.
-    pub legacy_max_tokens: bool,
-    /// Returns the member of the thinking effort.
-    pub effort: fn(&Value) -> (&'static str, Value),
-    /// Returns further members of the body.
-    pub routing: fn(&ChatSwitches) -> Map<String, Value>,
-}
-
-/// Returns OpenAI's member of the thinking effort.
-pub fn effort(effort: &Value) -> (&'static str, Value) {
-    ("reasoning_effort", effort.clone())
-}
-
-/// Returns no further members.
-pub fn nothing(_switches: &ChatSwitches) -> Map<String, Value> {
-    Map::new()
 }
 
 struct ChatCompletions {
@@ -177,7 +156,7 @@ impl RequestEncoder for ChatCompletions {
     }
 
     fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
-        openai_body::body(request, self.dialect, &self.switches)
+        request::body(request, self.dialect, &self.switches)
     }
 }
 

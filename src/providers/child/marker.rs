@@ -11,10 +11,10 @@ use std::path::Path;
 pub const VARIABLE: &str = "ATTACHE_AGENT_GROUP";
 
 /// Value for one group: `PLACE:STARTER:GROUP`, which no other living group has.
-pub struct Mark(String);
+pub struct ProcessMarker(String);
 
-impl Mark {
-    /// Builds the mark of a group that this process starts for a workspace.
+impl ProcessMarker {
+    /// Builds the marker of a group that this process starts for a workspace.
     pub fn new(workspace: Option<&Path>, group: i32) -> Self {
         let place = workspace
             .and_then(system::place)
@@ -27,7 +27,7 @@ impl Mark {
         &self.0
     }
 
-    /// Kills every process that has the mark.
+    /// Kills every process that has the marker.
     pub fn kill(&self) {
         let entry = format!("{VARIABLE}={}", self.0);
         system::kill(|theirs| theirs == entry.as_bytes());
@@ -46,7 +46,7 @@ pub fn group_of(pid: i32) -> Option<i32> {
     value.rsplit(':').next()?.parse().ok()
 }
 
-/// Kills processes that a dead engine left behind: all that carry this workspace's mark and whose
+/// Kills processes that a dead engine left behind: all that carry this workspace's marker and whose
 /// starter no longer exists. Processes of another workspace, or of a living engine of this one, are
 /// left alone. Returns their number.
 pub fn sweep(workspace: &Path) -> usize {

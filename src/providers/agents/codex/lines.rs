@@ -7,7 +7,7 @@ use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::agents::agent::{
     Dialogue, Invocation, Reaction, args_at, object, text_at, used_before,
 };
-use crate::providers::agents::complaint;
+use crate::providers::agents::failure;
 use crate::providers::child::process::Ending;
 use crate::providers::contract::accumulate::{broken, token_count};
 use crate::providers::contract::traits::{
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// Reader of one call's lines.
-pub struct Reading {
+pub struct CodexDecoder {
     model: String,
     /// Usage of the thread before this call: Codex reports a running total.
     used: TokenUsage,
@@ -33,7 +33,7 @@ pub struct Reading {
     failure: Option<String>,
 }
 
-impl Reading {
+impl CodexDecoder {
     pub fn new(invocation: &Invocation, now: Timestamp) -> Self {
         Self {
             model: invocation.model.clone(),
@@ -95,7 +95,7 @@ impl Reading {
     }
 }
 
-impl Dialogue for Reading {
+impl Dialogue for CodexDecoder {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
         let Some(line) = object(line)? else {
             return Ok(Reaction::default());
@@ -125,7 +125,7 @@ impl Dialogue for Reading {
             }
             "turn.failed" => {
                 let text = text_at(line.get("error").unwrap_or(&Value::Null), "message");
-                self.failed = Some(complaint::failure(
+                self.failed = Some(failure::failure(
                     text,
                     None,
                     ErrorClass::Transient,
@@ -154,8 +154,8 @@ impl Dialogue for Reading {
         let Some(total) = self.total.take() else {
             return Err(
                 match self.failure.take().filter(|_| ending.code != Some(0)) {
-                    Some(text) => complaint::failure(&text, None, ErrorClass::Transient, self.now),
-                    None => complaint::no_answer("codex", ending, self.now),
+                    Some(text) => failure::failure(&text, None, ErrorClass::Transient, self.now),
+                    None => failure::no_answer("codex", ending, self.now),
                 },
             );
         };

@@ -1,23 +1,21 @@
 //! Lines of Claude Code: their meaning, and the answers to them. Pure, except for the targets of
-//! links (`places.rs`).
+//! links (`paths.rs`).
 //!
 //! Formats by its own SDK (`anthropics/claude-agent-sdk-python`, `message_parser.py`, `query.py`).
 //! One message comes as several lines with one id, and again as stream events; only events make
 //! deltas, only whole blocks make calls.
 
-use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::agents::agent::{
-    Dialogue, Invocation, Reaction, args_at, flat_text, is_ours, micros, object, text_at,
+    Dialogue, Invocation, Reaction, args_at, flat_text, micros, object, text_at,
 };
-use crate::providers::agents::claude::needs;
-use crate::providers::agents::complaint;
-use crate::providers::agents::places;
+use crate::providers::agents::claude::permissions::{needs, refusal};
+use crate::providers::agents::claude::usage::{breakdown, sum, usage_of};
+use crate::providers::agents::failure;
 use crate::providers::child::process::Ending;
-use crate::providers::contract::accumulate::{broken, token_count};
+use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::traits::{
     AgentOptions, Block, Event, ModelUsage, Phase, ProviderError, Response, Stop, TokenUsage,
-    ToolArgs,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +25,7 @@ use std::time::Duration;
 pub const INITIALIZE: &str = "init_1";
 
 /// Reader of one call's lines.
-pub struct Reading {
+pub struct ClaudeDecoder {
     options: AgentOptions,
     structured: bool,
     now: Timestamp,
@@ -46,7 +44,7 @@ pub struct Reading {
     outcome: Option<Result<Response, ProviderError>>,
 }
 
-impl Reading {
+impl ClaudeDecoder {
     pub fn new(invocation: &Invocation, now: Timestamp) -> Self {
         Self {
             options: invocation.options.clone(),
@@ -214,7 +212,7 @@ impl Reading {
         match text_at(info, "status") {
             "rejected" => {
                 let resets = info.get("resetsAt").and_then(Value::as_i64);
-                self.limit = Some(resets.and_then(|at| complaint::until(at, self.now)));
+                self.limit = Some(resets.and_then(|at| failure::until(at, self.now)));
                 Vec::new()
             }
             "allowed_warning" => self.notice(format!(
@@ -407,7 +405,7 @@ impl Reading {
         } else {
             text
         };
-        let mut error = complaint::failure(&text, status, otherwise, self.now);
+        let mut error = failure::failure(&text, status, otherwise, self.now);
         if let Some(wait) = self.limit {
             error.class = ErrorClass::RateLimited;
             error.retry_after = wait.or(error.retry_after);
@@ -417,7 +415,7 @@ impl Reading {
     }
 }
 
-impl Dialogue for Reading {
+impl Dialogue for ClaudeDecoder {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
         let Some(line) = object(line)? else {
             return Ok(Reaction::default());
@@ -458,27 +456,8 @@ impl Dialogue for Reading {
                 ..error
             });
         }
-        Err(complaint::no_answer("claude", ending, self.now))
+        Err(failure::no_answer("claude", ending, self.now))
     }
-}
-
-/// Returns the reason why the agent may not make this call; `None` if it may.
-fn refusal(name: &str, args: &ToolArgs, options: &AgentOptions) -> Option<String> {
-    let needed = needs(name);
-    if is_ours(name) {
-        return None;
-    }
-    if needed > options.tier {
-        return Some(format!("`{name}` is not allowed here"));
-    }
-    if options.tier < Tier::Full && matches!(args, ToolArgs::Malformed { .. }) {
-        return Some("the arguments are not an object".to_owned());
-    }
-    if needed == Tier::Full {
-        return None;
-    }
-    let patterns: &[&str] = if name == "Glob" { &["pattern"] } else { &[] };
-    places::refusal(name, needed, args, options, patterns)
 }
 
 fn answer(id: &str, response: &Value) -> Reaction {
@@ -514,43 +493,4 @@ fn class_of_kind(kind: &str) -> ErrorClass {
         "server_error" => ErrorClass::Transient,
         _ => ErrorClass::Protocol,
     }
-}
-
-fn usage_of(usage: &Value) -> TokenUsage {
-    let count = |key: &str| token_count(usage.get(key)).unwrap_or(0);
-    TokenUsage {
-        input_tokens: count("input_tokens"),
-        cache_read_tokens: count("cache_read_input_tokens"),
-        cache_write_tokens: count("cache_creation_input_tokens"),
-        output_tokens: count("output_tokens"),
-        ..TokenUsage::default()
-    }
-}
-
-fn breakdown(models: Option<&Value>) -> Vec<ModelUsage> {
-    let one = |(model, usage): (&String, &Value)| {
-        let count = |key: &str| token_count(usage.get(key)).unwrap_or(0);
-        let usage = TokenUsage {
-            input_tokens: count("inputTokens"),
-            cache_read_tokens: count("cacheReadInputTokens"),
-            cache_write_tokens: count("cacheCreationInputTokens"),
-            output_tokens: count("outputTokens"),
-            cost_micros: usage.get("costUSD").and_then(micros),
-            ..TokenUsage::default()
-        };
-        ModelUsage {
-            model: model.clone(),
-            usage,
-        }
-    };
-    models
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .map(one)
-        .collect()
-}
-
-fn sum(parts: impl Iterator<Item = TokenUsage>) -> TokenUsage {
-    parts.fold(TokenUsage::default(), TokenUsage::plus)
 }

@@ -5,11 +5,13 @@
 //! read arguments: the instructions stand before the conversation in the prompt. Checked against
 //! codex-cli 0.169.0.
 
+pub mod lines;
+
 use crate::config::{AGENT_FOLDER, ProviderSettings, Tier};
 use crate::domain::Timestamp;
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, Dialogue, Invocation, Speaker};
-use crate::providers::agents::codex_lines::Reading;
+use crate::providers::agents::codex::lines::CodexDecoder;
 use crate::providers::child::process::{self, Program};
 use crate::providers::contract::traits::{
     AgentOptions, Capabilities, Provider, ProviderError, Request,
@@ -133,7 +135,7 @@ impl Speaker for Codex {
     }
 
     fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
-        Box::new(Reading::new(invocation, now))
+        Box::new(CodexDecoder::new(invocation, now))
     }
 }
 

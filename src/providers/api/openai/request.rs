@@ -2,7 +2,7 @@
 //! that will read it. Pure.
 
 use crate::config::{ChatSwitches, StructuredOutput};
-use crate::providers::api::openai::Dialect;
+use crate::providers::api::openai::dialect::Dialect;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
     Block, Message, Parameter, ProviderError, Request, Role, ToolArgs, ToolChoice, ToolSpec,
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 const ASSISTANT_AFTER_TOOLS: &str = "The results are here.";
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ChatRequest<'a> {
     model: &'a str,
     messages: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub fn body(
         let (name, value) = (dialect.effort)(&json!(effort));
         more.insert(name.to_owned(), value);
     }
-    normalise::encode(&Body {
+    normalise::encode(&ChatRequest {
         model: &request.model,
         messages: messages(&request, switches),
         tools,

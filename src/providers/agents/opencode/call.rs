@@ -1,199 +1,52 @@
-//! OpenCode, an agent that is a server: `opencode serve`, started for the call, or a running one
-//! (`base_url`).
-//!
-//! The synchronous request for an answer decides when the turn is over; the event stream adds tool
-//! calls and permission requests while they happen, and the list of messages what the stream
-//! missed. A running server serves several runs, so only a server that is started here offers our
-//! own tools.
+//! One call of OpenCode: a message to a session, with the events of that session until its answer.
 
-use crate::clock::{Clock, SystemClock};
-use crate::config::{ProviderSettings, Tier};
+use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
-use crate::providers::Adapter;
-use crate::providers::agents::agent::{self, options, resumed, text_at};
-use crate::providers::agents::opencode_parts::{self as parts, Parts, Permission};
-use crate::providers::agents::opencode_server::{Frames, Server};
-use crate::providers::agents::transcript;
-use crate::providers::child::process::{self, Output, Process, Program};
+use crate::providers::agents::agent::text_at;
+use crate::providers::agents::opencode::connection::connect;
+use crate::providers::agents::opencode::parts::{self, Parts, Permission};
+use crate::providers::agents::opencode::server::{EventStream, Server};
+use crate::providers::child::process::{Output, Process};
 use crate::providers::contract::accumulate::ended_early;
 use crate::providers::contract::capture::{Capture, Form};
-use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    AgentOptions, Block, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError,
-    Request, RequestEncoder, Response, Session, ToolArgs,
+    AgentOptions, Block, CallContext, Event, Phase, ProviderError, Response, Session,
 };
 use crate::providers::transport::guard::Guard;
-use crate::providers::transport::http;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, StreamExt};
-use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const ADAPTER: Adapter = Adapter {
-    id: "opencode",
-    key_variable: None,
-    settings: &[http::SETTINGS, process::SETTINGS],
-    build,
-};
-
-const INSTALL: &str = "npm install --global opencode-ai";
-const LISTENING: &str = "opencode server listening on ";
 /// Timeout of the request that aborts a session's work.
 const ABORT_MAX: Duration = Duration::from_millis(800);
 /// Consecutive event streams that end without a frame, after which the call continues with the
 /// answer alone.
 const LOST_MAX: u32 = 5;
 
-fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
-    if let Some(url) = &settings.base_url {
-        Server::new(url, settings.api_key.as_ref(), "/")?;
-    } else {
-        Program::find(settings, ADAPTER.id, INSTALL)?;
-    }
-    Ok(Box::new(OpenCode {
-        settings: settings.clone(),
-    }))
-}
-
-struct OpenCode {
-    settings: ProviderSettings,
-}
-
 /// Everything that decides a call.
 #[derive(Serialize, Deserialize)]
-struct Body {
+pub struct OpenCodeInvocation {
     // As in recorded requests, which a replay compares byte by byte.
     #[serde(rename = "terms")]
-    options: AgentOptions,
+    pub options: AgentOptions,
     /// Body of `POST /session/:id/message`.
-    message: Value,
+    pub message: Value,
     /// Value of `OPENCODE_CONFIG_CONTENT` for a server that is started for the call.
-    config: Value,
-}
-
-impl RequestEncoder for OpenCode {
-    fn id(&self) -> &str {
-        ADAPTER.id
-    }
-
-    fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities {
-            reports_cost: true,
-            ..Capabilities::AGENT
-        }
-    }
-
-    fn lists_our_tools(&self) -> bool {
-        self.settings.base_url.is_none()
-    }
-
-    fn ends_when_dropped(&self) -> bool {
-        self.settings.base_url.is_none()
-    }
-
-    fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
-        parts::needs(name)
-    }
-
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
-        let options = options(request)?;
-        resumed(&options.session)?;
-        let Some((provider, model)) = request.model.split_once('/') else {
-            let message = format!(
-                "`{}` is not `PROVIDER/MODEL`, as OpenCode names models",
-                request.model
-            );
-            return Err(ProviderError::new(
-                ErrorClass::BadRequest,
-                Phase::BeforeSend,
-                message,
-            ));
-        };
-        let tools: serde_json::Map<String, Value> = parts::tools(options.tier)
-            .into_iter()
-            .map(|(name, is_on)| (name, is_on.into()))
-            .collect();
-        let text = transcript::prompt(request, &options.session, false);
-        agent::fits(text.len())?;
-        let message = json!({
-            "model": { "providerID": provider, "modelID": model },
-            "system": request.system.join("\n\n"),
-            "tools": tools,
-            "parts": [{ "type": "text", "text": text }],
-        });
-        let mut config = json!({ "share": "disabled", "autoupdate": false });
-        if options.tier == Tier::Write {
-            // Asked before each edit, the adapter can check its path.
-            config["permission"] = json!({ "edit": "ask" });
-        }
-        if let Some(server) = &options.tool_server {
-            let command: Vec<&String> = std::iter::once(&server.program)
-                .chain(&server.args)
-                .collect();
-            config["mcp"] =
-                json!({ &server.name: { "type": "local", "command": command, "enabled": true } });
-        }
-        normalise::encode(&Body {
-            options: options.clone(),
-            message,
-            config,
-        })
-    }
-}
-
-impl Provider for OpenCode {
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(async move {
-            let Some(url) = &self.settings.base_url else {
-                return Program::find(&self.settings, ADAPTER.id, INSTALL)?
-                    .version()
-                    .await;
-            };
-            let server = Server::new(url, self.settings.api_key.as_ref(), "/")?;
-            let health = server.get("global/health");
-            let health = Guard::start(&context)
-                .wait(Phase::BeforeFirstByte, health)
-                .await??;
-            let version = health["version"].as_str().map(str::to_owned);
-            Ok(Health {
-                endpoint: Some(server.url().to_string()),
-                version,
-                ..Health::default()
-            })
-        })
-    }
-
-    fn stream<'a>(
-        &'a self,
-        encoded: &'a str,
-        context: CallContext,
-    ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        let begun = stream::once(Call::begin(&self.settings, encoded, context));
-        let events = begun.flat_map(|begun| match begun {
-            Ok(call) => stream::unfold(call, |mut call| async {
-                call.next().await.map(|event| (event, call))
-            })
-            .boxed(),
-            Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
-        });
-        events.boxed()
-    }
+    pub config: Value,
 }
 
 /// A call under way.
-struct Call {
+pub struct SessionCall {
     /// Server process; it and all that it started are killed when this is dropped.
     process: Option<Process>,
     server: Server,
     session: String,
     model: String,
     parts: Parts,
-    frames: Option<Frames>,
+    frames: Option<EventStream>,
     lost: u32,
     reply: BoxFuture<'static, Result<Value, ProviderError>>,
     guard: Guard,
@@ -209,8 +62,9 @@ enum SessionEvent {
     Process(Result<Output, ProviderError>),
 }
 
-impl Call {
-    async fn begin(
+impl SessionCall {
+    /// Starts the call.
+    pub async fn begin(
         settings: &ProviderSettings,
         encoded: &str,
         context: CallContext,
@@ -219,12 +73,14 @@ impl Call {
         if let Some(capture) = &capture {
             capture.sent(encoded);
         }
-        let encoded: Body = serde_json::from_str(encoded).map_err(|error| {
+        let encoded: OpenCodeInvocation = serde_json::from_str(encoded).map_err(|error| {
             let message = format!("the body is not one of ours: {error}");
             ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message)
         })?;
-        let phase = Phase::BeforeFirstByte;
-        let (server, process) = guard.wait(phase, connect(settings, &encoded)).await??;
+        let (phase, folder) = (Phase::BeforeFirstByte, &encoded.options.folder);
+        let (server, process) = guard
+            .wait(phase, connect(settings, folder, &encoded.config))
+            .await??;
         let opened = guard
             .wait(phase, open_session(&server, &encoded.options))
             .await??;
@@ -261,7 +117,8 @@ impl Call {
         })
     }
 
-    async fn next(&mut self) -> Option<Result<Event, ProviderError>> {
+    /// Returns the next event; `None` after the last one.
+    pub async fn next(&mut self) -> Option<Result<Event, ProviderError>> {
         loop {
             if let Some(event) = self.out.pop_front() {
                 return Some(event);
@@ -438,7 +295,7 @@ impl Call {
     }
 }
 
-async fn next_frame(frames: &mut Option<Frames>) -> Option<Value> {
+async fn next_frame(frames: &mut Option<EventStream>) -> Option<Value> {
     match frames {
         Some(frames) => frames.next().await,
         None => std::future::pending().await,
@@ -452,49 +309,12 @@ async fn next_line(process: &mut Option<Process>) -> Result<Output, ProviderErro
     }
 }
 
-/// Connects to the running server, or starts one with a random password.
-async fn connect(
-    settings: &ProviderSettings,
-    encoded: &Body,
-) -> Result<(Server, Option<Process>), ProviderError> {
-    let folder = &encoded.options.folder;
-    if let Some(url) = &settings.base_url {
-        return Ok((Server::new(url, settings.api_key.as_ref(), folder)?, None));
-    }
-    let mut program = Program::find(settings, ADAPTER.id, INSTALL)?;
-    let password = SecretString::from(SystemClock::new().new_token());
-    program.set("OPENCODE_SERVER_PASSWORD", password.clone());
-    program.set(
-        "OPENCODE_CONFIG_CONTENT",
-        SecretString::from(encoded.config.to_string()),
-    );
-    let args = ["serve", "--hostname", "127.0.0.1", "--port", "0"].map(str::to_owned);
-    let mut process = program.start(&args, Path::new(folder))?;
-    loop {
-        match process.next().await? {
-            Output::Line(line) => {
-                if let Some(url) = line.split_once(LISTENING).map(|(_, url)| url.trim()) {
-                    return Ok((Server::new(url, Some(&password), folder)?, Some(process)));
-                }
-            }
-            Output::End(ending) => {
-                let message = format!("opencode ended before it listened: {ending}");
-                return Err(ProviderError::new(
-                    ErrorClass::Transient,
-                    Phase::BeforeSend,
-                    message,
-                ));
-            }
-        }
-    }
-}
-
 /// Opens the session of the call, with its messages of earlier calls, and subscribes to its events
 /// before anything is requested.
 async fn open_session(
     server: &Server,
     options: &AgentOptions,
-) -> Result<(String, Parts, Frames), ProviderError> {
+) -> Result<(String, Parts, EventStream), ProviderError> {
     let session = match &options.session {
         Session::New(_) => {
             let made = server

@@ -3,10 +3,9 @@
 //!
 //! There is no end marker: the body ends, and it is complete if a reason came. Fields of a part
 //! that must be sent back with it are kept in `provider_state`, in the form that
-//! `gemini_contents.rs` describes.
+//! `contents.rs` describes.
 
 use crate::domain::ErrorClass;
-use crate::providers::api::gemini;
 use crate::providers::contract::accumulate::{broken, call_id, ended_early, token_count};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
@@ -18,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 /// Decoder of one stream of responses, one response, or an array of them (a server that ignored
 /// `alt=sse`).
-pub struct PartsDecoder {
+pub struct GeminiDecoder {
     request_id: Option<String>,
     input_estimate: u64,
     model: Option<String>,
@@ -33,7 +32,7 @@ pub struct PartsDecoder {
     usage: Option<TokenUsage>,
 }
 
-impl PartsDecoder {
+impl GeminiDecoder {
     /// Creates a decoder. `request_id`: the provider's header, if it sent one. `input_estimate`:
     /// tokens, for an answer without counts.
     pub fn new(request_id: Option<String>, input_estimate: u64) -> Self {
@@ -247,7 +246,7 @@ impl PartsDecoder {
     }
 }
 
-impl Decoder for PartsDecoder {
+impl Decoder for GeminiDecoder {
     fn feed(&mut self, _event: &str, data: &str) -> Result<Vec<Event>, ProviderError> {
         let response: Value = serde_json::from_str(data)
             .map_err(|e| broken(format!("a response is not JSON: {e}")))?;
@@ -277,7 +276,7 @@ impl Decoder for PartsDecoder {
 
 fn state(state: Value) -> ProviderState {
     ProviderState {
-        family: gemini::ADAPTER.id.to_owned(),
+        family: Family::Gemini.as_str().to_owned(),
         model: String::new(),
         state,
     }

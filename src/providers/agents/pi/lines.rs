@@ -1,4 +1,4 @@
-//! Lines of `pi --mode json`. Pure, except for the targets of links (`places.rs`).
+//! Lines of `pi --mode json`. Pure, except for the targets of links (`paths.rs`).
 //!
 //! Formats by `packages/coding-agent/docs/json.md` and `packages/ai/src/types.ts` of
 //! badlogic/pi-mono, and as observed with pi 0.74.2. An `agent_end` may be followed by a retry of
@@ -9,9 +9,8 @@ use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::agents::agent::{
     Dialogue, Invocation, Reaction, args_at, flat_text, micros, object, text_at,
 };
-use crate::providers::agents::complaint;
-use crate::providers::agents::pi::needs;
-use crate::providers::agents::places;
+use crate::providers::agents::failure;
+use crate::providers::agents::paths;
 use crate::providers::child::process::Ending;
 use crate::providers::contract::accumulate::{broken, token_count};
 use crate::providers::contract::traits::{
@@ -20,7 +19,7 @@ use crate::providers::contract::traits::{
 use serde_json::Value;
 
 /// Reader of one call's lines.
-pub struct Reading {
+pub struct PiDecoder {
     options: AgentOptions,
     now: Timestamp,
     session: Option<String>,
@@ -32,7 +31,7 @@ pub struct Reading {
     ended: bool,
 }
 
-impl Reading {
+impl PiDecoder {
     pub fn new(invocation: &Invocation, now: Timestamp) -> Self {
         let options = invocation.options.clone();
         Self {
@@ -100,7 +99,7 @@ impl Reading {
         );
         let args = args_at(line, "args");
         if needs(&name) != Tier::Full
-            && let Some(reason) = places::refusal(&name, needs(&name), &args, &self.options, &[])
+            && let Some(reason) = paths::refusal(&name, needs(&name), &args, &self.options, &[])
         {
             let message = format!("the agent went on although {reason}");
             return Err(ProviderError::new(
@@ -123,7 +122,7 @@ impl Reading {
     }
 }
 
-impl Dialogue for Reading {
+impl Dialogue for PiDecoder {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
         let Some(line) = object(line)? else {
             return Ok(Reaction::default());
@@ -171,7 +170,7 @@ impl Dialogue for Reading {
             .take()
             .filter(|_| self.ended && ending.code == Some(0))
         else {
-            return Err(complaint::no_answer("pi", ending, self.now));
+            return Err(failure::no_answer("pi", ending, self.now));
         };
         let stop = match text_at(&last, "stopReason") {
             "stop" => Stop::EndTurn,
@@ -183,7 +182,7 @@ impl Dialogue for Reading {
                 } else {
                     text
                 };
-                return Err(complaint::failure(
+                return Err(failure::failure(
                     text,
                     None,
                     ErrorClass::Transient,
@@ -216,5 +215,14 @@ impl Dialogue for Reading {
             breakdown: Vec::new(),
             session_usage: None,
         })])
+    }
+}
+
+/// Returns the tier that a tool of Pi's needs.
+pub fn needs(name: &str) -> Tier {
+    match name {
+        "read" | "grep" | "find" | "ls" => Tier::ReadOnly,
+        "edit" | "write" => Tier::Write,
+        _ => Tier::Full,
     }
 }

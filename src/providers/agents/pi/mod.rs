@@ -1,15 +1,17 @@
 //! Pi as an agent: `pi --mode json`, the prompt over standard input.
 //!
 //! Pi supports neither tool servers nor sandboxes: the persona's own tools are not offered to it,
-//! and a path outside the folder ends the call (`pi_lines.rs`). Its arguments have no
+//! and a path outside the folder ends the call (`lines.rs`). Its arguments have no
 //! `--flag=value`; the argument after a flag is its value, whatever it is. Instructions stand in
 //! the prompt, because every user of the machine can read arguments. Checked against pi 0.74.2.
+
+pub mod lines;
 
 use crate::config::{ProviderSettings, Tier};
 use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, Dialogue, Invocation, Speaker};
-use crate::providers::agents::pi_lines::Reading;
+use crate::providers::agents::pi::lines::PiDecoder;
 use crate::providers::child::process::{self, Program};
 use crate::providers::contract::traits::{
     AgentOptions, Capabilities, Phase, Provider, ProviderError, Request,
@@ -63,7 +65,7 @@ impl Speaker for Pi {
     }
 
     fn needs(&self, name: &str) -> Tier {
-        needs(name)
+        lines::needs(name)
     }
 
     fn argv(
@@ -76,16 +78,7 @@ impl Speaker for Pi {
     }
 
     fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
-        Box::new(Reading::new(invocation, now))
-    }
-}
-
-/// Returns the tier that a tool of Pi's needs.
-pub fn needs(name: &str) -> Tier {
-    match name {
-        "read" | "grep" | "find" | "ls" => Tier::ReadOnly,
-        "edit" | "write" => Tier::Write,
-        _ => Tier::Full,
+        Box::new(PiDecoder::new(invocation, now))
     }
 }
 

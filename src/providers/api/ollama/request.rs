@@ -1,166 +1,19 @@
-//! Ollama's own `/api/chat`: the body, the check, and the bound of the model's window. The decoder
-//! is in `ollama_lines.rs`.
-//!
-//! Not its `/v1`, which has no `num_ctx`: without it the server takes a small default and silently
-//! drops the beginning of a longer input. So `num_ctx` is always sent, and a longer input is
-//! refused before it is sent. Absent on purpose: pulling models, images.
+//! Body of a call of Ollama's `/api/chat`, and the check that it fits the model's window. Pure.
 
-use crate::config::{ProviderSettings, Think};
+use crate::config::Think;
 use crate::domain::ErrorClass;
-use crate::providers::Adapter;
-use crate::providers::api::ollama_lines::LineDecoder;
 use crate::providers::contract::estimate;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, CallContext, Capabilities, Event, Health, Message, OutputSchema, Parameter, Phase,
-    Provider, ProviderError, Request, RequestEncoder, Role, Structured, ToolArgs, ToolChoice,
-    ToolSpec,
+    Block, Message, OutputSchema, Parameter, Phase, ProviderError, Request, Role, ToolArgs,
+    ToolChoice, ToolSpec,
 };
 use crate::providers::transport::classify::Family;
-use crate::providers::transport::decode::Decoder;
-use crate::providers::transport::http::{self, Endpoint, EndpointSpec};
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
-use reqwest::header::AUTHORIZATION;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Adapter without a key: one is sent if the configuration names it (a proxy in front of the
-/// server).
-pub const ADAPTER: Adapter = Adapter {
-    id: "ollama",
-    key_variable: None,
-    settings: &[http::SETTINGS, &["context_tokens", "keep_alive", "think"]],
-    build,
-};
-
-const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
-/// Default window in tokens: enough for a conversation by mail, and for a machine with 16 GB.
-const CONTEXT_TOKENS: u32 = 16_384;
-
-struct Ollama {
-    endpoint: Endpoint,
-    /// Name of the provider in the configuration.
-    name: String,
-    context_tokens: u32,
-    keep_alive: Option<Value>,
-    think: Option<Think>,
-}
-
-fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
-    let endpoint = Endpoint::new(&EndpointSpec {
-        adapter: &ADAPTER,
-        name: ADAPTER.id,
-        family: Family::Ollama,
-        base_url: settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL),
-        plain_http: settings.plain_http,
-        path: "api/chat",
-        key: settings.api_key.as_ref(),
-        key_header: (AUTHORIZATION, "Bearer "),
-        extra_headers: &[],
-    })?;
-    // The server reads a number as seconds and refuses a text without a unit.
-    let keep_alive = |text: &String| {
-        text.parse::<i64>()
-            .map_or_else(|_| json!(text), |number| json!(number))
-    };
-    Ok(Box::new(Ollama {
-        endpoint,
-        name: if settings.name.is_empty() {
-            ADAPTER.id.to_owned()
-        } else {
-            settings.name.clone()
-        },
-        context_tokens: settings.context_tokens.unwrap_or(CONTEXT_TOKENS),
-        keep_alive: settings.keep_alive.as_ref().map(keep_alive),
-        think: settings.think,
-    }))
-}
-
-impl RequestEncoder for Ollama {
-    fn id(&self) -> &str {
-        ADAPTER.id
-    }
-
-    fn capabilities(&self, _model: &str) -> Capabilities {
-        let window_tokens = Some(u64::from(self.context_tokens));
-        Capabilities {
-            structured: Structured::Native,
-            window_tokens,
-            ..Capabilities::MODEL
-        }
-    }
-
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
-        let request = normalise::request(request, ADAPTER.id)?;
-        let encoded = normalise::encode(&self.body(&request))?;
-        self.fits(&encoded, request.max_output_tokens)?;
-        Ok(encoded)
-    }
-}
-
-impl Provider for Ollama {
-    fn endpoint(&self) -> Option<String> {
-        Some(self.endpoint.base_url())
-    }
-
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(async move {
-            let version = self.endpoint.get("api/version", &context).await?;
-            let tags = self.endpoint.get("api/tags", &context).await?;
-            let text = |value: &Value, key: &str| {
-                value.get(key).and_then(Value::as_str).map(str::to_owned)
-            };
-            let models = tags
-                .get("models")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten();
-            let models: Vec<String> = models.filter_map(|model| text(model, "name")).collect();
-            let none = "the server has no model: `ollama pull MODEL` fetches one";
-            Ok(Health {
-                endpoint: self.endpoint(),
-                version: text(&version, "version"),
-                note: models.is_empty().then(|| none.to_owned()),
-                models,
-            })
-        })
-    }
-
-    fn stream<'a>(
-        &'a self,
-        encoded: &'a str,
-        context: CallContext,
-    ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        let model = context.model.clone();
-        let window = u64::from(self.context_tokens);
-        let decoder = move |request_id| -> Box<dyn Decoder + 'a> {
-            Box::new(LineDecoder::new(
-                request_id,
-                estimate::tokens(encoded),
-                window,
-            ))
-        };
-        let events = self.endpoint.call(encoded, context, Box::new(decoder));
-        events
-            .map(move |event| event.map_err(|error| with_hint(error, &model)))
-            .boxed()
-    }
-}
-
-fn with_hint(error: ProviderError, model: &str) -> ProviderError {
-    match error.class {
-        ErrorClass::ModelNotFound => {
-            let message = format!("{}; `ollama pull {model}` fetches it", error.message);
-            ProviderError { message, ..error }
-        }
-        _ => error,
-    }
-}
-
 #[derive(Serialize)]
-struct Body<'a> {
+struct OllamaRequest<'a> {
     model: &'a str,
     messages: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -176,19 +29,36 @@ struct Body<'a> {
     /// beginning; older ones ignore both.
     truncate: bool,
     shift: bool,
-    options: Options,
+    options: OllamaOptions,
 }
 
 #[derive(Serialize)]
-struct Options {
+struct OllamaOptions {
     num_ctx: u32,
     num_predict: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
 }
 
-impl Ollama {
-    fn body<'a>(&'a self, request: &'a Request) -> Body<'a> {
+/// Settings of the provider that are part of every body.
+pub struct RequestSettings {
+    /// Name of the provider in the configuration.
+    pub name: String,
+    pub context_tokens: u32,
+    pub keep_alive: Option<Value>,
+    pub think: Option<Think>,
+}
+
+impl RequestSettings {
+    /// Encodes the bytes to send. Errors: class `BadRequest` or `ContextOverflow`.
+    pub fn encode(&self, request: &Request) -> Result<String, ProviderError> {
+        let request = normalise::request(request, Family::Ollama.as_str())?;
+        let encoded = normalise::encode(&self.body(&request))?;
+        self.fits(&encoded, request.max_output_tokens)?;
+        Ok(encoded)
+    }
+
+    fn body<'a>(&'a self, request: &'a Request) -> OllamaRequest<'a> {
         let keeps = |parameter: Parameter| !request.without.contains(&parameter);
         // There is no `tool_choice`: for `none` no tool is offered.
         let tools = match request.tool_choice {
@@ -206,7 +76,7 @@ impl Ollama {
             .as_ref()
             .filter(|_| bound.is_none())
             .map(OutputSchema::in_words);
-        Body {
+        OllamaRequest {
             model: &request.model,
             messages: messages(request, spoken),
             tools,
@@ -219,7 +89,7 @@ impl Ollama {
             keep_alive: self.keep_alive.as_ref(),
             truncate: false,
             shift: false,
-            options: Options {
+            options: OllamaOptions {
                 num_ctx: self.context_tokens,
                 num_predict: request.max_output_tokens,
                 temperature: request
