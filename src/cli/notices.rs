@@ -3,10 +3,9 @@
 use super::table::Columns;
 use super::threads::number;
 use super::{Command, Context, Exit, Failure};
-use crate::store::{Notice, NoticeFold, Notified, Store, StoreError};
+use crate::store::{Notified, Store, StoreError};
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
 
 pub struct NoticesCommand;
 
@@ -61,9 +60,7 @@ impl Command for NoticesCommand {
 async fn list(context: &Context, store: &Store, limit: u32) -> anyhow::Result<()> {
     let folds = store.list_notices(limit).await?;
     if context.json() {
-        return context
-            .screen
-            .json(&folds.iter().map(fold_json).collect::<Vec<_>>());
+        return context.screen.json(&folds);
     }
     let rows = folds.iter().map(|fold| {
         let (notified_at, delivery) = notified_cells(fold.notified.as_ref());
@@ -101,9 +98,7 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         events.push(one.map_err(unknown)?);
     }
     if context.json() {
-        return context
-            .screen
-            .json(&events.iter().map(notice_json).collect::<Vec<_>>());
+        return context.screen.json(&events);
     }
     for (place, event) in events.iter().enumerate() {
         if place > 0 {
@@ -113,7 +108,10 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         context.screen.fields(&[
             ("notice", event.id.to_string()),
             ("cause", event.cause.clone()),
-            ("about", format!("{} {}", event.subject, event.subject_id)),
+            (
+                "about",
+                format!("{} {}", event.subject.kind, event.subject.id),
+            ),
             (
                 "persona",
                 event
@@ -149,33 +147,4 @@ fn notified_cells(notified: Option<&Notified>) -> (String, String) {
         || (dash(), dash()),
         |notified| (notified.at.to_string(), notified.delivery.to_string()),
     )
-}
-
-fn fold_json(fold: &NoticeFold) -> Value {
-    json!({
-        "cause": fold.cause,
-        "count": fold.count,
-        "first_at": fold.first_at.to_string(),
-        "last_at": fold.last_at.to_string(),
-        "notified_at": fold.notified.as_ref().map(|notified| notified.at.to_string()),
-        "delivery": fold.notified.as_ref().map(|notified| notified.delivery.to_string()),
-        "delivery_state": fold.delivery_state,
-        "newest": fold.newest.as_str(),
-        "summary": fold.summary,
-    })
-}
-
-fn notice_json(event: &Notice) -> Value {
-    json!({
-        "id": event.id.as_str(),
-        "cause": event.cause,
-        "kind": event.kind.as_str(),
-        "persona": event.persona.as_ref().map(ToString::to_string),
-        "subject": { "kind": event.subject.as_str(), "id": event.subject_id },
-        "summary": event.summary,
-        "hint": event.hint,
-        "emitted_at": event.emitted_at.to_string(),
-        "notified_at": event.notified.as_ref().map(|notified| notified.at.to_string()),
-        "delivery": event.notified.as_ref().map(|notified| notified.delivery.to_string()),
-    })
 }

@@ -9,7 +9,7 @@ mod check;
 use super::table::Columns;
 use super::threads::persona_of;
 use super::{Command, Context, Exit, Failure, output};
-use crate::domain::{DeliveryId, ReportAction, RunId, Timestamp};
+use crate::domain::{DeliveryId, ReportAction, Timestamp};
 use crate::store::{
     Delivery, DeliveryFilter, DeliveryRecipient, DeliveryReport, DeliveryState, FrozenDelivery,
     Store, StoreError, TransportState,
@@ -17,7 +17,9 @@ use crate::store::{
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
+use std::borrow::Cow;
 
 pub struct OutboxCommand;
 
@@ -184,9 +186,7 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         })
         .await?;
     if context.json() {
-        context
-            .screen
-            .json(&deliveries.iter().map(delivery_json).collect::<Vec<_>>())?;
+        context.screen.json(&deliveries)?;
         return Ok(Exit::Ok);
     }
     if let Some(health) = store
@@ -244,12 +244,11 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     let raw = args.get_flag("raw");
     let reports = store.delivery_reports(&delivery.id).await?;
     if context.json() {
-        let mut value = delivery_json(&delivery);
-        value["reports"] = reports.iter().map(report_json).collect();
-        if raw {
-            value["raw"] = String::from_utf8_lossy(&bytes).into();
-        }
-        context.screen.json(&value)?;
+        context.screen.json(&DeliveryDetail {
+            delivery: &delivery,
+            reports: &reports,
+            raw: raw.then(|| String::from_utf8_lossy(&bytes)),
+        })?;
         return Ok(Exit::Ok);
     }
     if raw {
@@ -391,7 +390,7 @@ async fn change(
     changed.map_err(named_failure)?;
     if context.json() {
         let delivery = store.delivery(&id).await.map_err(named_failure)?.delivery;
-        context.screen.json(&delivery_json(&delivery))?;
+        context.screen.json(&delivery)?;
     } else {
         output::remark(remark);
     }
@@ -462,21 +461,14 @@ fn report_line(report: &DeliveryReport) -> Vec<String> {
     ]
 }
 
-fn report_json(report: &DeliveryReport) -> Value {
-    json!({
-        "at": report.at.to_string(),
-        "message_id": report.message.as_str(),
-        "recipient": report.recipient,
-        "kind": report.kind.as_str(),
-        "action": report.action.as_str(),
-        "reason": report.reason.as_str(),
-        "status": report.status,
-        "code": report.code,
-        "diagnostic": report.diagnostic,
-        "is_hard": report.is_hard,
-        "believed": report.believed,
-        "changed": report.changed,
-    })
+/// A delivery with the reports on it.
+#[derive(Serialize)]
+struct DeliveryDetail<'a> {
+    #[serde(flatten)]
+    delivery: &'a Delivery,
+    reports: &'a [DeliveryReport],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw: Option<Cow<'a, str>>,
 }
 
 fn time(at: Option<Timestamp>) -> String {
@@ -498,36 +490,4 @@ fn recipient_line(recipient: &DeliveryRecipient) -> Vec<String> {
             recipient.last_reply.as_deref().unwrap_or_default()
         ),
     ]
-}
-
-fn delivery_json(delivery: &Delivery) -> Value {
-    let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
-    let recipients = delivery.recipients.iter().map(|recipient| {
-        json!({
-            "recipient": recipient.recipient,
-            "state": recipient.state.as_str(),
-            "attempts": recipient.attempts,
-            "next_attempt_at": text(recipient.next_attempt_at),
-            "last_code": recipient.last_code,
-            "last_reply": recipient.last_reply,
-            "bounced_at": text(recipient.bounced_at),
-        })
-    });
-    json!({
-        "id": delivery.id.as_str(),
-        "persona": delivery.persona.as_str(),
-        "kind": delivery.kind.as_str(),
-        "message_id": delivery.message_id.as_str(),
-        "run_id": delivery.run_id.as_ref().map(RunId::as_str),
-        "envelope_from": delivery.envelope_from,
-        "subject": delivery.subject,
-        "size_bytes": delivery.size_bytes,
-        "state": delivery.state.as_str(),
-        "attempts": delivery.attempts,
-        "next_attempt_at": text(delivery.next_attempt_at),
-        "possible_duplicate": delivery.possible_duplicate,
-        "created_at": delivery.created_at.to_string(),
-        "finished_at": text(delivery.finished_at),
-        "recipients": recipients.collect::<Vec<_>>(),
-    })
 }

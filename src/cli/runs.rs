@@ -8,10 +8,10 @@ use super::threads::{id_arg, number, page_args, persona_of};
 use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
-use crate::domain::{ErrorClass, MessageId, RunId, RunState, StopReason, Timestamp, Usage};
+use crate::domain::{ErrorClass, MessageId, RunId, RunState, Timestamp};
 use crate::replay::timeline::plural;
 use crate::replay::{RunRecord, load_run};
-use crate::store::{Cancellation, FailedRuns, RunFilter, RunSummary, Store};
+use crate::store::{Cancellation, FailedRuns, RunFilter, Store};
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -121,9 +121,7 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     };
     let runs = store.list_runs(&filter).await?;
     if context.json() {
-        context
-            .screen
-            .json(&runs.iter().map(shown).collect::<Vec<_>>())?;
+        context.screen.json(&runs)?;
         return Ok(Exit::Ok);
     }
     let rows = runs.iter().map(|run| {
@@ -175,41 +173,6 @@ pub fn instant(typed: &str) -> Result<Timestamp, Failure> {
         Failure::new(Exit::Usage, format!("`{typed}` is not a time")).hint(
             "write a span such as `24h` or `7d`, a day such as 2026-11-20 (from midnight UTC), or an instant such as 2026-11-20T09:00:00Z",
         )
-    })
-}
-
-fn shown(run: &RunSummary) -> Value {
-    json!({
-        "id": run.id.as_str(),
-        "persona": run.persona.as_str(),
-        "thread": run.thread.as_str(),
-        "trigger": run.trigger.as_str(),
-        "subject": run.subject,
-        "sender": run.sender,
-        "state": run.state.as_str(),
-        "attempt": run.attempt,
-        "next_attempt_at": run.next_attempt_at.map(|at| at.to_string()),
-        "cancel_requested_at": run.cancel_requested_at.map(|at| at.to_string()),
-        "provider": run.provider,
-        "model": run.model,
-        "stop_reason": run.stop_reason.map(StopReason::as_str),
-        "error_class": run.error_class.map(ErrorClass::as_str),
-        "error_message": run.error_message,
-        "usage": usage(run.usage),
-        "created_at": run.created_at.to_string(),
-        "started_at": run.started_at.map(|at| at.to_string()),
-        "finished_at": run.finished_at.map(|at| at.to_string()),
-    })
-}
-
-fn usage(usage: Usage) -> Value {
-    json!({
-        "input_tokens": usage.input_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "output_tokens": usage.output_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "cost_micros": usage.cost_micros,
     })
 }
 

@@ -6,12 +6,12 @@ use super::table::Columns;
 use super::{Command, Context, Exit, Failure, thread_budget};
 use crate::domain::PersonaId;
 use crate::replay::{MessageRecord, RunRow, load_thread};
-use crate::store::{Store, ThreadFilter, ThreadSession, ThreadSummary};
+use crate::store::{Store, ThreadFilter, ThreadSession};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub struct ThreadsCommand;
 
@@ -133,9 +133,7 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     };
     let threads = store.list_threads(&filter).await?;
     if context.json() {
-        context
-            .screen
-            .json(&threads.iter().map(shown).collect::<Vec<_>>())?;
+        context.screen.json(&threads)?;
         return Ok(Exit::Ok);
     }
     let rows = threads.iter().map(|thread| {
@@ -161,22 +159,6 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn shown(thread: &ThreadSummary) -> Value {
-    json!({
-        "id": thread.id.as_str(),
-        "conversation": thread.conversation.as_str(),
-        "persona": thread.persona.as_str(),
-        "subject": thread.subject,
-        "participants": thread.participants,
-        "messages": thread.messages,
-        "runs": thread.runs,
-        "open_runs": thread.open_runs,
-        "held": thread.held,
-        "created_at": thread.created_at.to_string(),
-        "updated_at": thread.updated_at.to_string(),
-    })
-}
-
 async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let id = args
@@ -199,7 +181,7 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             "participants": thread.participants,
             "messages": thread.messages,
             "runs": runs,
-            "sessions": sessions.iter().map(session_json).collect::<Vec<_>>(),
+            "sessions": sessions,
         }))?;
         return Ok(Exit::Ok);
     }
@@ -233,17 +215,6 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         show_message(context, message, run)?;
     }
     Ok(Exit::Ok)
-}
-
-fn session_json(session: &ThreadSession) -> Value {
-    json!({
-        "provider": session.provider,
-        "model": session.model,
-        "id": session.id,
-        "state": session.state,
-        "since": session.created_at.to_string(),
-        "used_at": session.used_at.to_string(),
-    })
 }
 
 async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {

@@ -88,8 +88,8 @@ async fn sums(
         return context.screen.json(&json!({
             "since": since.to_string(),
             "by": by.as_str(),
-            "sums": sums.iter().map(shown).collect::<Vec<_>>(),
-            "total": shown(&total),
+            "sums": sums,
+            "total": total,
             "runs_waiting_for_money": waiting,
         }));
     }
@@ -176,24 +176,6 @@ fn row(sum: &UsageSum) -> Vec<String> {
         sum.lost.to_string(),
         sum.estimated.to_string(),
     ]
-}
-
-fn shown(sum: &UsageSum) -> Value {
-    json!({
-        "what": sum.what,
-        "calls": sum.calls,
-        "input_tokens": sum.input_tokens,
-        "cache_read_tokens": sum.cache_read_tokens,
-        "cache_write_tokens": sum.cache_write_tokens,
-        "output_tokens": sum.output_tokens,
-        "reasoning_tokens": sum.reasoning_tokens,
-        "cost_micros": sum.cost_micros,
-        "cost_sources": sum.sources,
-        "calls_of_unknown_cost": sum.unknown_cost,
-        "calls_lost": sum.lost,
-        "held_micros": sum.held_micros,
-        "calls_with_estimated_tokens": sum.estimated,
-    })
 }
 
 /// One bound of one budget account, with its balance.

@@ -6,7 +6,7 @@ use std::fmt;
 macro_rules! id_type {
     ($(#[$doc:meta] $name:ident),+ $(,)?) => {$(
         #[$doc]
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
         pub struct $name(String);
 
         impl $name {
@@ -52,7 +52,7 @@ id_type!(
 ///
 /// Invariant: 1 to 64 characters of `a-z`, `0-9`, `-`, `_`, starting with a letter or digit, so
 /// that it is a safe file name and a safe local part.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct PersonaId(String);
 
 /// Error with the text that is not a persona id.

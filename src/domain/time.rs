@@ -67,6 +67,12 @@ impl fmt::Display for Timestamp {
     }
 }
 
+impl serde::Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -58,7 +58,7 @@ impl Rates {
 }
 
 /// Tokens of one call, normalised: `input` excludes cached tokens, `reasoning` is part of `output`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Usage {
     /// Uncached input tokens.
     pub input_tokens: u64,

@@ -49,7 +49,9 @@ pub use mailboxes::cursors::{
     RefusedLetter,
 };
 pub use mailboxes::quarantine::Quarantined;
-pub use notices::causes::{EarlierMail, Notice, NoticeFold, NoticeMail, Notified, PendingNotices};
+pub use notices::causes::{
+    EarlierMail, Notice, NoticeAbout, NoticeFold, NoticeMail, Notified, PendingNotices,
+};
 pub use notices::emit::NewNotice;
 pub use notices::wording::quoted;
 pub use runs::crashes::RecoveredRuns;

@@ -3,13 +3,11 @@
 use super::{ScheduleContext, count, count_arg, name_arg, subcommand, zone_of};
 use crate::cli::table::Columns;
 use crate::cli::{Command, Context, Exit};
-use crate::domain::RunId;
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredSlot;
 use chrono_tz::Tz;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
 
 pub struct History;
 
@@ -40,7 +38,7 @@ impl Command for History {
             if context.json() {
                 context
                     .screen
-                    .json(&slots.iter().map(|(_, slot)| past(slot)).collect::<Vec<_>>())?;
+                    .json(&slots.iter().map(|(_, slot)| slot).collect::<Vec<_>>())?;
                 return Ok(Exit::Ok);
             }
             let lines = slots.iter().map(|(zone, slot)| line(*zone, slot));
@@ -95,20 +93,4 @@ fn line(zone: Tz, slot: &StoredSlot) -> Vec<String> {
         vec![slot.note.clone().unwrap_or_default()],
     ]
     .concat()
-}
-
-pub(super) fn past(slot: &StoredSlot) -> Value {
-    json!({
-        "slot_at": slot.slot_at.to_string(),
-        "persona": slot.persona.as_str(),
-        "name": slot.responsibility,
-        "kind": slot.kind,
-        "state": slot.state,
-        "late": slot.is_late,
-        "missed_count": slot.missed_count,
-        "missed_until": slot.missed_until.map(|at| at.to_string()),
-        "note": slot.note,
-        "run_id": slot.run.as_ref().map(RunId::as_str),
-        "run_state": slot.run_state,
-    })
 }

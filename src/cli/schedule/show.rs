@@ -1,7 +1,7 @@
 //! `attache schedule show`: the options in force of one responsibility, its next slots and its last
 //! ones.
 
-use super::history::{became, past};
+use super::history::became;
 use super::{
     ScheduleContext, comes_after, name_arg, pause_reason, shown, state, subcommand, timing_of,
     zone_of,
@@ -104,7 +104,7 @@ fn whole(
                     .collect::<Vec<_>>()
             ),
         ),
-        ("last", Value::from_iter(last.iter().map(past))),
+        ("last", json!(last)),
         ("prompt", json!(row.prompt)),
     ];
     whole.extend(options.map(|(key, value)| (key.to_owned(), value)));

@@ -57,7 +57,7 @@ fn headline(pending: &PendingNotices) -> String {
         .as_ref()
         .map(|persona: &PersonaId| format!(" of {persona}"))
         .unwrap_or_default();
-    let subject = &newest.subject_id;
+    let subject = &newest.subject.id;
     let count = |one: &str, many: &str| match pending.count {
         1 => format!("a {one}{of}"),
         n => format!("{n} {many}{of}"),

@@ -4,6 +4,7 @@ use crate::domain::{PersonaId, ThreadId, Timestamp};
 use crate::store::Result;
 use crate::store::Store;
 use crate::store::sql::{persona_id, to_i64};
+use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -46,7 +47,7 @@ impl UsageBy {
 }
 
 /// A sum of the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct UsageSum {
     /// A day, a name or an id, by the grouping.
     pub what: String,
@@ -61,14 +62,18 @@ pub struct UsageSum {
     /// Known cost in micro-dollars; `None` when no cost is known.
     pub cost_micros: Option<i64>,
     /// Sources of the known cost: `provider`, `price_table VERSION`.
+    #[serde(rename = "cost_sources")]
     pub sources: Vec<String>,
     /// Number of answers whose cost is unknown.
+    #[serde(rename = "calls_of_unknown_cost")]
     pub unknown_cost: i64,
     /// Number of calls that failed or never came back, and may be billed.
+    #[serde(rename = "calls_lost")]
     pub lost: i64,
     /// Micro-dollars that the budget_accounts count as spent where the cost is unknown.
     pub held_micros: i64,
     /// Number of answers whose tokens are estimates.
+    #[serde(rename = "calls_with_estimated_tokens")]
     pub estimated: i64,
 }
 

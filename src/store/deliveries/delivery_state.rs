@@ -5,7 +5,10 @@
 //! queued <-> held          queued, held -> cancelled          failed, held -> queued (by hand)
 //! ```
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DeliveryState {
     Queued,
     /// An engine works on the delivery; the peer cannot have it yet.
@@ -22,7 +25,8 @@ pub enum DeliveryState {
 }
 
 /// Purpose of a delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DeliveryKind {
     /// A mail of a persona.
     #[default]
@@ -31,7 +35,8 @@ pub enum DeliveryKind {
     Notice,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RecipientState {
     Queued,
     /// An attempt was deferred; the delivery will be retried.

@@ -5,6 +5,7 @@ use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, Reci
 use crate::store::deliveries::queue::kind;
 use crate::store::sql::{instant, json_list, persona_id};
 use crate::store::{PersonaStore, Result, Store, StoreError};
+use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ pub struct DeliveryFilter {
 }
 
 /// A delivery without its bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Delivery {
     pub id: DeliveryId,
     pub persona: PersonaId,
@@ -42,7 +43,7 @@ pub struct Delivery {
     pub recipients: Vec<DeliveryRecipient>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeliveryRecipient {
     pub recipient: String,
     pub state: RecipientState,

@@ -13,6 +13,7 @@ use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::{first_few, quoted};
 use crate::store::sql::instant;
 use crate::store::{PersonaStore, Result, Store, StoreError};
+use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -31,8 +32,12 @@ pub struct NewReport {
 }
 
 /// A report on one recipient, for display.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeliveryReport {
+    pub at: Timestamp,
+    /// The letter with the report.
+    #[serde(rename = "message_id")]
+    pub message: MessageId,
     pub recipient: String,
     pub kind: ReportKind,
     pub action: ReportAction,
@@ -46,9 +51,6 @@ pub struct DeliveryReport {
     pub believed: bool,
     /// `true`: the report changed the recipient's state.
     pub changed: bool,
-    /// The letter with the report.
-    pub message: MessageId,
-    pub at: Timestamp,
 }
 
 pub(in crate::store) const BY_TOKEN: &str =

@@ -16,6 +16,7 @@ use crate::store::sql::{instant, to_i64};
 use crate::store::threads::place::Place;
 use crate::store::threads::placement;
 use crate::store::{Result, Store, StoreError};
+use serde::{Serialize, Serializer};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
@@ -24,18 +25,26 @@ use std::time::Duration;
 const CAUSES_MAX: i64 = 50;
 
 /// A stored event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
     pub id: NoticeId,
-    pub persona: Option<PersonaId>,
-    pub kind: NoticeKind,
     pub cause: String,
-    pub subject: NoticeSubject,
-    pub subject_id: String,
+    pub kind: NoticeKind,
+    pub persona: Option<PersonaId>,
+    pub subject: NoticeAbout,
     pub summary: String,
     pub hint: String,
     pub emitted_at: Timestamp,
+    #[serde(flatten, serialize_with = "notified_columns")]
     pub notified: Option<Notified>,
+}
+
+/// Subject of an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NoticeAbout {
+    pub kind: NoticeSubject,
+    /// Id of a run, of a delivery, the name of a host or mailbox.
+    pub id: String,
 }
 
 impl Notice {
@@ -59,6 +68,24 @@ pub struct Notified {
     /// Instant at which its mail was queued.
     pub at: Timestamp,
     pub delivery: DeliveryId,
+}
+
+/// Serializes the instant and the mail of a notification; both are null while it is pending.
+fn notified_columns<S: Serializer>(
+    notified: &Option<Notified>,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Columns<'a> {
+        notified_at: Option<Timestamp>,
+        delivery: Option<&'a DeliveryId>,
+    }
+    let notified = notified.as_ref();
+    let columns = Columns {
+        notified_at: notified.map(|notified| notified.at),
+        delivery: notified.map(|notified| &notified.delivery),
+    };
+    columns.serialize(to)
 }
 
 /// Pending events of one cause.
@@ -98,18 +125,19 @@ pub struct NoticeMail {
 }
 
 /// Events of one cause that one mail reports, or that are still pending.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NoticeFold {
     pub cause: String,
     pub count: u64,
     pub first_at: Timestamp,
     pub last_at: Timestamp,
-    /// The newest of these events.
-    pub newest: NoticeId,
-    pub summary: String,
+    #[serde(flatten, serialize_with = "notified_columns")]
     pub notified: Option<Notified>,
     /// State of the mail's delivery, in its spelling.
     pub delivery_state: Option<String>,
+    /// The newest of these events.
+    pub newest: NoticeId,
+    pub summary: String,
 }
 
 /// A cause is due when its last mail is old enough and no longer in the outbox: while outbound mail
@@ -294,9 +322,11 @@ fn notice(row: &SqliteRow) -> Result<Notice> {
         persona: persona.map_err(|_| StoreError::Unreadable { what: "persona id" })?,
         kind: NoticeKind::parse(row.get("kind")).ok_or_else(unreadable("kind of a notice"))?,
         cause: row.get("cause"),
-        subject: NoticeSubject::parse(row.get("subject_kind"))
-            .ok_or_else(unreadable("subject of a notice"))?,
-        subject_id: row.get("subject_id"),
+        subject: NoticeAbout {
+            kind: NoticeSubject::parse(row.get("subject_kind"))
+                .ok_or_else(unreadable("subject of a notice"))?,
+            id: row.get("subject_id"),
+        },
         summary: row.get("summary"),
         hint: row.get("hint"),
         emitted_at: instant(row.get("emitted_at"))?,

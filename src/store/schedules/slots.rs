@@ -4,24 +4,29 @@ use crate::domain::{PersonaId, ResponsibilityId, RunId, Timestamp};
 use crate::store::schedules::responsibility::{UNREADABLE_TIME, time};
 use crate::store::sql::{persona_id, to_i64};
 use crate::store::{Result, Store};
+use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 /// One row of a responsibility's history.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StoredSlot {
-    pub persona: PersonaId,
-    pub responsibility: String,
     pub slot_at: Timestamp,
+    pub persona: PersonaId,
+    /// Name of its responsibility.
+    #[serde(rename = "name")]
+    pub responsibility: String,
     /// `scheduled` or `manual`.
     pub kind: String,
     /// `waiting`, `fired`, `skipped_overlap`, `missed` or `paused`.
     pub state: String,
     /// `true`: the slot was found after a downtime.
+    #[serde(rename = "late")]
     pub is_late: bool,
     pub missed_count: i64,
     pub missed_until: Option<Timestamp>,
     pub note: Option<String>,
+    #[serde(rename = "run_id")]
     pub run: Option<RunId>,
     pub run_state: Option<String>,
 }

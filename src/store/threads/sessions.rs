@@ -8,6 +8,7 @@ use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
 use crate::store::runs::fence::fenced;
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
+use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
@@ -23,13 +24,14 @@ pub struct SessionKey {
 }
 
 /// A session, for display.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadSession {
     pub provider: String,
     pub model: String,
     pub id: String,
     /// `begun` (it has not answered yet), `resumable` or `lost`.
     pub state: String,
+    #[serde(rename = "since")]
     pub created_at: Timestamp,
     pub used_at: Timestamp,
 }

@@ -9,6 +9,7 @@ use crate::domain::{
 use crate::store::budgets::usage_row::usage;
 use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
 use crate::store::{PersonaStore, Result, Store, StoreError};
+use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -28,17 +29,19 @@ pub struct RunFilter {
 }
 
 /// A run without its turns and steps.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunSummary {
     pub id: RunId,
     pub persona: PersonaId,
     pub thread: ThreadId,
     pub trigger: Trigger,
+    #[serde(skip)]
     pub trigger_message: MessageId,
     /// Subject of the triggering message.
     pub subject: String,
     /// Sender of the triggering message, as typed.
     pub sender: String,
+    #[serde(skip)]
     pub profile: String,
     pub state: RunState,
     /// Number of times that it was claimed.
@@ -53,6 +56,7 @@ pub struct RunSummary {
     /// Sum over its turns.
     pub usage: Usage,
     /// The bounds on tokens and money that it began with.
+    #[serde(skip)]
     pub limits_json: Option<String>,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,

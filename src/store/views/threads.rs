@@ -6,6 +6,7 @@ use crate::domain::{ConversationId, PersonaId, ThreadId, Timestamp, Withheld};
 use crate::store::sql::{json_list, persona_id, timestamp};
 use crate::store::threads::history::{AttachmentInfo, StoredMessage, stored_message};
 use crate::store::{PersonaStore, Result, Store, StoreError};
+use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ pub struct ThreadFilter {
 }
 
 /// A thread in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadSummary {
     pub id: ThreadId,
     pub conversation: ConversationId,
