@@ -382,12 +382,9 @@ async fn the_watch_takes_what_is_left_in_the_folder_until_it_is_stopped() {
 fn the_envelope_is_read_off_the_header_by_its_best_witness() {
     let intake = RecordingDoor::new();
     let fallback = address("bob@engine.test");
+    #[rustfmt::skip]
     let cases: [(&str, Option<&str>, &[&str]); 12] = [
-        (
-            "From: a@b.test\nTo: ada@engine.test",
-            Some("a@b.test"),
-            &["ada@engine.test"],
-        ),
+        ("From: a@b.test\nTo: ada@engine.test", Some("a@b.test"), &["ada@engine.test"]),
         (
             "From: a@b.test\nTo: x@b.test\nCc: y@b.test, ADA+t@engine.test",
             Some("a@b.test"),
@@ -414,31 +411,15 @@ fn the_envelope_is_read_off_the_header_by_its_best_witness() {
             Some("a@b.test"),
             &["bob@engine.test"],
         ),
-        (
-            "From: a@b.test\nTo: team: ada@engine.test, c@d.test;",
-            Some("a@b.test"),
-            &["ada@engine.test"],
-        ),
-        (
-            "From: a@b.test\nTo: undisclosed-recipients:;",
-            Some("a@b.test"),
-            &["bob@engine.test"],
-        ),
+        ("From: a@b.test\nTo: team: ada@engine.test, c@d.test;", Some("a@b.test"), &["ada@engine.test"]),
+        ("From: a@b.test\nTo: undisclosed-recipients:;", Some("a@b.test"), &["bob@engine.test"]),
         (
             "Return-Path: <bounce-7@list.test>\nFrom: a@b.test\nTo: ada@engine.test",
             Some("bounce-7@list.test"),
             &["ada@engine.test"],
         ),
-        (
-            "Return-Path: <>\nFrom: a@b.test\nTo: ada@engine.test",
-            None,
-            &["ada@engine.test"],
-        ),
-        (
-            "From: a@b.test, c@d.test\nTo: ada@engine.test",
-            None,
-            &["ada@engine.test"],
-        ),
+        ("Return-Path: <>\nFrom: a@b.test\nTo: ada@engine.test", None, &["ada@engine.test"]),
+        ("From: a@b.test, c@d.test\nTo: ada@engine.test", None, &["ada@engine.test"]),
         ("Subject: no address at all", None, &["bob@engine.test"]),
     ];
     for (header, mail_from, rcpt_to) in cases {

@@ -180,53 +180,18 @@ fn a_workspace_that_is_there_is_left_alone_and_what_was_removed_stays_removed() 
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_written() {
+    #[rustfmt::skip]
     let cases: &[(&[&str], &str)] = &[
+        (&["--domain", "har bour", "--owner", "olga@home.test"], "`har bour` is not a mail domain"),
+        (&["--domain", "me@harbour.example", "--owner", "olga@home.test"], "is not a mail domain"),
+        (&["--domain", "harbour.example", "--owner", "olga"], "`olga` is not a mail address"),
+        (&["--domain", "harbour.example", "--owner", "Assistant@harbour.example"], "is an owner's"),
         (
-            &["--domain", "har bour", "--owner", "olga@home.test"],
-            "`har bour` is not a mail domain",
-        ),
-        (
-            &[
-                "--domain",
-                "me@harbour.example",
-                "--owner",
-                "olga@home.test",
-            ],
-            "is not a mail domain",
-        ),
-        (
-            &["--domain", "harbour.example", "--owner", "olga"],
-            "`olga` is not a mail address",
-        ),
-        (
-            &[
-                "--domain",
-                "harbour.example",
-                "--owner",
-                "Assistant@harbour.example",
-            ],
-            "is an owner's",
-        ),
-        (
-            &[
-                "--domain",
-                "harbour.example",
-                "--owner",
-                "o@home.test",
-                "--persona",
-                "../x",
-            ],
+            &["--domain", "harbour.example", "--owner", "o@home.test", "--persona", "../x"],
             "is not a persona id",
         ),
         (
-            &[
-                "--domain",
-                "harbour.example",
-                "--owner",
-                "o@home.test",
-                "--name",
-                "a\u{1b}[2Jb",
-            ],
+            &["--domain", "harbour.example", "--owner", "o@home.test", "--name", "a\u{1b}[2Jb"],
             "no control characters",
         ),
         (&["--domain", "harbour.example"], "--owner"),

@@ -269,57 +269,18 @@ fn mail_between_personas_is_told_from_forged_and_returned_mail_by_our_own_record
         ..noted("o@x", 1)
     };
     let to_herself = "From: ada@engine.test\nMessage-ID: <m@x>";
+    #[rustfmt::skip]
     let cases = [
         ("forged", OURS, Records::default(), Origin::Forged),
-        (
-            "ours",
-            OURS,
-            known(own_mail("bob", 3, "ada@engine.test")),
-            Origin::Persona { hops: 3 },
-        ),
-        (
-            "to an alias",
-            OURS,
-            known(own_mail("bob", 1, "Helper+x@engine.test")),
-            Origin::Persona { hops: 1 },
-        ),
-        (
-            "to somebody else",
-            OURS,
-            known(own_mail("bob", 3, "bob@engine.test")),
-            Origin::Returned,
-        ),
-        (
-            "by another persona",
-            OURS,
-            known(own_mail("ada", 3, "ada@engine.test")),
-            Origin::Returned,
-        ),
-        (
-            "to herself",
-            to_herself,
-            known(own_mail("ada", 1, "ada@engine.test")),
-            Origin::Returned,
-        ),
-        (
-            "a stranger's",
-            THEIRS,
-            Records::default(),
-            Origin::Elsewhere,
-        ),
+        ("ours", OURS, known(own_mail("bob", 3, "ada@engine.test")), Origin::Persona { hops: 3 }),
+        ("to an alias", OURS, known(own_mail("bob", 1, "Helper+x@engine.test")), Origin::Persona { hops: 1 }),
+        ("to somebody else", OURS, known(own_mail("bob", 3, "bob@engine.test")), Origin::Returned),
+        ("by another persona", OURS, known(own_mail("ada", 3, "ada@engine.test")), Origin::Returned),
+        ("to herself", to_herself, known(own_mail("ada", 1, "ada@engine.test")), Origin::Returned),
+        ("a stranger's", THEIRS, Records::default(), Origin::Elsewhere),
         ("with our note", THEIRS, returned, Origin::Returned),
-        (
-            "of an engine that shares our key",
-            THEIRS,
-            noted("m@x", 2),
-            Origin::Sealed { hops: 2 },
-        ),
-        (
-            "with a note on another mail",
-            THEIRS,
-            noted("o@x", 2),
-            Origin::Returned,
-        ),
+        ("of an engine that shares our key", THEIRS, noted("m@x", 2), Origin::Sealed { hops: 2 }),
+        ("with a note on another mail", THEIRS, noted("o@x", 2), Origin::Returned),
     ];
     let envelope = Envelope {
         mail_from: Some(address("relay@client.example")),

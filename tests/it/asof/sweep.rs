@@ -36,85 +36,26 @@ async fn a_change_is_found_in_every_run_that_would_have_been_told_it() {
     let persona = "personas/ada/persona.json";
     let inference = "configs/inference.json";
     let context = "configs/context.json";
+    #[rustfmt::skip]
     let cases = [
-        (
-            "personas/ada/PERSONA.md",
-            "Ada answers letters.".to_owned(),
-            Effect::Same,
-            "",
-        ),
-        (
-            "personas/ada/PERSONA.md",
-            "Ada answers letters!".to_owned(),
-            Effect::Wording,
-            "persona",
-        ),
-        (
-            "personas/ada/active.md",
-            "Other memory.".to_owned(),
-            Effect::Wording,
-            "active-memory",
-        ),
-        (
-            "configs/prompts/system.md",
-            "You are she.".to_owned(),
-            Effect::Wording,
-            "load-file",
-        ),
-        (
-            "personas/ada/house-rules.md",
-            "No smoking.".to_owned(),
-            Effect::Room,
-            "load-file",
-        ),
-        (
-            "personas/eve/PERSONA.md",
-            "Eve is somebody else.".to_owned(),
-            Effect::Same,
-            "",
-        ),
-        (
-            "personas/ada/knowledge/house.md",
-            "# Other".to_owned(),
-            Effect::Unknown,
-            "knowledge",
-        ),
-        (
-            persona,
-            config(&app, persona, "/name", json!("Adele")),
-            Effect::Wording,
-            "load-file",
-        ),
-        (
-            persona,
-            config(&app, persona, "/tools", json!(["read_file"])),
-            Effect::Asked,
-            "tools",
-        ),
-        (
-            inference,
-            config(&app, inference, "/model", json!("better")),
-            Effect::Asked,
-            "model",
-        ),
+        ("personas/ada/PERSONA.md", "Ada answers letters.".to_owned(), Effect::Same, ""),
+        ("personas/ada/PERSONA.md", "Ada answers letters!".to_owned(), Effect::Wording, "persona"),
+        ("personas/ada/active.md", "Other memory.".to_owned(), Effect::Wording, "active-memory"),
+        ("configs/prompts/system.md", "You are she.".to_owned(), Effect::Wording, "load-file"),
+        ("personas/ada/house-rules.md", "No smoking.".to_owned(), Effect::Room, "load-file"),
+        ("personas/eve/PERSONA.md", "Eve is somebody else.".to_owned(), Effect::Same, ""),
+        ("personas/ada/knowledge/house.md", "# Other".to_owned(), Effect::Unknown, "knowledge"),
+        (persona, config(&app, persona, "/name", json!("Adele")), Effect::Wording, "load-file"),
+        (persona, config(&app, persona, "/tools", json!(["read_file"])), Effect::Asked, "tools"),
+        (inference, config(&app, inference, "/model", json!("better")), Effect::Asked, "model"),
         (
             inference,
             config(&app, inference, "/max_output_tokens", json!(7)),
             Effect::Asked,
             "max_output_tokens",
         ),
-        (
-            inference,
-            config(&app, inference, "/max_tool_turns", json!(7)),
-            Effect::Same,
-            "",
-        ),
-        (
-            context,
-            config(&app, context, "/responsibility", json!(["current-input"])),
-            Effect::Same,
-            "",
-        ),
+        (inference, config(&app, inference, "/max_tool_turns", json!(7)), Effect::Same, ""),
+        (context, config(&app, context, "/responsibility", json!(["current-input"])), Effect::Same, ""),
         (inference, "{".to_owned(), Effect::Unknown, ""),
     ];
     for (path, text, effect, by) in cases {

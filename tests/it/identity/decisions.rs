@@ -224,45 +224,18 @@ async fn a_submission_by_the_owner_is_the_owners_and_nobody_elses() {
 #[tokio::test]
 async fn a_trusted_relays_word_counts_for_and_against() {
     let world = World::start().await;
+    #[rustfmt::skip]
     let cases = [
-        (
-            "dmarc=pass (p=reject) header.from=partner.test",
-            "carol@partner.test",
-            "contact",
-        ),
-        (
-            "dkim=pass header.i=@partner.test",
-            "carol@partner.test",
-            "contact",
-        ),
-        (
-            "dkim=pass header.d=evil.test",
-            "carol@partner.test",
-            "unauthenticated",
-        ),
-        (
-            "dmarc=pass header.from=evil.test",
-            "carol@partner.test",
-            "unauthenticated",
-        ),
-        (
-            "spf=pass smtp.mailfrom=carol@partner.test",
-            "carol@partner.test",
-            "unauthenticated",
-        ),
-        (
-            "dmarc=pass header.from=other.test",
-            "bob@other.test",
-            "unknown",
-        ),
+        ("dmarc=pass (p=reject) header.from=partner.test", "carol@partner.test", "contact"),
+        ("dkim=pass header.i=@partner.test", "carol@partner.test", "contact"),
+        ("dkim=pass header.d=evil.test", "carol@partner.test", "unauthenticated"),
+        ("dmarc=pass header.from=evil.test", "carol@partner.test", "unauthenticated"),
+        ("spf=pass smtp.mailfrom=carol@partner.test", "carol@partner.test", "unauthenticated"),
+        ("dmarc=pass header.from=other.test", "bob@other.test", "unknown"),
         // Perhaps by SPF alone, and never which fields are covered: enough for a correspondent, not for the owner.
         ("dmarc=pass header.from=home.test", OWNER, "contact"),
         ("dkim=pass header.d=home.test", OWNER, "contact"),
-        (
-            "dmarc=fail header.from=home.test; dkim=pass header.d=home.test",
-            OWNER,
-            "unauthenticated",
-        ),
+        ("dmarc=fail header.from=home.test; dkim=pass header.d=home.test", OWNER, "unauthenticated"),
         (
             "dmarc=pass header.from=partner.test; dmarc=fail header.from=partner.test",
             "carol@partner.test",

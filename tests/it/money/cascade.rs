@@ -46,31 +46,11 @@ fn a_run_has_the_nearest_bound_that_was_said_even_where_it_is_wider() {
         day: Allowance::default(),
     };
     let none = ThreadBudget::default();
+    #[rustfmt::skip]
     let cases = [
-        (
-            json!({}),
-            json!({}),
-            none,
-            None,
-            None,
-            (500_000, Origin::Default),
-        ),
-        (
-            all.clone(),
-            json!({}),
-            none,
-            None,
-            Some((1_000_000, Origin::Global)),
-            (1000, Origin::Global),
-        ),
-        (
-            all.clone(),
-            own.clone(),
-            none,
-            None,
-            Some((2_500_000, Origin::Persona)),
-            (2000, Origin::Persona),
-        ),
+        (json!({}), json!({}), none, None, None, (500_000, Origin::Default)),
+        (all.clone(), json!({}), none, None, Some((1_000_000, Origin::Global)), (1000, Origin::Global)),
+        (all.clone(), own.clone(), none, None, Some((2_500_000, Origin::Persona)), (2000, Origin::Persona)),
         (
             all.clone(),
             own.clone(),
@@ -87,14 +67,7 @@ fn a_run_has_the_nearest_bound_that_was_said_even_where_it_is_wider() {
             Some((3_000_000, Origin::Responsibility)),
             (9, Origin::Thread),
         ),
-        (
-            json!({}),
-            json!({}),
-            none,
-            Some(0),
-            Some((0, Origin::Responsibility)),
-            (500_000, Origin::Default),
-        ),
+        (json!({}), json!({}), none, Some(0), Some((0, Origin::Responsibility)), (500_000, Origin::Default)),
     ];
     for (all, own, thread, duty, cost, tokens) in cases {
         let said = format!("{all} {own} {thread:?} {duty:?}");

@@ -111,21 +111,10 @@ async fn what_is_wrong_with_the_way_out_is_said_with_what_to_do() {
         fault: Some((verb, Fault::Drop)),
         ..Script::default()
     };
+    #[rustfmt::skip]
     let cases: Vec<(Script, Value, bool, &str, &str)> = vec![
-        (
-            Script::default(),
-            json!({ "tls": "starttls" }),
-            true,
-            "offers no STARTTLS",
-            "for port 465",
-        ),
-        (
-            tls_script(false),
-            json!({ "tls": "starttls" }),
-            false,
-            "no TLS: ",
-            "SSL_CERT_FILE",
-        ),
+        (Script::default(), json!({ "tls": "starttls" }), true, "offers no STARTTLS", "for port 465"),
+        (tls_script(false), json!({ "tls": "starttls" }), false, "no TLS: ", "SSL_CERT_FILE"),
         (
             tls_script(true),
             json!({ "tls": "implicit" }),
@@ -133,27 +122,9 @@ async fn what_is_wrong_with_the_way_out_is_said_with_what_to_do() {
             "no TLS: ",
             "the name in the server's certificate",
         ),
-        (
-            faulty(Verb::Connect),
-            json!({}),
-            false,
-            "",
-            "`\"tls\": \"implicit\"` is for port 465",
-        ),
-        (
-            rejects("AUTH", "535 5.7.8 no"),
-            json!({ "user": "ada" }),
-            false,
-            "535 5.7.8 no",
-            "an app password",
-        ),
-        (
-            Script::default(),
-            json!({ "user": "ada" }),
-            false,
-            "",
-            "an app password",
-        ),
+        (faulty(Verb::Connect), json!({}), false, "", "`\"tls\": \"implicit\"` is for port 465"),
+        (rejects("AUTH", "535 5.7.8 no"), json!({ "user": "ada" }), false, "535 5.7.8 no", "an app password"),
+        (Script::default(), json!({ "user": "ada" }), false, "", "an app password"),
         (
             rejects("MAIL", "553 5.7.1 not yours"),
             json!({}),

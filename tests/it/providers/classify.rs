@@ -152,36 +152,18 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
         json!({"code": "Client specified an invalid argument", "error": message}).to_string()
     };
     let fastapi = json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]});
+    #[rustfmt::skip]
     let table = [
         // By `param` and `code`, whatever the sentence.
+        (with("temperature", "unsupported_value", "x"), Some(Temperature)),
         (
-            with("temperature", "unsupported_value", "x"),
-            Some(Temperature),
-        ),
-        (
-            with(
-                "max_tokens",
-                "unsupported_parameter",
-                "Use 'max_completion_tokens' instead.",
-            ),
+            with("max_tokens", "unsupported_parameter", "Use 'max_completion_tokens' instead."),
             Some(MaxCompletionTokens),
         ),
-        (
-            with("stream_options", "unknown_parameter", "x"),
-            Some(StreamUsage),
-        ),
-        (
-            with("stream_options.include_usage", "unknown_parameter", "x"),
-            Some(StreamUsage),
-        ),
-        (
-            with("tools[0].function.strict", "unknown_parameter", "x"),
-            Some(Strict),
-        ),
-        (
-            with("response_format", "unsupported_parameter", "x"),
-            Some(OutputSchema),
-        ),
+        (with("stream_options", "unknown_parameter", "x"), Some(StreamUsage)),
+        (with("stream_options.include_usage", "unknown_parameter", "x"), Some(StreamUsage)),
+        (with("tools[0].function.strict", "unknown_parameter", "x"), Some(Strict)),
+        (with("response_format", "unsupported_parameter", "x"), Some(OutputSchema)),
         (
             with(
                 "response_format",
@@ -198,20 +180,10 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
             ),
             Some(Strict),
         ),
-        (
-            with("reasoning_effort", "unsupported_parameter", "x"),
-            Some(Reasoning),
-        ),
+        (with("reasoning_effort", "unsupported_parameter", "x"), Some(Reasoning)),
         (fastapi.to_string(), Some(StreamUsage)),
         // `param` names something else: the sentence does not count.
-        (
-            with(
-                "top_p",
-                "unsupported_parameter",
-                "`temperature` is not supported",
-            ),
-            None,
-        ),
+        (with("top_p", "unsupported_parameter", "`temperature` is not supported"), None),
         // By the sentence, where there is no `param`.
         (
             said(
@@ -219,32 +191,13 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
             ),
             Some(MaxCompletionTokens),
         ),
-        (
-            said("`temperature` may only be set to 1 when thinking is enabled"),
-            Some(Temperature),
-        ),
-        (
-            said("Unrecognized request argument supplied: stream_options"),
-            Some(StreamUsage),
-        ),
+        (said("`temperature` may only be set to 1 when thinking is enabled"), Some(Temperature)),
+        (said("Unrecognized request argument supplied: stream_options"), Some(StreamUsage)),
         (said("property 'strict' is unsupported"), Some(Strict)),
-        (
-            said("This model does not support `response_format` of type json_schema"),
-            Some(OutputSchema),
-        ),
-        (
-            xai("Argument not supported on this model: reasoningEffort"),
-            Some(Reasoning),
-        ),
+        (said("This model does not support `response_format` of type json_schema"), Some(OutputSchema)),
+        (xai("Argument not supported on this model: reasoningEffort"), Some(Reasoning)),
         // A value that is wrong is not a parameter that is refused, and a word within a word is none.
-        (
-            with(
-                "max_tokens",
-                "invalid_value",
-                "max_tokens is too large: 100000",
-            ),
-            None,
-        ),
+        (with("max_tokens", "invalid_value", "max_tokens is too large: 100000"), None),
         (said("max_tokens is too large: 100000"), None),
         (said("access is unsupported in restricted regions"), None),
         (said("messages: roles must alternate"), None),

@@ -425,35 +425,12 @@ async fn what_the_vendor_refuses_is_told_apart() {
     ]);
     let key =
         json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]);
+    #[rustfmt::skip]
     let table: [Refusal; 7] = [
-        (
-            400,
-            detail("INVALID_ARGUMENT", key),
-            ErrorClass::Auth,
-            "INVALID_ARGUMENT",
-            None,
-        ),
-        (
-            400,
-            detail("INVALID_ARGUMENT", json!([])),
-            ErrorClass::BadRequest,
-            "INVALID_ARGUMENT",
-            None,
-        ),
-        (
-            400,
-            detail("FAILED_PRECONDITION", json!([])),
-            ErrorClass::Permission,
-            "FAILED_PRECONDITION",
-            None,
-        ),
-        (
-            404,
-            detail("NOT_FOUND", json!([])),
-            ErrorClass::ModelNotFound,
-            "NOT_FOUND",
-            None,
-        ),
+        (400, detail("INVALID_ARGUMENT", key), ErrorClass::Auth, "INVALID_ARGUMENT", None),
+        (400, detail("INVALID_ARGUMENT", json!([])), ErrorClass::BadRequest, "INVALID_ARGUMENT", None),
+        (400, detail("FAILED_PRECONDITION", json!([])), ErrorClass::Permission, "FAILED_PRECONDITION", None),
+        (404, detail("NOT_FOUND", json!([])), ErrorClass::ModelNotFound, "NOT_FOUND", None),
         (
             429,
             detail("RESOURCE_EXHAUSTED", minute),
@@ -468,13 +445,7 @@ async fn what_the_vendor_refuses_is_told_apart() {
             "RESOURCE_EXHAUSTED",
             Some((3600, 86400)),
         ),
-        (
-            503,
-            detail("UNAVAILABLE", json!([])),
-            ErrorClass::Overloaded,
-            "UNAVAILABLE",
-            None,
-        ),
+        (503, detail("UNAVAILABLE", json!([])), ErrorClass::Overloaded, "UNAVAILABLE", None),
     ];
     for (status, mut error, class, name, waits) in table {
         error["code"] = json!(status);

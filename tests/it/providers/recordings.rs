@@ -111,31 +111,13 @@ fn differences(expected: &Value, outcome: &Result<Response, ProviderError>) -> V
         .calls()
         .map(|(_, name, a)| json!([name, args(a)]))
         .collect();
+    #[rustfmt::skip]
     let own = [
         ("text", json!(response.text())),
-        (
-            "thinking",
-            json!(
-                response
-                    .blocks
-                    .iter()
-                    .filter_map(thought)
-                    .collect::<String>()
-            ),
-        ),
+        ("thinking", json!(response.blocks.iter().filter_map(thought).collect::<String>())),
         ("calls", json!(calls)),
-        (
-            "stop",
-            serde_json::to_value(&response.stop).expect("a stop is JSON"),
-        ),
-        (
-            "usage",
-            if usage.estimated && expected["usage"].is_null() {
-                Value::Null
-            } else {
-                used
-            },
-        ),
+        ("stop", serde_json::to_value(&response.stop).expect("a stop is JSON")),
+        ("usage", if usage.estimated && expected["usage"].is_null() { Value::Null } else { used }),
         ("model", json!(response.model_served)),
     ];
     let wrong = own.into_iter().filter(|(what, own)| match *what {

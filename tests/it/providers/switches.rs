@@ -72,74 +72,20 @@ type Set = fn(&mut ChatSwitches);
 fn every_switch_changes_the_body_and_only_where_it_says() {
     let effort = json!("low");
     // Switch, place, what stands there without it and with it.
+    #[rustfmt::skip]
     let table: &[(Set, &str, Value, Value)] = &[
-        (
-            |s| s.legacy_max_tokens = true,
-            "/max_tokens",
-            Value::Null,
-            json!(1024),
-        ),
-        (
-            |s| s.legacy_max_tokens = true,
-            "/max_completion_tokens",
-            json!(1024),
-            Value::Null,
-        ),
-        (
-            |s| s.no_stream_usage = true,
-            "/stream_options",
-            json!({"include_usage": true}),
-            Value::Null,
-        ),
-        (
-            |s| s.no_temperature = true,
-            "/temperature",
-            json!(0.5),
-            Value::Null,
-        ),
+        (|s| s.legacy_max_tokens = true, "/max_tokens", Value::Null, json!(1024)),
+        (|s| s.legacy_max_tokens = true, "/max_completion_tokens", json!(1024), Value::Null),
+        (|s| s.no_stream_usage = true, "/stream_options", json!({"include_usage": true}), Value::Null),
+        (|s| s.no_temperature = true, "/temperature", json!(0.5), Value::Null),
         (|s| s.no_store = true, "/store", Value::Null, json!(false)),
-        (
-            |s| s.developer_role = true,
-            "/messages/0/role",
-            json!("system"),
-            json!("developer"),
-        ),
-        (
-            |s| s.named_tool_results = true,
-            "/messages/3/name",
-            Value::Null,
-            json!("look"),
-        ),
-        (
-            |s| s.assistant_after_tools = true,
-            "/messages/4/role",
-            json!("user"),
-            json!("assistant"),
-        ),
-        (
-            |s| s.assistant_after_tools = true,
-            "/messages/5/content",
-            Value::Null,
-            json!("and?"),
-        ),
-        (
-            |s| s.strict_schemas = true,
-            "/tools/0/function/strict",
-            Value::Null,
-            json!(true),
-        ),
-        (
-            |s| s.strict_schemas = true,
-            "/response_format/json_schema/strict",
-            Value::Null,
-            json!(true),
-        ),
-        (
-            |s| s.reasoning_effort = Some(Effort::Low),
-            "/reasoning_effort",
-            Value::Null,
-            effort.clone(),
-        ),
+        (|s| s.developer_role = true, "/messages/0/role", json!("system"), json!("developer")),
+        (|s| s.named_tool_results = true, "/messages/3/name", Value::Null, json!("look")),
+        (|s| s.assistant_after_tools = true, "/messages/4/role", json!("user"), json!("assistant")),
+        (|s| s.assistant_after_tools = true, "/messages/5/content", Value::Null, json!("and?")),
+        (|s| s.strict_schemas = true, "/tools/0/function/strict", Value::Null, json!(true)),
+        (|s| s.strict_schemas = true, "/response_format/json_schema/strict", Value::Null, json!(true)),
+        (|s| s.reasoning_effort = Some(Effort::Low), "/reasoning_effort", Value::Null, effort.clone()),
         (
             |s| s.structured_output = StructuredOutput::JsonObject,
             "/response_format",
@@ -226,55 +172,16 @@ fn what_a_server_refused_before_is_left_out_or_said_the_other_way() {
         reasoning_effort: Some(Effort::High),
         ..ChatSwitches::default()
     };
+    #[rustfmt::skip]
     let table = [
-        (
-            Parameter::Temperature,
-            "/temperature",
-            json!(0.5),
-            Value::Null,
-        ),
-        (
-            Parameter::StreamUsage,
-            "/stream_options/include_usage",
-            json!(true),
-            Value::Null,
-        ),
-        (
-            Parameter::MaxCompletionTokens,
-            "/max_completion_tokens",
-            json!(1024),
-            Value::Null,
-        ),
-        (
-            Parameter::MaxCompletionTokens,
-            "/max_tokens",
-            Value::Null,
-            json!(1024),
-        ),
-        (
-            Parameter::Strict,
-            "/tools/0/function/strict",
-            json!(true),
-            Value::Null,
-        ),
-        (
-            Parameter::Strict,
-            "/response_format/json_schema/strict",
-            json!(true),
-            Value::Null,
-        ),
-        (
-            Parameter::OutputSchema,
-            "/response_format/type",
-            json!("json_schema"),
-            Value::Null,
-        ),
-        (
-            Parameter::Reasoning,
-            "/reasoning_effort",
-            json!("high"),
-            Value::Null,
-        ),
+        (Parameter::Temperature, "/temperature", json!(0.5), Value::Null),
+        (Parameter::StreamUsage, "/stream_options/include_usage", json!(true), Value::Null),
+        (Parameter::MaxCompletionTokens, "/max_completion_tokens", json!(1024), Value::Null),
+        (Parameter::MaxCompletionTokens, "/max_tokens", Value::Null, json!(1024)),
+        (Parameter::Strict, "/tools/0/function/strict", json!(true), Value::Null),
+        (Parameter::Strict, "/response_format/json_schema/strict", json!(true), Value::Null),
+        (Parameter::OutputSchema, "/response_format/type", json!("json_schema"), Value::Null),
+        (Parameter::Reasoning, "/reasoning_effort", json!("high"), Value::Null),
     ];
     for id in ["openai", "grok", "compat"] {
         let plain = body_of(id, all.clone(), &conversation());

@@ -441,43 +441,16 @@ async fn a_file_that_was_tampered_with_makes_nothing() {
             (json!("other"), json!(99), json!(to));
         with(run)
     };
+    #[rustfmt::skip]
     let cases = [
-        (
-            "cut off",
-            text[..text.len() / 2].to_owned(),
-            "cut off or was changed",
-        ),
-        (
-            "changed",
-            text.replace("breakfast", "dinner"),
-            "cut off or was changed",
-        ),
-        (
-            "foreign",
-            "PK\u{3}\u{4}".to_owned(),
-            "no file of `attache replay export`",
-        ),
+        ("cut off", text[..text.len() / 2].to_owned(), "cut off or was changed"),
+        ("changed", text.replace("breakfast", "dinner"), "cut off or was changed"),
+        ("foreign", "PK\u{3}\u{4}".to_owned(), "no file of `attache replay export`"),
         ("empty", String::new(), "no file of `attache replay export`"),
-        (
-            "version",
-            sealed(&head.replace("\"version\":1", "\"version\":9"), &rows),
-            "of version 9",
-        ),
-        (
-            "newer",
-            sealed(&head.replace("\"schema\":", "\"schema\":9999"), &rows),
-            "newer attache",
-        ),
-        (
-            "table",
-            with(json!({ "table": "engine", "row": { "epoch": 1 } })),
-            "unreadable row",
-        ),
-        (
-            "name",
-            with(json!({ "table": "runs; DROP TABLE runs", "row": { "id": "x" } })),
-            "unreadable row",
-        ),
+        ("version", sealed(&head.replace("\"version\":1", "\"version\":9"), &rows), "of version 9"),
+        ("newer", sealed(&head.replace("\"schema\":", "\"schema\":9999"), &rows), "newer attache"),
+        ("table", with(json!({ "table": "engine", "row": { "epoch": 1 } })), "unreadable row"),
+        ("name", with(json!({ "table": "runs; DROP TABLE runs", "row": { "id": "x" } })), "unreadable row"),
         (
             "column",
             with(json!({ "table": "threads", "row": { "id) VALUES (1); --": "x" } })),
@@ -485,11 +458,7 @@ async fn a_file_that_was_tampered_with_makes_nothing() {
         ),
         ("state", second("state", "dancing"), "the database refused"),
         ("key", second("thread_id", "nowhere"), "the database"),
-        (
-            "member",
-            with(json!({ "table": "threads", "row": {}, "run": "x" })),
-            "line",
-        ),
+        ("member", with(json!({ "table": "threads", "row": {}, "run": "x" })), "line"),
     ];
     for (name, text, expected) in cases {
         std::fs::write(&file, text).expect("a file");

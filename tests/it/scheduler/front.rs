@@ -178,6 +178,7 @@ fn the_next_slots_of_a_file_are_shown_with_their_offset() {
 fn every_fault_of_a_key_names_its_line_and_what_would_work() {
     let schedule = "name: A\nschedule: 0 9 * * *\n";
     let after = |line: &str| format!("{schedule}{line}");
+    #[rustfmt::skip]
     let cases = [
         ("catch_up: newest", "did you mean `latest`?"),
         ("catch_up: no", "there are: latest, skip, all"),
@@ -197,10 +198,7 @@ fn every_fault_of_a_key_names_its_line_and_what_would_work() {
         ("provider: anthropic", "needs a `model`"),
         ("model: m\nprovider: antropic", "did you mean `anthropic`?"),
         ("tools: send_email", "write `tools: [one, two]`"),
-        (
-            "tools: [send_mail]",
-            "there is no tool `send_mail`; did you mean `send_email`?",
-        ),
+        ("tools: [send_mail]", "there is no tool `send_mail`; did you mean `send_email`?"),
         ("tools: [{a: b}]", "lists names only"),
         ("tools: [read_file, read_file]", "twice"),
         ("profile: threat", "did you mean `thread`?"),
@@ -209,15 +207,9 @@ fn every_fault_of_a_key_names_its_line_and_what_would_work() {
         ("deliver_to: [mail]", "is a list or nothing"),
         ("deliver_to: {post: x}", "has no `post`"),
         ("deliver_to: {mail: []}", "names nobody"),
-        (
-            "deliver_to: {mail: [eve@elsewhere.test]}",
-            "`send_allow` of `configs/security.json`",
-        ),
+        ("deliver_to: {mail: [eve@elsewhere.test]}", "`send_allow` of `configs/security.json`"),
         ("deliver_to: {mail: not an address}", "`deliver_to`"),
-        (
-            "deliver_to: {mail: [ann@example.test, ann@example.test]}",
-            "twice",
-        ),
+        ("deliver_to: {mail: [ann@example.test, ann@example.test]}", "twice"),
         ("deliver_to: {thread: \"../x\"}", "the id of a thread"),
         ("deliver_to: {thread: a, mail: b}", "has one way"),
         ("output_schema: ../x.json", "below the persona's folder"),
@@ -227,20 +219,11 @@ fn every_fault_of_a_key_names_its_line_and_what_would_work() {
         ("timezone: Qqqq", "an IANA name"),
         ("enabled: maybe", "write `true` or `false`"),
         ("enabled: yes", "write `true` or `false`"),
-        (
-            "at: 2026-12-24 18:00",
-            "all say when it comes due; keep one of them",
-        ),
+        ("at: 2026-12-24 18:00", "all say when it comes due; keep one of them"),
         ("every: 5m", "`schedule`, `every` all say when"),
         ("proposed_by: [a]", "is a list"),
-        (
-            "schedule: 0 10 * * *",
-            "`schedule` is given twice, first on line 3",
-        ),
-        (
-            "catchup: all",
-            "unknown key `catchup`; did you mean `catch_up`?",
-        ),
+        ("schedule: 0 10 * * *", "`schedule` is given twice, first on line 3"),
+        ("catchup: all", "unknown key `catchup`; did you mean `catch_up`?"),
         ("wholly_unlike: 1", "there are: name, schedule, at"),
     ];
     let texts: Vec<String> = cases.iter().map(|(line, _)| after(line)).collect();
