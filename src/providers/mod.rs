@@ -16,7 +16,7 @@ use crate::domain::ErrorClass;
 use std::path::Path;
 
 pub use contract::accumulate::complete;
-pub use contract::retry::{RetryDecision, RetryPolicy, Size, Tried, retry_decision};
+pub use contract::retry::{PriorAttempts, RetryDecision, RetryLimits, Size, retry_decision};
 pub use contract::scrub::{ScrubError, scrub};
 pub use contract::traits::*;
 

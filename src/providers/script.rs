@@ -3,7 +3,7 @@
 
 use crate::domain::ErrorClass;
 use crate::providers::contract::traits::{
-    Block, Parameter, Phase, ProviderError, Request, Role, Stop, TokenUsage, ToolChoice,
+    Block, FinishReason, Parameter, Phase, ProviderError, Request, Role, TokenUsage, ToolChoice,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -22,22 +22,22 @@ pub struct Script {
     pub model: Option<String>,
     /// Window that the provider reports, in tokens of input and output together.
     pub window_tokens: Option<u64>,
-    pub turns: Vec<Answer>,
-    pub rules: Vec<Answer>,
+    pub turns: Vec<ScriptedAnswer>,
+    pub rules: Vec<ScriptedAnswer>,
 }
 
 /// One answer; in a rule, with its condition.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Answer {
+pub struct ScriptedAnswer {
     pub when: Option<When>,
     pub say: Option<String>,
     pub call: Vec<ScriptedCall>,
-    pub stop: Option<Stop>,
+    pub stop: Option<FinishReason>,
     pub usage: Option<ScriptedUsage>,
     pub delay_ms: u64,
     pub hang: bool,
-    pub error: Option<Fault>,
+    pub error: Option<ScriptedFault>,
 }
 
 /// Condition of a rule; all given parts must hold.
@@ -94,7 +94,7 @@ impl From<ScriptedUsage> for TokenUsage {
 /// An intended failure.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Fault {
+pub struct ScriptedFault {
     /// Name of an [`ErrorClass`].
     pub class: String,
     pub message: Option<String>,
@@ -108,7 +108,7 @@ pub struct Fault {
     pub times: Option<u32>,
 }
 
-impl Fault {
+impl ScriptedFault {
     pub fn error(&self) -> ProviderError {
         // `Script::parse` has refused every other name.
         let class = ErrorClass::parse(&self.class).unwrap_or(ErrorClass::Config);
@@ -158,8 +158,8 @@ impl Script {
 
     /// Returns the first rule that applies, otherwise the answer of this turn; with its index in
     /// the script.
-    pub fn answer_for(&self, situation: &Situation<'_>) -> Option<(usize, &Answer)> {
-        let applies = |answer: &Answer| {
+    pub fn answer_for(&self, situation: &Situation<'_>) -> Option<(usize, &ScriptedAnswer)> {
+        let applies = |answer: &ScriptedAnswer| {
             answer
                 .when
                 .as_ref()
@@ -179,7 +179,7 @@ impl Script {
     }
 }
 
-fn check(list: &str, answer: &Answer) -> Result<(), String> {
+fn check(list: &str, answer: &ScriptedAnswer) -> Result<(), String> {
     if list == "turns" && answer.when.is_some() {
         return Err("a turn has no `when`: make it a rule".to_owned());
     }

@@ -28,10 +28,10 @@ use crate::providers::Adapter;
 use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    Block, CallContext, Capabilities, Event, Phase, Provider, ProviderError, Request,
-    RequestEncoder, Response, Stop, TokenUsage, ToolArgs,
+    Block, CallContext, Capabilities, Event, FinishReason, Phase, Provider, ProviderError, Request,
+    RequestEncoder, Response, TokenUsage, ToolArgs,
 };
-use crate::providers::script::{Answer, Fault, Placeholders, Script, Situation};
+use crate::providers::script::{Placeholders, Script, ScriptedAnswer, ScriptedFault, Situation};
 use crate::providers::transport::guard::Guard;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -134,7 +134,7 @@ impl Scripted {
     fn events(
         &self,
         started: Event,
-        answer: &Answer,
+        answer: &ScriptedAnswer,
         situation: &Situation<'_>,
         wire_len: usize,
     ) -> Vec<Result<Event, ProviderError>> {
@@ -151,9 +151,9 @@ impl Scripted {
             }
         }
         let natural = if answer.call.is_empty() {
-            Stop::EndTurn
+            FinishReason::EndTurn
         } else {
-            Stop::ToolUse
+            FinishReason::ToolUse
         };
         events.push(Ok(Event::Finished(Response {
             usage: answer
@@ -177,7 +177,7 @@ impl Scripted {
     }
 
     /// Reports whether this fault has failures left for this run and place; counts one.
-    fn fails_now(&self, fault: &Fault, key: FailureKey) -> bool {
+    fn fails_now(&self, fault: &ScriptedFault, key: FailureKey) -> bool {
         let Some(times) = fault.times else {
             return true;
         };
@@ -231,7 +231,7 @@ impl Provider for Scripted {
     }
 }
 
-async fn pause(guard: &mut Guard, answer: &Answer) -> Result<(), ProviderError> {
+async fn pause(guard: &mut Guard, answer: &ScriptedAnswer) -> Result<(), ProviderError> {
     if answer.hang {
         guard
             .wait(Phase::BeforeFirstByte, std::future::pending::<()>())
@@ -249,7 +249,7 @@ async fn pause(guard: &mut Guard, answer: &Answer) -> Result<(), ProviderError> 
         .await
 }
 
-fn blocks(answer: &Answer, situation: &Situation<'_>) -> Vec<Block> {
+fn blocks(answer: &ScriptedAnswer, situation: &Situation<'_>) -> Vec<Block> {
     let filling = Placeholders::of(situation.request);
     let mut blocks = Vec::new();
     if let Some(say) = &answer.say {

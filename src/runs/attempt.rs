@@ -10,7 +10,7 @@ use super::work::{Work, to_json};
 use super::{budget, sessions, supervisor};
 use crate::domain::{ErrorClass, sha256_hex};
 use crate::providers::{
-    self, Block, CallContext, LoopOwner, Phase, ProviderError, Response, Stop, ToolChoice,
+    self, Block, CallContext, FinishReason, LoopOwner, Phase, ProviderError, Response, ToolChoice,
 };
 use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
 use std::time::Duration;
@@ -137,24 +137,26 @@ fn usable(work: &Work<'_>, response: Response) -> Result<Response, ProviderError
     }
     let is_empty = response.text().trim().is_empty() && response.calls().next().is_none();
     let fault = match response.stop {
-        Stop::ContextExhausted => Some((
+        FinishReason::ContextExhausted => Some((
             ErrorClass::ContextOverflow,
             "the answer did not fit the window",
         )),
         // All output tokens went into thinking. With a tool call the run can go on.
-        Stop::MaxTokens if is_empty => Some((
+        FinishReason::MaxTokens if is_empty => Some((
             ErrorClass::OutputLimit,
             "the answer came to its length limit before its first word",
         )),
-        Stop::Refused if work.takes_refusals_elsewhere() => {
+        FinishReason::Refused if work.takes_refusals_elsewhere() => {
             Some((ErrorClass::ContentFilter, "the model refused to answer"))
         }
         // A fault of the provider on the first turn (cold starts do it); after tool calls the model
         // has nothing to add.
-        Stop::EndTurn | Stop::Other(_) if is_empty && work.counters.turns == 0 => Some((
-            ErrorClass::Protocol,
-            "the model answered with nothing at all",
-        )),
+        FinishReason::EndTurn | FinishReason::Other(_) if is_empty && work.counters.turns == 0 => {
+            Some((
+                ErrorClass::Protocol,
+                "the model answered with nothing at all",
+            ))
+        }
         _ => None,
     };
     match fault {

@@ -6,7 +6,7 @@
 //! that the rows hold themselves.
 
 use crate::domain::{BudgetScope, ErrorClass, ThreadBudget};
-use crate::providers::{Parameter, Phase, ProviderError, Session, TokenUsage};
+use crate::providers::{AgentSession, Parameter, Phase, ProviderError, TokenUsage};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub struct Begun {
     pub window_tokens: Option<u64>,
     /// Session of an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<Session>,
+    pub session: Option<AgentSession>,
     /// Reasons why calls were not made since the last one that was, in order.
     #[serde(default, alias = "hindrances", skip_serializing_if = "Vec::is_empty")]
     pub blocked_by: Vec<BlockedBy>,

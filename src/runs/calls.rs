@@ -5,7 +5,7 @@ use super::deps::RunError;
 use super::reply;
 use super::tool_policy::{self, Asked, Verdict, finish, is_failure};
 use super::work::Work;
-use crate::providers::{Block, Response, Stop, ToolArgs};
+use crate::providers::{Block, FinishReason, Response, ToolArgs};
 use crate::store::{Entry, Executor, Step, StepKind};
 use crate::tools::MailPolicy;
 use serde_json::Value;
@@ -94,7 +94,7 @@ async fn verdict(
         );
         work.commit(Some(entry)).await?;
     }
-    if response.stop == Stop::MaxTokens {
+    if response.stop == FinishReason::MaxTokens {
         let message =
             "the answer was cut off at its length limit, so these arguments may be incomplete";
         return Ok(Verdict::Failed {

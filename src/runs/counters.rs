@@ -2,7 +2,7 @@
 
 use crate::config::Budget;
 use crate::domain::{StopReason, Usage};
-use crate::providers::{Block, Stop};
+use crate::providers::{Block, FinishReason};
 use std::time::Duration;
 
 /// Calls in a row that cannot be read, have wrong arguments, or name an unknown tool; a model that
@@ -26,13 +26,13 @@ pub struct Counters {
 
 impl Counters {
     /// Counts an answer, and the results of its calls.
-    pub fn note(&mut self, stop: &Stop, results: &[Block]) {
-        self.pauses = if *stop == Stop::Paused {
+    pub fn note(&mut self, stop: &FinishReason, results: &[Block]) {
+        self.pauses = if *stop == FinishReason::Paused {
             self.pauses + 1
         } else {
             0
         };
-        if *stop == Stop::MalformedCall && results.is_empty() {
+        if *stop == FinishReason::MalformedCall && results.is_empty() {
             self.unusable_calls += 1;
         }
         for block in results {
@@ -146,17 +146,17 @@ mod tests {
         };
         let mut counters = Counters::default();
         let reached = |counters: &Counters| counters.reached(&budget(), Duration::ZERO);
-        counters.note(&Stop::MalformedCall, &[]);
+        counters.note(&FinishReason::MalformedCall, &[]);
         counters.note(
-            &Stop::ToolUse,
+            &FinishReason::ToolUse,
             &[result("invalid_arguments"), result("skipped")],
         );
         assert_eq!((counters.unusable_calls, reached(&counters)), (2, None));
-        counters.note(&Stop::ToolUse, &[done]);
+        counters.note(&FinishReason::ToolUse, &[done]);
         assert_eq!(counters.unusable_calls, 0);
         for _ in 0..3 {
             assert_eq!(reached(&counters), None);
-            counters.note(&Stop::ToolUse, &[result("malformed_arguments")]);
+            counters.note(&FinishReason::ToolUse, &[result("malformed_arguments")]);
         }
         assert_eq!(reached(&counters), Some(StopReason::LimitToolFailures));
     }
@@ -164,14 +164,14 @@ mod tests {
     #[test]
     fn an_answer_that_is_paused_again_and_again_comes_to_an_end() {
         let mut counters = Counters::default();
-        (0..4).for_each(|_| counters.note(&Stop::Paused, &[]));
+        (0..4).for_each(|_| counters.note(&FinishReason::Paused, &[]));
         assert_eq!(counters.reached(&budget(), Duration::ZERO), None);
-        counters.note(&Stop::Paused, &[]);
+        counters.note(&FinishReason::Paused, &[]);
         assert_eq!(
             counters.reached(&budget(), Duration::ZERO),
             Some(StopReason::LimitTurns)
         );
-        counters.note(&Stop::EndTurn, &[]);
+        counters.note(&FinishReason::EndTurn, &[]);
         assert_eq!(counters.pauses, 0);
     }
 

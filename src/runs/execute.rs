@@ -11,7 +11,7 @@ use super::structured;
 use super::work::Work;
 use super::{budget, reply, supervisor, turn};
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
-use crate::providers::{Block, Message, Response, Role, Stop, ToolChoice};
+use crate::providers::{Block, FinishReason, Message, Response, Role, ToolChoice};
 use crate::store::{ClaimedRun, Entry, Finished, MessageOutcome};
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +60,7 @@ async fn serve(work: &mut Work<'_>) -> Result<(String, StopReason), RunError> {
                 }
             }
         };
-        if response.stop == Stop::Refused {
+        if response.stop == FinishReason::Refused {
             return Ok((response.text(), StopReason::Refused));
         }
         if let Some(limit) = supervisor::limit_reached(&response.stop) {
@@ -69,14 +69,17 @@ async fn serve(work: &mut Work<'_>) -> Result<(String, StopReason), RunError> {
         if response.calls().next().is_some() {
             let results = calls::call_all(work, &response).await?;
             work.append(response, results);
-        } else if matches!(response.stop, Stop::Paused | Stop::MalformedCall) {
+        } else if matches!(
+            response.stop,
+            FinishReason::Paused | FinishReason::MalformedCall
+        ) {
             work.append(response, Vec::new());
         } else {
             if let Some(form) = &mut work.form {
-                form.is_cut = response.stop == Stop::MaxTokens;
+                form.is_cut = response.stop == FinishReason::MaxTokens;
                 return Ok(answered(response.text()));
             }
-            let text = match response.stop == Stop::MaxTokens {
+            let text = match response.stop == FinishReason::MaxTokens {
                 true => complete(work, response).await?,
                 false => response.text(),
             };
@@ -106,7 +109,7 @@ async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, Run
             Err(RunError::Provider { source, .. }) if source.class == ErrorClass::OutputLimit => {
                 (String::new(), true)
             }
-            rest => rest.map(|rest| (rest.text(), rest.stop == Stop::MaxTokens))?,
+            rest => rest.map(|rest| (rest.text(), rest.stop == FinishReason::MaxTokens))?,
         },
         false => (String::new(), true),
     };

@@ -9,8 +9,8 @@ use crate::clock::Clock;
 use crate::config::Tier;
 use crate::providers::scrub;
 use crate::providers::{
-    AgentOptions, CallContext, Capture, Form, LoopOwner, Message, Provider, ProviderError, Request,
-    Response, Session, ToolArgs, ToolChoice, ToolSpec, complete,
+    AgentOptions, AgentSession, CallContext, Capture, Form, LoopOwner, Message, Provider,
+    ProviderError, Request, Response, ToolArgs, ToolChoice, ToolSpec, complete,
 };
 use secrecy::SecretString;
 use serde_json::json;
@@ -156,7 +156,7 @@ impl Probe<'_> {
         let agent =
             (self.provider.capabilities(self.model).loop_owner == LoopOwner::Agent).then(|| {
                 AgentOptions {
-                    session: Session::New(self.clock.new_id()),
+                    session: AgentSession::New(self.clock.new_id()),
                     tier: Tier::None,
                     folder: self.folder.display().to_string(),
                     turns_max: 1,

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, PersonaId};
 use crate::providers::{
-    CallContext, Health, LoopOwner, Provider, ProviderError, RequestEncoder, find,
+    CallContext, LoopOwner, Provider, ProviderCheck, ProviderError, RequestEncoder, find,
 };
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +43,7 @@ pub struct User {
 /// Result of a check.
 pub struct Finding {
     /// Health of the provider. Errors: those of a call.
-    pub health: Result<Health, ProviderError>,
+    pub health: Result<ProviderCheck, ProviderError>,
     /// Time from the request to its answer.
     pub latency: Duration,
     /// Models in use, where the provider has a list of its models.

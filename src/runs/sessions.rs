@@ -6,7 +6,7 @@ use super::work::Work;
 use crate::config::{AGENT_FOLDER, Tier};
 use crate::domain::{ErrorClass, sha256_hex};
 use crate::providers::{
-    AgentOptions, LoopOwner, ProviderError, Session, TOOL_SERVER_NAME, TokenUsage, ToolServer,
+    AgentOptions, AgentSession, LoopOwner, ProviderError, TOOL_SERVER_NAME, TokenUsage, ToolServer,
 };
 use crate::store::{SessionKey, Step, StepKind};
 
@@ -96,7 +96,7 @@ fn tool_server(work: &Work<'_>) -> Option<ToolServer> {
     })
 }
 
-async fn session(work: &Work<'_>, key: &SessionKey) -> Result<Session, RunError> {
+async fn session(work: &Work<'_>, key: &SessionKey) -> Result<AgentSession, RunError> {
     if work.route.provider.capabilities(&work.route.model).sessions
         && let Some(known) = work.deps.run_store.resumable_session(work.run, key).await?
     {
@@ -104,10 +104,10 @@ async fn session(work: &Work<'_>, key: &SessionKey) -> Result<Session, RunError>
             .usage_json
             .as_deref()
             .and_then(|json| serde_json::from_str::<TokenUsage>(json).ok());
-        return Ok(Session::Resume { id: known.id, used });
+        return Ok(AgentSession::Resume { id: known.id, used });
     }
     // A fresh id for every call: an agent refuses a used one.
-    Ok(Session::New(work.deps.clock.new_id()))
+    Ok(AgentSession::New(work.deps.clock.new_id()))
 }
 
 /// Returns the key of this call's session: it covers the instructions of now, whatever becomes of

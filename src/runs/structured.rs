@@ -9,7 +9,7 @@ use super::work::Work;
 use super::{budget, turn};
 use crate::domain::{ErrorClass, StopReason, sha256_hex};
 use crate::providers::{
-    Message, OutputSchema, Parameter, Request, Response, Stop, Structured, ToolChoice,
+    FinishReason, Message, OutputSchema, Parameter, Request, Response, Structured, ToolChoice,
 };
 use crate::store::{Entry, NewOutput, RunOptionsInForce};
 use jsonschema::ValidationError;
@@ -180,7 +180,7 @@ pub async fn hold(
         work.said.push(Message::user(note(&fault)));
         work.form
             .iter_mut()
-            .for_each(|form| form.is_cut = answer.stop == Stop::MaxTokens);
+            .for_each(|form| form.is_cut = answer.stop == FinishReason::MaxTokens);
         text = answer.text();
     }
 }
@@ -195,7 +195,7 @@ pub fn failure(work: &mut Work<'_>) -> Option<(ErrorClass, String)> {
 pub fn replayed(work: &mut Work<'_>, response: &Response) -> Option<Message> {
     let form = work.form.as_mut().filter(|_| is_final(response))?;
     let fault = form
-        .read(&response.text(), response.stop == Stop::MaxTokens)
+        .read(&response.text(), response.stop == FinishReason::MaxTokens)
         .err()?;
     // After the last repair an operator retried the run, and the count began anew.
     form.repairs = if form.repairs >= REPAIRS_MAX {
@@ -217,7 +217,7 @@ pub fn is_given_up(work: &mut Work<'_>, response: &Response) -> bool {
         return false;
     };
     let missed = form
-        .read(&response.text(), response.stop == Stop::MaxTokens)
+        .read(&response.text(), response.stop == FinishReason::MaxTokens)
         .is_err();
     if missed {
         form.repairs = 0;
@@ -228,7 +228,10 @@ pub fn is_given_up(work: &mut Work<'_>, response: &Response) -> bool {
 /// Reports whether a response was meant as the final answer.
 fn is_final(response: &Response) -> bool {
     response.calls().next().is_none()
-        && !matches!(response.stop, Stop::Paused | Stop::MalformedCall)
+        && !matches!(
+            response.stop,
+            FinishReason::Paused | FinishReason::MalformedCall
+        )
 }
 
 fn note(fault: &Fault) -> String {

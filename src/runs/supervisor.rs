@@ -13,8 +13,8 @@ use crate::domain::{ErrorClass, StopReason};
 use crate::providers::child::process;
 use crate::providers::contract::accumulate::Accumulator;
 use crate::providers::{
-    AgentOptions, Block, CallContext, Event, Phase, ProviderError, Response, Stop, TokenUsage,
-    ToolArgs,
+    AgentOptions, Block, CallContext, Event, FinishReason, Phase, ProviderError, Response,
+    TokenUsage, ToolArgs,
 };
 use crate::store::{Entry, Executor, NewCall, SessionKey, Step, StepKind, StoreError, Unanswered};
 use futures_util::StreamExt;
@@ -95,7 +95,7 @@ enum End {
     /// It changed these files, which no agent may change.
     Changed(String),
     /// It reached a bound of the run.
-    Limit(Stop),
+    Limit(FinishReason),
 }
 
 /// A call that has no result yet.
@@ -221,16 +221,16 @@ impl Watch {
     fn failed_too_often(&self, work: &Work<'_>) -> Option<End> {
         let is_over =
             work.counters.tool_failures + self.failures >= work.budget().tool_failures_max;
-        (is_over && self.failures > 0).then_some(End::Limit(Stop::LimitToolFailures))
+        (is_over && self.failures > 0).then_some(End::Limit(FinishReason::LimitToolFailures))
     }
 
     /// Returns the bound of this call that its models have reached.
-    fn used_up(&self) -> Option<Stop> {
+    fn used_up(&self) -> Option<FinishReason> {
         let spent = self.used.cost_micros.unwrap_or(0);
         if self.options.cost_micros_max.is_some_and(|max| spent >= max) {
-            return Some(Stop::LimitCost);
+            return Some(FinishReason::LimitCost);
         }
-        (self.rounds >= self.options.turns_max).then_some(Stop::LimitTurns)
+        (self.rounds >= self.options.turns_max).then_some(FinishReason::LimitTurns)
     }
 
     async fn begin_session(&mut self, work: &Work<'_>, id: String) -> Result<(), ProviderError> {
@@ -269,7 +269,7 @@ impl Watch {
             .is_some_and(|prefix| name.starts_with(prefix))
         {
             self.open_ours.push(agent_id);
-            return Ok(is_over.then_some(End::Limit(Stop::LimitToolCalls)));
+            return Ok(is_over.then_some(End::Limit(FinishReason::LimitToolCalls)));
         }
         let id = self.record(work, &name, &args).await?;
         let needs = work.route.provider.needs(&name, &args);
@@ -300,7 +300,7 @@ impl Watch {
                 tool_policy::failure(&name, "limit", why),
             )
             .await?;
-            return Ok(Some(End::Limit(Stop::LimitToolCalls)));
+            return Ok(Some(End::Limit(FinishReason::LimitToolCalls)));
         }
         self.open.push(Open { agent_id, id, name });
         Ok(None)
@@ -496,7 +496,7 @@ impl Watch {
 
     /// Returns the text so far as a partial answer. An agent that has not reported its usage counts
     /// as having used its whole budget.
-    fn partial(self, stop: Stop) -> Response {
+    fn partial(self, stop: FinishReason) -> Response {
         let reported = (self.rounds > 0).then_some(self.used.cost_micros).flatten();
         let cost_micros = reported.or(self.options.cost_micros_max);
         Response {
@@ -546,12 +546,12 @@ impl Watch {
 }
 
 /// Returns the stop reason of an agent's partial answer.
-pub fn limit_reached(stop: &Stop) -> Option<StopReason> {
+pub fn limit_reached(stop: &FinishReason) -> Option<StopReason> {
     match stop {
-        Stop::LimitTurns => Some(StopReason::LimitTurns),
-        Stop::LimitCost => Some(StopReason::LimitCost),
-        Stop::LimitToolCalls => Some(StopReason::LimitToolCalls),
-        Stop::LimitToolFailures => Some(StopReason::LimitToolFailures),
+        FinishReason::LimitTurns => Some(StopReason::LimitTurns),
+        FinishReason::LimitCost => Some(StopReason::LimitCost),
+        FinishReason::LimitToolCalls => Some(StopReason::LimitToolCalls),
+        FinishReason::LimitToolFailures => Some(StopReason::LimitToolFailures),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use super::{sessions, trim};
 use crate::domain::{ErrorClass, stable_seed};
 use crate::providers::contract::retry::longer_output_tokens;
 use crate::providers::{
-    ProviderError, Request, Response, RetryDecision, RetryPolicy, Size, ToolChoice, Tried,
+    PriorAttempts, ProviderError, Request, Response, RetryDecision, RetryLimits, Size, ToolChoice,
     retry_decision,
 };
 use std::time::Duration;
@@ -156,13 +156,13 @@ fn decision(
         longer_output_tokens: longer(work, &request, tries),
         window_tokens: work.route.window_tokens(),
     };
-    let tried = Tried {
+    let tried = PriorAttempts {
         calls: tries.calls,
         trimmed: tries.trimmed,
         without: &request.without,
         has_fallback: with_fallback && work.chain.next(&work.route, error).is_some(),
     };
-    let retry_policy = RetryPolicy {
+    let retry_policy = RetryLimits {
         attempts_max: inference.call_attempts_max,
         inline_wait_max: inference.inline_wait_max,
         left: question.until.saturating_sub(work.elapsed()),

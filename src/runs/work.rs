@@ -20,7 +20,8 @@ use crate::context::resolvers::words::WordsRead;
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::providers::contract::retry::input_tokens_max;
 use crate::providers::{
-    Block, Message, Parameter, ProviderError, Request, Response, Role, Stop, ToolChoice, ToolSpec,
+    Block, FinishReason, Message, Parameter, ProviderError, Request, Response, Role, ToolChoice,
+    ToolSpec,
 };
 use crate::store::{
     AssembledContext, ClaimedRun, Entry, JournalSoFar, MessageOutcome, NewOutbound,
@@ -270,7 +271,7 @@ impl<'a> Work<'a> {
                     self.said.extend(note);
                 }
                 // A refusal ended the run with its own commit: a retry asks again.
-                None if response.stop == Stop::Refused => {}
+                None if response.stop == FinishReason::Refused => {}
                 None if structured::is_given_up(self, &response) => {}
                 None => self.resumed = Some(response),
             }
@@ -281,7 +282,7 @@ impl<'a> Work<'a> {
     /// Appends an answer that is not the last, with the results of its calls.
     pub fn append(&mut self, response: Response, results: Vec<Block>) {
         self.counters.note(&response.stop, &results);
-        let is_unreadable = response.stop == Stop::MalformedCall && results.is_empty();
+        let is_unreadable = response.stop == FinishReason::MalformedCall && results.is_empty();
         self.said.push(Message {
             role: Role::Assistant,
             blocks: response.blocks,

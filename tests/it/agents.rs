@@ -12,8 +12,8 @@ mod process;
 use attache::config::{AgentSettings, ProviderSettings, Tier};
 use attache::domain::Timestamp;
 use attache::providers::{
-    AgentOptions, CallContext, Event, Message, Provider, ProviderError, Request, Response, Session,
-    ToolChoice, build,
+    AgentOptions, AgentSession, CallContext, Event, Message, Provider, ProviderError, Request,
+    Response, ToolChoice, build,
 };
 use futures_util::StreamExt;
 use secrecy::SecretString;
@@ -88,7 +88,7 @@ impl Fake {
             output: None,
             without: vec![],
             agent: Some(AgentOptions {
-                session: Session::New(SESSION.into()),
+                session: AgentSession::New(SESSION.into()),
                 tier: Tier::ReadOnly,
                 folder: self.path("work").display().to_string(),
                 turns_max: 7,

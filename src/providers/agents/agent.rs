@@ -1,6 +1,6 @@
 //! One call to a command-line agent: its command line, and the exchange over its standard streams.
 //!
-//! An adapter brings a [`Speaker`]; framing, limits, time and the end of the process are here.
+//! An adapter brings a [`AgentProtocol`]; framing, limits, time and the end of the process are here.
 
 use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp};
@@ -11,8 +11,8 @@ use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::normalise;
 use crate::providers::contract::redact;
 use crate::providers::contract::traits::{
-    AgentOptions, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError,
-    Request, RequestEncoder, Session, Structured, TOOL_SERVER_NAME, TokenUsage, ToolArgs,
+    AgentOptions, AgentSession, CallContext, Capabilities, Event, Phase, Provider, ProviderCheck,
+    ProviderError, Request, RequestEncoder, Structured, TOOL_SERVER_NAME, TokenUsage, ToolArgs,
 };
 use crate::providers::transport::guard::Guard;
 use futures_util::StreamExt;
@@ -93,8 +93,8 @@ pub fn options(request: &Request) -> Result<&AgentOptions, ProviderError> {
 
 /// Returns the id of the session to resume. Errors: class `SessionMissing` for an id that no agent
 /// can have made: it must never be read as a flag or a path.
-pub fn resumed(session: &Session) -> Result<Option<&str>, ProviderError> {
-    let Session::Resume { id, .. } = session else {
+pub fn resumed(session: &AgentSession) -> Result<Option<&str>, ProviderError> {
+    let AgentSession::Resume { id, .. } = session else {
         return Ok(None);
     };
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -110,15 +110,15 @@ pub fn resumed(session: &Session) -> Result<Option<&str>, ProviderError> {
 }
 
 /// Returns the usage of the session before this call.
-pub fn used_before(session: &Session) -> TokenUsage {
+pub fn used_before(session: &AgentSession) -> TokenUsage {
     match session {
-        Session::Resume { used, .. } => used.unwrap_or_default(),
-        Session::New(_) => TokenUsage::default(),
+        AgentSession::Resume { used, .. } => used.unwrap_or_default(),
+        AgentSession::New(_) => TokenUsage::default(),
     }
 }
 
 /// Reader of one agent's output. No I/O, no time: lines decide everything.
-pub trait Dialogue: Send {
+pub trait AgentDecoder: Send {
     /// Handles one line of standard output. Errors: class `Protocol` for a line that cannot be
     /// read, or the error that the agent reported.
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError>;
@@ -136,7 +136,7 @@ pub trait Dialogue: Send {
 pub struct Reaction {
     pub events: Vec<Event>,
     /// Text for standard input.
-    pub say: String,
+    pub stdin: String,
     /// `true`: the agent may be given the next piece of its standard input.
     pub next_piece: bool,
     /// `true`: the agent has sent its last line and gets a grace period to end.
@@ -164,7 +164,7 @@ pub fn object(line: &str) -> Result<Option<Value>, ProviderError> {
 }
 
 /// Particulars of one agent with a line protocol; the rest is common to all agents.
-pub trait Speaker: Send + Sync {
+pub trait AgentProtocol: Send + Sync {
     /// Returns the name used in `configs/inference.json`.
     fn id(&self) -> &'static str;
     fn capabilities(&self) -> Capabilities;
@@ -185,39 +185,39 @@ pub trait Speaker: Send + Sync {
     fn stdin(&self, request: &Request, options: &AgentOptions) -> Vec<String> {
         vec![transcript::prompt(request, &options.session, true)]
     }
-    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue>;
+    fn decoder(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn AgentDecoder>;
 }
 
 /// A program that is an agent.
 pub struct Agent<S> {
     pub program: Program,
-    pub speaker: S,
+    pub protocol: S,
 }
 
-impl<S: Speaker> RequestEncoder for Agent<S> {
+impl<S: AgentProtocol> RequestEncoder for Agent<S> {
     fn id(&self) -> &str {
-        self.speaker.id()
+        self.protocol.id()
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {
-        self.speaker.capabilities()
+        self.protocol.capabilities()
     }
 
     fn lists_our_tools(&self) -> bool {
-        self.speaker.lists_our_tools()
+        self.protocol.lists_our_tools()
     }
 
     fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
-        self.speaker.needs(name)
+        self.protocol.needs(name)
     }
 
     fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
         let options = options(request)?;
-        let request = normalise::request(request, self.speaker.id())?;
-        let is_bound = self.speaker.capabilities().structured == Structured::Native;
+        let request = normalise::request(request, self.protocol.id())?;
+        let is_bound = self.protocol.capabilities().structured == Structured::Native;
         let invocation = Invocation {
-            argv: self.speaker.argv(self.program.path(), &request, options)?,
-            stdin: self.speaker.stdin(&request, options),
+            argv: self.protocol.argv(self.program.path(), &request, options)?,
+            stdin: self.protocol.stdin(&request, options),
             model: request.model.clone(),
             options: options.clone(),
             structured: is_bound && request.output.is_some(),
@@ -226,12 +226,12 @@ impl<S: Speaker> RequestEncoder for Agent<S> {
     }
 }
 
-impl<S: Speaker> Provider for Agent<S> {
+impl<S: AgentProtocol> Provider for Agent<S> {
     fn endpoint(&self) -> Option<String> {
         Some(self.program.path())
     }
 
-    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<ProviderCheck, ProviderError>> {
         Box::pin(async {
             self.program
                 .version()
@@ -249,7 +249,7 @@ impl<S: Speaker> Provider for Agent<S> {
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
         let opened = stream::once(async move { self.open(encoded, &context) });
         let events = opened.flat_map(|opened| match opened {
-            Ok(call) => stream::unfold(call, Call::next).fuse().boxed(),
+            Ok(call) => stream::unfold(call, AgentCall::next).fuse().boxed(),
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
         });
         events
@@ -258,8 +258,8 @@ impl<S: Speaker> Provider for Agent<S> {
     }
 }
 
-impl<S: Speaker> Agent<S> {
-    fn open(&self, encoded: &str, context: &CallContext) -> Result<Call, ProviderError> {
+impl<S: AgentProtocol> Agent<S> {
+    fn open(&self, encoded: &str, context: &CallContext) -> Result<AgentCall, ProviderError> {
         let invocation: Invocation = serde_json::from_str(encoded)
             .map_err(|error| broken(format!("the body is no invocation: {error}")))?;
         let (guard, capture) = (Guard::start(context), context.capture.clone());
@@ -267,21 +267,21 @@ impl<S: Speaker> Agent<S> {
             capture.sent(encoded);
             capture.answering(Form::Lines);
         }
-        let dialogue = self.speaker.dialogue(&invocation, context.now);
+        let decoder = self.protocol.decoder(&invocation, context.now);
         let args = invocation.argv.get(1..).unwrap_or_default();
         let mut process = self
             .program
             .start(args, Path::new(&invocation.options.folder))?;
         let mut pieces: VecDeque<String> = invocation.stdin.into();
-        process.say(&pieces.pop_front().unwrap_or_default());
+        process.send(&pieces.pop_front().unwrap_or_default());
         let keeps_open = !pieces.is_empty();
         if !keeps_open {
             process.close_stdin();
         }
         let (ready, phase) = (VecDeque::new(), Phase::BeforeFirstByte);
-        Ok(Call {
+        Ok(AgentCall {
             process,
-            dialogue,
+            decoder,
             guard,
             capture,
             pieces,
@@ -303,9 +303,9 @@ impl<S: Speaker> Agent<S> {
     }
 }
 
-struct Call {
+struct AgentCall {
     process: Process,
-    dialogue: Box<dyn Dialogue>,
+    decoder: Box<dyn AgentDecoder>,
     guard: Guard,
     capture: Option<Arc<Capture>>,
     /// Pieces still to be written, each when the agent asks for it.
@@ -316,7 +316,7 @@ struct Call {
     over: bool,
 }
 
-impl Call {
+impl AgentCall {
     async fn next(mut self) -> Option<(Result<Event, ProviderError>, Self)> {
         loop {
             if self.over {
@@ -338,8 +338,8 @@ impl Call {
         let output = match self.guard.wait(self.phase, self.process.next()).await {
             Ok(output) => output?,
             Err(ended) => {
-                let words = self.dialogue.final_turn();
-                self.process.say(&words.unwrap_or_default());
+                let words = self.decoder.final_turn();
+                self.process.send(&words.unwrap_or_default());
                 return Err(ended);
             }
         };
@@ -350,18 +350,18 @@ impl Call {
                     capture.received(line.as_bytes());
                     capture.received(b"\n");
                 }
-                let reaction = self.dialogue.line(&line)?;
+                let reaction = self.decoder.line(&line)?;
                 self.ready.extend(reaction.events);
-                self.process.say(&reaction.say);
+                self.process.send(&reaction.stdin);
                 if reaction.next_piece {
                     self.process
-                        .say(&self.pieces.pop_front().unwrap_or_default());
+                        .send(&self.pieces.pop_front().unwrap_or_default());
                 }
                 if reaction.is_over {
                     self.process.dismiss();
                 }
             }
-            Output::End(ending) => self.ready.extend(self.dialogue.end(&ending)?),
+            Output::End(ending) => self.ready.extend(self.decoder.end(&ending)?),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! whole history.
 
 use crate::domain::sha256_hex;
-use crate::providers::contract::traits::{Block, Message, Request, Role, Session, ToolArgs};
+use crate::providers::contract::traits::{AgentSession, Block, Message, Request, Role, ToolArgs};
 use std::fmt::Write;
 
 /// Characters of one old tool call that an agent is shown; the journal holds the whole.
@@ -13,14 +13,14 @@ const TAG_LEN: usize = 12;
 
 /// Renders the prompt: the whole history for a new session, the messages after the last answer for
 /// a resumed one. `with_system`: the agent gets its instructions by the prompt alone.
-pub fn prompt(request: &Request, session: &Session, with_system: bool) -> String {
+pub fn prompt(request: &Request, session: &AgentSession, with_system: bool) -> String {
     let messages = match session {
-        Session::New(_) => &request.messages[..],
-        Session::Resume { .. } => new_messages(&request.messages),
+        AgentSession::New(_) => &request.messages[..],
+        AgentSession::Resume { .. } => new_messages(&request.messages),
     };
     let tag = tag(request);
     let mut out = String::new();
-    if with_system && matches!(session, Session::New(_)) {
+    if with_system && matches!(session, AgentSession::New(_)) {
         section(
             &mut out,
             &format!("instructions-{tag}"),

@@ -1,4 +1,8 @@
 //! Language models behind an HTTP API, one adapter a vendor.
+//!
+//! An adapter of one file is a variant of chat completions (`openai/dialect.rs`). One with a format
+//! of its own is a folder: `mod.rs` has the endpoint and the check, `request.rs` the body,
+//! `decoder.rs` the answer. A decoder imports no adapter: it takes what it needs as arguments.
 
 pub mod anthropic;
 pub mod openai;

@@ -10,7 +10,7 @@ use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
 use crate::providers::child::marker::{self, ProcessMarker};
 use crate::providers::child::orphans::{self, Starting};
-use crate::providers::contract::traits::{Health, Phase, ProviderError};
+use crate::providers::contract::traits::{Phase, ProviderCheck, ProviderError};
 use crate::providers::transport::lines::{Lines, OutputLimits, Tail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::{ExposeSecret, SecretString};
@@ -188,7 +188,7 @@ impl Program {
     }
 
     /// Returns path and version, by `--version`. Errors: class `Config` or `Timeout`.
-    pub async fn version(&self) -> Result<Health, ProviderError> {
+    pub async fn version(&self) -> Result<ProviderCheck, ProviderError> {
         let failed = |class, what: String| {
             ProviderError::new(
                 class,
@@ -215,10 +215,10 @@ impl Program {
                 format!("said nothing in {} s", VERSION_DEADLINE.as_secs()),
             )),
             Ok(Err(error)) => Err(error),
-            Ok(Ok(ending)) if ending.code == Some(0) => Ok(Health {
+            Ok(Ok(ending)) if ending.code == Some(0) => Ok(ProviderCheck {
                 endpoint: Some(self.path()),
                 version: first,
-                ..Health::default()
+                ..ProviderCheck::default()
             }),
             Ok(Ok(ending)) => Err(failed(ErrorClass::Config, format!("failed: {ending}"))),
         }
@@ -314,7 +314,7 @@ pub struct Process {
 
 impl Process {
     /// Queues a text for standard input; it is written while output is read.
-    pub fn say(&mut self, text: &str) {
+    pub fn send(&mut self, text: &str) {
         if self.stdin.is_some() {
             self.outgoing.extend_from_slice(text.as_bytes());
         }
@@ -407,13 +407,13 @@ impl Process {
     /// period, SIGKILL. When this returns, none of them is left.
     pub async fn stop(&mut self) {
         if self.exit.is_none() && !self.group.killed {
-            let say = async {
+            let pending = async {
                 while self.stdin.is_some()
                     && self.outgoing.len() > self.written
                     && self.pump().await.is_ok()
                 {}
             };
-            let _slow = timeout(FINAL_TURN, say).await;
+            let _slow = timeout(FINAL_TURN, pending).await;
             self.stdin = None;
             self.group.signal(Signal::TERM);
             let grace = self.grace;

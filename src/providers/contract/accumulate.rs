@@ -94,7 +94,7 @@ pub fn token_count(value: Option<&Value>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::contract::traits::{Stop, TokenUsage};
+    use crate::providers::contract::traits::{FinishReason, TokenUsage};
 
     fn started() -> Event {
         Event::Started {
@@ -105,7 +105,7 @@ mod tests {
     fn finished() -> Event {
         Event::Finished(Response {
             blocks: vec![],
-            stop: Stop::EndTurn,
+            stop: FinishReason::EndTurn,
             usage: TokenUsage::default(),
             model_served: "m".into(),
             provider_request_id: None,

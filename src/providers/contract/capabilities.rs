@@ -52,7 +52,7 @@ impl Capabilities {
 
 /// Result of a check; each field is empty where there is nothing to find.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Health {
+pub struct ProviderCheck {
     /// URL without secrets, or path of the program.
     pub endpoint: Option<String>,
     /// Version as the server or the program reports it.

@@ -12,12 +12,12 @@ const KEPT_BYTES_MAX: usize = 17 * 1024 * 1024;
 /// Recorder of the bytes of one call.
 #[derive(Default)]
 pub struct Capture {
-    kept: Mutex<Kept>,
+    kept: Mutex<CapturedCall>,
 }
 
 /// Recorded call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct CapturedCall {
     /// Body of the request, or command line of an agent.
     pub sent: String,
     /// Form of the answer; `None`: there was none.
@@ -66,9 +66,9 @@ impl Capture {
     /// Starts the record of a call with this body; a retry overwrites it.
     pub fn sent(&self, encoded: &str) {
         self.change(|kept| {
-            *kept = Kept {
+            *kept = CapturedCall {
                 sent: encoded.to_owned(),
-                ..Kept::default()
+                ..CapturedCall::default()
             }
         });
     }
@@ -89,14 +89,14 @@ impl Capture {
     }
 
     /// Returns the record so far.
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> CapturedCall {
         self.kept
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Kept)) {
+    fn change(&self, change: impl FnOnce(&mut CapturedCall)) {
         change(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

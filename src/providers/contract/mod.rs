@@ -1,4 +1,19 @@
-//! What every adapter keeps to: the contract, requests in normal form, retries, what is hidden.
+//! Contract between the runs and every language model or command-line agent.
+//!
+//! In reading order:
+//! - `traits`: the two traits of an adapter, its request, events, response and error
+//! - `capabilities`: what an adapter declares about itself, and the result of its check
+//! - `options`: parts of a request that not every provider reads
+//! - `capture`: the recorded bytes of one call
+//! - `accumulate`: the order of events, folded into a response
+//! - `normalise`: any history in the form that the strictest vendor takes
+//! - `retry`: the decision after a failed call
+//! - `redact`: keys masked in texts
+//! - `scrub`: secrets removed from bytes that are written to files
+//! - `estimate`: token counts where a vendor gives none
+//!
+//! Absent: bytes of vendors (`transport`), their formats (`api`, `agents`), and calls themselves,
+//! which the runs make.
 
 pub mod traits;
 pub mod capabilities;

@@ -52,7 +52,7 @@ pub enum Parameter {
 /// Options of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentOptions {
-    pub session: Session,
+    pub session: AgentSession,
     pub tier: Tier,
     /// Working folder; absolute.
     pub folder: String,
@@ -69,7 +69,7 @@ pub struct AgentOptions {
 /// Conversation of the agent's own that a call is part of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Session {
+pub enum AgentSession {
     /// A new session; agents that let us choose take this UUID.
     New(String),
     /// Resumes this session: of the request's messages, the agent reads only those after the last

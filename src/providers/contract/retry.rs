@@ -48,7 +48,7 @@ pub enum RetryDecision {
 
 /// Earlier calls of this turn, and remaining options.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Tried<'a> {
+pub struct PriorAttempts<'a> {
     /// Calls to this provider that count, including the failed one: 1 after the first failure.
     pub calls: u32,
     /// `true`: the input was trimmed already, or cannot be.
@@ -61,7 +61,7 @@ pub struct Tried<'a> {
 
 /// Limits of the decision.
 #[derive(Debug, Clone, Copy)]
-pub struct RetryPolicy {
+pub struct RetryLimits {
     /// Most calls of one turn to one provider.
     pub attempts_max: u32,
     /// Longest wait within a run; a longer one frees the worker.
@@ -95,8 +95,8 @@ pub struct Size {
 /// A call in which an agent has acted fails: an operator must decide.
 pub fn retry_decision(
     error: &ProviderError,
-    tried: Tried<'_>,
-    retry_policy: RetryPolicy,
+    tried: PriorAttempts<'_>,
+    retry_policy: RetryLimits,
     size: Size,
 ) -> RetryDecision {
     use RetryDecision::{Downgrade, Fail, Fallback, Lengthen, Reschedule, RetryNow, TrimAndRetry};

@@ -5,10 +5,12 @@
 
 use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp, Usage};
-pub use crate::providers::contract::capabilities::{Capabilities, Health, LoopOwner, Structured};
-pub use crate::providers::contract::capture::{Capture, Form, Kept};
+pub use crate::providers::contract::capabilities::{
+    Capabilities, LoopOwner, ProviderCheck, Structured,
+};
+pub use crate::providers::contract::capture::{Capture, CapturedCall, Form};
 pub use crate::providers::contract::options::{
-    AgentOptions, OutputSchema, Parameter, Session, TOOL_SERVER_NAME, ToolServer,
+    AgentOptions, AgentSession, OutputSchema, Parameter, TOOL_SERVER_NAME, ToolServer,
 };
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -61,8 +63,8 @@ pub trait Provider: RequestEncoder {
     }
     /// Checks whether the provider is available, without a model call: binary and version, key
     /// accepted, models. Errors: those of a call.
-    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(async { Ok(Health::default()) })
+    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<ProviderCheck, ProviderError>> {
+        Box::pin(async { Ok(ProviderCheck::default()) })
     }
     /// Sends a body made by [`RequestEncoder::encode_request`].
     fn stream<'a>(
@@ -325,7 +327,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Response {
     pub blocks: Vec<Block>,
-    pub stop: Stop,
+    pub stop: FinishReason,
     pub usage: TokenUsage,
     pub model_served: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -367,7 +369,7 @@ impl Response {
 /// Reason why the model stopped, in one catalogue of names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stop {
+pub enum FinishReason {
     EndTurn,
     ToolUse,
     MaxTokens,

@@ -58,9 +58,9 @@ pub fn events<'a>(
     decoder: Box<dyn Decoder + 'a>,
 ) -> BoxStream<'a, Result<Event, ProviderError>> {
     let source = match framing {
-        Framing::ServerSent => Source::Frames(Frames {
+        Framing::ServerSent => Source::ServerSentBody(ServerSentBody {
             body: body.fuse().boxed(),
-            events: sse::Events::default(),
+            events: sse::EventSplitter::default(),
         }),
         Framing::Lines => {
             let limits = OutputLimits {
@@ -74,31 +74,31 @@ pub fn events<'a>(
         }
         Framing::Whole => Source::Document(body),
     };
-    let reading = Reading {
+    let reading = ResponseReader {
         source,
         decoder,
         ready: VecDeque::new(),
         over: false,
     };
-    stream::unfold(reading, Reading::next).fuse().boxed()
+    stream::unfold(reading, ResponseReader::next).fuse().boxed()
 }
 
 enum Source<'a> {
-    Frames(Frames<'a>),
+    ServerSentBody(ServerSentBody<'a>),
     Lines(LinedBody<'a>),
     Document(Pieces<'a>),
     Ended,
 }
 
 /// A body of server-sent events.
-struct Frames<'a> {
+struct ServerSentBody<'a> {
     body: Pieces<'a>,
-    events: sse::Events,
+    events: sse::EventSplitter,
 }
 
-impl Frames<'_> {
+impl ServerSentBody<'_> {
     /// Returns the next event; `None` at the end of the body.
-    async fn next(&mut self) -> Result<Option<sse::Event>, ProviderError> {
+    async fn next(&mut self) -> Result<Option<sse::ServerSentEvent>, ProviderError> {
         loop {
             if let Some(event) = self.events.take() {
                 return Ok(Some(event));
@@ -140,7 +140,7 @@ impl LinedBody<'_> {
     }
 }
 
-struct Reading<'a> {
+struct ResponseReader<'a> {
     source: Source<'a>,
     decoder: Box<dyn Decoder + 'a>,
     ready: VecDeque<Event>,
@@ -148,7 +148,7 @@ struct Reading<'a> {
     over: bool,
 }
 
-impl Reading<'_> {
+impl ResponseReader<'_> {
     async fn next(mut self) -> Option<(Result<Event, ProviderError>, Self)> {
         loop {
             if self.over {
@@ -174,7 +174,7 @@ impl Reading<'_> {
     /// Returns the events of the next frame, possibly none, or an error.
     async fn read(&mut self) -> Result<Vec<Event>, ProviderError> {
         match &mut self.source {
-            Source::Frames(frames) => match frames.next().await? {
+            Source::ServerSentBody(frames) => match frames.next().await? {
                 // Keep-alive of some servers.
                 Some(event) if matches!(event.data.trim(), "" | "null") => Ok(Vec::new()),
                 Some(event) => self.decoder.feed(&event.name, &event.data),
@@ -215,7 +215,9 @@ impl Reading<'_> {
     async fn drain(&mut self) {
         let rest = async {
             match &mut self.source {
-                Source::Frames(frames) => while let Some(Ok(_)) = frames.body.next().await {},
+                Source::ServerSentBody(frames) => {
+                    while let Some(Ok(_)) = frames.body.next().await {}
+                }
                 Source::Lines(lines) => while let Some(Ok(_)) = lines.body.next().await {},
                 Source::Document(_) | Source::Ended => {}
             }

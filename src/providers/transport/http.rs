@@ -8,7 +8,7 @@
 use crate::domain::ErrorClass;
 use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::redact;
-use crate::providers::contract::traits::{CallContext, Event, Health, Phase, ProviderError};
+use crate::providers::contract::traits::{CallContext, Event, Phase, ProviderCheck, ProviderError};
 use crate::providers::transport::body::{begun, error_body, framing, pieces};
 use crate::providers::transport::classify::{self, Family};
 use crate::providers::transport::client::{base_url, below, build, client, is_near, root_cause};
@@ -134,7 +134,11 @@ impl Endpoint {
 
     /// Requests a list of models in OpenAI's form, which Anthropic's equals; `path` as in
     /// [`Endpoint::get`].
-    pub async fn check(&self, path: &str, context: &CallContext) -> Result<Health, ProviderError> {
+    pub async fn check(
+        &self,
+        path: &str,
+        context: &CallContext,
+    ) -> Result<ProviderCheck, ProviderError> {
         let endpoint = Some(self.base_url());
         match self.get(path, context).await {
             Ok(list) => {
@@ -144,10 +148,10 @@ impl Endpoint {
                     .into_iter()
                     .flatten();
                 let ids = ids.filter_map(|model| model.get("id")?.as_str().map(str::to_owned));
-                Ok(Health {
+                Ok(ProviderCheck {
                     endpoint,
                     models: ids.collect(),
-                    ..Health::default()
+                    ..ProviderCheck::default()
                 })
             }
             // Not every server has a list; a server that refused the key would have answered
@@ -155,10 +159,10 @@ impl Endpoint {
             Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => {
                 let note =
                     Some("the server has no list of models, so the key was not tried".to_owned());
-                Ok(Health {
+                Ok(ProviderCheck {
                     endpoint,
                     note,
-                    ..Health::default()
+                    ..ProviderCheck::default()
                 })
             }
             Err(error) => Err(error),

@@ -6,7 +6,7 @@
 
 /// One event that its blank line ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct ServerSentEvent {
     /// Value of `event`, empty without one.
     pub name: String,
     pub data: String,
@@ -14,7 +14,7 @@ pub struct Event {
 
 /// Splitter of a body into events, however it is cut.
 #[derive(Default)]
-pub struct Events {
+pub struct EventSplitter {
     bytes: Vec<u8>,
     /// Position of the next line.
     start: usize,
@@ -27,7 +27,7 @@ pub struct Events {
     data: Option<String>,
 }
 
-impl Events {
+impl EventSplitter {
     pub fn push(&mut self, piece: &[u8]) {
         self.bytes.drain(..self.start);
         self.searched -= self.start;
@@ -36,7 +36,7 @@ impl Events {
     }
 
     /// Returns the next event; `None` until more bytes come.
-    pub fn take(&mut self) -> Option<Event> {
+    pub fn take(&mut self) -> Option<ServerSentEvent> {
         while let Some(line) = self.line() {
             if !line.is_empty() {
                 self.field(&line);
@@ -45,7 +45,7 @@ impl Events {
             let name = std::mem::take(&mut self.name);
             // An event without data is ignored; servers keep a connection alive with it.
             if let Some(data) = self.data.take().filter(|data| !data.is_empty()) {
-                return Some(Event { name, data });
+                return Some(ServerSentEvent { name, data });
             }
         }
         None
@@ -98,7 +98,7 @@ impl Events {
 
     /// Handles the end of the body: a last CR ends its line after all, and an event without its
     /// blank line is dropped.
-    pub fn rest(&mut self) -> Option<Event> {
+    pub fn rest(&mut self) -> Option<ServerSentEvent> {
         if self.bytes[self.start..].last() != Some(&b'\r') {
             return None;
         }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn read(pieces: &[&[u8]]) -> Vec<(String, String)> {
-        let (mut events, mut out) = (Events::default(), Vec::new());
+        let (mut events, mut out) = (EventSplitter::default(), Vec::new());
         for piece in pieces {
             events.push(piece);
             while let Some(event) = events.take() {

@@ -15,8 +15,8 @@ use crate::domain::{
     Timestamp, Withheld,
 };
 use crate::providers::{
-    CallContext, Capabilities, Event, Parameter, Phase, Provider, ProviderError, Request,
-    RequestEncoder, Response, Session, ToolArgs,
+    AgentSession, CallContext, Capabilities, Event, Parameter, Phase, Provider, ProviderError,
+    Request, RequestEncoder, Response, ToolArgs,
 };
 use crate::runs::call_record::{BlockedBy, Failure};
 use crate::runs::route::Route;
@@ -419,7 +419,7 @@ impl RunStore for Arc<RecordedEnv> {
     ) -> Answer<'a, Option<KnownSession>> {
         let session = self.coming().and_then(|call| call.begun.session.clone());
         now(Ok(match session {
-            Some(Session::Resume { id, used }) => Some(KnownSession {
+            Some(AgentSession::Resume { id, used }) => Some(KnownSession {
                 id,
                 usage_json: used.and_then(|used| serde_json::to_string(&used).ok()),
             }),
@@ -515,7 +515,7 @@ impl Clock for RecordedEnv {
     /// The id of an agent's fresh session is the only generated id in a request.
     fn new_id(&self) -> String {
         match self.coming().and_then(|call| call.begun.session.clone()) {
-            Some(Session::New(id)) => id,
+            Some(AgentSession::New(id)) => id,
             _ => "replayed".to_owned(),
         }
     }

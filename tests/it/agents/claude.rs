@@ -3,11 +3,11 @@
 use super::{CLAUDE_ANSWERS, CLAUDE_BEGINS, Fake, NOW, context};
 use attache::config::Tier;
 use attache::domain::{ErrorClass, Timestamp};
-use attache::providers::agents::agent::{Dialogue, Invocation};
+use attache::providers::agents::agent::{AgentDecoder, Invocation};
 use attache::providers::agents::claude::lines::ClaudeDecoder;
 use attache::providers::{
-    Block, Event, LoopOwner, Message, OutputSchema, ProviderError, Request, Response, Role,
-    Session, Stop, ToolArgs, ToolServer,
+    AgentSession, Block, Event, FinishReason, LoopOwner, Message, OutputSchema, ProviderError,
+    Request, Response, Role, ToolArgs, ToolServer,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn arguments_hold_settings_and_nothing_of_the_owner_is_loaded() {
             args,
         };
         options(request).tool_server = Some(server);
-        options(request).session = Session::Resume {
+        options(request).session = AgentSession::Resume {
             id: "s-1".into(),
             used: None,
         };
@@ -105,7 +105,7 @@ fn a_session_that_could_be_a_flag_is_not_resumed() {
     let fake = Fake::new("");
     for id in ["--dangerously-skip-permissions", "", "../x", "a b"] {
         let mut request = fake.request("Hello?");
-        options(&mut request).session = Session::Resume {
+        options(&mut request).session = AgentSession::Resume {
             id: id.into(),
             used: None,
         };
@@ -169,7 +169,7 @@ fn a_new_session_reads_the_whole_history_and_one_that_goes_on_what_is_new() {
         !whole.contains("@/etc/passwd") && whole.contains("@\u{2060}/etc/passwd"),
         "{whole}"
     );
-    options(&mut request).session = Session::Resume {
+    options(&mut request).session = AgentSession::Resume {
         id: "s-1".into(),
         used: None,
     };
@@ -194,7 +194,7 @@ async fn a_whole_conversation_over_standard_streams() {
     let response = answer.expect("it answers");
     assert_eq!(
         (response.text().as_str(), &response.stop),
-        ("Good morning.", &Stop::EndTurn)
+        ("Good morning.", &FinishReason::EndTurn)
     );
     assert_eq!(
         (response.usage.input_tokens, response.usage.cost_micros),
@@ -223,7 +223,7 @@ fn read(tier: Tier, lines: &[Value]) -> (String, Vec<Event>, Result<Response, Pr
     for line in lines {
         match reading.line(&line.to_string()) {
             Ok(reaction) => {
-                said.push_str(&reaction.say);
+                said.push_str(&reaction.stdin);
                 events.extend(reaction.events);
             }
             Err(error) => return (said, events, Err(error)),
@@ -405,16 +405,16 @@ fn the_last_line_counts_with_all_its_traps() {
     );
     let limited = end(json!({"subtype": "error_max_turns", "is_error": true, "result": null}))
         .expect("partial");
-    assert_eq!(limited.stop, Stop::LimitTurns);
+    assert_eq!(limited.stop, FinishReason::LimitTurns);
     assert_eq!(
         end(json!({"subtype": "error_max_budget_usd"}))
             .expect("partial")
             .stop,
-        Stop::LimitCost
+        FinishReason::LimitCost
     );
     assert_eq!(
         end(json!({"stop_reason": "refusal"})).expect("an end").stop,
-        Stop::Refused
+        FinishReason::Refused
     );
     assert_eq!(
         end(json!({"structured_output": {"ok": 1}}))

@@ -4,7 +4,7 @@
 use super::{Fake, NOW};
 use attache::config::Tier;
 use attache::domain::{ErrorClass, Timestamp};
-use attache::providers::agents::agent::{Dialogue, Invocation};
+use attache::providers::agents::agent::{AgentDecoder, Invocation};
 use attache::providers::agents::claude::lines::ClaudeDecoder;
 use attache::providers::agents::codex::lines::CodexDecoder;
 use attache::providers::agents::pi::lines::PiDecoder;
@@ -12,7 +12,8 @@ use attache::providers::child::process::Ending;
 use attache::providers::contract::accumulate::Accumulator;
 use attache::providers::transport::lines::{Lines, OutputLimits};
 use attache::providers::{
-    Event, Message, Phase, ProviderError, Request, Response, Session, Stop, TokenUsage, build,
+    AgentSession, Event, FinishReason, Message, Phase, ProviderError, Request, Response,
+    TokenUsage, build,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ const AGENTS: [&str; 3] = ["claude", "codex", "pi"];
 const TEXT: &str = "Grüße, the nuthatch\u{2028} sleeps at ten.";
 
 /// The dialogue of a fresh call, with the terms that `change` makes.
-fn dialogue(agent: &str, change: impl FnOnce(&mut Request)) -> Box<dyn Dialogue> {
+fn decoder(agent: &str, change: impl FnOnce(&mut Request)) -> Box<dyn AgentDecoder> {
     begin(agent, &invocation(agent, change))
 }
 
@@ -35,7 +36,7 @@ fn invocation(agent: &str, change: impl FnOnce(&mut Request)) -> Invocation {
     serde_json::from_str(&wire).expect("an invocation")
 }
 
-pub fn begin(agent: &str, invocation: &Invocation) -> Box<dyn Dialogue> {
+pub fn begin(agent: &str, invocation: &Invocation) -> Box<dyn AgentDecoder> {
     let now = Timestamp::from_millis(NOW);
     match agent {
         "claude" => Box::new(ClaudeDecoder::new(invocation, now)),
@@ -46,7 +47,7 @@ pub fn begin(agent: &str, invocation: &Invocation) -> Box<dyn Dialogue> {
 
 /// What comes of a program that wrote these bytes and ended well.
 pub fn read(
-    dialogue: &mut dyn Dialogue,
+    decoder: &mut dyn AgentDecoder,
     bytes: &[u8],
 ) -> Result<(Vec<Event>, Response), ProviderError> {
     let (mut lines, mut accumulator, mut events) = (
@@ -54,8 +55,8 @@ pub fn read(
         Accumulator::default(),
         Vec::new(),
     );
-    let mut take = |dialogue: &mut dyn Dialogue, line: &str| -> Result<(), ProviderError> {
-        for event in dialogue.line(line)?.events {
+    let mut take = |decoder: &mut dyn AgentDecoder, line: &str| -> Result<(), ProviderError> {
+        for event in decoder.line(line)?.events {
             accumulator
                 .push(event.clone())
                 .expect("the order of events is kept");
@@ -65,12 +66,12 @@ pub fn read(
     };
     lines.push(bytes)?;
     while let Some(line) = lines.take()? {
-        take(dialogue, &line)?;
+        take(decoder, &line)?;
     }
     if let Some(line) = lines.rest()? {
-        take(dialogue, &line)?;
+        take(decoder, &line)?;
     }
-    for event in dialogue.end(&Ending {
+    for event in decoder.end(&Ending {
         code: Some(0),
         ..Ending::default()
     })? {
@@ -91,7 +92,7 @@ fn fixture(agent: &str, case: &str) -> Option<Vec<u8>> {
 
 fn answer(agent: &str, case: &str) -> Result<(Vec<Event>, Response), ProviderError> {
     let bytes = fixture(agent, case).unwrap_or_else(|| panic!("no fixture {agent}/{case}"));
-    read(&mut *dialogue(agent, full), &bytes)
+    read(&mut *decoder(agent, full), &bytes)
 }
 
 fn full(request: &mut Request) {
@@ -106,7 +107,7 @@ fn the_same_situation_gives_the_same_answer_whoever_tells_it() {
                 answer(agent, case).unwrap_or_else(|error| panic!("{agent} {case}: {error}"));
             assert_eq!(
                 (response.text().as_str(), &response.stop),
-                (TEXT, &Stop::EndTurn),
+                (TEXT, &FinishReason::EndTurn),
                 "{agent} {case}"
             );
             assert!(
@@ -185,12 +186,12 @@ fn an_end_that_is_no_answer_is_told_as_what_it_is() {
     }
     assert_eq!(
         answer("claude", "refusal").expect("an end").1.stop,
-        Stop::Refused
+        FinishReason::Refused
     );
     for agent in ["claude", "pi"] {
         assert_eq!(
             answer(agent, "truncation").expect("an end").1.stop,
-            Stop::MaxTokens,
+            FinishReason::MaxTokens,
             "{agent}"
         );
     }
@@ -238,8 +239,8 @@ fn the_sum_of_a_codex_thread_is_told_and_what_a_call_added_is_counted() {
         output_tokens: 5,
         ..TokenUsage::default()
     };
-    let mut reading = dialogue("codex", |request| {
-        request.agent.as_mut().expect("terms").session = Session::Resume {
+    let mut reading = decoder("codex", |request| {
+        request.agent.as_mut().expect("terms").session = AgentSession::Resume {
             id: "t-1".into(),
             used: Some(used),
         };
@@ -274,7 +275,7 @@ fn pi_that_looks_outside_its_folder_is_stopped() {
     let call = |path: &str| {
         let says = json!({"type": "message_start", "message": {"role": "assistant", "model": "m", "content": []}});
         let call = json!({"type": "tool_execution_start", "toolCallId": "t", "toolName": "read", "args": {"path": path}});
-        let mut reading = dialogue("pi", |_| {});
+        let mut reading = decoder("pi", |_| {});
         reading.line(&says.to_string()).expect("it begins");
         reading
             .line(&call.to_string())
@@ -322,7 +323,7 @@ fn codex_is_held_by_its_sandbox_and_its_values_are_toml() {
     }
     let argv = argv("codex", |request| {
         let options = request.agent.as_mut().expect("terms");
-        options.session = Session::Resume {
+        options.session = AgentSession::Resume {
             id: "t-1".into(),
             used: None,
         };

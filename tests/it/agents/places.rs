@@ -80,7 +80,7 @@ fn claude(house: &House, tier: Tier, writes: bool, path: &str) -> bool {
     let asks = json!({"type": "control_request", "request_id": "r", "request": {
         "subtype": "can_use_tool", "tool_name": name, "input": { "file_path": path }, "tool_use_id": "t"}});
     let said: Value =
-        serde_json::from_str(&reading.line(&asks.to_string()).expect("an answer").say)
+        serde_json::from_str(&reading.line(&asks.to_string()).expect("an answer").stdin)
             .expect("JSON");
     said["response"]["response"]["behavior"] == "allow"
 }

@@ -6,14 +6,16 @@ use super::server::{
 };
 use attache::config::Tier;
 use attache::providers::agents::opencode::parts::Parts;
-use attache::providers::{CallContext, Capture, Event, Form, Response, Session, Stop, complete};
+use attache::providers::{
+    AgentSession, CallContext, Capture, Event, FinishReason, Form, Response, complete,
+};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-fn new() -> Session {
-    Session::New("0199aaaa-0000-7000-8000-000000000000".into())
+fn new() -> AgentSession {
+    AgentSession::New("0199aaaa-0000-7000-8000-000000000000".into())
 }
 
 fn finished(events: &[Result<Event, attache::providers::ProviderError>]) -> Response {
@@ -33,7 +35,7 @@ async fn a_call_opens_a_session_and_asks_with_what_the_tier_allows() {
     let response = finished(&events);
     assert_eq!(
         (response.text().as_str(), response.stop),
-        ("From seven to ten.", Stop::EndTurn)
+        ("From seven to ten.", FinishReason::EndTurn)
     );
     let body = &server.bodies("POST /session/ses_1/message")[0];
     assert_eq!(
@@ -334,7 +336,7 @@ async fn a_session_that_goes_on_tells_only_what_is_new() {
         ..Play::default()
     })
     .await;
-    let resumed = Session::Resume {
+    let resumed = AgentSession::Resume {
         id: "ses_1".into(),
         used: None,
     };

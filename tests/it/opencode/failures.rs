@@ -3,14 +3,14 @@
 use super::server::{Cut, OpenCode, Play, When, context, info, play, request, running, updated};
 use attache::config::{AgentSettings, ProviderSettings, Tier};
 use attache::domain::ErrorClass;
-use attache::providers::{self, Event, Message, Phase, Session, Stop, ToolServer};
+use attache::providers::{self, AgentSession, Event, FinishReason, Message, Phase, ToolServer};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use tokio_util::sync::CancellationToken;
 
-fn new() -> Session {
-    Session::New("0199aaaa-0000-7000-8000-000000000000".into())
+fn new() -> AgentSession {
+    AgentSession::New("0199aaaa-0000-7000-8000-000000000000".into())
 }
 
 async fn class_of(reply: (u16, Value)) -> ErrorClass {
@@ -111,14 +111,14 @@ async fn errors_are_told_apart_by_their_names() {
     .await;
     let events = play(server.provider().as_ref(), &request(new(), Tier::ReadOnly)).await;
     assert!(
-        matches!(events.last(), Some(Ok(Event::Finished(response))) if response.stop == Stop::MaxTokens)
+        matches!(events.last(), Some(Ok(Event::Finished(response))) if response.stop == FinishReason::MaxTokens)
     );
 }
 
 #[tokio::test]
 async fn a_session_that_is_gone_is_said_to_be_missing() {
     let server = OpenCode::start(Play::default()).await;
-    let gone = Session::Resume {
+    let gone = AgentSession::Resume {
         id: "ses_gone".into(),
         used: None,
     };

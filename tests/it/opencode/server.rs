@@ -3,8 +3,8 @@
 use attache::config::{ProviderSettings, Tier};
 use attache::domain::Timestamp;
 use attache::providers::{
-    self, AgentOptions, CallContext, Event, Message, Provider, ProviderError, Request, Session,
-    ToolChoice,
+    self, AgentOptions, AgentSession, CallContext, Event, Message, Provider, ProviderError,
+    Request, ToolChoice,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -291,7 +291,7 @@ pub fn message(info: Value) -> Value {
     json!({ "type": "message.updated", "properties": { "info": info } })
 }
 
-pub fn request(session: Session, tier: Tier) -> Request {
+pub fn request(session: AgentSession, tier: Tier) -> Request {
     Request {
         model: "acme/m1".into(),
         system: vec!["You are Ada.".into()],

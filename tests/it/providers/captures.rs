@@ -2,10 +2,10 @@
 
 use super::server::{Reply, Server, Then};
 use super::{adapter, context, fixture, request};
-use attache::providers::{CallContext, Capture, Form, Kept, complete};
+use attache::providers::{CallContext, Capture, CapturedCall, Form, complete};
 use std::sync::Arc;
 
-async fn captured(dialect: &str, reply: Reply) -> Kept {
+async fn captured(dialect: &str, reply: Reply) -> CapturedCall {
     let server = Server::start(vec![reply]).await;
     let provider = adapter(dialect, &server.url);
     let wire = provider.encode_request(&request("hello")).expect("sound");

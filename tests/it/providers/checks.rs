@@ -3,7 +3,7 @@
 use super::server::{Reply, Server, Then};
 use super::{KEY, adapter, context};
 use attache::domain::ErrorClass;
-use attache::providers::{CallContext, Health};
+use attache::providers::{CallContext, ProviderCheck};
 use std::time::Duration;
 
 const LIST: &str =
@@ -43,10 +43,10 @@ async fn a_check_lists_the_models_and_costs_nothing() {
         let models = vec!["model-a".to_owned(), "model-b".to_owned()];
         assert_eq!(
             health,
-            Health {
+            ProviderCheck {
                 endpoint: Some(url),
                 models,
-                ..Health::default()
+                ..ProviderCheck::default()
             },
             "{dialect}"
         );

@@ -11,7 +11,7 @@ use attache::providers::transport::classify::Family::{
 };
 use attache::providers::transport::classify::{http_failure, stream_failure};
 use attache::providers::{
-    Phase, ProviderError, RetryDecision, RetryPolicy, Size, Tried, retry_decision,
+    Phase, PriorAttempts, ProviderError, RetryDecision, RetryLimits, Size, retry_decision,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -364,7 +364,7 @@ fn an_error_inside_a_stream_is_classified_by_its_name() {
 /// After the first of three calls, with time enough and the shortest jitter.
 fn decide(error: &ProviderError) -> RetryDecision {
     let minute = Duration::from_secs(60);
-    let patience = RetryPolicy {
+    let patience = RetryLimits {
         attempts_max: 3,
         inline_wait_max: minute,
         left: minute * 10,
@@ -373,9 +373,9 @@ fn decide(error: &ProviderError) -> RetryDecision {
     };
     retry_decision(
         error,
-        Tried {
+        PriorAttempts {
             calls: 1,
-            ..Tried::default()
+            ..PriorAttempts::default()
         },
         patience,
         Size::default(),

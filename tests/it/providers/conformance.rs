@@ -14,7 +14,7 @@ use attache::providers::contract::accumulate::Accumulator;
 use attache::providers::transport::classify::Family;
 use attache::providers::transport::decode::{self, Decoder, Framing};
 use attache::providers::{
-    Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, build,
+    Block, Event, FinishReason, Phase, Provider, ProviderError, Response, ToolArgs, build,
 };
 use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
@@ -395,7 +395,7 @@ async fn signed_reasoning_goes_back_as_it_came() {
         .decoded(vec![bytes.as_bytes()])
         .await
         .expect("sound");
-    assert_eq!(response.stop, Stop::ToolUse);
+    assert_eq!(response.stop, FinishReason::ToolUse);
     assert_eq!(response.text(), "Done.");
     assert!(matches!(&response.blocks[0], Block::Thinking { text, .. } if text == "Let me think."));
     let mut again = request("hi");

@@ -9,7 +9,7 @@ use attache::providers::api::openai::decoder::ChunkDecoder;
 use attache::providers::transport::classify::Family;
 use attache::providers::transport::decode::Decoder;
 use attache::providers::{
-    Block, Phase, ProviderError, Request, Response, Stop, ToolArgs, ToolChoice, build,
+    Block, FinishReason, Phase, ProviderError, Request, Response, ToolArgs, ToolChoice, build,
 };
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ async fn fragments_without_an_index_are_told_apart_by_id_and_by_name() {
     assert_eq!(calls(&response), expected);
     assert_eq!(
         response.stop,
-        Stop::ToolUse,
+        FinishReason::ToolUse,
         "`stop` with calls present means the calls"
     );
 }
@@ -241,15 +241,23 @@ async fn an_error_inside_a_stream_fails_by_its_own_code() {
 async fn every_finish_reason_has_its_meaning() {
     let with_call = fragment(r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}"#);
     let table = [
-        ("stop", Stop::EndTurn, Stop::ToolUse),
-        ("length", Stop::MaxTokens, Stop::MaxTokens),
-        ("content_filter", Stop::Refused, Stop::Refused),
+        ("stop", FinishReason::EndTurn, FinishReason::ToolUse),
+        ("length", FinishReason::MaxTokens, FinishReason::MaxTokens),
+        (
+            "content_filter",
+            FinishReason::Refused,
+            FinishReason::Refused,
+        ),
         (
             "tool_calls",
-            Stop::Other("tool_calls".into()),
-            Stop::ToolUse,
+            FinishReason::Other("tool_calls".into()),
+            FinishReason::ToolUse,
         ),
-        ("tired", Stop::Other("tired".into()), Stop::ToolUse),
+        (
+            "tired",
+            FinishReason::Other("tired".into()),
+            FinishReason::ToolUse,
+        ),
     ];
     for (reason, plain, calling) in table {
         let end = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
@@ -290,14 +298,17 @@ fn end(reason: &str) -> [Value; 2] {
 #[tokio::test]
 async fn every_stop_reason_has_its_meaning() {
     let table = [
-        ("end_turn", Stop::EndTurn),
-        ("max_tokens", Stop::MaxTokens),
-        ("stop_sequence", Stop::StopSequence),
-        ("model_context_window_exceeded", Stop::ContextExhausted),
-        ("refusal", Stop::Refused),
-        ("pause_turn", Stop::Paused),
-        ("tool_use", Stop::Other("tool_use".into())),
-        ("tired", Stop::Other("tired".into())),
+        ("end_turn", FinishReason::EndTurn),
+        ("max_tokens", FinishReason::MaxTokens),
+        ("stop_sequence", FinishReason::StopSequence),
+        (
+            "model_context_window_exceeded",
+            FinishReason::ContextExhausted,
+        ),
+        ("refusal", FinishReason::Refused),
+        ("pause_turn", FinishReason::Paused),
+        ("tool_use", FinishReason::Other("tool_use".into())),
+        ("tired", FinishReason::Other("tired".into())),
     ];
     for (reason, stop) in table {
         let [delta, stopped] = end(reason);
@@ -374,7 +385,7 @@ fn a_whole_answer_reads_like_a_streamed_one() {
             one.stop.clone(),
             one.usage.output_tokens
         ),
-        ("ok", Stop::ToolUse, 4)
+        ("ok", FinishReason::ToolUse, 4)
     );
 }
 

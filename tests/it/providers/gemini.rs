@@ -8,8 +8,8 @@ use attache::domain::ErrorClass;
 use attache::providers::api::gemini::decoder::GeminiDecoder;
 use attache::providers::transport::decode::Decoder;
 use attache::providers::{
-    Block, CallContext, Event, Health, Message, OutputSchema, Parameter, Phase, Provider,
-    ProviderError, Request, Response, Role, Stop, TokenUsage, ToolArgs, build, complete,
+    Block, CallContext, Event, FinishReason, Message, OutputSchema, Parameter, Phase, Provider,
+    ProviderCheck, ProviderError, Request, Response, Role, TokenUsage, ToolArgs, build, complete,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -93,7 +93,7 @@ async fn every_signature_goes_back_on_the_part_that_it_came_with() {
     let response = fixed("thinking").await;
     assert_eq!(
         (response.stop.clone(), response.text().as_str()),
-        (Stop::ToolUse, "Done.")
+        (FinishReason::ToolUse, "Done.")
     );
     assert_eq!(
         response.blocks[0],
@@ -262,18 +262,18 @@ fn a_result_is_always_an_object_that_says_whether_it_is_an_error() {
 async fn every_reason_to_stop_has_its_meaning() {
     let call = json!([{"functionCall": {"name": "look"}}]);
     let table = [
-        ("STOP", Stop::EndTurn),
-        ("MAX_TOKENS", Stop::MaxTokens),
-        ("SAFETY", Stop::Refused),
-        ("RECITATION", Stop::Refused),
-        ("LANGUAGE", Stop::Refused),
-        ("BLOCKLIST", Stop::Refused),
-        ("PROHIBITED_CONTENT", Stop::Refused),
-        ("SPII", Stop::Refused),
-        ("MALFORMED_FUNCTION_CALL", Stop::MalformedCall),
-        ("UNEXPECTED_TOOL_CALL", Stop::MalformedCall),
-        ("OTHER", Stop::Other("OTHER".into())),
-        ("TIRED", Stop::Other("TIRED".into())),
+        ("STOP", FinishReason::EndTurn),
+        ("MAX_TOKENS", FinishReason::MaxTokens),
+        ("SAFETY", FinishReason::Refused),
+        ("RECITATION", FinishReason::Refused),
+        ("LANGUAGE", FinishReason::Refused),
+        ("BLOCKLIST", FinishReason::Refused),
+        ("PROHIBITED_CONTENT", FinishReason::Refused),
+        ("SPII", FinishReason::Refused),
+        ("MALFORMED_FUNCTION_CALL", FinishReason::MalformedCall),
+        ("UNEXPECTED_TOOL_CALL", FinishReason::MalformedCall),
+        ("OTHER", FinishReason::Other("OTHER".into())),
+        ("TIRED", FinishReason::Other("TIRED".into())),
     ];
     for (reason, stop) in table {
         let response = decode(&[parts(json!([]), Some(reason))])
@@ -282,7 +282,11 @@ async fn every_reason_to_stop_has_its_meaning() {
         assert_eq!(response.stop, stop, "{reason}");
     }
     let calling = decode(&[parts(call, Some("STOP"))]).await.expect("sound");
-    assert_eq!(calling.stop, Stop::ToolUse, "`STOP` comes with calls, too");
+    assert_eq!(
+        calling.stop,
+        FinishReason::ToolUse,
+        "`STOP` comes with calls, too"
+    );
     assert_eq!(
         calling.calls().map(|(id, ..)| id).collect::<Vec<_>>(),
         ["call_0"]
@@ -294,7 +298,7 @@ async fn a_prompt_that_is_blocked_is_a_refusal_without_an_answer() {
     let response = fixed("blocked").await;
     assert_eq!(
         (response.stop.clone(), response.blocks.len()),
-        (Stop::Refused, 0)
+        (FinishReason::Refused, 0)
     );
     assert_eq!(
         (response.usage.input_tokens, response.usage.output_tokens),
@@ -670,10 +674,10 @@ async fn a_check_lists_the_models_with_the_key_in_its_header() {
     let endpoint = Some(format!("{}/v1beta", server.url));
     assert_eq!(
         health,
-        Health {
+        ProviderCheck {
             endpoint,
             models,
-            ..Health::default()
+            ..ProviderCheck::default()
         }
     );
     let seen = server.seen().remove(0);

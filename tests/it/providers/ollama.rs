@@ -8,8 +8,8 @@ use attache::domain::ErrorClass;
 use attache::providers::api::ollama::decoder::OllamaDecoder;
 use attache::providers::transport::decode::{Decoder, Framing};
 use attache::providers::{
-    Block, Health, Message, OutputSchema, Parameter, Phase, Provider, ProviderError, Request,
-    Response, Role, Stop, Structured, TokenUsage, ToolChoice, build, complete,
+    Block, FinishReason, Message, OutputSchema, Parameter, Phase, Provider, ProviderCheck,
+    ProviderError, Request, Response, Role, Structured, TokenUsage, ToolChoice, build, complete,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -210,7 +210,7 @@ async fn what_a_model_thought_goes_back_to_it_and_to_no_other() {
     let mut response = decode_bytes(vec![&bytes]).await.expect("sound");
     assert_eq!(
         (response.stop.clone(), response.text().as_str()),
-        (Stop::ToolUse, "Done.")
+        (FinishReason::ToolUse, "Done.")
     );
     let Block::Thinking {
         text,
@@ -250,9 +250,13 @@ async fn what_a_model_thought_goes_back_to_it_and_to_no_other() {
 async fn every_reason_to_end_has_its_meaning() {
     let call = said(json!({"tool_calls": [{"function": {"name": "f", "arguments": {"n": 1}}}]}));
     let table = [
-        ("stop", Stop::EndTurn, Stop::ToolUse),
-        ("length", Stop::MaxTokens, Stop::MaxTokens),
-        ("load", Stop::Other("load".into()), Stop::ToolUse),
+        ("stop", FinishReason::EndTurn, FinishReason::ToolUse),
+        ("length", FinishReason::MaxTokens, FinishReason::MaxTokens),
+        (
+            "load",
+            FinishReason::Other("load".into()),
+            FinishReason::ToolUse,
+        ),
     ];
     for (reason, plain, calling) in table {
         assert_eq!(
@@ -275,11 +279,11 @@ async fn every_reason_to_end_has_its_meaning() {
             .await
             .expect("sound")
             .stop,
-        Stop::EndTurn
+        FinishReason::EndTurn
     );
     assert_eq!(
         decode(&[call, older]).await.expect("sound").stop,
-        Stop::ToolUse
+        FinishReason::ToolUse
     );
 }
 
@@ -389,7 +393,7 @@ async fn an_answer_that_is_not_streamed_reads_the_same() {
             .expect("it answers");
         assert_eq!(
             (response.text().as_str(), response.stop),
-            ("hi", Stop::EndTurn)
+            ("hi", FinishReason::EndTurn)
         );
     }
     let class = |body: &str| {
@@ -551,7 +555,7 @@ async fn a_check_tells_the_version_and_the_models() {
         .await
         .expect("it answers");
     let (endpoint, version_told) = (Some(server.url.clone()), Some("0.13.1".to_owned()));
-    let expected = Health {
+    let expected = ProviderCheck {
         endpoint,
         version: version_told,
         models: vec!["qwen3:8b".into()],

@@ -8,7 +8,7 @@ use crate::app::{Workspace, note};
 use crate::corpora::corpus;
 use attache::config::ProviderSettings;
 use attache::providers::{
-    Block, Provider, ProviderError, Response, Stop, ToolArgs, build, complete,
+    Block, FinishReason, Provider, ProviderError, Response, ToolArgs, build, complete,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -124,9 +124,9 @@ fn differences(expected: &Value, outcome: &Result<Response, ProviderError>) -> V
         // Nobody said why it stopped: then what it holds tells.
         "stop" if expected["stop"].is_null() => {
             let wanted = if calls.is_empty() {
-                Stop::EndTurn
+                FinishReason::EndTurn
             } else {
-                Stop::ToolUse
+                FinishReason::ToolUse
             };
             response.stop != wanted
         }

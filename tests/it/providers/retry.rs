@@ -5,7 +5,8 @@ use RetryDecision::{Downgrade, Fail, Fallback, Lengthen, Reschedule, RetryNow, T
 use attache::domain::ErrorClass;
 use attache::providers::contract::retry::longer_output_tokens;
 use attache::providers::{
-    Parameter, Phase, ProviderError, RetryDecision, RetryPolicy, Size, Tried, retry_decision,
+    Parameter, Phase, PriorAttempts, ProviderError, RetryDecision, RetryLimits, Size,
+    retry_decision,
 };
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-fn patience() -> RetryPolicy {
-    RetryPolicy {
+fn patience() -> RetryLimits {
+    RetryLimits {
         attempts_max: TRIES_MAX,
         inline_wait_max: secs(45),
         left: secs(600),
@@ -44,11 +45,11 @@ fn size() -> Size {
     }
 }
 
-fn tried(calls: u32, has_fallback: bool) -> Tried<'static> {
-    Tried {
+fn tried(calls: u32, has_fallback: bool) -> PriorAttempts<'static> {
+    PriorAttempts {
         calls,
         has_fallback,
-        ..Tried::default()
+        ..PriorAttempts::default()
     }
 }
 
@@ -128,7 +129,7 @@ fn every_class_in_every_phase_has_its_decision() {
 fn waits_double_up_to_the_cap_with_full_jitter() {
     for (calls, expected) in [(1, 1), (2, 2), (3, 4), (5, 16), (6, 30), (40, 30), (90, 30)] {
         let at = |jitter_seed| {
-            let patience = RetryPolicy {
+            let patience = RetryLimits {
                 attempts_max: 99,
                 jitter_seed,
                 ..patience()
@@ -151,7 +152,7 @@ fn the_providers_own_wait_decides_between_now_elsewhere_and_later() {
         retry_after: Some(asked),
         ..failed(ErrorClass::RateLimited)
     };
-    let calm = RetryPolicy {
+    let calm = RetryLimits {
         jitter_seed: 0,
         ..patience()
     };
@@ -182,7 +183,7 @@ fn the_providers_own_wait_decides_between_now_elsewhere_and_later() {
 fn no_wait_within_a_run_passes_the_end_of_its_time() {
     let error = failed(ErrorClass::Overloaded);
     let at = |left, has_fallback| {
-        let patience = RetryPolicy { left, ..patience() };
+        let patience = RetryLimits { left, ..patience() };
         retry_decision(&error, tried(2, has_fallback), patience, size())
     };
     assert_eq!(at(secs(3), false), RetryNow(secs(2)));
@@ -230,7 +231,7 @@ fn a_parameter_is_left_out_once_whatever_the_class_and_the_tries() {
             decide(&refused, TRIES_MAX),
             Downgrade(Parameter::Temperature)
         );
-        let other = Tried {
+        let other = PriorAttempts {
             without: &[Parameter::Strict],
             ..tried(1, false)
         };
@@ -238,7 +239,7 @@ fn a_parameter_is_left_out_once_whatever_the_class_and_the_tries() {
             retry_decision(&refused, other, patience(), size()),
             Downgrade(Parameter::Temperature)
         );
-        let again = Tried {
+        let again = PriorAttempts {
             without: &[Parameter::Temperature],
             ..tried(1, false)
         };
@@ -277,7 +278,7 @@ fn an_input_is_made_shorter_once_to_what_the_window_leaves() {
             },
             "{said:?} {known:?} {used}"
         );
-        let trimmed = |has_fallback| Tried {
+        let trimmed = |has_fallback| PriorAttempts {
             trimmed: true,
             ..tried(2, has_fallback)
         };
@@ -319,7 +320,7 @@ fn an_answer_that_came_to_no_word_is_given_more_room_while_there_is_some() {
 fn a_refusal_goes_elsewhere_only_where_somebody_asked_for_it() {
     let error = failed(ErrorClass::ContentFilter);
     for (asked, expected) in [(true, Fallback), (false, Fail)] {
-        let patience = RetryPolicy {
+        let patience = RetryLimits {
             fallback_on_refusal: asked,
             ..patience()
         };

@@ -5,8 +5,8 @@ use attache::config::ProviderSettings;
 use attache::domain::ErrorClass;
 use attache::providers::scripted::Scripted;
 use attache::providers::{
-    Block, CallContext, Message, Phase, Provider, ProviderError, Request, Response, Role, Stop,
-    ToolArgs, ToolChoice, build, complete,
+    Block, CallContext, FinishReason, Message, Phase, Provider, ProviderError, Request, Response,
+    Role, ToolArgs, ToolChoice, build, complete,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -80,7 +80,7 @@ async fn placeholders_take_the_letters_parts() {
     );
     assert_eq!(
         (response.text().as_str(), response.stop.clone()),
-        ("One moment.", Stop::ToolUse)
+        ("One moment.", FinishReason::ToolUse)
     );
     assert_eq!(
         (response.usage.cache_read_tokens, response.usage.cost_micros),
@@ -131,7 +131,10 @@ async fn answers_depend_on_the_newest_result() {
 #[tokio::test]
 async fn a_model_can_misbehave_in_every_way() {
     let two = answer("do two things").await.expect("it answers");
-    assert_eq!((two.calls().count(), two.stop.clone()), (2, Stop::ToolUse));
+    assert_eq!(
+        (two.calls().count(), two.stop.clone()),
+        (2, FinishReason::ToolUse)
+    );
     let broken = answer("broken arguments").await.expect("it answers");
     assert!(matches!(
         broken.calls().next(),
@@ -148,11 +151,11 @@ async fn a_model_can_misbehave_in_every_way() {
     );
     assert_eq!(
         answer("forbidden").await.expect("it answers").stop,
-        Stop::Refused
+        FinishReason::Refused
     );
     assert_eq!(
         answer("too long").await.expect("it answers").stop,
-        Stop::MaxTokens
+        FinishReason::MaxTokens
     );
 }
 

@@ -6,7 +6,7 @@ use super::{KEY, adapter, context, request};
 use attache::config::{ChatSwitches, ProviderSettings};
 use attache::domain::ErrorClass;
 use attache::providers::{
-    Block, Message, Phase, Provider, ProviderError, Response, Role, Stop, build, complete,
+    Block, FinishReason, Message, Phase, Provider, ProviderError, Response, Role, build, complete,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -181,17 +181,21 @@ async fn openrouters_reasoning_goes_back_as_it_came_and_to_nobody_else() {
 #[tokio::test]
 async fn the_reason_of_the_vendor_behind_openrouter_counts() {
     let table = [
-        ("stop", "end_turn", Stop::EndTurn),
-        ("stop", "refusal", Stop::Refused),
-        ("stop", "SAFETY", Stop::Refused),
-        ("stop", "MALFORMED_FUNCTION_CALL", Stop::MalformedCall),
+        ("stop", "end_turn", FinishReason::EndTurn),
+        ("stop", "refusal", FinishReason::Refused),
+        ("stop", "SAFETY", FinishReason::Refused),
+        (
+            "stop",
+            "MALFORMED_FUNCTION_CALL",
+            FinishReason::MalformedCall,
+        ),
         (
             "length",
             "model_context_window_exceeded",
-            Stop::ContextExhausted,
+            FinishReason::ContextExhausted,
         ),
-        ("stop", "stop_sequence", Stop::StopSequence),
-        ("length", "max_tokens", Stop::MaxTokens),
+        ("stop", "stop_sequence", FinishReason::StopSequence),
+        ("length", "max_tokens", FinishReason::MaxTokens),
     ];
     for (reason, native, stop) in table {
         let mut end = chunk(json!({}), Some(reason));

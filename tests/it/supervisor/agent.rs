@@ -5,8 +5,8 @@ use crate::mcp::client::{Client, PROGRAM, catch_up, reply};
 use attache::config::Tier;
 use attache::domain::ErrorClass;
 use attache::providers::{
-    Block, CallContext, Capabilities, Event, LoopOwner, Phase, Provider, ProviderError, Request,
-    RequestEncoder, Response, Session, Stop, TokenUsage, ToolArgs,
+    AgentSession, Block, CallContext, Capabilities, Event, FinishReason, LoopOwner, Phase,
+    Provider, ProviderError, Request, RequestEncoder, Response, TokenUsage, ToolArgs,
 };
 use attache::runs::deps::WorkerDeps;
 use attache::runs::worker::Worker;
@@ -58,7 +58,7 @@ impl StepPair {
         self.requests.lock().expect("no test panicked here").clone()
     }
     /// The session of each call.
-    pub fn sessions(&self) -> Vec<Session> {
+    pub fn sessions(&self) -> Vec<AgentSession> {
         self.requests()
             .into_iter()
             .map(|request| request.agent.expect("terms").session)
@@ -249,7 +249,7 @@ pub fn says(text: &str) -> Act {
 pub fn ends(text: &str) -> Act {
     tells(Event::Finished(Response {
         blocks: vec![Block::text(text)],
-        stop: Stop::EndTurn,
+        stop: FinishReason::EndTurn,
         usage: TokenUsage {
             output_tokens: 7,
             cost_micros: Some(1_000),

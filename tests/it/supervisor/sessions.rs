@@ -3,7 +3,7 @@
 use super::agent::{Act, Agent, House, calls, ends, session, starts};
 use crate::app::proven_note as note;
 use attache::domain::{ErrorClass, RunId, ThreadId};
-use attache::providers::Session;
+use attache::providers::AgentSession;
 use attache::replay::verify::{Outcome, Verifier};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,8 +15,8 @@ fn answers_in(id: &str) -> Vec<Act> {
     vec![starts(), session(id), ends("Here.")]
 }
 
-fn resumes(session: &Session, expected: &str) -> bool {
-    matches!(session, Session::Resume { id, .. } if id == expected)
+fn resumes(session: &AgentSession, expected: &str) -> bool {
+    matches!(session, AgentSession::Resume { id, .. } if id == expected)
 }
 
 #[tokio::test]
@@ -27,13 +27,13 @@ async fn the_next_letter_of_a_thread_goes_on_with_the_session() {
     }
     house.letter("elsewhere@guest.example", "").await;
     let sessions = house.pair.sessions();
-    assert!(matches!(sessions[0], Session::New(_)));
+    assert!(matches!(sessions[0], AgentSession::New(_)));
     assert!(
         resumes(&sessions[1], "ses_1") && resumes(&sessions[2], "ses_1"),
         "{sessions:?}"
     );
     assert!(
-        matches!(sessions[3], Session::New(_)),
+        matches!(sessions[3], AgentSession::New(_)),
         "another thread knows nothing of it"
     );
     house.app.check().await;
@@ -86,7 +86,7 @@ async fn a_session_without_an_answer_is_not_gone_on_with() {
             .pair
             .sessions()
             .iter()
-            .all(|session| matches!(session, Session::New(_)))
+            .all(|session| matches!(session, AgentSession::New(_)))
     );
     house.letter("q2@guest.example", FOLLOWS).await;
     assert!(resumes(&house.pair.sessions()[2], "ses_2"));
@@ -102,7 +102,7 @@ async fn a_session_that_was_told_something_else_is_not_gone_on_with() {
     );
     house.letter("q2@guest.example", FOLLOWS).await;
     assert!(
-        matches!(house.pair.sessions()[1], Session::New(_)),
+        matches!(house.pair.sessions()[1], AgentSession::New(_)),
         "another persona text"
     );
     house
@@ -112,7 +112,7 @@ async fn a_session_that_was_told_something_else_is_not_gone_on_with() {
     let house = house.restart().await;
     house.letter("q3@guest.example", FOLLOWS).await;
     assert!(
-        matches!(house.pair.sessions()[2], Session::New(_)),
+        matches!(house.pair.sessions()[2], AgentSession::New(_)),
         "another model"
     );
     house.letter("q4@guest.example", FOLLOWS).await;
@@ -139,7 +139,7 @@ async fn a_session_that_missed_an_answer_is_not_gone_on_with() {
         .write("personas/ada/PERSONA.md", "Ada answers letters.");
     house.letter("q3@guest.example", FOLLOWS).await;
     let sessions = house.pair.sessions();
-    assert!(matches!(sessions[2], Session::New(_)), "{sessions:?}");
+    assert!(matches!(sessions[2], AgentSession::New(_)), "{sessions:?}");
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn a_lost_session_is_replaced_once_and_counts_as_no_failure() {
         assert_eq!(house.app.outcome(&run).await.0, "succeeded");
         let (sessions, requests) = (house.pair.sessions(), house.pair.requests());
         assert!(
-            resumes(&sessions[1], "ses_1") && matches!(sessions[2], Session::New(_)),
+            resumes(&sessions[1], "ses_1") && matches!(sessions[2], AgentSession::New(_)),
             "{sessions:?}"
         );
         assert_eq!(requests[2].messages.len(), 3, "with the whole history");
@@ -184,7 +184,7 @@ async fn an_id_that_could_be_an_option_is_not_kept() {
             .pair
             .sessions()
             .iter()
-            .all(|session| matches!(session, Session::New(_)))
+            .all(|session| matches!(session, AgentSession::New(_)))
     );
 }
 

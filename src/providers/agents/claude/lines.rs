@@ -7,7 +7,7 @@
 
 use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::agents::agent::{
-    Dialogue, Invocation, Reaction, args_at, flat_text, micros, object, text_at,
+    AgentDecoder, Invocation, Reaction, args_at, flat_text, micros, object, text_at,
 };
 use crate::providers::agents::claude::permissions::{needs, refusal};
 use crate::providers::agents::claude::usage::{breakdown, sum, usage_of};
@@ -15,7 +15,8 @@ use crate::providers::agents::failure;
 use crate::providers::child::process::Ending;
 use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::traits::{
-    AgentOptions, Block, Event, ModelUsage, Phase, ProviderError, Response, Stop, TokenUsage,
+    AgentOptions, Block, Event, FinishReason, ModelUsage, Phase, ProviderError, Response,
+    TokenUsage,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -232,7 +233,7 @@ impl ClaudeDecoder {
         let subtype = text_at(request, "subtype");
         if subtype != "can_use_tool" {
             let answer = json!({"subtype": "error", "request_id": id, "error": format!("`{subtype}` is not offered")});
-            return say(&json!({"type": "control_response", "response": answer}));
+            return reply(&json!({"type": "control_response", "response": answer}));
         }
         let (name, args) = (text_at(request, "tool_name"), args_at(request, "input"));
         let refusal = refusal(name, &args, &self.options);
@@ -324,8 +325,8 @@ impl ClaudeDecoder {
             .unwrap_or(false);
         let subtype = text_at(line, "subtype");
         let stop = match subtype {
-            "error_max_turns" => Stop::LimitTurns,
-            "error_max_budget_usd" => Stop::LimitCost,
+            "error_max_turns" => FinishReason::LimitTurns,
+            "error_max_budget_usd" => FinishReason::LimitCost,
             // A failure of the API is `success` with `is_error`.
             "success" if !is_error => stop_of(text_at(line, "stop_reason")),
             _ => {
@@ -415,7 +416,7 @@ impl ClaudeDecoder {
     }
 }
 
-impl Dialogue for ClaudeDecoder {
+impl AgentDecoder for ClaudeDecoder {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
         let Some(line) = object(line)? else {
             return Ok(Reaction::default());
@@ -462,24 +463,24 @@ impl Dialogue for ClaudeDecoder {
 
 fn answer(id: &str, response: &Value) -> Reaction {
     let response = json!({"subtype": "success", "request_id": id, "response": response});
-    say(&json!({"type": "control_response", "response": response}))
+    reply(&json!({"type": "control_response", "response": response}))
 }
 
-fn say(line: &Value) -> Reaction {
+fn reply(line: &Value) -> Reaction {
     Reaction {
-        say: format!("{line}\n"),
+        stdin: format!("{line}\n"),
         ..Reaction::default()
     }
 }
 
-fn stop_of(reason: &str) -> Stop {
+fn stop_of(reason: &str) -> FinishReason {
     match reason {
-        "" | "end_turn" | "tool_use" => Stop::EndTurn,
-        "stop_sequence" => Stop::StopSequence,
-        "max_tokens" => Stop::MaxTokens,
-        "refusal" => Stop::Refused,
-        "model_context_window_exceeded" => Stop::ContextExhausted,
-        other => Stop::Other(other.to_owned()),
+        "" | "end_turn" | "tool_use" => FinishReason::EndTurn,
+        "stop_sequence" => FinishReason::StopSequence,
+        "max_tokens" => FinishReason::MaxTokens,
+        "refusal" => FinishReason::Refused,
+        "model_context_window_exceeded" => FinishReason::ContextExhausted,
+        other => FinishReason::Other(other.to_owned()),
     }
 }
 

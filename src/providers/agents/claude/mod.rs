@@ -12,12 +12,12 @@ mod usage;
 use crate::config::{ProviderSettings, Tier, dollars};
 use crate::domain::Timestamp;
 use crate::providers::Adapter;
-use crate::providers::agents::agent::{self, Agent, Dialogue, Invocation, Speaker};
+use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
 use crate::providers::agents::claude::lines::{ClaudeDecoder, INITIALIZE};
 use crate::providers::agents::transcript;
 use crate::providers::child::process::{self, Program};
 use crate::providers::contract::traits::{
-    AgentOptions, Capabilities, Provider, ProviderError, Request, Session, Structured,
+    AgentOptions, AgentSession, Capabilities, Provider, ProviderError, Request, Structured,
 };
 use crate::providers::transport::http;
 use secrecy::SecretString;
@@ -62,11 +62,11 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     }
     Ok(Box::new(Agent {
         program,
-        speaker: Claude,
+        protocol: Claude,
     }))
 }
 
-impl Speaker for Claude {
+impl AgentProtocol for Claude {
     fn id(&self) -> &'static str {
         ADAPTER.id
     }
@@ -96,7 +96,7 @@ impl Speaker for Claude {
         vec![initialize(request), user_line(request, options)]
     }
 
-    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
+    fn decoder(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn AgentDecoder> {
         Box::new(ClaudeDecoder::new(invocation, now))
     }
 }
@@ -137,7 +137,7 @@ fn argv(
     }
     match (agent::resumed(&options.session)?, &options.session) {
         (Some(id), _) => argv.push(format!("--resume={id}")),
-        (None, Session::New(id)) if uuid::Uuid::try_parse(id).is_ok() => {
+        (None, AgentSession::New(id)) if uuid::Uuid::try_parse(id).is_ok() => {
             argv.push(format!("--session-id={id}"));
         }
         // The agent generates an id.

@@ -5,13 +5,13 @@
 
 use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::agents::agent::{
-    Dialogue, Invocation, Reaction, args_at, object, text_at, used_before,
+    AgentDecoder, Invocation, Reaction, args_at, object, text_at, used_before,
 };
 use crate::providers::agents::failure;
 use crate::providers::child::process::Ending;
 use crate::providers::contract::accumulate::{broken, token_count};
 use crate::providers::contract::traits::{
-    Block, Event, ProviderError, Response, Stop, TokenUsage, ToolArgs,
+    Block, Event, FinishReason, ProviderError, Response, TokenUsage, ToolArgs,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ impl CodexDecoder {
     }
 }
 
-impl Dialogue for CodexDecoder {
+impl AgentDecoder for CodexDecoder {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
         let Some(line) = object(line)? else {
             return Ok(Reaction::default());
@@ -162,7 +162,7 @@ impl Dialogue for CodexDecoder {
         let text = self.answer.take().filter(|text| !text.is_empty());
         Ok(vec![Event::Finished(Response {
             blocks: text.map(Block::text).into_iter().collect(),
-            stop: Stop::EndTurn,
+            stop: FinishReason::EndTurn,
             usage: added(total, self.used),
             model_served: self.model.clone(),
             provider_request_id: None,

@@ -10,7 +10,7 @@ pub mod lines;
 use crate::config::{AGENT_FOLDER, ProviderSettings, Tier};
 use crate::domain::Timestamp;
 use crate::providers::Adapter;
-use crate::providers::agents::agent::{self, Agent, Dialogue, Invocation, Speaker};
+use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
 use crate::providers::agents::codex::lines::CodexDecoder;
 use crate::providers::child::process::{self, Program};
 use crate::providers::contract::traits::{
@@ -40,7 +40,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     }
     Ok(Box::new(Agent {
         program,
-        speaker: Codex {
+        protocol: Codex {
             base_url: settings.base_url.clone(),
         },
     }))
@@ -56,7 +56,7 @@ pub fn needs(name: &str) -> Tier {
     }
 }
 
-impl Speaker for Codex {
+impl AgentProtocol for Codex {
     fn id(&self) -> &'static str {
         ADAPTER.id
     }
@@ -134,7 +134,7 @@ impl Speaker for Codex {
         Ok(argv)
     }
 
-    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
+    fn decoder(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn AgentDecoder> {
         Box::new(CodexDecoder::new(invocation, now))
     }
 }

@@ -10,7 +10,7 @@ use crate::providers::child::process::{Output, Process};
 use crate::providers::contract::accumulate::ended_early;
 use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::traits::{
-    AgentOptions, Block, CallContext, Event, Phase, ProviderError, Response, Session,
+    AgentOptions, AgentSession, Block, CallContext, Event, Phase, ProviderError, Response,
 };
 use crate::providers::transport::guard::Guard;
 use futures_util::future::BoxFuture;
@@ -316,13 +316,13 @@ async fn open_session(
     options: &AgentOptions,
 ) -> Result<(String, Parts, EventStream), ProviderError> {
     let session = match &options.session {
-        Session::New(_) => {
+        AgentSession::New(_) => {
             let made = server
                 .post("session", &json!({ "title": "attache" }))
                 .await?;
             text_at(&made, "id").to_owned()
         }
-        Session::Resume { id, .. } => id.clone(),
+        AgentSession::Resume { id, .. } => id.clone(),
     };
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if session.is_empty() || !session.chars().all(legal) {
@@ -334,7 +334,7 @@ async fn open_session(
         ));
     }
     let mut parts = Parts::new(&session, options);
-    if matches!(options.session, Session::Resume { .. }) {
+    if matches!(options.session, AgentSession::Resume { .. }) {
         parts.knows(&server.get(&format!("session/{session}/message")).await?);
     }
     let frames = server.events().await?;

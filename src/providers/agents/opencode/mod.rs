@@ -21,7 +21,7 @@ use crate::providers::agents::transcript;
 use crate::providers::child::process;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
+    CallContext, Capabilities, Event, Phase, Provider, ProviderCheck, ProviderError, Request,
     RequestEncoder, ToolArgs,
 };
 use crate::providers::transport::guard::Guard;
@@ -123,7 +123,7 @@ impl RequestEncoder for OpenCode {
 }
 
 impl Provider for OpenCode {
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<ProviderCheck, ProviderError>> {
         Box::pin(async move {
             let Some(url) = &self.settings.base_url else {
                 return connection::program(&self.settings)?.version().await;
@@ -134,10 +134,10 @@ impl Provider for OpenCode {
                 .wait(Phase::BeforeFirstByte, health)
                 .await??;
             let version = health["version"].as_str().map(str::to_owned);
-            Ok(Health {
+            Ok(ProviderCheck {
                 endpoint: Some(server.url().to_string()),
                 version,
-                ..Health::default()
+                ..ProviderCheck::default()
             })
         })
     }

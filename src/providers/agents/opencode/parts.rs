@@ -12,7 +12,7 @@ use crate::providers::agents::failure::class_of_status;
 use crate::providers::agents::paths;
 use crate::providers::contract::accumulate::token_count;
 use crate::providers::contract::traits::{
-    AgentOptions, Event, Phase, ProviderError, Stop, TOOL_SERVER_NAME, TokenUsage,
+    AgentOptions, Event, FinishReason, Phase, ProviderError, TOOL_SERVER_NAME, TokenUsage,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -384,20 +384,20 @@ pub fn answer(reply: &Value) -> String {
 }
 
 /// Maps the end of the message. Errors: the error that OpenCode reports in it, by its name.
-pub fn stop(info: &Value) -> Result<Stop, ProviderError> {
+pub fn stop(info: &Value) -> Result<FinishReason, ProviderError> {
     let error = &info["error"];
     if error.is_object() {
         return match text_at(error, "name") {
-            "MessageOutputLengthError" => Ok(Stop::MaxTokens),
-            "ContentFilterError" => Ok(Stop::Refused),
+            "MessageOutputLengthError" => Ok(FinishReason::MaxTokens),
+            "ContentFilterError" => Ok(FinishReason::Refused),
             name => Err(failure(name, &error["data"])),
         };
     }
     Ok(match info["finish"].as_str().unwrap_or("stop") {
-        "stop" | "end_turn" | "tool-calls" => Stop::EndTurn,
-        "length" => Stop::MaxTokens,
-        "content-filter" => Stop::Refused,
-        other => Stop::Other(other.to_owned()),
+        "stop" | "end_turn" | "tool-calls" => FinishReason::EndTurn,
+        "length" => FinishReason::MaxTokens,
+        "content-filter" => FinishReason::Refused,
+        other => FinishReason::Other(other.to_owned()),
     })
 }
 

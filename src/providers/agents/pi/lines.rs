@@ -7,14 +7,14 @@
 use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::agents::agent::{
-    Dialogue, Invocation, Reaction, args_at, flat_text, micros, object, text_at,
+    AgentDecoder, Invocation, Reaction, args_at, flat_text, micros, object, text_at,
 };
 use crate::providers::agents::failure;
 use crate::providers::agents::paths;
 use crate::providers::child::process::Ending;
 use crate::providers::contract::accumulate::{broken, token_count};
 use crate::providers::contract::traits::{
-    AgentOptions, Block, Event, Phase, ProviderError, Response, Stop, TokenUsage,
+    AgentOptions, Block, Event, FinishReason, Phase, ProviderError, Response, TokenUsage,
 };
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ impl PiDecoder {
     }
 }
 
-impl Dialogue for PiDecoder {
+impl AgentDecoder for PiDecoder {
     fn line(&mut self, line: &str) -> Result<Reaction, ProviderError> {
         let Some(line) = object(line)? else {
             return Ok(Reaction::default());
@@ -173,8 +173,8 @@ impl Dialogue for PiDecoder {
             return Err(failure::no_answer("pi", ending, self.now));
         };
         let stop = match text_at(&last, "stopReason") {
-            "stop" => Stop::EndTurn,
-            "length" => Stop::MaxTokens,
+            "stop" => FinishReason::EndTurn,
+            "length" => FinishReason::MaxTokens,
             "error" | "aborted" => {
                 let text = text_at(&last, "errorMessage");
                 let text = if text.is_empty() {
@@ -191,7 +191,7 @@ impl Dialogue for PiDecoder {
             }
             // The loop ended although the model waits for a tool.
             "toolUse" => return Err(broken("the agent ended in the middle of a tool call")),
-            other => Stop::Other(other.to_owned()),
+            other => FinishReason::Other(other.to_owned()),
         };
         let blocks = last
             .get("content")

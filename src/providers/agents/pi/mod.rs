@@ -10,7 +10,7 @@ pub mod lines;
 use crate::config::{ProviderSettings, Tier};
 use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::Adapter;
-use crate::providers::agents::agent::{self, Agent, Dialogue, Invocation, Speaker};
+use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
 use crate::providers::agents::pi::lines::PiDecoder;
 use crate::providers::child::process::{self, Program};
 use crate::providers::contract::traits::{
@@ -44,11 +44,11 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     let program = Program::find(settings, ADAPTER.id, INSTALL)?;
     Ok(Box::new(Agent {
         program,
-        speaker: Pi,
+        protocol: Pi,
     }))
 }
 
-impl Speaker for Pi {
+impl AgentProtocol for Pi {
     fn id(&self) -> &'static str {
         ADAPTER.id
     }
@@ -77,7 +77,7 @@ impl Speaker for Pi {
         argv(program, request, options)
     }
 
-    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
+    fn decoder(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn AgentDecoder> {
         Box::new(PiDecoder::new(invocation, now))
     }
 }

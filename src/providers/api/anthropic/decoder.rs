@@ -5,7 +5,7 @@
 
 use crate::providers::contract::accumulate::{broken, call_id, ended_early, token_count};
 use crate::providers::contract::traits::{
-    Block, Event, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
+    Block, Event, FinishReason, ProviderError, ProviderState, Response, TokenUsage, ToolArgs,
 };
 use crate::providers::transport::classify::{Family, stream_failure};
 use crate::providers::transport::decode::Decoder;
@@ -339,16 +339,16 @@ impl ContentKind {
     }
 }
 
-fn stop_of(reason: &str, has_calls: bool) -> Stop {
+fn stop_of(reason: &str, has_calls: bool) -> FinishReason {
     match reason {
-        "end_turn" | "tool_use" if has_calls => Stop::ToolUse,
-        "end_turn" => Stop::EndTurn,
-        "max_tokens" => Stop::MaxTokens,
-        "stop_sequence" => Stop::StopSequence,
-        "model_context_window_exceeded" => Stop::ContextExhausted,
-        "refusal" => Stop::Refused,
-        "pause_turn" => Stop::Paused,
-        other => Stop::Other(other.to_owned()),
+        "end_turn" | "tool_use" if has_calls => FinishReason::ToolUse,
+        "end_turn" => FinishReason::EndTurn,
+        "max_tokens" => FinishReason::MaxTokens,
+        "stop_sequence" => FinishReason::StopSequence,
+        "model_context_window_exceeded" => FinishReason::ContextExhausted,
+        "refusal" => FinishReason::Refused,
+        "pause_turn" => FinishReason::Paused,
+        other => FinishReason::Other(other.to_owned()),
     }
 }
 

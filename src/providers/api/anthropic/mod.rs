@@ -10,7 +10,7 @@ use crate::config::ProviderSettings;
 use crate::providers::Adapter;
 use crate::providers::api::anthropic::decoder::AnthropicDecoder;
 use crate::providers::contract::traits::{
-    CallContext, Event, Health, Provider, ProviderError, Request, RequestEncoder,
+    CallContext, Event, Provider, ProviderCheck, ProviderError, Request, RequestEncoder,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http::{self, Endpoint, EndpointSpec};
@@ -74,7 +74,7 @@ impl Provider for Anthropic {
         Some(self.endpoint.base_url())
     }
 
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<ProviderCheck, ProviderError>> {
         Box::pin(async move { self.endpoint.check(&self.models_path, &context).await })
     }
 

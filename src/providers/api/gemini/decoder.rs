@@ -9,7 +9,7 @@ use crate::domain::ErrorClass;
 use crate::providers::contract::accumulate::{broken, call_id, ended_early, token_count};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    Block, Event, Phase, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
+    Block, Event, FinishReason, Phase, ProviderError, ProviderState, Response, TokenUsage, ToolArgs,
 };
 use crate::providers::transport::classify::{Family, stream_failure};
 use crate::providers::transport::decode::Decoder;
@@ -220,7 +220,7 @@ impl GeminiDecoder {
                 ));
             }
             (Some(reason), _) => stop_of(&reason, self.calls > 0),
-            (None, true) => Stop::Refused,
+            (None, true) => FinishReason::Refused,
             (None, false) => return Err(ended_early()),
         };
         let blocks = std::mem::take(&mut self.blocks);
@@ -303,11 +303,11 @@ fn usage_of(usage: &Value) -> TokenUsage {
 }
 
 /// Maps the finish reason. `STOP` comes with calls, too.
-fn stop_of(reason: &str, has_calls: bool) -> Stop {
+fn stop_of(reason: &str, has_calls: bool) -> FinishReason {
     match reason {
-        "STOP" if has_calls => Stop::ToolUse,
-        "STOP" => Stop::EndTurn,
-        "MAX_TOKENS" => Stop::MaxTokens,
+        "STOP" if has_calls => FinishReason::ToolUse,
+        "STOP" => FinishReason::EndTurn,
+        "MAX_TOKENS" => FinishReason::MaxTokens,
         "SAFETY"
         | "RECITATION"
         | "LANGUAGE"
@@ -317,11 +317,11 @@ fn stop_of(reason: &str, has_calls: bool) -> Stop {
         | "MODEL_ARMOR"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
-        | "IMAGE_RECITATION" => Stop::Refused,
+        | "IMAGE_RECITATION" => FinishReason::Refused,
         "MALFORMED_FUNCTION_CALL"
         | "UNEXPECTED_TOOL_CALL"
         | "TOO_MANY_TOOL_CALLS"
-        | "MALFORMED_RESPONSE" => Stop::MalformedCall,
-        other => Stop::Other(other.to_owned()),
+        | "MALFORMED_RESPONSE" => FinishReason::MalformedCall,
+        other => FinishReason::Other(other.to_owned()),
     }
 }

@@ -16,7 +16,7 @@ use crate::providers::api::gemini::decoder::GeminiDecoder;
 use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
+    CallContext, Capabilities, Event, Phase, Provider, ProviderCheck, ProviderError, Request,
     RequestEncoder, Structured,
 };
 use crate::providers::transport::classify::Family;
@@ -91,7 +91,7 @@ impl Provider for Gemini {
         Some(self.endpoint.base_url())
     }
 
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<ProviderCheck, ProviderError>> {
         Box::pin(async move {
             let list = self.endpoint.get(MODELS_PATH, &context).await?;
             let models = list.get("models").and_then(Value::as_array);
@@ -101,10 +101,10 @@ impl Provider for Gemini {
             let models = models
                 .map(|name| name.trim_start_matches("models/").to_owned())
                 .collect();
-            Ok(Health {
+            Ok(ProviderCheck {
                 endpoint: self.endpoint(),
                 models,
-                ..Health::default()
+                ..ProviderCheck::default()
             })
         })
     }

@@ -4,7 +4,7 @@ use crate::domain::ErrorClass;
 use crate::providers::contract::accumulate::{broken, call_id, ended_early, token_count};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    Block, Event, Phase, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
+    Block, Event, FinishReason, Phase, ProviderError, ProviderState, Response, TokenUsage, ToolArgs,
 };
 use crate::providers::transport::classify::{Family, stream_failure};
 use crate::providers::transport::decode::Decoder;
@@ -240,11 +240,11 @@ impl Decoder for OllamaDecoder {
 }
 
 /// Maps the done reason. `stop` comes with calls, too; older servers give no reason at all.
-fn stop_of(reason: Option<&str>, has_calls: bool) -> Stop {
+fn stop_of(reason: Option<&str>, has_calls: bool) -> FinishReason {
     match reason {
-        Some("length") => Stop::MaxTokens,
-        _ if has_calls => Stop::ToolUse,
-        None | Some("stop") => Stop::EndTurn,
-        Some(other) => Stop::Other(other.to_owned()),
+        Some("length") => FinishReason::MaxTokens,
+        _ if has_calls => FinishReason::ToolUse,
+        None | Some("stop") => FinishReason::EndTurn,
+        Some(other) => FinishReason::Other(other.to_owned()),
     }
 }

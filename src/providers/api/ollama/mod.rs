@@ -15,8 +15,8 @@ use crate::providers::api::ollama::decoder::OllamaDecoder;
 use crate::providers::api::ollama::request::RequestSettings;
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, Health, Provider, ProviderError, Request, RequestEncoder,
-    Structured,
+    CallContext, Capabilities, Event, Provider, ProviderCheck, ProviderError, Request,
+    RequestEncoder, Structured,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::decode::Decoder;
@@ -101,7 +101,7 @@ impl Provider for Ollama {
         Some(self.endpoint.base_url())
     }
 
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<ProviderCheck, ProviderError>> {
         Box::pin(async move {
             let version = self.endpoint.get("api/version", &context).await?;
             let tags = self.endpoint.get("api/tags", &context).await?;
@@ -115,7 +115,7 @@ impl Provider for Ollama {
                 .flatten();
             let models: Vec<String> = models.filter_map(|model| text(model, "name")).collect();
             let none = "the server has no model: `ollama pull MODEL` fetches one";
-            Ok(Health {
+            Ok(ProviderCheck {
                 endpoint: self.endpoint(),
                 version: text(&version, "version"),
                 note: models.is_empty().then(|| none.to_owned()),

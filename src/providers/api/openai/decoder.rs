@@ -7,7 +7,7 @@ use crate::providers::api::openai::usage::usage_of;
 use crate::providers::contract::accumulate::{broken, call_id, ended_early};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    Block, Event, Phase, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
+    Block, Event, FinishReason, Phase, ProviderError, ProviderState, Response, TokenUsage, ToolArgs,
 };
 use crate::providers::transport::classify::{Family, stream_failure};
 use crate::providers::transport::decode::Decoder;
@@ -299,7 +299,7 @@ impl ChunkDecoder {
         blocks
     }
 
-    fn finished(&self, blocks: Vec<Block>, stop: Stop, model_served: String) -> Event {
+    fn finished(&self, blocks: Vec<Block>, stop: FinishReason, model_served: String) -> Event {
         Event::Finished(Response {
             stop,
             usage: self.usage.unwrap_or_else(|| self.estimate(&blocks)),
@@ -317,7 +317,7 @@ impl ChunkDecoder {
         let mut events = self.start(&Value::Null);
         self.calls.take();
         let (blocks, model) = (self.spoken(), self.model.clone().unwrap_or_default());
-        events.push(self.finished(blocks, Stop::MalformedCall, model));
+        events.push(self.finished(blocks, FinishReason::MalformedCall, model));
         events
     }
 
@@ -385,20 +385,20 @@ pub fn is_unread_call(failure: &ProviderError) -> bool {
 /// Maps the finish reason. Some gateways send `stop` although there are calls; at `length` the
 /// arguments of the last call are cut. The reason of the vendor behind a gateway is more precise
 /// than the gateway's own.
-fn stop_of(reason: &str, native: &str, has_calls: bool, refused: bool) -> Stop {
+fn stop_of(reason: &str, native: &str, has_calls: bool, refused: bool) -> FinishReason {
     match (reason, native) {
-        (_, "MALFORMED_FUNCTION_CALL") => Stop::MalformedCall,
-        (_, "model_context_window_exceeded") => Stop::ContextExhausted,
+        (_, "MALFORMED_FUNCTION_CALL") => FinishReason::MalformedCall,
+        (_, "model_context_window_exceeded") => FinishReason::ContextExhausted,
         (_, "refusal" | "SAFETY" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "RECITATION" | "SPII") => {
-            Stop::Refused
+            FinishReason::Refused
         }
-        ("length", _) => Stop::MaxTokens,
+        ("length", _) => FinishReason::MaxTokens,
         // `sensitive` is z.ai's.
-        ("content_filter" | "sensitive", _) | (_, "sensitive") => Stop::Refused,
-        _ if refused => Stop::Refused,
-        _ if has_calls => Stop::ToolUse,
-        ("stop", "stop_sequence") => Stop::StopSequence,
-        ("stop", _) => Stop::EndTurn,
-        (other, _) => Stop::Other(other.to_owned()),
+        ("content_filter" | "sensitive", _) | (_, "sensitive") => FinishReason::Refused,
+        _ if refused => FinishReason::Refused,
+        _ if has_calls => FinishReason::ToolUse,
+        ("stop", "stop_sequence") => FinishReason::StopSequence,
+        ("stop", _) => FinishReason::EndTurn,
+        (other, _) => FinishReason::Other(other.to_owned()),
     }
 }

@@ -23,8 +23,8 @@ use crate::providers::api::openai::decoder::{ChunkDecoder, is_unread_call};
 use crate::providers::api::openai::dialect::{effort, no_members};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
-    RequestEncoder, Response, Stop, Structured, TokenUsage,
+    CallContext, Capabilities, Event, FinishReason, Phase, Provider, ProviderCheck, ProviderError,
+    Request, RequestEncoder, Response, Structured, TokenUsage,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http::{self, Endpoint, EndpointSpec};
@@ -165,7 +165,7 @@ impl Provider for ChatCompletions {
         Some(self.endpoint.base_url())
     }
 
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<ProviderCheck, ProviderError>> {
         Box::pin(async move {
             if let Some(path) = &self.key_path {
                 self.endpoint.get(path, &context).await?;
@@ -220,7 +220,7 @@ fn unread_call(model: &str, encoded: &str) -> Vec<Result<Event, ProviderError>> 
     };
     let response = Response {
         blocks: Vec::new(),
-        stop: Stop::MalformedCall,
+        stop: FinishReason::MalformedCall,
         usage,
         model_served: model.to_owned(),
         provider_request_id: None,
