@@ -226,7 +226,7 @@ fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
 }
 
 fn print_schema(context: &Context, name: Option<&String>) -> anyhow::Result<Exit> {
-    let named = |kind: &&schema::Kind| name.is_some_and(|name| name == kind.name);
+    let named = |kind: &&schema::ConfigFileKind| name.is_some_and(|name| name == kind.name);
     match schema::KINDS.iter().find(named) {
         Some(kind) => context.screen.json(&(kind.schema)())?,
         None => {

@@ -4,13 +4,10 @@
 //! Absent on purpose: a switch that turns verification off. `monitor` refuses nothing, and still
 //! grants no trust without proof.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::load::CheckContext;
-use super::net::domain;
-use super::security::Typed as SecurityFile;
-use super::settings::Mode;
-use super::span::{Span, spell};
+use crate::config::check_context::CheckContext;
+use crate::config::file::duration::{TypedDuration, spell};
+use crate::config::file::{Document, child};
+use crate::config::net::domain;
 use crate::domain::Network;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,6 +20,22 @@ const DNS_PORT: u16 = 53;
 /// Maximum timeout of one answer of a name server; the whole verification is limited too, to ten
 /// seconds.
 const TIMEOUT_MAX: Duration = Duration::from_secs(10);
+
+/// Mode of a rule: refuse, or only record the letters that it would have refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Enforce,
+    Monitor,
+}
+
+impl Mode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Enforce => "enforce",
+            Mode::Monitor => "monitor",
+        }
+    }
+}
 
 /// Verification of senders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +75,7 @@ pub struct TrustedRelay {
 /// Verification of senders.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Typed {
+pub struct TypedAuthentication {
     /// Handling of letters that fail the policy of their alleged sender's domain. `enforce` (the
     /// default): refused or withheld as that policy requests; `monitor`: accepted, and the verdict
     /// is written to the log and `audit_log`.
@@ -98,7 +111,7 @@ struct TypedResolver {
     /// Addresses with or without a port, such as `127.0.0.1:5353`. Default: the system's.
     servers: Option<Vec<String>>,
     /// Timeout of one answer, at most 10s. Default: 3s.
-    timeout: Option<Span>,
+    timeout: Option<TypedDuration>,
 }
 
 /// A mail server in front of this one.
@@ -113,9 +126,13 @@ struct TypedRelay {
 }
 
 /// Resolves the section. Problems go to the context.
-pub fn resolve(file: &ConfigFile<SecurityFile>, ctx: &mut CheckContext<'_>) -> Authentication {
-    let none = Typed::default();
-    let typed = file.typed.authentication().unwrap_or(&none);
+pub fn resolve(
+    file: &Document,
+    typed: Option<&TypedAuthentication>,
+    ctx: &mut CheckContext<'_>,
+) -> Authentication {
+    let none = TypedAuthentication::default();
+    let typed = typed.unwrap_or(&none);
     let no_resolver = TypedResolver::default();
     let resolver = typed.resolver.as_ref().unwrap_or(&no_resolver);
     let mut servers = Vec::new();
@@ -150,8 +167,8 @@ pub fn resolve(file: &ConfigFile<SecurityFile>, ctx: &mut CheckContext<'_>) -> A
 }
 
 fn resolve_relays(
-    file: &ConfigFile<SecurityFile>,
-    typed: &Typed,
+    file: &Document,
+    typed: &TypedAuthentication,
     ctx: &mut CheckContext<'_>,
 ) -> Vec<TrustedRelay> {
     let mut relays = Vec::new();
@@ -184,8 +201,8 @@ fn resolve_relays(
 }
 
 fn resolve_arc_signers(
-    file: &ConfigFile<SecurityFile>,
-    typed: &Typed,
+    file: &Document,
+    typed: &TypedAuthentication,
     ctx: &mut CheckContext<'_>,
 ) -> Vec<String> {
     let mut arc_signers = Vec::new();

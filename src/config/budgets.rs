@@ -1,18 +1,10 @@
 //! `budget` in `configs/inference.json` and in `persona.json`: bounds on the cost of a run, a day
-//! and a month, and the choice of the bound in force.
-//!
-//! A run has one bound: the nearest one, from its responsibility over its thread and its persona to
-//! all runs. Days and months are separate budget accounts, of the engine, of each persona and of
-//! each thread, and all of them apply.
+//! and a month..
 
-use super::check::ConfigFile;
-use super::load::CheckContext;
-use super::settings::{Budget, Inference, Persona};
-use super::span::Span;
-use crate::domain::{
-    Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetScope, OnBudget, Origin, ThreadBudget,
-    ThreadId, Timestamp, day_of, month_of,
-};
+use crate::config::check_context::CheckContext;
+use crate::config::file::Document;
+use crate::config::file::duration::TypedDuration;
+use crate::domain::{Allowance, OnBudget};
 use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +12,23 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// Default maximum of the tokens of one run.
-const RUN_TOKENS_MAX: u64 = 500_000;
+pub const RUN_TOKENS_MAX: u64 = 500_000;
+
+/// The bounds of one run.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    pub turns_max: u32,
+    pub tool_calls_max: u32,
+    pub tool_failures_max: u32,
+    /// Tokens of input and output together, including cached ones.
+    pub tokens_max: u64,
+    /// Micro-dollars; `None` means no bound.
+    pub cost_micros_max: Option<i64>,
+    pub duration_max: Duration,
+    /// Maximum tokens of the assembled context.
+    pub context_tokens_max: usize,
+    pub mails_max: usize,
+}
 
 /// Bounds on the cost of runs, days and months.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -39,7 +47,7 @@ pub struct TypedBudget {
     #[schemars(range(min = 0, max = 1_000_000))]
     cost_usd_max: Option<f64>,
     /// Duration of one run. Default: 10m.
-    duration_max: Option<Span>,
+    duration_max: Option<TypedDuration>,
     /// Maximum tokens of the assembled context. Default: 60000.
     #[schemars(range(min = 1000))]
     context_tokens_max: Option<usize>,
@@ -161,27 +169,6 @@ pub struct PersonaBudget {
     pub on_budget: Option<OnBudget>,
 }
 
-/// The bounds of one run, each with its origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spending {
-    pub run_cost_micros_max: Option<Bound>,
-    pub run_tokens_max: Bound,
-    /// Accounts of the engine, the persona and the thread, including those without a bound.
-    pub accounts: Vec<BudgetAccount>,
-    pub on_budget: OnBudget,
-}
-
-impl Spending {
-    /// Reports whether a bound is on money: then every call must have a price.
-    pub fn counts_money(&self) -> bool {
-        self.run_cost_micros_max.is_some()
-            || self
-                .accounts
-                .iter()
-                .any(|account| account.cost_micros_max.is_some())
-    }
-}
-
 /// Builds the bounds of a run except its budget accounts.
 pub fn finish_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget {
     let none = TypedBudget::default();
@@ -201,8 +188,8 @@ pub fn finish_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget
 }
 
 /// Resolves the bounds of the budget accounts. Problems go to the context.
-pub fn resolve<T>(
-    file: &ConfigFile<T>,
+pub fn resolve(
+    file: &Document,
     typed: Option<&TypedBudget>,
     ctx: &mut CheckContext<'_>,
 ) -> Budgets {
@@ -272,85 +259,6 @@ pub fn dollars(micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
     let micros = micros.unsigned_abs();
     format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
-}
-
-/// Selects the bounds in force for a run from all configured ones; pure.
-pub fn spending(
-    (inference, persona): (&Inference, &Persona),
-    (thread, said): (&ThreadId, ThreadBudget),
-    schedule_micros: Option<i64>,
-    now: Timestamp,
-) -> Spending {
-    let (all, own) = (&inference.budgets, &persona.budget);
-    let bound = |value: Option<i64>, origin| value.map(|value| Bound { value, origin });
-    let nearest = |chain: &[(Option<i64>, Origin)]| {
-        chain
-            .iter()
-            .find_map(|(value, origin)| bound(*value, *origin))
-    };
-    let either = |near: Allowance, near_origin, far: Allowance| {
-        let pick = |near, far| nearest(&[(near, near_origin), (far, Origin::Global)]);
-        (
-            pick(near.cost_micros_max, far.cost_micros_max),
-            pick(near.tokens_max, far.tokens_max),
-        )
-    };
-    let (day, month) = (day_of(now, &all.zone), month_of(now, &all.zone));
-    let account = |scope, owner: &str, period: &str, (cost_micros_max, tokens_max)| BudgetAccount {
-        id: BudgetAccountId {
-            scope,
-            owner: owner.to_owned(),
-            period: period.to_owned(),
-        },
-        cost_micros_max,
-        tokens_max,
-    };
-    let (own_cost, own_tokens) = either(own.thread_day, Origin::Persona, all.thread_day);
-    let (cost, tokens) = either(said.day, Origin::Thread, Allowance::default());
-    let of_thread = (cost.or(own_cost), tokens.or(own_tokens));
-    let (engine, who) = (BudgetScope::Engine, BudgetScope::Persona);
-    let none = Allowance::default();
-    let tokens = i64::try_from(inference.budget.tokens_max).unwrap_or(i64::MAX);
-    let said_somewhere = inference.budget.tokens_max != RUN_TOKENS_MAX;
-    let tokens_origin = if said_somewhere {
-        Origin::Global
-    } else {
-        Origin::Default
-    };
-    Spending {
-        run_cost_micros_max: nearest(&[
-            (schedule_micros, Origin::Responsibility),
-            (said.run.cost_micros_max, Origin::Thread),
-            (own.run.cost_micros_max, Origin::Persona),
-            (inference.budget.cost_micros_max, Origin::Global),
-        ]),
-        run_tokens_max: nearest(&[
-            (said.run.tokens_max, Origin::Thread),
-            (own.run.tokens_max, Origin::Persona),
-        ])
-        .unwrap_or(Bound {
-            value: tokens,
-            origin: tokens_origin,
-        }),
-        accounts: vec![
-            account(engine, "", &day, either(none, Origin::Global, all.day)),
-            account(engine, "", &month, either(none, Origin::Global, all.month)),
-            account(
-                who,
-                persona.id.as_str(),
-                &day,
-                either(own.day, Origin::Persona, all.persona_day),
-            ),
-            account(
-                who,
-                persona.id.as_str(),
-                &month,
-                either(own.month, Origin::Persona, all.persona_month),
-            ),
-            account(BudgetScope::Thread, thread.as_str(), &day, of_thread),
-        ],
-        on_budget: own.on_budget.unwrap_or(all.on_budget),
-    }
 }
 
 /// JSON of the budget accounts' part of `budget` in `configs/inference.json`.

@@ -1,22 +1,19 @@
 //! `configs/context.json`: named profiles, each an ordered list of resolver steps.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::load::CheckContext;
-use super::settings::{ContextProfile, ContextStep};
-use super::step;
+use crate::config::check_context::CheckContext;
+use crate::config::file::{ConfigFile, child};
+use crate::config::step;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-pub const FILE: &str = "configs/context.json";
 /// Profiles that the engine itself uses.
 const REQUIRED: &[&str] = &["thread", "responsibility"];
 
 /// Profiles by name, each with its ordered steps. `thread` and `responsibility` must exist.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(title = "configs/context.json")]
-pub struct Typed {
+pub struct TypedContext {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
     #[serde(flatten)]
@@ -47,9 +44,26 @@ struct TypedStepObject {
     required: Option<bool>,
 }
 
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextProfile {
+    pub steps: Vec<ContextStep>,
+}
+
+/// One step of the pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextStep {
+    /// Name of the resolver.
+    pub resolver: String,
+    /// Arguments, with unreplaced placeholders such as `{persona_id}`.
+    pub args: Vec<String>,
+    pub budget_tokens: Option<usize>,
+    /// `true`: the run fails when this step contributes nothing.
+    pub required: bool,
+}
+
 /// Resolves the file. Problems go to the context.
 pub fn resolve(
-    file: &ConfigFile<Typed>,
+    file: &ConfigFile<TypedContext>,
     ctx: &mut CheckContext<'_>,
 ) -> BTreeMap<String, ContextProfile> {
     let mut profiles = BTreeMap::new();
@@ -83,7 +97,7 @@ pub fn resolve(
 }
 
 fn resolve_step(
-    file: &ConfigFile<Typed>,
+    file: &ConfigFile<TypedContext>,
     pointer: &str,
     typed: &TypedStep,
     ctx: &mut CheckContext<'_>,
@@ -120,7 +134,7 @@ fn resolve_step(
 
 /// Checks that the resolver exists and takes that many arguments.
 fn check_resolver(
-    file: &ConfigFile<Typed>,
+    file: &ConfigFile<TypedContext>,
     pointer: &str,
     step: &ContextStep,
     ctx: &mut CheckContext<'_>,

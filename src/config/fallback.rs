@@ -1,12 +1,9 @@
 //! `fallback` in `configs/inference.json` and `persona.json`: the models to call when a provider
 //! fails.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::load::CheckContext;
-use super::providers;
-use super::settings::{Inference, ModelChoice, Persona};
-use crate::domain::RunOptions;
+use crate::config::check_context::CheckContext;
+use crate::config::file::{Document, child};
+use crate::config::providers;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,9 +19,16 @@ pub struct TypedChoice {
     model: String,
 }
 
+/// A provider and one of its models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelChoice {
+    pub provider: String,
+    pub model: String,
+}
+
 /// Resolves the choices; a provider that does not exist is a problem.
-pub fn resolve<T>(
-    file: &ConfigFile<T>,
+pub fn resolve(
+    file: &Document,
     typed: &[TypedChoice],
     ctx: &mut CheckContext<'_>,
 ) -> Vec<ModelChoice> {
@@ -57,58 +61,4 @@ pub fn pointer(index: usize) -> String {
 pub fn show(choices: &[ModelChoice]) -> Value {
     let one = |choice: &ModelChoice| json!({ "provider": choice.provider, "model": choice.model });
     choices.iter().map(one).collect()
-}
-
-impl Inference {
-    /// Models for a persona's runs: its own or the engine's default, then the fallbacks, without
-    /// duplicates.
-    pub fn choices_for(&self, persona: &Persona) -> Vec<ModelChoice> {
-        self.choices_under(&RunOptions::default(), persona)
-    }
-
-    /// File below the workspace and JSON pointer at which a choice is configured.
-    pub fn place_of(&self, persona: &Persona, choice: &ModelChoice) -> (String, String) {
-        let file = |is_own| match is_own {
-            true => format!("personas/{}/persona.json", persona.id),
-            false => "configs/inference.json".to_owned(),
-        };
-        if self.choices_for(persona).first() == Some(choice) {
-            return match (&persona.model, &persona.provider) {
-                (Some(_), _) => (file(true), "/model".to_owned()),
-                (None, Some(_)) => (file(true), "/provider".to_owned()),
-                (None, None) => (file(false), "/model".to_owned()),
-            };
-        }
-        let fallbacks = persona.fallback.as_ref().unwrap_or(&self.fallback);
-        let at = fallbacks
-            .iter()
-            .position(|other| other == choice)
-            .unwrap_or_default();
-        (
-            file(persona.fallback.is_some()),
-            format!("/fallback/{at}/model"),
-        )
-    }
-
-    /// Models for a run with these options: its own model first, then the persona's fallbacks.
-    pub fn choices_under(&self, terms: &RunOptions, persona: &Persona) -> Vec<ModelChoice> {
-        let said = |of_run: &Option<String>, of_persona: &Option<String>, of_sample: &String| {
-            of_run
-                .as_ref()
-                .or(of_persona.as_ref())
-                .unwrap_or(of_sample)
-                .clone()
-        };
-        let first = ModelChoice {
-            provider: said(&terms.provider, &persona.provider, &self.provider),
-            model: said(&terms.model, &persona.model, &self.model),
-        };
-        let mut choices = vec![first];
-        for choice in persona.fallback.as_ref().unwrap_or(&self.fallback) {
-            if !choices.contains(choice) {
-                choices.push(choice.clone());
-            }
-        }
-        choices
-    }
 }

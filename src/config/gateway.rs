@@ -1,31 +1,31 @@
 //! `configs/gateway.json`: incoming and outgoing mail.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::limits;
-use super::listeners;
-use super::load::CheckContext;
-use super::mailboxes;
-use super::net::{address_hint, domain, domain_hint};
-use super::notices;
-use super::outbound;
-use super::settings::{Gateway, Limits, RetryPolicy, Transport, WatchedFolder};
-use super::span::Span;
+use crate::config::check_context::CheckContext;
+use crate::config::file::duration::TypedDuration;
+use crate::config::file::{ConfigFile, below, child};
+use crate::config::limits::{Limits, TypedLimits};
+use crate::config::listeners::{
+    SmtpListener, Submitter, TlsFiles, TypedCertificate, TypedListener, TypedSubmitter,
+};
+use crate::config::mailboxes::{ImapMailbox, TypedMailbox};
+use crate::config::net::{address_hint, domain, domain_hint};
+use crate::config::notices::{NoticeSettings, TypedNotices};
+use crate::config::outbound::{
+    BounceAddress, OnUnknown, PASSWORD_VARIABLE, TransportSettings, TypedOutbound,
+};
+use crate::config::{limits, listeners, mailboxes, notices, outbound};
 use crate::domain::{Address, PersonaId};
+use crate::mime::Signers;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-
-pub use outbound::PASSWORD_VARIABLE;
-
-pub const FILE: &str = "configs/gateway.json";
 
 /// Incoming and outgoing mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/gateway.json")]
-pub struct Typed {
+pub struct TypedGateway {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
     /// Domain of persona addresses that name no domain, and of generated Message-IDs.
@@ -36,23 +36,23 @@ pub struct Typed {
     /// Addresses of the owners of this engine.
     owners: Option<Vec<String>>,
     /// Sockets that accept mail.
-    listeners: Option<Vec<listeners::Typed>>,
+    listeners: Option<Vec<TypedListener>>,
     /// The listeners' certificate. Read again when its files change.
-    tls: Option<listeners::TypedTls>,
+    tls: Option<TypedCertificate>,
     /// Users that may log in where a listener offers AUTH.
-    submission: Option<Vec<listeners::TypedSubmitter>>,
+    submission: Option<Vec<TypedSubmitter>>,
     /// Folders whose `*.eml` files are letters.
     folders: Option<Vec<TypedFolder>>,
     /// IMAP mailboxes from which letters are fetched.
-    mailboxes: Option<Vec<mailboxes::Typed>>,
+    mailboxes: Option<Vec<TypedMailbox>>,
     /// Transport of outgoing mail. Left out, no mail can be sent.
-    outbound: Option<outbound::Typed>,
+    outbound: Option<TypedOutbound>,
     /// Retries of outgoing mail.
-    retry: Option<TypedRetry>,
+    retry: Option<TypedMailRetry>,
     /// Mails to the owners about failures.
-    notices: Option<notices::Typed>,
+    notices: Option<TypedNotices>,
     /// Limits; each that is left out has its default.
-    limits: Option<limits::Typed>,
+    limits: Option<TypedLimits>,
 }
 
 /// A folder whose `*.eml` files are letters.
@@ -65,18 +65,62 @@ struct TypedFolder {
     /// Persona that gets letters without a local recipient.
     fallback: Option<String>,
     /// Interval between two polls. Default: 2s.
-    poll: Option<Span>,
+    poll: Option<TypedDuration>,
 }
 
 /// Retries of outgoing mail.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TypedRetry {
+struct TypedMailRetry {
     /// Age of a mail after which its unfinished recipients fail. Default: 5d.
-    give_up_after: Option<Span>,
+    give_up_after: Option<TypedDuration>,
 }
 
-impl Typed {
+/// `configs/gateway.json`.
+#[derive(Debug, Clone)]
+pub struct Gateway {
+    /// Domain of persona addresses that name no domain, and of generated Message-IDs.
+    pub mail_domain: String,
+    /// Host name in the SMTP banner and EHLO.
+    pub host_name: String,
+    pub owners: Vec<Address>,
+    pub listeners: Vec<SmtpListener>,
+    /// The listeners' certificate.
+    pub tls: Option<TlsFiles>,
+    /// Owners that may log in where a listener offers AUTH.
+    pub submission: Vec<Submitter>,
+    pub folders: Vec<WatchedFolder>,
+    pub mailboxes: Vec<ImapMailbox>,
+    /// `None`: no mail can be sent; a mail to be sent ends the run with `outbound_not_configured`.
+    pub outbound: Option<TransportSettings>,
+    /// DKIM keys for outgoing mail; none, or at least one for the domain of every persona.
+    pub signers: Signers,
+    /// Form of the envelope sender, by which bounces are recognised.
+    pub bounce_address: BounceAddress,
+    pub retry: MailRetry,
+    pub notices: NoticeSettings,
+}
+
+/// A folder whose `*.eml` files are letters.
+#[derive(Debug, Clone)]
+pub struct WatchedFolder {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Persona that gets letters without a persona in `Delivered-To`, `X-Original-To`, `To` or
+    /// `Cc`.
+    pub fallback: Option<PersonaId>,
+    pub poll: Duration,
+}
+
+/// Retries of outgoing mail.
+#[derive(Debug, Clone)]
+pub struct MailRetry {
+    /// Age of a mail after which its unfinished recipients fail.
+    pub give_up_after: Duration,
+    pub on_unknown: OnUnknown,
+}
+
+impl TypedGateway {
     /// Returns the mail domain if it is valid: addresses of personas need it before the file is
     /// resolved.
     pub fn mail_domain(&self) -> Option<String> {
@@ -99,64 +143,43 @@ impl Typed {
     pub fn password_variable(&self) -> &str {
         self.outbound
             .as_ref()
-            .map_or(PASSWORD_VARIABLE, outbound::Typed::password_variable)
+            .map_or(PASSWORD_VARIABLE, TypedOutbound::password_variable)
     }
     /// Names of the variables that the mailboxes read.
     pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
         self.mailboxes
             .iter()
             .flatten()
-            .flat_map(mailboxes::Typed::variables)
+            .flat_map(TypedMailbox::variables)
     }
 }
 
 /// Resolves the file. Problems go to the context; the result is valid only without problems.
-pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> (Gateway, Limits) {
+pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (Gateway, Limits) {
     let typed = &file.typed;
     let mail_domain = typed
         .mail_domain()
         .unwrap_or_else(|| "unknown.invalid".to_owned());
-    let named = [
-        ("/mail_domain", &typed.mail_domain),
-        ("/host_name", &typed.host_name),
-    ];
-    for (pointer, name) in named {
-        if let Some(name) = name.as_deref().filter(|name| domain(name).is_none()) {
-            let problem = file.problem_at(pointer, format!("`{name}` is not a domain name"));
-            ctx.report(problem.hint(domain_hint(name)));
-        }
-    }
+    check_domains(file, ctx);
     let host_name = typed
         .host_name
         .as_deref()
         .and_then(domain)
         .unwrap_or_else(|| mail_domain.clone());
     let folders = resolve_folders(file, ctx);
-    let outbound = typed
-        .outbound
-        .as_ref()
-        .and_then(|typed| outbound::resolve(file, typed, ctx));
-    let signers = typed
-        .outbound
-        .as_ref()
-        .map(|typed| outbound::resolve_dkim(file, typed, ctx));
-    let on_unknown = typed.outbound.as_ref().map(outbound::Typed::on_unknown);
-    if let Some(Transport::Folder(out)) = &outbound {
-        let loops = folders.iter().position(|folder| folder.path == *out);
-        if let Some(index) = loops {
-            let message = "this is also the outbound folder: every mail sent would come back in";
-            let problem = file.problem_at(&format!("/folders/{index}/path"), message);
-            ctx.report(problem.hint("give one of the two another folder"));
-        }
-    }
-    let owners = settle_owners(file, ctx);
+    let typed_outbound = typed.outbound.as_ref();
+    let outbound = typed_outbound.and_then(|typed| outbound::resolve(&file.document, typed, ctx));
+    let signers = typed_outbound.map(|typed| outbound::resolve_dkim(&file.document, typed, ctx));
+    check_outbound_folder(file, outbound.as_ref(), &folders, ctx);
+    let owners = resolve_owners(file, ctx);
     let typed_sockets = listeners::Sockets {
         listeners: typed.listeners.as_deref().unwrap_or_default(),
         tls: typed.tls.as_ref(),
         submission: typed.submission.as_deref().unwrap_or_default(),
     };
-    let sockets = listeners::resolve(file, &typed_sockets, &owners, ctx);
+    let sockets = listeners::resolve(&file.document, &typed_sockets, &owners, ctx);
     let give_up_after = typed.retry.as_ref().and_then(|retry| retry.give_up_after);
+    let mailboxes = typed.mailboxes.as_deref().unwrap_or_default();
     let gateway = Gateway {
         mail_domain,
         host_name,
@@ -165,30 +188,55 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> (Gateway
         submission: sockets.submission,
         owners,
         folders,
-        mailboxes: mailboxes::resolve(file, typed.mailboxes.as_deref().unwrap_or_default(), ctx),
+        mailboxes: mailboxes::resolve(&file.document, mailboxes, ctx),
         outbound,
         signers: signers.unwrap_or_default(),
-        bounce_address: typed
-            .outbound
-            .as_ref()
-            .map(outbound::Typed::bounce_address)
+        bounce_address: typed_outbound
+            .map(TypedOutbound::bounce_address)
             .unwrap_or_default(),
-        retry: RetryPolicy {
+        retry: MailRetry {
             give_up_after: give_up_after.map_or(Duration::from_secs(5 * 24 * 3600), |s| s.0),
-            on_unknown: on_unknown.unwrap_or_default(),
+            on_unknown: typed_outbound
+                .map(TypedOutbound::on_unknown)
+                .unwrap_or_default(),
         },
-        notices: notices::resolve(file, typed.notices.as_ref(), ctx),
+        notices: notices::resolve(&file.document, typed.notices.as_ref(), ctx),
     };
-    (
-        gateway,
-        typed
-            .limits
-            .as_ref()
-            .map_or_else(Limits::default, limits::resolve),
-    )
+    let limits = typed.limits.as_ref().map(limits::resolve);
+    (gateway, limits.unwrap_or_default())
 }
 
-fn settle_owners(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<Address> {
+fn check_domains(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) {
+    let named = [
+        ("/mail_domain", &file.typed.mail_domain),
+        ("/host_name", &file.typed.host_name),
+    ];
+    for (pointer, name) in named {
+        if let Some(name) = name.as_deref().filter(|name| domain(name).is_none()) {
+            let problem = file.problem_at(pointer, format!("`{name}` is not a domain name"));
+            ctx.report(problem.hint(domain_hint(name)));
+        }
+    }
+}
+
+/// Reports an outbound folder that is watched: every mail sent would come back in.
+fn check_outbound_folder(
+    file: &ConfigFile<TypedGateway>,
+    outbound: Option<&TransportSettings>,
+    folders: &[WatchedFolder],
+    ctx: &mut CheckContext<'_>,
+) {
+    let Some(TransportSettings::Folder(out)) = outbound else {
+        return;
+    };
+    if let Some(index) = folders.iter().position(|folder| folder.path == *out) {
+        let message = "this is also the outbound folder: every mail sent would come back in";
+        let problem = file.problem_at(&format!("/folders/{index}/path"), message);
+        ctx.report(problem.hint("give one of the two another folder"));
+    }
+}
+
+fn resolve_owners(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> Vec<Address> {
     let mut owners = Vec::new();
     for (index, text) in file.typed.owners.iter().flatten().enumerate() {
         match Address::parse(text) {
@@ -202,7 +250,10 @@ fn settle_owners(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<Ad
     owners
 }
 
-fn resolve_folders(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<WatchedFolder> {
+fn resolve_folders(
+    file: &ConfigFile<TypedGateway>,
+    ctx: &mut CheckContext<'_>,
+) -> Vec<WatchedFolder> {
     let mut folders: Vec<WatchedFolder> = Vec::new();
     for (index, typed) in file.typed.folders.iter().flatten().enumerate() {
         let pointer = format!("/folders/{index}");
@@ -217,19 +268,9 @@ fn resolve_folders(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<
         if poll.is_zero() {
             ctx.report(file.problem_at(&child(&pointer, "poll"), "must be more than nothing"));
         }
-        let fallback = typed.fallback.as_deref().and_then(|name| {
-            let id = PersonaId::parse(name)
-                .ok()
-                .filter(|id| ctx.persona_ids.contains(id));
-            if id.is_none() {
-                let problem =
-                    file.problem_at(&child(&pointer, "fallback"), format!("no persona `{name}`"));
-                ctx.report(
-                    problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)),
-                );
-            }
-            id
-        });
+        let at = child(&pointer, "fallback");
+        let fallback = typed.fallback.as_deref();
+        let fallback = fallback.and_then(|name| ctx.persona(&file.document, &at, name));
         folders.push(WatchedFolder {
             path,
             fallback,
@@ -237,17 +278,4 @@ fn resolve_folders(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<
         });
     }
     folders
-}
-
-/// Builds an absolute path without `.` and `..`, so that equal paths compare equal.
-pub(super) fn below(workspace: &Path, typed: &str) -> PathBuf {
-    let mut path = PathBuf::new();
-    for part in workspace.join(typed).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(path.pop()),
-            other => path.push(other),
-        }
-    }
-    path
 }

@@ -1,6 +1,6 @@
 //! Address patterns: `*` stands for any text, `?` for one character; case is ignored.
 
-use super::settings::Access;
+use crate::config::security::Access;
 use crate::domain::Address;
 
 impl Access {

@@ -5,9 +5,8 @@
 //! compare without asking it. Absent on purpose: `PERSONA.md`, knowledge and responsibilities,
 //! which are read for each run.
 
-use super::persona;
-use super::snapshot::{ConfigSource, Place, Snapshot};
-use super::{prices, secrets};
+use crate::config::file::{ConfigLocation, ConfigSource, PRICES_FILE, Snapshot, persona_file};
+use crate::config::secrets;
 use crate::domain::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +57,7 @@ pub fn edited_since_start(workspace: &Path, engine_pid: &str) -> Option<Vec<Stri
 }
 
 fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<String> {
-    let source = ConfigSource::new(Place::Folder(workspace));
+    let source = ConfigSource::new(ConfigLocation::Folder(workspace));
     let known = recorded
         .iter()
         .filter(|(path, digest)| match source.read(path) {
@@ -71,16 +70,16 @@ fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<Str
     let personas = names
         .iter()
         .filter(|name| !name.starts_with('.'))
-        .map(|name| persona::file(name));
+        .map(|name| persona_file(name));
     let new = personas
-        .chain([prices::FILE.to_owned()])
+        .chain([PRICES_FILE.to_owned()])
         .filter(|file| !recorded.contains_key(file));
     edited.extend(new.filter(|file| source.has(file)));
     edited
 }
 
 /// Modification time and size of a file; `None` when it does not exist.
-type Look = Option<(Option<SystemTime>, u64)>;
+type FileStamp = Option<(Option<SystemTime>, u64)>;
 
 /// Polls the files of an engine and reports each edit once.
 pub struct Edits {
@@ -88,7 +87,7 @@ pub struct Edits {
     recorded: BTreeMap<String, String>,
     /// Files that differed at the last poll; at the first, files that were never in force.
     known: BTreeSet<String>,
-    looks: BTreeMap<String, Look>,
+    looks: BTreeMap<String, FileStamp>,
 }
 
 impl Edits {
@@ -122,14 +121,14 @@ impl Edits {
         new_edits
     }
 
-    fn look(&self) -> BTreeMap<String, Look> {
-        let source = ConfigSource::new(Place::Folder(&self.workspace));
+    fn look(&self) -> BTreeMap<String, FileStamp> {
+        let source = ConfigSource::new(ConfigLocation::Folder(&self.workspace));
         let personas = source.persona_folders().unwrap_or_default();
         let files = personas
             .iter()
-            .map(|name| persona::file(name))
+            .map(|name| persona_file(name))
             .chain(self.recorded.keys().cloned());
-        let files = files.chain([secrets::FILE, prices::FILE].map(str::to_owned));
+        let files = files.chain([secrets::FILE, PRICES_FILE].map(str::to_owned));
         let look = |file: String| {
             let found = std::fs::metadata(self.workspace.join(&file)).ok();
             (

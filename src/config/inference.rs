@@ -1,24 +1,22 @@
 //! `configs/inference.json`: the model that answers, and its bounds.
 
-use super::budgets::{self, TypedBudget};
-use super::check::ConfigFile;
-use super::fallback::{self, TypedChoice};
-use super::load::CheckContext;
-use super::providers::{self, TypedProvider};
-use super::settings::Inference;
-use super::span::Span;
+use crate::config::budgets::{Budget, Budgets, TypedBudget};
+use crate::config::check_context::CheckContext;
+use crate::config::fallback::{ModelChoice, TypedChoice};
+use crate::config::file::ConfigFile;
+use crate::config::file::duration::TypedDuration;
+use crate::config::providers::{ProviderSettings, TypedProvider};
+use crate::config::{budgets, fallback, providers};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub const FILE: &str = "configs/inference.json";
-
 /// The model that answers, and its bounds.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/inference.json")]
-pub struct Typed {
+pub struct TypedInference {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
     /// Name of the adapter, such as `anthropic`.
@@ -45,14 +43,45 @@ pub struct Typed {
     /// Timeouts of provider calls.
     timeouts: Option<TypedTimeouts>,
     /// Retries of provider calls and runs.
-    retry: Option<TypedRetry>,
+    retry: Option<TypedCallRetry>,
     /// Bounds on concurrent runs.
     concurrency: Option<TypedConcurrency>,
     /// Settings of providers that differ from their defaults, by provider name.
     providers: Option<BTreeMap<String, TypedProvider>>,
 }
 
-impl Typed {
+/// `configs/inference.json`.
+#[derive(Debug, Clone)]
+pub struct Inference {
+    pub provider: String,
+    pub model: String,
+    /// Models to call, in this order, when the provider fails.
+    pub fallback: Vec<ModelChoice>,
+    /// `true`: the next model is also called when a model refuses to answer.
+    pub fallback_on_refusal: bool,
+    pub max_output_tokens: u32,
+    pub temperature: Option<f32>,
+    pub budget: Budget,
+    /// Bounds of days and months.
+    pub budgets: Budgets,
+    /// Maximum time without data from a provider.
+    pub idle_timeout: Duration,
+    /// Maximum duration of a provider call.
+    pub call_timeout: Duration,
+    /// Attempts of one provider call inside a run.
+    pub call_attempts_max: u32,
+    /// Attempts of one run before it fails for good.
+    pub run_attempts_max: u32,
+    /// A retry delay longer than this parks the run.
+    pub inline_wait_max: Duration,
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// Maximum concurrent runs of all personas.
+    pub concurrent_runs_max: usize,
+    /// Maximum concurrent runs of one persona.
+    pub concurrent_runs_per_persona_max: usize,
+}
+
+impl TypedInference {
     /// The blocks of providers, by name.
     pub fn provider_blocks(&self) -> impl Iterator<Item = (&String, &TypedProvider)> {
         self.providers.iter().flatten()
@@ -63,14 +92,14 @@ impl Typed {
 #[serde(deny_unknown_fields)]
 struct TypedTimeouts {
     /// Maximum time without data from a provider. Default: 90s.
-    idle: Option<Span>,
+    idle: Option<TypedDuration>,
     /// Maximum duration of a provider call. Default: 10m.
-    call: Option<Span>,
+    call: Option<TypedDuration>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TypedRetry {
+struct TypedCallRetry {
     /// Attempts of one provider call inside a run. Default: 3.
     #[schemars(range(min = 1, max = 20))]
     call_attempts_max: Option<u32>,
@@ -78,7 +107,7 @@ struct TypedRetry {
     #[schemars(range(min = 1, max = 100))]
     run_attempts_max: Option<u32>,
     /// A retry delay longer than this parks the run. Default: 20s.
-    inline_wait_max: Option<Span>,
+    inline_wait_max: Option<TypedDuration>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -93,11 +122,11 @@ struct TypedConcurrency {
 }
 
 /// Resolves the file. Problems go to the context.
-pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Inference {
+pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) -> Inference {
     let typed = &file.typed;
     let (no_times, no_retry, no_crowd) = Default::default();
     let times: &TypedTimeouts = typed.timeouts.as_ref().unwrap_or(&no_times);
-    let retry: &TypedRetry = typed.retry.as_ref().unwrap_or(&no_retry);
+    let retry: &TypedCallRetry = typed.retry.as_ref().unwrap_or(&no_retry);
     let crowd: &TypedConcurrency = typed.concurrency.as_ref().unwrap_or(&no_crowd);
     let provider = typed.provider.clone().unwrap_or_default();
     if file.typed.provider.is_some() && !ctx.knows_provider(&provider) {
@@ -108,12 +137,16 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Inferenc
     Inference {
         provider,
         model: typed.model.clone().unwrap_or_default(),
-        fallback: fallback::resolve(file, typed.fallback.as_deref().unwrap_or_default(), ctx),
+        fallback: fallback::resolve(
+            &file.document,
+            typed.fallback.as_deref().unwrap_or_default(),
+            ctx,
+        ),
         fallback_on_refusal: typed.fallback_on_refusal.unwrap_or(false),
         max_output_tokens: typed.max_output_tokens.unwrap_or(4096),
         temperature: typed.temperature,
         budget: budgets::finish_run(typed.max_tool_turns, typed.budget.as_ref()),
-        budgets: budgets::resolve(file, typed.budget.as_ref(), ctx),
+        budgets: budgets::resolve(&file.document, typed.budget.as_ref(), ctx),
         idle_timeout: positive(
             file,
             "/timeouts/idle",
@@ -133,16 +166,16 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Inferenc
         inline_wait_max: retry
             .inline_wait_max
             .map_or(Duration::from_secs(20), |span| span.0),
-        providers: providers::resolve(file, file.typed.provider_blocks(), ctx),
+        providers: providers::resolve(&file.document, file.typed.provider_blocks(), ctx),
         concurrent_runs_max: crowd.runs_max.unwrap_or(4),
         concurrent_runs_per_persona_max: crowd.runs_per_persona_max.unwrap_or(2),
     }
 }
 
 fn positive(
-    file: &ConfigFile<Typed>,
+    file: &ConfigFile<TypedInference>,
     pointer: &str,
-    typed: Option<Span>,
+    typed: Option<TypedDuration>,
     default: Duration,
     ctx: &mut CheckContext<'_>,
 ) -> Duration {

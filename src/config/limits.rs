@@ -1,7 +1,6 @@
 //! `limits` in `configs/gateway.json`: every bound of [`Limits`], each optional.
 
-use super::settings::Limits;
-use super::span::Span;
+use crate::config::file::duration::TypedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 /// Limits, each with a default. A limit can be changed but not switched off.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Typed {
+pub struct TypedLimits {
     /// Maximum bytes of a letter. Default: 26214400 (25 MiB).
     #[schemars(range(min = 1024))]
     letter_bytes_max: Option<usize>,
@@ -35,21 +34,21 @@ pub struct Typed {
     #[schemars(range(min = 1))]
     session_errors_max: Option<usize>,
     /// Maximum duration of an SMTP session. Default: 1h.
-    session_duration_max: Option<Span>,
+    session_duration_max: Option<TypedDuration>,
     /// Timeout of one command, of one pause inside a letter, and of one batch of replies.
     /// Default: 5m.
-    session_idle_max: Option<Span>,
+    session_idle_max: Option<TypedDuration>,
     /// Timeout of the PROXY header and of the TLS handshake. Default: 30s.
-    handshake_max: Option<Span>,
+    handshake_max: Option<TypedDuration>,
     /// Time to wait for early data before the greeting; a client that sends within it is
     /// refused. Default: 500ms.
-    greeting_delay: Option<Span>,
+    greeting_delay: Option<TypedDuration>,
     /// Minimum average bytes per second of a letter; a slower client is disconnected. Default:
     /// 256.
     letter_bytes_per_second_min: Option<usize>,
     /// Delay of the reply to a first failed login; it doubles with each further one, up to
     /// sixteen times. Default: 500ms.
-    login_delay: Option<Span>,
+    login_delay: Option<TypedDuration>,
     /// Failed logins from one network before it is refused for 15 minutes. Default: 10.
     #[schemars(range(min = 1))]
     login_failures_max: Option<usize>,
@@ -106,13 +105,118 @@ pub struct Typed {
     #[schemars(range(min = 1))]
     persona_hops_max: Option<usize>,
     /// Time within which a repeated letter counts as a duplicate. Default: 7d.
-    duplicate_window: Option<Span>,
+    duplicate_window: Option<TypedDuration>,
     /// Time from SIGTERM to the end of the process. Default: 10s.
-    drain_max: Option<Span>,
+    drain_max: Option<TypedDuration>,
+}
+
+/// Every bound that is not of a run. Names end with the unit.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    pub letter_bytes_max: usize,
+    /// Maximum bytes of a text line. RFC 5321 section 4.5.3.1.6 requires 1,000 octets; mail of real
+    /// senders has longer lines.
+    pub line_bytes_max: usize,
+    pub header_bytes_max: usize,
+    pub command_line_bytes_max: usize,
+    pub recipients_max: usize,
+    pub connections_max: usize,
+    pub connections_per_address_max: usize,
+    pub session_errors_max: usize,
+    pub session_duration_max: Duration,
+    /// Timeout of one command, of one pause inside a letter, and of one batch of replies.
+    pub session_idle_max: Duration,
+    /// Timeout of the PROXY header and of the TLS handshake.
+    pub handshake_max: Duration,
+    /// Time to wait for early data before the greeting: a client on another host that sends before
+    /// our greeting is no mail server.
+    pub greeting_delay: Duration,
+    /// Minimum average rate of a letter; a slower one is disconnected. The first `session_idle_max`
+    /// does not count.
+    pub letter_bytes_per_second_min: usize,
+    /// Delay of the reply to a first failed login; it doubles with each further one, up to sixteen
+    /// times.
+    pub login_delay: Duration,
+    /// Failed logins from one network before it is refused for 15 minutes.
+    pub login_failures_max: usize,
+    /// Number of open runs above which letters are refused with 452.
+    pub open_runs_max: usize,
+    pub mime_depth_max: usize,
+    pub mime_parts_max: usize,
+    pub received_headers_max: usize,
+    pub html_bytes_max: usize,
+    pub html_depth_max: usize,
+    pub references_max: usize,
+    pub tool_result_bytes_max: usize,
+    pub file_bytes_max: usize,
+    pub memory_bytes_max: usize,
+    pub attachments_bytes_max: usize,
+    /// Free disk space in bytes below which letters are refused with 452.
+    pub free_disk_bytes_min: u64,
+    /// Automatic mails that a persona may send to one person in an hour, and in a day; verified
+    /// owners do not count, and answers to unauthenticated letters are counted separately.
+    pub replies_per_hour_max: usize,
+    pub replies_per_day_max: usize,
+    /// Changes of direction in a thread per day without a letter of a verified owner.
+    pub alternations_max: usize,
+    /// Maximum consecutive mails between personas.
+    pub persona_hops_max: usize,
+    /// Time within which a repeated letter counts as a duplicate.
+    pub duplicate_window: Duration,
+    /// Time from SIGTERM to the end of the process.
+    pub drain_max: Duration,
+}
+
+impl Limits {
+    /// Time for running work to end after SIGTERM. The rest of `drain_max` is for requeueing
+    /// unfinished work and for closing the database.
+    pub fn drain_grace_period(&self) -> Duration {
+        self.drain_max.mul_f32(0.8)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            letter_bytes_max: 25 * 1024 * 1024,
+            line_bytes_max: 64 * 1024,
+            header_bytes_max: 256 * 1024,
+            command_line_bytes_max: 4096,
+            recipients_max: 100,
+            connections_max: 1000,
+            connections_per_address_max: 100,
+            session_errors_max: 20,
+            session_duration_max: Duration::from_secs(60 * 60),
+            session_idle_max: Duration::from_secs(300),
+            handshake_max: Duration::from_secs(30),
+            greeting_delay: Duration::from_millis(500),
+            letter_bytes_per_second_min: 256,
+            login_delay: Duration::from_millis(500),
+            login_failures_max: 10,
+            open_runs_max: 100_000,
+            mime_depth_max: 30,
+            mime_parts_max: 500,
+            received_headers_max: 50,
+            html_bytes_max: 512 * 1024,
+            html_depth_max: 512,
+            references_max: 200,
+            tool_result_bytes_max: 64 * 1024,
+            file_bytes_max: 1024 * 1024,
+            memory_bytes_max: 16 * 1024,
+            attachments_bytes_max: 10 * 1024 * 1024,
+            free_disk_bytes_min: 64 * 1024 * 1024,
+            replies_per_hour_max: 6,
+            replies_per_day_max: 20,
+            alternations_max: 10,
+            persona_hops_max: 4,
+            duplicate_window: Duration::from_secs(7 * 24 * 3600),
+            drain_max: Duration::from_secs(10),
+        }
+    }
 }
 
 /// Returns the defaults, overridden by the typed values.
-pub fn resolve(typed: &Typed) -> Limits {
+pub fn resolve(typed: &TypedLimits) -> Limits {
     let mut limits = Limits::default();
     let sizes = [
         (&mut limits.letter_bytes_max, typed.letter_bytes_max),
@@ -159,7 +263,7 @@ pub fn resolve(typed: &Typed) -> Limits {
     for (limit, size) in sizes {
         *limit = size.unwrap_or(*limit);
     }
-    let spans: [(&mut Duration, Option<Span>); 7] = [
+    let spans: [(&mut Duration, Option<TypedDuration>); 7] = [
         (&mut limits.session_duration_max, typed.session_duration_max),
         (&mut limits.session_idle_max, typed.session_idle_max),
         (&mut limits.handshake_max, typed.handshake_max),
@@ -184,7 +288,7 @@ mod tests {
     /// The settings' Debug text names every field, so a new limit cannot be missing here.
     #[test]
     fn every_limit_can_be_typed() {
-        let schema = super::super::schema::of::<Typed>();
+        let schema = crate::config::file::json_schema::of::<TypedLimits>();
         let typed = schema["properties"]
             .as_object()
             .map(|p| p.keys().cloned().collect::<Vec<_>>());

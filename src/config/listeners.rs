@@ -1,19 +1,17 @@
 //! `listeners`, `tls` and `submission` in `configs/gateway.json`: sockets that accept mail, and the
 //! users that may log in there.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::gateway::{self, below};
-use super::load::CheckContext;
-use super::settings::{
-    ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles,
-};
+use crate::config::check_context::CheckContext;
+use crate::config::file::{Document, below, child};
 use crate::domain::{Address, Network};
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Maximum bytes of a socket's path: the size of `sockaddr_un` on Linux minus the terminating NUL
 /// and the suffix of a temporary name.
@@ -25,10 +23,10 @@ const SOCKET_MODE: &str = "0660";
 /// A socket that accepts mail.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Typed {
+pub struct TypedListener {
     /// Protocol: `smtp` or `lmtp`. Default: `smtp`.
     #[serde(default)]
-    kind: TypedKind,
+    kind: TypedListenerKind,
     /// IP address and port, such as `127.0.0.1:2525` or `[::1]:2525`, or `unix:` and a path
     /// relative to the workspace.
     address: String,
@@ -36,7 +34,7 @@ pub struct Typed {
     mode: Option<String>,
     /// TLS mode. Default: `starttls` with a certificate, `none` on Unix sockets and without a
     /// certificate.
-    tls: Option<TypedMode>,
+    tls: Option<TypedListenerTls>,
     /// Offer AUTH, under TLS, to the users in `submission`. Default: false.
     auth: Option<bool>,
     /// Addresses or networks that may connect; each connection must begin with a PROXY protocol v2
@@ -46,7 +44,7 @@ pub struct Typed {
 
 #[derive(Debug, Default, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum TypedKind {
+enum TypedListenerKind {
     #[default]
     Smtp,
     /// LMTP (RFC 2033), for a mail server in front.
@@ -55,7 +53,7 @@ enum TypedKind {
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum TypedMode {
+enum TypedListenerTls {
     None,
     StartTls,
     Implicit,
@@ -64,7 +62,7 @@ enum TypedMode {
 /// The certificate of the listeners.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TypedTls {
+pub struct TypedCertificate {
     /// PEM file, relative to the workspace: the certificate, then its intermediate certificates.
     #[schemars(length(min = 1))]
     certificate: String,
@@ -89,8 +87,8 @@ pub struct TypedSubmitter {
 
 /// Typed sections about sockets.
 pub struct Sockets<'t> {
-    pub listeners: &'t [Typed],
-    pub tls: Option<&'t TypedTls>,
+    pub listeners: &'t [TypedListener],
+    pub tls: Option<&'t TypedCertificate>,
     pub submission: &'t [TypedSubmitter],
 }
 
@@ -101,11 +99,93 @@ pub struct Resolved {
     pub submission: Vec<Submitter>,
 }
 
-type GatewayFile = ConfigFile<gateway::Typed>;
+/// Protocol of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ListenerKind {
+    #[default]
+    Smtp,
+    /// LMTP (RFC 2033), for a mail server in front of us.
+    Lmtp,
+}
+
+impl ListenerKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListenerKind::Smtp => "smtp",
+            ListenerKind::Lmtp => "lmtp",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmtpListener {
+    pub kind: ListenerKind,
+    pub address: ListenAddress,
+    pub tls: ListenerTls,
+    /// `true`: offers AUTH, under TLS, to [`Submitter`]s.
+    pub auth: bool,
+    /// Proxies that may connect and must name the client by the PROXY protocol; empty: clients
+    /// connect directly.
+    pub proxy_protocol: Vec<Network>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListenAddress {
+    Tcp(SocketAddr),
+    Unix {
+        /// Absolute path.
+        path: PathBuf,
+        /// Permission bits of the socket file.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenAddress::Tcp(address) => address.fmt(f),
+            ListenAddress::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenerTls {
+    None,
+    StartTls,
+    Implicit,
+}
+
+impl ListenerTls {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListenerTls::None => "none",
+            ListenerTls::StartTls => "starttls",
+            ListenerTls::Implicit => "implicit",
+        }
+    }
+}
+
+/// Absolute paths of PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate first, then its intermediate certificates.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// An owner that may log in with AUTH.
+#[derive(Debug, Clone)]
+pub struct Submitter {
+    pub user: String,
+    /// One of the owners, on whose behalf the user's letters are submitted.
+    pub address: Address,
+    pub password: SecretString,
+}
 
 /// Resolves the sections. Problems go to the context; the result is valid only without problems.
 pub fn resolve(
-    file: &GatewayFile,
+    file: &Document,
     typed: &Sockets<'_>,
     owners: &[Address],
     ctx: &mut CheckContext<'_>,
@@ -145,26 +225,44 @@ pub fn resolve(
 }
 
 fn resolve_listener(
-    file: &GatewayFile,
+    file: &Document,
     pointer: &str,
-    typed: &Typed,
+    typed: &TypedListener,
     ctx: &mut CheckContext<'_>,
 ) -> Option<SmtpListener> {
     let address = resolve_address(file, pointer, typed, ctx)?;
     let is_unix = matches!(address, ListenAddress::Unix { .. });
     let kind = match typed.kind {
-        TypedKind::Smtp => ListenerKind::Smtp,
-        TypedKind::Lmtp => ListenerKind::Lmtp,
+        TypedListenerKind::Smtp => ListenerKind::Smtp,
+        TypedListenerKind::Lmtp => ListenerKind::Lmtp,
     };
     let has_certificate = file.has("/tls");
     let tls = match typed.tls {
-        Some(TypedMode::None) => ListenerTls::None,
-        Some(TypedMode::StartTls) => ListenerTls::StartTls,
-        Some(TypedMode::Implicit) => ListenerTls::Implicit,
+        Some(TypedListenerTls::None) => ListenerTls::None,
+        Some(TypedListenerTls::StartTls) => ListenerTls::StartTls,
+        Some(TypedListenerTls::Implicit) => ListenerTls::Implicit,
         None if has_certificate && !is_unix => ListenerTls::StartTls,
         None => ListenerTls::None,
     };
-    let auth = typed.auth.unwrap_or(false);
+    let listener = SmtpListener {
+        kind,
+        address,
+        tls,
+        auth: typed.auth.unwrap_or(false),
+        proxy_protocol: resolve_proxies(file, pointer, typed, ctx),
+    };
+    check_listener(file, pointer, &listener, ctx);
+    Some(listener)
+}
+
+/// Reports settings of a listener that contradict each other.
+fn check_listener(
+    file: &Document,
+    pointer: &str,
+    listener: &SmtpListener,
+    ctx: &mut CheckContext<'_>,
+) {
+    let (has_certificate, has_tls) = (file.has("/tls"), listener.tls != ListenerTls::None);
     let mut complain = |key: &str, message: &str, hint: &str| {
         let problem = file.problem_at(&child(pointer, key), message.to_owned());
         ctx.report(if hint.is_empty() {
@@ -173,32 +271,34 @@ fn resolve_listener(
             problem.hint(hint)
         });
     };
-    if tls != ListenerTls::None && !has_certificate {
+    if has_tls && !has_certificate {
         complain(
             "tls",
             "there is no certificate",
             "name its files in `tls` beside `listeners`",
         );
     }
-    if auth && kind == ListenerKind::Lmtp {
+    if listener.auth && listener.kind == ListenerKind::Lmtp {
         complain("auth", "has no meaning for kind `lmtp`", "");
-    } else if auth && tls == ListenerTls::None {
+    } else if listener.auth && !has_tls {
         let hint = match has_certificate {
             true => "set `tls` of this listener to `starttls` or `implicit`",
             false => "name certificate and key in `tls` beside `listeners`",
         };
         complain("auth", "passwords need TLS", hint);
-    } else if auth && !file.has("/submission") {
+    } else if listener.auth && !file.has("/submission") {
         complain(
             "auth",
             "nobody may log in",
             "name users in `submission` beside `listeners`",
         );
     }
-    if is_unix && file.has(&child(pointer, "proxy_protocol")) {
+    if matches!(listener.address, ListenAddress::Unix { .. })
+        && file.has(&child(pointer, "proxy_protocol"))
+    {
         complain("proxy_protocol", "has no meaning for a Unix socket", "");
     }
-    if let (ListenerKind::Lmtp, ListenAddress::Tcp(tcp)) = (kind, &address)
+    if let (ListenerKind::Lmtp, ListenAddress::Tcp(tcp)) = (listener.kind, &listener.address)
         && tcp.port() == 25
     {
         complain(
@@ -207,20 +307,12 @@ fn resolve_listener(
             "RFC 2033 forbids it; take another, such as 24",
         );
     }
-    let proxy_protocol = resolve_proxies(file, pointer, typed, ctx);
-    Some(SmtpListener {
-        kind,
-        address,
-        tls,
-        auth,
-        proxy_protocol,
-    })
 }
 
 fn resolve_address(
-    file: &GatewayFile,
+    file: &Document,
     pointer: &str,
-    typed: &Typed,
+    typed: &TypedListener,
     ctx: &mut CheckContext<'_>,
 ) -> Option<ListenAddress> {
     let at = child(pointer, "address");
@@ -279,9 +371,9 @@ fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
 }
 
 fn resolve_proxies(
-    file: &GatewayFile,
+    file: &Document,
     pointer: &str,
-    typed: &Typed,
+    typed: &TypedListener,
     ctx: &mut CheckContext<'_>,
 ) -> Vec<Network> {
     let at = child(pointer, "proxy_protocol");
@@ -306,7 +398,7 @@ fn resolve_proxies(
     proxies
 }
 
-fn resolve_tls(file: &GatewayFile, typed: &TypedTls, ctx: &mut CheckContext<'_>) -> TlsFiles {
+fn resolve_tls(file: &Document, typed: &TypedCertificate, ctx: &mut CheckContext<'_>) -> TlsFiles {
     let mut file = |key: &str, typed: &str| {
         let path = below(ctx.workspace, typed);
         if ctx.source.has_world() && !path.is_file() {
@@ -321,7 +413,7 @@ fn resolve_tls(file: &GatewayFile, typed: &TypedTls, ctx: &mut CheckContext<'_>)
 }
 
 fn resolve_submission(
-    file: &GatewayFile,
+    file: &Document,
     typed: &[TypedSubmitter],
     owners: &[Address],
     ctx: &mut CheckContext<'_>,

@@ -1,11 +1,9 @@
 //! `mailboxes` in `configs/gateway.json`: IMAP mailboxes from which letters are fetched.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::load::CheckContext;
-use super::net::{check_base_url, domain, is_loopback_host};
-use super::span::Span;
-use super::{gateway, span};
+use crate::config::check_context::CheckContext;
+use crate::config::file::duration::{TypedDuration, spell};
+use crate::config::file::{Document, child};
+use crate::config::net::{check_base_url, domain, is_loopback_host};
 use crate::domain::PersonaId;
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -25,7 +23,7 @@ const POLL_MIN: Duration = Duration::from_secs(1);
 /// or `.secrets`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Typed {
+pub struct TypedMailbox {
     /// Name of the mailbox in listings and in the log. If another mailbox gets the name, reading
     /// starts anew.
     #[schemars(length(min = 1, max = 64))]
@@ -35,7 +33,7 @@ pub struct Typed {
     #[schemars(range(min = 1))]
     port: Option<u16>,
     /// TLS mode. Default: `implicit`; `none` is for loopback hosts only.
-    tls: Option<TypedTls>,
+    tls: Option<TypedMailboxTls>,
     /// PEM file, relative to the workspace, with a certificate authority to trust in addition to
     /// the system's.
     #[schemars(length(min = 1))]
@@ -60,7 +58,7 @@ pub struct Typed {
     /// Persona that gets letters without a local recipient.
     fallback: Option<String>,
     /// Interval between two polls, also when the server announces new letters. Default: 5m.
-    poll: Option<Span>,
+    poll: Option<TypedDuration>,
     /// The authserv-id of the server whose `Authentication-Results` in these letters are trusted.
     /// Default: none.
     #[schemars(length(min = 1))]
@@ -69,7 +67,7 @@ pub struct Typed {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum TypedTls {
+enum TypedMailboxTls {
     None,
     StartTls,
     Implicit,
@@ -161,7 +159,7 @@ pub enum AfterStored {
     Move(String),
 }
 
-impl Typed {
+impl TypedMailbox {
     /// Names of the variables that this mailbox reads.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         let password = self
@@ -181,8 +179,8 @@ impl Typed {
 
 /// Resolves the list. Mailboxes with problems are left out.
 pub fn resolve(
-    file: &ConfigFile<gateway::Typed>,
-    list: &[Typed],
+    file: &Document,
+    list: &[TypedMailbox],
     ctx: &mut CheckContext<'_>,
 ) -> Vec<ImapMailbox> {
     if list.len() > MAILBOXES_MAX {
@@ -190,18 +188,18 @@ pub fn resolve(
     }
     let mut mailboxes: Vec<ImapMailbox> = Vec::new();
     for (index, typed) in list.iter().enumerate() {
-        let place = Place {
+        let position = MailboxPosition {
             file,
             pointer: child("/mailboxes", index),
         };
         if mailboxes.iter().any(|other| other.name == typed.name) {
-            place.problem_at(
+            position.problem_at(
                 "name",
                 format!("there is another mailbox `{}`", typed.name),
                 ctx,
             );
         }
-        let Some(mailbox) = resolve_one(&place, typed, ctx) else {
+        let Some(mailbox) = resolve_one(&position, typed, ctx) else {
             continue;
         };
         let same = |other: &ImapMailbox| {
@@ -209,7 +207,7 @@ pub fn resolve(
                 == (&mailbox.host, mailbox.port, &mailbox.user, &mailbox.folder)
         };
         if let Some(other) = mailboxes.iter().find(|other| same(other)) {
-            place.problem_at(
+            position.problem_at(
                 "folder",
                 format!("mailbox `{}` reads this folder already", other.name),
                 ctx,
@@ -221,12 +219,12 @@ pub fn resolve(
 }
 
 /// Position of a mailbox in the file.
-struct Place<'p> {
-    file: &'p ConfigFile<gateway::Typed>,
+struct MailboxPosition<'p> {
+    file: &'p Document,
     pointer: String,
 }
 
-impl Place<'_> {
+impl MailboxPosition<'_> {
     fn problem_at(&self, key: &str, message: impl Into<String>, ctx: &mut CheckContext<'_>) {
         ctx.report(self.file.problem_at(&self.at(key), message));
     }
@@ -237,12 +235,12 @@ impl Place<'_> {
 }
 
 fn resolve_one(
-    place: &Place<'_>,
-    typed: &Typed,
+    position: &MailboxPosition<'_>,
+    typed: &TypedMailbox,
     ctx: &mut CheckContext<'_>,
 ) -> Option<ImapMailbox> {
     if !is_name(&typed.name) {
-        place.problem_at(
+        position.problem_at(
             "name",
             format!(
                 "`{}` is not a name: use letters, digits, `.`, `_` and `-`",
@@ -252,19 +250,19 @@ fn resolve_one(
         );
     }
     let (tls, port) = match typed.tls {
-        None | Some(TypedTls::Implicit) => (MailboxTls::Implicit, 993),
-        Some(TypedTls::StartTls) => (MailboxTls::StartTls, 143),
-        Some(TypedTls::None) => (MailboxTls::None, 143),
+        None | Some(TypedMailboxTls::Implicit) => (MailboxTls::Implicit, 993),
+        Some(TypedMailboxTls::StartTls) => (MailboxTls::StartTls, 143),
+        Some(TypedMailboxTls::None) => (MailboxTls::None, 143),
     };
     if typed.host.parse::<std::net::IpAddr>().is_err() && domain(&typed.host).is_none() {
-        place.problem_at("host", format!("`{}` is not a host name", typed.host), ctx);
+        position.problem_at("host", format!("`{}` is not a host name", typed.host), ctx);
     }
     if tls == MailboxTls::None && !is_loopback_host(&typed.host) {
         let message = format!(
             "`none` would send password and mail in plain text from `{}`",
             typed.host
         );
-        let problem = place.file.problem_at(&place.at("tls"), message);
+        let problem = position.file.problem_at(&position.at("tls"), message);
         ctx.report(problem.hint("use `implicit` or `starttls`; `none` is for this machine only"));
     }
     let texts = [
@@ -274,18 +272,17 @@ fn resolve_one(
     ];
     for (key, text) in texts {
         if text.is_some_and(|text| text.contains(char::is_control)) {
-            place.problem_at(key, "must be one line of text", ctx);
+            position.problem_at(key, "must be one line of text", ctx);
         }
     }
     let poll = typed.poll.map_or(POLL_DEFAULT, |span| span.0);
     if poll < POLL_MIN {
-        place.problem_at(
-            "poll",
-            format!("must be at least {}", span::spell(POLL_MIN)),
-            ctx,
-        );
+        position.problem_at("poll", format!("must be at least {}", spell(POLL_MIN)), ctx);
     }
-    let login = resolve_login(place, typed, ctx);
+    let login = resolve_login(position, typed, ctx);
+    let fallback = typed.fallback.as_deref();
+    let fallback =
+        fallback.and_then(|name| ctx.persona(position.file, &position.at("fallback"), name));
     Some(ImapMailbox {
         name: typed.name.clone(),
         host: typed.host.clone(),
@@ -294,10 +291,10 @@ fn resolve_one(
         ca_file: typed.ca_file.as_ref().map(|file| ctx.workspace.join(file)),
         user: typed.user.clone(),
         folder: typed.folder.clone().unwrap_or_else(|| "INBOX".to_owned()),
-        after: settle_after(place, typed, ctx),
+        after: resolve_after(position, typed, ctx),
         mark_refused: typed.mark_refused.unwrap_or(false),
         from_now_on: !matches!(typed.since, Some(TypedSince::All)),
-        fallback: resolve_fallback(place, typed, ctx),
+        fallback,
         poll,
         authserv_id: typed.authserv_id.as_ref().map(|id| id.to_ascii_lowercase()),
         login: login?,
@@ -305,8 +302,8 @@ fn resolve_one(
 }
 
 fn resolve_login(
-    place: &Place<'_>,
-    typed: &Typed,
+    position: &MailboxPosition<'_>,
+    typed: &TypedMailbox,
     ctx: &mut CheckContext<'_>,
 ) -> Option<MailboxLogin> {
     let Some(oauth) = &typed.oauth else {
@@ -314,23 +311,23 @@ fn resolve_login(
             .password_variable
             .as_deref()
             .unwrap_or(PASSWORD_VARIABLE);
-        return secret(place, "user", variable, ctx).map(MailboxLogin::Password);
+        return secret(position, "user", variable, ctx).map(MailboxLogin::Password);
     };
     if typed.password_variable.is_some() {
-        place.problem_at("password_variable", "has no meaning beside `oauth`", ctx);
+        position.problem_at("password_variable", "has no meaning beside `oauth`", ctx);
     }
     if let Err((message, hint)) = check_base_url(&oauth.token_url, false) {
         ctx.report(
-            place
+            position
                 .file
-                .problem_at(&place.at("oauth/token_url"), message)
+                .problem_at(&position.at("oauth/token_url"), message)
                 .hint(hint),
         );
     }
     let client_secret = match &oauth.client_secret_variable {
         None => None,
         Some(variable) => Some(secret(
-            place,
+            position,
             "oauth/client_secret_variable",
             variable,
             ctx,
@@ -341,7 +338,7 @@ fn resolve_login(
         client_id: oauth.client_id.clone(),
         client_secret,
         refresh_token: secret(
-            place,
+            position,
             "oauth/refresh_token_variable",
             &oauth.refresh_token_variable,
             ctx,
@@ -351,16 +348,17 @@ fn resolve_login(
 }
 
 fn secret(
-    place: &Place<'_>,
+    position: &MailboxPosition<'_>,
     key: &str,
     variable: &str,
     ctx: &mut CheckContext<'_>,
 ) -> Option<SecretString> {
     let found = ctx.secrets.get(variable);
     if found.is_none() {
-        let problem = place
-            .file
-            .problem_at(&place.at(key), format!("there is nothing in `{variable}`"));
+        let problem = position.file.problem_at(
+            &position.at(key),
+            format!("there is nothing in `{variable}`"),
+        );
         ctx.report(problem.hint(format!(
             "set {variable} in the environment or in `.secrets`"
         )));
@@ -368,13 +366,17 @@ fn secret(
     found
 }
 
-fn settle_after(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> AfterStored {
+fn resolve_after(
+    position: &MailboxPosition<'_>,
+    typed: &TypedMailbox,
+    ctx: &mut CheckContext<'_>,
+) -> AfterStored {
     match &typed.after {
         None => AfterStored::Flag("\\Seen".to_owned()),
         Some(TypedAfter::Flag(flag)) => {
             if !is_flag(flag) {
-                let problem = place.file.problem_at(
-                    &place.at("after/flag"),
+                let problem = position.file.problem_at(
+                    &position.at("after/flag"),
                     format!("`{flag}` is not a flag to set"),
                 );
                 ctx.report(problem.hint(
@@ -385,12 +387,12 @@ fn settle_after(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) ->
         }
         Some(TypedAfter::Move(folder)) => {
             if folder.is_empty() || folder.contains(char::is_control) {
-                place.problem_at("after/move", "must be the name of a folder", ctx);
+                position.problem_at("after/move", "must be the name of a folder", ctx);
             }
             if Some(folder) == typed.folder.as_ref()
                 || (typed.folder.is_none() && folder.eq_ignore_ascii_case("inbox"))
             {
-                place.problem_at(
+                position.problem_at(
                     "after/move",
                     "letters would be moved to where they are",
                     ctx,
@@ -399,24 +401,6 @@ fn settle_after(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) ->
             AfterStored::Move(folder.clone())
         }
     }
-}
-
-fn resolve_fallback(
-    place: &Place<'_>,
-    typed: &Typed,
-    ctx: &mut CheckContext<'_>,
-) -> Option<PersonaId> {
-    let name = typed.fallback.as_deref()?;
-    let id = PersonaId::parse(name)
-        .ok()
-        .filter(|id| ctx.persona_ids.contains(id));
-    if id.is_none() {
-        let problem = place
-            .file
-            .problem_at(&place.at("fallback"), format!("no persona `{name}`"));
-        ctx.report(problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)));
-    }
-    id
 }
 
 fn is_name(name: &str) -> bool {
@@ -464,7 +448,7 @@ pub fn show(mailbox: &ImapMailbox) -> Value {
         "mark_refused": mailbox.mark_refused,
         "since": if mailbox.from_now_on { "now" } else { "all" },
         "fallback": mailbox.fallback.as_ref().map(PersonaId::as_str),
-        "poll": span::spell(mailbox.poll),
+        "poll": spell(mailbox.poll),
         "authserv_id": mailbox.authserv_id,
     })
 }

@@ -1,63 +1,94 @@
-//! Turns the typed files into resolved settings. Only [`settings`] is used outside this folder.
+//! Turns the typed files into resolved settings.
 //!
-//! Every file has one module with both stages: `Typed` (serde, `deny_unknown_fields`, `Option`s,
-//! the source of its JSON Schema) and `resolve`, which builds the settings. No value falls back
-//! silently.
+//! Every section of a file has one module with both stages: `Typed…` (serde, `deny_unknown_fields`,
+//! `Option`s, the source of its JSON Schema) and the settings, which `resolve` builds. No value
+//! falls back silently. Sections import `file` and each other downwards; `load` imports them, and
+//! nothing imports `load`.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `file` | one file: text, positions, problems, schema |
+//! | `net`, `zones`, `globs`, `step` | host names and URLs, time zones, address patterns, pipeline steps |
+//! | `secrets` | `.secrets` and the environment |
+//! | `name_catalog` | the names that files may use |
+//! | `check_context` | values and problems that all checks share |
+//! | `gateway` | `configs/gateway.json`, with `listeners`, `mailboxes`, `outbound`, `notices`, `limits` |
+//! | `inference` | `configs/inference.json`, with `providers`, `agents`, `chat`, `think`, `fallback`, `budgets` |
+//! | `prices` | `configs/prices.json` |
+//! | `context` | `configs/context.json` |
+//! | `security` | `configs/security.json`, with `authentication` |
+//! | `persona` | `personas/<id>/persona.json`; `personas` holds all of them |
+//! | `settings` | the settings of an engine |
+//! | `warnings` | valid values that are probably unintended |
+//! | `load` | reads and checks every file |
+//! | `schema` | the JSON Schemas of the files |
+//! | `show` | the effective settings as JSON |
+//! | `spending`, `model_choices` | bounds and models in force for one run |
+//! | `in_force` | files edited since the engine started |
+//!
+//! Absent on purpose: standing texts and responsibilities, which are read for each run.
 
-pub mod settings;
-mod load;
-mod snapshot;
-pub mod in_force;
-mod check;
-mod document;
-mod syntax;
-mod text_file;
-mod problem;
+mod file;
+mod net;
+mod zones;
+mod globs;
+mod step;
+mod secrets;
+mod name_catalog;
+mod check_context;
 mod gateway;
+mod listeners;
+mod mailboxes;
 mod outbound;
+mod notices;
+mod limits;
 mod inference;
 mod providers;
+mod agents;
+mod chat;
+mod think;
 mod fallback;
 mod budgets;
 mod prices;
 mod context;
 mod security;
 mod authentication;
-mod globs;
 mod persona;
-mod limits;
-mod mailboxes;
-mod listeners;
-mod notices;
-mod secrets;
-mod step;
+mod personas;
+mod settings;
 mod warnings;
-mod zones;
-mod span;
-mod net;
+mod load;
 pub mod schema;
 mod show;
+mod spending;
+mod model_choices;
+pub mod in_force;
 
-pub use authentication::{Authentication, ResolverSettings, TrustedRelay};
-pub use budgets::{Budgets, PersonaBudget, Spending, dollars, micros_of, spending};
-pub use load::{
-    NameCatalog, load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets,
-};
+pub use agents::{AGENT_FOLDER, AgentSettings, Tier, is_protected};
+pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
+pub use budgets::{Budget, Budgets, PersonaBudget, dollars, micros_of};
+pub use chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
+pub use context::{ContextProfile, ContextStep};
+pub use fallback::ModelChoice;
+pub use file::{ConfigErrors, Problem, Snapshot, TypedDuration, spell};
+pub use gateway::{Gateway, MailRetry, WatchedFolder};
+pub use inference::Inference;
+pub use limits::Limits;
+pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
+pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};
 pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
+pub use name_catalog::NameCatalog;
 pub use net::may_speak_http;
-pub use persona::{BadName, check_name, description, is_untouched};
+pub use notices::NoticeSettings;
+pub use outbound::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings};
+pub use persona::{BadName, Persona, ReplyMode, check_name, description, is_untouched};
+pub use personas::{OutOfService, Personas};
 pub use prices::Prices;
-pub use problem::{ConfigErrors, Problem};
-pub use settings::{
-    AGENT_FOLDER, Access, AgentSettings, BounceAddress, Budget, ChatSwitches, Config,
-    ContextProfile, ContextStep, DataCollection, Decision, Effort, Gateway, Inference, Limits,
-    ListenAddress, ListenerKind, ListenerTls, Mode, ModelChoice, OnUnknown, OutOfService, Persona,
-    Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls,
-    SmtpListener, StructuredOutput, Submitter, Think, Tier, TlsFiles, Transport, WatchedFolder,
-    is_protected,
-};
+pub use providers::ProviderSettings;
+pub use security::{Access, Decision, Security};
+pub use settings::Config;
 pub use show::{effective, show_persona};
-pub use snapshot::Snapshot;
-pub use span::{Span, spell};
+pub use spending::{Spending, spending};
 pub use step::PLACEHOLDERS;
+pub use think::Think;
 pub use zones::zone_hint;

@@ -1,11 +1,9 @@
 //! `notices` in `configs/gateway.json`: mails to the owners about failures. There is no switch:
 //! without owners no such mail is sent.
 
-use super::check::ConfigFile;
-use super::gateway;
-use super::load::CheckContext;
-use super::settings::Notices;
-use super::span::Span;
+use crate::config::check_context::CheckContext;
+use crate::config::file::Document;
+use crate::config::file::duration::TypedDuration;
 use crate::domain::PersonaId;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,37 +12,42 @@ use std::time::Duration;
 /// Mails to the owners about failures.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Typed {
+pub struct TypedNotices {
     /// Persona that sends notices about the engine itself. Default: the first by id. Notices about
     /// a persona come from that persona's address.
     persona: Option<String>,
     /// Minimum time between two mails about one cause. Default: 1h.
-    interval: Option<Span>,
+    interval: Option<TypedDuration>,
     /// Age at which a mail that is still queued causes a notice. Default: 4h.
-    delayed_after: Option<Span>,
+    delayed_after: Option<TypedDuration>,
     /// Minimum time between two mails about letters to a persona that were filed and not answered;
     /// `0s` sends none. Default: 1d.
-    filed_interval: Option<Span>,
+    filed_interval: Option<TypedDuration>,
+}
+
+/// Mails to the owners about failures.
+#[derive(Debug, Clone)]
+pub struct NoticeSettings {
+    /// Persona that sends notices about the engine itself; `None`: the first persona.
+    pub persona: Option<PersonaId>,
+    /// Minimum time between two mails about one cause.
+    pub interval: Duration,
+    /// Age at which a mail that is still queued causes a notice.
+    pub delayed_after: Duration,
+    /// Minimum time between two mails about letters to a persona that were filed; zero sends none.
+    pub filed_interval: Duration,
 }
 
 /// Resolves the section. Problems go to the context.
 pub fn resolve(
-    file: &ConfigFile<gateway::Typed>,
-    typed: Option<&Typed>,
+    file: &Document,
+    typed: Option<&TypedNotices>,
     ctx: &mut CheckContext<'_>,
-) -> Notices {
-    let none = Typed::default();
+) -> NoticeSettings {
+    let none = TypedNotices::default();
     let typed = typed.unwrap_or(&none);
-    let persona = typed.persona.as_deref().and_then(|name| {
-        let id = PersonaId::parse(name)
-            .ok()
-            .filter(|id| ctx.persona_ids.contains(id));
-        if id.is_none() {
-            let problem = file.problem_at("/notices/persona", format!("no persona `{name}`"));
-            ctx.report(problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)));
-        }
-        id
-    });
+    let persona = typed.persona.as_deref();
+    let persona = persona.and_then(|name| ctx.persona(file, "/notices/persona", name));
     let interval = typed
         .interval
         .map_or(Duration::from_secs(3600), |span| span.0);
@@ -60,7 +63,7 @@ pub fn resolve(
     let filed_interval = typed
         .filed_interval
         .map_or(Duration::from_secs(24 * 3600), |span| span.0);
-    Notices {
+    NoticeSettings {
         persona,
         interval,
         delayed_after,

@@ -1,18 +1,15 @@
 //! `outbound` in `configs/gateway.json`: the transport of outgoing mail and its DKIM keys.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::gateway::{self, below};
-use super::load::CheckContext;
-use super::net::{domain, is_loopback_host};
-use super::problem::Problem;
-use super::secrets;
-use super::settings::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, Transport};
+use crate::config::check_context::CheckContext;
+use crate::config::file::{Document, Problem, below, child};
+use crate::config::net::{domain, is_loopback_host};
+use crate::config::secrets;
 use crate::mime::{Signer, Signers};
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::io::Read;
+use std::path::PathBuf;
 
 /// Default variable of the smarthost's password.
 pub const PASSWORD_VARIABLE: &str = "ATTACHE_SMTP_PASSWORD";
@@ -22,9 +19,9 @@ const KEY_BYTES_MAX: u64 = 64 * 1024;
 /// The transport of outgoing mail.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Typed {
+pub struct TypedOutbound {
     /// Transport: `folder` or `smarthost`.
-    kind: TypedKind,
+    kind: TypedTransportKind,
     /// `folder`: folder for the `.eml` files of mails, relative to the workspace.
     #[schemars(length(min = 1))]
     path: Option<String>,
@@ -34,7 +31,7 @@ pub struct Typed {
     #[schemars(range(min = 1))]
     port: Option<u16>,
     /// `smarthost`: TLS mode. Default: `starttls`; `none` is for loopback hosts only.
-    tls: Option<TypedTls>,
+    tls: Option<TypedSmarthostTls>,
     /// `smarthost`: user name for AUTH. Its password comes from the environment or `.secrets`.
     user: Option<String>,
     /// `smarthost`: the variable that holds the password. Default: `ATTACHE_SMTP_PASSWORD`.
@@ -86,20 +83,67 @@ enum TypedOnUnknown {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum TypedKind {
+enum TypedTransportKind {
     Folder,
     Smarthost,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum TypedTls {
+enum TypedSmarthostTls {
     None,
     StartTls,
     Implicit,
 }
 
-impl Typed {
+/// The envelope sender of a persona's mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BounceAddress {
+    /// `persona+b.TOKEN@domain`: a bounce is recognised and authenticated by its recipient.
+    #[default]
+    Tagged,
+    /// The persona's address, for smarthosts that accept no other: bounces are recorded and change
+    /// nothing.
+    Plain,
+}
+
+#[derive(Debug, Clone)]
+pub enum TransportSettings {
+    Smarthost(Smarthost),
+    /// Writes each mail as an `.eml` file; for demos, tests and air-gapped machines. Absolute path.
+    Folder(PathBuf),
+}
+
+#[derive(Debug, Clone)]
+pub struct Smarthost {
+    pub host: String,
+    pub port: u16,
+    pub tls: SmarthostTls,
+    /// User name and password, for AUTH.
+    pub credentials: Option<(String, SecretString)>,
+    /// Maximum concurrent connections.
+    pub connections_max: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmarthostTls {
+    /// Plain text; allowed for loopback hosts only.
+    None,
+    StartTls,
+    Implicit,
+}
+
+/// Handling of a mail whose acceptance by the server is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnUnknown {
+    /// Sends the mail again, marked: at least once, at worst twice.
+    #[default]
+    Resend,
+    /// Holds the mail until an operator decides.
+    Hold,
+}
+
+impl TypedOutbound {
     /// Name of the variable with the smarthost's password.
     pub fn password_variable(&self) -> &str {
         self.password_variable
@@ -122,12 +166,12 @@ impl Typed {
 
 /// Resolves the transport. Problems go to the context.
 pub fn resolve(
-    file: &ConfigFile<gateway::Typed>,
-    typed: &Typed,
+    file: &Document,
+    typed: &TypedOutbound,
     ctx: &mut CheckContext<'_>,
-) -> Option<Transport> {
+) -> Option<TransportSettings> {
     let (kind, foreign): (_, &[&str]) = match typed.kind {
-        TypedKind::Folder => (
+        TypedTransportKind::Folder => (
             "folder",
             &[
                 "host",
@@ -138,7 +182,7 @@ pub fn resolve(
                 "connections_max",
             ],
         ),
-        TypedKind::Smarthost => ("smarthost", &["path"]),
+        TypedTransportKind::Smarthost => ("smarthost", &["path"]),
     };
     for pointer in foreign.iter().map(|key| child("/outbound", key)) {
         if file.has(&pointer) {
@@ -146,23 +190,25 @@ pub fn resolve(
         }
     }
     match typed.kind {
-        TypedKind::Folder => {
+        TypedTransportKind::Folder => {
             let path = required(file, typed.path.as_deref(), "path", kind, ctx)?;
-            Some(Transport::Folder(below(ctx.workspace, path)))
+            Some(TransportSettings::Folder(below(ctx.workspace, path)))
         }
-        TypedKind::Smarthost => resolve_smarthost(file, typed, ctx).map(Transport::Smarthost),
+        TypedTransportKind::Smarthost => {
+            resolve_smarthost(file, typed, ctx).map(TransportSettings::Smarthost)
+        }
     }
 }
 
 fn resolve_smarthost(
-    file: &ConfigFile<gateway::Typed>,
-    typed: &Typed,
+    file: &Document,
+    typed: &TypedOutbound,
     ctx: &mut CheckContext<'_>,
 ) -> Option<Smarthost> {
     let (tls, port) = match typed.tls {
-        None | Some(TypedTls::StartTls) => (SmarthostTls::StartTls, 587),
-        Some(TypedTls::Implicit) => (SmarthostTls::Implicit, 465),
-        Some(TypedTls::None) => (SmarthostTls::None, 25),
+        None | Some(TypedSmarthostTls::StartTls) => (SmarthostTls::StartTls, 587),
+        Some(TypedSmarthostTls::Implicit) => (SmarthostTls::Implicit, 465),
+        Some(TypedSmarthostTls::None) => (SmarthostTls::None, 25),
     };
     let host = required(file, typed.host.as_deref(), "host", "smarthost", ctx)?;
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
@@ -193,8 +239,8 @@ fn resolve_smarthost(
 
 /// Resolves the password of the smarthost's user, who must have one.
 fn resolve_password(
-    file: &ConfigFile<gateway::Typed>,
-    typed: &Typed,
+    file: &Document,
+    typed: &TypedOutbound,
     ctx: &mut CheckContext<'_>,
 ) -> Option<SecretString> {
     typed.user.as_ref()?;
@@ -214,7 +260,7 @@ fn resolve_password(
 
 /// Returns a member that this kind of transport requires.
 fn required<'t>(
-    file: &ConfigFile<gateway::Typed>,
+    file: &Document,
     value: Option<&'t str>,
     key: &str,
     kind: &str,
@@ -228,11 +274,7 @@ fn required<'t>(
 }
 
 /// Reads the DKIM keys. Problems go to the context.
-pub fn resolve_dkim(
-    file: &ConfigFile<gateway::Typed>,
-    typed: &Typed,
-    ctx: &mut CheckContext<'_>,
-) -> Signers {
+pub fn resolve_dkim(file: &Document, typed: &TypedOutbound, ctx: &mut CheckContext<'_>) -> Signers {
     let mut signers: Vec<Signer> = Vec::new();
     // Keys are no configuration: a snapshot is loaded without signing keys.
     let keys = typed

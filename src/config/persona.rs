@@ -1,17 +1,16 @@
 //! `personas/<id>/persona.json`: the name, addresses, model and permissions of a persona.
 
-use super::budgets::{self, TypedPersonaBudget};
-use super::check::ConfigFile;
-use super::document::child;
-use super::fallback::{self, TypedChoice};
-use super::load::CheckContext;
-use super::net::address_hint;
-use super::providers;
-use super::settings::{Persona, ReplyMode};
-use super::zones::zone_hint;
+use crate::config::budgets::{PersonaBudget, TypedPersonaBudget};
+use crate::config::check_context::CheckContext;
+use crate::config::fallback::{ModelChoice, TypedChoice};
+use crate::config::file::{ConfigFile, child};
+use crate::config::net::address_hint;
+use crate::config::zones::zone_hint;
+use crate::config::{budgets, fallback, providers};
 use crate::domain::{Address, PersonaId};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::PathBuf;
 
 /// Maximum characters of a display name.
 const NAME_CHARS_MAX: usize = 100;
@@ -25,7 +24,7 @@ const WORDS_MAX: usize = 1000;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "personas/<id>/persona.json")]
-pub struct Typed {
+pub struct TypedPersona {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
     /// Display name in its mails.
@@ -61,9 +60,43 @@ enum TypedReply {
     ToolOnly,
 }
 
-/// Path of a persona's file below the workspace.
-pub fn file(id: &str) -> String {
-    format!("personas/{id}/persona.json")
+/// Handling of the model's final text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// Mails it into the thread, unless the run already replied there.
+    Final,
+    /// Only `send_email` sends.
+    ToolOnly,
+}
+
+/// A resolved persona: a folder below `personas/`.
+#[derive(Debug, Clone)]
+pub struct Persona {
+    pub id: PersonaId,
+    /// Display name.
+    pub name: String,
+    pub address: Address,
+    pub aliases: Vec<Address>,
+    pub reply: ReplyMode,
+    /// Provider instead of the one in `configs/inference.json`.
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub fallback: Option<Vec<ModelChoice>>,
+    /// Names of the tools that it may use; `None` means all.
+    pub tools: Option<Vec<String>>,
+    /// Time zone of its dates and of responsibilities without a zone.
+    pub timezone: chrono_tz::Tz,
+    /// Its own bounds, where it has any.
+    pub budget: PersonaBudget,
+    /// Absolute path of its folder.
+    pub folder: PathBuf,
+}
+
+impl Persona {
+    /// Its primary address, then its aliases.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        std::iter::once(&self.address).chain(&self.aliases)
+    }
 }
 
 /// Error of a display name that is unfit for a mail header.
@@ -99,7 +132,7 @@ const TO_BE_SAID: &str = "how it sounds, and what it must never do";
 
 /// Resolves the file with this mail domain. `None` when it has no usable address.
 pub fn resolve(
-    file: &ConfigFile<Typed>,
+    file: &ConfigFile<TypedPersona>,
     id: &PersonaId,
     mail_domain: &str,
     ctx: &mut CheckContext<'_>,
@@ -142,7 +175,7 @@ pub fn resolve(
         fallback: typed
             .fallback
             .as_deref()
-            .map(|typed| fallback::resolve(file, typed, ctx)),
+            .map(|typed| fallback::resolve(&file.document, typed, ctx)),
         tools: typed.tools.clone(),
         timezone,
         budget: budgets::resolve_persona(typed.budget.as_ref()),
@@ -167,7 +200,7 @@ pub fn possible_addresses(text: &str, mail_domain: &str) -> Vec<Address> {
 }
 
 fn address(
-    file: &ConfigFile<Typed>,
+    file: &ConfigFile<TypedPersona>,
     pointer: &str,
     text: &str,
     mail_domain: &str,
@@ -191,7 +224,7 @@ fn address(
 }
 
 /// Checks names that higher modules define.
-fn check_names(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) {
+fn check_names(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
     if let Some(provider) = file
         .typed
         .provider
@@ -210,7 +243,7 @@ fn check_names(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) {
     }
 }
 
-fn unknown_zone(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) {
+fn unknown_zone(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
     let typed = file.typed.timezone.as_deref().unwrap_or_default();
     let problem = file.problem_at("/timezone", format!("no time zone `{typed}`"));
     ctx.report(problem.hint(zone_hint(typed)));

@@ -1,22 +1,19 @@
 //! `configs/prices.json`: prices of models. Without the file no price is known, and an unknown
 //! price never counts as zero.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::load::CheckContext;
+use crate::config::check_context::CheckContext;
+use crate::config::file::{ConfigFile, child};
 use crate::domain::Rates;
 use chrono::NaiveDate;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub const FILE: &str = "configs/prices.json";
-
 /// Prices of models.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/prices.json")]
-pub struct Typed {
+pub struct TypedPrices {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
     /// Version of the prices, recorded with every cost computed from this file; change it when you
@@ -116,7 +113,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Resolves the file. Problems go to the context.
-pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Prices {
+pub fn resolve(file: &ConfigFile<TypedPrices>, ctx: &mut CheckContext<'_>) -> Prices {
     let typed = file.typed.prices.iter().flatten().enumerate();
     let prices = typed
         .map(|(index, typed)| one(file, &child("/prices", index), typed, ctx))
@@ -128,7 +125,7 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Prices {
 }
 
 fn one(
-    file: &ConfigFile<Typed>,
+    file: &ConfigFile<TypedPrices>,
     pointer: &str,
     typed: &TypedPrice,
     ctx: &mut CheckContext<'_>,

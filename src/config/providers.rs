@@ -4,22 +4,19 @@
 //! A provider has the name of its adapter; `compat:NAME` names a server with OpenAI's chat
 //! completions API.
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::load::CheckContext;
-use super::net::{check_base_url, is_near_url};
-use super::problem::Problem;
-use super::settings::{
-    AgentSettings, ChatSwitches, DataCollection, Effort, Inference, ProviderSettings,
-    StructuredOutput, Think, Tier,
-};
+use crate::config::agents::{AgentSettings, Tier};
+use crate::config::chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
+use crate::config::check_context::{COMPAT, CheckContext};
+use crate::config::file::{Document, INFERENCE_FILE, Problem, child};
+use crate::config::net::{check_base_url, is_near_url};
+use crate::config::think::Think;
 use schemars::JsonSchema;
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-/// Adapter whose providers the configuration names: `compat:groq`.
-pub const COMPAT: &str = "compat";
 /// Variables of the environment that an agent sees by default: enough to find programs and its own
 /// login.
 const ENVIRONMENT: &[&str] = &[
@@ -114,6 +111,31 @@ pub struct TypedProvider {
     environment: Option<Vec<String>>,
 }
 
+/// Settings of one provider. Each adapter reads the fields that concern it.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderSettings {
+    /// Name in the configuration, for example `openai` or `compat:groq`.
+    pub name: String,
+    /// `https`, or `http` for loopback hosts and, with `plain_http`, for private networks.
+    pub base_url: Option<String>,
+    pub plain_http: bool,
+    /// Key from the environment or `.secrets`, never from a config file.
+    pub api_key: Option<SecretString>,
+    /// Variable that holds the key; `None`: the provider needs none.
+    pub key_variable: Option<String>,
+    /// `scripted`: absolute path of the answers.
+    pub script: Option<PathBuf>,
+    /// Deviations of `openai`, `grok`, `openrouter` and `compat:NAME` from OpenAI's API.
+    pub chat: ChatSwitches,
+    /// `ollama`: tokens of question and answer together; `None` is the adapter's default.
+    pub context_tokens: Option<u32>,
+    /// `ollama`: time that the model stays loaded, in the vendor's syntax.
+    pub keep_alive: Option<String>,
+    /// `gemini`, `ollama`: `None` is the model's own default.
+    pub think: Option<Think>,
+    pub agent: AgentSettings,
+}
+
 impl TypedProvider {
     /// Names of secrets in this block.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
@@ -126,8 +148,8 @@ impl TypedProvider {
 
 /// Resolves the settings of every known provider, so that a persona may choose any of them; keys
 /// are included.
-pub fn resolve<'p, T>(
-    file: &ConfigFile<T>,
+pub fn resolve<'p>(
+    file: &Document,
     blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>,
     ctx: &mut CheckContext<'_>,
 ) -> BTreeMap<String, ProviderSettings> {
@@ -148,8 +170,8 @@ pub fn resolve<'p, T>(
     providers
 }
 
-fn one<T>(
-    file: &ConfigFile<T>,
+fn one(
+    file: &Document,
     name: &str,
     typed: Option<&TypedProvider>,
     ctx: &mut CheckContext<'_>,
@@ -207,14 +229,10 @@ fn one<T>(
 
 /// Reports settings that only other adapters read: they would be ignored although an operator
 /// relies on them.
-fn check_readers<T>(file: &ConfigFile<T>, name: &str, ctx: &mut CheckContext<'_>) {
+fn check_readers(file: &Document, name: &str, ctx: &mut CheckContext<'_>) {
     let pointer = child("/providers", name);
     let adapter = name.split_once(':').map_or(name, |(adapter, _)| adapter);
-    let block = file
-        .document
-        .value
-        .pointer(&pointer)
-        .and_then(Value::as_object);
+    let block = file.value.pointer(&pointer).and_then(Value::as_object);
     for (key, value) in block.into_iter().flatten() {
         let known = &ctx.names.settings;
         let readers = known
@@ -279,7 +297,7 @@ pub fn explained(problem: Problem, name: &str, ctx: &CheckContext<'_>) -> Proble
         let block = format!("\"{name}\": {{\"base_url\": \"…\"}}");
         return problem.hint(format!(
             "describe it in `providers` of `{}`: `{block}`",
-            super::inference::FILE
+            INFERENCE_FILE
         ));
     }
     problem.did_you_mean(name, ctx.provider_names().iter().map(String::as_str))
@@ -294,10 +312,10 @@ fn is_compat_name(name: &str) -> bool {
 /// Checks that a provider in use can answer; else returns a message (no key, no script) and a hint.
 pub fn unready(
     name: &str,
-    inference: &Inference,
+    providers: &BTreeMap<String, ProviderSettings>,
     ctx: &CheckContext<'_>,
 ) -> Option<(String, String)> {
-    let settings = inference.providers.get(name)?;
+    let settings = providers.get(name)?;
     if name == "scripted" && settings.script.is_none() {
         let hint =
             "write `\"providers\": {\"scripted\": {\"script\": \"configs/demo-script.json\"}}`";

@@ -1,59 +1,53 @@
 //! The JSON Schemas of the configuration files, generated from their types.
 
-use super::{context, gateway, inference, persona, prices, security};
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use crate::config::context::TypedContext;
+use crate::config::file::json_schema;
+use crate::config::gateway::TypedGateway;
+use crate::config::inference::TypedInference;
+use crate::config::persona::TypedPersona;
+use crate::config::prices::TypedPrices;
+use crate::config::security::TypedSecurity;
 use serde_json::Value;
 
 /// A kind of configuration file with its schema.
-pub struct Kind {
+pub struct ConfigFileKind {
     /// Name of the kind, and of the schema file below `configs/schema/` without `.json`.
     pub name: &'static str,
     pub schema: fn() -> Value,
 }
 
 /// Every kind of configuration file.
-pub static KINDS: &[Kind] = &[
-    Kind {
+pub static KINDS: &[ConfigFileKind] = &[
+    ConfigFileKind {
         name: "gateway",
-        schema: of::<gateway::Typed>,
+        schema: json_schema::of::<TypedGateway>,
     },
-    Kind {
+    ConfigFileKind {
         name: "inference",
-        schema: of::<inference::Typed>,
+        schema: json_schema::of::<TypedInference>,
     },
-    Kind {
+    ConfigFileKind {
         name: "prices",
-        schema: of::<prices::Typed>,
+        schema: json_schema::of::<TypedPrices>,
     },
-    Kind {
+    ConfigFileKind {
         name: "context",
-        schema: of::<context::Typed>,
+        schema: json_schema::of::<TypedContext>,
     },
-    Kind {
+    ConfigFileKind {
         name: "security",
-        schema: of::<security::Typed>,
+        schema: json_schema::of::<TypedSecurity>,
     },
-    Kind {
+    ConfigFileKind {
         name: "persona",
-        schema: of::<persona::Typed>,
+        schema: json_schema::of::<TypedPersona>,
     },
 ];
 
-impl Kind {
+impl ConfigFileKind {
     /// The text of the checked-in schema file.
     pub fn text(&self) -> String {
         // Printing a `Value` cannot fail: its keys are strings and its numbers are finite.
         serde_json::to_string_pretty(&(self.schema)()).unwrap_or_default() + "\n"
     }
-}
-
-/// Returns the schema of one type, without `$ref`, so that JSON pointers into the file map to the
-/// schema.
-pub fn of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
-    settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value()
 }

@@ -1,8 +1,8 @@
 //! Secrets: the environment first, then `.secrets`. Values are never printed and never part of a
 //! [`Problem`].
 
-use super::problem::Problem;
-use super::text_file::{self, Unreadable};
+use crate::config::file::text_file::Unreadable;
+use crate::config::file::{Problem, text_file};
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,27 +1,24 @@
 //! `configs/security.json`: access control for letters to personas, and permitted recipients of
 //! their mail.
 
-use super::authentication;
-use super::check::ConfigFile;
-use super::document::child;
-use super::load::CheckContext;
-use super::net::domain;
-use super::settings::{Access, Decision, Security};
+use crate::config::authentication;
+use crate::config::authentication::{Authentication, Mode, TypedAuthentication, TypedMode};
+use crate::config::check_context::CheckContext;
+use crate::config::file::{ConfigFile, child};
+use crate::config::net::domain;
 use crate::domain::Address;
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-pub const FILE: &str = "configs/security.json";
 
 /// Access control for letters to personas, and permitted recipients of their mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/security.json")]
-pub struct Typed {
+pub struct TypedSecurity {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
     access: Option<TypedAccess>,
-    authentication: Option<authentication::Typed>,
+    authentication: Option<TypedAuthentication>,
     /// Further recipients of `send_email`: exact addresses or `*@domain`. Owners and the
     /// participants of a thread are always permitted.
     send_allow: Option<Vec<String>>,
@@ -34,7 +31,7 @@ pub struct Typed {
 struct TypedAccess {
     /// `enforce` refuses letters; `monitor` refuses none and writes to the log and `audit_log`
     /// which ones it would have refused. Default: `enforce`.
-    mode: Option<authentication::TypedMode>,
+    mode: Option<TypedMode>,
     /// Decision on a letter whose sender matches no pattern. Default: `allow`.
     default_decision: Option<TypedDecision>,
     /// Address patterns, in which `*` stands for any text and `?` for one character.
@@ -50,14 +47,33 @@ enum TypedDecision {
     Deny,
 }
 
-impl Typed {
-    pub fn authentication(&self) -> Option<&authentication::Typed> {
-        self.authentication.as_ref()
-    }
+/// `configs/security.json`.
+#[derive(Debug, Clone)]
+pub struct Security {
+    pub access: Access,
+    pub authentication: Authentication,
+    /// Further recipients of `send_email`: exact addresses or `*@domain`.
+    pub send_allow: Vec<String>,
+}
+
+/// Access control for letters to personas; `deny` wins over `allow` wins over `default_decision`.
+/// Globs ignore case.
+#[derive(Debug, Clone)]
+pub struct Access {
+    pub mode: Mode,
+    pub default_decision: Decision,
+    pub allow: Vec<String>,
+    pub deny: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    Allow,
+    Deny,
 }
 
 /// Resolves the file. Problems go to the context.
-pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Security {
+pub fn resolve(file: &ConfigFile<TypedSecurity>, ctx: &mut CheckContext<'_>) -> Security {
     let none = TypedAccess::default();
     let access = file.typed.access.as_ref().unwrap_or(&none);
     let send_allow = file.typed.send_allow.clone().unwrap_or_default();
@@ -84,13 +100,17 @@ pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Security
             allow: resolve_patterns(file, "/access/allow", access.allow.as_deref(), ctx),
             deny: resolve_patterns(file, "/access/deny", access.deny.as_deref(), ctx),
         },
-        authentication: authentication::resolve(file, ctx),
+        authentication: authentication::resolve(
+            &file.document,
+            file.typed.authentication.as_ref(),
+            ctx,
+        ),
         send_allow,
     }
 }
 
 fn resolve_patterns(
-    file: &ConfigFile<Typed>,
+    file: &ConfigFile<TypedSecurity>,
     pointer: &str,
     patterns: Option<&[String]>,
     ctx: &mut CheckContext<'_>,

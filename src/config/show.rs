@@ -1,15 +1,22 @@
 //! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or
 //! `null`.
 
-use super::settings::{
-    BounceAddress, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona,
-    ProviderSettings, ReplyMode, Smarthost, SmarthostTls, Transport,
+use crate::config::context::ContextStep;
+use crate::config::file::duration::spell;
+use crate::config::file::{
+    CONTEXT_FILE, GATEWAY_FILE, INFERENCE_FILE, PRICES_FILE, SECURITY_FILE, persona_file,
 };
-use super::span::spell;
-use super::{
-    authentication, budgets, context, fallback, gateway, inference, listeners, mailboxes, persona,
-    prices, security,
+use crate::config::gateway::Gateway;
+use crate::config::inference::Inference;
+use crate::config::limits::Limits;
+use crate::config::outbound::{
+    BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings,
 };
+use crate::config::persona::{Persona, ReplyMode};
+use crate::config::providers::ProviderSettings;
+use crate::config::security::Decision;
+use crate::config::settings::Config;
+use crate::config::{authentication, budgets, fallback, listeners, mailboxes, prices};
 use crate::domain::PersonaId;
 use crate::mime::Signer;
 use serde_json::{Map, Value, json};
@@ -18,14 +25,11 @@ use serde_json::{Map, Value, json};
 pub fn effective(config: &Config) -> Map<String, Value> {
     let mut files = Map::new();
     files.insert(
-        gateway::FILE.to_owned(),
+        GATEWAY_FILE.to_owned(),
         show_gateway(&config.gateway, &config.limits),
     );
-    files.insert(
-        inference::FILE.to_owned(),
-        show_inference(&config.inference),
-    );
-    files.insert(prices::FILE.to_owned(), prices::show(&config.prices));
+    files.insert(INFERENCE_FILE.to_owned(), show_inference(&config.inference));
+    files.insert(PRICES_FILE.to_owned(), prices::show(&config.prices));
     let profiles = config.context.iter();
     let profiles = profiles.map(|(name, p)| {
         (
@@ -33,7 +37,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
             p.steps.iter().map(show_step).collect::<Value>(),
         )
     });
-    files.insert(context::FILE.to_owned(), Value::Object(profiles.collect()));
+    files.insert(CONTEXT_FILE.to_owned(), Value::Object(profiles.collect()));
     let access = &config.security.access;
     let access = json!({
         "mode": access.mode.as_str(), "default_decision": decision(access.default_decision),
@@ -43,9 +47,9 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     let authentication = authentication::show(&config.security.authentication);
     let shown =
         json!({"access": access, "authentication": authentication, "send_allow": send_allow});
-    files.insert(security::FILE.to_owned(), shown);
+    files.insert(SECURITY_FILE.to_owned(), shown);
     for persona in config.personas.iter() {
-        files.insert(persona::file(persona.id.as_str()), show_persona(persona));
+        files.insert(persona_file(persona.id.as_str()), show_persona(persona));
     }
     files
 }
@@ -96,10 +100,10 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
     })
 }
 
-fn show_outbound(transport: &Transport, gateway: &Gateway) -> Value {
+fn show_outbound(transport: &TransportSettings, gateway: &Gateway) -> Value {
     let mut shown = match transport {
-        Transport::Folder(path) => json!({"kind": "folder", "path": path}),
-        Transport::Smarthost(smarthost) => show_smarthost(smarthost),
+        TransportSettings::Folder(path) => json!({"kind": "folder", "path": path}),
+        TransportSettings::Smarthost(smarthost) => show_smarthost(smarthost),
     };
     shown["dkim"] = gateway.signers.iter().map(show_signer).collect();
     shown["on_unknown"] = match gateway.retry.on_unknown {

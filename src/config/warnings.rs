@@ -3,12 +3,13 @@
 //! Only a configuration without problems is checked for them. Absent on purpose: checks that need
 //! the standing texts (`harness/preflight.rs`) or the responsibilities (`scheduler/survey.rs`).
 
-use super::check::ConfigFile;
-use super::document::child;
-use super::load::CheckContext;
-use super::problem::Problem;
-use super::settings::{Gateway, Inference, ListenAddress, Persona, Security};
-use super::{gateway, inference, persona, security};
+use crate::config::check_context::CheckContext;
+use crate::config::file::{ConfigFile, Problem, child};
+use crate::config::gateway::{Gateway, TypedGateway};
+use crate::config::inference::{Inference, TypedInference};
+use crate::config::listeners::ListenAddress;
+use crate::config::persona::{Persona, TypedPersona};
+use crate::config::security::{Security, TypedSecurity};
 use crate::domain::Address;
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
@@ -48,16 +49,16 @@ const MODEL_FAMILIES: &[(&str, &str)] = &[
 ];
 
 /// The typed files, their resolved settings, and the check context.
-pub struct Seen<'a> {
-    pub gateway: (&'a ConfigFile<gateway::Typed>, &'a Gateway),
-    pub inference: (&'a ConfigFile<inference::Typed>, &'a Inference),
-    pub security: (&'a ConfigFile<security::Typed>, &'a Security),
-    pub personas: &'a [(ConfigFile<persona::Typed>, Persona)],
+pub struct CheckedFiles<'a> {
+    pub gateway: (&'a ConfigFile<TypedGateway>, &'a Gateway),
+    pub inference: (&'a ConfigFile<TypedInference>, &'a Inference),
+    pub security: (&'a ConfigFile<TypedSecurity>, &'a Security),
+    pub personas: &'a [(ConfigFile<TypedPersona>, Persona)],
     pub ctx: &'a CheckContext<'a>,
 }
 
 /// Every check, in the order of the files.
-const CHECKS: &[fn(&Seen<'_>) -> Vec<Problem>] = &[
+const CHECKS: &[fn(&CheckedFiles<'_>) -> Vec<Problem>] = &[
     nobody_owns,
     nobody_lives,
     nothing_leaves,
@@ -71,16 +72,16 @@ const CHECKS: &[fn(&Seen<'_>) -> Vec<Problem>] = &[
 ];
 
 /// All warnings.
-pub fn all(seen: &Seen<'_>) -> Vec<Problem> {
+pub fn all(files: &CheckedFiles<'_>) -> Vec<Problem> {
     // A snapshot is checked without access to the disk and gets no warnings.
-    if !seen.ctx.source.has_world() {
+    if !files.ctx.source.has_world() {
         return Vec::new();
     }
-    CHECKS.iter().flat_map(|check| check(seen)).collect()
+    CHECKS.iter().flat_map(|check| check(files)).collect()
 }
 
-fn nobody_owns(seen: &Seen<'_>) -> Vec<Problem> {
-    let (file, gateway) = seen.gateway;
+fn nobody_owns(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, gateway) = files.gateway;
     let problem = || {
         file.problem_at(
             "/owners",
@@ -96,16 +97,21 @@ fn nobody_owns(seen: &Seen<'_>) -> Vec<Problem> {
         .collect()
 }
 
-fn nobody_lives(seen: &Seen<'_>) -> Vec<Problem> {
+fn nobody_lives(files: &CheckedFiles<'_>) -> Vec<Problem> {
     let problem = || {
         Problem::of_file("personas", "no persona lives here: every letter is refused")
             .hint("`attache persona create ID --name NAME` writes one")
     };
-    seen.personas.is_empty().then(problem).into_iter().collect()
+    files
+        .personas
+        .is_empty()
+        .then(problem)
+        .into_iter()
+        .collect()
 }
 
-fn nothing_leaves(seen: &Seen<'_>) -> Vec<Problem> {
-    let (file, gateway) = seen.gateway;
+fn nothing_leaves(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, gateway) = files.gateway;
     let problem = || {
         file.problem_at("/outbound", "no way out: answers are stored and not sent")
             .hint("describe your smarthost in `outbound`, or a folder for trying: `{\"kind\": \"folder\", \"path\": \"data/outbox\"}`")
@@ -120,8 +126,8 @@ fn nothing_leaves(seen: &Seen<'_>) -> Vec<Problem> {
 
 /// Watched folders that do not exist: they are created, so that a misspelt path would stay empty
 /// for ever.
-fn folders(seen: &Seen<'_>) -> Vec<Problem> {
-    let (file, gateway) = seen.gateway;
+fn folders(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, gateway) = files.gateway;
     let missing = gateway
         .folders
         .iter()
@@ -130,12 +136,12 @@ fn folders(seen: &Seen<'_>) -> Vec<Problem> {
     let warnings = missing.filter_map(|(index, folder)| {
         let beside = neighbour(&folder.path);
         // Folders below `data` are the engine's own and are created at its first start.
-        if beside.is_none() && folder.path.starts_with(seen.ctx.workspace.join("data")) {
+        if beside.is_none() && folder.path.starts_with(files.ctx.workspace.join("data")) {
             return None;
         }
         let shown = folder
             .path
-            .strip_prefix(seen.ctx.workspace)
+            .strip_prefix(files.ctx.workspace)
             .unwrap_or(&folder.path)
             .display();
         let problem = file.problem_at(
@@ -166,8 +172,8 @@ fn neighbour(missing: &Path) -> Option<String> {
 }
 
 /// Addresses that this machine does not have; only binding tells whether a port is free.
-fn listeners(seen: &Seen<'_>) -> Vec<Problem> {
-    let (file, gateway) = seen.gateway;
+fn listeners(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, gateway) = files.gateway;
     let foreign = gateway.listeners.iter().enumerate().filter_map(|(index, listener)| {
         let ListenAddress::Tcp(address) = &listener.address else { return None };
         let error = TcpListener::bind(SocketAddr::new(address.ip(), 0)).err()?;
@@ -181,8 +187,8 @@ fn listeners(seen: &Seen<'_>) -> Vec<Problem> {
     foreign.collect()
 }
 
-fn tls_key(seen: &Seen<'_>) -> Vec<Problem> {
-    let (file, gateway) = seen.gateway;
+fn tls_key(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, gateway) = files.gateway;
     let Some(tls) = &gateway.tls else {
         return Vec::new();
     };
@@ -202,8 +208,8 @@ fn tls_key(seen: &Seen<'_>) -> Vec<Problem> {
 }
 
 /// A model whose name belongs to another vendor: the first letter would fail.
-fn models(seen: &Seen<'_>) -> Vec<Problem> {
-    let (file, inference) = seen.inference;
+fn models(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, inference) = files.inference;
     let foreign = |provider: &str, model: &str| {
         let (_, vendor) = MODEL_FAMILIES
             .iter()
@@ -230,7 +236,7 @@ fn models(seen: &Seen<'_>) -> Vec<Problem> {
         let found = foreign(&choice.provider, &choice.model);
         warnings.extend(found.map(|found| problem_at(&format!("/fallback/{index}/model"), found)));
     }
-    for (file, persona) in seen.personas {
+    for (file, persona) in files.personas {
         let Some(model) = &persona.model else {
             continue;
         };
@@ -244,8 +250,8 @@ fn models(seen: &Seen<'_>) -> Vec<Problem> {
 }
 
 /// A key variable that is named but not set: the call would go out without a key.
-fn variables(seen: &Seen<'_>) -> Vec<Problem> {
-    let (file, _) = seen.inference;
+fn variables(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, _) = files.inference;
     let blocks = file
         .document
         .value
@@ -256,7 +262,7 @@ fn variables(seen: &Seen<'_>) -> Vec<Problem> {
     let unset = blocks.filter_map(|(provider, block)| {
         let name = block.get("api_key_variable")?.as_str()?;
         let pointer = child(&child("/providers", provider), "api_key_variable");
-        seen.ctx.secrets.get(name).is_none().then(|| {
+        files.ctx.secrets.get(name).is_none().then(|| {
             file.problem_at(&pointer, format!("`{name}` is not set: `{provider}` is called without a key"))
                 .hint(format!(
                     "write `{name}=…` into `.secrets` (mode 0600), or take this line out if it needs none"
@@ -267,8 +273,8 @@ fn variables(seen: &Seen<'_>) -> Vec<Problem> {
 }
 
 /// Patterns in both lists: `deny` wins.
-fn allowed_and_denied(seen: &Seen<'_>) -> Vec<Problem> {
-    let (file, security) = seen.security;
+fn allowed_and_denied(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, security) = files.security;
     let access = &security.access;
     let denied = |pattern: &&String| {
         access
@@ -290,8 +296,8 @@ fn allowed_and_denied(seen: &Seen<'_>) -> Vec<Problem> {
 }
 
 /// A persona in the domain of a mailbox provider without a mailbox from which its mail is fetched.
-fn mailbox_domains(seen: &Seen<'_>) -> Vec<Problem> {
-    let (_, gateway) = seen.gateway;
+fn mailbox_domains(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (_, gateway) = files.gateway;
     let fetches = |address: &Address| {
         gateway.mailboxes.iter().any(|mailbox| {
             let user = Address::parse(&mailbox.user).ok();
@@ -300,7 +306,7 @@ fn mailbox_domains(seen: &Seen<'_>) -> Vec<Problem> {
             })
         })
     };
-    let stranded = seen.personas.iter().filter(|(_, persona)| {
+    let stranded = files.personas.iter().filter(|(_, persona)| {
         let domain = persona.address.domain();
         MAILBOX_DOMAINS.contains(&domain) && !fetches(&persona.address)
     });

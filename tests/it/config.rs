@@ -1,7 +1,7 @@
 //! Configuration files become settings, or every problem at once. Cases are files below `fixtures/config/broken/`.
 
 use attache::config::{
-    self, Config, ConfigErrors, Decision, NameCatalog, ReplyMode, SmarthostTls, Transport,
+    self, Config, ConfigErrors, Decision, NameCatalog, ReplyMode, SmarthostTls, TransportSettings,
     load_with, schema,
 };
 use attache::context::prompt;
@@ -214,7 +214,7 @@ fn everything_that_can_be_typed_arrives() {
         workspace.folder.path().join("data/in")
     );
     assert_eq!(config.gateway.folders[0].poll, Duration::from_millis(250));
-    let Some(Transport::Smarthost(smarthost)) = &config.gateway.outbound else {
+    let Some(TransportSettings::Smarthost(smarthost)) = &config.gateway.outbound else {
         panic!("no smarthost")
     };
     assert_eq!(

@@ -2,7 +2,7 @@
 //! answered, the model and its price, and the destination of mail.
 
 use crate::config::{
-    Access, Config, Decision, ListenerTls, Mode, SmarthostTls, Transport, dollars,
+    Access, Config, Decision, ListenerTls, Mode, SmarthostTls, TransportSettings, dollars,
 };
 use crate::domain::Timestamp;
 use serde::Serialize;
@@ -227,13 +227,13 @@ fn usd(micros: u64) -> String {
     exact[..digits].to_owned()
 }
 
-fn goes_out(config: &Config, way: &Transport) -> String {
+fn goes_out(config: &Config, way: &TransportSettings) -> String {
     match way {
-        Transport::Folder(path) => {
+        TransportSettings::Folder(path) => {
             let path = path.strip_prefix(&config.workspace).unwrap_or(path);
             format!("into the folder {}, and to nobody", path.display())
         }
-        Transport::Smarthost(host) => {
+        TransportSettings::Smarthost(host) => {
             let secured = match host.tls {
                 SmarthostTls::None => "without TLS",
                 SmarthostTls::StartTls => "STARTTLS",

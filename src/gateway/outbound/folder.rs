@@ -8,7 +8,7 @@ use super::{
     Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport,
     Verdict, printable,
 };
-use crate::config::settings;
+use crate::config::TransportSettings;
 use crate::store::ClaimedDelivery;
 use futures_util::future::BoxFuture;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub struct Folder {
 
 /// Builds this transport if the settings name it.
 pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
-    let settings::Transport::Folder(path) = setup.transport else {
+    let TransportSettings::Folder(path) = setup.transport else {
         return None;
     };
     let made = std::fs::create_dir_all(path);

@@ -21,7 +21,7 @@ pub use smtp::{Options, SmtpTransport, Timeouts};
 pub use worker::Outbound;
 
 use crate::clock::Clock;
-use crate::config::settings;
+use crate::config::TransportSettings;
 use crate::store::{ClaimedDelivery, RecipientState, StoreError};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ type Build = fn(&Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>>;
 
 /// Arguments for building a transport.
 pub struct Setup<'a> {
-    pub transport: &'a settings::Transport,
+    pub transport: &'a TransportSettings,
     /// Host name in our EHLO.
     pub host_name: &'a str,
     pub clock: &'a Arc<dyn Clock>,

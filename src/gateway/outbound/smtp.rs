@@ -22,8 +22,8 @@ use super::{
     Verdict, printable,
 };
 use crate::clock::Clock;
-use crate::config::settings;
-use crate::config::settings::{Smarthost, SmarthostTls};
+use crate::config::TransportSettings;
+use crate::config::{Smarthost, SmarthostTls};
 use crate::domain::Address;
 use crate::store::{ClaimedDelivery, RecipientState};
 use connection::{Connection, Fault, Peer, Reply, TlsSetup};
@@ -56,7 +56,7 @@ pub struct SmtpTransport {
 
 /// Builds this transport if the settings name it.
 pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
-    let settings::Transport::Smarthost(smarthost) = setup.transport else {
+    let TransportSettings::Smarthost(smarthost) = setup.transport else {
         return None;
     };
     let options = Options::default();

@@ -7,7 +7,7 @@
 use super::retry::{WAIT_MAX, jitter, next_attempt_after};
 use super::{Attempt, Health, PointOfNoReturn, Transport, Verdict};
 use crate::clock::Clock;
-use crate::config::{OnUnknown, RetryPolicy};
+use crate::config::{MailRetry, OnUnknown};
 use crate::domain::{Breaker, BreakerState, DeliveryId, Timestamp, Tolerance};
 use crate::store::{
     ClaimedDelivery, DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, Result,
@@ -41,7 +41,7 @@ const TOLERANCE: Tolerance = Tolerance {
 pub struct Outbound {
     store: Store,
     transport: Arc<dyn Transport>,
-    retry: RetryPolicy,
+    retry: MailRetry,
     clock: Arc<dyn Clock>,
     places: Semaphore,
     breaker: Mutex<Breaker>,
@@ -56,7 +56,7 @@ pub struct Outbound {
 
 impl Outbound {
     /// Uses the store's clock.
-    pub fn new(store: Store, transport: Arc<dyn Transport>, retry: RetryPolicy) -> Self {
+    pub fn new(store: Store, transport: Arc<dyn Transport>, retry: MailRetry) -> Self {
         let clock = store.clock().clone();
         let places = Semaphore::new(transport.connections_max().max(1));
         let (unrecorded, swept) = (Mutex::default(), Mutex::default());

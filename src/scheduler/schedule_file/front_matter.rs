@@ -3,7 +3,7 @@
 use super::cron::shortened;
 use super::front::{Entry, FileError, Value, fault};
 use super::nearest::{did_you_mean, hint};
-use crate::config::Span;
+use crate::config::TypedDuration;
 use std::time::Duration;
 
 /// Every key that a responsibility may have.
@@ -151,8 +151,8 @@ impl<'a> FrontMatter<'a> {
         let Some((line, text)) = self.text(key)? else {
             return Ok(None);
         };
-        match Span::try_from(text.clone()) {
-            Ok(Span(span)) => Ok(Some((line, span))),
+        match TypedDuration::try_from(text.clone()) {
+            Ok(TypedDuration(span)) => Ok(Some((line, span))),
             Err(_) => {
                 let problem = format!(
                     "`{key}` is `{}`; write one number and its unit, such as `30s`, `5m`, `2h` or `7d`",

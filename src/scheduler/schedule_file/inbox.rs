@@ -8,7 +8,7 @@
 use super::prompt::PromptError;
 use super::tags::tags;
 use super::timing::local_text;
-use crate::config::Span;
+use crate::config::TypedDuration;
 use crate::domain::{ThreadId, Timestamp};
 use chrono_tz::Tz;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
@@ -89,9 +89,9 @@ impl Since {
     }
     fn parse(text: &str) -> Option<Self> {
         let span = || {
-            Span::try_from(text.to_owned())
+            TypedDuration::try_from(text.to_owned())
                 .ok()
-                .map(|Span(span)| Since::Ago(span))
+                .map(|TypedDuration(span)| Since::Ago(span))
         };
         Timestamp::parse(text).map(Since::Instant).or_else(span)
     }

@@ -4,7 +4,7 @@
 //! Every search here is bounded: by a calendar cycle, or by arithmetic.
 
 use super::cron::{self, CronError, Schedule};
-use crate::config::Span;
+use crate::config::TypedDuration;
 use crate::domain::Timestamp;
 use chrono::{DateTime, Datelike, NaiveDateTime, SecondsFormat, TimeZone, Timelike};
 use chrono_tz::Tz;
@@ -95,8 +95,9 @@ impl Timing {
     /// Parses an interval: a duration in the format of configuration files.
     pub fn every(text: &str) -> Result<Self, TimingError> {
         let typed = text.trim();
-        let span = Span::try_from(typed.to_owned());
-        let Span(period) = span.map_err(|_| TimingError::NoInterval(cron::shortened(typed)))?;
+        let span = TypedDuration::try_from(typed.to_owned());
+        let TypedDuration(period) =
+            span.map_err(|_| TimingError::NoInterval(cron::shortened(typed)))?;
         let is_whole = period.subsec_nanos() == 0 && period.as_secs().is_multiple_of(60);
         if !is_whole || !(PERIOD_MIN..=PERIOD_MAX).contains(&period) {
             return Err(TimingError::BadInterval(cron::shortened(typed)));

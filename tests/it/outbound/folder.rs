@@ -2,7 +2,7 @@
 
 use super::house::{House, bytes};
 use attache::clock::Clock;
-use attache::config::Transport as Settings;
+use attache::config::TransportSettings as Settings;
 use attache::gateway::outbound::{Setup, SetupError, transport};
 use attache::store::{DeliveryState, RecipientState};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use super::server::Server;
 use attache::clock::ManualClock;
-use attache::config::{OnUnknown, RetryPolicy, Smarthost, SmarthostTls};
+use attache::config::{MailRetry, OnUnknown, Smarthost, SmarthostTls};
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::{Options, Outbound, SmtpTransport, Timeouts, Transport};
 use attache::store::{
@@ -180,7 +180,7 @@ impl House {
         Outbound::new(
             self.store.clone(),
             transport,
-            RetryPolicy {
+            MailRetry {
                 give_up_after: GIVE_UP_AFTER,
                 on_unknown,
             },

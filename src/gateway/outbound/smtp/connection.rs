@@ -8,7 +8,7 @@
 
 use super::super::Phase;
 use super::stream::SharedStream;
-use crate::config::settings::SmarthostTls;
+use crate::config::SmarthostTls;
 use crate::gateway::authentication::why_no_tls;
 use crate::store::{ClaimedDelivery, DeliveryKind};
 use futures_util::FutureExt;

@@ -1,43 +1,9 @@
 //! Resolved personas, and those out of service.
 
-use super::ModelChoice;
-use crate::config::budgets::PersonaBudget;
-use crate::config::problem::Problem;
+use crate::config::file::Problem;
+use crate::config::persona::Persona;
 use crate::domain::{Address, PersonaId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-
-/// Handling of the model's final text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplyMode {
-    /// Mails it into the thread, unless the run already replied there.
-    Final,
-    /// Only `send_email` sends.
-    ToolOnly,
-}
-
-/// A resolved persona: a folder below `personas/`.
-#[derive(Debug, Clone)]
-pub struct Persona {
-    pub id: PersonaId,
-    /// Display name.
-    pub name: String,
-    pub address: Address,
-    pub aliases: Vec<Address>,
-    pub reply: ReplyMode,
-    /// Provider instead of the one in `configs/inference.json`.
-    pub provider: Option<String>,
-    pub model: Option<String>,
-    pub fallback: Option<Vec<ModelChoice>>,
-    /// Names of the tools that it may use; `None` means all.
-    pub tools: Option<Vec<String>>,
-    /// Time zone of its dates and of responsibilities without a zone.
-    pub timezone: chrono_tz::Tz,
-    /// Its own bounds, where it has any.
-    pub budget: PersonaBudget,
-    /// Absolute path of its folder.
-    pub folder: PathBuf,
-}
 
 /// All personas, indexed by id and by address. No two share an address.
 #[derive(Debug, Clone, Default)]
@@ -72,13 +38,6 @@ pub struct SharedAddress {
     pub address: String,
     pub first: PersonaId,
     pub second: PersonaId,
-}
-
-impl Persona {
-    /// Its primary address, then its aliases.
-    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
-        std::iter::once(&self.address).chain(&self.aliases)
-    }
 }
 
 impl Personas {

@@ -15,9 +15,9 @@ const SECONDS_MAX: u64 = 100 * 366 * 24 * 3600;
 /// A duration such as `30s`, `5m`, `2h`, `5d` or `250ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Span(pub Duration);
+pub struct TypedDuration(pub Duration);
 
-impl TryFrom<String> for Span {
+impl TryFrom<String> for TypedDuration {
     type Error = String;
     fn try_from(text: String) -> Result<Self, Self::Error> {
         parse(&text)
@@ -26,7 +26,7 @@ impl TryFrom<String> for Span {
     }
 }
 
-impl JsonSchema for Span {
+impl JsonSchema for TypedDuration {
     fn schema_name() -> Cow<'static, str> {
         "Duration".into()
     }

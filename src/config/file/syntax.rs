@@ -67,7 +67,7 @@ fn recognised(text: &str, error: &serde_json::Error) -> Option<Mistake> {
     let said = error.to_string();
     if said.starts_with("control character") {
         // Nearly always the closing quotation mark is missing, not the escape of a line break.
-        let Open { text_at, .. } = open;
+        let OpenBracket { text_at, .. } = open;
         let hint =
             "end a text on its own line; `\\n` stands for a line break in it, `\\t` for a tab";
         return text_at
@@ -228,15 +228,15 @@ fn word(text: &str, at: usize) -> Option<Mistake> {
 
 /// Constructs that a text leaves open.
 #[derive(Default)]
-struct Open {
+struct OpenBracket {
     /// Offsets of unclosed brackets, the innermost last.
     brackets: Vec<(usize, char)>,
     /// Offset of an unclosed string.
     text_at: Option<usize>,
 }
 
-fn still_open(text: &str, end: usize) -> Open {
-    let mut open = Open::default();
+fn still_open(text: &str, end: usize) -> OpenBracket {
+    let mut open = OpenBracket::default();
     let mut chars = text[..end].char_indices();
     while let Some((at, c)) = chars.next() {
         match (open.text_at, c) {
@@ -252,7 +252,7 @@ fn still_open(text: &str, end: usize) -> Open {
     open
 }
 
-fn unclosed(open: Open) -> Option<Mistake> {
+fn unclosed(open: OpenBracket) -> Option<Mistake> {
     if let Some(start) = open.text_at {
         return Some(Mistake::new(
             start,

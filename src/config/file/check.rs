@@ -5,8 +5,8 @@
 
 use super::document::{Document, Spot, child, last_key};
 use super::problem::Problem;
-use super::snapshot::ConfigSource;
-use super::{schema, span};
+use super::source::ConfigSource;
+use super::{duration, json_schema};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use schemars::JsonSchema;
@@ -26,18 +26,15 @@ pub struct ConfigFile<T> {
 impl<T> ConfigFile<T> {
     /// Builds a problem with the value at a JSON pointer.
     pub fn problem_at(&self, pointer: &str, message: impl Into<String>) -> Problem {
-        self.document.problem_at(pointer, Spot::Value, message)
+        self.document.problem_at(pointer, message)
     }
     /// Builds a problem with the key at a JSON pointer.
     pub fn problem_at_key(&self, pointer: &str, message: impl Into<String>) -> Problem {
-        self.document.problem_at(pointer, Spot::Key, message)
+        self.document.problem_at_key(pointer, message)
     }
     /// Reports whether a JSON pointer has a non-null value, valid or not.
     pub fn has(&self, pointer: &str) -> bool {
-        self.document
-            .value
-            .pointer(pointer)
-            .is_some_and(|value| !value.is_null())
+        self.document.has(pointer)
     }
 }
 
@@ -47,7 +44,7 @@ pub fn read<T: JsonSchema + DeserializeOwned>(
     file: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<ConfigFile<T>> {
-    match Document::read(source, file) {
+    match source.document(file) {
         Ok(document) => type_check(document, problems),
         Err(problem) => {
             problems.push(*problem);
@@ -61,7 +58,7 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
     problems: &mut Vec<Problem>,
 ) -> Option<ConfigFile<T>> {
     problems.extend(document.repeated());
-    let faults = find_faults(&document, &schema::of::<T>());
+    let faults = find_faults(&document, &json_schema::of::<T>());
     let mut sound = document.value.clone();
     for fault in &faults {
         cut_out(&mut sound, &fault.pointer);
@@ -82,7 +79,7 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
         let pointer = pointer_of(error.path());
         if !cut_out(&mut sound, &pointer) {
             if !reported {
-                problems.push(document.problem_at(
+                problems.push(document.problem(
                     &pointer,
                     Spot::Value,
                     error.into_inner().to_string(),
@@ -101,7 +98,7 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
             Some(Value::Number(number)) => format!("{number} is out of range"),
             _ => error.into_inner().to_string(),
         };
-        problems.push(document.problem_at(&pointer, Spot::Value, message));
+        problems.push(document.problem(&pointer, Spot::Value, message));
         reported = true;
     }
 }
@@ -160,7 +157,7 @@ fn looks_secret(key: &str) -> bool {
 }
 
 fn secret_in_file(document: &Document, pointer: &str) -> Problem {
-    let problem = document.problem_at(
+    let problem = document.problem(
         pointer,
         Spot::Key,
         "a secret must not stand in a configuration file",
@@ -193,7 +190,7 @@ impl Inspection<'_> {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
                 for key in unexpected.iter().filter(|key| !looks_secret(key)) {
                     let pointer = child(pointer, key);
-                    let problem = self.document.problem_at(&pointer, Spot::Key, "unknown key");
+                    let problem = self.document.problem(&pointer, Spot::Key, "unknown key");
                     let problem = match RENAMED.iter().find(|(old, _)| old == key) {
                         Some((_, new)) => problem.hint(format!("it is called `{new}` now")),
                         None => problem.did_you_mean(key, self.known_keys(error)),
@@ -209,7 +206,7 @@ impl Inspection<'_> {
                 let name = property.as_str().unwrap_or_default();
                 let problem =
                     self.document
-                        .problem_at(pointer, Spot::Value, format!("`{name}` is missing"));
+                        .problem(pointer, Spot::Value, format!("`{name}` is missing"));
                 let problem = problem.hint(self.wanted(error, name));
                 faults.push(Fault {
                     pointer: pointer.to_owned(),
@@ -274,7 +271,7 @@ impl Inspection<'_> {
 
     fn worded(&self, error: &ValidationError<'_>) -> Problem {
         let pointer = error.instance_path().as_str();
-        let problem_at = |message: String| self.document.problem_at(pointer, Spot::Value, message);
+        let problem_at = |message: String| self.document.problem(pointer, Spot::Value, message);
         let typed = error.instance();
         match error.kind() {
             ValidationErrorKind::Type { .. } => {
@@ -283,7 +280,7 @@ impl Inspection<'_> {
             ValidationErrorKind::Enum { .. } | ValidationErrorKind::Constant { .. } => {
                 self.unknown_value(pointer, typed.as_str().unwrap_or_default(), &options(error))
             }
-            ValidationErrorKind::Pattern { pattern } if pattern == span::PATTERN => problem_at(
+            ValidationErrorKind::Pattern { pattern } if pattern == duration::PATTERN => problem_at(
                 format!("`{}` is not a duration", typed.as_str().unwrap_or_default()),
             )
             .hint("write a whole number and ms, s, m, h or d, such as `30s` or `5d`"),
@@ -317,7 +314,7 @@ impl Inspection<'_> {
         names.dedup();
         let typed = type_name(JsonType::from(found));
         let message = format!("expected {}, found {typed}", names.join(" or "));
-        let problem = self.document.problem_at(pointer, Spot::Value, message);
+        let problem = self.document.problem(pointer, Spot::Value, message);
         match names.as_slice() {
             [wanted] => problem.hint(retyped(wanted, found)),
             _ => problem,
@@ -349,7 +346,7 @@ impl Inspection<'_> {
     fn unknown_value(&self, pointer: &str, typed: &str, options: &[String]) -> Problem {
         let problem =
             self.document
-                .problem_at(pointer, Spot::Value, format!("unknown value `{typed}`"));
+                .problem(pointer, Spot::Value, format!("unknown value `{typed}`"));
         problem.did_you_mean(typed, options.iter().map(String::as_str))
     }
 

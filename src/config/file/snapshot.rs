@@ -4,19 +4,12 @@
 //! Absent on purpose: secrets. No configuration file holds them (`check.rs` refuses values that
 //! look like secrets), and `.secrets`, keys and the environment are not read here.
 
-use super::document::{Document, Spot};
+use super::document::Document;
 use super::problem::Problem;
-use super::text_file::{self, Unreadable};
 use crate::domain::sha256_hex;
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Maximum bytes of a configuration file; a larger one is a mistake.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Every file from which a configuration was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -116,7 +109,7 @@ impl Snapshot {
             .get(file)
             .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text));
         match text.and_then(|text| Document::parse(file, text).ok()) {
-            Some(document) => document.problem_at(pointer, Spot::Value, message),
+            Some(document) => document.problem_at(pointer, message),
             None => Problem::of_file(file, message),
         }
     }
@@ -126,85 +119,6 @@ impl Snapshot {
         let mut files = self.files.clone();
         files.insert(path.to_owned(), text.into());
         Self::of(files)
-    }
-}
-
-/// Source from which the loader reads files.
-#[derive(Clone, Copy)]
-pub enum Place<'a> {
-    Folder(&'a Path),
-    /// Reads no disk.
-    Snapshot(&'a Snapshot),
-}
-
-/// Reads the files of a place and records those that were read.
-pub struct ConfigSource<'a> {
-    place: Place<'a>,
-    read: RefCell<BTreeMap<String, Arc<str>>>,
-}
-
-impl<'a> ConfigSource<'a> {
-    pub fn new(place: Place<'a>) -> Self {
-        Self {
-            place,
-            read: RefCell::default(),
-        }
-    }
-
-    /// Reports whether the files beside the configuration exist: keys, certificates, `.secrets`.
-    pub fn has_world(&self) -> bool {
-        matches!(self.place, Place::Folder(_))
-    }
-
-    /// Reports whether a file exists, readable or not.
-    pub fn has(&self, file: &str) -> bool {
-        match self.place {
-            Place::Folder(workspace) => workspace.join(file).symlink_metadata().is_ok(),
-            Place::Snapshot(snapshot) => snapshot.files.contains_key(file),
-        }
-    }
-
-    /// The text of a file.
-    pub fn read(&self, file: &str) -> Result<Arc<str>, Unreadable> {
-        let text: Arc<str> = match self.place {
-            Place::Folder(workspace) => {
-                text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into()
-            }
-            Place::Snapshot(snapshot) => snapshot
-                .files
-                .get(file)
-                .cloned()
-                .ok_or(Unreadable::Missing)?,
-        };
-        self.read.borrow_mut().insert(file.to_owned(), text.clone());
-        Ok(text)
-    }
-
-    /// Names of the folders below `personas/`, unsorted.
-    pub fn persona_folders(&self) -> io::Result<Vec<String>> {
-        let workspace = match self.place {
-            Place::Folder(workspace) => workspace,
-            Place::Snapshot(snapshot) => {
-                let below = snapshot
-                    .files
-                    .keys()
-                    .filter_map(|file| file.strip_prefix("personas/"));
-                let names = below
-                    .filter_map(|file| file.split_once('/'))
-                    .map(|(name, _)| name.to_owned());
-                return Ok(names.collect::<BTreeSet<_>>().into_iter().collect());
-            }
-        };
-        let entries = std::fs::read_dir(workspace.join("personas"))?;
-        let folders = entries.flatten().filter(|entry| entry.path().is_dir());
-        Ok(folders
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect())
-    }
-
-    /// Returns everything that was read as a snapshot.
-    pub fn snapshot(self) -> Snapshot {
-        Snapshot::of(self.read.into_inner())
     }
 }
 
@@ -236,12 +150,6 @@ mod tests {
         assert_ne!(
             snapshot.with("configs/a.json", "{ }").sha256(),
             snapshot.sha256()
-        );
-        assert_eq!(
-            ConfigSource::new(Place::Snapshot(&snapshot))
-                .persona_folders()
-                .expect("names"),
-            ["ada"]
         );
     }
 }

@@ -4,9 +4,7 @@
 //! the positions of every key and value are kept here.
 
 use super::problem::Problem;
-use super::snapshot::ConfigSource;
 use super::syntax::{self, line_and_column};
-use super::text_file::Unreadable;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -20,13 +18,13 @@ pub struct Document {
     pub value: Value,
     text: String,
     /// Byte offsets by JSON pointer.
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, Position>,
     /// Pointers of keys that occur twice.
     repeated: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Position {
     /// Offset of the key's opening quote; for items of arrays, the start of the value.
     key: usize,
     value: usize,
@@ -39,56 +37,23 @@ pub enum Spot {
     Value,
 }
 
-/// The smallest valid content of a file, for the hint about a missing one.
-fn least(file: &str) -> &'static str {
-    match file {
-        "configs/gateway.json" => "the least is `{ \"mail_domain\": \"example.org\" }`",
-        "configs/inference.json" => {
-            "the least is a provider and a model: `{ \"provider\": \"anthropic\", \"model\": \"claude-sonnet-4-5\" }`"
-        }
-        "configs/context.json" => {
-            "the least is `{ \"thread\": [\"persona\", \"thread-history\", \"current-input\"], \"responsibility\": [\"persona\", \"current-input\"] }`"
-        }
-        file if file.ends_with("persona.json") => {
-            "the least is `{ \"name\": \"Paul\", \"address\": \"paul\" }`"
-        }
-        _ => "the least is `{}`",
-    }
-}
-
 impl Document {
-    /// Reads `file`. Errors: the file is missing, too large, not UTF-8 or not JSON.
-    pub fn read(source: &ConfigSource<'_>, file: &str) -> Result<Self, Box<Problem>> {
-        let text = source.read(file).map_err(|error| {
-            let hint = error.hint().or_else(|| {
-                matches!(error, Unreadable::Missing).then(|| format!("write it: {}", least(file)))
-            });
-            let problem = Problem::of_file(file, error.to_string());
-            Box::new(match hint {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            })
-        })?;
-        // Some editors write a byte order mark, which is not part of JSON (RFC 8259 section 8.1
-        // lets readers ignore it).
-        Self::parse(file, text.strip_prefix('\u{feff}').unwrap_or(&text))
-    }
-
     /// Parses JSON text. Errors: the position of the syntax error.
     pub fn parse(file: &str, text: &str) -> Result<Self, Box<Problem>> {
         let not_json = |error: serde_json::Error| Box::new(syntax::problem(file, text, &error));
         let value: Value = serde_json::from_str(text).map_err(not_json)?;
         let raw: &RawValue = serde_json::from_str(text).map_err(not_json)?;
-        let mut walk = Walk {
+        let mut collector = PositionCollector {
             text,
             places: BTreeMap::new(),
             repeated: Vec::new(),
         };
-        walk.visit("", walk.offset(raw.get()), raw)
+        collector
+            .visit("", collector.offset(raw.get()), raw)
             .map_err(not_json)?;
-        let Walk {
+        let PositionCollector {
             places, repeated, ..
-        } = walk;
+        } = collector;
         Ok(Self {
             file: file.to_owned(),
             value,
@@ -98,9 +63,26 @@ impl Document {
         })
     }
 
+    /// Builds a problem with the value at a JSON pointer.
+    pub fn problem_at(&self, pointer: &str, message: impl Into<String>) -> Problem {
+        self.problem(pointer, Spot::Value, message)
+    }
+
+    /// Builds a problem with the key at a JSON pointer.
+    pub fn problem_at_key(&self, pointer: &str, message: impl Into<String>) -> Problem {
+        self.problem(pointer, Spot::Key, message)
+    }
+
+    /// Reports whether a JSON pointer has a non-null value, valid or not.
+    pub fn has(&self, pointer: &str) -> bool {
+        self.value
+            .pointer(pointer)
+            .is_some_and(|value| !value.is_null())
+    }
+
     /// Builds a problem at a JSON pointer. A pointer to a missing member points at the nearest
     /// existing parent.
-    pub fn problem_at(&self, pointer: &str, spot: Spot, message: impl Into<String>) -> Problem {
+    pub fn problem(&self, pointer: &str, spot: Spot, message: impl Into<String>) -> Problem {
         let mut at = pointer;
         let place = loop {
             match (self.places.get(at), at.rfind('/')) {
@@ -132,7 +114,7 @@ impl Document {
     pub fn repeated(&self) -> impl Iterator<Item = Problem> {
         let repeated = self.repeated.iter();
         repeated.map(|pointer| {
-            self.problem_at(pointer, Spot::Key, "this key is written twice")
+            self.problem(pointer, Spot::Key, "this key is written twice")
                 .hint("keep one of the two")
         })
     }
@@ -173,13 +155,13 @@ fn dotted(pointer: &str) -> String {
 }
 
 /// Collects positions: every raw value is a slice of the text, so its address gives its offset.
-struct Walk<'t> {
+struct PositionCollector<'t> {
     text: &'t str,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, Position>,
     repeated: Vec<String>,
 }
 
-impl<'t> Walk<'t> {
+impl<'t> PositionCollector<'t> {
     fn offset(&self, part: &'t str) -> usize {
         part.as_ptr()
             .addr()
@@ -192,7 +174,7 @@ impl<'t> Walk<'t> {
         let value = self.offset(raw.get());
         if self
             .places
-            .insert(pointer.to_owned(), Place { key, value })
+            .insert(pointer.to_owned(), Position { key, value })
             .is_some()
         {
             self.repeated.push(pointer.to_owned());
@@ -220,10 +202,10 @@ impl<'t> Walk<'t> {
 }
 
 /// The members of an object in order, including repeated keys.
-struct Members<'t>(Vec<(Key<'t>, &'t RawValue)>);
+struct Members<'t>(Vec<(MemberKey<'t>, &'t RawValue)>);
 
 /// A key, with the slice that it was read from when it has no escapes.
-struct Key<'t> {
+struct MemberKey<'t> {
     text: String,
     raw: Option<&'t str>,
 }
@@ -250,27 +232,27 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-impl<'de> serde::Deserialize<'de> for Key<'de> {
+impl<'de> serde::Deserialize<'de> for MemberKey<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(KeyVisitor)
+        deserializer.deserialize_str(MemberKeyVisitor)
     }
 }
 
-struct KeyVisitor;
+struct MemberKeyVisitor;
 
-impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = Key<'de>;
+impl<'de> Visitor<'de> for MemberKeyVisitor {
+    type Value = MemberKey<'de>;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Key {
+        Ok(MemberKey {
             text: text.to_owned(),
             raw: Some(text),
         })
     }
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Key {
+        Ok(MemberKey {
             text: text.to_owned(),
             raw: None,
         })
@@ -285,7 +267,7 @@ mod tests {
         let Ok(document) = Document::parse("x.json", text) else {
             panic!("not JSON: {text}")
         };
-        let problem = document.problem_at(pointer, spot, "");
+        let problem = document.problem(pointer, spot, "");
         (
             problem.line.unwrap_or(0),
             problem.column.unwrap_or(0),

@@ -1,0 +1,114 @@
+//! Values and problems that the checks of all files share.
+
+use crate::config::file;
+use crate::config::file::{ConfigFile, ConfigLocation, ConfigSource, Document, Problem};
+use crate::config::name_catalog::NameCatalog;
+use crate::config::secrets::Secrets;
+use crate::domain::PersonaId;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Adapter whose providers the configuration names: `compat:groq`.
+pub const COMPAT: &str = "compat";
+
+/// Data for the checks of every file, and the list of their problems.
+pub struct CheckContext<'a> {
+    pub workspace: &'a Path,
+    pub source: ConfigSource<'a>,
+    pub names: &'a NameCatalog,
+    pub secrets: &'a Secrets<'a>,
+    pub persona_ids: Vec<PersonaId>,
+    /// Providers that only `configs/inference.json` defines: `compat:NAME`.
+    pub compat: Vec<String>,
+    /// Variables of the providers' keys, where the configuration names them.
+    pub key_variables: BTreeMap<String, String>,
+    pub problems: Vec<Problem>,
+    /// Problems of personas, by the name of their folder below `personas/`.
+    pub of_personas: BTreeMap<String, Vec<Problem>>,
+}
+
+impl<'a> CheckContext<'a> {
+    /// A context in which nothing but the secrets has been read; `problems` are theirs.
+    pub fn new(
+        location: ConfigLocation<'a>,
+        workspace: &'a Path,
+        names: &'a NameCatalog,
+        (secrets, problems): (&'a Secrets<'a>, Vec<Problem>),
+    ) -> Self {
+        Self {
+            workspace,
+            source: ConfigSource::new(location),
+            names,
+            secrets,
+            persona_ids: Vec::new(),
+            compat: Vec::new(),
+            key_variables: BTreeMap::new(),
+            problems,
+            of_personas: BTreeMap::new(),
+        }
+    }
+}
+
+impl CheckContext<'_> {
+    pub fn report(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+    /// Runs a check whose problems count for this persona alone.
+    pub fn on_behalf_of<T>(&mut self, persona: &str, check: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.problems.len();
+        let checked = check(self);
+        let reported = self.problems.split_off(before);
+        if !reported.is_empty() {
+            self.of_personas
+                .entry(persona.to_owned())
+                .or_default()
+                .extend(reported);
+        }
+        checked
+    }
+    /// Returns the persona of a name that stands at `pointer`; an unknown one is a problem.
+    pub fn persona(&mut self, file: &Document, pointer: &str, name: &str) -> Option<PersonaId> {
+        let known = &self.persona_ids;
+        let id = PersonaId::parse(name).ok().filter(|id| known.contains(id));
+        if id.is_none() {
+            let problem = file.problem_at(pointer, format!("no persona `{name}`"));
+            let problem = problem.did_you_mean(name, known.iter().map(PersonaId::as_str));
+            self.report(problem);
+        }
+        id
+    }
+    pub fn knows_provider(&self, name: &str) -> bool {
+        self.provider_names().iter().any(|known| known == name)
+    }
+    /// Names of all providers, including those that the configuration defines.
+    pub fn provider_names(&self) -> Vec<String> {
+        let adapters = self.names.providers.iter().filter(|name| **name != COMPAT);
+        adapters
+            .map(|name| (*name).to_owned())
+            .chain(self.compat.iter().cloned())
+            .collect()
+    }
+    /// The variable that holds a provider's key.
+    pub fn key_variable(&self, provider: &str) -> Option<String> {
+        let usual = || {
+            let mut usual = self.names.key_variables.iter();
+            usual
+                .find(|(name, _)| *name == provider)
+                .map(|(_, variable)| (*variable).to_owned())
+        };
+        self.key_variables.get(provider).cloned().or_else(usual)
+    }
+    pub fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(
+        &mut self,
+        file: &str,
+    ) -> Option<ConfigFile<T>> {
+        file::read(&self.source, file, &mut self.problems)
+    }
+    /// As [`CheckContext::read`], for an optional file.
+    pub fn read_if_there<T: schemars::JsonSchema + serde::de::DeserializeOwned>(
+        &mut self,
+        file: &str,
+    ) -> Option<ConfigFile<T>> {
+        self.source.has(file).then(|| self.read(file)).flatten()
+    }
+}

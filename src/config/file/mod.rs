@@ -1,0 +1,36 @@
+//! One configuration file: its text, the positions in it, and the problems found there. Nothing here
+//! knows a setting.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `text_file` | reads a text and tells usual faults apart |
+//! | `problem` | a problem with its position and hint |
+//! | `syntax` | messages for a text that is not JSON |
+//! | `document` | the JSON value, and the position of each key and value |
+//! | `snapshot` | the texts of all files, for another process |
+//! | `source` | where files are read from: the workspace or a snapshot |
+//! | `json_schema` | the JSON Schema of a type |
+//! | `duration` | durations such as `30s` |
+//! | `check` | finds every problem of a file by its schema, then reads it into its type |
+//! | `paths` | paths of the files, and of what they name |
+
+mod check;
+mod document;
+pub mod duration;
+pub mod json_schema;
+mod paths;
+mod problem;
+mod snapshot;
+mod source;
+mod syntax;
+pub mod text_file;
+
+pub use check::{ConfigFile, read};
+pub use document::{Document, child};
+pub use duration::{TypedDuration, spell};
+pub use paths::{
+    CONTEXT_FILE, GATEWAY_FILE, INFERENCE_FILE, PRICES_FILE, SECURITY_FILE, below, persona_file,
+};
+pub use problem::{ConfigErrors, Problem};
+pub use snapshot::Snapshot;
+pub use source::{ConfigLocation, ConfigSource};

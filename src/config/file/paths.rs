@@ -1,0 +1,27 @@
+//! Paths of the configuration files, and absolute paths of the files that they name.
+
+use std::path::{Component, Path, PathBuf};
+
+pub const GATEWAY_FILE: &str = "configs/gateway.json";
+pub const INFERENCE_FILE: &str = "configs/inference.json";
+pub const PRICES_FILE: &str = "configs/prices.json";
+pub const CONTEXT_FILE: &str = "configs/context.json";
+pub const SECURITY_FILE: &str = "configs/security.json";
+
+/// Path of a persona's file below the workspace.
+pub fn persona_file(id: &str) -> String {
+    format!("personas/{id}/persona.json")
+}
+
+/// Builds an absolute path without `.` and `..`, so that equal paths compare equal.
+pub fn below(workspace: &Path, typed: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for part in workspace.join(typed).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(path.pop()),
+            other => path.push(other),
+        }
+    }
+    path
+}

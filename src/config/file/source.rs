@@ -1,0 +1,145 @@
+//! Source of configuration files: the workspace's folder or a recorded snapshot. Records what was
+//! read.
+
+use super::document::Document;
+use super::problem::Problem;
+use super::snapshot::Snapshot;
+use super::text_file::{self, Unreadable};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Maximum bytes of a configuration file; a larger one is a mistake.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Location from which the loader reads files.
+#[derive(Clone, Copy)]
+pub enum ConfigLocation<'a> {
+    Folder(&'a Path),
+    /// Reads no disk.
+    Snapshot(&'a Snapshot),
+}
+
+/// Reads the files of a place and records those that were read.
+pub struct ConfigSource<'a> {
+    place: ConfigLocation<'a>,
+    read: RefCell<BTreeMap<String, Arc<str>>>,
+}
+
+impl<'a> ConfigSource<'a> {
+    pub fn new(place: ConfigLocation<'a>) -> Self {
+        Self {
+            place,
+            read: RefCell::default(),
+        }
+    }
+
+    /// Reports whether the files beside the configuration exist: keys, certificates, `.secrets`.
+    pub fn has_world(&self) -> bool {
+        matches!(self.place, ConfigLocation::Folder(_))
+    }
+
+    /// Reports whether a file exists, readable or not.
+    pub fn has(&self, file: &str) -> bool {
+        match self.place {
+            ConfigLocation::Folder(workspace) => workspace.join(file).symlink_metadata().is_ok(),
+            ConfigLocation::Snapshot(snapshot) => snapshot.files().contains_key(file),
+        }
+    }
+
+    /// The text of a file.
+    pub fn read(&self, file: &str) -> Result<Arc<str>, Unreadable> {
+        let text: Arc<str> = match self.place {
+            ConfigLocation::Folder(workspace) => {
+                text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into()
+            }
+            ConfigLocation::Snapshot(snapshot) => snapshot
+                .files()
+                .get(file)
+                .cloned()
+                .ok_or(Unreadable::Missing)?,
+        };
+        self.read.borrow_mut().insert(file.to_owned(), text.clone());
+        Ok(text)
+    }
+
+    /// Reads `file`. Errors: the file is missing, too large, not UTF-8 or not JSON.
+    pub fn document(&self, file: &str) -> Result<Document, Box<Problem>> {
+        let text = self.read(file).map_err(|error| {
+            let hint = error.hint().or_else(|| {
+                matches!(error, Unreadable::Missing).then(|| format!("write it: {}", least(file)))
+            });
+            let problem = Problem::of_file(file, error.to_string());
+            Box::new(match hint {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            })
+        })?;
+        // Some editors write a byte order mark, which is not part of JSON (RFC 8259 section 8.1
+        // lets readers ignore it).
+        Document::parse(file, text.strip_prefix('\u{feff}').unwrap_or(&text))
+    }
+
+    /// Names of the folders below `personas/`, unsorted.
+    pub fn persona_folders(&self) -> io::Result<Vec<String>> {
+        let workspace = match self.place {
+            ConfigLocation::Folder(workspace) => workspace,
+            ConfigLocation::Snapshot(snapshot) => {
+                let below = snapshot
+                    .files()
+                    .keys()
+                    .filter_map(|file| file.strip_prefix("personas/"));
+                let names = below
+                    .filter_map(|file| file.split_once('/'))
+                    .map(|(name, _)| name.to_owned());
+                return Ok(names.collect::<BTreeSet<_>>().into_iter().collect());
+            }
+        };
+        let entries = std::fs::read_dir(workspace.join("personas"))?;
+        let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+        Ok(folders
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect())
+    }
+
+    /// Returns everything that was read as a snapshot.
+    pub fn snapshot(self) -> Snapshot {
+        Snapshot::of(self.read.into_inner())
+    }
+}
+
+/// The smallest valid content of a file, for the hint about a missing one.
+fn least(file: &str) -> &'static str {
+    match file {
+        "configs/gateway.json" => "the least is `{ \"mail_domain\": \"example.org\" }`",
+        "configs/inference.json" => {
+            "the least is a provider and a model: `{ \"provider\": \"anthropic\", \"model\": \"claude-sonnet-4-5\" }`"
+        }
+        "configs/context.json" => {
+            "the least is `{ \"thread\": [\"persona\", \"thread-history\", \"current-input\"], \"responsibility\": [\"persona\", \"current-input\"] }`"
+        }
+        file if file.ends_with("persona.json") => {
+            "the least is `{ \"name\": \"Paul\", \"address\": \"paul\" }`"
+        }
+        _ => "the least is `{}`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_personas_of_a_snapshot_are_the_folders_of_its_files() {
+        let files = [
+            ("configs/a.json", "{}"),
+            ("personas/ada/persona.json", "{\"name\": \"Ada\"}"),
+        ];
+        let files = files.map(|(path, text)| (path.to_owned(), Arc::from(text)));
+        let snapshot = Snapshot::of(files.into_iter().collect());
+        let source = ConfigSource::new(ConfigLocation::Snapshot(&snapshot));
+        assert_eq!(source.persona_folders().expect("names"), ["ada"]);
+    }
+}

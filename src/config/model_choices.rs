@@ -1,0 +1,61 @@
+//! The models that a run may call, in order, and where each is configured.
+
+use crate::config::fallback::ModelChoice;
+use crate::config::file::{INFERENCE_FILE, persona_file};
+use crate::config::inference::Inference;
+use crate::config::persona::Persona;
+use crate::domain::RunOptions;
+
+impl Inference {
+    /// Models for a persona's runs: its own or the engine's default, then the fallbacks, without
+    /// duplicates.
+    pub fn choices_for(&self, persona: &Persona) -> Vec<ModelChoice> {
+        self.choices_under(&RunOptions::default(), persona)
+    }
+
+    /// File below the workspace and JSON pointer at which a choice is configured.
+    pub fn place_of(&self, persona: &Persona, choice: &ModelChoice) -> (String, String) {
+        let file = |is_own| match is_own {
+            true => persona_file(persona.id.as_str()),
+            false => INFERENCE_FILE.to_owned(),
+        };
+        if self.choices_for(persona).first() == Some(choice) {
+            return match (&persona.model, &persona.provider) {
+                (Some(_), _) => (file(true), "/model".to_owned()),
+                (None, Some(_)) => (file(true), "/provider".to_owned()),
+                (None, None) => (file(false), "/model".to_owned()),
+            };
+        }
+        let fallbacks = persona.fallback.as_ref().unwrap_or(&self.fallback);
+        let at = fallbacks
+            .iter()
+            .position(|other| other == choice)
+            .unwrap_or_default();
+        (
+            file(persona.fallback.is_some()),
+            format!("/fallback/{at}/model"),
+        )
+    }
+
+    /// Models for a run with these options: its own model first, then the persona's fallbacks.
+    pub fn choices_under(&self, options: &RunOptions, persona: &Persona) -> Vec<ModelChoice> {
+        let said = |of_run: &Option<String>, of_persona: &Option<String>, of_engine: &String| {
+            of_run
+                .as_ref()
+                .or(of_persona.as_ref())
+                .unwrap_or(of_engine)
+                .clone()
+        };
+        let first = ModelChoice {
+            provider: said(&options.provider, &persona.provider, &self.provider),
+            model: said(&options.model, &persona.model, &self.model),
+        };
+        let mut choices = vec![first];
+        for choice in persona.fallback.as_ref().unwrap_or(&self.fallback) {
+            if !choices.contains(choice) {
+                choices.push(choice.clone());
+            }
+        }
+        choices
+    }
+}
