@@ -9,7 +9,7 @@ use crate::clock::SystemClock;
 use crate::gateway::intake::free_disk_bytes;
 use crate::replay::timeline::plural;
 use crate::store::Store;
-use crate::store::audit::{Audit, Wanted};
+use crate::store::audit::{Audit, AuditScope};
 use crate::store::sqlite::backup;
 use crate::store::sqlite::files;
 use anyhow::Context as _;
@@ -91,7 +91,7 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
             .because(cause)
     })?;
     let mut audit = Audit::open(&copy.path).await?;
-    let looking = audit.examine(Wanted {
+    let looking = audit.examine(AuditScope {
         bytes: true,
         at_rest: false,
     });

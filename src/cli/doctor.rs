@@ -6,7 +6,7 @@
 use super::{Command, Context, Exit, Failure, progress};
 use crate::gateway::intake::free_disk_bytes;
 use crate::replay::timeline::plural;
-use crate::store::audit::{Audit, Broken, Findings, Pending, Wanted};
+use crate::store::audit::{Audit, AuditScope, Broken, Findings, PendingWork};
 use crate::store::working_engine;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -39,7 +39,7 @@ impl Command for Doctor {
         context: &'a Context,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        let wanted = Wanted {
+        let wanted = AuditScope {
             bytes: !args.get_flag("quick"),
             at_rest: args.get_flag("at-rest"),
         };
@@ -47,7 +47,7 @@ impl Command for Doctor {
     }
 }
 
-async fn audit(context: &Context, wanted: Wanted) -> anyhow::Result<Exit> {
+async fn audit(context: &Context, wanted: AuditScope) -> anyhow::Result<Exit> {
     let database = context.require_workspace()?.join("data/attache.db");
     if !database.is_file() {
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
@@ -115,7 +115,7 @@ fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow
         }
         context.screen.line(format!("  hint: {}", broken.hint))?;
     }
-    let Pending {
+    let PendingWork {
         runs,
         deliveries,
         calls,
@@ -199,8 +199,8 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
     open
 }
 
-fn as_json(findings: &Findings, wanted: Wanted, engine: Option<&str>, log_bytes: u64) -> Value {
-    let Pending {
+fn as_json(findings: &Findings, wanted: AuditScope, engine: Option<&str>, log_bytes: u64) -> Value {
+    let PendingWork {
         runs,
         deliveries,
         calls,

@@ -8,7 +8,7 @@ use super::{Command, Context, Exit, Failure, progress};
 use crate::domain::PersonaId;
 use crate::replay::timeline::plural;
 use crate::store::sqlite::backup;
-use crate::store::views::export::Snapshot;
+use crate::store::views::export::ExportSnapshot;
 use anyhow::Context as _;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -86,7 +86,7 @@ async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Ex
         let size = fs::metadata(&database)?.len();
         let copying = backup::copy_database(&database, &snapshot, backup::LOG_BYTES_MAX);
         progress::growing(context, (&snapshot, size), "copied", copying).await?;
-        let mut copy = Snapshot::open(&snapshot).await?;
+        let mut copy = ExportSnapshot::open(&snapshot).await?;
         progress::turning(
             context,
             "writing mails and rows",
@@ -118,7 +118,7 @@ async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Ex
 
 /// Writes mails and rows; returns their numbers.
 async fn write(
-    snapshot: &mut Snapshot,
+    snapshot: &mut ExportSnapshot,
     persona: &PersonaId,
     folder: &Path,
 ) -> anyhow::Result<(u64, u64)> {
@@ -135,7 +135,7 @@ async fn write(
     let mails = mails.await??;
     index.flush()?;
     let mut rows = 0;
-    for table in Snapshot::tables() {
+    for table in ExportSnapshot::tables() {
         let mut lines = BufWriter::new(File::create(folder.join(format!("rows/{table}.jsonl")))?);
         rows += snapshot
             .rows(table, persona, |row| writeln!(lines, "{row}"))

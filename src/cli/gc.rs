@@ -6,7 +6,7 @@
 use super::runs::instant;
 use super::{Command, Context, Exit, Failure, output};
 use crate::replay::fork;
-use crate::store::gc::{KINDS, Kind, Pruned};
+use crate::store::gc::{KINDS, Pruned, PrunedKind};
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -78,7 +78,7 @@ async fn prune_kind(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
     let wanted = KINDS
         .iter()
         .filter(|kind| named.is_empty() || named.contains(&kind.name));
-    let mut done: Vec<(&Kind, Pruned)> = Vec::new();
+    let mut done: Vec<(&PrunedKind, Pruned)> = Vec::new();
     for kind in wanted {
         let mut pruned = store.prune_kind(kind, before, dry).await?;
         if kind.has_folders() {
@@ -95,14 +95,14 @@ async fn prune_kind(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
             .await?;
     }
     if context.json() {
-        let kind = |(kind, pruned): &(&Kind, Pruned)| json!({ "kind": kind.name, "rows": pruned.rows, "bytes": pruned.bytes });
+        let kind = |(kind, pruned): &(&PrunedKind, Pruned)| json!({ "kind": kind.name, "rows": pruned.rows, "bytes": pruned.bytes });
         let kinds: Vec<_> = done.iter().map(kind).collect();
         context
             .screen
             .json(&json!({ "before": before.to_string(), "dry_run": dry, "kinds": kinds }))?;
         return Ok(Exit::Ok);
     }
-    let row = |(kind, pruned): &(&Kind, Pruned)| {
+    let row = |(kind, pruned): &(&PrunedKind, Pruned)| {
         vec![
             kind.name.to_owned(),
             pruned.rows.to_string(),

@@ -11,7 +11,7 @@ use crate::runs::reply;
 use crate::runs::tool_policy::{self, Asked, ToolCallContext, Verdict};
 use crate::runs::work::words_of_context;
 use crate::store::{
-    ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError,
+    ClaimedRun, Executor, JournalEntry, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError,
 };
 use crate::tools::{RegisteredTool, ToolClass};
 use rmcp::model::{
@@ -152,7 +152,7 @@ impl Toolbox {
         verdict: Verdict,
     ) -> Result<String, RunError> {
         let (payload, outcome, _ends_the_run) = tool_policy::finish(verdict, name);
-        let mut entries = vec![Entry::Step(Step {
+        let mut entries = vec![JournalEntry::Step(Step {
             kind: StepKind::Result,
             executor: Executor::Engine,
             tool_name: name.to_owned(),
@@ -160,7 +160,7 @@ impl Toolbox {
             payload_json: payload.clone(),
         })];
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
-            entries.push(Entry::Mail(Box::new(reply::outbound(ctx, draft)?)));
+            entries.push(JournalEntry::Mail(Box::new(reply::outbound(ctx, draft)?)));
         }
         self.store.journal(&self.key, entries).await?;
         Ok(payload)

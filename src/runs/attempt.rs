@@ -12,7 +12,7 @@ use crate::domain::{ErrorClass, sha256_hex};
 use crate::providers::{
     self, Block, CallContext, FinishReason, LoopOwner, Phase, ProviderError, Response, ToolChoice,
 };
-use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
+use crate::store::{JournalEntry, TurnAnswered, TurnFailed, TurnStarted};
 use std::time::Duration;
 
 /// Tool calls accepted from one answer, unless the run may make more: each call is two rows, and
@@ -203,7 +203,7 @@ fn accept(
     work.counters.turns += 1;
     // A response that was folded from typed blocks always has a JSON form.
     let response_json = serde_json::to_string(&response).unwrap_or_default();
-    work.pending.push(Entry::TurnAnswered(TurnAnswered {
+    work.pending.push(JournalEntry::TurnAnswered(TurnAnswered {
         turn_index,
         attempt,
         response_json,
@@ -229,7 +229,7 @@ fn fail(
     if let Some((usage, _)) = &used {
         work.counters.usage = work.counters.usage.plus(*usage);
     }
-    work.pending.push(Entry::TurnFailed(TurnFailed {
+    work.pending.push(JournalEntry::TurnFailed(TurnFailed {
         turn_index,
         attempt,
         class: error.class,

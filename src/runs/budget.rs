@@ -14,7 +14,7 @@ use crate::domain::{
 };
 use crate::providers::{Phase, ProviderError, Request, Response, TokenUsage, ToolChoice};
 use crate::store::{
-    Billing, BudgetExhausted, CallReservation, ClaimedRun, Entry, NewNotice, RunFailure,
+    Billing, BudgetExhausted, CallReservation, ClaimedRun, JournalEntry, NewNotice, RunFailure,
     StoreError, TurnStarted, budget_reached,
 };
 use serde_json::{Value, json};
@@ -324,7 +324,7 @@ fn is_unpriced(
 /// call is not begun.
 pub async fn begin(work: &mut Work<'_>, started: TurnStarted) -> Result<(), RunError> {
     let mut looks = 0;
-    let mut beginning = Entry::TurnStarted(started);
+    let mut beginning = JournalEntry::TurnStarted(started);
     loop {
         // Registered before the account is checked, so that no release is missed in between.
         let given_back = work.deps.given_back.notified();
@@ -340,7 +340,7 @@ pub async fn begin(work: &mut Work<'_>, started: TurnStarted) -> Result<(), RunE
         beginning = match begun {
             Some(again) if empty.held_by_others && looks < LOOKS_MAX => again,
             begun => {
-                if let Some(Entry::TurnStarted(started)) = begun {
+                if let Some(JournalEntry::TurnStarted(started)) = begun {
                     work.fresh_context = started.context;
                 }
                 work.blocked_by

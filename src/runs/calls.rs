@@ -6,7 +6,7 @@ use super::reply;
 use super::tool_policy::{self, Asked, Verdict, finish, is_failure};
 use super::work::Work;
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
-use crate::store::{Entry, Executor, Step, StepKind};
+use crate::store::{Executor, JournalEntry, Step, StepKind};
 use crate::tools::MailPolicy;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Bl
         }
         count(work, name, &payload);
         let ended = step(&call, StepKind::Result, payload.clone());
-        if let Entry::Step(step) = &ended
+        if let JournalEntry::Step(step) = &ended
             && step.is_in_doubt()
         {
             // For the next calls this step counts as known from an earlier attempt.
@@ -59,7 +59,7 @@ pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Bl
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
             let mail = reply::outbound(&work.ctx(), draft)?;
             work.count_mail(&mail);
-            work.pending.push(Entry::Mail(Box::new(mail)));
+            work.pending.push(JournalEntry::Mail(Box::new(mail)));
         }
         if let Some((class, message)) = terminal {
             skip_rest(work, response, id, name);
@@ -168,8 +168,8 @@ fn begun(work: &Work<'_>, call: &Call<'_>) -> Option<Value> {
         .map(|step| step.begun().unwrap_or_default())
 }
 
-fn step(call: &Call<'_>, kind: StepKind, payload_json: String) -> Entry {
-    Entry::Step(Step {
+fn step(call: &Call<'_>, kind: StepKind, payload_json: String) -> JournalEntry {
+    JournalEntry::Step(Step {
         kind,
         executor: Executor::Engine,
         tool_name: call.name.to_owned(),

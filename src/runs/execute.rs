@@ -12,7 +12,7 @@ use super::work::Work;
 use super::{budget, reply, supervisor, turn};
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
 use crate::providers::{Block, FinishReason, Message, Response, Role, ToolChoice};
-use crate::store::{ClaimedRun, Entry, Finished, MessageOutcome};
+use crate::store::{ClaimedRun, JournalEntry, MessageOutcome, RunFinished};
 use tokio_util::sync::CancellationToken;
 
 /// Note to the model when its answer was cut off.
@@ -207,14 +207,14 @@ async fn finish(
                 stop = StopReason::Failed;
             }
             work.pending
-                .extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
+                .extend(mail.map(|mail| JournalEntry::Mail(Box::new(mail))));
             match undeliverable {
                 Some((class, message)) => (RunState::Failed, Some((class, message.to_owned()))),
                 None => (RunState::Succeeded, None),
             }
         }
     };
-    work.commit(Some(Entry::Finished(Finished {
+    work.commit(Some(JournalEntry::Finished(RunFinished {
         state,
         stop_reason: stop,
         error,

@@ -13,8 +13,9 @@ use crate::context::resolvers::reads::{Folders, is_passing, read_text};
 use crate::context::{self, Sources};
 use crate::domain::{Address, ErrorClass, PersonaId, ThreadId, Withheld};
 use crate::store::{
-    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, Reservation,
-    RunKey, RunOptionsInForce, Sent, SessionKey, Store, StoredMessage, TriggerMessage, Unanswered,
+    ClaimedRun, JournalEntry, JournalSoFar, KnownSession, MailReservation, NewCall, NewNotice,
+    PersonaStore, RunKey, RunOptionsInForce, Sent, SessionKey, Store, StoredMessage,
+    TriggerMessage, Unanswered,
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
@@ -132,7 +133,11 @@ impl RunStore for LiveEnv {
         Box::pin(async move { self.rows(run).journal_so_far(&run.id).await })
     }
 
-    fn journal<'a>(&'a self, run: &'a ClaimedRun, entries: Arc<Vec<Entry>>) -> Answer<'a, ()> {
+    fn journal<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        entries: Arc<Vec<JournalEntry>>,
+    ) -> Answer<'a, ()> {
         Box::pin(async move { self.rows(run).journal(&key(run), entries).await })
     }
 
@@ -155,7 +160,7 @@ impl RunStore for LiveEnv {
     fn sent_of_late<'a>(
         &'a self,
         run: &'a ClaimedRun,
-        wanted: &'a Reservation,
+        wanted: &'a MailReservation,
         thread: &'a ThreadId,
     ) -> Answer<'a, Sent> {
         Box::pin(async move { self.rows(run).sent_of_late(wanted, thread).await })

@@ -12,7 +12,7 @@ use crate::context::{Context, ContextReport};
 use crate::domain::{Address, ThreadId, Timestamp, Withheld};
 use crate::providers::{Parameter, ProviderError};
 use crate::store::{
-    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, Reservation,
+    ClaimedRun, JournalEntry, JournalSoFar, KnownSession, MailReservation, NewCall, NewNotice,
     RunOptionsInForce, Sent, SessionKey, StoreError, StoredMessage, TriggerMessage, Unanswered,
 };
 use crate::tools::{MailPolicy, RegisteredTool};
@@ -47,7 +47,11 @@ pub trait RunStore: Send + Sync {
     ) -> Answer<'a, Option<StoredMessage>>;
     /// Returns what earlier attempts of the run committed.
     fn journal_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, JournalSoFar>;
-    fn journal<'a>(&'a self, run: &'a ClaimedRun, entries: Arc<Vec<Entry>>) -> Answer<'a, ()>;
+    fn journal<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        entries: Arc<Vec<JournalEntry>>,
+    ) -> Answer<'a, ()>;
     /// Files the letter of a run by a rule, without asking the model, and ends the run.
     fn file_unasked<'a>(&'a self, run: &'a ClaimedRun, rule: Withheld) -> Answer<'a, ()>;
     /// Emits a notice to the owner.
@@ -62,7 +66,7 @@ pub trait RunStore: Send + Sync {
     fn sent_of_late<'a>(
         &'a self,
         run: &'a ClaimedRun,
-        wanted: &'a Reservation,
+        wanted: &'a MailReservation,
         thread: &'a ThreadId,
     ) -> Answer<'a, Sent>;
     /// Returns the number of mails that the run has sent, and whether one of them answered the

@@ -7,7 +7,7 @@
 use super::deps::RunError;
 use super::tool_policy::ToolCallContext;
 use crate::domain::{Address, LoopToken, Trigger, Trust, Withheld};
-use crate::store::{Account, Bounds, Entry, MessageOutcome, Reservation, Sent};
+use crate::store::{Account, JournalEntry, MailBounds, MailReservation, MessageOutcome, Sent};
 use crate::tools::MailDraft;
 
 /// Returns the reason not to ask the model: after the mails in `sent`, the only answer of this run
@@ -15,7 +15,7 @@ use crate::tools::MailDraft;
 pub fn unasked(ctx: &ToolCallContext<'_>, sent: Sent) -> Option<Withheld> {
     let answers_stranger = ctx.run.trigger == Trigger::Email && !works_for_owner(ctx);
     answers_stranger
-        .then(|| Bounds::new(&ctx.deps.config.limits).exceeded_by(sent.one_more()))
+        .then(|| MailBounds::new(&ctx.deps.config.limits).exceeded_by(sent.one_more()))
         .flatten()
 }
 
@@ -56,9 +56,9 @@ pub async fn forbidden(
     Ok(wanted.bounds.exceeded_by(sent))
 }
 
-fn reserved(entry: &Entry) -> Option<&Reservation> {
+fn reserved(entry: &JournalEntry) -> Option<&MailReservation> {
     match entry {
-        Entry::Mail(mail) => match &mail.outcome {
+        JournalEntry::Mail(mail) => match &mail.outcome {
             MessageOutcome::Send { reservation, .. } => Some(reservation),
             MessageOutcome::Withhold(_) => None,
         },
@@ -71,7 +71,7 @@ fn reserved(entry: &Entry) -> Option<&Reservation> {
 pub fn reservation<'a>(
     ctx: &ToolCallContext<'_>,
     recipients: impl Iterator<Item = &'a Address>,
-) -> Reservation {
+) -> MailReservation {
     let for_owner = works_for_owner(ctx);
     let account = Account::of(&ctx.subject.message.trust);
     let owners = &ctx.deps.config.gateway.owners;
@@ -84,8 +84,8 @@ pub fn reservation<'a>(
     counterparties.dedup();
     // A mail in a run for an owner counts in its thread only if it has other readers.
     let counts_in_thread = !for_owner || !counterparties.is_empty();
-    let bounds = Bounds::new(&ctx.deps.config.limits);
-    Reservation {
+    let bounds = MailBounds::new(&ctx.deps.config.limits);
+    MailReservation {
         account,
         counterparties,
         counts_in_thread,

@@ -11,7 +11,7 @@ use crate::domain::{ErrorClass, StopReason, sha256_hex};
 use crate::providers::{
     FinishReason, Message, OutputSchema, Parameter, Request, Response, Structured, ToolChoice,
 };
-use crate::store::{Entry, NewOutput, RunOptionsInForce};
+use crate::store::{JournalEntry, NewOutput, RunOptionsInForce};
 use jsonschema::ValidationError;
 use serde_json::{Map, Value};
 
@@ -147,7 +147,7 @@ pub async fn hold(
                     json: canonical(&value),
                     repairs: form.repairs,
                 };
-                work.pending.push(Entry::Output(output));
+                work.pending.push(JournalEntry::Output(output));
                 let stop = if stop == StopReason::NoReply {
                     StopReason::Answered
                 } else {

@@ -16,7 +16,9 @@ use crate::providers::{
     AgentOptions, Block, CallContext, Event, FinishReason, Phase, ProviderError, Response,
     TokenUsage, ToolArgs,
 };
-use crate::store::{Entry, Executor, NewCall, SessionKey, Step, StepKind, StoreError, Unanswered};
+use crate::store::{
+    Executor, JournalEntry, NewCall, SessionKey, Step, StepKind, StoreError, Unanswered,
+};
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use serde_json::json;
@@ -378,7 +380,7 @@ impl Watch {
         };
         work.deps
             .run_store
-            .journal(work.run, vec![Entry::Step(result)].into())
+            .journal(work.run, vec![JournalEntry::Step(result)].into())
             .await
             .map_err(stored)
     }

@@ -12,7 +12,7 @@ use crate::config::Persona;
 use crate::context::resolvers::Subject;
 use crate::domain::{ErrorClass, Withheld};
 use crate::providers::ToolArgs;
-use crate::store::{ClaimedRun, Entry, PersonaStore, Step, StepKind};
+use crate::store::{ClaimedRun, JournalEntry, PersonaStore, Step, StepKind};
 use crate::tools::{
     self, CallTrace, MailPolicy, RegisteredTool, ToolCall, ToolClass, ToolEnv, ToolError,
     ToolLimits, ToolOutcome, ToolResources, WriteOrigin,
@@ -36,7 +36,7 @@ pub struct ToolCallContext<'w> {
     /// `true`: some mail of this run answered the trigger.
     pub replied: bool,
     /// Entries of this run that are not yet committed.
-    pub pending: &'w [Entry],
+    pub pending: &'w [JournalEntry],
 }
 
 /// End of one call.

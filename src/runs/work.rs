@@ -24,7 +24,7 @@ use crate::providers::{
     ToolSpec,
 };
 use crate::store::{
-    AssembledContext, ClaimedRun, Entry, JournalSoFar, MessageOutcome, NewOutbound,
+    AssembledContext, ClaimedRun, JournalEntry, JournalSoFar, MessageOutcome, NewOutbound,
     RunOptionsInForce, Step, StoreError,
 };
 use crate::tools::RegisteredTool;
@@ -72,7 +72,7 @@ pub struct Work<'a> {
     pub turn_attempts: HashMap<u32, u32>,
     pub counters: Counters,
     /// Entries of the next commit.
-    pub pending: Vec<Entry>,
+    pub pending: Vec<JournalEntry>,
     pub mails_sent: usize,
     /// `true`: some mail of this run answered the trigger.
     pub replied: bool,
@@ -436,17 +436,21 @@ impl<'a> Work<'a> {
 
     /// Commits everything pending together with `entry`. An entry that a budget account could not
     /// pay is pending again.
-    pub async fn commit(&mut self, entry: Option<Entry>) -> Result<(), RunError> {
+    pub async fn commit(&mut self, entry: Option<JournalEntry>) -> Result<(), RunError> {
         let mut entries = std::mem::take(&mut self.pending);
         entries.extend(entry);
         if entries.is_empty() {
             return Ok(());
         }
         let has_mail = entries.iter().any(
-            |entry| matches!(entry, Entry::Mail(mail) if matches!(mail.outcome, MessageOutcome::Send { .. })),
+            |entry| matches!(entry, JournalEntry::Mail(mail) if matches!(mail.outcome, MessageOutcome::Send { .. })),
         );
-        let settles =
-            |entry: &Entry| matches!(entry, Entry::TurnAnswered(_) | Entry::TurnFailed(_));
+        let settles = |entry: &JournalEntry| {
+            matches!(
+                entry,
+                JournalEntry::TurnAnswered(_) | JournalEntry::TurnFailed(_)
+            )
+        };
         let gives_back = entries.iter().any(settles);
         let entries = Arc::new(entries);
         if let Err(error) = self.deps.run_store.journal(self.run, entries.clone()).await {
@@ -459,12 +463,12 @@ impl<'a> Work<'a> {
             "R6",
             entries
                 .iter()
-                .any(|entry| matches!(entry, Entry::TurnAnswered(_)))
+                .any(|entry| matches!(entry, JournalEntry::TurnAnswered(_)))
         );
         crate::crash::crash_point!(
             "R9",
             entries.iter().any(
-                |entry| matches!(entry, Entry::Step(s) if s.kind == crate::store::StepKind::Result)
+                |entry| matches!(entry, JournalEntry::Step(s) if s.kind == crate::store::StepKind::Result)
             )
         );
         crate::crash::crash_point!("O1", has_mail);

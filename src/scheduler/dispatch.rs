@@ -10,7 +10,7 @@ use crate::config::Persona;
 use crate::domain::{PausedBy, ResponsibilityId, RunId, Timestamp, Trigger};
 use crate::store::{
     DueSlot, FileChange, FileState, Fired, Firing, NextSlot, Result as StoreResult, SlotWork,
-    StoredResponsibility, Turn, WaitingSlot,
+    StoredResponsibility, WaitingSlot, WaitingTurn,
 };
 use futures_util::{FutureExt, StreamExt, stream};
 
@@ -197,7 +197,7 @@ impl Scheduler {
             );
             return Ok(Fired::Missed);
         }
-        let turn = Turn {
+        let turn = WaitingTurn {
             responsibility: row.id.clone(),
             revision: row.version.revision,
             slot_at: waiting.at,

@@ -9,8 +9,8 @@ use crate::config::{Persona, Personas};
 use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
 use crate::store::runs::agent_files::is_guarded;
 use crate::store::{
-    FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult, Schedule,
-    StoredResponsibility,
+    FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult,
+    StoredResponsibility, UsableFile,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -341,9 +341,9 @@ fn file_state(
 }
 
 /// Builds the schedule of a row from a usable file.
-fn schedule(found: &Found, now: Timestamp) -> Schedule {
+fn schedule(found: &Found, now: Timestamp) -> UsableFile {
     let parsed = &found.responsibility;
-    Schedule {
+    UsableFile {
         name: parsed.name.clone(),
         schedule: parsed.timing.formatted(),
         timezone: parsed.timezone.name().to_owned(),
@@ -458,7 +458,7 @@ fn lapsed(row: &StoredResponsibility, now: Timestamp) -> Option<MissedSlots> {
 /// The first slot of a version whose cursor begins at `cursor`.
 fn first_slot(
     id: &ResponsibilityId,
-    schedule: &Schedule,
+    schedule: &UsableFile,
     (cursor, now): (Timestamp, Timestamp),
 ) -> NextSlot {
     let zone = schedule.timezone.parse().ok().filter(|_| schedule.enabled);

@@ -4,7 +4,7 @@
 //! The same list serves `attache doctor --audit` and the tests that audit their database. While an
 //! engine runs each check is one statement, so one snapshot: no transaction is half visible. Rows
 //! that an engine left open when it died are no violation, because the next start recovers them
-//! ([`Pending`]); rows that are still open after that are a violation.
+//! ([`PendingWork`]); rows that are still open after that are a violation.
 
 mod mail;
 mod runs;
@@ -37,7 +37,7 @@ pub enum Holds {
 
 /// An invariant with its statement.
 #[derive(Debug)]
-pub struct Check {
+pub struct AuditCheck {
     /// The group, `AU1` to `AU14`.
     pub group: &'static str,
     /// Stable, in kebab case.
@@ -51,7 +51,7 @@ pub struct Check {
 }
 
 /// Returns every check that is a statement, in the order of execution.
-pub fn checks() -> impl Iterator<Item = &'static Check> {
+pub fn checks() -> impl Iterator<Item = &'static AuditCheck> {
     [whole::CHECKS, mail::CHECKS, runs::CHECKS]
         .into_iter()
         .flatten()
@@ -59,7 +59,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
 
 /// Selection of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct AuditScope {
     /// `true`: also read every page and hash all bytes, which takes as long as reading the file.
     pub bytes: bool,
     /// `true`: also the checks that hold only at rest.
@@ -80,7 +80,7 @@ pub struct Broken {
 
 /// Rows that the next start of an engine recovers; an engine works on them now, or is gone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingWork {
     pub runs: u64,
     pub deliveries: u64,
     /// Provider calls whose end is unknown.
@@ -95,7 +95,7 @@ pub struct Findings {
     /// Number of checks made.
     pub made: usize,
     pub broken: Vec<Broken>,
-    pub pending: Pending,
+    pub pending: PendingWork,
     /// Bytes that were hashed.
     pub bytes_hashed: u64,
 }
@@ -138,7 +138,7 @@ impl Audit {
     }
 
     /// Makes the checks in order.
-    pub async fn examine(&mut self, wanted: Wanted) -> Result<Findings> {
+    pub async fn examine(&mut self, wanted: AuditScope) -> Result<Findings> {
         let mut findings = examine(&mut self.conn, wanted).await?;
         findings.made += 1;
         let log = self.log_bytes();
@@ -162,9 +162,9 @@ impl Audit {
 }
 
 /// Makes the checks that need only a connection.
-pub async fn examine(conn: &mut SqliteConnection, wanted: Wanted) -> Result<Findings> {
+pub async fn examine(conn: &mut SqliteConnection, wanted: AuditScope) -> Result<Findings> {
     let mut findings = Findings::default();
-    let is_wanted = |check: &&Check| match check.holds {
+    let is_wanted = |check: &&AuditCheck| match check.holds {
         _ if check.name == whole::PAGES => wanted.bytes,
         Holds::Always => true,
         Holds::AtRest => wanted.at_rest,
@@ -177,7 +177,7 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: Wanted) -> Result<Find
             Err(error) => (1, vec![error.to_string()]),
         };
         if count > 0 {
-            let Check {
+            let AuditCheck {
                 group,
                 name,
                 says,
@@ -199,7 +199,7 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: Wanted) -> Result<Find
     }
     let pending = sqlx::query(PENDING).fetch_one(conn).await?;
     let count = |column| pending.get::<i64, _>(column).unsigned_abs();
-    findings.pending = Pending {
+    findings.pending = PendingWork {
         runs: count(0),
         deliveries: count(1),
         calls: count(2),

@@ -23,7 +23,7 @@ const BATCH_ROWS: i64 = 500;
 
 /// A kind of rows that may be pruned.
 #[derive(Debug)]
-pub struct Kind {
+pub struct PrunedKind {
     pub name: &'static str,
     /// Description of the pruned rows, for display.
     pub says: &'static str,
@@ -37,7 +37,7 @@ pub struct Kind {
     kept_for: Duration,
 }
 
-impl Kind {
+impl PrunedKind {
     /// Reports whether folders belong to the rows. The caller removes them; [`Store::forks_kept`]
     /// returns the forks that stay.
     pub fn has_folders(&self) -> bool {
@@ -53,8 +53,8 @@ pub struct Pruned {
 }
 
 /// Every kind, the largest ones first.
-pub static KINDS: &[Kind] = &[
-    Kind {
+pub static KINDS: &[PrunedKind] = &[
+    PrunedKind {
         name: "turns",
         says: "requests to providers and their answers, of runs that succeeded or were cancelled, and the texts that only \
             they were told",
@@ -62,49 +62,49 @@ pub static KINDS: &[Kind] = &[
         prune: PRUNE_TURNS,
         kept_for: Duration::ZERO,
     },
-    Kind {
+    PrunedKind {
         name: "letters",
         says: "raw bytes of letters",
         find: LETTERS,
         prune: PRUNE_LETTERS,
         kept_for: Duration::ZERO,
     },
-    Kind {
+    PrunedKind {
         name: "attachments",
         says: "bytes of attachments",
         find: ATTACHMENTS,
         prune: PRUNE_ATTACHMENTS,
         kept_for: Duration::ZERO,
     },
-    Kind {
+    PrunedKind {
         name: "mails",
         says: "bytes of mails that everybody has, or that were cancelled",
         find: MAILS,
         prune: PRUNE_MAILS,
         kept_for: Duration::ZERO,
     },
-    Kind {
+    PrunedKind {
         name: "forks",
         says: "what forks did, and their folders",
         find: FORKS,
         prune: PRUNE_FORKS,
         kept_for: Duration::ZERO,
     },
-    Kind {
+    PrunedKind {
         name: "notices",
         says: "notices that were told",
         find: NOTICES,
         prune: PRUNE_NOTICES,
         kept_for: Duration::ZERO,
     },
-    Kind {
+    PrunedKind {
         name: "decisions",
         says: "the log of what was decided",
         find: DECISIONS,
         prune: PRUNE_DECISIONS,
         kept_for: Duration::ZERO,
     },
-    Kind {
+    PrunedKind {
         name: "counts",
         says: "counts of automatic mails",
         find: COUNTS,
@@ -206,7 +206,7 @@ impl Store {
     /// is a commit of its own: an interrupted call keeps its progress, and another call continues.
     pub async fn prune_kind(
         &self,
-        kind: &'static Kind,
+        kind: &'static PrunedKind,
         before: Timestamp,
         dry: bool,
     ) -> Result<Pruned> {
@@ -256,7 +256,7 @@ impl Store {
         // Read before all else: turns that begin later are checked again by the transaction that
         // deletes.
         let at_work = sqlx::query(RUNS_AT_WORK).fetch_one(self.readers()).await?;
-        let since = Since {
+        let since = TextsBefore {
             before: before.to_string(),
             seq: at_work.get(0),
             open_json: at_work.get(1),
@@ -287,7 +287,7 @@ impl Store {
         }
     }
 
-    async fn prune_texts(&self, mut gone: Vec<(String, i64)>, since: Since) -> Result<u64> {
+    async fn prune_texts(&self, mut gone: Vec<(String, i64)>, since: TextsBefore) -> Result<u64> {
         self.write(move |conn| {
             Box::pin(async move {
                 let named = since.named(&mut *conn).await?;
@@ -303,7 +303,7 @@ impl Store {
         .await
     }
 
-    async fn prune(&self, kind: &'static Kind, keys: String) -> Result<u64> {
+    async fn prune(&self, kind: &'static PrunedKind, keys: String) -> Result<u64> {
         let now = self.clock().now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
@@ -321,13 +321,13 @@ impl Store {
 
 /// Selection of turns whose texts are named.
 #[derive(Clone)]
-struct Since {
+struct TextsBefore {
     before: String,
     seq: i64,
     open_json: String,
 }
 
-impl Since {
+impl TextsBefore {
     fn everything(&self) -> Self {
         Self {
             seq: -1,

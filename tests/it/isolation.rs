@@ -5,7 +5,8 @@ use crate::app::{TestApp, Workspace, note};
 use attache::domain::{MessageId, PersonaId, RunId, ThreadId};
 use attache::gateway::intake_contract::{Accepted, CopyOutcome};
 use attache::store::{
-    Entry, Executor, MessageSearch, PersonaStore, PowerCut, RunKey, Step, StepKind, StoreError,
+    Executor, JournalEntry, MessageSearch, PersonaStore, PowerCut, RunKey, Step, StepKind,
+    StoreError,
 };
 use serde_json::{Value, json};
 
@@ -378,7 +379,7 @@ async fn nobody_writes_into_the_run_of_the_other() {
     };
     let foreign = ada
         .store
-        .journal(&key, vec![Entry::Step(step.clone())])
+        .journal(&key, vec![JournalEntry::Step(step.clone())])
         .await;
     assert!(
         matches!(foreign, Err(StoreError::WrongState { .. })),
@@ -393,7 +394,7 @@ async fn nobody_writes_into_the_run_of_the_other() {
         0
     );
     ben.store
-        .journal(&key, vec![Entry::Step(step)])
+        .journal(&key, vec![JournalEntry::Step(step)])
         .await
         .expect("its own run");
     assert_eq!(

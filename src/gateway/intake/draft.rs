@@ -11,7 +11,7 @@ use crate::domain::{
 };
 use crate::gateway::judge::{self, Records};
 use crate::mime::from_first_field;
-use crate::store::{Account, Bounds, Content, NewAttachment, NewInbound, NewRun, ReplyLimits};
+use crate::store::{Account, Content, MailBounds, NewAttachment, NewInbound, NewRun, ReplyLimits};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl Draft<'_> {
         let is_answerable = held_by.is_none();
         let trust = self.trust_of(persona);
         let from_owner = is_answerable && trust == Trust::Owner;
-        let bounds = Bounds::new(&self.intake.config.limits);
+        let bounds = MailBounds::new(&self.intake.config.limits);
         let account = Account::of(trust.as_str());
         let reply_limits = |sender: Address| ReplyLimits {
             counterparty: account.key(&sender),

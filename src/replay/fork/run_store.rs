@@ -12,9 +12,10 @@ use crate::replay::RunRecord;
 use crate::runs::deps::RunError;
 use crate::runs::run_store::{Answer, RunStore};
 use crate::store::{
-    ClaimedRun, Entry, Finished, ForkMoney, JournalSoFar, KnownSession, MessageOutcome, NewCall,
-    NewNotice, NewOutbound, PersonaStore, Reservation, Result, RunOptionsInForce, Sent, SessionKey,
-    Store, StoreError, StoredMessage, TriggerMessage, Unanswered,
+    ClaimedRun, ForkMoney, JournalEntry, JournalSoFar, KnownSession, MailReservation,
+    MessageOutcome, NewCall, NewNotice, NewOutbound, PersonaStore, Result, RunFinished,
+    RunOptionsInForce, Sent, SessionKey, Store, StoreError, StoredMessage, TriggerMessage,
+    Unanswered,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -76,7 +77,7 @@ impl ForkEnv {
             _ => (RunState::Failed, StopReason::Failed),
         };
         let error = Some((error.class(), error.to_string()));
-        let end = vec![Entry::Finished(Finished {
+        let end = vec![JournalEntry::Finished(RunFinished {
             state,
             stop_reason,
             error,
@@ -85,7 +86,7 @@ impl ForkEnv {
     }
 
     /// Stores entries: first on disk, together with the budget accounts, then in memory.
-    async fn keep(&self, entries: &[Entry]) -> Result<()> {
+    async fn keep(&self, entries: &[JournalEntry]) -> Result<()> {
         let at = self.store.clock().now();
         let mut record = self
             .now
@@ -127,16 +128,18 @@ impl ForkEnv {
 }
 
 /// Returns a mail that would have been sent.
-fn mail_of(entry: &Entry) -> Option<&NewOutbound> {
+fn mail_of(entry: &JournalEntry) -> Option<&NewOutbound> {
     match entry {
-        Entry::Mail(mail) if matches!(mail.outcome, MessageOutcome::Send { .. }) => Some(mail),
+        JournalEntry::Mail(mail) if matches!(mail.outcome, MessageOutcome::Send { .. }) => {
+            Some(mail)
+        }
         _ => None,
     }
 }
 
 /// Returns the effect of an entry on the budget accounts. The record knows the provider of a call
 /// that ends.
-fn money_of(entry: &Entry, record: &RunRecord) -> Option<ForkMoney> {
+fn money_of(entry: &JournalEntry, record: &RunRecord) -> Option<ForkMoney> {
     let asked = || {
         record
             .turns
@@ -145,7 +148,7 @@ fn money_of(entry: &Entry, record: &RunRecord) -> Option<ForkMoney> {
             .unwrap_or_default()
     };
     match entry {
-        Entry::TurnStarted(turn) => {
+        JournalEntry::TurnStarted(turn) => {
             let (turn_index, attempt, reservation) =
                 (turn.turn_index, turn.attempt, turn.reservation.clone());
             Some(ForkMoney::Begin {
@@ -154,7 +157,7 @@ fn money_of(entry: &Entry, record: &RunRecord) -> Option<ForkMoney> {
                 reservation,
             })
         }
-        Entry::TurnAnswered(turn) => {
+        JournalEntry::TurnAnswered(turn) => {
             let (turn_index, attempt, lines) = (turn.turn_index, turn.attempt, turn.lines.clone());
             Some(ForkMoney::Finish {
                 turn_index,
@@ -163,7 +166,7 @@ fn money_of(entry: &Entry, record: &RunRecord) -> Option<ForkMoney> {
                 lines,
             })
         }
-        Entry::TurnFailed(turn) => {
+        JournalEntry::TurnFailed(turn) => {
             let (turn_index, attempt, (provider, model)) = (turn.turn_index, turn.attempt, asked());
             Some(match &turn.used {
                 Some((_, lines)) => ForkMoney::Finish {
@@ -218,7 +221,11 @@ impl RunStore for ForkEnv {
         Box::pin(async move { Ok((*self.past).clone()) })
     }
 
-    fn journal<'a>(&'a self, _run: &'a ClaimedRun, entries: Arc<Vec<Entry>>) -> Answer<'a, ()> {
+    fn journal<'a>(
+        &'a self,
+        _run: &'a ClaimedRun,
+        entries: Arc<Vec<JournalEntry>>,
+    ) -> Answer<'a, ()> {
         Box::pin(async move { self.keep(&entries).await })
     }
 
@@ -226,7 +233,7 @@ impl RunStore for ForkEnv {
         Box::pin(async move {
             let error = Some((ErrorClass::Cancelled, format!("filed: {rule}")));
             let (state, stop_reason) = (RunState::Cancelled, StopReason::RateLimited);
-            self.keep(&[Entry::Finished(Finished {
+            self.keep(&[JournalEntry::Finished(RunFinished {
                 state,
                 stop_reason,
                 error,
@@ -252,7 +259,7 @@ impl RunStore for ForkEnv {
     fn sent_of_late<'a>(
         &'a self,
         _run: &'a ClaimedRun,
-        _wanted: &'a Reservation,
+        _wanted: &'a MailReservation,
         _thread: &'a ThreadId,
     ) -> Answer<'a, Sent> {
         Box::pin(async { Ok(Sent::default()) })

@@ -5,7 +5,9 @@ use crate::replay::load::usage;
 use crate::replay::{
     CallRecord, ErrorRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, RunRow, TurnRecord,
 };
-use crate::store::{Entry, Finished, JournalSoFar, MessageOutcome, NewOutbound, Step, StepKind};
+use crate::store::{
+    JournalEntry, JournalSoFar, MessageOutcome, NewOutbound, RunFinished, Step, StepKind,
+};
 use serde_json::Value;
 
 /// Disposition of a mail that a fork would have sent.
@@ -69,10 +71,10 @@ pub(super) fn begin(
 }
 
 /// Writes one entry into the record.
-pub(super) fn write(record: &mut RunRecord, entry: &Entry, at: Timestamp) {
+pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp) {
     let now = at.to_string();
     match entry {
-        Entry::TurnStarted(started) => {
+        JournalEntry::TurnStarted(started) => {
             (record.run.provider, record.run.model) =
                 (Some(started.provider.clone()), Some(started.model.clone()));
             record.turns.push(TurnRecord {
@@ -93,7 +95,7 @@ pub(super) fn write(record: &mut RunRecord, entry: &Entry, at: Timestamp) {
                 pruned_at: None,
             });
         }
-        Entry::TurnAnswered(answered) => {
+        JournalEntry::TurnAnswered(answered) => {
             end_turn(
                 record,
                 (answered.turn_index, answered.attempt),
@@ -105,7 +107,7 @@ pub(super) fn write(record: &mut RunRecord, entry: &Entry, at: Timestamp) {
                 turn.response = Some(value(&answered.response_json));
             }
         }
-        Entry::TurnFailed(failed) => {
+        JournalEntry::TurnFailed(failed) => {
             let used = failed
                 .used
                 .as_ref()
@@ -124,14 +126,14 @@ pub(super) fn write(record: &mut RunRecord, entry: &Entry, at: Timestamp) {
                 });
             }
         }
-        Entry::Step(step) => write_step(record, step, now),
-        Entry::Mail(mail) => {
+        JournalEntry::Step(step) => write_step(record, step, now),
+        JournalEntry::Mail(mail) => {
             record.mails.push(MailRecord {
                 message: draft(record, mail, now),
                 delivery: None,
             });
         }
-        Entry::Output(output) => {
+        JournalEntry::Output(output) => {
             record.output = Some(OutputRecord {
                 value: value(&output.json),
                 schema_sha256: output.schema_sha256.clone(),
@@ -139,11 +141,11 @@ pub(super) fn write(record: &mut RunRecord, entry: &Entry, at: Timestamp) {
                 created_at: now,
             });
         }
-        Entry::Finished(end) => finish(record, end, now),
+        JournalEntry::Finished(end) => finish(record, end, now),
     }
 }
 
-pub(super) fn finish(record: &mut RunRecord, end: &Finished, now: String) {
+pub(super) fn finish(record: &mut RunRecord, end: &RunFinished, now: String) {
     record.run.state = end.state.to_string();
     record.run.stop_reason = Some(end.stop_reason.to_string());
     record.run.error = end.error.as_ref().map(|(class, message)| ErrorRecord {

@@ -22,9 +22,9 @@ use crate::runs::call_record::{BlockedBy, Failure};
 use crate::runs::route::Route;
 use crate::runs::run_store::{Answer, Moment, ProviderHealth, RunStore};
 use crate::store::{
-    BudgetExhausted, ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice,
-    Reservation, RunOptionsInForce, Sent, SessionKey, Step, StepKind, StoreError, StoredMessage,
-    TriggerMessage, TurnStarted, Unanswered,
+    BudgetExhausted, ClaimedRun, JournalEntry, JournalSoFar, KnownSession, MailReservation,
+    NewCall, NewNotice, RunOptionsInForce, Sent, SessionKey, Step, StepKind, StoreError,
+    StoredMessage, TriggerMessage, TurnStarted, Unanswered,
 };
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::{self, BoxStream};
@@ -112,11 +112,11 @@ impl RecordedEnv {
         StoreError::Closed
     }
 
-    fn write(&self, entry: &Entry) -> Result<(), StoreError> {
+    fn write(&self, entry: &JournalEntry) -> Result<(), StoreError> {
         match entry {
-            Entry::TurnStarted(turn) => self.turn_started(turn),
-            Entry::Step(step) => self.step(step),
-            Entry::TurnAnswered(answered) => {
+            JournalEntry::TurnStarted(turn) => self.turn_started(turn),
+            JournalEntry::Step(step) => self.step(step),
+            JournalEntry::TurnAnswered(answered) => {
                 match self
                     .made()
                     .and_then(|call| call.turn.response_json.as_ref())
@@ -128,7 +128,7 @@ impl RecordedEnv {
                     _ => Ok(()),
                 }
             }
-            Entry::Mail(mail) if !self.record.mails.contains(&mail.content.text_body) => {
+            JournalEntry::Mail(mail) if !self.record.mails.contains(&mail.content.text_body) => {
                 let last = self.made().map_or(0, |call| call.turn.turn_index);
                 let then = self.record.mails.last().map_or("no mail", String::as_str);
                 let is_ended = self.record.run.state.is_terminal();
@@ -141,7 +141,10 @@ impl RecordedEnv {
                     false => Ok(()),
                 }
             }
-            Entry::Mail(_) | Entry::TurnFailed(_) | Entry::Output(_) | Entry::Finished(_) => Ok(()),
+            JournalEntry::Mail(_)
+            | JournalEntry::TurnFailed(_)
+            | JournalEntry::Output(_)
+            | JournalEntry::Finished(_) => Ok(()),
         }
     }
 
@@ -356,7 +359,11 @@ impl RunStore for Arc<RecordedEnv> {
         now(Ok(self.journal_found()))
     }
 
-    fn journal<'a>(&'a self, _run: &'a ClaimedRun, entries: Arc<Vec<Entry>>) -> Answer<'a, ()> {
+    fn journal<'a>(
+        &'a self,
+        _run: &'a ClaimedRun,
+        entries: Arc<Vec<JournalEntry>>,
+    ) -> Answer<'a, ()> {
         // The end of the last call was not recorded, and neither was its answer.
         let is_cut_off = self.made().is_some_and(|call| call.ended.is_none());
         match is_cut_off {
@@ -390,7 +397,7 @@ impl RunStore for Arc<RecordedEnv> {
     fn sent_of_late<'a>(
         &'a self,
         _run: &'a ClaimedRun,
-        _wanted: &'a Reservation,
+        _wanted: &'a MailReservation,
         _thread: &'a ThreadId,
     ) -> Answer<'a, Sent> {
         now(Ok(Sent::default()))

@@ -1,12 +1,12 @@
 //! Checks of mail: a received letter has a run or a rule, a delivery has its commit, its recipients
 //! and their verdicts.
 
-use super::{Check, Holds};
+use super::{AuditCheck, Holds};
 
 static REPORT: &str = "report it, with the output of `attache doctor --audit --json`";
 
-pub(super) static CHECKS: &[Check] = &[
-    Check {
+pub(super) static CHECKS: &[AuditCheck] = &[
+    AuditCheck {
         group: "AU1",
         name: "letter-without-run",
         says: "a letter was taken, and there is neither a run nor a rule that holds it",
@@ -15,7 +15,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT id FROM messages m WHERE direction = 'inbound' AND disposition = 'run' AND NOT EXISTS
             (SELECT 1 FROM runs r WHERE r.trigger_message_id = m.id)",
     },
-    Check {
+    AuditCheck {
         group: "AU1",
         name: "unknown-disposition",
         says: "a message is in a state that does not exist",
@@ -27,7 +27,7 @@ pub(super) static CHECKS: &[Check] = &[
               OR disposition LIKE 'filed:_%'
             ELSE disposition = 'run' END",
     },
-    Check {
+    AuditCheck {
         group: "AU1",
         name: "letter-without-bytes",
         says: "a letter has no raw bytes",
@@ -35,7 +35,7 @@ pub(super) static CHECKS: &[Check] = &[
         holds: Holds::Always,
         sql: "SELECT id FROM messages WHERE direction = 'inbound' AND raw_id IS NULL",
     },
-    Check {
+    AuditCheck {
         group: "AU1",
         name: "held-letter-at-work",
         says: "a rule holds a letter, and a run is open for it",
@@ -45,7 +45,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
               AND m.disposition LIKE 'filed:%'",
     },
-    Check {
+    AuditCheck {
         group: "AU1",
         name: "run-for-a-return",
         says: "a run exists for a letter that came back",
@@ -55,7 +55,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE m.disposition LIKE 'filed:bounce%'
               OR EXISTS (SELECT 1 FROM delivery_reports d WHERE d.message_id = m.id)",
     },
-    Check {
+    AuditCheck {
         group: "AU5",
         name: "delivery-without-recipients",
         says: "a mail has nobody to go to",
@@ -64,7 +64,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT id FROM deliveries d WHERE NOT EXISTS
             (SELECT 1 FROM delivery_recipients r WHERE r.delivery_id = d.id)",
     },
-    Check {
+    AuditCheck {
         group: "AU5",
         name: "verdict-without-reply",
         says: "a recipient has the mail, and there is no reply of a server that says so",
@@ -73,7 +73,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT delivery_id || ' ' || recipient FROM delivery_recipients
             WHERE state = 'delivered' AND coalesce(last_reply, '') = ''",
     },
-    Check {
+    AuditCheck {
         group: "AU5",
         name: "delivery-differs-from-recipients",
         says: "the state of a mail does not follow from those of its recipients",
@@ -88,7 +88,7 @@ pub(super) static CHECKS: &[Check] = &[
               WHEN 'cancelled' THEN sum(r.state IN ('queued', 'deferred')) = 0
               ELSE 1 END",
     },
-    Check {
+    AuditCheck {
         group: "AU5",
         name: "delivery-without-time",
         says: "a queued mail has no time to be sent at, or one that has ended does not say when",
@@ -97,7 +97,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT id FROM deliveries WHERE (state = 'queued' AND next_attempt_at IS NULL)
             OR (state IN ('done', 'failed', 'cancelled') AND finished_at IS NULL)",
     },
-    Check {
+    AuditCheck {
         group: "AU5",
         name: "returned-and-not-failed",
         says: "a mail came back from a recipient who has not failed",
@@ -106,7 +106,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT delivery_id || ' ' || recipient FROM delivery_recipients
             WHERE bounced_at IS NOT NULL AND state <> 'failed'",
     },
-    Check {
+    AuditCheck {
         group: "AU5",
         name: "report-without-token",
         says: "a report changed a mail without the token that only its recipients' systems know",
@@ -114,7 +114,7 @@ pub(super) static CHECKS: &[Check] = &[
         holds: Holds::Always,
         sql: "SELECT message_id FROM delivery_reports WHERE changed = 1 AND believed = 0",
     },
-    Check {
+    AuditCheck {
         group: "AU6",
         name: "sent-without-delivery",
         says: "a message is said to be sent and nothing was queued",
@@ -123,7 +123,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT id FROM messages m WHERE direction = 'outbound' AND disposition IN ('sent', 'notice')
             AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.message_id = m.id)",
     },
-    Check {
+    AuditCheck {
         group: "AU6",
         name: "delivery-of-no-mail",
         says: "a mail is queued for a message that is not to be sent, or not by that run",
@@ -134,7 +134,7 @@ pub(super) static CHECKS: &[Check] = &[
               OR (d.run_id IS NOT m.run_id AND NOT EXISTS (SELECT 1 FROM forks f WHERE f.id = d.run_id))
               OR m.disposition <> CASE d.kind WHEN 'notice' THEN 'notice' ELSE 'sent' END",
     },
-    Check {
+    AuditCheck {
         group: "AU6",
         name: "delivery-without-step",
         says: "a mail is queued for a run that has neither ended nor recorded the step that sent it",
@@ -146,7 +146,7 @@ pub(super) static CHECKS: &[Check] = &[
                 (SELECT 1 FROM thread_tool_events e WHERE e.run_id = r.id AND e.event_type = 'tool_result')
                 AND NOT EXISTS (SELECT 1 FROM audit_log l WHERE l.subject_id = r.id AND l.decision = 'retry')))",
     },
-    Check {
+    AuditCheck {
         group: "AU6",
         name: "two-deliveries-of-one-mail",
         says: "one mail is queued twice",
@@ -154,7 +154,7 @@ pub(super) static CHECKS: &[Check] = &[
         holds: Holds::Always,
         sql: "SELECT message_id FROM deliveries GROUP BY message_id HAVING count(*) > 1",
     },
-    Check {
+    AuditCheck {
         group: "AU8",
         name: "recipient-not-in-thread",
         says: "a mail goes to somebody who is not in its thread, and whom no call of its run names",
@@ -167,7 +167,7 @@ pub(super) static CHECKS: &[Check] = &[
               AND NOT EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = d.run_id
                 AND e.event_type = 'tool_call' AND instr(lower(e.payload_json), lower(r.recipient)) > 0)",
     },
-    Check {
+    AuditCheck {
         group: "AU8",
         name: "recipient-not-in-header",
         says: "a mail goes to somebody whom neither its header nor a call of its run names",
@@ -179,7 +179,7 @@ pub(super) static CHECKS: &[Check] = &[
               AND NOT EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = d.run_id
                 AND e.event_type = 'tool_call' AND instr(lower(e.payload_json), lower(r.recipient)) > 0)",
     },
-    Check {
+    AuditCheck {
         group: "AU9",
         name: "delivery-of-a-gone-engine",
         says: "a mail is in the hands of an engine that is gone, though another one has sent since",
@@ -190,7 +190,7 @@ pub(super) static CHECKS: &[Check] = &[
               OR (epoch < (SELECT epoch FROM engine)
                 AND EXISTS (SELECT 1 FROM deliveries o WHERE o.epoch = (SELECT epoch FROM engine))))",
     },
-    Check {
+    AuditCheck {
         group: "AU9",
         name: "delivery-on-the-road-at-rest",
         says: "a mail is on its way and nobody works",

@@ -1,12 +1,12 @@
 //! Checks of runs: each has a legal next step, its journal has no gap, every call one result, every
 //! slot one run.
 
-use super::{Check, Holds};
+use super::{AuditCheck, Holds};
 
 static REPORT: &str = "report it, with the output of `attache doctor --audit --json`";
 
-pub(super) static CHECKS: &[Check] = &[
-    Check {
+pub(super) static CHECKS: &[AuditCheck] = &[
+    AuditCheck {
         group: "AU2",
         name: "run-without-end",
         says: "a run has ended and does not say when or why",
@@ -15,7 +15,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT id FROM runs WHERE state IN ('succeeded', 'failed', 'cancelled')
             AND (finished_at IS NULL OR stop_reason IS NULL OR (state = 'failed' AND error_class IS NULL))",
     },
-    Check {
+    AuditCheck {
         group: "AU2",
         name: "run-without-next-step",
         says: "a run waits and nothing will ever wake it",
@@ -24,7 +24,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT id FROM runs r WHERE (state = 'waiting_retry' AND error_class IS NULL)
             OR (state = 'waiting_approval' AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id))",
     },
-    Check {
+    AuditCheck {
         group: "AU2",
         name: "thread-that-cannot-go-on",
         says: "every open run of a thread waits for another one of it",
@@ -34,7 +34,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') GROUP BY thread_id
             HAVING min(behind) = 1 AND sum(state IN ('running', 'waiting_approval')) = 0",
     },
-    Check {
+    AuditCheck {
         group: "AU2",
         name: "two-runs-at-once",
         says: "two runs of one thread are worked on at once",
@@ -42,7 +42,7 @@ pub(super) static CHECKS: &[Check] = &[
         holds: Holds::Always,
         sql: "SELECT thread_id FROM runs WHERE state = 'running' GROUP BY thread_id HAVING count(*) > 1",
     },
-    Check {
+    AuditCheck {
         group: "AU3",
         name: "gap-in-steps",
         says: "a step of a run is missing",
@@ -51,7 +51,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT run_id FROM thread_tool_events GROUP BY run_id
             HAVING min(step_index) <> 0 OR max(step_index) <> count(*) - 1",
     },
-    Check {
+    AuditCheck {
         group: "AU3",
         name: "gap-in-turns",
         says: "a call of a run's provider is missing",
@@ -60,7 +60,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT run_id FROM run_turns GROUP BY run_id
             HAVING min(turn_index) <> 0 OR max(turn_index) <> count(DISTINCT turn_index) - 1",
     },
-    Check {
+    AuditCheck {
         group: "AU3",
         name: "turn-without-answer",
         says: "a call was answered or failed, and what it said is missing",
@@ -70,7 +70,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE (state = 'answered' AND response_json IS NULL AND pruned_at IS NULL)
               OR (state = 'failed' AND error_class IS NULL) OR (state <> 'started' AND finished_at IS NULL)",
     },
-    Check {
+    AuditCheck {
         group: "AU4",
         name: "call-without-one-result",
         says: "a call of a tool has no result, or two, and its run is not being worked on",
@@ -83,7 +83,7 @@ pub(super) static CHECKS: &[Check] = &[
                 AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result'
                 AND r.step_index > c.step_index) <> 1",
     },
-    Check {
+    AuditCheck {
         group: "AU4",
         name: "result-without-call",
         says: "a result belongs to no call",
@@ -94,7 +94,7 @@ pub(super) static CHECKS: &[Check] = &[
               WHERE c.run_id = r.run_id AND c.tool_call_id = r.tool_call_id AND c.event_type = 'tool_call'
                 AND c.step_index < r.step_index)",
     },
-    Check {
+    AuditCheck {
         group: "AU7",
         name: "slot-without-one-run",
         says: "a slot fired without a run, has one though it did not fire, or shares one",
@@ -107,7 +107,7 @@ pub(super) static CHECKS: &[Check] = &[
             UNION ALL SELECT run_id FROM responsibility_slots WHERE run_id IS NOT NULL
               GROUP BY run_id HAVING count(*) > 1",
     },
-    Check {
+    AuditCheck {
         group: "AU7",
         name: "cursor-before-slot",
         says: "a responsibility would fire a slot once more",
@@ -120,7 +120,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE s.kind = 'scheduled' AND s.state IN ('fired', 'waiting') AND s.slot_at > r.cursor_at
               AND s.revision = r.revision",
     },
-    Check {
+    AuditCheck {
         group: "AU7",
         name: "slot-that-waits-for-nothing",
         says: "a slot waits and will never begin: its responsibility is gone, paused or another one by now",
@@ -132,7 +132,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE s.state = 'waiting' AND (s.kind <> 'scheduled' OR r.id IS NULL OR r.removed_at IS NOT NULL
               OR r.error IS NOT NULL OR r.enabled = 0 OR r.paused_at IS NOT NULL OR r.revision <> s.revision)",
     },
-    Check {
+    AuditCheck {
         group: "AU7",
         name: "slots-without-a-count",
         says: "a row of slots that did not fire does not say which they are, or one that fired says so",
@@ -142,7 +142,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE (state IN ('missed', 'paused')) <> (missed_count > 0)
               OR (state IN ('missed', 'paused') AND coalesce(missed_until, '') < slot_at)",
     },
-    Check {
+    AuditCheck {
         group: "AU7",
         name: "late-place-that-is-lost",
         says: "a slot counts as being caught up with though its run is over or parked: others wait for its place",
@@ -152,7 +152,7 @@ pub(super) static CHECKS: &[Check] = &[
             LEFT JOIN runs r ON r.id = s.run_id
             WHERE s.catching_up = 1 AND coalesce(r.state NOT IN ('queued', 'running'), 1)",
     },
-    Check {
+    AuditCheck {
         group: "AU7",
         name: "pause-without-a-word",
         says: "a responsibility is paused and does not say by whom, or the other way round",
@@ -160,7 +160,7 @@ pub(super) static CHECKS: &[Check] = &[
         holds: Holds::Always,
         sql: "SELECT id FROM responsibilities WHERE (paused_at IS NULL) <> (paused_by IS NULL)",
     },
-    Check {
+    AuditCheck {
         group: "AU7",
         name: "run-in-a-thread-unknown",
         says: "an open run of a responsibility stands where its next slot does not look for it",
@@ -171,7 +171,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE r.state IN ('queued', 'running') AND s.kind = 'scheduled' AND s.revision = d.revision
               AND r.thread_id IS NOT d.thread_id AND r.thread_id IS NOT d.own_thread_id",
     },
-    Check {
+    AuditCheck {
         group: "AU9",
         name: "run-of-a-gone-engine",
         says: "a run is in the hands of an engine that is gone, though another one has worked since",
@@ -181,7 +181,7 @@ pub(super) static CHECKS: &[Check] = &[
               OR (epoch < (SELECT epoch FROM engine)
                 AND EXISTS (SELECT 1 FROM runs o WHERE o.epoch = (SELECT epoch FROM engine))))",
     },
-    Check {
+    AuditCheck {
         group: "AU9",
         name: "run-on-the-road-at-rest",
         says: "a run is queued or worked on, and nobody works",

@@ -1,15 +1,15 @@
 //! Checks of the whole file: SQLite's own checks, the search index, the money, and the isolation of
 //! personas.
 
-use super::{Check, Holds};
+use super::{AuditCheck, Holds};
 
 /// The check that reads every page.
 pub(super) static PAGES: &str = "damaged-pages";
 
 static DAMAGED: &str = "stop the engine, keep a copy of `data`, and restore the newest backup";
 
-pub(super) static CHECKS: &[Check] = &[
-    Check {
+pub(super) static CHECKS: &[AuditCheck] = &[
+    AuditCheck {
         group: "AU11",
         name: PAGES,
         says: "SQLite finds pages, rows or indexes that are damaged",
@@ -17,7 +17,7 @@ pub(super) static CHECKS: &[Check] = &[
         holds: Holds::Always,
         sql: "SELECT quick_check FROM pragma_quick_check WHERE quick_check <> 'ok'",
     },
-    Check {
+    AuditCheck {
         group: "AU11",
         name: "broken-references",
         says: "rows refer to rows that do not exist",
@@ -25,7 +25,7 @@ pub(super) static CHECKS: &[Check] = &[
         holds: Holds::Always,
         sql: "SELECT \"table\" || ' ' || coalesce(rowid, '') || ' -> ' || parent FROM pragma_foreign_key_check",
     },
-    Check {
+    AuditCheck {
         group: "AU11",
         name: "search-index-differs",
         says: "the search index knows other messages, or other knowledge, than there are",
@@ -38,7 +38,7 @@ pub(super) static CHECKS: &[Check] = &[
             UNION ALL SELECT 'knowledge ' || id FROM knowledge_fts_docsize
               WHERE id NOT IN (SELECT seq FROM knowledge_chunks)",
     },
-    Check {
+    AuditCheck {
         group: "AU10",
         name: "pruned-and-there",
         says: "bytes are said to be pruned and are there",
@@ -50,7 +50,7 @@ pub(super) static CHECKS: &[Check] = &[
             UNION ALL SELECT 'turn of ' || run_id FROM run_turns WHERE pruned_at IS NOT NULL
               AND (length(request_json) > 0 OR response_json IS NOT NULL OR context_json IS NOT NULL)",
     },
-    Check {
+    AuditCheck {
         group: "AU10",
         name: "text-missing",
         says: "a text that a run was told is not there, and was not pruned",
@@ -59,7 +59,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT DISTINCT 'text ' || t.sha256 || ' of run ' || t.run_id FROM turn_texts t
             WHERE t.pruned_at IS NULL AND NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = t.sha256)",
     },
-    Check {
+    AuditCheck {
         group: "AU13",
         name: "reservations-differ",
         says: "a budget account has reserved something else than its open calls say",
@@ -74,7 +74,7 @@ pub(super) static CHECKS: &[Check] = &[
             UNION ALL SELECT h.scope || ' ' || h.owner || ' ' || h.period FROM held h LEFT JOIN budget_accounts p
               ON h.scope = p.scope AND h.owner = p.owner AND h.period = p.period WHERE p.scope IS NULL",
     },
-    Check {
+    AuditCheck {
         group: "AU13",
         name: "reservation-without-call",
         says: "money is reserved for a call that is not open",
@@ -86,7 +86,7 @@ pub(super) static CHECKS: &[Check] = &[
             WHERE (t.state IS NOT 'started' OR r.state IS NOT 'running')
               AND NOT EXISTS (SELECT 1 FROM forks f WHERE f.run_id = h.run_id AND f.state = 'running')",
     },
-    Check {
+    AuditCheck {
         group: "AU13",
         name: "money-reserved-at-rest",
         says: "money is reserved and nobody works",
@@ -95,7 +95,7 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT scope || ' ' || owner || ' ' || period FROM budget_accounts
             WHERE reserved_micros <> 0 OR reserved_tokens <> 0 UNION ALL SELECT run_id FROM budget_reservations",
     },
-    Check {
+    AuditCheck {
         group: "AU13",
         name: "account-below-books",
         says: "a budget account of the engine counts less than the books have for its day",
@@ -107,7 +107,7 @@ pub(super) static CHECKS: &[Check] = &[
             SELECT b.day FROM books b JOIN budget_accounts p ON p.scope = 'engine' AND p.period = b.day
             WHERE p.spent_tokens < b.tokens OR p.spent_micros < b.micros",
     },
-    Check {
+    AuditCheck {
         group: "AU13",
         name: "run-differs-from-turns",
         says: "a run counts other tokens than its calls",
@@ -117,7 +117,7 @@ pub(super) static CHECKS: &[Check] = &[
             HAVING r.input_tokens <> coalesce(sum(t.input_tokens), 0)
               OR r.output_tokens <> coalesce(sum(t.output_tokens), 0)",
     },
-    Check {
+    AuditCheck {
         group: "AU14",
         name: "personas-mixed",
         says: "a row of one persona hangs on a row of another",

@@ -4,7 +4,7 @@
 use crate::clock::Clock;
 use crate::domain::{DeliveryId, Timestamp};
 use crate::store::deliveries::delivery_state::{DeliveryState, RecipientState};
-use crate::store::mail::batch::{Answers, Together};
+use crate::store::mail::batch::{BatchResult, Together};
 use crate::store::notices::events;
 use crate::store::sql::json_list;
 use crate::store::{Result, Store, StoreError};
@@ -81,7 +81,7 @@ impl Store {
     ///
     /// Errors: [`StoreError::WrongState`] when it is not `sending` under this engine.
     pub async fn mark_committing(&self, id: &DeliveryId) -> Result<()> {
-        self.write_together(Mark {
+        self.write_together(CommittingMark {
             id: id.clone(),
             epoch: self.epoch(),
         })
@@ -93,7 +93,7 @@ impl Store {
     /// Errors: [`StoreError::WrongState`] when the delivery does not belong to this engine (any
     /// more).
     pub async fn record_outcome(&self, outcome: DeliveryOutcome) -> Result<DeliveryState> {
-        self.write_together(Record {
+        self.write_together(OutcomeRecord {
             outcome,
             epoch: self.epoch(),
             clock: self.clock().clone(),
@@ -102,18 +102,18 @@ impl Store {
     }
 }
 
-struct Mark {
+struct CommittingMark {
     id: DeliveryId,
     epoch: i64,
 }
 
-impl Together for Mark {
-    type Answer = ();
+impl Together for CommittingMark {
+    type Stored = ();
 
     fn store<'a>(
         conn: &'a mut SqliteConnection,
         marks: &'a [Self],
-    ) -> BoxFuture<'a, Answers<Self>> {
+    ) -> BoxFuture<'a, BatchResult<Self>> {
         Box::pin(async move {
             let ids = json_list(marks.iter().map(|mark| mark.id.as_str()));
             let mark = sqlx::query_scalar(MARK_COMMITTING)
@@ -121,7 +121,7 @@ impl Together for Mark {
                 .bind(marks.first().map(|mark| mark.epoch));
             let marked: Vec<String> = mark.fetch_all(conn).await?;
             let is_marked = |id: &DeliveryId| marked.iter().any(|marked| marked == id.as_str());
-            let answer = |mark: &Mark| {
+            let answer = |mark: &CommittingMark| {
                 if is_marked(&mark.id) {
                     Ok(())
                 } else {
@@ -133,21 +133,21 @@ impl Together for Mark {
     }
 }
 
-struct Record {
+struct OutcomeRecord {
     outcome: DeliveryOutcome,
     epoch: i64,
     clock: Arc<dyn Clock>,
 }
 
-impl Together for Record {
-    type Answer = DeliveryState;
+impl Together for OutcomeRecord {
+    type Stored = DeliveryState;
 
     fn store<'a>(
         conn: &'a mut SqliteConnection,
         records: &'a [Self],
-    ) -> BoxFuture<'a, Answers<Self>> {
+    ) -> BoxFuture<'a, BatchResult<Self>> {
         Box::pin(async move {
-            let Some(Record { epoch, clock, .. }) = records.first() else {
+            let Some(OutcomeRecord { epoch, clock, .. }) = records.first() else {
                 return Ok(Vec::new());
             };
             let outcomes =
@@ -160,7 +160,7 @@ impl Together for Record {
             let states: HashMap<String, DeliveryState> =
                 rows.iter().map(state).collect::<Result<_>>()?;
             let mut answers = Vec::with_capacity(records.len());
-            for Record {
+            for OutcomeRecord {
                 outcome: DeliveryOutcome { id, .. },
                 ..
             } in records

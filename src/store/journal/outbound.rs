@@ -9,7 +9,7 @@ use crate::store::mail::messages::{self, Content, MessageRow};
 use crate::store::threads::correspondence;
 use crate::store::threads::place::Place;
 use crate::store::threads::placement;
-use crate::store::threads::reply_limits::Reservation;
+use crate::store::threads::reply_limits::MailReservation;
 use crate::store::threads::sessions;
 use crate::store::{PersonaStore, Result};
 use sqlx::SqliteConnection;
@@ -37,7 +37,7 @@ pub enum MessageOutcome {
     /// withheld.
     Send {
         delivery: Box<NewDelivery>,
-        reservation: Reservation,
+        reservation: MailReservation,
     },
     Withhold(Withheld),
 }
@@ -131,7 +131,7 @@ async fn over_limit(
     conn: &mut SqliteConnection,
     persona: &PersonaId,
     (run, thread): (&RunId, Option<&ThreadId>),
-    (mail, reservation): (&MessageId, &Reservation),
+    (mail, reservation): (&MessageId, &MailReservation),
     now: Timestamp,
 ) -> Result<Option<Withheld>> {
     if let Some(max) = reservation.mails_of_run_max {

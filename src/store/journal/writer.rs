@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// One entry of a run's journal.
 #[derive(Debug, Clone)]
-pub enum Entry {
+pub enum JournalEntry {
     TurnStarted(TurnStarted),
     TurnAnswered(TurnAnswered),
     TurnFailed(TurnFailed),
@@ -29,11 +29,11 @@ pub enum Entry {
     Mail(Box<NewOutbound>),
     /// Committed with the end of its run.
     Output(NewOutput),
-    Finished(Finished),
+    Finished(RunFinished),
 }
 
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct RunFinished {
     pub state: RunState,
     pub stop_reason: StopReason,
     pub error: Option<(ErrorClass, String)>,
@@ -50,7 +50,11 @@ impl PersonaStore {
     ///
     /// Errors: [`crate::store::StoreError::WrongState`] when the run is no longer this engine's,
     /// [`crate::store::StoreError::BudgetExhausted`] when a call that begins cannot be paid.
-    pub async fn journal(&self, key: &RunKey, entries: impl Into<Arc<Vec<Entry>>>) -> Result<()> {
+    pub async fn journal(
+        &self,
+        key: &RunKey,
+        entries: impl Into<Arc<Vec<JournalEntry>>>,
+    ) -> Result<()> {
         let entries = entries.into();
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
         let clock = self.store.clock().clone();
@@ -93,31 +97,36 @@ struct JournalWriter {
 impl JournalWriter {
     /// Writes one entry. Reports whether it checked that the run is this engine's; a transaction in
     /// which no entry did ends with [`JournalWriter::fence`].
-    async fn write(&self, conn: &mut SqliteConnection, entry: &Entry, id: &str) -> Result<bool> {
+    async fn write(
+        &self,
+        conn: &mut SqliteConnection,
+        entry: &JournalEntry,
+        id: &str,
+    ) -> Result<bool> {
         match entry {
-            Entry::TurnStarted(turn) => {
+            JournalEntry::TurnStarted(turn) => {
                 turns::start(conn, &self.frame(), turn).await.map(|()| true)
             }
-            Entry::TurnAnswered(turn) => turns::answered(conn, &self.frame(), turn)
+            JournalEntry::TurnAnswered(turn) => turns::answered(conn, &self.frame(), turn)
                 .await
                 .map(|()| false),
-            Entry::TurnFailed(turn) => turns::failed(conn, &self.frame(), turn)
+            JournalEntry::TurnFailed(turn) => turns::failed(conn, &self.frame(), turn)
                 .await
                 .map(|()| false),
-            Entry::Step(step) => self.step(conn, step, id).await.map(|()| true),
-            Entry::Mail(mail) => {
+            JournalEntry::Step(step) => self.step(conn, step, id).await.map(|()| true),
+            JournalEntry::Mail(mail) => {
                 let of = (&self.key.run, &self.persona);
                 outbound::insert(conn, of, mail, self.now)
                     .await
                     .map(|()| false)
             }
-            Entry::Output(output) => {
+            JournalEntry::Output(output) => {
                 let of = (&self.key.run, &self.persona);
                 outputs::insert(conn, of, output, self.now)
                     .await
                     .map(|()| false)
             }
-            Entry::Finished(end) => self.finished(conn, end).await.map(|()| true),
+            JournalEntry::Finished(end) => self.finished(conn, end).await.map(|()| true),
         }
     }
 
@@ -144,7 +153,7 @@ impl JournalWriter {
         events::step_recorded(conn, &self.key.run, step, self.clock.as_ref()).await
     }
 
-    async fn finished(&self, conn: &mut SqliteConnection, end: &Finished) -> Result<()> {
+    async fn finished(&self, conn: &mut SqliteConnection, end: &RunFinished) -> Result<()> {
         let (class, message) = match &end.error {
             Some((class, message)) => (Some(class.as_str()), Some(message.as_str())),
             None => (None, None),

@@ -17,9 +17,9 @@ use crate::store::mail::reports;
 use crate::store::mailboxes::cursors as mailboxes;
 use crate::store::runs::queue::NewRun;
 use crate::store::sql::json_list;
-use crate::store::sqlite::job::{Job, Outcome};
-use crate::store::sqlite::refusal::{Refusal, is_broken};
-use crate::store::threads::placement::{self, Found, Placing, placing};
+use crate::store::sqlite::job::{Job, JobOutcome};
+use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
+use crate::store::threads::placement::{self, FoundThread, Placing, placing};
 use crate::store::threads::reply_limits::{Account, DAY, HOUR, Sent, since};
 use crate::store::{Result, Store, StoreError};
 use futures_util::FutureExt;
@@ -132,7 +132,7 @@ impl Store {
             reply,
         };
         self.submit(
-            Box::new(Letters {
+            Box::new(LetterBatch {
                 letters: vec![letter],
                 bytes,
             }),
@@ -143,7 +143,7 @@ impl Store {
 }
 
 /// Batch of letters that are stored together.
-struct Letters {
+struct LetterBatch {
     letters: Vec<Waiting>,
     bytes: usize,
 }
@@ -160,8 +160,8 @@ struct Waiting {
 
 type Stored = Result<Vec<StoredInbound>>;
 
-impl Job for Letters {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome> {
+impl Job for LetterBatch {
+    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, JobOutcome> {
         Box::pin(async move {
             if let Err(error) = store_letters(conn, &mut self.letters).await {
                 // The transaction is lost, or cannot be undone in part.
@@ -180,17 +180,17 @@ impl Job for Letters {
                 .clone()
                 .any(|result| result.as_ref().is_err_and(is_broken))
             {
-                return Outcome::Broken;
+                return JobOutcome::Broken;
             }
             if results.any(Result::is_ok) {
-                Outcome::Keep
+                JobOutcome::Keep
             } else {
-                Outcome::RollBack
+                JobOutcome::RollBack
             }
         })
     }
 
-    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>) {
+    fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>) {
         for letter in self.letters {
             let answer = match (letter.result, &committed) {
                 (Some(Ok(stored)), Ok(())) => Ok(stored),
@@ -204,11 +204,11 @@ impl Job for Letters {
     }
 
     fn absorb(&mut self, next: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        let is_letters = (&*next as &dyn Any).is::<Letters>();
+        let is_letters = (&*next as &dyn Any).is::<LetterBatch>();
         if !is_letters || self.bytes >= BYTES_MAX || self.letters.len() >= ROWS_MAX {
             return Some(next);
         }
-        if let Ok(next) = (next as Box<dyn Any>).downcast::<Letters>() {
+        if let Ok(next) = (next as Box<dyn Any>).downcast::<LetterBatch>() {
             self.bytes += next.bytes;
             self.letters.extend(next.letters);
         }
@@ -381,12 +381,12 @@ impl Arrival {
             .collect()
     }
 
-    fn found(&self, copy: &NewInbound) -> Found {
+    fn found(&self, copy: &NewInbound) -> FoundThread {
         let conversation = self
             .linked
             .first()
             .map_or_else(|| copy.place.new_conversation.as_str(), String::as_str);
-        Found {
+        FoundThread {
             conversation: conversation.to_owned(),
             thread: self.thread.clone(),
         }
@@ -460,7 +460,7 @@ fn placing_of<'a>(copy: &'a NewInbound, times: (&'a str, &'a str)) -> Placing<'a
 /// A copy to be stored, and its place.
 struct NewRow<'a> {
     copy: &'a NewInbound,
-    found: Found,
+    found: FoundThread,
     run: Option<&'a NewRun>,
     /// The limit by which the copy is filed.
     over: Option<Withheld>,
@@ -471,7 +471,7 @@ struct NewRow<'a> {
 
 impl<'a> NewRow<'a> {
     /// Decides the disposition: a letter whose sender has reached a limit of answers is filed.
-    fn new(copy: &'a NewInbound, sent: Sent, found: Found, now: Timestamp) -> Self {
+    fn new(copy: &'a NewInbound, sent: Sent, found: FoundThread, now: Timestamp) -> Self {
         let answers = found
             .thread
             .as_ref()

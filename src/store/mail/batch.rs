@@ -2,8 +2,8 @@
 //! refused write leaves nothing behind, so that the writes need no savepoints of their own.
 
 use crate::store::mail::bulk::ROWS_MAX;
-use crate::store::sqlite::job::{Job, Outcome};
-use crate::store::sqlite::refusal::{Refusal, is_broken};
+use crate::store::sqlite::job::{Job, JobOutcome};
+use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
 use crate::store::{Result, Store, StoreError};
 use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;
@@ -12,24 +12,24 @@ use tokio::sync::oneshot;
 
 /// A write that can share its statements with others of its kind.
 pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
-    type Answer: Send + 'static;
+    type Stored: Send + 'static;
 
     /// Stores the writes and returns a result for each, in order. A write with an error must have
     /// changed nothing; an error for all undoes all.
     fn store<'a>(
         conn: &'a mut SqliteConnection,
         writes: &'a [Self],
-    ) -> BoxFuture<'a, Answers<Self>>;
+    ) -> BoxFuture<'a, BatchResult<Self>>;
 }
 
-pub(in crate::store) type Answers<W> = Result<Vec<Result<<W as Together>::Answer>>>;
+pub(in crate::store) type BatchResult<W> = Result<Vec<Result<<W as Together>::Stored>>>;
 
 impl Store {
     /// Stores a write together with the waiting writes of its kind; resolves after it is on disk.
     pub(in crate::store) async fn write_together<W: Together>(
         &self,
         write: W,
-    ) -> Result<W::Answer> {
+    ) -> Result<W::Stored> {
         let (caller, answer) = oneshot::channel();
         let batch = Batch {
             writes: vec![write],
@@ -42,23 +42,23 @@ impl Store {
 
 struct Batch<W: Together> {
     writes: Vec<W>,
-    callers: Vec<oneshot::Sender<Result<W::Answer>>>,
-    answers: Answers<W>,
+    callers: Vec<oneshot::Sender<Result<W::Stored>>>,
+    answers: BatchResult<W>,
 }
 
 impl<W: Together> Job for Batch<W> {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, JobOutcome> {
         Box::pin(async move {
             self.answers = W::store(conn, &self.writes).await;
             match &self.answers {
-                Ok(_) => Outcome::Keep,
-                Err(error) if is_broken(error) => Outcome::Broken,
-                Err(_) => Outcome::RollBack,
+                Ok(_) => JobOutcome::Keep,
+                Err(error) if is_broken(error) => JobOutcome::Broken,
+                Err(_) => JobOutcome::RollBack,
             }
         })
     }
 
-    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>) {
+    fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>) {
         let answers = match (self.answers, committed) {
             (Ok(answers), Ok(())) => answers,
             (_, Err(group)) => self
@@ -68,8 +68,8 @@ impl<W: Together> Job for Batch<W> {
                 .collect(),
             (Err(own), Ok(())) => {
                 let own = match own {
-                    StoreError::Sql(error) => Refusal::from(error),
-                    other => Refusal::from(sqlx::Error::Decode(Box::new(other))),
+                    StoreError::Sql(error) => CommitRefusal::from(error),
+                    other => CommitRefusal::from(sqlx::Error::Decode(Box::new(other))),
                 };
                 self.callers
                     .iter()

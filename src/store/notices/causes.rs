@@ -76,12 +76,12 @@ fn notified_columns<S: Serializer>(
     to: S,
 ) -> std::result::Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Columns<'a> {
+    struct NotifiedColumns<'a> {
         notified_at: Option<Timestamp>,
         delivery: Option<&'a DeliveryId>,
     }
     let notified = notified.as_ref();
-    let columns = Columns {
+    let columns = NotifiedColumns {
         notified_at: notified.map(|notified| notified.at),
         delivery: notified.map(|notified| &notified.delivery),
     };

@@ -72,15 +72,16 @@ impl ExpectedEffects {
     fn explains(
         &self,
         path: &str,
-        was: Option<&Entry>,
-        is: Option<&Entry>,
+        was: Option<&FileEntry>,
+        is: Option<&FileEntry>,
         memory_before: Option<&str>,
     ) -> bool {
         let digest = match is {
-            Some(Entry::File { sha256, .. }) => Some(sha256.as_str()),
+            Some(FileEntry::File { sha256, .. }) => Some(sha256.as_str()),
             _ => None,
         };
-        let (is_folder, has_memory) = (matches!(is, Some(Entry::Folder)), !self.runs.is_empty());
+        let (is_folder, has_memory) =
+            (matches!(is, Some(FileEntry::Folder)), !self.runs.is_empty());
         // Two runs that append at the same time leave a memory that neither could expect.
         let is_memory = |digest: &str| self.memory.contains(digest) || self.runs.len() > 1;
         match path.split_once('/') {
@@ -108,7 +109,7 @@ impl ExpectedEffects {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Entry {
+enum FileEntry {
     Folder,
     File {
         sha256: String,
@@ -120,7 +121,7 @@ enum Entry {
 }
 
 /// Path below the persona's folder -> entry; a folder comes before its content.
-type Entries = BTreeMap<String, Entry>;
+type Entries = BTreeMap<String, FileEntry>;
 
 /// The protected files of a persona at the begin of its agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -206,7 +207,7 @@ impl FileGuard {
     pub fn put_back(&self, expected: &ExpectedEffects, now: Timestamp) -> io::Result<Vec<String>> {
         let (before, is) = (&self.entries, list(&self.folder, &mut |_, _| Ok(()))?);
         let memory_before = match before.get("active.md") {
-            Some(Entry::File { sha256, .. }) => Some(sha256.as_str()),
+            Some(FileEntry::File { sha256, .. }) => Some(sha256.as_str()),
             _ => None,
         };
         let mut changed: Vec<String> = Vec::new();
@@ -222,7 +223,7 @@ impl FileGuard {
             if was == is || went_along || expected.explains(path, was, is, memory_before) {
                 continue;
             }
-            if let Some(Entry::File { sha256, .. }) = was
+            if let Some(FileEntry::File { sha256, .. }) = was
                 && fs::read(self.copied(path)?)
                     .map_or(true, |bytes| sha256_hex(&[&bytes]) != *sha256)
             {
@@ -264,8 +265,8 @@ impl FileGuard {
     fn restore(
         &self,
         path: &str,
-        was: Option<&Entry>,
-        is: Option<&Entry>,
+        was: Option<&FileEntry>,
+        is: Option<&FileEntry>,
         now: Timestamp,
     ) -> io::Result<()> {
         let missing = || io::Error::other("the folder is not in a workspace");
@@ -276,10 +277,10 @@ impl FileGuard {
             quarantine_file(&target, &workspace.join(self.quarantine(now)).join(path))?;
         }
         match was {
-            None | Some(Entry::Other) => Ok(()),
-            Some(Entry::Folder) => fs::create_dir(&target),
-            Some(Entry::Link(to)) => symlink(to, &target),
-            Some(Entry::File { mode, .. }) => {
+            None | Some(FileEntry::Other) => Ok(()),
+            Some(FileEntry::Folder) => fs::create_dir(&target),
+            Some(FileEntry::Link(to)) => symlink(to, &target),
+            Some(FileEntry::File { mode, .. }) => {
                 let unfinished = copy.join("restored");
                 write(&unfinished, &fs::read(self.copied(path)?)?)?.sync_all()?;
                 fs::set_permissions(&unfinished, fs::Permissions::from_mode(*mode))?;
@@ -309,18 +310,18 @@ fn list(folder: &Path, each: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>) -> i
         };
         let entry = if metadata.is_dir() {
             left.extend(names(&at)?.into_iter().map(|name| format!("{path}/{name}")));
-            Entry::Folder
+            FileEntry::Folder
         } else if metadata.is_symlink() {
-            Entry::Link(fs::read_link(&at)?)
+            FileEntry::Link(fs::read_link(&at)?)
         } else if metadata.is_file() {
             let bytes = fs::read(&at)?;
             each(&path, &bytes)?;
-            Entry::File {
+            FileEntry::File {
                 sha256: sha256_hex(&[&bytes]),
                 mode: metadata.permissions().mode() & 0o7777,
             }
         } else {
-            Entry::Other
+            FileEntry::Other
         };
         entries.insert(path, entry);
         if entries.len() > ENTRIES_MAX {

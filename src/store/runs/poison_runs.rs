@@ -59,7 +59,7 @@ struct Times {
 }
 
 /// Kind of run that may be claimed now.
-pub(in crate::store) enum Turn {
+pub(in crate::store) enum ClaimTurn {
     /// Every run that is no poison run.
     Healthy,
     Nobody,
@@ -109,9 +109,9 @@ impl PoisonRuns {
         conn: &mut SqliteConnection,
         epoch: i64,
         now: Duration,
-    ) -> Result<Turn> {
+    ) -> Result<ClaimTurn> {
         if !self.0.some.load(Ordering::Relaxed) {
-            return Ok(Turn::Healthy);
+            return Ok(ClaimTurn::Healthy);
         }
         let crashes_max = self.times().crashes_max(now);
         let row = sqlx::query(POISON_RUNS)
@@ -123,19 +123,19 @@ impl PoisonRuns {
         self.0.some.store(some, Ordering::Relaxed);
         if row.get("on_probation") {
             if now < self.times().probation_until {
-                return Ok(Turn::Nobody);
+                return Ok(ClaimTurn::Nobody);
             }
             sqlx::query(END_PROBATION).bind(epoch).execute(conn).await?;
             self.times().wait_anew(now);
-            return Ok(Turn::Healthy);
+            return Ok(ClaimTurn::Healthy);
         }
         let turn = match due {
-            None => Turn::Healthy,
+            None => ClaimTurn::Healthy,
             Some(crashes) => self
                 .times()
                 .try_one(crashes, crashes_max, row.get("busy"), now),
         };
-        if !matches!(turn, Turn::Nobody) {
+        if !matches!(turn, ClaimTurn::Nobody) {
             self.times().held = None;
         }
         Ok(turn)
@@ -169,22 +169,22 @@ impl Times {
         }
     }
 
-    fn try_one(&mut self, crashes: i64, crashes_max: i64, busy: bool, now: Duration) -> Turn {
+    fn try_one(&mut self, crashes: i64, crashes_max: i64, busy: bool, now: Duration) -> ClaimTurn {
         if !busy {
             self.probation_until = now.saturating_add(probation(crashes));
-            return Turn::Poison {
+            return ClaimTurn::Poison {
                 crashes_max,
                 alone: true,
             };
         }
         let held = *self.held.get_or_insert(now);
         if now.saturating_sub(held) < probation(crashes) {
-            return Turn::Nobody;
+            return ClaimTurn::Nobody;
         }
         // Other runs are still at work and may be for long; beside them a crash is no evidence, but
         // the poison run makes progress.
         self.wait_anew(now);
-        Turn::Poison {
+        ClaimTurn::Poison {
             crashes_max,
             alone: false,
         }
@@ -201,18 +201,18 @@ fn probation(crashes: i64) -> Duration {
     PROBATION * (1 << doublings)
 }
 
-impl Turn {
+impl ClaimTurn {
     /// Returns the selection for a claim of up to `limit` runs; `None` when no run may be claimed.
     pub fn allows(&self, limit: usize) -> Option<Allowed> {
         match *self {
-            Turn::Healthy => Some(Allowed {
+            ClaimTurn::Healthy => Some(Allowed {
                 runs_max: limit,
                 crashes_min: 0,
                 crashes_max: POISON_CRASHES_MIN - 1,
                 alone: false,
             }),
-            Turn::Nobody => None,
-            Turn::Poison { crashes_max, alone } => Some(Allowed {
+            ClaimTurn::Nobody => None,
+            ClaimTurn::Poison { crashes_max, alone } => Some(Allowed {
                 runs_max: limit.min(1),
                 crashes_min: POISON_CRASHES_MIN,
                 crashes_max,

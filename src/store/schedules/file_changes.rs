@@ -34,7 +34,7 @@ pub struct FileChange {
 
 #[derive(Debug, Clone)]
 pub enum FileState {
-    InForce(Box<Schedule>),
+    InForce(Box<UsableFile>),
     /// The file exists and cannot be used.
     Unusable {
         error: String,
@@ -44,7 +44,7 @@ pub enum FileState {
 
 /// A usable file.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub struct UsableFile {
     pub name: String,
     pub schedule: String,
     pub timezone: String,
@@ -190,7 +190,8 @@ pub(in crate::store) async fn insert_responsibility(
         FileState::Unusable { error } => (None, Some(error)),
         FileState::Removed => return Ok(true),
     };
-    let text = |of: fn(&Schedule) -> &String| schedule.map_or("", |schedule| of(schedule).as_str());
+    let text =
+        |of: fn(&UsableFile) -> &String| schedule.map_or("", |schedule| of(schedule).as_str());
     // A file that was never usable has its path for a name.
     let insert = sqlx::query(INSERT_RESPONSIBILITY)
         .bind(change.new_id.as_str())
@@ -213,7 +214,7 @@ pub(in crate::store) async fn insert_responsibility(
     let insert = insert.bind(error).bind(change.now.to_string());
     let insert = insert.bind(schedule.and_then(|schedule| schedule.budget_micros));
     let insert = insert.bind(schedule.and_then(|schedule| schedule.output_schema.as_ref()));
-    let options = |of: fn(&Schedule) -> String| schedule.map_or("{}".to_owned(), of);
+    let options = |of: fn(&UsableFile) -> String| schedule.map_or("{}".to_owned(), of);
     let insert = insert.bind(options(|schedule| {
         slot_options_json(&schedule.slot_options)
     }));

@@ -103,23 +103,23 @@ async fn fire(conn: &mut SqliteConnection, firing: Firing, clock: &dyn Clock) ->
     };
     let fired = match firing.slot {
         Some(slot) => fire_in_time(conn, id, slot, &firing.slot_options, now).await?,
-        None if firing.late.is_empty() => Started::Did(Fired::Missed),
+        None if firing.late.is_empty() => SlotStart::Did(Fired::Missed),
         None => {
             let dropped =
                 waiting::line_up(conn, id, &firing.late, &firing.slot_options, now).await?;
             pending = merged(pending, dropped);
-            Started::Did(Fired::Waiting(firing.late.len()))
+            SlotStart::Did(Fired::Waiting(firing.late.len()))
         }
     };
     // With `latest` the newest slot replaces the earlier ones; with `all` each fires by itself.
-    let stands_for_them = matches!(fired, Started::Did(Fired::Run(_) | Fired::Waiting(_)))
+    let stands_for_them = matches!(fired, SlotStart::Did(Fired::Run(_) | Fired::Waiting(_)))
         && firing.slot_options.catch_up != CatchUp::All;
     if let Some(missed) = pending.filter(|_| !stands_for_them) {
         slot_events::slots_missed(conn, id, &missed, clock).await?;
     }
     match fired {
-        Started::Did(fired) => Ok(fired),
-        Started::Cannot(missed) => {
+        SlotStart::Did(fired) => Ok(fired),
+        SlotStart::Cannot(missed) => {
             insert_missed(conn, id, &missed, now).await?;
             slot_events::slots_missed(conn, id, &missed, clock).await?;
             Ok(Fired::Missed)
@@ -152,15 +152,15 @@ pub(in crate::store) async fn move_cursor(
 }
 
 /// Result of starting a slot.
-pub(in crate::store) enum Started {
+pub(in crate::store) enum SlotStart {
     Did(Fired),
     /// The slot can never begin: it is to be missed, with a note.
     Cannot(MissedSlots),
 }
 
-impl Started {
+impl SlotStart {
     pub(in crate::store) fn cannot(slot: Timestamp, note: String) -> Self {
-        Started::Cannot(MissedSlots {
+        SlotStart::Cannot(MissedSlots {
             first: slot,
             last: slot,
             count: 1,
@@ -175,7 +175,7 @@ async fn fire_in_time(
     slot: DueSlot,
     options: &SlotOptions,
     now: Timestamp,
-) -> Result<Started> {
+) -> Result<SlotStart> {
     let before = sqlx::query(BEFORE_IT)
         .bind(id.as_str())
         .fetch_one(&mut *conn)
@@ -200,7 +200,7 @@ async fn fire_in_time(
             Fired::SkippedOverlap
         };
         let inserted = insert_slot(conn, id, slot.at, &row, now).await?;
-        return Ok(Started::Did(if inserted {
+        return Ok(SlotStart::Did(if inserted {
             fired
         } else {
             Fired::AlreadyAccounted
@@ -208,23 +208,23 @@ async fn fire_in_time(
     }
     let prompt = match slot.to {
         SlotWork::Run(prompt) => prompt,
-        SlotWork::Unrenderable(error) => return Ok(Started::cannot(slot.at, error)),
+        SlotWork::Unrenderable(error) => return Ok(SlotStart::cannot(slot.at, error)),
     };
     let place = match place_of(conn, id, &prompt.run_options.deliver_to).await? {
         Stands::In(place) => place,
-        Stands::Nowhere(thread) => return Ok(Started::cannot(slot.at, no_thread(&thread))),
+        Stands::Nowhere(thread) => return Ok(SlotStart::cannot(slot.at, no_thread(&thread))),
     };
     let row = SlotRow {
         overdue_at,
         ..SlotRow::fired(&prompt)
     };
     if !insert_slot(conn, id, slot.at, &row, now).await? {
-        return Ok(Started::Did(Fired::AlreadyAccounted));
+        return Ok(SlotStart::Did(Fired::AlreadyAccounted));
     }
     if has_late {
         waiting::end_waiting(conn, id, "missed", Some(waiting::NEWER_FIRED)).await?;
     }
     let run = prompt.message.run.id.clone();
     start_run(conn, id, prompt.message, place, now).await?;
-    Ok(Started::Did(Fired::Run(run)))
+    Ok(SlotStart::Did(Fired::Run(run)))
 }

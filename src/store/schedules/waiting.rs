@@ -42,7 +42,7 @@ pub struct WaitingSlot {
 
 /// Waiting slots whose turn it is, late ones after the others.
 #[derive(Debug, Clone)]
-pub struct Turns {
+pub struct WaitingTurns {
     pub slots: Vec<WaitingSlot>,
     /// Number of late slots that may begin.
     pub late_places: usize,
@@ -50,7 +50,7 @@ pub struct Turns {
 
 /// The begin of a slot that waited.
 #[derive(Debug, Clone)]
-pub struct Turn {
+pub struct WaitingTurn {
     pub responsibility: ResponsibilityId,
     /// Revision of the responsibility that `to` was made of.
     pub revision: i64,
@@ -112,7 +112,7 @@ pub(in crate::store) const END_OLDEST: &str = "
 impl Store {
     /// Returns waiting slots whose turn it is, first the slots that waited for the end of a run,
     /// then late slots up to the limit of [`CATCHING_UP_MAX`].
-    pub async fn waiting_turns(&self) -> Result<Turns> {
+    pub async fn waiting_turns(&self) -> Result<WaitingTurns> {
         let turns = |is_late: bool| {
             sqlx::query(TURNS)
                 .bind(is_late)
@@ -128,12 +128,12 @@ impl Store {
             rows.extend(turns(true).fetch_all(self.readers()).await?);
         }
         let slots = rows.iter().map(waiting_slot).collect::<Result<_>>()?;
-        Ok(Turns { slots, late_places })
+        Ok(WaitingTurns { slots, late_places })
     }
 
     /// Begins a slot that waited, if it still may: the responsibility is in force, not paused and
     /// in the version whose prompt was rendered, it has no open run, and the slot's turn has come.
-    pub async fn begin_waiting(&self, turn: Turn) -> Result<Fired> {
+    pub async fn begin_waiting(&self, turn: WaitingTurn) -> Result<Fired> {
         let clock = self.clock().clone();
         self.write(move |conn| {
             Box::pin(async move {
@@ -161,7 +161,7 @@ impl Store {
     }
 }
 
-async fn begin(conn: &mut SqliteConnection, turn: Turn, clock: &dyn Clock) -> Result<Fired> {
+async fn begin(conn: &mut SqliteConnection, turn: WaitingTurn, clock: &dyn Clock) -> Result<Fired> {
     let (id, slot) = (&turn.responsibility, turn.slot_at);
     let begun = match turn.to {
         SlotWork::Unrenderable(error) => Err(error),

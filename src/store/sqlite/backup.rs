@@ -32,7 +32,7 @@ pub(in crate::store) const NOTE_MAINTENANCE: &str = "
 
 /// Number of rows in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Content {
+pub struct CopyCounts {
     pub messages: u64,
     pub runs: u64,
     pub deliveries: u64,
@@ -76,14 +76,14 @@ pub async fn copy_database(
 }
 
 /// Counts the rows of a copy.
-pub async fn content(database: &Path) -> std::result::Result<Content, OpenError> {
+pub async fn content(database: &Path) -> std::result::Result<CopyCounts, OpenError> {
     let mut conn = only_to_read(SqliteConnectOptions::new().filename(database))?
         .connect()
         .await?;
     let row = sqlx::query(CONTENT).fetch_one(&mut conn).await?;
     sqlx::Connection::close(conn).await?;
     let count = |column| row.get::<i64, _>(column).unsigned_abs();
-    Ok(Content {
+    Ok(CopyCounts {
         messages: count(0),
         runs: count(1),
         deliveries: count(2),

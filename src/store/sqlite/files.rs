@@ -1,6 +1,6 @@
 //! SQLite's files beside a database.
 
-use crate::store::sqlite::identity::Identity;
+use crate::store::sqlite::identity::Inode;
 use std::path::{Path, PathBuf};
 
 /// Returns the path of the write-ahead log of a database file.
@@ -10,7 +10,7 @@ pub(in crate::store) fn log_of(database: &Path) -> PathBuf {
 
 /// Reports whether a file is the database or one of SQLite's files beside it, under any name.
 pub fn is_of_database(file: &Path, database: &Path) -> bool {
-    let identity = |path: &Path| Identity::of(path).ok();
+    let identity = |path: &Path| Inode::of(path).ok();
     let folder = |path: &Path| path.parent().and_then(identity);
     ["", "-wal", "-shm", "-journal"].iter().any(|ending| {
         let own = beside(database, ending);

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 /// Identity of a file independent of its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Identity(u64, u64);
+pub(in crate::store) struct Inode(u64, u64);
 
 /// Path of a file, and its identity when it was opened.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct FileIdentity {
     path: PathBuf,
-    identity: Identity,
+    identity: Inode,
 }
 
-impl Identity {
+impl Inode {
     pub fn of(path: &Path) -> io::Result<Self> {
         let file = std::fs::metadata(path)?;
         Ok(Self(file.dev(), file.ino()))
@@ -28,13 +28,13 @@ impl FileIdentity {
     pub fn of(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
-            identity: Identity::of(path)?,
+            identity: Inode::of(path)?,
         })
     }
 
     /// Checks that the path still names the file. Errors: another file has the name, or none.
     pub fn holds(&self) -> io::Result<()> {
-        match Identity::of(&self.path)? == self.identity {
+        match Inode::of(&self.path)? == self.identity {
             true => Ok(()),
             false => Err(io::Error::other("another file has its name")),
         }

@@ -1,6 +1,6 @@
 //! A write of the store, as the writer's queue holds it.
 
-use crate::store::sqlite::refusal::{Refusal, is_broken};
+use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
 use crate::store::{Result, StoreError};
 use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;
@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 /// A write, as a closure over the connection inside the group's transaction. It must not await
 /// anything but statements.
 pub(in crate::store) trait Job: Any + Send {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome>;
+    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, JobOutcome>;
     /// Called once, after the group's commit succeeded or failed.
-    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>);
+    fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>);
     /// Absorbs a later write that can be done by the same statements; returns any other.
     fn absorb(&mut self, next: Box<dyn Job>) -> Option<Box<dyn Job>> {
         Some(next)
@@ -25,7 +25,7 @@ pub(in crate::store) trait Job: Any + Send {
 
 /// Result of a job for its savepoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Outcome {
+pub(in crate::store) enum JobOutcome {
     Keep,
     RollBack,
     /// A statement failed with an I/O error of the disk: no further write may be made.
@@ -53,23 +53,23 @@ where
     T: Send + 'static,
     F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
 {
-    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, JobOutcome> {
         Box::pin(async move {
             let Some(work) = self.work.take() else {
-                return Outcome::RollBack;
+                return JobOutcome::RollBack;
             };
             let result = work(conn).await;
             let outcome = match &result {
-                Ok(_) => Outcome::Keep,
-                Err(error) if is_broken(error) => Outcome::Broken,
-                Err(_) => Outcome::RollBack,
+                Ok(_) => JobOutcome::Keep,
+                Err(error) if is_broken(error) => JobOutcome::Broken,
+                Err(_) => JobOutcome::RollBack,
             };
             self.result = Some(result);
             outcome
         })
     }
 
-    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>) {
+    fn answer(self: Box<Self>, committed: std::result::Result<(), CommitRefusal>) {
         let answer = match (self.result, committed) {
             (Some(Err(own)), _) => Err(own),
             (Some(Ok(value)), Ok(())) => Ok(value),

@@ -31,10 +31,10 @@ pub(in crate::store) const CUT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 /// Result of the side connection's work.
 struct SideConnection {
     conn: Option<SqliteConnection>,
-    end: Result<End, sqlx::Error>,
+    end: Result<CheckpointEnd, sqlx::Error>,
 }
 
-enum End {
+enum CheckpointEnd {
     /// The log was long, and is copied back but for the pages written meanwhile.
     Copied,
     /// The log was to be truncated, and a reader holds it.
@@ -162,10 +162,10 @@ impl Log {
         self.working = None;
         self.conn = side.conn;
         match side.end {
-            Ok(End::Copied) => self.has_copied = true,
+            Ok(CheckpointEnd::Copied) => self.has_copied = true,
             // Every reader ends some time: until then it is retried.
-            Ok(End::Held) => self.is_written = true,
-            Ok(End::Nothing) => {}
+            Ok(CheckpointEnd::Held) => self.is_written = true,
+            Ok(CheckpointEnd::Nothing) => {}
             Err(error) => self.complain(error),
         }
     }
@@ -180,18 +180,25 @@ impl Log {
     }
 }
 
-async fn copy_back(conn: &mut SqliteConnection, is_idle: bool) -> Result<End, sqlx::Error> {
+async fn copy_back(
+    conn: &mut SqliteConnection,
+    is_idle: bool,
+) -> Result<CheckpointEnd, sqlx::Error> {
     if is_idle {
         let is_held: bool = sqlx::raw_sql(CUT).fetch_one(conn).await?.get(0);
-        return Ok(if is_held { End::Held } else { End::Nothing });
+        return Ok(if is_held {
+            CheckpointEnd::Held
+        } else {
+            CheckpointEnd::Nothing
+        });
     }
     let pages: i64 = sqlx::raw_sql(LOG_LENGTH)
         .fetch_one(&mut *conn)
         .await?
         .get(1);
     if pages < PAGES_MIN {
-        return Ok(End::Nothing);
+        return Ok(CheckpointEnd::Nothing);
     }
     sqlx::raw_sql(COPY_BACK).execute(conn).await?;
-    Ok(End::Copied)
+    Ok(CheckpointEnd::Copied)
 }

@@ -13,7 +13,7 @@ use crate::store::sqlite::log::Log;
 use crate::store::sqlite::migrations::MIGRATIONS;
 use crate::store::sqlite::open_error::OpenError;
 use crate::store::sqlite::read_only::{can_change, only_to_read};
-use crate::store::sqlite::writer::Writer;
+use crate::store::sqlite::writer::GroupWriter;
 use futures_util::future::BoxFuture;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{
@@ -41,7 +41,7 @@ pub struct Store {
 }
 
 struct Inner {
-    writer: Writer,
+    writer: GroupWriter,
     readers: SqlitePool,
     clock: Arc<dyn Clock>,
     epoch: i64,
@@ -170,7 +170,7 @@ impl Store {
         } else {
             None
         };
-        let writer = Writer::start(conn, engine, log);
+        let writer = GroupWriter::start(conn, engine, log);
         let poison_runs = PoisonRuns::of_engine(clock.monotonic());
         let inner = Inner {
             writer,

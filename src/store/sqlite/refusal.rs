@@ -16,7 +16,7 @@ pub(in crate::store) enum Halt {
 
 /// Reason why nothing of a group is stored: every write of the group gets it.
 #[derive(Debug, Clone)]
-pub(in crate::store) enum Refusal {
+pub(in crate::store) enum CommitRefusal {
     /// The next group may commit.
     Refused(Arc<sqlx::Error>),
     Halted(Halt),
@@ -32,24 +32,24 @@ impl From<Halt> for StoreError {
     }
 }
 
-impl From<Refusal> for StoreError {
-    fn from(refusal: Refusal) -> Self {
+impl From<CommitRefusal> for StoreError {
+    fn from(refusal: CommitRefusal) -> Self {
         match refusal {
-            Refusal::Refused(error) => StoreError::NotCommitted(error),
-            Refusal::Halted(halt) => halt.into(),
+            CommitRefusal::Refused(error) => StoreError::NotCommitted(error),
+            CommitRefusal::Halted(halt) => halt.into(),
         }
     }
 }
 
-impl From<sqlx::Error> for Refusal {
+impl From<sqlx::Error> for CommitRefusal {
     fn from(error: sqlx::Error) -> Self {
-        Refusal::Refused(Arc::new(error))
+        CommitRefusal::Refused(Arc::new(error))
     }
 }
 
-impl From<Halt> for Refusal {
+impl From<Halt> for CommitRefusal {
     fn from(halt: Halt) -> Self {
-        Refusal::Halted(halt)
+        CommitRefusal::Halted(halt)
     }
 }
 

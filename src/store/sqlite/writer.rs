@@ -11,9 +11,9 @@
 //! (the PostgreSQL wiki's page "Fsync Errors").
 
 use crate::store::sqlite::identity::FileIdentity;
-use crate::store::sqlite::job::{Job, Outcome, Write};
+use crate::store::sqlite::job::{Job, JobOutcome, Write};
 use crate::store::sqlite::log::Log;
-use crate::store::sqlite::refusal::{self, Halt, Refusal};
+use crate::store::sqlite::refusal::{self, CommitRefusal, Halt};
 use crate::store::{Result, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -62,7 +62,7 @@ impl PowerCut {
 }
 
 #[derive(Clone)]
-pub(in crate::store) struct Writer {
+pub(in crate::store) struct GroupWriter {
     queue: mpsc::Sender<Box<dyn Job>>,
     working: Arc<Mutex<Option<JoinHandle<()>>>>,
     power_cut: Arc<Mutex<Option<PowerCut>>>,
@@ -70,7 +70,7 @@ pub(in crate::store) struct Writer {
     halt: watch::Receiver<Option<Halt>>,
 }
 
-impl Writer {
+impl GroupWriter {
     /// Starts the writer with the only write connection; it works until it is closed or every
     /// handle is dropped. `engine` holds the epoch that must be in the database and the file that
     /// must have its name.
@@ -83,7 +83,7 @@ impl Writer {
         let (power_cut, closing) = (Arc::new(Mutex::new(None)), CancellationToken::new());
         let (halted, halt) = watch::channel(None);
         let (epoch, identity) = engine.unzip();
-        let work = Work {
+        let work = WriterTask {
             conn,
             log,
             epoch,
@@ -172,19 +172,19 @@ impl Writer {
 
 /// End of a group without a commit.
 enum GroupEnd {
-    Failed(Refusal),
+    Failed(CommitRefusal),
     /// The power is cut: no caller is answered any more.
     PowerCut,
 }
 
-impl<E: Into<Refusal>> From<E> for GroupEnd {
+impl<E: Into<CommitRefusal>> From<E> for GroupEnd {
     fn from(failure: E) -> Self {
         GroupEnd::Failed(failure.into())
     }
 }
 
 /// State of the writer's background task.
-struct Work {
+struct WriterTask {
     conn: SqliteConnection,
     log: Log,
     epoch: Option<i64>,
@@ -194,7 +194,7 @@ struct Work {
     halted: watch::Sender<Option<Halt>>,
 }
 
-impl Work {
+impl WriterTask {
     async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
         let (mut arrived, mut group) = (
             Vec::with_capacity(GROUP_SIZE_MAX),
@@ -242,7 +242,7 @@ impl Work {
                 // starts clean.
                 let _already_closed = sqlx::raw_sql("ROLLBACK").execute(&mut self.conn).await;
             }
-            if let Err(Refusal::Halted(halt)) = &committed {
+            if let Err(CommitRefusal::Halted(halt)) = &committed {
                 // Before any caller is answered, so that the next caller gets the same error.
                 waiting.close();
                 self.halted.send_replace(Some(halt.clone()));
@@ -251,11 +251,13 @@ impl Work {
                 .drain(..)
                 .for_each(|job| job.answer(committed.clone()));
             match committed {
-                Ok(()) | Err(Refusal::Refused(_)) => self.log.after_group(&mut self.conn).await,
-                Err(Refusal::Halted(Halt::Fenced { .. })) => return self.close().await,
+                Ok(()) | Err(CommitRefusal::Refused(_)) => {
+                    self.log.after_group(&mut self.conn).await
+                }
+                Err(CommitRefusal::Halted(Halt::Fenced { .. })) => return self.close().await,
                 // Closing the connection would try the disk once more: the last connection copies
                 // the log. Nor may the log be copied into a file that has another's name.
-                Err(Refusal::Halted(Halt::Failed(_) | Halt::Moved(_))) => {
+                Err(CommitRefusal::Halted(Halt::Failed(_) | Halt::Moved(_))) => {
                     return std::mem::forget(self.conn);
                 }
             }
@@ -269,7 +271,7 @@ impl Work {
         cut: Option<PowerCut>,
     ) -> std::result::Result<(), GroupEnd> {
         let ended = self.run_jobs(group, waiting).await;
-        if let Err(GroupEnd::Failed(Refusal::Refused(error))) = &ended {
+        if let Err(GroupEnd::Failed(CommitRefusal::Refused(error))) = &ended {
             tracing::error!(%error, writes = group.len(), "the database refused a transaction");
         }
         ended?;
@@ -326,7 +328,7 @@ impl Work {
                 // Its caller is answered `Closed`; the writer must outlive it, or nothing would be
                 // stored any more.
                 tracing::error!("a write panicked and is undone");
-                Outcome::RollBack
+                JobOutcome::RollBack
             });
             done += 1;
             // Writes that arrived meanwhile join the group: one fsync for all.
@@ -340,21 +342,23 @@ impl Work {
             }
             let is_last = done == group.len();
             let between = match (outcome, in_savepoint, is_last) {
-                (Outcome::Broken, ..) => {
+                (JobOutcome::Broken, ..) => {
                     tracing::error!(
                         "a statement met an I/O error; the database is not used any more"
                     );
                     let error = std::io::Error::other("a statement met an I/O error");
                     return Err(Halt::Failed(Arc::new(error.into())).into());
                 }
-                (Outcome::Keep, _, true) => continue,
-                (Outcome::Keep, false, false) => "SAVEPOINT job",
-                (Outcome::Keep, true, false) => "RELEASE job; SAVEPOINT job",
-                (Outcome::RollBack, false, true) => "ROLLBACK; BEGIN IMMEDIATE",
-                (Outcome::RollBack, false, false) if self.epoch.is_some() => BEGIN_ANEW,
-                (Outcome::RollBack, false, false) => "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job",
-                (Outcome::RollBack, true, true) => "ROLLBACK TO job",
-                (Outcome::RollBack, true, false) => "ROLLBACK TO job; RELEASE job; SAVEPOINT job",
+                (JobOutcome::Keep, _, true) => continue,
+                (JobOutcome::Keep, false, false) => "SAVEPOINT job",
+                (JobOutcome::Keep, true, false) => "RELEASE job; SAVEPOINT job",
+                (JobOutcome::RollBack, false, true) => "ROLLBACK; BEGIN IMMEDIATE",
+                (JobOutcome::RollBack, false, false) if self.epoch.is_some() => BEGIN_ANEW,
+                (JobOutcome::RollBack, false, false) => "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job",
+                (JobOutcome::RollBack, true, true) => "ROLLBACK TO job",
+                (JobOutcome::RollBack, true, false) => {
+                    "ROLLBACK TO job; RELEASE job; SAVEPOINT job"
+                }
             };
             self.execute(between).await?;
             in_savepoint = !is_last;
@@ -425,7 +429,7 @@ mod tests {
         let conn = SqliteConnection::connect("sqlite::memory:")
             .await
             .expect("a database");
-        let writer = Writer::start(conn, None, Log::new(None));
+        let writer = GroupWriter::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
             writer
                 .write(move |conn| {
@@ -456,7 +460,7 @@ mod tests {
         let conn = SqliteConnection::connect("sqlite::memory:")
             .await
             .expect("a database");
-        let writer = Writer::start(conn, None, Log::new(None));
+        let writer = GroupWriter::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
             let write = writer.write(move |conn| {
                 Box::pin(async move { Ok(sqlx::raw_sql(sql).execute(conn).await.map(|_| ())?) })

@@ -12,7 +12,7 @@ use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::runs::fence::fenced;
 use crate::store::sql::json_list;
-use crate::store::threads::reply_limits::{DAY, HOUR, Reservation, Sent, minute_of, since};
+use crate::store::threads::reply_limits::{DAY, HOUR, MailReservation, Sent, minute_of, since};
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
 use sqlx::{Row, SqliteConnection};
 
@@ -66,7 +66,7 @@ pub(in crate::store) async fn reserve(
     conn: &mut SqliteConnection,
     persona: &PersonaId,
     (run, thread): (&RunId, Option<&ThreadId>),
-    wanted: &Reservation,
+    wanted: &MailReservation,
     now: Timestamp,
 ) -> Result<Option<Withheld>> {
     if wanted.counterparties.is_empty() && !wanted.counts_in_thread {
@@ -134,7 +134,7 @@ impl Store {
 impl PersonaStore {
     /// Returns the recent automatic mails in the counters of a reservation: the highest of any of
     /// its addresses, and the answers in the thread.
-    pub async fn sent_of_late(&self, wanted: &Reservation, thread: &ThreadId) -> Result<Sent> {
+    pub async fn sent_of_late(&self, wanted: &MailReservation, thread: &ThreadId) -> Result<Sent> {
         let now = self.store.clock().now();
         let who = json_list(wanted.counterparties.iter().map(String::as_str));
         let sent = sqlx::query(SENT)

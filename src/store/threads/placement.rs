@@ -113,7 +113,7 @@ pub(in crate::store) const FOLD_PARTICIPANTS: &str =
 pub(in crate::store) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
 
 /// Conversation and thread of a message.
-pub(in crate::store) struct Found {
+pub(in crate::store) struct FoundThread {
     pub conversation: String,
     /// The thread that it joins, and the number of answers there within a day, since its owner last
     /// wrote.
@@ -130,7 +130,7 @@ pub(in crate::store) async fn find_or_create(
         .bind(placing.persona)
         .bind(placing.ids());
     let linked: String = linked.fetch_one(&mut *conn).await?;
-    let Found {
+    let FoundThread {
         conversation,
         thread,
     } = find(conn, placing, &conversations(&linked)?).await?;
@@ -161,9 +161,9 @@ pub(in crate::store) async fn find(
     conn: &mut SqliteConnection,
     placing: &Placing<'_>,
     linked: &[String],
-) -> Result<Found> {
+) -> Result<FoundThread> {
     let Some((oldest, younger)) = linked.split_first() else {
-        return Ok(Found {
+        return Ok(FoundThread {
             conversation: placing.new_conversation.as_str().to_owned(),
             thread: None,
         });
@@ -173,7 +173,7 @@ pub(in crate::store) async fn find(
         join(conn, oldest, younger).await?;
     }
     let thread = existing_thread(conn, placing, oldest).await?;
-    Ok(Found {
+    Ok(FoundThread {
         conversation: oldest.clone(),
         thread,
     })

@@ -9,7 +9,7 @@ pub(in crate::store) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Limits of automatic mail to one recipient. Owners whose letter was authenticated have no limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct MailBounds {
     /// Mails to one address in an hour.
     pub per_hour_max: i64,
     /// Mails to one address in a day.
@@ -49,7 +49,7 @@ impl Sent {
     }
 }
 
-impl Bounds {
+impl MailBounds {
     pub fn new(limits: &Limits) -> Self {
         let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         Self {
@@ -109,18 +109,18 @@ impl Account {
 pub struct ReplyLimits {
     /// Counter key of the sender, from [`Account::key`].
     pub counterparty: String,
-    pub bounds: Bounds,
+    pub bounds: MailBounds,
 }
 
 /// Change of the counters by one queued mail.
 #[derive(Debug, Clone)]
-pub struct Reservation {
+pub struct MailReservation {
     pub account: Account,
     /// Counter keys of all counted recipients, from [`Account::key`].
     pub counterparties: Vec<String>,
     /// `true`: the mail counts in its thread, because it does not go to an owner alone.
     pub counts_in_thread: bool,
-    pub bounds: Bounds,
+    pub bounds: MailBounds,
     /// Most mails that its run may send, this one included; `None` for the answer, which every run
     /// may send.
     pub mails_of_run_max: Option<u32>,

@@ -64,11 +64,11 @@ pub struct ExportedMail<'a> {
 }
 
 /// A database that no process changes.
-pub struct Snapshot {
+pub struct ExportSnapshot {
     conn: SqliteConnection,
 }
 
-impl Snapshot {
+impl ExportSnapshot {
     pub async fn open(path: &Path) -> Result<Self> {
         let options = SqliteConnectOptions::new()
             .filename(path)

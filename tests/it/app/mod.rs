@@ -9,7 +9,7 @@ use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timest
 use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use attache::providers::RequestEncoder;
 use attache::replay::verify::{Outcome, Verified, Verifier};
-use attache::store::audit::{Wanted, examine};
+use attache::store::audit::{AuditScope, examine};
 use attache::store::{OpenError, RunFilter, Store};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -367,7 +367,7 @@ impl TestApp {
 
 /// Asserts everything that `attache doctor --audit` looks at, and what holds when nothing is due.
 pub async fn audit(rows: &mut SqliteConnection) {
-    let everything = Wanted {
+    let everything = AuditScope {
         bytes: true,
         at_rest: true,
     };

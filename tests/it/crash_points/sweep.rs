@@ -8,7 +8,7 @@ use crate::app::{Workspace, audit, behind_relay};
 use crate::imap;
 use crate::outbound::server::{Fault, Script, Server as Sink, Verb};
 use attache::clock::{Clock, SystemClock};
-use attache::store::audit::{Wanted, examine};
+use attache::store::audit::{AuditScope, examine};
 use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -336,7 +336,7 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
 async fn complaints(rows: &mut SqliteConnection) -> Vec<String> {
     let findings = examine(
         rows,
-        Wanted {
+        AuditScope {
             bytes: true,
             at_rest: false,
         },

@@ -8,7 +8,7 @@ use attache::clock::Clock;
 use attache::domain::{Arrival, Letter, MailboxUid, Via};
 use attache::gateway::intake::Intake;
 use attache::gateway::intake_contract::{CopyOutcome, LetterIntake as _, Refusal};
-use attache::store::audit::{self, Wanted};
+use attache::store::audit::{self, AuditScope};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ async fn count(app: &TestApp, sql: &'static str) -> i64 {
 }
 
 /// Checks of an audit that take no reading of everything.
-const UNASKED: Wanted = Wanted {
+const UNASKED: AuditScope = AuditScope {
     bytes: false,
     at_rest: false,
 };

@@ -1,18 +1,18 @@
 //! The audit: every check is broken once, on a copy of a house that has lived, and then exactly that check complains.
 
 use super::house::{copy_database, lived};
-use attache::store::audit::{Audit, Holds, LOG_BYTES_MAX, Wanted, checks};
+use attache::store::audit::{Audit, AuditScope, Holds, LOG_BYTES_MAX, checks};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 use std::collections::BTreeSet;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-const EVERYTHING: Wanted = Wanted {
+const EVERYTHING: AuditScope = AuditScope {
     bytes: true,
     at_rest: true,
 };
-const ALWAYS: Wanted = Wanted {
+const ALWAYS: AuditScope = AuditScope {
     bytes: true,
     at_rest: false,
 };
@@ -202,7 +202,7 @@ async fn break_it(database: &Path, sql: &str) {
     rows.close().await.expect("closed");
 }
 
-async fn complaints(database: &Path, wanted: Wanted) -> BTreeSet<String> {
+async fn complaints(database: &Path, wanted: AuditScope) -> BTreeSet<String> {
     let mut audit = Audit::open(database).await.expect("a database of ours");
     let findings = audit.examine(wanted).await.expect("an audit");
     findings
@@ -315,7 +315,7 @@ async fn a_page_that_was_overwritten_is_found_by_exactly_the_check_of_pages() {
     assert_eq!(
         complaints(
             &database,
-            Wanted {
+            AuditScope {
                 bytes: false,
                 ..ALWAYS
             }

@@ -2,14 +2,14 @@
 
 use super::house::{attache, lived};
 use crate::app::{Workspace, note};
-use attache::store::audit::{Audit, Wanted};
+use attache::store::audit::{Audit, AuditScope};
 use attache::store::sqlite::backup::{self, copy_database};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const EVERYTHING: Wanted = Wanted {
+const EVERYTHING: AuditScope = AuditScope {
     bytes: true,
     at_rest: false,
 };

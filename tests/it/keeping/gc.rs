@@ -4,14 +4,14 @@ use super::house::{WITH_PICTURE, attache, lived};
 use crate::app::{PROVEN, TestApp, note};
 use attache::clock::Clock;
 use attache::domain::{DeliveryId, Timestamp};
-use attache::store::gc::{KINDS, Kind, Pruned};
+use attache::store::gc::{KINDS, Pruned, PrunedKind};
 use attache::store::{PowerCut, Store};
 use sqlx::Row;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-pub fn kind(name: &str) -> &'static Kind {
+pub fn kind(name: &str) -> &'static PrunedKind {
     KINDS
         .iter()
         .find(|kind| kind.name == name)

@@ -7,8 +7,8 @@ use attache::domain::{
     Origin, Usage, UsageLine,
 };
 use attache::store::{
-    Billing, CallReservation, ClaimedRun, Entry, RunKey, StoreError, TurnAnswered, TurnFailed,
-    TurnStarted,
+    Billing, CallReservation, ClaimedRun, JournalEntry, RunKey, StoreError, TurnAnswered,
+    TurnFailed, TurnStarted,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -55,7 +55,7 @@ impl Bank {
         }
     }
 
-    async fn journal(&self, run: usize, entry: Entry) -> Result<(), StoreError> {
+    async fn journal(&self, run: usize, entry: JournalEntry) -> Result<(), StoreError> {
         let run = &self.runs[run];
         let key = RunKey {
             run: run.id.clone(),
@@ -99,7 +99,7 @@ impl Bank {
                 left_elsewhere: 0,
             }),
         };
-        match self.journal(run, Entry::TurnStarted(started)).await {
+        match self.journal(run, JournalEntry::TurnStarted(started)).await {
             Ok(()) => {
                 self.open.push((run, self.turns, micros));
                 self.turns += 1;
@@ -150,7 +150,7 @@ impl Bank {
             lines: vec![line],
             worked: WORKED,
         };
-        self.journal(run, Entry::TurnAnswered(answered))
+        self.journal(run, JournalEntry::TurnAnswered(answered))
             .await
             .expect("settled");
     }
@@ -167,7 +167,7 @@ impl Bank {
             billing,
             worked: WORKED,
         };
-        self.journal(run, Entry::TurnFailed(failed))
+        self.journal(run, JournalEntry::TurnFailed(failed))
             .await
             .expect("settled");
     }

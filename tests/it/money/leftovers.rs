@@ -8,7 +8,7 @@ use attache::domain::{
     Origin, Timestamp, Usage, UsageLine,
 };
 use attache::store::{
-    BudgetExhausted, CallReservation, ClaimedRun, Entry, RunFailure, RunKey, TurnAnswered,
+    BudgetExhausted, CallReservation, ClaimedRun, JournalEntry, RunFailure, RunKey, TurnAnswered,
     TurnStarted,
 };
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn engine_purse(app: &TestApp) -> BudgetBalance {
         .expect("a purse")
 }
 
-async fn journal(app: &TestApp, run: &ClaimedRun, entry: Entry) {
+async fn journal(app: &TestApp, run: &ClaimedRun, entry: JournalEntry) {
     let key = RunKey {
         run: run.id.clone(),
         trigger_message: run.trigger_message.clone(),
@@ -46,7 +46,7 @@ async fn journal(app: &TestApp, run: &ClaimedRun, entry: Entry) {
 }
 
 /// A call that takes 40 micro-dollars and as many tokens from these budget accounts.
-fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> Entry {
+fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> JournalEntry {
     let bound = Some(Bound {
         value: 1000,
         origin: Origin::Global,
@@ -56,7 +56,7 @@ fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> Entry {
         cost_micros_max: bound,
         tokens_max: bound,
     });
-    Entry::TurnStarted(TurnStarted {
+    JournalEntry::TurnStarted(TurnStarted {
         begun_json: None,
         config: None,
         turn_index,
@@ -76,7 +76,7 @@ fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> Entry {
     })
 }
 
-fn ends(turn_index: u32, cost: i64) -> Entry {
+fn ends(turn_index: u32, cost: i64) -> JournalEntry {
     let usage = Usage {
         output_tokens: 1,
         cost_micros: Some(cost),
@@ -90,7 +90,7 @@ fn ends(turn_index: u32, cost: i64) -> Entry {
         price_version: None,
         estimated: false,
     };
-    Entry::TurnAnswered(TurnAnswered {
+    JournalEntry::TurnAnswered(TurnAnswered {
         ended_json: None,
         turn_index,
         attempt: 1,

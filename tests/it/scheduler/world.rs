@@ -6,7 +6,7 @@ use attache::config::{Persona, Personas};
 use attache::domain::{Address, ErrorClass, Timestamp};
 use attache::scheduler::schedule_file::WorkspaceNames;
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
-use attache::store::audit::{Wanted, examine};
+use attache::store::audit::{AuditScope, examine};
 use attache::store::{ClaimedRun, RunFailure, Store, StoredResponsibility, StoredSlot};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row, SqliteConnection};
@@ -204,7 +204,7 @@ impl World {
 
     /// Asserts what `attache doctor --audit` looks at while an engine works.
     pub async fn audit(&self) {
-        let wanted = Wanted {
+        let wanted = AuditScope {
             bytes: false,
             at_rest: false,
         };

@@ -1,7 +1,7 @@
 //! Group commit: writes that wait together are one commit on the disk, and one that is refused takes no other along.
 
 use crate::app::{TestApp, note};
-use attache::store::{Entry, Executor, PersonaStore, RunKey, Step, StepKind, StoreError};
+use attache::store::{Executor, JournalEntry, PersonaStore, RunKey, Step, StepKind, StoreError};
 use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::SqliteConnection;
@@ -45,8 +45,13 @@ impl House {
 
     /// Journals these steps, each list in a write of its own, all of which wait before the first begins.
     async fn write(&self, writes: &[Vec<Step>]) -> Vec<Result<(), StoreError>> {
-        let entries =
-            |steps: &Vec<Step>| steps.iter().cloned().map(Entry::Step).collect::<Vec<_>>();
+        let entries = |steps: &Vec<Step>| {
+            steps
+                .iter()
+                .cloned()
+                .map(JournalEntry::Step)
+                .collect::<Vec<_>>()
+        };
         join_all(
             writes
                 .iter()

@@ -3,7 +3,7 @@
 use super::place::{Running, Sink, attache, send, until, workspace};
 use crate::app::{TestApp, Workspace, audit, note};
 use attache::domain::{RunId, RunState, StopReason};
-use attache::store::{ClaimedRun, Entry, Finished, RunKey};
+use attache::store::{ClaimedRun, JournalEntry, RunFinished, RunKey};
 use rustix::process::Signal;
 use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -159,14 +159,14 @@ async fn ends_well(app: &TestApp, run: &ClaimedRun) {
         run: run.id.clone(),
         trigger_message: run.trigger_message.clone(),
     };
-    let end = Finished {
+    let end = RunFinished {
         state: RunState::Succeeded,
         stop_reason: StopReason::NoReply,
         error: None,
     };
     let journal = app.engine.store.persona(&run.persona);
     journal
-        .journal(&key, vec![Entry::Finished(end)])
+        .journal(&key, vec![JournalEntry::Finished(end)])
         .await
         .expect("ended");
 }
