@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Statements that run for every letter, tick or turn, as `file::CONST`, and the indexes that must serve them.
 const HOT: &[(&str, &[&str])] = &[
     (
-        "arrivals::ARRIVALS",
+        "arrival_facts::ARRIVALS",
         &[
             "messages_by_dedup",
             "PRIMARY KEY",
@@ -215,7 +215,7 @@ const WALKS: &[(&str, &str)] = &[
         "as for `messages::INSERT_MESSAGE`",
     ),
     (
-        "arrivals::STORE_LETTER",
+        "letter_rows::STORE_LETTER",
         "as for `messages::INSERT_MESSAGE`",
     ),
     ("search::LAST_SEQ", "the last row, found in one step"),

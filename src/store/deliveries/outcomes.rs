@@ -4,9 +4,9 @@
 use crate::clock::Clock;
 use crate::domain::{DeliveryId, Timestamp};
 use crate::store::deliveries::delivery_state::{DeliveryState, RecipientState};
-use crate::store::mail::batch::{BatchResult, Together};
 use crate::store::notices::events;
 use crate::store::sql::json_list;
+use crate::store::sqlite::batch::{BatchResult, Together};
 use crate::store::{Result, Store, StoreError};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ struct CommittingMark {
 }
 
 impl Together for CommittingMark {
-    type Stored = ();
+    type Written = ();
 
     fn store<'a>(
         conn: &'a mut SqliteConnection,
@@ -140,7 +140,7 @@ struct OutcomeRecord {
 }
 
 impl Together for OutcomeRecord {
-    type Stored = DeliveryState;
+    type Written = DeliveryState;
 
     fn store<'a>(
         conn: &'a mut SqliteConnection,

@@ -2,14 +2,16 @@
 //!
 //! - `messages`: a row of `messages`, in either direction.
 //! - `inbound`: an incoming letter as a value.
-//! - `arrivals`: the storing of incoming letters.
+//! - `arrivals`: the storing of incoming letters, those that wait together in one batch.
+//! - `arrival_facts`: facts of letters before they are stored.
+//! - `letter_rows`: rows of a letter.
 //! - `bulk`: one statement text for many rows.
 //! - `synthetic`: prompts of schedules, of chat and of manual runs.
 //! - `audit_log`: policy decisions.
 //! - `filed`: letters without a run, and the notice of them.
 //! - `held`: letters whose sender cannot be verified yet.
 //! - `reports`: reports on our mail.
-//! - `imports`, `batch`: mail brought from an archive.
+//! - `imports`: mail brought from an archive.
 //! - `letters`: raw bytes of a stored letter.
 //! - `inbox`: the newest letters of a persona.
 //! - `search`: full text.
@@ -19,6 +21,8 @@
 pub(in crate::store) mod messages;
 pub(in crate::store) mod inbound;
 pub(in crate::store) mod arrivals;
+pub(in crate::store) mod arrival_facts;
+pub(in crate::store) mod letter_rows;
 pub(in crate::store) mod bulk;
 pub(in crate::store) mod synthetic;
 pub(in crate::store) mod audit_log;
@@ -26,7 +30,6 @@ pub(in crate::store) mod filed;
 pub(in crate::store) mod held;
 pub(in crate::store) mod reports;
 pub(in crate::store) mod imports;
-pub(in crate::store) mod batch;
 pub(in crate::store) mod letters;
 pub(in crate::store) mod inbox;
 pub(in crate::store) mod search;

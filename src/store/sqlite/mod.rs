@@ -8,6 +8,7 @@
 //! - `read_only`: opening where nothing can be written.
 //! - `migrations`: the schema, embedded.
 //! - `job`: a write, as the writer's queue holds it.
+//! - `batch`: writes of one kind that share their statements.
 //! - `writer`: group commit.
 //! - `refusal`: reasons why a commit failed.
 //! - `log`: the write-ahead log, copied back.
@@ -25,6 +26,7 @@ pub(in crate::store) mod leftovers;
 pub(in crate::store) mod read_only;
 pub(in crate::store) mod migrations;
 pub(in crate::store) mod job;
+pub(in crate::store) mod batch;
 pub(in crate::store) mod writer;
 pub(in crate::store) mod refusal;
 pub(in crate::store) mod log;

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 /// A write that can share its statements with others of its kind.
 pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
-    type Stored: Send + 'static;
+    type Written: Send + 'static;
 
     /// Stores the writes and returns a result for each, in order. A write with an error must have
     /// changed nothing; an error for all undoes all.
@@ -22,14 +22,14 @@ pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
     ) -> BoxFuture<'a, BatchResult<Self>>;
 }
 
-pub(in crate::store) type BatchResult<W> = Result<Vec<Result<<W as Together>::Stored>>>;
+pub(in crate::store) type BatchResult<W> = Result<Vec<Result<<W as Together>::Written>>>;
 
 impl Store {
     /// Stores a write together with the waiting writes of its kind; resolves after it is on disk.
     pub(in crate::store) async fn write_together<W: Together>(
         &self,
         write: W,
-    ) -> Result<W::Stored> {
+    ) -> Result<W::Written> {
         let (caller, answer) = oneshot::channel();
         let batch = Batch {
             writes: vec![write],
@@ -42,7 +42,7 @@ impl Store {
 
 struct Batch<W: Together> {
     writes: Vec<W>,
-    callers: Vec<oneshot::Sender<Result<W::Stored>>>,
+    callers: Vec<oneshot::Sender<Result<W::Written>>>,
     answers: BatchResult<W>,
 }
 
