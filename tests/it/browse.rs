@@ -171,6 +171,13 @@ async fn an_id_may_be_cut_as_long_as_it_is_the_only_one() {
             "{nothing}: {found:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn the_end_of_an_id_will_do() {
+    let (app, runs) = with_runs(2).await;
+    let store = &app.engine.store;
+    let (whole, other) = (runs[0].as_str(), runs[1].as_str());
     // As lists show them: the end, which chance made, where letters of one second share their beginning.
     let tail = &whole[whole.len() - 8..];
     assert_eq!(store.find_run(tail).await.expect("its end"), runs[0]);

@@ -166,8 +166,8 @@ fn the_smallest_workspace_gets_documented_defaults() {
     );
 }
 
-#[test]
-fn everything_that_can_be_typed_arrives() {
+/// A workspace in which much is typed.
+fn typed_workspace() -> Workspace {
     let workspace = Workspace::new()
         .with_env("RELAY_PASSWORD", "p4ss")
         .with_env("OPENAI_API_KEY", "k-1");
@@ -201,6 +201,12 @@ fn everything_that_can_be_typed_arrives() {
         r#"{"name": "Ada", "address": "ada@Other.test", "aliases": ["desk"], "reply": "tool_only",
             "model": "m-2", "tools": ["send_email"], "timezone": "Europe/Berlin"}"#,
     );
+    workspace
+}
+
+#[test]
+fn everything_that_can_be_typed_arrives() {
+    let workspace = typed_workspace();
     let config = workspace.loaded();
     assert_eq!(
         (
@@ -231,7 +237,11 @@ fn everything_that_can_be_typed_arrives() {
         (2048, 0)
     );
     assert_eq!(config.limits.session_idle_max, Duration::from_secs(60));
-    let inference = &config.inference;
+    inference_arrived(&config.inference);
+    persona_arrived(&config);
+}
+
+fn inference_arrived(inference: &config::Inference) {
     assert_eq!(inference.budget.cost_micros_max, Some(250_000));
     assert_eq!(
         (inference.budget.turns_max, inference.budget.mails_max),
@@ -258,6 +268,9 @@ fn everything_that_can_be_typed_arrives() {
             .map(|key| key.expose_secret().to_owned()),
         Some("k-1".to_owned())
     );
+}
+
+fn persona_arrived(config: &Config) {
     let deps = Address::parse("desk+bills@house.test").expect("an address");
     let ada = config
         .personas
@@ -426,8 +439,8 @@ fn typeable_below(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-#[test]
-fn whatever_can_be_typed_is_shown_under_its_name() {
+/// Two workspaces that together type nearly everything.
+fn full_workspaces() -> [Workspace; 2] {
     let folder = Workspace::new();
     folder.write("c.pem", "a certificate");
     folder.write("k.pem", "its key");
@@ -469,7 +482,12 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
         r#"{"mail_domain": "house.test", "outbound": {"kind": "smarthost", "host": "mx.test", "user": "u",
             "password_variable": "OUT"}}"#,
     );
-    let shown = [folder.loaded(), smarthost.loaded()].map(|config| config::effective(&config));
+    [folder, smarthost]
+}
+
+#[test]
+fn whatever_can_be_typed_is_shown_under_its_name() {
+    let shown = full_workspaces().map(|workspace| config::effective(&workspace.loaded()));
     assert!(!format!("{shown:?}").contains("secret-"), "{shown:?}");
     // Remarks for people, and what is read from a key's file.
     let remarks = [

@@ -289,8 +289,18 @@ fn a_letter_goes_in_by_hand_and_its_answer_comes_out() {
             .is_file()
     );
 
+    listings_show_it(&workspace, &run, &typed, &delivery.id);
+}
+
+/// Lists and pages name the run, its thread and its delivery.
+fn listings_show_it(
+    workspace: &Workspace,
+    run: &str,
+    typed: &attache::replay::RunRecord,
+    delivery: &str,
+) {
     let outbox = workspace.ok(&["outbox", "list", "--state", "done"]).stdout;
-    assert!(outbox.contains(&delivery.id), "{outbox}");
+    assert!(outbox.contains(delivery), "{outbox}");
     let threads = workspace.json(&["threads", "list"]);
     assert_eq!(
         (
@@ -326,7 +336,7 @@ fn a_letter_goes_in_by_hand_and_its_answer_comes_out() {
         "--since",
         "1h",
     ]);
-    assert_eq!(listed[0]["id"], run.as_str());
+    assert_eq!(listed[0]["id"], run);
     assert_eq!(
         workspace.json(&["runs", "list", "--persona", "digest"]),
         serde_json::json!([])

@@ -201,6 +201,47 @@ async fn search_and_knowledge_find_only_ones_own() {
     }
 }
 
+/// The run of another persona has no steps, turns, mails or report here.
+async fn the_run_opens_nothing(store: &PersonaStore, other: &Side) {
+    assert_eq!(
+        store.steps_of_run(&other.run).await.expect("a read").len(),
+        0
+    );
+    assert_eq!(
+        store
+            .timed_steps_of_run(&other.run)
+            .await
+            .expect("a read")
+            .len(),
+        0
+    );
+    assert_eq!(
+        store.turns_of_run(&other.run).await.expect("a read").len(),
+        0
+    );
+    assert_eq!(
+        store.mails_of_run(&other.run).await.expect("a read").len(),
+        0
+    );
+    assert_eq!(
+        store
+            .deliveries_of_run(&other.run)
+            .await
+            .expect("a read")
+            .len(),
+        0
+    );
+    assert_eq!(
+        store.context_report(&other.run).await.expect("a read"),
+        None
+    );
+    let journal = store.journal_so_far(&other.run).await.expect("a read");
+    assert_eq!(
+        format!("{journal:?}"),
+        format!("{:?}", attache::store::JournalSoFar::default())
+    );
+}
+
 #[tokio::test]
 async fn ids_of_the_other_open_nothing() {
     let (_app, [ada, ben]) = answered().await;
@@ -255,43 +296,7 @@ async fn ids_of_the_other_open_nothing() {
                 .expect("a read"),
             Vec::<String>::new()
         );
-        assert_eq!(
-            store.steps_of_run(&other.run).await.expect("a read").len(),
-            0
-        );
-        assert_eq!(
-            store
-                .timed_steps_of_run(&other.run)
-                .await
-                .expect("a read")
-                .len(),
-            0
-        );
-        assert_eq!(
-            store.turns_of_run(&other.run).await.expect("a read").len(),
-            0
-        );
-        assert_eq!(
-            store.mails_of_run(&other.run).await.expect("a read").len(),
-            0
-        );
-        assert_eq!(
-            store
-                .deliveries_of_run(&other.run)
-                .await
-                .expect("a read")
-                .len(),
-            0
-        );
-        assert_eq!(
-            store.context_report(&other.run).await.expect("a read"),
-            None
-        );
-        let journal = store.journal_so_far(&other.run).await.expect("a read");
-        assert_eq!(
-            format!("{journal:?}"),
-            format!("{:?}", attache::store::JournalSoFar::default())
-        );
+        the_run_opens_nothing(store, other).await;
     }
 }
 

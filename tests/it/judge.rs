@@ -64,78 +64,80 @@ fn letter(header: &str) -> Option<&'static str> {
     rule(Some("bob@client.example"), &read(header))
 }
 
+/// Header lines by the rule that holds an answer back; `None`: near misses.
+const MACHINE_HEADERS: &[(Option<&str>, &[&str])] = &[
+    (
+        Some("auto_submitted"),
+        &[
+            "Auto-Submitted: auto-replied",
+            "Auto-Submitted: auto-generated",
+            "auto-submitted: AUTO-NOTIFIED; owner-email=\"a@b.test\"",
+            "Auto-Submitted: (why not) auto-replied (vacation)",
+            "Auto-Submitted: something-new",
+        ],
+    ),
+    (
+        Some("report"),
+        &[
+            "Content-Type: multipart/report; report-type=delivery-status; boundary=x",
+            "Content-Type: message/delivery-status",
+            "Content-Type: MESSAGE/Disposition-Notification",
+        ],
+    ),
+    (
+        Some("list"),
+        &[
+            "List-Id: Birds <birds.list.test>",
+            "List-Unsubscribe: <https://list.test/u>",
+            "List-Post: NO",
+            "list-help: <mailto:h@list.test>",
+        ],
+    ),
+    (
+        Some("precedence"),
+        &["Precedence: list", "Precedence: bulk", "PRECEDENCE: Junk"],
+    ),
+    (
+        Some("auto_response_suppress"),
+        &[
+            "X-Auto-Response-Suppress: All",
+            "X-Auto-Response-Suppress: DR, OOF, RN",
+            "X-Auto-Response-Suppress: rn,autoreply",
+        ],
+    ),
+    (
+        Some("autoreply_header"),
+        &[
+            "X-Autoreply: yes",
+            "X-Autorespond: on holiday",
+            "X-Loop: bob@client.example",
+        ],
+    ),
+    (
+        None,
+        &[
+            "Subject: plain",
+            "Auto-Submitted: no",
+            "Auto-Submitted: No; reason=none",
+            "Subject: Auto-Submitted: auto-replied",
+            "X-Auto-Submitted: auto-replied",
+            "Content-Type: multipart/mixed; boundary=x; report-type=delivery-status",
+            "Content-Type: text/plain; name=\"multipart/report\"",
+            "X-List-Id: birds.list.test",
+            "Listing: 7",
+            "Precedence: first-class",
+            "Precedence: bulky",
+            "X-Auto-Response-Suppress: DR, NDR, RN, NRN",
+            "X-Auto-Response-Suppress: None",
+            "X-Looped: no",
+            "X-Autoreplying: no",
+        ],
+    ),
+];
+
 #[test]
 fn headers_of_machines_forbid_an_answer_and_their_near_misses_do_not() {
-    let rows: &[(Option<&str>, &[&str])] = &[
-        (
-            Some("auto_submitted"),
-            &[
-                "Auto-Submitted: auto-replied",
-                "Auto-Submitted: auto-generated",
-                "auto-submitted: AUTO-NOTIFIED; owner-email=\"a@b.test\"",
-                "Auto-Submitted: (why not) auto-replied (vacation)",
-                "Auto-Submitted: something-new",
-            ],
-        ),
-        (
-            Some("report"),
-            &[
-                "Content-Type: multipart/report; report-type=delivery-status; boundary=x",
-                "Content-Type: message/delivery-status",
-                "Content-Type: MESSAGE/Disposition-Notification",
-            ],
-        ),
-        (
-            Some("list"),
-            &[
-                "List-Id: Birds <birds.list.test>",
-                "List-Unsubscribe: <https://list.test/u>",
-                "List-Post: NO",
-                "list-help: <mailto:h@list.test>",
-            ],
-        ),
-        (
-            Some("precedence"),
-            &["Precedence: list", "Precedence: bulk", "PRECEDENCE: Junk"],
-        ),
-        (
-            Some("auto_response_suppress"),
-            &[
-                "X-Auto-Response-Suppress: All",
-                "X-Auto-Response-Suppress: DR, OOF, RN",
-                "X-Auto-Response-Suppress: rn,autoreply",
-            ],
-        ),
-        (
-            Some("autoreply_header"),
-            &[
-                "X-Autoreply: yes",
-                "X-Autorespond: on holiday",
-                "X-Loop: bob@client.example",
-            ],
-        ),
-        (
-            None,
-            &[
-                "Subject: plain",
-                "Auto-Submitted: no",
-                "Auto-Submitted: No; reason=none",
-                "Subject: Auto-Submitted: auto-replied",
-                "X-Auto-Submitted: auto-replied",
-                "Content-Type: multipart/mixed; boundary=x; report-type=delivery-status",
-                "Content-Type: text/plain; name=\"multipart/report\"",
-                "X-List-Id: birds.list.test",
-                "Listing: 7",
-                "Precedence: first-class",
-                "Precedence: bulky",
-                "X-Auto-Response-Suppress: DR, NDR, RN, NRN",
-                "X-Auto-Response-Suppress: None",
-                "X-Looped: no",
-                "X-Autoreplying: no",
-            ],
-        ),
-    ];
-    for (expected, headers) in rows {
+    for (expected, headers) in MACHINE_HEADERS {
         for lines in *headers {
             assert_eq!(header(lines), *expected, "{lines}");
         }
@@ -364,15 +366,18 @@ fn no_bounce_of_the_corpus_is_answered() {
     );
 }
 
-#[test]
-fn deny_wins_over_allow_and_allow_over_the_default() {
-    use SenderVerdict::{Denied, Welcome};
-    let access = |default: Decision, allow: &[&str], deny: &[&str]| Access {
+fn access(default: Decision, allow: &[&str], deny: &[&str]) -> Access {
+    Access {
         mode: Mode::Enforce,
         default_decision: default,
         allow: allow.iter().map(ToString::to_string).collect(),
         deny: deny.iter().map(ToString::to_string).collect(),
-    };
+    }
+}
+
+#[test]
+fn deny_wins_over_allow_and_allow_over_the_default() {
+    use SenderVerdict::{Denied, Welcome};
     let open = access(
         Decision::Allow,
         &[],
@@ -402,11 +407,8 @@ fn deny_wins_over_allow_and_allow_over_the_default() {
         (Some("x@notspam.test.example"), None, Welcome),
         (Some("x@spam.test.example"), None, Welcome),
     ] {
-        assert_eq!(
-            verdict(&open, from, envelope),
-            expected,
-            "{from:?} {envelope:?}"
-        );
+        let found = verdict(&open, from, envelope);
+        assert_eq!(found, expected, "{from:?} {envelope:?}");
     }
     for (from, envelope, expected) in [
         (
@@ -425,11 +427,8 @@ fn deny_wins_over_allow_and_allow_over_the_default() {
         (None, Some("bob@client.example"), Denied),
         (None, None, Denied),
     ] {
-        assert_eq!(
-            verdict(&closed, from, envelope),
-            expected,
-            "{from:?} {envelope:?}"
-        );
+        let found = verdict(&closed, from, envelope);
+        assert_eq!(found, expected, "{from:?} {envelope:?}");
     }
     let early = |access: &Access, envelope: Option<&str>| {
         judge::envelope_access(access, envelope.map(address).as_ref())

@@ -422,6 +422,10 @@ fn the_last_line_counts_with_all_its_traps() {
             .text(),
         r#"{"ok":1}"#
     );
+}
+
+#[test]
+fn a_notice_of_a_task_is_no_answer_and_a_denial_is_an_event() {
     let task = json!({"origin": {"kind": "task-notification"}, "result": "Not ours."});
     let (_, _, answer) = read(Tier::Full, &[init(&[]), result(task), result(json!({}))]);
     assert_eq!(answer.expect("an end").text(), "Done.");

@@ -46,6 +46,16 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(one, 1..8)
 }
 
+async fn repeat_steps(app: &TestApp) {
+    // As another attempt of an old run leaves its trace: further steps under an old message.
+    let sql = "INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id,
+                step_index, event_type, tool_name, tool_call_id, payload_json, created_at)
+                SELECT 'new-' || id || max(step_index), thread_id, persona_id, parent_message_id, run_id,
+                max(step_index) + 1, 'tool_call', tool_name, 'n' || max(step_index), payload_json, created_at
+                FROM thread_tool_events GROUP BY run_id";
+    meddle(app, sql).await;
+}
+
 /// Does it, and lets the engine begin anew with what is there then.
 async fn happen(app: TestApp, edit: Edit, n: usize) -> TestApp {
     let workspace = &app.workspace;
@@ -113,13 +123,7 @@ async fn happen(app: TestApp, edit: Edit, n: usize) -> TestApp {
         }
         Edit::NewFile => workspace.write("personas/ada/house-rules.md", &format!("Rule {n}.")),
         Edit::RepeatedRun => {
-            // As another attempt of an old run leaves its trace: further steps under an old message.
-            let sql = "INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id,
-                step_index, event_type, tool_name, tool_call_id, payload_json, created_at)
-                SELECT 'new-' || id || max(step_index), thread_id, persona_id, parent_message_id, run_id,
-                max(step_index) + 1, 'tool_call', tool_name, 'n' || max(step_index), payload_json, created_at
-                FROM thread_tool_events GROUP BY run_id";
-            meddle(&app, sql).await;
+            repeat_steps(&app).await;
         }
     }
     app.restart().await

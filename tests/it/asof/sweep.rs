@@ -87,32 +87,35 @@ async fn a_change_is_found_in_every_run_that_would_have_been_told_it() {
     );
 }
 
+/// Exit code, stdout and stderr of `attache replay sweep` in the workspace.
+fn sweep_command(app: &TestApp, more: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    command
+        .current_dir(app.workspace.path())
+        .env_remove("ATTACHE_WORKSPACE");
+    let since = [
+        "replay",
+        "sweep",
+        "--since",
+        "2026-01-01T00:00:00Z",
+        "--change",
+    ];
+    let output = command.args(since).args(more).output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
 #[tokio::test]
 async fn the_command_reads_the_workspace_as_it_is_now_and_says_how_many() {
     let app = house().start().await;
     correspond(&app).await;
     app.workspace
         .write("personas/ada/PERSONA.md", "Ada answers letters in verse.");
-    let attache = |more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-        command
-            .current_dir(app.workspace.path())
-            .env_remove("ATTACHE_WORKSPACE");
-        let since = [
-            "replay",
-            "sweep",
-            "--since",
-            "2026-01-01T00:00:00Z",
-            "--change",
-        ];
-        let output = command.args(since).args(more).output().expect("it runs");
-        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
-    };
+    let attache = |more: &[&str]| sweep_command(&app, more);
     let (code, told, _) = attache(&["personas/ada/PERSONA.md"]);
     assert_eq!(code, Some(0), "{told}");
     assert!(

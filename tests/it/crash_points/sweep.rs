@@ -275,10 +275,8 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
             );
             has_died = true;
             if let Some(sql) = plan.sabotage {
-                sqlx::raw_sql(sql)
-                    .execute(&mut pair.rows)
-                    .await
-                    .expect("sabotage");
+                let ran = sqlx::raw_sql(sql).execute(&mut pair.rows).await;
+                ran.expect("sabotage");
             }
             faults.extend(complaints(&mut pair.rows).await);
             began = Instant::now();
@@ -314,10 +312,8 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
     for ((id, recipient), copies) in state::copies(&mails) {
         copies_too_many += copies.len() - 1;
         if copies.len() > 2 || copies.len() == 2 && !(has_died && flagged.contains(&id)) {
-            faults.push(format!(
-                "{} copies of {id} came to {recipient}",
-                copies.len()
-            ));
+            let count = copies.len();
+            faults.push(format!("{count} copies of {id} came to {recipient}"));
         }
     }
     let met = met(&engine::log_of(&folder));

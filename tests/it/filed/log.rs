@@ -95,20 +95,8 @@ fn dialog(port: u16, says: &[&str]) -> Vec<String> {
     codes
 }
 
-#[test]
-fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_verdict_and_remedy() {
-    let house = GuestHouse::new();
-    house.set(
-        "configs/gateway.json",
-        "/listeners/0/address",
-        "127.0.0.1:0".into(),
-    );
-    house.set(
-        "configs/security.json",
-        "/authentication",
-        serde_json::json!({ "mode": "monitor" }),
-    );
-    let engine = Engine::serve(&house);
+/// The replies to two letters, two bad recipients and a bad sender.
+fn codes_of(engine: &Engine) -> Vec<String> {
     let letter = |from: &str| {
         format!(
             "From: {from}\nTo: concierge@guesthouse.example\nSubject: Room\nMessage-ID: <{from}>\n\nRoom?\n."
@@ -118,7 +106,7 @@ fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_ver
         letter("anna@traveller.example"),
         letter("bob@stranger.example"),
     );
-    let codes = dialog(
+    dialog(
         engine.port,
         &[
             "EHLO client.example",
@@ -134,7 +122,24 @@ fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_ver
             &bob,
             "MAIL FROM:<pills@spam.example>",
         ],
+    )
+}
+
+#[test]
+fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_verdict_and_remedy() {
+    let house = GuestHouse::new();
+    house.set(
+        "configs/gateway.json",
+        "/listeners/0/address",
+        "127.0.0.1:0".into(),
     );
+    house.set(
+        "configs/security.json",
+        "/authentication",
+        serde_json::json!({ "mode": "monitor" }),
+    );
+    let engine = Engine::serve(&house);
+    let codes = codes_of(&engine);
     let expected = [
         "220", "250", "250", "550", "550", "250", "354", "250", "250", "250", "354", "250", "550",
     ];

@@ -298,6 +298,20 @@ async fn an_owners_letter_is_an_order_only_to_the_persona_that_it_names() {
             .contains(&"lowered:not_addressed".to_owned());
         assert_eq!(lowered, trust == "contact", "{letter}");
     }
+}
+
+#[tokio::test]
+async fn an_owners_own_servers_prove_the_order_only_in_the_owners_name() {
+    let scene = Scene::with(json!({})).await;
+    let ada = "ada@engine.test";
+    let olga = |to: &str, id: &str| Draft::new("Olga <olga@home.test>", to, id, "Do it.");
+    let no_to: &[&str] = &["From", "Subject", "Date", "Message-ID"];
+    let signed = |to: &str, id: &str, fields: &[&str], above: &str| {
+        format!(
+            "{above}{}",
+            scene.signed("home.test", &olga(to, id), fields)
+        )
+    };
     // From the owner's own servers, in the name of that very address, and by AUTH.
     let by = |letter: &str, peer: &str, sender: &str| {
         let mut letter = crate::app::letter(letter);

@@ -129,20 +129,9 @@ struct Attempt {
     message: Option<String>,
 }
 
-/// Plays the attempts of some victims to the end; `guarded`: as the engine is.
-async fn play(scene: &Scene, victims: &[usize], guarded: bool) -> Vec<Attempt> {
+/// Delivers each victim's lunch letter again, with every line above it that might bring the enemy in.
+async fn replay_all(scene: &Scene, victims: &[usize]) -> Vec<Attempt> {
     let mut attempts = Vec::new();
-    for &victim in victims {
-        let (from, domain) = VICTIMS[victim];
-        let secret = Draft::new(
-            from,
-            "ada@engine.test",
-            &format!("s{victim}"),
-            &format!("KAPPA-{victim}-FIRST"),
-        );
-        scene.honest(domain, &secret).await;
-    }
-    scene.drain().await;
     for &victim in victims {
         let (from, domain) = VICTIMS[victim];
         for (covered, fields) in
@@ -177,26 +166,11 @@ async fn play(scene: &Scene, victims: &[usize], guarded: bool) -> Vec<Attempt> {
             }
         }
     }
-    scene.drain().await;
-    if !guarded {
-        scene.without_guard().await;
-    }
-    for attempt in &attempts {
-        let ids = [
-            format!("s{}", attempt.victim),
-            format!("l-{}", attempt.name),
-        ];
-        let ask = Draft::new(
-            ENEMY,
-            "ada@engine.test",
-            &format!("m-{}", attempt.name),
-            "And what else?",
-        );
-        scene
-            .honest("evil.test", &ask.answering(&[&ids[0], &ids[1]]))
-            .await;
-    }
-    scene.drain().await;
+    attempts
+}
+
+/// The victims write once more, and the enemy asks for it.
+async fn ask_for_later_secrets(scene: &Scene, victims: &[usize], guarded: bool) {
     for &victim in victims {
         let (from, domain) = VICTIMS[victim];
         let first = format!("s{victim}");
@@ -219,6 +193,43 @@ async fn play(scene: &Scene, victims: &[usize], guarded: bool) -> Vec<Attempt> {
             )
             .await;
     }
+}
+
+/// Plays the attempts of some victims to the end; `guarded`: as the engine is.
+async fn play(scene: &Scene, victims: &[usize], guarded: bool) -> Vec<Attempt> {
+    for &victim in victims {
+        let (from, domain) = VICTIMS[victim];
+        let secret = Draft::new(
+            from,
+            "ada@engine.test",
+            &format!("s{victim}"),
+            &format!("KAPPA-{victim}-FIRST"),
+        );
+        scene.honest(domain, &secret).await;
+    }
+    scene.drain().await;
+    let attempts = replay_all(scene, victims).await;
+    scene.drain().await;
+    if !guarded {
+        scene.without_guard().await;
+    }
+    for attempt in &attempts {
+        let ids = [
+            format!("s{}", attempt.victim),
+            format!("l-{}", attempt.name),
+        ];
+        let ask = Draft::new(
+            ENEMY,
+            "ada@engine.test",
+            &format!("m-{}", attempt.name),
+            "And what else?",
+        );
+        scene
+            .honest("evil.test", &ask.answering(&[&ids[0], &ids[1]]))
+            .await;
+    }
+    scene.drain().await;
+    ask_for_later_secrets(scene, victims, guarded).await;
     scene.drain().await;
     attempts
 }

@@ -342,6 +342,7 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
             .signed("partner.test", &world.plain(carol, id, ""))
             .replace("Subject: Breakfast", "Subject: [l] Breakfast")
     };
+    let found = async |letter: &str| world.found(letter, Some(STRANGER)).await.0;
     let authenticated = sealed(
         &world,
         "lists.test",
@@ -360,10 +361,7 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
         "partner.test",
         DmarcResult::Pass,
     );
-    assert_eq!(
-        world.found(&untrusted, Some(STRANGER)).await.0,
-        "unauthenticated"
-    );
+    assert_eq!(found(&untrusted).await, "unauthenticated");
     let saw_nothing = sealed(
         &world,
         "lists.test",
@@ -371,10 +369,7 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
         "partner.test",
         DmarcResult::None,
     );
-    assert_eq!(
-        world.found(&saw_nothing, Some(STRANGER)).await.0,
-        "unauthenticated"
-    );
+    assert_eq!(found(&saw_nothing).await, "unauthenticated");
     let about_another = sealed(
         &world,
         "lists.test",
@@ -382,10 +377,7 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
         "evil.test",
         DmarcResult::Pass,
     );
-    assert_eq!(
-        world.found(&about_another, Some(STRANGER)).await.0,
-        "unauthenticated"
-    );
+    assert_eq!(found(&about_another).await, "unauthenticated");
     let beside = ["From", "To", "Date", "Message-ID"];
     let beside = sealed_over(
         &beside,
@@ -395,15 +387,12 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
         ("partner.test", DmarcResult::Pass),
     );
     assert_eq!(
-        world.found(&beside, Some(STRANGER)).await.0,
+        found(&beside).await,
         "unauthenticated",
         "its subject is not sealed"
     );
     let changed = authenticated.replace("Hello, arc1", "Hello, arcX");
-    assert_eq!(
-        world.found(&changed, Some(STRANGER)).await.0,
-        "unauthenticated"
-    );
+    assert_eq!(found(&changed).await, "unauthenticated");
     // A list authenticates for correspondents, never for the owner.
     let owner = world
         .signed("home.test", &world.plain(OWNER, "arc5", ""))

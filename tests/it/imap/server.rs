@@ -330,6 +330,24 @@ impl State {
     }
 
     /// The whole answer to one command.
+    /// Copies letters to a folder; `false`: there is no such folder.
+    fn copy(&mut self, set: &str, target: &str, is_move: bool) -> bool {
+        let uids = self.chosen(set);
+        let Some(folder) = self.folders.get_mut(target) else {
+            return false;
+        };
+        let copies = self
+            .letters
+            .iter()
+            .filter(|letter| uids.contains(&letter.uid));
+        folder.extend(copies.map(|letter| letter.bytes.clone()));
+        self.marked.extend(&uids);
+        if is_move {
+            self.letters.retain(|letter| !uids.contains(&letter.uid));
+        }
+        true
+    }
+
     fn answer(&mut self, tag: &str, command: &str) -> Vec<u8> {
         let ok = format!("{tag} OK done\r\n");
         let mut out = Vec::new();
@@ -379,18 +397,8 @@ impl State {
                 }
             }
             ["UID", verb @ ("COPY" | "MOVE"), set, target] => {
-                let uids = self.chosen(set);
-                let Some(folder) = self.folders.get_mut(*target) else {
+                if !self.copy(set, target, *verb == "MOVE") {
                     return format!("{tag} NO [TRYCREATE] no such folder\r\n").into_bytes();
-                };
-                let copies = self
-                    .letters
-                    .iter()
-                    .filter(|letter| uids.contains(&letter.uid));
-                folder.extend(copies.map(|letter| letter.bytes.clone()));
-                self.marked.extend(&uids);
-                if *verb == "MOVE" {
-                    self.letters.retain(|letter| !uids.contains(&letter.uid));
                 }
             }
             ["UID", "EXPUNGE", set] => {

@@ -1,7 +1,7 @@
 //! Backups: made while an engine works, whole under their name or not there, and a working engine when restored.
 
 use super::house::{attache, lived};
-use crate::app::{Workspace, note};
+use crate::app::{TestApp, Workspace, note};
 use attache::store::audit::{Audit, AuditScope};
 use attache::store::sqlite::backup::{self, copy_database};
 use serde_json::Value;
@@ -102,8 +102,13 @@ async fn a_backup_under_load_has_every_letter_that_got_its_yes_before_it_and_res
         "something else was left there"
     );
 
+    works_when_restored(&app, &file).await;
+}
+
+/// An engine on the restored backup is whole, verifies and answers what waited.
+async fn works_when_restored(app: &TestApp, file: &Path) {
     let epoch = app.engine.store.epoch();
-    let restored = restore(&app.workspace, &file);
+    let restored = restore(&app.workspace, file);
     let before = "SELECT count(*) FROM messages m JOIN runs r ON r.trigger_message_id = m.id
         WHERE m.message_id LIKE 'before-%'";
     assert_eq!(count(&restored, before).await, 20);

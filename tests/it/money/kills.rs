@@ -258,7 +258,6 @@ async fn parallel_runs_under_kills_never_spend_more_than_the_day_s_budget() {
         .output()
         .expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
-
     let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
     let mut rows = database.connect().await.expect("the database");
     audit(&mut rows).await;

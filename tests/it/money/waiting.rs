@@ -421,6 +421,15 @@ async fn a_call_that_may_be_billed_is_kept_and_one_that_was_turned_away_is_not()
     }
 }
 
+/// Stdout of a command in the workspace.
+fn printed(app: &TestApp, args: &[&str]) -> String {
+    let said = Command::new(env!("CARGO_BIN_EXE_attache"))
+        .args(args)
+        .current_dir(app.workspace.path())
+        .output();
+    String::from_utf8(said.expect("the binary runs").stdout).expect("text")
+}
+
 #[tokio::test]
 async fn a_responsibility_bounds_its_runs_and_the_listing_says_so() {
     let workspace = workspace(json!({ "cost_usd_max": 1, "day_usd_max": 5 }));
@@ -451,14 +460,7 @@ async fn a_responsibility_bounds_its_runs_and_the_listing_says_so() {
         limits[1]["cost_max"],
         json!({ "usd": "5.000000", "origin": "global" })
     );
-
-    let attache = |args: &[&str]| {
-        let said = Command::new(env!("CARGO_BIN_EXE_attache"))
-            .args(args)
-            .current_dir(app.workspace.path())
-            .output();
-        String::from_utf8(said.expect("the binary runs").stdout).expect("text")
-    };
+    let attache = |args: &[&str]| printed(&app, args);
     let shown = attache(&["runs", "show", "last"]);
     assert!(
         shown.contains("0.002000 usd") && shown.contains("responsibility"),

@@ -156,6 +156,10 @@ async fn what_is_wrong_with_the_way_out_is_said_with_what_to_do() {
         assert!(hint.contains(remedy), "{more}: {hint}");
         assert!(!said.stderr.contains("s3cret"), "{}", said.stderr);
     }
+}
+
+#[tokio::test]
+async fn a_closed_port_is_said_and_a_folder_is_tried() {
     let nobody = house(closed_port(), json!({}));
     let said = run(&nobody, &["outbox", "check"], false).await;
     assert_eq!(said.code, 69);

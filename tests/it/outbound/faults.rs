@@ -339,23 +339,17 @@ async fn an_answer_that_cannot_be_understood_counts_as_none() {
 async fn a_recipient_who_has_the_mail_never_gets_it_again() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
+    let replies = [
+        ("later", "450 4.2.1 greylisted"),
+        ("full", "552 5.5.3 too many"),
+        ("big", "552 5.2.2 mailbox full"),
+        ("gone", "550 5.1.1 no such user"),
+    ];
     server.set(|script| {
-        script.replies.insert(
-            "RCPT TO:<later@example.test>",
-            "450 4.2.1 greylisted".to_owned(),
-        );
-        script.replies.insert(
-            "RCPT TO:<full@example.test>",
-            "552 5.5.3 too many".to_owned(),
-        );
-        script.replies.insert(
-            "RCPT TO:<big@example.test>",
-            "552 5.2.2 mailbox full".to_owned(),
-        );
-        script.replies.insert(
-            "RCPT TO:<gone@example.test>",
-            "550 5.1.1 no such user".to_owned(),
-        );
+        for (to, reply) in replies {
+            let command = format!("RCPT TO:<{to}@example.test>");
+            script.replies.insert(command.leak(), reply.to_owned());
+        }
     });
     let outbound = house.outbound(&server);
     let everyone = [

@@ -290,10 +290,15 @@ async fn the_outbox_is_listed_shown_and_changed_from_the_command_line() {
     let (_, raw, _) = attache(&house, &["outbox", "show", "fa11ed", "--raw"]);
     assert_eq!(raw, bytes("fa11ed00-1"), "exactly the frozen bytes");
 
-    assert_eq!(attache(&house, &["outbox", "hold", "0e0ed0"]).0, 0);
-    assert_eq!(house.delivery(&queued).await.state, DeliveryState::Held);
+    changes(&house, &failed, &queued).await;
+}
+
+/// A mail is held, cancelled and retried, and what cannot be is refused with a hint.
+async fn changes(house: &House, failed: &DeliveryId, queued: &DeliveryId) {
+    assert_eq!(attache(house, &["outbox", "hold", "0e0ed0"]).0, 0);
+    assert_eq!(house.delivery(queued).await.state, DeliveryState::Held);
     let held = json(attache(
-        &house,
+        house,
         &["outbox", "list", "--state", "held", "--json"],
     ));
     assert_eq!(
@@ -302,28 +307,56 @@ async fn the_outbox_is_listed_shown_and_changed_from_the_command_line() {
     );
     assert_eq!(
         json(attache(
-            &house,
+            house,
             &["outbox", "cancel", "0e0ed000-2", "--json"]
         ))["state"],
         "cancelled"
     );
-    assert_eq!(attache(&house, &["outbox", "retry", "fa11ed00"]).0, 0);
+    assert_eq!(attache(house, &["outbox", "retry", "fa11ed00"]).0, 0);
     assert_eq!(
-        house.states(&failed).await,
+        house.states(failed).await,
         (DeliveryState::Queued, RecipientState::Queued)
     );
 
-    let (code, _, complaint) = attache(&house, &["outbox", "retry", "0e0ed000"]);
+    let (code, _, complaint) = attache(house, &["outbox", "retry", "0e0ed000"]);
     assert_eq!(code, 1);
     assert!(
         complaint.contains("delivery `0e0ed000-2` is cancelled") && complaint.contains("hint:"),
         "{complaint}"
     );
-    assert_eq!(attache(&house, &["outbox", "show", "nobody"]).0, 66);
+    assert_eq!(attache(house, &["outbox", "show", "nobody"]).0, 66);
     assert_eq!(
-        attache(&house, &["outbox", "list", "--state", "nowhere"]).0,
+        attache(house, &["outbox", "list", "--state", "nowhere"]).0,
         2
     );
+}
+
+/// Failed mails are retried together, held ones together, and neither by the other command.
+async fn retries(house: &House, held: &DeliveryId) {
+    let retried = json(attache(
+        house,
+        &["outbox", "retry", "--all-failed", "--json"],
+    ));
+    assert_eq!(retried, serde_json::json!(["fa11ed00-1", "fa11ed00-2"]));
+    assert_eq!(
+        house.delivery(held).await.state,
+        DeliveryState::Held,
+        "held mail is another matter"
+    );
+    assert_eq!(
+        json(attache(house, &["outbox", "retry", "--held", "--json"])),
+        serde_json::json!(["0e1d0000-3"])
+    );
+    assert_eq!(
+        json(attache(house, &["outbox", "retry", "--held", "--json"])),
+        serde_json::json!([])
+    );
+    for usage in [
+        &["outbox", "retry"][..],
+        &["outbox", "retry", "fa11ed00-1", "--held"],
+    ] {
+        assert_eq!(attache(house, usage).0, 2, "{usage:?}");
+    }
 }
 
 #[tokio::test]
@@ -354,30 +387,7 @@ async fn all_that_failed_or_is_held_is_retried_with_one_command_and_health_says_
         "well"
     );
 
-    let retried = json(attache(
-        &house,
-        &["outbox", "retry", "--all-failed", "--json"],
-    ));
-    assert_eq!(retried, serde_json::json!(["fa11ed00-1", "fa11ed00-2"]));
-    assert_eq!(
-        house.delivery(&held).await.state,
-        DeliveryState::Held,
-        "held mail is another matter"
-    );
-    assert_eq!(
-        json(attache(&house, &["outbox", "retry", "--held", "--json"])),
-        serde_json::json!(["0e1d0000-3"])
-    );
-    assert_eq!(
-        json(attache(&house, &["outbox", "retry", "--held", "--json"])),
-        serde_json::json!([])
-    );
-    for usage in [
-        &["outbox", "retry"][..],
-        &["outbox", "retry", "fa11ed00-1", "--held"],
-    ] {
-        assert_eq!(attache(&house, usage).0, 2, "{usage:?}");
-    }
+    retries(&house, &held).await;
 
     server.set(|script| script.fault = Some((Verb::Connect, Fault::Shutdown)));
     // The connection that is kept meets the 421 at its next command, the others at the greeting.

@@ -87,6 +87,17 @@ pub struct Mail {
 }
 
 impl Mail {
+    fn of(from: String) -> Self {
+        Self {
+            from,
+            to: Vec::new(),
+            wire: Vec::new(),
+            accepted: false,
+        }
+    }
+}
+
+impl Mail {
     /// The mail without the dots that were stuffed in.
     pub fn bytes(&self) -> Vec<u8> {
         let mut plain = Vec::new();
@@ -226,6 +237,35 @@ impl Session {
         self.note(|heard| heard.open -= 1);
     }
 
+    fn extensions(&self) -> String {
+        let script = self.script();
+        let all: Vec<&str> = std::iter::once("smarthost.test")
+            .chain(script.offers.iter().copied())
+            .collect();
+        let last = all.len() - 1;
+        let lines = all.iter().enumerate();
+        let reply: Vec<String> = lines
+            .map(|(i, l)| format!("250{}{l}", if i == last { ' ' } else { '-' }))
+            .collect();
+        reply.join("\r\n")
+    }
+
+    async fn upgraded(&self, mut wire: Wire, line: &str) -> Go<Wire> {
+        let script = self.script();
+        let good = format!("220 go ahead{}", script.injected);
+        if !self
+            .answer(&mut wire, Verb::StartTls, line, &good)
+            .await?
+            .starts_with('2')
+        {
+            return Ok(wire);
+        }
+        let tls = script.tls.ok_or(())?;
+        Ok(BufReader::new(Box::new(
+            tls.accept(wire.into_inner()).await.map_err(drop)?,
+        )))
+    }
+
     async fn talk(&self, stream: tokio::net::TcpStream) -> Go<()> {
         let script = self.script();
         let mut wire: Wire = match (&script.tls, script.implicit) {
@@ -234,12 +274,7 @@ impl Session {
         };
         self.answer(&mut wire, Verb::Connect, "", "220 smarthost.test ready")
             .await?;
-        let mut mail = Mail {
-            from: String::new(),
-            to: Vec::new(),
-            wire: Vec::new(),
-            accepted: false,
-        };
+        let mut mail = Mail::of(String::new());
         let (mut mails, mut greeted) = (0, false);
         loop {
             let line = self.line(&mut wire).await?;
@@ -251,44 +286,18 @@ impl Session {
                 }
                 "EHLO" => {
                     greeted = true;
-                    let script = self.script();
-                    let all: Vec<&str> = std::iter::once("smarthost.test")
-                        .chain(script.offers.iter().copied())
-                        .collect();
-                    let last = all.len() - 1;
-                    let lines = all.iter().enumerate();
-                    let reply: Vec<String> = lines
-                        .map(|(i, l)| format!("250{}{l}", if i == last { ' ' } else { '-' }))
-                        .collect();
-                    self.answer(&mut wire, Verb::Ehlo, &line, &reply.join("\r\n"))
+                    self.answer(&mut wire, Verb::Ehlo, &line, &self.extensions())
                         .await?;
                 }
                 "STARTTLS" => {
-                    let script = self.script();
-                    let good = format!("220 go ahead{}", script.injected);
-                    if !self
-                        .answer(&mut wire, Verb::StartTls, &line, &good)
-                        .await?
-                        .starts_with('2')
-                    {
-                        continue;
-                    }
-                    let tls = script.tls.ok_or(())?;
-                    wire = BufReader::new(Box::new(
-                        tls.accept(wire.into_inner()).await.map_err(drop)?,
-                    ));
+                    wire = self.upgraded(wire, &line).await?;
                 }
                 "AUTH" => {
                     self.answer(&mut wire, Verb::Auth, &line, "235 2.7.0 welcome")
                         .await?;
                 }
                 "MAIL" => {
-                    mail = Mail {
-                        from: line.clone(),
-                        to: Vec::new(),
-                        wire: Vec::new(),
-                        accepted: false,
-                    };
+                    mail = Mail::of(line.clone());
                     self.answer(&mut wire, Verb::Mail, &line, "250 2.1.0 ok")
                         .await?;
                 }
