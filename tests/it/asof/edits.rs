@@ -68,10 +68,8 @@ async fn happen(app: TestApp, edit: Edit, n: usize) -> TestApp {
             workspace.write("configs/prompts/system.md", &format!("{n} {{{{ time }}}}"))
         }
         Edit::Knowledge => {
-            workspace.write(
-                "personas/ada/knowledge/house.md",
-                &format!("# Breakfast\n\nFrom {n}.\n"),
-            );
+            let page = format!("# Breakfast\n\nFrom {n}.\n");
+            workspace.write("personas/ada/knowledge/house.md", &page);
         }
         Edit::MoreKnowledge => {
             let path = format!("personas/ada/knowledge/more-{n}.md");

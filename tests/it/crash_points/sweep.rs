@@ -1,5 +1,7 @@
 //! Plays a workload against the real binary, with one death in it or none, and compares.
 
+mod workspace;
+
 use super::engine::{self, Engine, SIGABRT};
 use super::model::Model;
 use super::workloads::{self, Workload};
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use workspace::files;
 
 /// Workspaces at work at once; they mostly wait.
 const SIDE_BY_SIDE: usize = 8;
@@ -193,35 +196,6 @@ impl StepPair {
             && slots >= self.workload.slots
             && found
     }
-}
-
-/// The workspace without what differs from play to play. The slot is due daily at the minute of `due`.
-fn files(workload: &Workload, due: &str) -> Workspace {
-    let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
-    // Nobody to tell of trouble: what the owner is told is another test's.
-    workspace.set("configs/gateway.json", "/owners", json!([]));
-    workspace.write_json("configs/security.json", &behind_relay());
-    workspace.set(
-        "configs/security.json",
-        "/send_allow",
-        json!(["*@guest.example"]),
-    );
-    if workload.slots > 0 {
-        let (hour, minute) = (&due[11..13], &due[14..16]);
-        let head = format!(
-            "name: Brief\nschedule: \"{minute} {hour} * * *\"\ntimezone: UTC\ndeliver_to: store"
-        );
-        workspace.write(
-            "personas/ada/responsibilities/brief.md",
-            &format!("---\n{head}\n---\nQ=brief\n"),
-        );
-        let head = head.replace("Brief", "Failing");
-        workspace.write(
-            "personas/ada/responsibilities/failing.md",
-            &format!("---\n{head}\n---\nQ=failing\n"),
-        );
-    }
-    workspace
 }
 
 /// What every play of a workload begins with: an engine has been there, and its slot is due.

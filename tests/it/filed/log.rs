@@ -125,6 +125,9 @@ fn codes_of(engine: &Engine) -> Vec<String> {
     )
 }
 
+/// Line of a recipient that is refused.
+const REFUSED: &str = "a recipient is refused";
+
 #[test]
 fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_verdict_and_remedy() {
     let house = GuestHouse::new();
@@ -168,18 +171,8 @@ fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_ver
     assert_eq!(
         told,
         [
-            row(
-                "a recipient is refused",
-                anna,
-                "nobody@guesthouse.example",
-                "550"
-            ),
-            row(
-                "a recipient is refused",
-                anna,
-                "you@elsewhere.example",
-                "550"
-            ),
+            row(REFUSED, anna, "nobody@guesthouse.example", "550"),
+            row(REFUSED, anna, "you@elsewhere.example", "550"),
             row("a letter came and is to be answered", anna, "concierge", ""),
             row(
                 "a letter came and is filed",

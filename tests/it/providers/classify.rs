@@ -148,9 +148,8 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
             .to_string()
     };
     let said = |message: &str| json!({"error": {"message": message}}).to_string();
-    let xai = |message: &str| {
-        json!({"code": "Client specified an invalid argument", "error": message}).to_string()
-    };
+    const INVALID: &str = "Client specified an invalid argument";
+    let xai = |message: &str| json!({"code": INVALID, "error": message}).to_string();
     let fastapi = json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]});
     #[rustfmt::skip]
     let table = [
@@ -205,19 +204,13 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
     for (body, refused) in table {
         for status in [400, 422] {
             let failure = http_failure(OpenAi, status, &HeaderMap::new(), &body);
-            assert_eq!(
-                (failure.class, failure.refused),
-                (BadRequest, refused),
-                "{status} {body}"
-            );
+            let found = (failure.class, failure.refused);
+            assert_eq!(found, (BadRequest, refused), "{status} {body}");
         }
     }
-    // Only a bad request can be mended so.
-    let limited = with("temperature", "unsupported_value", "x");
-    assert_eq!(
-        http_failure(OpenAi, 500, &HeaderMap::new(), &limited).refused,
-        None
-    );
+    let limited = with("temperature", "unsupported_value", "x"); // Mended so if it is a bad request.
+    let failure = http_failure(OpenAi, 500, &HeaderMap::new(), &limited);
+    assert_eq!(failure.refused, None);
 }
 
 #[test]

@@ -69,16 +69,44 @@ fn normal(messages: &[Message]) -> Vec<Message> {
     normalise::history(messages, "anthropic", "model-x")
 }
 
+fn call_fault(
+    at: usize,
+    (id, name): (&str, &str),
+    args: &ToolArgs,
+    seen_ids: &mut HashSet<String>,
+) -> Option<String> {
+    let legal = |text: &str, max: usize| {
+        let ok = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        !text.is_empty() && text.len() <= max && text.chars().all(ok)
+    };
+    if !legal(id, 40) || !legal(name, 64) || !seen_ids.insert(id.to_owned()) {
+        return Some(format!("call id `{id}` or name `{name}` in message {at}"));
+    }
+    if matches!(args, ToolArgs::Malformed { .. }) {
+        return Some(format!("arguments in message {at} are not an object"));
+    }
+    None
+}
+
+fn end_fault(messages: &[Message], awaited: &[String]) -> Option<String> {
+    if let Some(Message {
+        role: Role::Assistant,
+        blocks,
+    }) = messages.last()
+        && let Some(Block::Text { text }) = blocks.last()
+        && text.ends_with(char::is_whitespace)
+    {
+        return Some("the last words end with white space".into());
+    }
+    (!awaited.is_empty()).then(|| format!("no answers to {awaited:?}"))
+}
+
 /// What Anthropic's and OpenAI's references ask of a history; written without looking at the normaliser.
 fn fault(messages: &[Message]) -> Option<String> {
     let mut seen_ids = HashSet::new();
     let mut awaited: Vec<String> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
-        let expected = if at % 2 == 0 {
-            Role::User
-        } else {
-            Role::Assistant
-        };
+        let expected = [Role::User, Role::Assistant][at % 2];
         if message.role != expected {
             return Some(format!("message {at} is not by {expected:?}"));
         }
@@ -97,15 +125,8 @@ fn fault(messages: &[Message]) -> Option<String> {
                     text_seen = true;
                 }
                 (Role::Assistant, Block::ToolCall { id, name, args, .. }) => {
-                    let legal = |text: &str, max: usize| {
-                        let ok = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-                        !text.is_empty() && text.len() <= max && text.chars().all(ok)
-                    };
-                    if !legal(id, 40) || !legal(name, 64) || !seen_ids.insert(id.clone()) {
-                        return Some(format!("call id `{id}` or name `{name}` in message {at}"));
-                    }
-                    if matches!(args, ToolArgs::Malformed { .. }) {
-                        return Some(format!("arguments in message {at} are not an object"));
+                    if let Some(fault) = call_fault(at, (id, name), args, &mut seen_ids) {
+                        return Some(fault);
                     }
                     called.push(id.clone());
                 }
@@ -116,9 +137,8 @@ fn fault(messages: &[Message]) -> Option<String> {
                     },
                 ) => {
                     if text_seen || content.is_empty() {
-                        return Some(format!(
-                            "a result in message {at} is empty or comes after text"
-                        ));
+                        let why = "is empty or comes after text";
+                        return Some(format!("a result in message {at} {why}"));
                     }
                     answered.push(call_id.clone());
                 }
@@ -139,9 +159,8 @@ fn fault(messages: &[Message]) -> Option<String> {
         answered.sort();
         awaited.sort();
         if answered != awaited {
-            return Some(format!(
-                "message {at} answers {answered:?} instead of {awaited:?}"
-            ));
+            let found = format!("{answered:?} instead of {awaited:?}");
+            return Some(format!("message {at} answers {found}"));
         }
         if matches!(
             (message.role, message.blocks.last()),
@@ -151,16 +170,7 @@ fn fault(messages: &[Message]) -> Option<String> {
         }
         awaited = called;
     }
-    if let Some(Message {
-        role: Role::Assistant,
-        blocks,
-    }) = messages.last()
-        && let Some(Block::Text { text }) = blocks.last()
-        && text.ends_with(char::is_whitespace)
-    {
-        return Some("the last words end with white space".into());
-    }
-    (!awaited.is_empty()).then(|| format!("no answers to {awaited:?}"))
+    end_fault(messages, &awaited)
 }
 
 fn any_block() -> impl Strategy<Value = Block> {

@@ -97,119 +97,118 @@ fn forget(body: &mut Value, pointer: &str, member: &str) {
         .remove(member);
 }
 
+const RESPONSE: &str = "/contents/2/parts/0/functionResponse";
+/// Faults that Gemini refuses, with a part of its sentence.
+const GEMINI_FAULTS: &[(&str, fn(&mut Value))] = &[
+    ("Unknown name \"n\"", |b| b["n"] = json!(1)),
+    ("Unknown name \"max_tokens\"", |b| {
+        b["generationConfig"]["max_tokens"] = json!(1)
+    }),
+    ("max_output_tokens", |b| {
+        b["generationConfig"]["maxOutputTokens"] = json!(0)
+    }),
+    ("temperature", |b| {
+        b["generationConfig"]["temperature"] = json!(2.5)
+    }),
+    ("mime type", |b| {
+        b["generationConfig"]["responseJsonSchema"] = json!({})
+    }),
+    ("only one of", |b| {
+        b["generationConfig"]["thinkingConfig"] =
+            json!({"thinkingBudget": 1, "thinkingLevel": "low"});
+    }),
+    ("contents is not specified", |b| b["contents"] = json!([])),
+    ("empty system instruction", |b| {
+        b["systemInstruction"]["parts"] = json!([])
+    }),
+    ("valid role", |b| {
+        b["contents"][1]["role"] = json!("assistant")
+    }),
+    ("alternate", |b| {
+        list(b, "/contents").push(json!({"role": "user", "parts": [{"text": "x"}]}))
+    }),
+    ("alternate", |b| {
+        list(b, "/contents").remove(0);
+    }),
+    ("parts must not be empty", |b| {
+        b["contents"][0]["parts"] = json!([])
+    }),
+    ("oneof field", |b| {
+        b["contents"][0]["parts"][0]["text"] = json!("")
+    }),
+    ("oneof field", |b| {
+        b["contents"][1]["parts"][0]["text"] = json!(" ")
+    }),
+    ("number of function response parts", |b| {
+        list(b, "/contents/2/parts").remove(0);
+    }),
+    ("number of function response parts", |b| {
+        let again = b["contents"][2]["parts"][0].clone();
+        list(b, "/contents/2/parts").push(again);
+    }),
+    ("number of function response parts", |b| {
+        // Not in the next content.
+        let result = list(b, "/contents/2/parts").remove(0);
+        list(b, "/contents").push(json!({"role": "model", "parts": [{"text": "x"}]}));
+        list(b, "/contents").push(json!({"role": "user", "parts": [result]}));
+    }),
+    ("answered", |b| {
+        list(b, "/contents").remove(2);
+    }),
+    ("name does not match", |b| {
+        b.pointer_mut(RESPONSE).expect("a result")["name"] = json!("list")
+    }),
+    ("id does not match", |b| {
+        b.pointer_mut(RESPONSE).expect("a result")["id"] = json!("fc-1")
+    }),
+    ("(Struct)", |b| {
+        b.pointer_mut(RESPONSE).expect("a result")["response"] = json!("done")
+    }),
+    ("(Struct)", |b| {
+        b.pointer_mut(RESPONSE).expect("a result")["response"] = json!([1])
+    }),
+    ("(Struct)", |b| {
+        b["contents"][1]["parts"][1]["functionCall"]["args"] = json!("{}")
+    }),
+    ("function name", |b| {
+        b["contents"][1]["parts"][1]["functionCall"]["name"] = json!("9look")
+    }),
+    ("never gave", |b| {
+        b["contents"][1]["parts"][1]["functionCall"]["id"] = json!("c0_1")
+    }),
+    ("missing a thought_signature", |b| {
+        forget(b, "/contents/1/parts/1", "thoughtSignature")
+    }),
+    ("Corrupted", |b| {
+        b["contents"][1]["parts"][1]["thoughtSignature"] = json!("c2ln")
+    }),
+    ("Duplicate", |b| {
+        let again = b["tools"][0]["functionDeclarations"][0].clone();
+        list(b, "/tools/0/functionDeclarations").push(again);
+    }),
+    ("should not be empty", |b| {
+        b["tools"][0]["functionDeclarations"] = json!([])
+    }),
+    ("without function_declarations", |b| forget(b, "", "tools")),
+    ("'tool_config", |b| {
+        b["toolConfig"]["functionCallingConfig"]["mode"] = json!("auto")
+    }),
+    ("exclusive", |b| {
+        b["tools"][0]["functionDeclarations"][0]["parameters"] = json!({})
+    }),
+    ("additionalProperties", |b| {
+        forget(b, "/tools/0/functionDeclarations/0", "parametersJsonSchema");
+        b["tools"][0]["functionDeclarations"][0]["parameters"] =
+            json!({"type": "object", "additionalProperties": false});
+    }),
+    ("key stands outside", |b| {
+        b["contents"][0]["parts"][0]["text"] = json!(KEY)
+    }),
+];
+
 #[test]
 fn the_judge_of_gemini_refuses_what_the_api_refuses() {
-    const RESPONSE: &str = "/contents/2/parts/0/functionResponse";
-    refused(
-        "gemini",
-        strict_gemini::check,
-        &[
-            ("Unknown name \"n\"", |b| b["n"] = json!(1)),
-            ("Unknown name \"max_tokens\"", |b| {
-                b["generationConfig"]["max_tokens"] = json!(1)
-            }),
-            ("max_output_tokens", |b| {
-                b["generationConfig"]["maxOutputTokens"] = json!(0)
-            }),
-            ("temperature", |b| {
-                b["generationConfig"]["temperature"] = json!(2.5)
-            }),
-            ("mime type", |b| {
-                b["generationConfig"]["responseJsonSchema"] = json!({})
-            }),
-            ("only one of", |b| {
-                b["generationConfig"]["thinkingConfig"] =
-                    json!({"thinkingBudget": 1, "thinkingLevel": "low"});
-            }),
-            ("contents is not specified", |b| b["contents"] = json!([])),
-            ("empty system instruction", |b| {
-                b["systemInstruction"]["parts"] = json!([])
-            }),
-            ("valid role", |b| {
-                b["contents"][1]["role"] = json!("assistant")
-            }),
-            ("alternate", |b| {
-                list(b, "/contents").push(json!({"role": "user", "parts": [{"text": "x"}]}))
-            }),
-            ("alternate", |b| {
-                list(b, "/contents").remove(0);
-            }),
-            ("parts must not be empty", |b| {
-                b["contents"][0]["parts"] = json!([])
-            }),
-            ("oneof field", |b| {
-                b["contents"][0]["parts"][0]["text"] = json!("")
-            }),
-            ("oneof field", |b| {
-                b["contents"][1]["parts"][0]["text"] = json!(" ")
-            }),
-            ("number of function response parts", |b| {
-                list(b, "/contents/2/parts").remove(0);
-            }),
-            ("number of function response parts", |b| {
-                let again = b["contents"][2]["parts"][0].clone();
-                list(b, "/contents/2/parts").push(again);
-            }),
-            ("number of function response parts", |b| {
-                // Not in the next content.
-                let result = list(b, "/contents/2/parts").remove(0);
-                list(b, "/contents").push(json!({"role": "model", "parts": [{"text": "x"}]}));
-                list(b, "/contents").push(json!({"role": "user", "parts": [result]}));
-            }),
-            ("answered", |b| {
-                list(b, "/contents").remove(2);
-            }),
-            ("name does not match", |b| {
-                b.pointer_mut(RESPONSE).expect("a result")["name"] = json!("list")
-            }),
-            ("id does not match", |b| {
-                b.pointer_mut(RESPONSE).expect("a result")["id"] = json!("fc-1")
-            }),
-            ("(Struct)", |b| {
-                b.pointer_mut(RESPONSE).expect("a result")["response"] = json!("done")
-            }),
-            ("(Struct)", |b| {
-                b.pointer_mut(RESPONSE).expect("a result")["response"] = json!([1])
-            }),
-            ("(Struct)", |b| {
-                b["contents"][1]["parts"][1]["functionCall"]["args"] = json!("{}")
-            }),
-            ("function name", |b| {
-                b["contents"][1]["parts"][1]["functionCall"]["name"] = json!("9look")
-            }),
-            ("never gave", |b| {
-                b["contents"][1]["parts"][1]["functionCall"]["id"] = json!("c0_1")
-            }),
-            ("missing a thought_signature", |b| {
-                forget(b, "/contents/1/parts/1", "thoughtSignature")
-            }),
-            ("Corrupted", |b| {
-                b["contents"][1]["parts"][1]["thoughtSignature"] = json!("c2ln")
-            }),
-            ("Duplicate", |b| {
-                let again = b["tools"][0]["functionDeclarations"][0].clone();
-                list(b, "/tools/0/functionDeclarations").push(again);
-            }),
-            ("should not be empty", |b| {
-                b["tools"][0]["functionDeclarations"] = json!([])
-            }),
-            ("without function_declarations", |b| forget(b, "", "tools")),
-            ("'tool_config", |b| {
-                b["toolConfig"]["functionCallingConfig"]["mode"] = json!("auto")
-            }),
-            ("exclusive", |b| {
-                b["tools"][0]["functionDeclarations"][0]["parameters"] = json!({})
-            }),
-            ("additionalProperties", |b| {
-                forget(b, "/tools/0/functionDeclarations/0", "parametersJsonSchema");
-                b["tools"][0]["functionDeclarations"][0]["parameters"] =
-                    json!({"type": "object", "additionalProperties": false});
-            }),
-            ("key stands outside", |b| {
-                b["contents"][0]["parts"][0]["text"] = json!(KEY)
-            }),
-        ],
-    );
+    refused("gemini", strict_gemini::check, GEMINI_FAULTS);
 }
 
 #[test]
@@ -251,76 +250,75 @@ fn the_judge_of_gemini_looks_at_heads_and_at_the_age_of_the_model() {
     assert!(older(&body).is_err_and(|refusal| refusal.why.contains("mime type")));
 }
 
+/// Faults that Ollama refuses or would get wrong, with a part of the sentence.
+const OLLAMA_FAULTS: &[(&str, fn(&mut Value))] = &[
+    ("model is required", |b| b["model"] = json!("")),
+    ("nobody reads `max_tokens`", |b| b["max_tokens"] = json!(1)),
+    ("without num_ctx", |b| forget(b, "/options", "num_ctx")),
+    ("without num_predict", |b| {
+        forget(b, "/options", "num_predict")
+    }),
+    ("invalid option", |b| b["options"]["num_context"] = json!(1)),
+    ("input length exceeds", |b| {
+        b["options"]["num_ctx"] = json!(1100)
+    }),
+    ("forgotten", |b| forget(b, "", "truncate")),
+    ("forgotten", |b| b["shift"] = json!(true)),
+    ("think value", |b| b["think"] = json!("hard")),
+    ("ChatRequest.format", |b| b["format"] = json!("schema")),
+    ("cannot call", |b| b["format"] = json!({"type": "object"})),
+    ("missing unit", |b| b["keep_alive"] = json!("30")),
+    ("messages are required", |b| b["messages"] = json!([])),
+    ("invalid role", |b| {
+        b["messages"][1]["role"] = json!("owner")
+    }),
+    ("messages.content", |b| {
+        b["messages"][1]["content"] = json!([{"text": "x"}])
+    }),
+    ("nobody reads `messages.tool_call_id`", |b| {
+        b["messages"][3]["tool_call_id"] = json!("a")
+    }),
+    ("an empty message", |b| {
+        b["messages"][1]["content"] = json!("")
+    }),
+    ("speaks twice", |b| {
+        list(b, "/messages").push(json!({"role": "user", "content": "x"}))
+    }),
+    ("speaks first", |b| {
+        list(b, "/messages").remove(1);
+    }),
+    ("in the middle", |b| {
+        list(b, "/messages").push(json!({"role": "system", "content": "x"}))
+    }),
+    ("without its call", |b| {
+        let result = list(b, "/messages").remove(3);
+        list(b, "/messages").insert(2, result);
+    }),
+    ("not answered before", |b| {
+        list(b, "/messages").remove(3);
+    }),
+    ("not answered at the end", |b| {
+        list(b, "/messages").truncate(5);
+    }),
+    ("not its call's", |b| {
+        b["messages"][3]["tool_name"] = json!("list")
+    }),
+    ("function.arguments", |b| {
+        b["messages"][2]["tool_calls"][0]["function"]["arguments"] = json!("{}");
+    }),
+    ("a call without a name", |b| {
+        b["messages"][2]["tool_calls"][0]["function"]["name"] = json!("")
+    }),
+    ("tool type", |b| b["tools"][0]["type"] = json!("code")),
+    ("function.parameters", |b| {
+        b["tools"][0]["function"]["parameters"] = json!({})
+    }),
+    ("key stands outside", |b| b["model"] = json!(KEY)),
+];
+
 #[test]
 fn the_judge_of_ollama_refuses_what_the_server_refuses_or_would_get_wrong() {
-    refused(
-        "ollama",
-        strict_ollama::check,
-        &[
-            ("model is required", |b| b["model"] = json!("")),
-            ("nobody reads `max_tokens`", |b| b["max_tokens"] = json!(1)),
-            ("without num_ctx", |b| forget(b, "/options", "num_ctx")),
-            ("without num_predict", |b| {
-                forget(b, "/options", "num_predict")
-            }),
-            ("invalid option", |b| b["options"]["num_context"] = json!(1)),
-            ("input length exceeds", |b| {
-                b["options"]["num_ctx"] = json!(1100)
-            }),
-            ("forgotten", |b| forget(b, "", "truncate")),
-            ("forgotten", |b| b["shift"] = json!(true)),
-            ("think value", |b| b["think"] = json!("hard")),
-            ("ChatRequest.format", |b| b["format"] = json!("schema")),
-            ("cannot call", |b| b["format"] = json!({"type": "object"})),
-            ("missing unit", |b| b["keep_alive"] = json!("30")),
-            ("messages are required", |b| b["messages"] = json!([])),
-            ("invalid role", |b| {
-                b["messages"][1]["role"] = json!("owner")
-            }),
-            ("messages.content", |b| {
-                b["messages"][1]["content"] = json!([{"text": "x"}])
-            }),
-            ("nobody reads `messages.tool_call_id`", |b| {
-                b["messages"][3]["tool_call_id"] = json!("a")
-            }),
-            ("an empty message", |b| {
-                b["messages"][1]["content"] = json!("")
-            }),
-            ("speaks twice", |b| {
-                list(b, "/messages").push(json!({"role": "user", "content": "x"}))
-            }),
-            ("speaks first", |b| {
-                list(b, "/messages").remove(1);
-            }),
-            ("in the middle", |b| {
-                list(b, "/messages").push(json!({"role": "system", "content": "x"}))
-            }),
-            ("without its call", |b| {
-                let result = list(b, "/messages").remove(3);
-                list(b, "/messages").insert(2, result);
-            }),
-            ("not answered before", |b| {
-                list(b, "/messages").remove(3);
-            }),
-            ("not answered at the end", |b| {
-                list(b, "/messages").truncate(5);
-            }),
-            ("not its call's", |b| {
-                b["messages"][3]["tool_name"] = json!("list")
-            }),
-            ("function.arguments", |b| {
-                b["messages"][2]["tool_calls"][0]["function"]["arguments"] = json!("{}");
-            }),
-            ("a call without a name", |b| {
-                b["messages"][2]["tool_calls"][0]["function"]["name"] = json!("")
-            }),
-            ("tool type", |b| b["tools"][0]["type"] = json!("code")),
-            ("function.parameters", |b| {
-                b["tools"][0]["function"]["parameters"] = json!({})
-            }),
-            ("key stands outside", |b| b["model"] = json!(KEY)),
-        ],
-    );
+    refused("ollama", strict_ollama::check, OLLAMA_FAULTS);
     let whole = seen("ollama", "model-x", sound("ollama").to_string());
     let elsewhere = Seen {
         head: whole.head.replace("/api/chat", "/v1/chat/completions"),

@@ -344,12 +344,8 @@ async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_c
                 }),
                 _ => mails.is_empty(),
             };
-            let facts = app
-                .row(
-                    "SELECT CAST(count(*) AS TEXT) FROM notices WHERE $1 = $1",
-                    "",
-                )
-                .await;
+            let sql = "SELECT CAST(count(*) AS TEXT) FROM notices WHERE $1 = $1";
+            let facts = app.row(sql, "").await;
             let is_listed = state != "failed" || facts[0].as_deref() == Some("1");
             if !(states.contains(&state.as_str()) && is_class && is_mailed && is_listed) {
                 let id = &recording["id"];

@@ -252,6 +252,9 @@ fn tools(body: &Value) -> Result<(), Complaint> {
     Ok(())
 }
 
+/// Sentence about turns out of order.
+const ALTERNATE: &str = "Conversation roles must alternate user/assistant/user/assistant/...";
+
 fn messages(body: &Value) -> Result<(), Complaint> {
     let messages = body["messages"].as_array().filter(|list| !list.is_empty());
     let messages = messages.ok_or_else(|| bad("messages", "Invalid 'messages': empty array."))?;
@@ -284,11 +287,7 @@ fn messages(body: &Value) -> Result<(), Complaint> {
                 )?;
             }
             "user" => {
-                must(
-                    speaker != "user",
-                    place,
-                    "Conversation roles must alternate user/assistant/user/assistant/...",
-                )?;
+                must(speaker != "user", place, ALTERNATE)?;
                 must(
                     says(message),
                     format!("messages.[{at}].content"),
@@ -297,11 +296,7 @@ fn messages(body: &Value) -> Result<(), Complaint> {
                 speaker = "user";
             }
             "assistant" => {
-                must(
-                    ["user", "tool"].contains(&speaker),
-                    place,
-                    "Conversation roles must alternate user/assistant/user/assistant/...",
-                )?;
+                must(["user", "tool"].contains(&speaker), place, ALTERNATE)?;
                 awaited = calls(at, message)?;
                 let speaks = says(message) || (message["content"].is_null() && !awaited.is_empty());
                 must(

@@ -3,7 +3,7 @@
 use super::KEY;
 use super::strict::{Strict, Turn, say};
 use super::{strict_anthropic, strict_gemini, strict_ollama, strict_openai};
-use crate::app::{Workspace, note};
+use crate::app::{TestApp, Workspace, note};
 use serde_json::{Value, json};
 
 /// Every model API, and the variable with its key.
@@ -160,20 +160,33 @@ async fn a_run_at_its_last_turn_closes_the_tools_in_a_way_that_every_vendor_take
     }
 }
 
+/// Providers in the order in which they continue the thread.
+const ORDER: [&str; 9] = [
+    "anthropic",
+    "gemini",
+    "openai",
+    "ollama",
+    "openrouter",
+    "grok",
+    "compat:house",
+    "gemini",
+    "anthropic",
+];
+
+/// The header that answers the last mail, if there is one.
+fn answering(app: &TestApp) -> String {
+    match app.sent().last() {
+        Some(mail) => format!(
+            "In-Reply-To: <{}>\n",
+            mail.message_id.as_ref().expect("an id")
+        ),
+        None => String::new(),
+    }
+}
+
 #[tokio::test]
 async fn one_thread_is_continued_by_provider_after_provider() {
-    let order = [
-        "anthropic",
-        "gemini",
-        "openai",
-        "ollama",
-        "openrouter",
-        "grok",
-        "compat:house",
-        "gemini",
-        "anthropic",
-    ];
-    let every = &order[..KEYS.len()];
+    let every = &ORDER[..KEYS.len()];
     let mut servers = Vec::new();
     for provider in every {
         // Each looks something up before it answers, in its own way.
@@ -194,16 +207,10 @@ async fn one_thread_is_continued_by_provider_after_provider() {
         .collect();
     let mut app = workspace(&list).start().await;
     let mut said: Vec<String> = Vec::new();
-    for (at, provider) in order.iter().enumerate() {
+    for (at, provider) in ORDER.iter().enumerate() {
         serve_by(&app.workspace, provider);
         app = app.restart().await;
-        let more = match app.sent().last() {
-            Some(mail) => format!(
-                "In-Reply-To: <{}>\n",
-                mail.message_id.as_ref().expect("an id")
-            ),
-            None => String::new(),
-        };
+        let more = answering(&app);
         let question = format!("Question number {at}?");
         let run = app
             .run_of(&note(&format!("q{at}@guest.example"), &more, &question))
@@ -238,12 +245,8 @@ async fn one_thread_is_continued_by_provider_after_provider() {
         said.push(format!("{words} {}.", provider.replace(':', "-")));
         assert_eq!(app.sent().len(), at + 1);
     }
-    let threads = app
-        .row(
-            "SELECT CAST(count(DISTINCT thread_id) AS TEXT) FROM messages WHERE $1 = $1",
-            "",
-        )
-        .await;
+    let sql = "SELECT CAST(count(DISTINCT thread_id) AS TEXT) FROM messages WHERE $1 = $1";
+    let threads = app.row(sql, "").await;
     assert_eq!(threads[0].as_deref(), Some("1"), "it is one thread");
     app.check().await;
 }

@@ -240,6 +240,12 @@ async fn raw_views_and_pages_come_from_the_command_line() {
             "{args:?}: {said:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_period_selects_turns_and_a_turn_that_is_not_there_is_said() {
+    let (app, record) = play(&case("At seven.", ".")).await;
+    let (path, run) = (app.workspace.path(), record.run.id.as_str());
     // The run began at nine o'clock of that day.
     let within = attache(
         path,
@@ -272,6 +278,13 @@ async fn raw_views_and_pages_come_from_the_command_line() {
             said.2
         );
     }
+}
+
+#[tokio::test]
+async fn a_page_is_written_and_never_over_another_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let (app, record) = play(&case("At seven.", ".")).await;
+    let (path, run) = (app.workspace.path(), record.run.id.as_str());
     let file = path.join("run.html");
     let args = [
         "replay",
@@ -289,7 +302,6 @@ async fn raw_views_and_pages_come_from_the_command_line() {
         page,
         "`-` is standard output"
     );
-    use std::os::unix::fs::PermissionsExt;
     assert_eq!(
         std::fs::metadata(&file)
             .expect("a file")

@@ -424,10 +424,8 @@ async fn a_file_that_was_tampered_with_makes_nothing() {
             .map(|line| line + "\n")
             .collect();
         let sha256 = attache::domain::sha256_hex(&[body.as_bytes()]);
-        format!(
-            "{body}{}\n",
-            json!({ "rows": rows.len(), "sha256": sha256 })
-        )
+        let end = json!({ "rows": rows.len(), "sha256": sha256 });
+        format!("{body}{end}\n")
     };
     let rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
     let with = |row: Value| sealed(head, &[rows.clone(), vec![row.to_string()]].concat());

@@ -150,8 +150,8 @@ async fn another_script_gives_another_reply_and_nobody_notices() {
     );
 }
 
-#[tokio::test]
-async fn an_edited_result_and_another_persona_text_reach_the_model() {
+/// An answered run, and a script that tells by what the model was told.
+async fn scripted() -> (TestApp, RunRecord) {
     let (app, record) = answered().await;
     app.workspace.write_json(
         "configs/script.json",
@@ -160,6 +160,12 @@ async fn an_edited_result_and_another_persona_text_reach_the_model() {
             { "when": { "after_tool": "list_files" }, "say": "Seen: {{result:/result/files/0}}" },
         ]}),
     );
+    (app, record)
+}
+
+#[tokio::test]
+async fn an_edited_result_reaches_the_model() {
+    let (app, record) = scripted().await;
     app.workspace
         .write("edited.json", r#"{ "files": ["a-pirate-map.md"] }"#);
     let file = app.workspace.path().join("edited.json");
@@ -183,7 +189,11 @@ async fn an_edited_result_and_another_persona_text_reach_the_model() {
     );
     let first = compare(&record, &fork, false).first.expect("a difference");
     assert_eq!(first.pair, "turn 0 result c0_0");
+}
 
+#[tokio::test]
+async fn another_persona_text_reaches_the_model() {
+    let (app, record) = scripted().await;
     app.workspace.write("grumpy.md", "Ada is grumpy today.\n");
     let file = app.workspace.path().join("grumpy.md");
     let fork = forked(

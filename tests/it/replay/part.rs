@@ -73,7 +73,15 @@ async fn a_selection_keeps_what_was_asked_for_and_says_what_it_left_out() {
         of_errors.0.contains(&(tried.turn_index, tried.attempt)) && of_errors.2 == 0,
         "{of_errors:?}"
     );
+}
 
+#[tokio::test]
+async fn a_selection_by_tool_keeps_its_turns_and_the_head_its_counts() {
+    let (_app, record) = mended().await;
+    let errors = Selection {
+        errors: true,
+        ..Selection::default()
+    };
     let tool = record.calls[0].tool.clone();
     let of_tool = Selection {
         tools: vec![tool.clone()],

@@ -33,32 +33,33 @@ fn entries(days: &Value, name: &str) -> Vec<(String, u64)> {
     .collect()
 }
 
+/// One that comes every minute, one at noon, and one that is off.
+fn write_three(folder: &Path) {
+    let schedule =
+        |name: &str, more: &str| format!("---\nname: {name}\ntimezone: UTC\n{more}\n---\nLook.\n");
+    write(
+        folder,
+        "digest.md",
+        &schedule("Poll", "schedule: \"* * * * *\""),
+    );
+    write(folder, "noon.md", &schedule("Noon", "schedule: 0 12 * * *"));
+    write(
+        folder,
+        "resting.md",
+        &schedule("Resting", "schedule: 0 12 * * *\nenabled: false"),
+    );
+}
+
 #[test]
 fn the_calendar_has_every_day_and_folds_what_comes_often() {
     let folder = workspace();
-    let schedule =
-        |name: &str, more: &str| format!("---\nname: {name}\ntimezone: UTC\n{more}\n---\nLook.\n");
     // The file that cannot be used has no zone, and no say.
     let days = json(folder.path(), &["schedule", "calendar"]);
     assert_eq!(
         (days.as_array().map(Vec::len), &days[0]["timezone"]),
         (Some(7), &"Europe/Berlin".into())
     );
-    write(
-        folder.path(),
-        "digest.md",
-        &schedule("Poll", "schedule: \"* * * * *\""),
-    );
-    write(
-        folder.path(),
-        "noon.md",
-        &schedule("Noon", "schedule: 0 12 * * *"),
-    );
-    write(
-        folder.path(),
-        "resting.md",
-        &schedule("Resting", "schedule: 0 12 * * *\nenabled: false"),
-    );
+    write_three(folder.path());
     let days = json(folder.path(), &["schedule", "calendar", "--days", "3"]);
     assert_eq!(days.as_array().map(Vec::len), Some(3), "{days}");
     assert!(
@@ -83,7 +84,12 @@ fn the_calendar_has_every_day_and_folds_what_comes_often() {
         "{noon:?}"
     );
     assert_eq!(entries(&days, "Resting"), []);
+}
 
+#[test]
+fn the_calendar_agrees_with_next_and_says_its_zone() {
+    let folder = workspace();
+    write_three(folder.path());
     // The same slots as `next` tells, on the days of the zone that is asked for.
     let days = json(
         folder.path(),

@@ -133,7 +133,10 @@ fn everything_that_a_file_may_say_is_understood() {
         people.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["ann@example.test", "bo@friends.test"]
     );
+}
 
+#[test]
+fn what_a_file_leaves_out_has_its_default_and_an_answer_goes_where_it_says() {
     let bare = good("name: A\nschedule: 0 9 * * *");
     assert_eq!(
         (bare.slot_options, bare.run_options),

@@ -172,15 +172,12 @@ async fn a_death_at_any_commit_of_firing_leaves_one_run_per_slot() {
         // Spread over points and hits without chance: a failure can be played again.
         let seed = attache::domain::stable_seed(&format!("death {play}"));
         let point = points[usize::try_from(seed % 7).expect("small")];
-        let order = format!(
-            "{point}:{}",
-            1 + (seed >> 8)
-                % if point == "SC3" || point == "SC4" {
-                    1
-                } else {
-                    4
-                }
-        );
+        let hits = if ["SC3", "SC4"].contains(&point) {
+            1
+        } else {
+            4
+        };
+        let order = format!("{point}:{}", 1 + (seed >> 8) % hits);
         let folder = world.folder().to_owned();
         let died = tokio::task::spawn_blocking(move || {
             let test = "a_death_at_any_commit_of_firing_leaves_one_run_per_slot";

@@ -143,17 +143,11 @@ impl Provider for Agent {
                         assert!(!failed, "{said}");
                         Ok(Event::Notice("mailed".to_owned()))
                     }
-                    Act::Fails(class) => {
-                        Err(ProviderError::new(class, Phase::MidStream, "it broke"))
-                    }
+                    Act::Fails(class) => Err(broken(class, "it broke")),
                     Act::Hangs => {
                         pair.quiet.notify_one();
                         cancel.cancelled().await;
-                        Err(ProviderError::new(
-                            ErrorClass::Cancelled,
-                            Phase::MidStream,
-                            "cancelled",
-                        ))
+                        Err(broken(ErrorClass::Cancelled, "cancelled"))
                     }
                     Act::Tidies => {
                         pair.quiet.notify_one();
@@ -161,11 +155,7 @@ impl Provider for Agent {
                         let busy = std::future::pending::<()>();
                         let _done = tokio::time::timeout(Duration::from_millis(1500), busy).await;
                         pair.has_tidied.store(true, Ordering::SeqCst);
-                        Err(ProviderError::new(
-                            ErrorClass::Cancelled,
-                            Phase::MidStream,
-                            "cancelled",
-                        ))
+                        Err(broken(ErrorClass::Cancelled, "cancelled"))
                     }
                     Act::IsDeaf => {
                         pair.quiet.notify_one();
@@ -327,4 +317,8 @@ impl House {
             pair: self.pair,
         }
     }
+}
+
+fn broken(class: ErrorClass, why: &str) -> ProviderError {
+    ProviderError::new(class, Phase::MidStream, why)
 }

@@ -136,12 +136,18 @@ async fn ends(house: usize) {
     taken.extend(told);
 
     sink.stalls.store(false, Ordering::SeqCst);
+    each_is_answered_once(dir.path(), &taken).await;
+}
+
+/// What waits is worked off, and every letter that got its yes has one answer.
+async fn each_is_answered_once(folder: &Path, taken: &[String]) {
     let script = json!({ "rules": [{ "say": "At ten." }] }).to_string();
-    std::fs::write(dir.path().join("configs/demo-script.json"), script).expect("a file");
-    let drained = attache(dir.path(), &["drain"])
+    std::fs::write(folder.join("configs/demo-script.json"), script).expect("a file");
+    let drained = attache(folder, &["drain"])
         .output()
         .expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
+    let database = SqliteConnectOptions::new().filename(folder.join("data/attache.db"));
     let mut rows = database.connect().await.expect("the database");
     audit(&mut rows).await;
     let answered = "SELECT m.message_id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
@@ -150,7 +156,7 @@ async fn ends(house: usize) {
         .fetch_all(&mut rows)
         .await
         .expect("runs");
-    for id in &taken {
+    for id in taken {
         assert_eq!(
             answered.iter().filter(|done| *done == id).count(),
             1,

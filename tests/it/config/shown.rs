@@ -1,0 +1,226 @@
+//! `config show`: every setting under its name, and no secret.
+
+use super::*;
+
+/// The fields of a value whose `Debug` is derived, in order, without those of its fields.
+fn fields(value: &impl std::fmt::Debug) -> Vec<String> {
+    let text = format!("{value:#?}");
+    let own = text.lines().filter_map(|line| {
+        line.strip_prefix("    ")
+            .filter(|line| !line.starts_with(' '))
+    });
+    own.filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+fn keys(value: &Value) -> Vec<String> {
+    value
+        .as_object()
+        .expect("an object")
+        .keys()
+        .cloned()
+        .collect()
+}
+
+#[test]
+fn every_setting_is_shown_and_every_limit_can_be_typed() {
+    let config = Workspace::new().loaded();
+    let shown = config::effective(&config);
+    let gateway = &shown["configs/gateway.json"];
+    let limits = fields(&config.limits);
+    assert!(
+        limits.contains(&"letter_bytes_max".to_owned()),
+        "{limits:?}"
+    );
+    assert_eq!(keys(&gateway["limits"]), limits);
+    let kind = schema::KINDS
+        .iter()
+        .find(|kind| kind.name == "gateway")
+        .expect("the schema of the gateway");
+    let schema: Value = serde_json::from_str(&kind.text()).expect("a schema");
+    assert_eq!(keys(&schema["properties"]["limits"]["properties"]), limits);
+
+    const PURSES: &[&str] = &[
+        "day_usd_max",
+        "day_tokens_max",
+        "month_usd_max",
+        "month_tokens_max",
+        "persona_day_usd_max",
+        "persona_day_tokens_max",
+        "persona_month_usd_max",
+        "persona_month_tokens_max",
+        "thread_day_usd_max",
+        "thread_day_tokens_max",
+        "on_budget",
+        "timezone",
+        "reserve_usd_per_call",
+    ];
+    let places = [
+        (fields(&config.gateway), keys(gateway), &["limits"][..]),
+        (
+            fields(config.personas.iter().next().expect("ada")),
+            keys(&shown["personas/ada/persona.json"]),
+            &[],
+        ),
+        (
+            fields(&config.inference.budget),
+            keys(&shown["configs/inference.json"]["budget"]),
+            PURSES,
+        ),
+    ];
+    // Shown under the name that it has in the file, or shown by its file's own name.
+    let elsewhere = [
+        "turns_max",
+        "cost_micros_max",
+        "cost_usd_max",
+        "folder",
+        "signers",
+        "bounce_address",
+    ];
+    for (meant, shown, more) in places {
+        let known =
+            |name: &&String| !elsewhere.contains(&name.as_str()) && !more.contains(&name.as_str());
+        assert_eq!(
+            shown.iter().filter(known).collect::<Vec<_>>(),
+            meant.iter().filter(known).collect::<Vec<_>>()
+        );
+    }
+}
+
+/// Every place of a value: `/listeners[]/kind`, maps with `*` for their keys where `maps` says so.
+fn places(value: &Value, path: &str, maps: &[&str], found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => members.iter().for_each(|(key, member)| {
+            let key = if maps.contains(&path) { "*" } else { key };
+            let path = format!("{path}/{key}");
+            found.insert(path.clone());
+            places(member, &path, maps, found);
+        }),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| places(item, &format!("{path}[]"), maps, found)),
+        _ => {}
+    }
+}
+
+/// Every place that a schema allows, as [`places`] writes them.
+fn typeable(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    for (key, member) in schema["properties"].as_object().into_iter().flatten() {
+        found.insert(format!("{path}/{key}"));
+        typeable(member, &format!("{path}/{key}"), found);
+    }
+    typeable_below(&schema["items"], &format!("{path}[]"), found);
+    typeable_below(&schema["additionalProperties"], &format!("{path}/*"), found);
+    for choice in ["anyOf", "oneOf"]
+        .iter()
+        .flat_map(|word| schema[word].as_array().into_iter().flatten())
+    {
+        typeable(choice, path, found);
+    }
+}
+
+fn typeable_below(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    if schema.is_object() {
+        typeable(schema, path, found);
+    }
+}
+
+/// Two workspaces that together type nearly everything.
+fn full_workspaces() -> [Workspace; 2] {
+    let folder = Workspace::new();
+    folder.write("c.pem", "a certificate");
+    folder.write("k.pem", "its key");
+    folder.write(
+        "configs/gateway.json",
+        r#"{"mail_domain": "house.test", "outbound": {"kind": "folder", "path": "out"},
+            "listeners": [{"kind": "smtp", "address": "127.0.0.1:2525", "tls": "starttls", "auth": true}], "folders": [{"path": "in"}],
+            "submission": [{"user": "olga", "address": "olga@home.test", "password_variable": "OLGA"}],
+            "owners": ["olga@home.test"], "tls": {"certificate": "c.pem", "key": "k.pem"},
+            "mailboxes": [{"name": "a", "host": "imap.test", "user": "u", "password_variable": "A", "after": {"flag": "Seen"}},
+                {"name": "b", "host": "imap.test", "user": "v", "after": {"move": "Done"}, "oauth": {
+                    "token_url": "https://id.test/token", "client_id": "c", "refresh_token_variable": "B"}}]}"#,
+    );
+    folder.write(
+        "configs/security.json",
+        r#"{"authentication": {"trusted_relays": [{"peers": ["127.0.0.1"], "authserv_id": "mx.test"}]}}"#,
+    );
+    folder.write(
+        "configs/prices.json",
+        r#"{"version": "1", "prices": [{"provider": "openai", "model": "m", "input": 1, "output": 2}]}"#,
+    );
+    folder.write(
+        "configs/inference.json",
+        r#"{"provider": "scripted", "model": "m", "fallback": [{"provider": "openai", "model": "n"}],
+            "providers": {"scripted": {"script": "s.json"}}}"#,
+    );
+    folder.write(
+        "personas/ada/persona.json",
+        r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}]}"#,
+    );
+    let folder = folder
+        .with_env("OLGA", "secret-1")
+        .with_env("A", "secret-2")
+        .with_env("B", "secret-3");
+    let folder = folder.with_env("OPENAI_API_KEY", "secret-4");
+    let smarthost = Workspace::new().with_env("OUT", "secret-5");
+    smarthost.write(
+        "configs/gateway.json",
+        r#"{"mail_domain": "house.test", "outbound": {"kind": "smarthost", "host": "mx.test", "user": "u",
+            "password_variable": "OUT"}}"#,
+    );
+    [folder, smarthost]
+}
+
+#[test]
+fn whatever_can_be_typed_is_shown_under_its_name() {
+    let shown = full_workspaces().map(|workspace| config::effective(&workspace.loaded()));
+    assert!(!format!("{shown:?}").contains("secret-"), "{shown:?}");
+    // Remarks for people, and what is read from a key's file.
+    let remarks = [
+        "/$schema",
+        "/note",
+        "/prices[]/source",
+        "/prices[]/checked",
+        "/outbound/dkim[]/key",
+    ];
+    let signers = ["/outbound/dkim[]/domain", "/outbound/dkim[]/selector"];
+    for kind in schema::KINDS {
+        let file = match kind.name {
+            "persona" => "personas/ada/persona.json".to_owned(),
+            name => format!("configs/{name}.json"),
+        };
+        let maps: &[&str] = if kind.name == "context" {
+            &[""]
+        } else {
+            &["/providers"]
+        };
+        let (mut has, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+        shown
+            .iter()
+            .for_each(|shown| places(&shown[&file], "", maps, &mut has));
+        typeable(&(kind.schema)(), "", &mut wanted);
+        let is_missing = |place: &&String| {
+            // A secret is shown as being set, under the name of what it is for.
+            let secret = place
+                .strip_suffix("_variable")
+                .is_some_and(|name| has.contains(name));
+            !has.contains(*place)
+                && !secret
+                && !remarks.contains(&place.as_str())
+                && !signers.contains(&place.as_str())
+        };
+        let missing: Vec<&String> = wanted.iter().filter(is_missing).collect();
+        assert!(missing.is_empty(), "{file} is shown without {missing:?}");
+        assert!(wanted.len() > 3, "{file}");
+    }
+}
+
+#[test]
+fn no_secret_is_ever_printed() {
+    let workspace = Workspace::new().with_env("ANTHROPIC_API_KEY", "hidden-key");
+    let config = workspace.loaded();
+    let shown = serde_json::to_string(&config::effective(&config)).expect("settings are JSON");
+    assert!(shown.contains(r#""api_key":"[set]""#), "{shown}");
+    assert!(!format!("{config:?}{shown}").contains("hidden-key"));
+}

@@ -1,0 +1,114 @@
+//! Commands beside an engine that serves.
+
+use super::*;
+
+#[test]
+fn an_engine_serves_alone_answers_what_is_ingested_beside_it_and_stops_on_sigterm() {
+    let workspace = Workspace::new();
+    let server = workspace.serve();
+    assert!(
+        server.line.contains("listening on 127.0.0.1:"),
+        "{}",
+        server.line
+    );
+    let pid = server.child.id().to_string();
+    for args in [&["drain"][..], &["serve"]] {
+        let second = workspace.run(args);
+        assert_eq!(second.code, 78, "{args:?}: {}", second.stderr);
+        assert!(
+            second.stderr.contains(&format!("process {pid}")),
+            "{args:?}: {}",
+            second.stderr
+        );
+    }
+    let run = runs_of(&workspace.json(&["ingest", LETTER])).remove(0);
+    workspace.wait_for(&run, "succeeded");
+    let ended = server.terminate();
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    workspace.ok(&["drain"]);
+}
+
+#[test]
+fn serve_takes_letters_without_a_persona_text_and_says_that_it_is_missing() {
+    let workspace = Workspace::new();
+    std::fs::remove_file(workspace.path().join("personas/concierge/PERSONA.md"))
+        .expect("it is there");
+    let ended = workspace.serve().terminate();
+    assert_eq!(ended.code, 0);
+    assert!(
+        ended.stderr.contains("warning: ") && ended.stderr.contains("PERSONA.md"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn an_address_that_another_program_has_is_said_with_a_hint() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let workspace = Workspace::new();
+    workspace.edit("configs/gateway.json", "127.0.0.1:0", &address);
+    let said = workspace.run(&["serve"]);
+    assert_eq!(
+        (said.code, said.stdout.as_str()),
+        (1, ""),
+        "{}",
+        said.stderr
+    );
+    assert!(
+        said.stderr.contains(&address) && said.stderr.contains("hint: another program"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn drain_says_that_a_run_waits_and_where_to_look() {
+    let workspace = Workspace::new();
+    workspace.edit(
+        "configs/inference.json",
+        "\"provider\": \"scripted\"",
+        "\"provider\": \"openai\"",
+    );
+    // Nobody listens on port 1.
+    let nobody = "\"openai\": {\"base_url\": \"http://127.0.0.1:1/v1\"}, \"scripted\": {";
+    workspace.edit("configs/inference.json", "\"scripted\": {", nobody);
+    workspace.edit(
+        "configs/inference.json",
+        "\"max_tool_turns\": 8",
+        "\"retry\": {\"call_attempts_max\": 1}",
+    );
+    workspace.ok(&["ingest", LETTER]);
+    let said = workspace.ok(&["drain"]).stdout;
+    assert!(
+        said.contains("1 waiting for a retry") && said.contains("--state waiting_retry"),
+        "{said}"
+    );
+    let waits = workspace
+        .ok(&["runs", "list", "--state", "waiting_retry"])
+        .stdout;
+    assert!(waits.contains("transient"), "{waits}");
+}
+
+#[test]
+fn a_running_run_is_cancelled_from_another_process() {
+    let workspace = Workspace::new();
+    workspace.script(&serde_json::json!({ "rules": [{ "hang": true }] }));
+    let server = workspace.serve();
+    let run = runs_of(&workspace.json(&["ingest", LETTER])).remove(0);
+    workspace.wait_for(&run, "running");
+    assert_eq!(
+        workspace.json(&["runs", "cancel", &run])["outcome"],
+        "requested"
+    );
+    workspace.wait_for(&run, "cancelled");
+    assert_eq!(server.terminate().code, 0);
+    let timeline = workspace.ok(&["replay", &run]).stdout;
+    assert!(timeline.contains("cancelled"), "{timeline}");
+    assert!(
+        !PathBuf::from(workspace.path())
+            .join("data/outbox")
+            .read_dir()
+            .is_ok_and(|mut d| d.next().is_some())
+    );
+}

@@ -1,0 +1,138 @@
+//! Pieces of knowledge in the context of a run.
+
+use super::*;
+
+#[tokio::test]
+async fn a_folder_is_looked_at_once_a_second_at_most() {
+    let run_deps = RunDeps::new().await;
+    let sync = KnowledgeSync::default();
+    let refresh = || sync.refresh(&run_deps.ada, &run_deps.folder, run_deps.clock.as_ref());
+    run_deps.write("a.md", "apple");
+    assert_eq!(refresh().await.expect("a sync"), Some(indexed(&["a.md"])));
+    run_deps.write("b.md", "banana");
+    run_deps.clock.advance(Duration::from_millis(999));
+    assert_eq!(refresh().await.expect("a sync"), None);
+    run_deps.clock.advance(Duration::from_millis(1));
+    assert_eq!(
+        refresh().await.expect("a sync"),
+        Some(KnowledgeSyncReport {
+            unchanged: 1,
+            ..indexed(&["b.md"])
+        })
+    );
+    let bob = run_deps
+        .store
+        .persona(&PersonaId::parse("bob").expect("an id"));
+    assert!(
+        sync.refresh(&bob, &run_deps.folder, run_deps.clock.as_ref())
+            .await
+            .expect("a sync")
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn personas_do_not_see_each_others_knowledge() {
+    let run_deps = RunDeps::new().await;
+    let bob = run_deps
+        .store
+        .persona(&PersonaId::parse("bob").expect("an id"));
+    let file = |sha256: &str| KnowledgeFile {
+        path: "knowledge/a.md".into(),
+        sha256: sha256.into(),
+        modified_ms: 1,
+        size_bytes: 5,
+    };
+    let chunk = |body: &str| {
+        vec![KnowledgeChunk {
+            heading: String::new(),
+            body: body.into(),
+        }]
+    };
+    run_deps
+        .ada
+        .replace_knowledge_file(file("1"), chunk("apple pie"))
+        .await
+        .expect("a write");
+    bob.replace_knowledge_file(file("2"), chunk("apple secret"))
+        .await
+        .expect("a write");
+    let hits = run_deps
+        .ada
+        .search_knowledge(&["apple".into()], 10)
+        .await
+        .expect("a search");
+    assert_eq!(
+        hits.iter().map(|h| h.body.as_str()).collect::<Vec<_>>(),
+        ["apple pie"]
+    );
+    run_deps
+        .ada
+        .remove_knowledge_file("knowledge/a.md")
+        .await
+        .expect("a removal");
+    assert_eq!(run_deps.ada.knowledge_state().await.expect("a state"), []);
+    assert_eq!(bob.knowledge_state().await.expect("a state"), [file("2")]);
+    assert_eq!(
+        bob.search_knowledge(&["secret".into()], 10)
+            .await
+            .expect("a search")
+            .len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_letter_is_given_the_pieces_that_bear_on_it_with_their_places() {
+    let run_deps = RunDeps::new().await;
+    run_deps.write(
+        "rooms.md",
+        "# Rooms\n\nNine rooms.\n\n## Breakfast\n\nIn the mill room from 7:30.\n",
+    );
+    run_deps.write("parking.md", "# Parking\n\nEight spaces behind the barn.\n");
+    run_deps.sync().await;
+    let wanted =
+        "From your knowledge, `knowledge/rooms.md#Breakfast`:\n\nIn the mill room from 7:30.";
+    let contribution = run_deps
+        .resolve("Breakfast", "Dear all, when is breakfast?", None)
+        .await;
+    let piece = Piece::System {
+        text: wanted.into(),
+        required: false,
+    };
+    assert_eq!(
+        contribution.pieces,
+        [("knowledge/rooms.md#Breakfast".to_owned(), piece)]
+    );
+    assert_eq!(contribution.note, None);
+    // What a reply quotes was answered before.
+    let contribution = run_deps
+        .resolve(
+            "Hi",
+            "Where is the barn?\n> breakfast",
+            Some("Where is the barn?"),
+        )
+        .await;
+    let sources: Vec<_> = contribution
+        .pieces
+        .iter()
+        .map(|(source, _)| source.as_str())
+        .collect();
+    assert_eq!(sources, ["knowledge/parking.md#Parking"]);
+}
+
+#[tokio::test]
+async fn a_letter_that_nothing_bears_on_is_given_nothing_and_the_report_says_why() {
+    let run_deps = RunDeps::new().await;
+    run_deps.write("rooms.md", "Thank you for what you will read here.");
+    run_deps.sync().await;
+    let nothing = |why: &str| Contribution::nothing(why);
+    let polite = run_deps
+        .resolve("Hello", "Thank you, that is all!", None)
+        .await;
+    assert_eq!(polite, nothing("the input has no words to search for"));
+    let other = run_deps
+        .resolve("Invoice", "Zeppelin \" OR * NEAR(", None)
+        .await;
+    assert_eq!(other, nothing("nothing in `knowledge` matches the input"));
+}
