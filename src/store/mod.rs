@@ -4,6 +4,21 @@
 //! Rows of a persona are reached through [`PersonaStore`], a handle bound to one persona, so that
 //! no query can forget the filter. [`Store`] itself offers the engine's queries across personas:
 //! claims, sweeps, listings for the operator.
+//!
+//! - `sql`: conversions between values and columns.
+//! - `sqlite`: opening, the one writer, the log, backups.
+//! - `mail`: letters and messages. `threads`: their place, and what may be written there.
+//! - `runs`: the queue of runs. `journal`: their turns, steps, mails and end.
+//! - `mailboxes`, `deliveries`: mail that is fetched, mail that is sent.
+//! - `budgets`: reservations and the ledger.
+//! - `knowledge`: indexed files of a persona.
+//! - `schedules`: responsibilities and slots.
+//! - `notices`: events for the owner.
+//! - `views`: read models for lists, pages and exports.
+//! - `audit`, `gc`: checks of all tables, and pruning.
+//!
+//! In each room values stand below transactions: a file with row types imports no transaction.
+//! Not here: prose for a screen, SMTP, model providers.
 
 mod sql;
 pub mod sqlite;

@@ -2,8 +2,10 @@
 
 use crate::domain::{PersonaId, Timestamp};
 use crate::store::{Result, StoreError};
+use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use std::fmt::Write;
 use std::time::Duration;
 
 /// Reads the `persona_id` column of a row.
@@ -54,5 +56,62 @@ pub(in crate::store) fn optional_timestamp(
         Some(text) => Timestamp::parse(&text)
             .map(Some)
             .ok_or(StoreError::Unreadable { what: "time" }),
+    }
+}
+
+/// Returns JSON text of rows, for `json_each`.
+pub(in crate::store) fn to_json(rows: &impl Serialize) -> Result<String> {
+    serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(Box::new(error)).into())
+}
+
+/// Joins two texts; the parameters of the second are numbered on.
+pub(in crate::store) fn chained(first: &str, second: &str) -> String {
+    let by = numbers(first).max().unwrap_or(0);
+    let mut pieces = second.split('$');
+    let mut text = format!("{first};{}", pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let end = piece
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(piece.len());
+        match piece[..end].parse::<usize>() {
+            Ok(number) => {
+                let _infallible = write!(text, "${}{}", number + by, &piece[end..]);
+            }
+            // A JSON path, such as `$.owner`.
+            Err(_) => {
+                let _infallible = write!(text, "${piece}");
+            }
+        }
+    }
+    text
+}
+
+/// Returns the parameter numbers in a text, in order.
+fn numbers(text: &str) -> impl Iterator<Item = usize> {
+    let digits = |piece: &str| {
+        piece
+            .split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse()
+            .ok()
+    };
+    text.split('$').skip(1).filter_map(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parameters_of_a_second_text_are_numbered_on_and_paths_are_left_alone() {
+        let first = "UPDATE a SET b = $2 WHERE c = $1";
+        assert_eq!(
+            chained(first, "SELECT $1, $10"),
+            format!("{first};SELECT $3, $12")
+        );
+        assert_eq!(
+            chained(first, "SELECT $1 ->> '$.owner'"),
+            format!("{first};SELECT $3 ->> '$.owner'")
+        );
     }
 }

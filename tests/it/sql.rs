@@ -218,7 +218,7 @@ const WALKS: &[(&str, &str)] = &[
         "as for `messages::INSERT_MESSAGE`",
     ),
     (
-        "letter_rows::STORE_LETTER",
+        "letter_rows::STORE_LETTERS",
         "as for `messages::INSERT_MESSAGE`",
     ),
     ("search::LAST_SEQ", "the last row, found in one step"),

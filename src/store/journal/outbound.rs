@@ -3,9 +3,9 @@
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp, Withheld};
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::audit_log;
-use crate::store::mail::bulk::chained;
 use crate::store::mail::filed;
 use crate::store::mail::messages::{self, Content, MessageRow};
+use crate::store::sql::chained;
 use crate::store::threads::correspondence;
 use crate::store::threads::place::Place;
 use crate::store::threads::placement;

@@ -1,11 +1,13 @@
 //! Facts of incoming letters, read before they are stored: one query about all letters of a batch.
 
-use crate::domain::{MessageId, Timestamp};
+use crate::domain::{MessageId, PersonaId, Timestamp};
+use crate::store::Result;
 use crate::store::mail::inbound::NewInbound;
+use crate::store::sql::{from_json, to_json};
 use crate::store::threads::placement::{self, FoundThread};
 use crate::store::threads::reply_limits::{Account, DAY, HOUR, Sent, since};
-use crate::store::{Result, StoreError};
-use serde_json::json;
+use serde::Serialize;
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::collections::HashSet;
 
@@ -13,21 +15,22 @@ use std::collections::HashSet;
 /// linked conversations, and in the oldest of these the thread that they join, with its answers.
 /// The plus keeps SQLite from scanning all mail of the window.
 pub(in crate::store) const ARRIVALS: &str = "
-    WITH letters AS MATERIALIZED (SELECT key AS place, value ->> 0 AS persona, value -> 1 AS ids, value -> 2 AS known_as,
-        value ->> 3 AS duplicates_since, value ->> 4 AS has_own_id, value ->> 5 AS counterparty,
-        value ->> 6 AS joins_as, value ->> 7 AS nearest, value ->> 8 AS all_of, value ->> 9 AS none_but,
-        value ->> 10 AS thread_prefix FROM json_each($1)),
+    WITH letters AS MATERIALIZED (SELECT key AS place, value ->> 'persona' AS persona, value ->> 'ids' AS ids,
+        value ->> 'known_as' AS known_as, value ->> 'duplicates_since' AS duplicates_since,
+        value ->> 'has_own_id' AS has_own_id, value ->> 'counterparty' AS counterparty, value ->> 'joins_as' AS joins_as,
+        value ->> 'nearest' AS nearest, value ->> 'all_of' AS all_of, value ->> 'none_but' AS none_but,
+        value ->> 'thread_prefix' AS thread_prefix FROM json_each($1)),
       linked AS MATERIALIZED (SELECT *, (SELECT json_group_array(DISTINCT conversation_id) FROM message_links
           WHERE persona_id = persona AND rfc_message_id IN (SELECT value FROM json_each(ids))) AS conversations,
         (SELECT min(conversation_id) FROM message_links
           WHERE persona_id = persona AND rfc_message_id IN (SELECT value FROM json_each(ids))) AS oldest FROM letters)
     SELECT
       (SELECT id FROM messages WHERE persona_id = l.persona AND dedup_key IN (SELECT value FROM json_each(l.known_as))
-         AND +received_at >= l.duplicates_since AND (ack_confirmed = 0 OR l.has_own_id) ORDER BY seq DESC LIMIT 1),
+         AND +received_at >= l.duplicates_since AND (ack_confirmed = 0 OR l.has_own_id) ORDER BY seq DESC LIMIT 1) AS duplicate,
       (SELECT coalesce(sum(mails), 0) FROM correspondence
-         WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $2),
+         WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $2) AS in_hour,
       (SELECT coalesce(sum(mails), 0) FROM correspondence
-         WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $3),
+         WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $3) AS in_day,
       l.conversations,
       (SELECT json_array(t.id, (SELECT coalesce(sum(mails), 0) FROM correspondence
            WHERE persona_id = l.persona AND counterparty = l.thread_prefix || t.id AND minute >= $3))
@@ -39,7 +42,7 @@ pub(in crate::store) const ARRIVALS: &str = "
                AND o.address NOT IN (SELECT value FROM json_each(l.none_but)))
              AND NOT EXISTS (SELECT 1 FROM json_each(l.all_of) wanted WHERE NOT EXISTS (
                SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id AND o.address = wanted.value))))
-         ORDER BY m.seq IS NULL, t.updated_at DESC, t.id DESC LIMIT 1)
+         ORDER BY m.seq IS NULL, t.updated_at DESC, t.id DESC LIMIT 1) AS thread
     FROM linked l ORDER BY l.place";
 
 /// Result of [`ARRIVALS`] for one copy.
@@ -79,35 +82,61 @@ impl Arrival {
     }
 }
 
+/// A copy as [`ARRIVALS`] is asked about it.
+#[derive(Serialize)]
+struct AskedCopy<'a> {
+    persona: &'a PersonaId,
+    /// Message-IDs that the copy bears or mentions.
+    ids: Vec<&'a str>,
+    /// Keys under which the same letter may be stored.
+    known_as: Vec<&'a str>,
+    duplicates_since: Timestamp,
+    has_own_id: bool,
+    counterparty: Option<&'a str>,
+    joins_as: Option<&'a str>,
+    /// The nearest ancestor.
+    nearest: Option<&'a str>,
+    all_of: Option<&'a [String]>,
+    none_but: Option<&'a [String]>,
+    thread_prefix: &'static str,
+}
+
+impl<'a> AskedCopy<'a> {
+    fn of(copy: &'a NewInbound) -> Self {
+        let (place, own_id) = (&copy.place, copy.content.rfc_message_id.as_str());
+        let mentioned = place.mentioned.iter().map(String::as_str);
+        let only = place.joins_only.as_ref();
+        Self {
+            persona: &copy.persona,
+            ids: mentioned.chain([own_id]).collect(),
+            known_as: copy.keys().collect(),
+            duplicates_since: copy.duplicates_since,
+            has_own_id: copy.has_own_id,
+            counterparty: copy
+                .reply_limits
+                .as_ref()
+                .map(|reply_limits| reply_limits.counterparty.as_str()),
+            joins_as: place.joins_as.as_deref(),
+            nearest: place.mentioned.last().map(String::as_str),
+            all_of: only.map(|only| only.all_of.as_slice()),
+            none_but: only.map(|only| only.none_but.as_slice()),
+            thread_prefix: Account::of(copy.content.trust).thread_prefix(),
+        }
+    }
+}
+
 /// Returns the parameters of [`ARRIVALS`] for some copies: the copies, an hour ago and a day ago.
 pub(in crate::store) fn question<'a>(
     copies: impl Iterator<Item = (&'a NewInbound, Timestamp)>,
-) -> [String; 3] {
+) -> Result<[String; 3]> {
     let mut now = Timestamp::from_millis(0);
-    let asked = copies.map(|(copy, at)| {
-        now = now.max(at);
-        json!([
-            copy.persona.as_str(),
-            copy.place
-                .mentioned
-                .iter()
-                .chain([&copy.content.rfc_message_id])
-                .collect::<Vec<_>>(),
-            copy.keys().collect::<Vec<_>>(),
-            copy.duplicates_since.to_string(),
-            u8::from(copy.has_own_id),
-            copy.reply_limits
-                .as_ref()
-                .map(|reply_limits| reply_limits.counterparty.as_str()),
-            copy.place.joins_as,
-            copy.place.mentioned.last(),
-            copy.place.joins_only.as_ref().map(|only| &only.all_of),
-            copy.place.joins_only.as_ref().map(|only| &only.none_but),
-            Account::of(copy.content.trust).thread_prefix(),
-        ])
-    });
-    let asked = serde_json::Value::from_iter(asked).to_string();
-    [asked, since(now, HOUR), since(now, DAY)]
+    let copies: Vec<_> = copies
+        .map(|(copy, at)| {
+            now = now.max(at);
+            AskedCopy::of(copy)
+        })
+        .collect();
+    Ok([to_json(&copies)?, since(now, HOUR), since(now, DAY)])
 }
 
 /// Queries the facts of all copies at once.
@@ -120,23 +149,24 @@ pub(in crate::store) async fn arrivals(
         .bind(hour_ago)
         .bind(day_ago);
     let rows = arrivals.fetch_all(conn).await?;
-    let arrival = |row: &sqlx::sqlite::SqliteRow| {
-        let thread = row
-            .get::<Option<&str>, _>(4)
-            .map(serde_json::from_str::<(String, i64)>)
-            .transpose();
-        Ok(Arrival {
-            duplicate: row.get::<Option<String>, _>(0).map(MessageId::new),
-            sent: Sent {
-                in_hour: row.get(1),
-                in_day: row.get(2),
-                in_thread: 0,
-            },
-            linked: placement::conversations(row.get(3))?,
-            thread: thread.map_err(|_| StoreError::Unreadable {
-                what: "thread of a letter",
-            })?,
-        })
-    };
     rows.iter().map(arrival).collect()
+}
+
+fn arrival(row: &SqliteRow) -> Result<Arrival> {
+    let thread = row
+        .get::<Option<&str>, _>("thread")
+        .map(|thread| from_json(thread, "thread of a letter"))
+        .transpose()?;
+    Ok(Arrival {
+        duplicate: row
+            .get::<Option<String>, _>("duplicate")
+            .map(MessageId::new),
+        sent: Sent {
+            in_hour: row.get("in_hour"),
+            in_day: row.get("in_day"),
+            in_thread: 0,
+        },
+        linked: placement::conversations(row.get("conversations"))?,
+        thread,
+    })
 }

@@ -8,12 +8,12 @@
 
 use crate::domain::{MessageId, Timestamp};
 use crate::store::mail::arrival_facts::{Arrival, arrivals, question};
-use crate::store::mail::bulk::ROWS_MAX;
 use crate::store::mail::held;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
 use crate::store::mail::letter_rows::{NewRow, insert, placing_of};
 use crate::store::mail::reports;
 use crate::store::mailboxes::cursors as mailboxes;
+use crate::store::sqlite::batch::ROWS_MAX;
 use crate::store::sqlite::job::{Job, JobOutcome};
 use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
 use crate::store::threads::placement::{self};
@@ -210,7 +210,7 @@ async fn store_together(
     let copies = letters
         .iter()
         .flat_map(|letter| letter.copies.iter().map(|copy| (copy, letter.now)));
-    let asked = question(copies);
+    let asked = question(copies)?;
     let mut arrivals = arrivals(conn, asked).await?.into_iter();
     let mut taken = HashSet::new();
     let (mut rows, mut stored) = (Vec::new(), Vec::with_capacity(letters.len()));
@@ -249,7 +249,7 @@ async fn store_together(
 async fn store_alone(conn: &mut SqliteConnection, letter: &Waiting) -> Stored {
     let mut stored = Vec::with_capacity(letter.copies.len());
     for copy in &letter.copies {
-        let arrival = arrivals(conn, question([(copy, letter.now)].into_iter()))
+        let arrival = arrivals(conn, question(std::iter::once((copy, letter.now)))?)
             .await?
             .pop();
         let arrival = arrival.ok_or(StoreError::Unreadable {

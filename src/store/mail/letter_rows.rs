@@ -1,54 +1,136 @@
-//! Rows of incoming letters: one statement text stores a letter with its conversation, its thread and
-//! its run.
+//! Rows of incoming letters: one statement text stores all letters of a batch, each with its
+//! conversation, its thread and its run.
 
-use crate::domain::{Timestamp, Withheld};
+use crate::domain::{MessageId, PersonaId, RawLetterId, RunId, Timestamp, Trigger, Withheld};
 use crate::store::Result;
 use crate::store::mail::audit_log::audit;
-use crate::store::mail::bulk::{Bulk, ROWS_MAX};
 use crate::store::mail::filed;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
 use crate::store::mail::messages::insert_attachment;
 use crate::store::runs::queue::NewRun;
-use crate::store::sql::{Statement, json_list};
+use crate::store::sql::{json_list, to_json};
 use crate::store::threads::placement::{FoundThread, Placing, placing};
 use crate::store::threads::reply_limits::Sent;
+use serde::Serialize;
 use sqlx::SqliteConnection;
-use std::sync::LazyLock;
 
-/// Inserts a letter with its conversation, links, thread, participants and run. Repeated by
-/// [`Bulk`].
-pub(in crate::store) const STORE_LETTER: &str = "
+/// Inserts letters, each with its conversation, links, thread, participants and run. `$1` has a
+/// [`PlaceColumns`] for each letter, `$2` its [`LetterColumns`], `$3` bytes and long texts.
+pub(in crate::store) const STORE_LETTERS: &str = "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at)
-      SELECT * FROM (VALUES ($25, $3, $9, $27, $13)) WHERE column1 IS NOT NULL ON CONFLICT (id) DO NOTHING;
+      SELECT value ->> 'conversation', value ->> 'persona', value ->> 'subject', value ->> 'root', value ->> 'received_at'
+      FROM json_each($1) WHERE true ON CONFLICT (id) DO NOTHING;
     INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
-      SELECT v.column1, j.value, v.column3 FROM (VALUES ($3, $26, $25)) v, json_each(v.column2) j;
+      SELECT l.value ->> 'persona', j.value, l.value ->> 'conversation'
+      FROM json_each($1) l, json_each(l.value ->> 'linked_ids') j;
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
-      SELECT * FROM (VALUES ($2, $25, $3, $9, $13, $13)) WHERE column1 IS NOT NULL
+      SELECT value ->> 'thread', value ->> 'conversation', value ->> 'persona', value ->> 'subject',
+        value ->> 'received_at', value ->> 'received_at'
+      FROM json_each($1) WHERE true
       ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, excluded.updated_at);
     INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
-      SELECT v.column1, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
-          (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = v.column1) END
-      FROM (VALUES ($2, $28)) v, json_each(v.column2) j
-        LEFT JOIN thread_participants u ON u.thread_id = v.column1 AND u.address = 'unverified:' || j.value;
-    DELETE FROM thread_participants WHERE (thread_id, address) IN (VALUES ($2, $29));
-    DELETE FROM correspondence WHERE (persona_id, counterparty) IN (VALUES ($3, $30));
+      SELECT l.value ->> 'thread', j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
+          (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = l.value ->> 'thread') END
+      FROM json_each($1) l, json_each(l.value ->> 'joining') j
+        LEFT JOIN thread_participants u ON u.thread_id = l.value ->> 'thread' AND u.address = 'unverified:' || j.value;
+    DELETE FROM thread_participants WHERE (thread_id, address) IN (
+      SELECT value ->> 'thread', value ->> 'leaving' FROM json_each($1));
     DELETE FROM correspondence WHERE (persona_id, counterparty) IN (
-      SELECT column1, 'unverified:' || column2 FROM (VALUES ($3, $30)));
+      SELECT value ->> 'persona', value ->> 'counter' FROM json_each($1)
+      UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM json_each($1));
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
-      SELECT * FROM (VALUES ($15, $3, $21, $22, $23, $24)) WHERE column1 IS NOT NULL;
+      SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
+        substr($3, value ->> '$.bytes[0]', value ->> '$.bytes[1]'), value ->> 'trace'
+      FROM json_each($2);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
         disposition, metadata_json, hops, readers_json)
-      SELECT column1, column2, column3, 'inbound', column4, column5, column6, column7, column8, column9, column10, column11,
-        column12, column13, column14, column15, column16, column17, column18, column19, column20, column21
-      FROM (VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $36))
-      WHERE column1 IS NOT NULL;
+      SELECT value ->> 'id', value ->> 'thread', value ->> 'persona', 'inbound', value ->> 'rfc_message_id',
+        value ->> 'in_reply_to', value ->> 'references_json', value ->> 'sender', value ->> 'recipients_json',
+        value ->> 'subject',
+        CAST(substr($3, value ->> '$.text_body[0]', value ->> '$.text_body[1]') AS TEXT),
+        CAST(substr($3, value ->> '$.fresh_text[0]', value ->> '$.fresh_text[1]') AS TEXT),
+        CAST(substr($3, value ->> '$.html_body[0]', value ->> '$.html_body[1]') AS TEXT),
+        value ->> 'received_at', value ->> 'trust', value ->> 'raw', value ->> 'dedup_key', value ->> 'ack_confirmed',
+        value ->> 'disposition', value ->> 'metadata_json', value ->> 'hops', value ->> 'readers_json'
+      FROM json_each($2);
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at, budget_micros)
-      SELECT column1, column2, column3, column4, column5, column6, 'queued', column7, column8
-      FROM (VALUES ($31, $3, $2, $32, $1, $33, $34, $35)) WHERE column1 IS NOT NULL";
+      SELECT value ->> 'run', value ->> 'persona', value ->> 'thread', value ->> 'trigger', value ->> 'message',
+        value ->> 'profile', 'queued', value ->> 'queued_at', value ->> 'budget_micros'
+      FROM json_each($1) WHERE value ->> 'run' IS NOT NULL";
 
-pub(in crate::store) static STORE_LETTERS: LazyLock<Bulk> =
-    LazyLock::new(|| Bulk::of(STORE_LETTER));
+/// Place of a letter, and its run.
+#[derive(Serialize)]
+struct PlaceColumns<'a> {
+    message: &'a MessageId,
+    persona: &'a PersonaId,
+    conversation: &'a str,
+    thread: &'a str,
+    subject: &'a str,
+    /// Oldest known Message-ID of the conversation.
+    root: &'a str,
+    received_at: Timestamp,
+    /// Message-IDs that the letter bears or mentions, as a JSON array.
+    linked_ids: String,
+    /// Addresses that join the thread, as a JSON array.
+    joining: String,
+    /// Participant that the sender replaces.
+    leaving: Option<&'a str>,
+    /// Counter of the thread, which an owner's letter clears.
+    counter: Option<String>,
+    run: Option<&'a RunId>,
+    trigger: Option<Trigger>,
+    profile: Option<&'a str>,
+    queued_at: Timestamp,
+    budget_micros: Option<i64>,
+}
+
+/// Columns of `messages` and `raw_letters`.
+#[derive(Serialize)]
+struct LetterColumns<'a> {
+    id: &'a MessageId,
+    thread: &'a str,
+    persona: &'a PersonaId,
+    rfc_message_id: &'a str,
+    in_reply_to: Option<&'a str>,
+    references_json: String,
+    sender: &'a str,
+    recipients_json: &'a str,
+    subject: &'a str,
+    text_body: Piece,
+    fresh_text: Option<Piece>,
+    html_body: Option<Piece>,
+    received_at: Timestamp,
+    trust: &'a str,
+    dedup_key: &'a str,
+    ack_confirmed: bool,
+    disposition: &'a str,
+    metadata_json: &'a str,
+    hops: u32,
+    readers_json: Option<String>,
+    raw: &'a RawLetterId,
+    sha256: &'a str,
+    envelope_json: &'a str,
+    trace: &'a str,
+    bytes: Piece,
+}
+
+/// Bytes and long texts of some letters, bound as one value: in JSON, a text would be copied once
+/// for each column that is read.
+#[derive(Default)]
+struct Pieces(Vec<u8>);
+
+/// Position of the first byte, counted from 1, and number of bytes.
+#[derive(Serialize)]
+struct Piece(usize, usize);
+
+impl Pieces {
+    fn add(&mut self, piece: &[u8]) -> Piece {
+        let first = self.0.len() + 1;
+        self.0.extend_from_slice(piece);
+        Piece(first, piece.len())
+    }
+}
 
 pub(in crate::store) fn placing_of<'a>(
     copy: &'a NewInbound,
@@ -105,67 +187,69 @@ impl<'a> NewRow<'a> {
         }
     }
 
-    /// Binds all parameters of [`STORE_LETTER`], in order.
-    fn bind<'q>(&'q self, query: Statement<'q>) -> Statement<'q> {
-        let (copy, content) = (self.copy, &self.copy.content);
-        let stamp = copy.received_at.to_string();
-        let placing = placing_of(copy, ("", ""));
-        let thread = self
-            .found
+    fn thread(&self) -> &str {
+        let new_thread = self.copy.place.new_thread.as_str();
+        self.found
             .thread
             .as_ref()
-            .map_or(copy.place.new_thread.as_str(), |(thread, _)| thread);
-        let query = query
-            .bind(copy.id.as_str())
-            .bind(thread.to_owned())
-            .bind(copy.persona.as_str());
-        let query = query
-            .bind(&content.rfc_message_id)
-            .bind(content.in_reply_to.as_deref());
-        let query = query.bind(json_list(content.references.iter().map(String::as_str)));
-        let query = query
-            .bind(&content.sender)
-            .bind(&content.recipients_json)
-            .bind(&content.subject);
-        let query = query
-            .bind(&content.text_body)
-            .bind(content.fresh_text.as_deref());
-        let query = query
-            .bind(content.html_body.as_deref())
-            .bind(stamp)
-            .bind(content.trust);
-        let query = query
-            .bind(copy.raw_id.as_str())
-            .bind(&copy.dedup_key)
-            .bind(copy.ack_confirmed);
-        let query = query
-            .bind(&self.disposition)
-            .bind(&content.metadata_json)
-            .bind(copy.hops);
-        let query = query
-            .bind(&copy.sha256)
-            .bind(&copy.envelope_json)
-            .bind(&copy.bytes[..])
-            .bind(&copy.trace);
-        let query = query
-            .bind(&self.found.conversation)
-            .bind(placing.ids())
-            .bind(placing.root().to_owned());
-        let query = query
-            .bind(placing.joining(self.found.thread.is_some()))
-            .bind(copy.place.replaces.as_deref());
-        let query = query.bind(copy.from_owner.then(|| format!("thread:{thread}")));
-        let query = query
-            .bind(self.run.map(|run| run.id.as_str()))
-            .bind(self.run.map(|run| run.trigger.as_str()));
-        let query = query
-            .bind(self.run.map(|run| run.profile.as_str()))
-            .bind(self.now.to_string());
+            .map_or(new_thread, |(thread, _)| thread)
+    }
+
+    fn place_columns(&self) -> PlaceColumns<'_> {
+        let copy = self.copy;
+        let placing = placing_of(copy, ("", ""));
+        let thread = self.thread();
+        PlaceColumns {
+            message: &copy.id,
+            persona: &copy.persona,
+            conversation: &self.found.conversation,
+            thread,
+            subject: &copy.content.subject,
+            root: placing.root(),
+            received_at: copy.received_at,
+            linked_ids: placing.ids(),
+            joining: placing.joining(self.found.thread.is_some()),
+            leaving: copy.place.replaces.as_deref(),
+            counter: copy.from_owner.then(|| format!("thread:{thread}")),
+            run: self.run.map(|run| &run.id),
+            trigger: self.run.map(|run| run.trigger),
+            profile: self.run.map(|run| run.profile.as_str()),
+            queued_at: self.now,
+            budget_micros: self.run.and_then(|run| run.budget_micros),
+        }
+    }
+
+    fn letter_columns(&self, pieces: &mut Pieces) -> LetterColumns<'_> {
+        let (copy, content) = (self.copy, &self.copy.content);
+        let mut text = |text: &String| pieces.add(text.as_bytes());
         let readers = copy.readers.as_ref();
-        let readers = readers.map(|readers| json_list(readers.iter().map(String::as_str)));
-        query
-            .bind(self.run.and_then(|run| run.budget_micros))
-            .bind(readers)
+        LetterColumns {
+            id: &copy.id,
+            thread: self.thread(),
+            persona: &copy.persona,
+            rfc_message_id: &content.rfc_message_id,
+            in_reply_to: content.in_reply_to.as_deref(),
+            references_json: json_list(content.references.iter().map(String::as_str)),
+            sender: &content.sender,
+            recipients_json: &content.recipients_json,
+            subject: &content.subject,
+            text_body: text(&content.text_body),
+            fresh_text: content.fresh_text.as_ref().map(&mut text),
+            html_body: content.html_body.as_ref().map(&mut text),
+            received_at: copy.received_at,
+            trust: content.trust,
+            dedup_key: &copy.dedup_key,
+            ack_confirmed: copy.ack_confirmed,
+            disposition: &self.disposition,
+            metadata_json: &content.metadata_json,
+            hops: copy.hops,
+            readers_json: readers.map(|readers| json_list(readers.iter().map(String::as_str))),
+            raw: &copy.raw_id,
+            sha256: &copy.sha256,
+            envelope_json: &copy.envelope_json,
+            trace: &copy.trace,
+            bytes: pieces.add(&copy.bytes),
+        }
     }
 }
 
@@ -173,13 +257,21 @@ pub(in crate::store) async fn insert(
     conn: &mut SqliteConnection,
     rows: &[NewRow<'_>],
 ) -> Result<()> {
-    for rows in rows.chunks(ROWS_MAX) {
-        let insert = sqlx::query(STORE_LETTERS.text(rows.len()));
-        rows.iter()
-            .fold(insert, |insert, row| row.bind(insert))
-            .execute(&mut *conn)
-            .await?;
+    if rows.is_empty() {
+        return Ok(());
     }
+    let mut pieces = Pieces::default();
+    let places: Vec<_> = rows.iter().map(NewRow::place_columns).collect();
+    let letters: Vec<_> = rows
+        .iter()
+        .map(|row| row.letter_columns(&mut pieces))
+        .collect();
+    sqlx::query(STORE_LETTERS)
+        .bind(to_json(&places)?)
+        .bind(to_json(&letters)?)
+        .bind(pieces.0)
+        .execute(&mut *conn)
+        .await?;
     for row in rows {
         let copy = row.copy;
         for attachment in &copy.attachments {

@@ -5,7 +5,6 @@
 //! - `arrivals`: the storing of incoming letters, those that wait together in one batch.
 //! - `arrival_facts`: facts of letters before they are stored.
 //! - `letter_rows`: rows of a letter.
-//! - `bulk`: one statement text for many rows.
 //! - `synthetic`: prompts of schedules, of chat and of manual runs.
 //! - `audit_log`: policy decisions.
 //! - `filed`: letters without a run, and the notice of them.
@@ -23,7 +22,6 @@ pub(in crate::store) mod inbound;
 pub(in crate::store) mod arrivals;
 pub(in crate::store) mod arrival_facts;
 pub(in crate::store) mod letter_rows;
-pub(in crate::store) mod bulk;
 pub(in crate::store) mod synthetic;
 pub(in crate::store) mod audit_log;
 pub(in crate::store) mod filed;

@@ -1,7 +1,6 @@
 //! Batches of writes of one kind that wait together and share their statements (decision D-41). A
 //! refused write leaves nothing behind, so that the writes need no savepoints of their own.
 
-use crate::store::mail::bulk::ROWS_MAX;
 use crate::store::sqlite::job::{Job, JobOutcome};
 use crate::store::sqlite::refusal::{CommitRefusal, is_broken};
 use crate::store::{Result, Store, StoreError};
@@ -9,6 +8,9 @@ use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;
 use std::any::Any;
 use tokio::sync::oneshot;
+
+/// Most writes of one batch.
+pub(in crate::store) const ROWS_MAX: usize = 64;
 
 /// A write that can share its statements with others of its kind.
 pub(in crate::store) trait Together: Sized + Send + Sync + 'static {

@@ -189,7 +189,7 @@ pub(in crate::store) fn conversations(linked_json: &str) -> Result<Vec<String>> 
     Ok(linked)
 }
 
-impl Placing<'_> {
+impl<'a> Placing<'a> {
     /// Returns the addresses that join the thread by the message, as a JSON array.
     pub(in crate::store) fn joining(&self, exists: bool) -> String {
         let joining = if exists && !self.authenticated {
@@ -201,7 +201,7 @@ impl Placing<'_> {
     }
 
     /// Returns the oldest known Message-ID of its conversation.
-    pub(in crate::store) fn root(&self) -> &str {
+    pub(in crate::store) fn root(&self) -> &'a str {
         self.mentioned.first().map_or(self.own_id, String::as_str)
     }
 
