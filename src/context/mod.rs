@@ -204,6 +204,8 @@ fn block_bytes(block: &Block) -> usize {
         Block::Text { text } | Block::Thinking { text, .. } => text.len(),
         Block::ToolCall { args, .. } => serde_json::to_string(args).map_or(0, |json| json.len()),
         Block::ToolResult { content, .. } => content.len(),
+        Block::Image(image) => usize::try_from(image.file.size_bytes).unwrap_or(usize::MAX),
+        Block::FileReference(file) => file.name.len(),
     }
 }
 

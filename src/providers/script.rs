@@ -326,6 +326,8 @@ fn length(request: &Request) -> usize {
             serde_json::to_string(args).map_or(0, |json| json.chars().count())
         }
         Block::ToolResult { content, .. } => content.chars().count(),
+        // The provider declares text alone.
+        Block::Image(_) | Block::FileReference(_) => 0,
     };
     let system: usize = request.system.iter().map(|text| text.chars().count()).sum();
     system

@@ -147,7 +147,10 @@ impl Scripted {
                     let (id, name, args) = (id.clone(), name.clone(), args.clone());
                     events.push(Ok(Event::ToolCall { id, name, args }));
                 }
-                Block::Thinking { .. } | Block::ToolResult { .. } => {}
+                Block::Thinking { .. }
+                | Block::ToolResult { .. }
+                | Block::Image(_)
+                | Block::FileReference(_) => {}
             }
         }
         let natural = if answer.call.is_empty() {
@@ -213,7 +216,7 @@ impl RequestEncoder for Scripted {
         }
     }
 
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         let request = normalise::request(request, ADAPTER.id)?;
         normalise::encode(&request)
     }

@@ -10,6 +10,7 @@ mod gemini;
 mod history;
 mod judged;
 mod http;
+mod images;
 mod judged_natives;
 mod ollama;
 mod recordings;

@@ -9,7 +9,7 @@ use super::reads::ReadError;
 use super::words::WordsRead;
 use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
 use crate::domain::{MessageId, Trust};
-use crate::providers::contract::traits::{Block, Message, Role, ToolArgs};
+use crate::providers::contract::traits::{Block, IMAGE_TOKENS, Message, Role, ToolArgs};
 use crate::store::{PastMessage, PastStep, Step, StepKind};
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
@@ -306,5 +306,7 @@ fn block_tokens(block: &Block) -> usize {
             estimate_tokens(name) + estimate_tokens(&written)
         }
         Block::ToolResult { content, .. } => estimate_tokens(content),
+        Block::Image(_) => usize::from(IMAGE_TOKENS),
+        Block::FileReference(file) => estimate_tokens(&file.name),
     }
 }

@@ -211,7 +211,7 @@ impl<S: AgentProtocol> RequestEncoder for Agent<S> {
         self.protocol.needs(name)
     }
 
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         let options = options(request)?;
         let request = normalise::request(request, self.protocol.id())?;
         let is_bound = self.protocol.capabilities().structured == Structured::Native;

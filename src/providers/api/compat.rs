@@ -9,7 +9,7 @@ use crate::config::ProviderSettings;
 use crate::providers::Adapter;
 use crate::providers::api::openai;
 use crate::providers::api::openai::dialect::{self, Dialect};
-use crate::providers::contract::traits::{Provider, ProviderError};
+use crate::providers::contract::traits::{ContentKinds, Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;
 
@@ -27,6 +27,8 @@ const COMPAT: Dialect = Dialect {
     title: None,
     key_path: None,
     legacy_max_tokens: false,
+    // Many of these servers refuse a request with a list of parts.
+    content: ContentKinds::TEXT,
     effort: dialect::effort,
     routing: dialect::no_members,
 };

@@ -8,7 +8,7 @@ use crate::config::ProviderSettings;
 use crate::providers::Adapter;
 use crate::providers::api::openai;
 use crate::providers::api::openai::dialect::{self, Dialect};
-use crate::providers::contract::traits::{Provider, ProviderError};
+use crate::providers::contract::traits::{ContentKinds, Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;
 
@@ -26,6 +26,8 @@ const GROK: Dialect = Dialect {
     title: None,
     key_path: None,
     legacy_max_tokens: false,
+    // docs.x.ai, image understanding.
+    content: ContentKinds::images(&["image/png", "image/jpeg"]),
     effort: dialect::effort,
     routing: dialect::no_members,
 };

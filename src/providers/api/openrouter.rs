@@ -9,7 +9,7 @@ use crate::config::{ChatSwitches, ProviderSettings};
 use crate::providers::Adapter;
 use crate::providers::api::openai;
 use crate::providers::api::openai::dialect::Dialect;
-use crate::providers::contract::traits::{Provider, ProviderError};
+use crate::providers::contract::traits::{ContentKinds, Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;
 use serde_json::{Map, Value, json};
@@ -32,6 +32,8 @@ const OPENROUTER: Dialect = Dialect {
     title: Some("Attache"),
     key_path: Some("key"),
     legacy_max_tokens: true,
+    // Its page on images and PDFs.
+    content: ContentKinds::images(&["image/png", "image/jpeg", "image/webp", "image/gif"]),
     effort: |effort| ("reasoning", json!({"effort": effort})),
     routing,
 };

@@ -1,5 +1,6 @@
 //! Capabilities of a provider, and the result of a check.
 
+use crate::providers::contract::content::ContentKinds;
 use serde::Serialize;
 
 /// Owner of the tool loop.
@@ -25,6 +26,8 @@ pub enum Structured {
 pub struct Capabilities {
     pub loop_owner: LoopOwner,
     pub structured: Structured,
+    /// Kinds of content that messages may have besides text.
+    pub content: ContentKinds,
     /// `true`: it returns the cost of a call.
     pub reports_cost: bool,
     /// `true`: its conversations can be resumed by an id of its own.
@@ -38,11 +41,13 @@ impl Capabilities {
     pub const MODEL: Capabilities = Capabilities {
         loop_owner: LoopOwner::Engine,
         structured: Structured::Prompted,
+        content: ContentKinds::TEXT,
         reports_cost: false,
         sessions: false,
         window_tokens: None,
     };
-    /// Capabilities of a command-line agent by default.
+    /// Capabilities of a command-line agent by default. It takes text alone: its prompt is one
+    /// text.
     pub const AGENT: Capabilities = Capabilities {
         loop_owner: LoopOwner::Agent,
         sessions: true,

@@ -3,7 +3,6 @@
 //! Absent on purpose: files and logs. A capture holds everything that the provider sent, keys
 //! included, and leaves this module only through [`Capture::kept`], whose caller scrubs it.
 
-use crate::providers::transport::decode::Framing;
 use std::sync::{Mutex, PoisonError};
 
 /// Longest answer that is kept, in bytes; more than an adapter accepts.
@@ -48,16 +47,6 @@ impl Form {
             Form::Lines => "ndjson".to_owned(),
             Form::Whole => "json".to_owned(),
             Form::Refusal(status) => format!("{status}.txt"),
-        }
-    }
-}
-
-impl From<Framing> for Form {
-    fn from(framing: Framing) -> Self {
-        match framing {
-            Framing::ServerSent => Form::ServerSent,
-            Framing::Lines => Form::Lines,
-            Framing::Whole => Form::Whole,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Token estimates for adapters whose vendor does not count them, or counts them too late. Pure.
 
-use crate::providers::contract::traits::{Block, ToolArgs};
+use crate::providers::contract::content::IMAGE_TOKENS;
+use crate::providers::contract::message::{Block, ToolArgs};
+use serde_json::Value;
 
 /// Returns an estimate that is rather too high: 3.5 ASCII characters a token, and a token for every
 /// other character, because most scripts but Latin are split into pieces that small.
@@ -13,6 +15,45 @@ pub fn tokens(text: &str) -> u64 {
         }
     }
     (ascii * 2).div_ceil(7) + others
+}
+
+/// Estimates the input tokens of an encoded request of any vendor. An image counts as one, and not
+/// as the text that its base64 is.
+pub fn request(encoded: &str) -> u64 {
+    const MARKS: [&str; 3] = [r#""data":""#, ";base64,", r#""images":[""#];
+    let text = tokens(encoded);
+    if !MARKS.iter().any(|mark| encoded.contains(mark)) {
+        return text;
+    }
+    let body: Value = serde_json::from_str(encoded).unwrap_or_default();
+    let mut images = Vec::new();
+    collect_images(&body, &mut images);
+    let base64: u64 = images.iter().map(|data| tokens(data)).sum();
+    let count = u64::try_from(images.len()).unwrap_or(u64::MAX);
+    text.saturating_sub(base64)
+        .saturating_add(count.saturating_mul(u64::from(IMAGE_TOKENS)))
+}
+
+/// Collects the base64 texts of a body: `source` of Anthropic, `image_url` of chat completions,
+/// `inlineData` of Gemini, `images` of Ollama.
+fn collect_images<'a>(value: &'a Value, images: &mut Vec<&'a str>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect_images(item, images)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                let text = |key: &str| member.get(key).and_then(Value::as_str);
+                match (name.as_str(), member) {
+                    ("source" | "inlineData", _) => images.extend(text("data")),
+                    ("image_url", _) => images.extend(text("url")),
+                    ("images", Value::Array(items)) => {
+                        images.extend(items.iter().filter_map(Value::as_str));
+                    }
+                    _ => collect_images(member, images),
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Estimates the output tokens of an answer.
@@ -36,6 +77,8 @@ pub fn answer(blocks: &[Block]) -> u64 {
             ..
         } => tokens(name) + tokens(raw),
         Block::ToolResult { content, .. } => tokens(content),
+        Block::Image(_) => u64::from(IMAGE_TOKENS),
+        Block::FileReference(file) => tokens(&file.name) + tokens(&file.media_type),
     };
     blocks.iter().map(of_block).sum()
 }

@@ -1,9 +1,14 @@
 //! Contract between the runs and every language model or command-line agent.
 //!
 //! In reading order:
-//! - `traits`: the two traits of an adapter, its request, events, response and error
+//! - `traits`: the two traits of an adapter, and the events of a call
 //! - `capabilities`: what an adapter declares about itself, and the result of its check
-//! - `options`: parts of a request that not every provider reads
+//! - `request`: one round trip, with the parts that not every provider reads
+//! - `message`: typed parts of a message
+//! - `content`: images and references to files
+//! - `response`: the answer, the reason for its end, its usage
+//! - `error`: a failed call
+//! - `substitute`: sentences for parts that a provider does not take
 //! - `capture`: the recorded bytes of one call
 //! - `accumulate`: the order of events, folded into a response
 //! - `normalise`: any history in the form that the strictest vendor takes
@@ -17,7 +22,12 @@
 
 pub mod traits;
 pub mod capabilities;
-pub mod options;
+pub mod request;
+pub mod message;
+pub mod content;
+pub mod response;
+pub mod error;
+pub(in crate::providers) mod substitute;
 pub mod capture;
 pub mod accumulate;
 pub mod normalise;

@@ -2,7 +2,7 @@
 //!
 //! The rules of the strictest vendor: roles alternate, the user is first, every tool call has
 //! exactly one result in the next user message and before its text, no empty text, legal and unique
-//! call ids, arguments that are objects.
+//! call ids, arguments that are objects. Images and files stay where the user has them.
 
 use crate::domain::ErrorClass;
 use crate::providers::contract::traits::ToolSpec;
@@ -92,7 +92,7 @@ pub fn history(messages: &[Message], family: &str, model: &str) -> Vec<Message> 
             Role::User => say(
                 &mut out,
                 Role::User,
-                message.blocks.iter().filter_map(user_text).collect(),
+                message.blocks.iter().filter_map(user_part).collect(),
             ),
             Role::Assistant => {
                 let (blocks, results) = assistant_turn(at, message, &own, &open_calls, &mut ids);
@@ -119,9 +119,10 @@ fn say(out: &mut Vec<Message>, role: Role, blocks: Vec<Block>) {
     }
 }
 
-fn user_text(block: &Block) -> Option<Block> {
+fn user_part(block: &Block) -> Option<Block> {
     match block {
         Block::Text { text } if !text.trim().is_empty() => Some(block.clone()),
+        Block::Image(_) | Block::FileReference(_) => Some(block.clone()),
         _ => None,
     }
 }
@@ -166,7 +167,11 @@ fn assistant_turn(
                     provider_state,
                 });
             }
-            Block::Text { .. } | Block::ToolResult { .. } => {}
+            // No model answers with a file, and a result is the user's.
+            Block::Text { .. }
+            | Block::Image(_)
+            | Block::FileReference(_)
+            | Block::ToolResult { .. } => {}
         }
     }
     // A vendor that signs its reasoning refuses a message that ends with it.

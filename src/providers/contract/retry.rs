@@ -5,8 +5,8 @@
 //! run.
 
 use crate::domain::ErrorClass;
-use crate::providers::contract::options::Parameter;
-use crate::providers::contract::traits::{Phase, ProviderError};
+use crate::providers::contract::error::{Phase, ProviderError};
+use crate::providers::contract::request::Parameter;
 use std::time::Duration;
 
 const BACKOFF_BASE: Duration = Duration::from_secs(1);

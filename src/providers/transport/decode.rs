@@ -3,6 +3,7 @@
 
 use crate::domain::ErrorClass;
 use crate::providers::contract::accumulate::{broken, ended_early};
+use crate::providers::contract::capture::Form;
 use crate::providers::contract::traits::{Event, ProviderError};
 use crate::providers::transport::lines::{Lines, OutputLimits};
 use crate::providers::transport::sse;
@@ -48,6 +49,16 @@ impl Framing {
         } else {
             Framing::ServerSent
         })
+    }
+}
+
+impl From<Framing> for Form {
+    fn from(framing: Framing) -> Self {
+        match framing {
+            Framing::ServerSent => Form::ServerSent,
+            Framing::Lines => Form::Lines,
+            Framing::Whole => Form::Whole,
+        }
     }
 }
 

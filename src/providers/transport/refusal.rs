@@ -1,7 +1,7 @@
 //! Detects which parameter of a request a vendor refuses, so that the request may be sent without
 //! it. Pure.
 
-use crate::providers::contract::options::Parameter;
+use crate::providers::contract::request::Parameter;
 use crate::providers::transport::vendor_error::VendorError;
 
 /// Codes and types for a parameter, or a value of it, that the model does not support.

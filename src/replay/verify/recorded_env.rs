@@ -568,7 +568,7 @@ impl RequestEncoder for Recorded {
     fn ends_when_dropped(&self) -> bool {
         self.encoder.ends_when_dropped()
     }
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         self.encoder.encode_request(request)
     }
 }

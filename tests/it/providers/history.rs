@@ -1,5 +1,6 @@
 //! The history normaliser: any history in, one that the strictest vendor accepts out.
 
+use super::images::image;
 use super::{request, tool};
 use attache::domain::ErrorClass;
 use attache::providers::contract::normalise;
@@ -114,8 +115,7 @@ fn fault(messages: &[Message]) -> Option<String> {
             return Some(format!("message {at} is empty"));
         }
         let mut text_seen = false;
-        let mut answered = Vec::new();
-        let mut called = Vec::new();
+        let (mut answered, mut called) = (Vec::new(), Vec::new());
         for block in &message.blocks {
             match (message.role, block) {
                 (_, Block::Text { text }) => {
@@ -124,6 +124,7 @@ fn fault(messages: &[Message]) -> Option<String> {
                     }
                     text_seen = true;
                 }
+                (Role::User, Block::Image(_) | Block::FileReference(_)) => text_seen = true,
                 (Role::Assistant, Block::ToolCall { id, name, args, .. }) => {
                     if let Some(fault) = call_fault(at, (id, name), args, &mut seen_ids) {
                         return Some(fault);
@@ -189,6 +190,8 @@ fn any_block() -> impl Strategy<Value = Block> {
     let text = prop_oneof![Just(""), Just(" \n"), Just("hello"), Just("bye \n")];
     prop_oneof![
         text.clone().prop_map(Block::text),
+        any::<bool>().prop_map(|has_bytes| Block::Image(image(has_bytes))),
+        Just(Block::FileReference(image(false).file)),
         (family(), model()).prop_map(|(family, model)| thinking_of(family, model)),
         Just(Block::Thinking {
             text: "unsigned".into(),

@@ -3,6 +3,8 @@
 //! A vendor is a [`Check`] of requests and a rendering of [`Turn`]s; `strict_anthropic.rs` and `strict_openai.rs` are two.
 
 use super::server::{Reply, Seen, Server};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,6 +93,19 @@ impl Strict {
 pub fn is_name(text: &str, max: usize) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (1..=max).contains(&text.len()) && text.chars().all(legal)
+}
+
+/// Whether a text is base64 of an image of this type, by its first bytes.
+pub fn is_image(data: &Value, media_type: &Value) -> bool {
+    let magic: &[u8] = match media_type.as_str() {
+        Some("image/png") => b"\x89PNG\r\n\x1a\n",
+        Some("image/jpeg") => b"\xff\xd8\xff",
+        Some("image/gif") => b"GIF8",
+        Some("image/webp") => b"RIFF",
+        _ => return false,
+    };
+    let bytes = BASE64_STANDARD.decode(data.as_str().unwrap_or_default());
+    bytes.is_ok_and(|bytes| bytes.starts_with(magic))
 }
 
 /// Whether the key stands where logs and stores would keep it: in the line of the request, or in the body.

@@ -2,7 +2,7 @@
 //! known; that it complains, and with which status and type, is what counts.
 
 use super::server::{Reply, Seen};
-use super::strict::{Refusal, Strict, Turn, is_name, leaks, stranger};
+use super::strict::{Refusal, Strict, Turn, is_image, is_name, leaks, stranger};
 use serde_json::{Value, json};
 
 const MEMBERS: &[&str] = &[
@@ -21,6 +21,8 @@ const MEMBERS: &[&str] = &[
     "top_k",
     "service_tier",
 ];
+/// Bound of an image, as base64.
+const IMAGE_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 pub async fn server(turns: Vec<Turn>) -> Strict {
@@ -253,6 +255,10 @@ fn user(at: usize, content: &[Value], awaited: &[String]) -> Result<(), Refusal>
                 text(at, position, block)?;
                 others += 1;
             }
+            Some("image") => {
+                image(at, position, block)?;
+                others += 1;
+            }
             other => {
                 return Err(invalid(format!(
                     "messages.{at}.content.{position}: {other:?} is not for users"
@@ -345,6 +351,28 @@ fn text(at: usize, position: usize, block: &Value) -> Result<(), Refusal> {
     must(
         !blank(&block["text"]),
         "messages: text content blocks must contain non-whitespace text",
+    )
+}
+
+fn image(at: usize, position: usize, block: &Value) -> Result<(), Refusal> {
+    known(at, position, block, &["type", "source", "cache_control"])?;
+    let source = &block["source"];
+    known(at, position, source, &["type", "media_type", "data"])?;
+    let place = format!("messages.{at}.content.{position}.image.source");
+    must(
+        source["type"] == "base64",
+        format!("{place}: Input tag does not match any of the expected tags: 'base64', 'url'"),
+    )?;
+    let length = source["data"].as_str().unwrap_or_default().len();
+    must(
+        length <= IMAGE_BYTES_MAX,
+        format!(
+            "{place}.base64: image exceeds 5 MB maximum: {length} bytes > {IMAGE_BYTES_MAX} bytes"
+        ),
+    )?;
+    must(
+        is_image(&source["data"], &source["media_type"]),
+        format!("{place}.base64.data: Image does not match the provided media type"),
     )
 }
 

@@ -4,7 +4,7 @@
 //! Signatures are made of what they sign, so a signature on another part than its own is found out.
 
 use super::server::{Reply, Seen};
-use super::strict::{Refusal, Strict, Turn, is_name, leaks, stranger};
+use super::strict::{Refusal, Strict, Turn, is_image, is_name, leaks, stranger};
 use serde_json::{Value, json};
 
 const MEMBERS: &[&str] = &[
@@ -250,7 +250,19 @@ fn contents(body: &Value, signs: bool) -> Result<(), Refusal> {
 fn user(parts: &[Value], awaited: &[Value]) -> Result<(), Refusal> {
     let mut answers = Vec::new();
     for part in parts {
-        known(part, &["text", "functionResponse"], "parts")?;
+        known(part, &["text", "functionResponse", "inlineData"], "parts")?;
+        must(
+            part.as_object().is_some_and(|members| members.len() == 1),
+            "oneof field 'data' is already set",
+        )?;
+        if let Some(data) = part.get("inlineData") {
+            known(data, &["mimeType", "data"], "inline_data")?;
+            must(
+                is_image(&data["data"], &data["mimeType"]),
+                "Unable to process input image. Please retry or report.",
+            )?;
+            continue;
+        }
         if let Some(answer) = part.get("functionResponse") {
             known(answer, &["id", "name", "response"], "function_response")?;
             must(

@@ -1,7 +1,7 @@
 //! Ollama as a judge of requests: what the real server refuses, and what it would take and get wrong without a word.
 
 use super::server::{Reply, Seen};
-use super::strict::{Refusal, Strict, Turn, is_name, leaks, stranger};
+use super::strict::{Refusal, Strict, Turn, is_image, is_name, leaks, stranger};
 use serde_json::{Value, json};
 
 const MEMBERS: &[&str] = &[
@@ -148,6 +148,18 @@ fn tools(body: &Value) -> Result<(), Refusal> {
     )
 }
 
+/// Text or images.
+fn user(message: &Value) -> Result<(), Refusal> {
+    let images = message["images"].as_array().map_or(&[][..], Vec::as_slice);
+    must(
+        message["content"] != "" || !images.is_empty(),
+        "an empty message",
+    )?;
+    let decodes =
+        |data: &Value| is_image(data, &json!("image/png")) || is_image(data, &json!("image/jpeg"));
+    must(images.iter().all(decodes), "illegal base64 data or image")
+}
+
 fn messages(body: &Value) -> Result<(), Refusal> {
     let messages = body["messages"].as_array().filter(|list| !list.is_empty());
     let messages = messages.ok_or_else(|| refuse(400, "messages are required"))?;
@@ -156,12 +168,23 @@ fn messages(body: &Value) -> Result<(), Refusal> {
     for (at, message) in messages.iter().enumerate() {
         let odd = stranger(
             message,
-            &["role", "content", "thinking", "tool_calls", "tool_name"],
+            &[
+                "role",
+                "content",
+                "images",
+                "thinking",
+                "tool_calls",
+                "tool_name",
+            ],
         )
         .unwrap_or_default();
         must(odd.is_empty(), format!("nobody reads `messages.{odd}`"))?;
         typed(message["content"].is_string(), "value", "messages.content")?;
         let role = message["role"].as_str().unwrap_or_default();
+        must(
+            role == "user" || message.get("images").is_none(),
+            "images are the user's alone",
+        )?;
         must(
             role == "tool" || awaited.is_empty(),
             "a call was not answered before the next message",
@@ -172,7 +195,7 @@ fn messages(body: &Value) -> Result<(), Refusal> {
                 "a system message in the middle is no system message for most models",
             )?,
             "user" => {
-                must(message["content"] != "", "an empty message")?;
+                user(message)?;
                 must(spoke != "user", "the user speaks twice")?;
             }
             "assistant" => {

@@ -4,7 +4,7 @@
 //! Mistral want it, arguments are JSON objects as the gateways in front of Anthropic want them.
 
 use super::server::{Reply, Seen};
-use super::strict::{Check, Refusal, Strict, Turn, is_name, leaks, stranger};
+use super::strict::{Check, Refusal, Strict, Turn, is_image, is_name, leaks, stranger};
 use serde_json::{Value, json};
 
 const MEMBERS: &[&str] = &[
@@ -288,11 +288,7 @@ fn messages(body: &Value) -> Result<(), Complaint> {
             }
             "user" => {
                 must(speaker != "user", place, ALTERNATE)?;
-                must(
-                    says(message),
-                    format!("messages.[{at}].content"),
-                    "Invalid value for 'content': expected a string, got null.",
-                )?;
+                content(at, message)?;
                 speaker = "user";
             }
             "assistant" => {
@@ -322,6 +318,56 @@ fn messages(body: &Value) -> Result<(), Complaint> {
         "messages",
         "Conversation has no user message",
     )
+}
+
+/// Content of a user's message: a text, or parts.
+fn content(at: usize, message: &Value) -> Result<(), Complaint> {
+    let place = format!("messages.[{at}].content");
+    let Some(parts) = message["content"].as_array() else {
+        return must(
+            says(message),
+            place,
+            "Invalid value for 'content': expected a string, got null.",
+        );
+    };
+    must(
+        !parts.is_empty(),
+        place.clone(),
+        "Invalid 'content': empty array.",
+    )?;
+    for part in parts {
+        let known: &[&str] = match part["type"].as_str() {
+            Some("text") => &["type", "text"],
+            Some("image_url") => &["type", "image_url"],
+            _ => return Err(bad(place, "Invalid value. Supported: 'text', 'image_url'.")),
+        };
+        let odd = stranger(part, known).or(stranger(&part["image_url"], &["url", "detail"]));
+        must(
+            odd.is_none(),
+            place.clone(),
+            format!("Unknown parameter: '{}'.", odd.unwrap_or_default()),
+        )?;
+        if part["type"] == "text" {
+            let text = part["text"].as_str().unwrap_or_default();
+            must(
+                !text.trim().is_empty(),
+                place.clone(),
+                "Expected a non-empty text",
+            )?;
+            continue;
+        }
+        let url = part["image_url"]["url"].as_str().unwrap_or_default();
+        let (media_type, data) = url
+            .strip_prefix("data:")
+            .and_then(|url| url.split_once(";base64,"))
+            .unwrap_or_default();
+        must(
+            is_image(&json!(data), &json!(media_type)),
+            place.clone(),
+            "You uploaded an unsupported image. Please make sure your image is valid.",
+        )?;
+    }
+    Ok(())
 }
 
 fn answer(at: usize, message: &Value, awaited: &mut Vec<String>) -> Result<(), Complaint> {

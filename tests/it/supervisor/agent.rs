@@ -92,7 +92,7 @@ impl RequestEncoder for Agent {
         }
     }
 
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         Ok(serde_json::to_string(request).expect("a request has a JSON form"))
     }
 }

@@ -76,7 +76,7 @@ impl RequestEncoder for OpenCode {
         parts::needs(name)
     }
 
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         let options = options(request)?;
         resumed(&options.session)?;
         let Some((provider, model)) = request.model.split_once('/') else {

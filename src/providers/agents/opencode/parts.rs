@@ -1,5 +1,5 @@
 //! OpenCode's events and messages, in any order and repetition. Pure, except for the targets of
-//! links (`places.rs`).
+//! links (`paths.rs`).
 //!
 //! Every part comes as a snapshot, by an event or in the list of messages; a part counts once for
 //! each state that it reaches, so a list read after a lost event stream repeats nothing. Source:

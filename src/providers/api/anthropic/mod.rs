@@ -10,7 +10,8 @@ use crate::config::ProviderSettings;
 use crate::providers::Adapter;
 use crate::providers::api::anthropic::decoder::AnthropicDecoder;
 use crate::providers::contract::traits::{
-    CallContext, Event, Provider, ProviderCheck, ProviderError, Request, RequestEncoder,
+    CallContext, Capabilities, ContentKinds, Event, Provider, ProviderCheck, ProviderError,
+    Request, RequestEncoder,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http::{self, Endpoint, EndpointSpec};
@@ -26,6 +27,8 @@ pub const ADAPTER: Adapter = Adapter {
 };
 
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
+/// Images that the API takes (docs.anthropic.com, vision).
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 const API_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 struct Anthropic {
@@ -64,7 +67,14 @@ impl RequestEncoder for Anthropic {
         ADAPTER.id
     }
 
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn capabilities(&self, _model: &str) -> Capabilities {
+        Capabilities {
+            content: ContentKinds::images(IMAGES),
+            ..Capabilities::MODEL
+        }
+    }
+
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         request::body(request)
     }
 }

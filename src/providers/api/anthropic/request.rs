@@ -65,11 +65,13 @@ fn message(message: &Message) -> Value {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
-    json!({"role": role, "content": message.blocks.iter().map(block).collect::<Vec<_>>()})
+    let content: Vec<Value> = message.blocks.iter().filter_map(block).collect();
+    json!({"role": role, "content": content})
 }
 
-fn block(block: &Block) -> Value {
-    match block {
+/// Encodes a part; `None` for a kind that the adapter does not declare.
+fn block(block: &Block) -> Option<Value> {
+    Some(match block {
         Block::Text { text } => json!({"type": "text", "text": text}),
         // The normaliser has dropped reasoning without `provider_state`.
         Block::Thinking { provider_state, .. } => provider_state
@@ -96,5 +98,12 @@ fn block(block: &Block) -> Value {
             }
             result
         }
-    }
+        Block::Image(image) => {
+            let source = json!({
+                "type": "base64", "media_type": image.file.media_type, "data": image.base64(),
+            });
+            json!({"type": "image", "source": source})
+        }
+        Block::FileReference(_) => return None,
+    })
 }

@@ -73,8 +73,12 @@ fn user_part(block: &Block, ids: &HashMap<&str, &str>) -> Option<Value> {
             result.insert("response".to_owned(), response);
             Some(json!({"functionResponse": result}))
         }
-        // The normaliser leaves neither in a user's message.
-        Block::Thinking { .. } | Block::ToolCall { .. } => None,
+        Block::Image(image) => Some(json!({
+            "inlineData": {"mimeType": image.file.media_type, "data": image.base64()},
+        })),
+        // The normaliser leaves neither thoughts nor calls in a user's message, and the adapter
+        // does not declare files.
+        Block::Thinking { .. } | Block::ToolCall { .. } | Block::FileReference(_) => None,
     }
 }
 
@@ -137,8 +141,11 @@ fn model_parts(blocks: &[Block], signs: bool) -> Vec<Value> {
                 has_call = true;
             }
             // The normaliser has dropped reasoning without our `provider_state`, and an assistant's
-            // message has no results.
-            Block::Thinking { .. } | Block::ToolResult { .. } => {}
+            // message has neither results nor files.
+            Block::Thinking { .. }
+            | Block::ToolResult { .. }
+            | Block::Image(_)
+            | Block::FileReference(_) => {}
         }
     }
     parts

@@ -16,8 +16,8 @@ use crate::providers::api::gemini::decoder::GeminiDecoder;
 use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, Phase, Provider, ProviderCheck, ProviderError, Request,
-    RequestEncoder, Structured,
+    CallContext, Capabilities, ContentKinds, Event, Phase, Provider, ProviderCheck, ProviderError,
+    Request, RequestEncoder, Structured,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::decode::Decoder;
@@ -37,6 +37,14 @@ pub const ADAPTER: Adapter = Adapter {
 };
 
 const DEFAULT_BASE_URL: &str = "https://generativelanguage.googleapis.com";
+/// Images that Gemini takes (ai.google.dev/gemini-api/docs/image-understanding).
+const IMAGES: &[&str] = &[
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "image/heic",
+    "image/heif",
+];
 const API_VERSION: &str = "v1beta";
 /// Page size above the number of the vendor's models, so that one page holds them.
 const MODELS_PATH: &str = "models?pageSize=1000";
@@ -76,11 +84,12 @@ impl RequestEncoder for Gemini {
     fn capabilities(&self, _model: &str) -> Capabilities {
         Capabilities {
             structured: Structured::Native,
+            content: ContentKinds::images(IMAGES),
             ..Capabilities::MODEL
         }
     }
 
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         model_path(&request.model)?;
         request::body(request, self.think)
     }
@@ -115,7 +124,7 @@ impl Provider for Gemini {
         context: CallContext,
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
         let decoder = |request_id| -> Box<dyn Decoder + 'a> {
-            Box::new(GeminiDecoder::new(request_id, estimate::tokens(encoded)))
+            Box::new(GeminiDecoder::new(request_id, estimate::request(encoded)))
         };
         match model_path(&context.model) {
             Ok(model) => {

@@ -3,7 +3,7 @@
 //!
 //! Not its `/v1`, which has no `num_ctx`: without it the server takes a small default and silently
 //! drops the beginning of a longer input. So `num_ctx` is always sent, and a longer input is
-//! refused before it is sent. Absent on purpose: pulling models, images.
+//! refused before it is sent. Absent on purpose: pulling models.
 
 pub mod request;
 pub mod decoder;
@@ -15,8 +15,8 @@ use crate::providers::api::ollama::decoder::OllamaDecoder;
 use crate::providers::api::ollama::request::RequestSettings;
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, Provider, ProviderCheck, ProviderError, Request,
-    RequestEncoder, Structured,
+    CallContext, Capabilities, ContentKinds, Event, Provider, ProviderCheck, ProviderError,
+    Request, RequestEncoder, Structured,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::decode::Decoder;
@@ -37,6 +37,8 @@ pub const ADAPTER: Adapter = Adapter {
 };
 
 const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
+/// Images that every release with vision models decodes (its `docs/api.md`).
+const IMAGES: &[&str] = &["image/png", "image/jpeg"];
 /// Default window in tokens: enough for a conversation by mail, and for a machine with 16 GB.
 const CONTEXT_TOKENS: u32 = 16_384;
 
@@ -86,12 +88,13 @@ impl RequestEncoder for Ollama {
         let window_tokens = Some(u64::from(self.settings.context_tokens));
         Capabilities {
             structured: Structured::Native,
+            content: ContentKinds::images(IMAGES),
             window_tokens,
             ..Capabilities::MODEL
         }
     }
 
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         self.settings.encode(request)
     }
 }
@@ -134,7 +137,7 @@ impl Provider for Ollama {
         let decoder = move |request_id| -> Box<dyn Decoder + 'a> {
             Box::new(OllamaDecoder::new(
                 request_id,
-                estimate::tokens(encoded),
+                estimate::request(encoded),
                 window,
             ))
         };

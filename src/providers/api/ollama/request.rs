@@ -103,7 +103,7 @@ impl RequestSettings {
     /// phase `BeforeSend`.
     fn fits(&self, encoded: &str, answer_tokens: u32) -> Result<(), ProviderError> {
         let window = u64::from(self.context_tokens);
-        let input = estimate::tokens(encoded);
+        let input = estimate::request(encoded);
         if input.saturating_add(u64::from(answer_tokens)) <= window {
             return Ok(());
         }
@@ -154,10 +154,15 @@ fn user(message: &Message, messages: &mut Vec<Value>) {
             messages.push(json!({"role": "tool", "tool_name": name, "content": content}));
         }
     }
-    let text = texts(message);
-    if !text.is_empty() {
-        messages.push(json!({"role": "user", "content": text}));
+    let (text, images) = (texts(message), images(message));
+    if text.is_empty() && images.is_empty() {
+        return;
     }
+    let mut encoded = json!({"role": "user", "content": text});
+    if !images.is_empty() {
+        encoded["images"] = json!(images);
+    }
+    messages.push(encoded);
 }
 
 fn assistant(message: &Message) -> Value {
@@ -188,6 +193,15 @@ fn call(block: &Block) -> Option<Value> {
         } => Some(json!({"function": {"name": name, "arguments": map}})),
         _ => None,
     }
+}
+
+/// Returns the images in base64: they stand beside the text, and the model sees them before it.
+fn images(message: &Message) -> Vec<String> {
+    let image = |block: &Block| match block {
+        Block::Image(image) => Some(image.base64()),
+        _ => None,
+    };
+    message.blocks.iter().filter_map(image).collect()
 }
 
 fn texts(message: &Message) -> String {

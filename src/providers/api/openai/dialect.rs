@@ -2,6 +2,7 @@
 
 use crate::config::ChatSwitches;
 use crate::providers::Adapter;
+use crate::providers::contract::content::ContentKinds;
 use crate::providers::transport::classify::Family;
 use serde_json::{Map, Value};
 
@@ -19,6 +20,8 @@ pub struct Dialect {
     pub key_path: Option<&'static str>,
     /// `true`: the vendor names the output limit `max_tokens`.
     pub legacy_max_tokens: bool,
+    /// Kinds of content that every vision model of the vendor takes.
+    pub content: ContentKinds,
     /// Returns the member of the thinking effort.
     pub effort: fn(&Value) -> (&'static str, Value),
     /// Returns further members of the body.

@@ -5,7 +5,7 @@
 //! Reasoning that servers send beside the answer is kept apart from the text. With a call it is
 //! sent back to the model that made it, in the member that it came in: DeepSeek and Moonshot refuse
 //! the call without it. Without a call it is not, because DeepSeek's older model refuses that.
-//! Absent on purpose: the responses API, images.
+//! Absent on purpose: the responses API, images by URL.
 
 mod calls;
 mod content;
@@ -23,8 +23,8 @@ use crate::providers::api::openai::decoder::{ChunkDecoder, is_unread_call};
 use crate::providers::api::openai::dialect::{effort, no_members};
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Event, FinishReason, Phase, Provider, ProviderCheck, ProviderError,
-    Request, RequestEncoder, Response, Structured, TokenUsage,
+    CallContext, Capabilities, ContentKinds, Event, FinishReason, Phase, Provider, ProviderCheck,
+    ProviderError, Request, RequestEncoder, Response, Structured, TokenUsage,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http::{self, Endpoint, EndpointSpec};
@@ -56,6 +56,9 @@ pub const SETTINGS: &[&str] = &[
     "structured_output",
 ];
 
+/// Images that OpenAI takes (its guide on images and vision); a GIF must not be animated.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
+
 const OPENAI: Dialect = Dialect {
     adapter: &ADAPTER,
     family: Family::OpenAi,
@@ -63,6 +66,7 @@ const OPENAI: Dialect = Dialect {
     title: None,
     key_path: None,
     legacy_max_tokens: false,
+    content: ContentKinds::images(IMAGES),
     effort,
     routing: no_members,
 };
@@ -150,12 +154,13 @@ impl RequestEncoder for ChatCompletions {
         let reports_cost = self.dialect.family == Family::OpenRouter;
         Capabilities {
             structured,
+            content: self.dialect.content,
             reports_cost,
             ..Capabilities::MODEL
         }
     }
 
-    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
         request::body(request, self.dialect, &self.switches)
     }
 }
@@ -195,7 +200,7 @@ impl Provider for ChatCompletions {
                     request_id,
                     family,
                     usage_expected,
-                    estimate::tokens(encoded),
+                    estimate::request(encoded),
                 );
                 Box::new(decoder.returning_reasoning_by(adapter))
             };
@@ -214,7 +219,7 @@ impl Provider for ChatCompletions {
 /// with a call that cannot be parsed. It was paid for, and its usage is not reported.
 fn unread_call(model: &str, encoded: &str) -> Vec<Result<Event, ProviderError>> {
     let usage = TokenUsage {
-        input_tokens: estimate::tokens(encoded),
+        input_tokens: estimate::request(encoded),
         estimated: true,
         ..TokenUsage::default()
     };

@@ -178,11 +178,13 @@ fn user(message: &Message, switches: &ChatSwitches, messages: &mut Vec<Value>) {
         messages.push(result);
         has_results = true;
     }
-    let Some(text) = joined(message) else { return };
+    let Some(content) = content(message) else {
+        return;
+    };
     if has_results && switches.assistant_after_tools {
         messages.push(json!({"role": "assistant", "content": ASSISTANT_AFTER_TOOLS}));
     }
-    messages.push(json!({"role": "user", "content": text}));
+    messages.push(json!({"role": "user", "content": content}));
 }
 
 fn assistant(message: &Message, without: &[Parameter]) -> Value {
@@ -252,6 +254,24 @@ fn call(block: &Block) -> Option<Value> {
     };
     let function = json!({"name": name, "arguments": arguments.to_string()});
     Some(json!({"id": id, "type": "function", "function": function}))
+}
+
+/// Encodes the user's content: text alone as a string, which every server takes, and with images as
+/// a list of parts.
+fn content(message: &Message) -> Option<Value> {
+    let has_image = |block: &Block| matches!(block, Block::Image(_));
+    if !message.blocks.iter().any(has_image) {
+        return joined(message).map(Value::String);
+    }
+    let part = |block: &Block| match block {
+        Block::Text { text } => Some(json!({"type": "text", "text": text})),
+        Block::Image(image) => {
+            let url = format!("data:{};base64,{}", image.file.media_type, image.base64());
+            Some(json!({"type": "image_url", "image_url": {"url": url}}))
+        }
+        _ => None,
+    };
+    Some(message.blocks.iter().filter_map(part).collect())
 }
 
 fn joined(message: &Message) -> Option<String> {

@@ -1,10 +1,52 @@
-//! Parts of a request that not every provider reads: the form of the answer, the parameters to
-//! leave out, and the options of an agent.
+//! Request of one provider round trip, with the parts that not every provider reads: the form of
+//! the answer, the parameters to leave out, and the options of an agent.
 
 use crate::config::Tier;
-use crate::providers::contract::traits::TokenUsage;
+use crate::providers::contract::message::Message;
+use crate::providers::contract::response::TokenUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// One provider round trip, before any vendor's dialect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    pub model: String,
+    /// System sections in order; adapters join or mark them as the vendor requires.
+    pub system: Vec<String>,
+    /// Normalised history: roles alternate, starting with the user; every call has exactly one
+    /// result.
+    pub messages: Vec<Message>,
+    pub tools: Vec<ToolSpec>,
+    pub tool_choice: ToolChoice,
+    pub max_output_tokens: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f32>,
+    /// Schema of the answer, which must be JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputSchema>,
+    /// Parameters that this provider has refused before: left out, or sent in their older form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Parameter>,
+    /// Options of a provider that owns its loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentOptions>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    Auto,
+    /// The model must answer with text: the final turn at a limit.
+    None,
+}
+
+/// One tool as the model sees it. `input_schema` is a JSON Schema object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    pub input_schema: Value,
+}
 
 /// Form of the final answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,112 @@
+//! Parts of a message that are not text: images, and references to files.
+//!
+//! A part is recorded by the digest of its bytes. Bytes are attached for one call and are never
+//! part of a stored message.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Tokens of an image: the most that Anthropic counts for one, after it has scaled it down
+/// (docs.anthropic.com, vision); other vendors count fewer.
+pub const IMAGE_TOKENS: u16 = 1_600;
+
+/// A file that belongs to a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReference {
+    /// File name as its sender wrote it.
+    pub name: String,
+    /// Media type in lower case, without parameters: `image/png`.
+    pub media_type: String,
+    /// SHA-256 of the bytes in hexadecimal digits.
+    pub digest: String,
+    pub size_bytes: u64,
+}
+
+/// An image that the model sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    #[serde(flatten)]
+    pub file: FileReference,
+    /// Bytes for the encoder; `None`: they were not attached, and the image cannot be sent.
+    #[serde(skip)]
+    pub bytes: Option<ImageBytes>,
+}
+
+impl Image {
+    /// Returns the bytes in base64, as all vendors take them; empty without bytes.
+    pub fn base64(&self) -> String {
+        let bytes = self.bytes.as_ref().map_or(&[][..], |bytes| &bytes.0);
+        BASE64_STANDARD.encode(bytes)
+    }
+}
+
+/// Bytes of an image, shared by the copies of its message.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ImageBytes(Arc<[u8]>);
+
+impl From<Vec<u8>> for ImageBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl std::fmt::Debug for ImageBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ImageBytes({} bytes)", self.0.len())
+    }
+}
+
+/// Kinds of content that a provider takes in the messages of a user, text aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContentKinds {
+    /// `None`: no images.
+    pub images: Option<ImageLimits>,
+    /// `true`: references to files.
+    pub files: bool,
+}
+
+impl ContentKinds {
+    /// Text and nothing else.
+    pub const TEXT: ContentKinds = ContentKinds {
+        images: None,
+        files: false,
+    };
+
+    /// Text, and images of these types.
+    pub const fn images(media_types: &'static [&'static str]) -> ContentKinds {
+        ContentKinds {
+            images: Some(ImageLimits {
+                media_types,
+                bytes_max: IMAGE_BYTES_MAX,
+            }),
+            files: false,
+        }
+    }
+
+    /// Reports whether an image can be sent: its type and size are taken, and its bytes are there.
+    pub fn takes_image(&self, image: &Image) -> bool {
+        self.images.is_some_and(|limits| {
+            limits.media_types.contains(&image.file.media_type.as_str())
+                && image.file.size_bytes <= limits.bytes_max
+                && image
+                    .bytes
+                    .as_ref()
+                    .is_some_and(|bytes| !bytes.0.is_empty())
+        })
+    }
+}
+
+/// Largest image in bytes. Anthropic refuses one above 5 MB of base64, which are 3.75 MB; an image
+/// that is too large is described in words everywhere, so that an answer does not depend on the
+/// provider that gives it.
+const IMAGE_BYTES_MAX: u64 = 3_750_000;
+
+/// Images that a provider takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageLimits {
+    pub media_types: &'static [&'static str],
+    /// Largest image in bytes, before base64.
+    pub bytes_max: u64,
+}
