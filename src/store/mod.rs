@@ -18,7 +18,8 @@
 //! - `audit`, `gc`: checks of all tables, and pruning.
 //!
 //! In each room values stand below transactions: a file with row types imports no transaction.
-//! Not here: prose for a screen, SMTP, model providers.
+//! Not here: SMTP, model providers, tables on a screen. The text of an event is stored with its row:
+//! the wording of those that the store detects stands beside their statements.
 
 mod sql;
 pub mod sqlite;
