@@ -108,7 +108,7 @@ struct CommittingMark {
 }
 
 impl Together for CommittingMark {
-    type Written = ();
+    type Confirmed = ();
 
     fn store<'a>(
         conn: &'a mut SqliteConnection,
@@ -140,7 +140,7 @@ struct OutcomeRecord {
 }
 
 impl Together for OutcomeRecord {
-    type Written = DeliveryState;
+    type Confirmed = DeliveryState;
 
     fn store<'a>(
         conn: &'a mut SqliteConnection,

@@ -46,7 +46,7 @@ pub(in crate::store) const ARRIVALS: &str = "
     FROM linked l ORDER BY l.place";
 
 /// Result of [`ARRIVALS`] for one copy.
-pub(in crate::store) struct Arrival {
+pub(in crate::store) struct ArrivalFacts {
     pub duplicate: Option<MessageId>,
     /// Recent mails, without the thread's answers.
     pub sent: Sent,
@@ -56,7 +56,7 @@ pub(in crate::store) struct Arrival {
     pub thread: Option<(String, i64)>,
 }
 
-impl Arrival {
+impl ArrivalFacts {
     /// Returns every name by which another letter may depend on this letter.
     pub fn names(&self, copy: &NewInbound) -> HashSet<String> {
         let ids = copy
@@ -143,7 +143,7 @@ pub(in crate::store) fn question<'a>(
 pub(in crate::store) async fn arrivals(
     conn: &mut SqliteConnection,
     [asked, hour_ago, day_ago]: [String; 3],
-) -> Result<Vec<Arrival>> {
+) -> Result<Vec<ArrivalFacts>> {
     let arrivals = sqlx::query(ARRIVALS)
         .bind(asked)
         .bind(hour_ago)
@@ -152,12 +152,12 @@ pub(in crate::store) async fn arrivals(
     rows.iter().map(arrival).collect()
 }
 
-fn arrival(row: &SqliteRow) -> Result<Arrival> {
+fn arrival(row: &SqliteRow) -> Result<ArrivalFacts> {
     let thread = row
         .get::<Option<&str>, _>("thread")
         .map(|thread| from_json(thread, "thread of a letter"))
         .transpose()?;
-    Ok(Arrival {
+    Ok(ArrivalFacts {
         duplicate: row
             .get::<Option<String>, _>("duplicate")
             .map(MessageId::new),

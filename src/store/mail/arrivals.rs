@@ -7,7 +7,7 @@
 //! leaves the others unaffected.
 
 use crate::domain::{MessageId, Timestamp};
-use crate::store::mail::arrival_facts::{Arrival, arrivals, question};
+use crate::store::mail::arrival_facts::{ArrivalFacts, arrivals, question};
 use crate::store::mail::held;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
 use crate::store::mail::letter_rows::{NewRow, insert, placing_of};
@@ -222,7 +222,7 @@ async fn store_together(
                 is_first &= taken.insert((&copy.persona, name));
             }
         }
-        let is_plain = |(copy, arrival): &(&NewInbound, Arrival)| {
+        let is_plain = |(copy, arrival): &(&NewInbound, ArrivalFacts)| {
             copy.report.is_none() && copy.fetched_from.is_none() && arrival.linked.len() < 2
         };
         if !is_first || letter.releases.is_some() || !arrived.iter().all(is_plain) {

@@ -97,9 +97,9 @@ struct LetterColumns<'a> {
     sender: &'a str,
     recipients_json: &'a str,
     subject: &'a str,
-    text_body: Piece,
-    fresh_text: Option<Piece>,
-    html_body: Option<Piece>,
+    text_body: BlobSpan,
+    fresh_text: Option<BlobSpan>,
+    html_body: Option<BlobSpan>,
     received_at: Timestamp,
     trust: &'a str,
     dedup_key: &'a str,
@@ -112,23 +112,23 @@ struct LetterColumns<'a> {
     sha256: &'a str,
     envelope_json: &'a str,
     trace: &'a str,
-    bytes: Piece,
+    bytes: BlobSpan,
 }
 
 /// Bytes and long texts of some letters, bound as one value: in JSON, a text would be copied once
 /// for each column that is read.
 #[derive(Default)]
-struct Pieces(Vec<u8>);
+struct LetterBlob(Vec<u8>);
 
 /// Position of the first byte, counted from 1, and number of bytes.
 #[derive(Serialize)]
-struct Piece(usize, usize);
+struct BlobSpan(usize, usize);
 
-impl Pieces {
-    fn add(&mut self, piece: &[u8]) -> Piece {
+impl LetterBlob {
+    fn add(&mut self, piece: &[u8]) -> BlobSpan {
         let first = self.0.len() + 1;
         self.0.extend_from_slice(piece);
-        Piece(first, piece.len())
+        BlobSpan(first, piece.len())
     }
 }
 
@@ -219,7 +219,7 @@ impl<'a> NewRow<'a> {
         }
     }
 
-    fn letter_columns(&self, pieces: &mut Pieces) -> LetterColumns<'_> {
+    fn letter_columns(&self, pieces: &mut LetterBlob) -> LetterColumns<'_> {
         let (copy, content) = (self.copy, &self.copy.content);
         let mut text = |text: &String| pieces.add(text.as_bytes());
         let readers = copy.readers.as_ref();
@@ -260,7 +260,7 @@ pub(in crate::store) async fn insert(
     if rows.is_empty() {
         return Ok(());
     }
-    let mut pieces = Pieces::default();
+    let mut pieces = LetterBlob::default();
     let places: Vec<_> = rows.iter().map(NewRow::place_columns).collect();
     let letters: Vec<_> = rows
         .iter()

@@ -14,7 +14,7 @@ pub(in crate::store) const ROWS_MAX: usize = 64;
 
 /// A write that can share its statements with others of its kind.
 pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
-    type Written: Send + 'static;
+    type Confirmed: Send + 'static;
 
     /// Stores the writes and returns a result for each, in order. A write with an error must have
     /// changed nothing; an error for all undoes all.
@@ -24,14 +24,14 @@ pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
     ) -> BoxFuture<'a, BatchResult<Self>>;
 }
 
-pub(in crate::store) type BatchResult<W> = Result<Vec<Result<<W as Together>::Written>>>;
+pub(in crate::store) type BatchResult<W> = Result<Vec<Result<<W as Together>::Confirmed>>>;
 
 impl Store {
     /// Stores a write together with the waiting writes of its kind; resolves after it is on disk.
     pub(in crate::store) async fn write_together<W: Together>(
         &self,
         write: W,
-    ) -> Result<W::Written> {
+    ) -> Result<W::Confirmed> {
         let (caller, answer) = oneshot::channel();
         let batch = Batch {
             writes: vec![write],
@@ -44,7 +44,7 @@ impl Store {
 
 struct Batch<W: Together> {
     writes: Vec<W>,
-    callers: Vec<oneshot::Sender<Result<W::Written>>>,
+    callers: Vec<oneshot::Sender<Result<W::Confirmed>>>,
     answers: BatchResult<W>,
 }
 
