@@ -1,8 +1,8 @@
 //! Parts that are not the body, decoded and named.
 
 use super::filename::Names;
+use super::structure;
 use super::structure::{Kind, Part};
-use super::transfer;
 use crate::domain::Attachment;
 
 /// Decodes the given parts, in order, under names that are unique in this email.
@@ -32,7 +32,7 @@ fn attachment(parts: &[Part<'_>], part: &Part<'_>, number: usize, names: &mut Na
         declared_name,
         content_type: part.media.clone(),
         content_id: content_id(part),
-        bytes: transfer::content(part).into_owned(),
+        bytes: structure::content(part).into_owned(),
     }
 }
 

@@ -3,8 +3,8 @@
 use super::attachments::declared_name;
 use super::html::{self, Fidelity};
 use super::limits::ParseLimits;
+use super::structure;
 use super::structure::{Kind, Part};
-use super::transfer;
 
 /// The readable text of a letter, and its other parts.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits) -> Body {
     };
     reader.texts = parts
         .iter()
-        .map(|part| is_inline_text(part).then(|| transfer::text(part)))
+        .map(|part| is_inline_text(part).then(|| structure::text(part)))
         .collect();
     let own = reader.readable(0, true);
     reader.body.own = joined([own]);

@@ -33,3 +33,14 @@ impl Default for ParseLimits {
         }
     }
 }
+
+/// Reason why a letter did not become an email.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The letter is an attack on the parser, or loops: refuse it (554 5.6.0).
+    #[error("{0}")]
+    Hostile(&'static str),
+    /// The bytes are no mail: keep them, run nothing.
+    #[error("{0}")]
+    NotAnEmail(&'static str),
+}

@@ -2,21 +2,10 @@
 
 use super::fields::Fields;
 use super::header::from_first_field;
-use super::limits::ParseLimits;
+use super::limits::{ParseError, ParseLimits};
 use super::structure::{self, Part};
 use super::{attachments, automatic, body, quotes, threading};
 use crate::domain::Email;
-
-/// Reason why a letter did not become an email.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
-    /// The letter is an attack on the parser, or loops: refuse it (554 5.6.0).
-    #[error("{0}")]
-    Hostile(&'static str),
-    /// The bytes are no mail: keep them, run nothing.
-    #[error("{0}")]
-    NotAnEmail(&'static str),
-}
 
 /// An email, with its bodies before rendering.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,6 @@ use super::body;
 use super::fields::Fields;
 use super::limits::ParseLimits;
 use super::structure::{self, Kind, Part};
-use super::transfer;
 use crate::domain::{DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient};
 use codes::{Status, find_code, find_status};
 use reason::Evidence;
@@ -197,7 +196,7 @@ impl Returned {
                 .and_then(|child| parts.get(*child))
                 .map(|p| Self::of(&p.fields)),
             _ if HEADERS.contains(&part.media.as_str()) => {
-                Some(Self::of(&Fields::cut(&transfer::content(part)).0))
+                Some(Self::of(&Fields::cut(&structure::content(part)).0))
             }
             // Some reporters put the header of the returned message in place of the part's own.
             _ if part.fields.has("received") && part.fields.has("message-id") => {

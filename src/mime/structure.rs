@@ -6,9 +6,10 @@
 //! a limit ends the walk at once.
 
 use super::fields::{Fields, trim_line_end};
-use super::limits::ParseLimits;
-use super::parse::ParseError;
+use super::limits::{ParseError, ParseLimits};
+use super::{charsets, transfer};
 use mail_parser::ContentType;
+use std::borrow::Cow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -190,4 +191,19 @@ fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
         b"--" => Some(true),
         _ => None,
     }
+}
+
+/// Returns the decoded content of a part; content that cannot be decoded is kept as far as
+/// possible.
+pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
+    let encoding = part.fields.token("content-transfer-encoding");
+    transfer::decoded(encoding.as_deref(), part.body)
+}
+
+/// Returns the text of a part by its declared charset.
+pub(super) fn text(part: &Part<'_>) -> String {
+    transfer::plain_lines(&charsets::decoded(
+        part.parameter("charset").unwrap_or_default(),
+        &content(part),
+    ))
 }

@@ -1,21 +1,7 @@
-//! Transfer encodings: from a part's bytes to content, and to lines of text.
+//! Transfer encodings: from bytes to content, and to lines of text.
 
-use super::charsets;
-use super::structure::Part;
 use mail_parser::decoders::base64::base64_decode;
 use std::borrow::Cow;
-
-/// Returns the decoded content of a part; content that cannot be decoded is kept as far as
-/// possible.
-pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
-    match part.fields.token("content-transfer-encoding").as_deref() {
-        Some("base64") => {
-            Cow::Owned(base64_decode(part.body).unwrap_or_else(|| lenient_base64(part.body)))
-        }
-        Some("quoted-printable") => Cow::Owned(quoted_printable(part.body)),
-        _ => Cow::Borrowed(part.body),
-    }
-}
 
 /// Decodes base64 by RFC 2045 section 6.8: characters outside the alphabet are ignored, the first
 /// padding ends the data.
@@ -80,14 +66,6 @@ pub(super) fn decode_escapes(mut text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the text of a part by its declared charset.
-pub(super) fn text(part: &Part<'_>) -> String {
-    plain_lines(&charsets::decoded(
-        part.parameter("charset").unwrap_or_default(),
-        &content(part),
-    ))
-}
-
 /// Replaces line ends by `\n` and removes control characters other than tab and line feed. The
 /// byte-order mark is removed wherever it stands: it is invisible, and text that is stripped before
 /// it would otherwise decide whether it stays.
@@ -107,4 +85,14 @@ pub(super) fn plain_lines(text: &str) -> String {
         }
     }
     out
+}
+
+/// Decodes bytes by the value of Content-Transfer-Encoding; what cannot be decoded is kept as far
+/// as possible.
+pub(super) fn decoded<'a>(encoding: Option<&str>, body: &'a [u8]) -> Cow<'a, [u8]> {
+    match encoding {
+        Some("base64") => Cow::Owned(base64_decode(body).unwrap_or_else(|| lenient_base64(body))),
+        Some("quoted-printable") => Cow::Owned(quoted_printable(body)),
+        _ => Cow::Borrowed(body),
+    }
 }

@@ -3,7 +3,6 @@
 //! the record has another purpose.
 
 use super::dns::{NoAnswer, Resolver};
-use super::signatures::is_related;
 use super::tags::Tags;
 use futures_util::future::join_all;
 use mail_auth::common::parse::TxtRecordParser;
@@ -128,6 +127,18 @@ impl ResolverCache<Box<str>, Txt> for Records {
         None
     }
     fn insert(&self, _: Box<str>, _: Txt, _: Instant) {}
+}
+
+/// Reports whether two domains may belong to one organisation, without a query.
+pub fn is_related(signer: &str, from_domain: &str) -> bool {
+    let last_two = |domain: &str| {
+        let mut labels = domain.rsplit('.');
+        (
+            labels.next().map(str::to_ascii_lowercase),
+            labels.next().map(str::to_ascii_lowercase),
+        )
+    };
+    last_two(signer).1.is_some() && last_two(signer) == last_two(from_domain)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::claim::{Claim, Gap};
 use super::dns::Resolver;
-use super::records::Records;
+use super::records::{Records, is_related};
 use super::results::Report;
 use super::tags::Tags;
 use mail_auth::common::verify::VerifySignature;
@@ -71,18 +71,6 @@ pub fn is_expired(tags: &Tags<'_>, claim: &Claim<'_>) -> bool {
     let arrived = claim.arrived.as_millis() / 1000;
     i64::try_from(expires).is_ok_and(|expires| expires < arrived)
         || tags.number("t").is_some_and(|made| expires <= made)
-}
-
-/// Reports whether two domains may belong to one organisation, without a query.
-pub fn is_related(signer: &str, from_domain: &str) -> bool {
-    let last_two = |domain: &str| {
-        let mut labels = domain.rsplit('.');
-        (
-            labels.next().map(str::to_ascii_lowercase),
-            labels.next().map(str::to_ascii_lowercase),
-        )
-    };
-    last_two(signer).1.is_some() && last_two(signer) == last_two(from_domain)
 }
 
 /// Alignment without a DMARC record: the signer is the sender's domain or a parent of it, and no

@@ -4,13 +4,13 @@ use super::codes::Status;
 use super::fields::{Group, groups};
 use super::{Letter, Mention, Read, prose};
 use crate::domain::{ReportAction, ReportKind};
-use crate::mime::transfer;
+use crate::mime::structure;
 
 const STATUS_MEDIA: [&str; 2] = ["message/delivery-status", "message/global-delivery-status"];
 
 /// Reads the status fields; `None` when no recipient has any.
 pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
-    let part = letter.part(&STATUS_MEDIA).map(transfer::text);
+    let part = letter.part(&STATUS_MEDIA).map(structure::text);
     let found = part
         .map(|text| groups(&text))
         .filter(|groups| groups.iter().any(is_recipient));

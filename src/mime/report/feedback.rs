@@ -3,8 +3,8 @@
 use super::fields::{Group, address, groups};
 use super::{Letter, Mention, Read};
 use crate::domain::{ReportAction, ReportKind};
+use crate::mime::structure;
 use crate::mime::structure::Part;
-use crate::mime::transfer;
 
 pub(super) fn complaint(letter: &Letter<'_>) -> Option<Read> {
     let Some(part) = letter.part(&["message/feedback-report"]) else {
@@ -87,7 +87,7 @@ pub(super) fn disposition(letter: &Letter<'_>) -> Option<Read> {
 }
 
 fn group_of(part: &Part<'_>) -> Vec<Group> {
-    groups(&transfer::text(part))
+    groups(&structure::text(part))
 }
 
 fn mention(address: String, letter: &Letter<'_>) -> Mention {

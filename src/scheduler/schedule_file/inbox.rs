@@ -5,7 +5,7 @@
 //! no strings, so that slicing one fails; a filter turns one into a string, and a prompt that
 //! slices that string loses the marks.
 
-use super::prompt::PromptError;
+use super::prompt_error::PromptError;
 use super::tags::tags;
 use super::timing::local_text;
 use crate::config::TypedDuration;

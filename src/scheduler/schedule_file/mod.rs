@@ -12,6 +12,7 @@ pub mod names;
 mod options;
 pub mod file;
 pub mod prompt;
+mod prompt_error;
 mod tags;
 mod inbox;
 pub mod schema;

@@ -14,6 +14,7 @@ use minijinja::{Environment, UndefinedBehavior, Value, context, filters};
 use std::io;
 
 pub use super::inbox::{LETTERS_MAX, Letter, Window, letters_wanted};
+pub use super::prompt_error::PromptError;
 
 /// Maximum instructions of one prompt.
 const FUEL: u64 = 20_000;
@@ -33,15 +34,6 @@ pub const NAMES: &[&str] = &[
 ];
 /// Function that a prompt may call.
 const INBOX: &str = "inbox";
-
-/// Error of an unusable prompt.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{problem}")]
-pub struct PromptError {
-    /// Line of the body, counted from 1; `None` when the fault has no position.
-    pub line: Option<usize>,
-    pub problem: String,
-}
 
 /// Variables of a prompt.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 //! that cannot nest deeply.
 
 use super::nearest::did_you_mean;
-use super::prompt::PromptError;
+use super::prompt_error::PromptError;
 
 /// Maximum bytes of a tag; an operator needs a frame of the parser's stack, and 1,500 of them fit
 /// in a thread's.

@@ -1,12 +1,12 @@
 //! State shared by the sessions of all listeners: connection permits, memory for letters, and
 //! failed logins.
 
-use super::memory::{LetterMemory, MemoryShares};
+use super::memory::{LetterMemory, MemoryShares, network};
 use crate::clock::Clock;
 use crate::config::Limits;
 use crate::domain::Network;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -216,17 +216,6 @@ impl Drop for ConnectionPermit {
                 places.taken.remove(&network);
             }
         }
-    }
-}
-
-/// Network that counts as one peer: an IPv4 address, or an IPv6 /64, which belongs to one customer.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
     }
 }
 

@@ -1,11 +1,10 @@
 //! Memory for unfinished letters: one pool for all connections, with a share per network, from
 //! which slow letters are cut.
 
-use super::connection_limiter::network;
 use crate::clock::Clock;
 use crate::domain::Network;
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -289,6 +288,17 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+/// Network that counts as one peer: an IPv4 address, or an IPv6 /64, which belongs to one customer.
+pub(super) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        v4 => v4,
     }
 }
 
