@@ -18,7 +18,7 @@ use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
 use crate::providers::child::marker;
 use crate::runs::deps::WorkerDeps;
-use crate::runs::guards;
+use crate::runs::env::file_guards;
 use crate::runs::preflight::{self, price_problems};
 use crate::runs::worker::Worker;
 use crate::scheduler::Scheduler;
@@ -99,7 +99,7 @@ impl Engine {
                 "an agent's processes had outlived their engine; they were killed"
             );
         }
-        guards::recover(&store, &config.workspace)
+        file_guards::recover(&store, &config.workspace)
             .await
             .context("putting back what agents changed")?;
         let recovered = store.recover_runs().await.context("recovering runs")?;

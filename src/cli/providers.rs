@@ -10,8 +10,8 @@ use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
 use crate::domain::Timestamp;
 use crate::providers::LoopOwner;
-use crate::runs::probe::{self, Folder, Probe, Tried};
-use crate::runs::provider_status::{self, Finding, Seat, User};
+use crate::runs::provider_health::probe::{self, Folder, Probe, Tried};
+use crate::runs::provider_health::status::{self, Finding, Seat, User};
 use crate::store::ProviderCalls;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use futures_util::future::{BoxFuture, join_all};
@@ -80,7 +80,7 @@ impl Command for ProvidersCommand {
 async fn list(context: &Context, config: &Config) -> anyhow::Result<Exit> {
     let calls = context.shared_store().await?.provider_calls().await?;
     let of = |seat: &Seat| calls.iter().find(|calls| calls.provider == seat.name);
-    let mut seats = provider_status::seats(config);
+    let mut seats = status::seats(config);
     seats.sort_by_key(|seat| seat.users.is_empty());
     if context.json() {
         let values: Vec<Value> = seats
@@ -170,7 +170,7 @@ fn listed_json(seat: &Seat, calls: Option<&ProviderCalls>) -> Value {
         });
     json!({
         "name": seat.name,
-        "adapter": provider_status::adapter(&seat.name),
+        "adapter": status::adapter(&seat.name),
         "used_by": users_json(seat),
         "loop_owner": owner,
         "endpoint": seat.endpoint(),
@@ -198,7 +198,7 @@ async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow:
         .into_iter()
         .flatten()
         .collect();
-    let mut seats = provider_status::seats(config);
+    let mut seats = status::seats(config);
     for name in &named {
         find(&seats, name)?;
     }
@@ -210,12 +210,7 @@ async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow:
         }
     });
     let clock = SystemClock::new();
-    let findings = join_all(
-        seats
-            .iter()
-            .map(|seat| provider_status::check(seat, &clock)),
-    )
-    .await;
+    let findings = join_all(seats.iter().map(|seat| status::check(seat, &clock))).await;
     let found = || seats.iter().zip(&findings);
     if context.json() {
         context.screen.json(
@@ -282,7 +277,7 @@ fn advised(seat: &Seat, finding: &Finding) -> Vec<String> {
         .health
         .as_ref()
         .err()
-        .map(|error| provider_status::advice(seat, error.class));
+        .map(|error| status::advice(seat, error.class));
     let toolless = seat.without_tools.iter();
     let toolless =
         toolless.map(|persona| format!("its model does not get the tools of persona `{persona}`"));
@@ -319,7 +314,7 @@ fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
 }
 
 async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let seats = provider_status::seats(config);
+    let seats = status::seats(config);
     let seat = find(
         &seats,
         args.get_one::<String>("id").map_or("", String::as_str),
@@ -335,7 +330,7 @@ async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::
             format!("provider `{}` cannot be used", seat.name),
         );
         failure
-            .hint(provider_status::advice(seat, error.class))
+            .hint(status::advice(seat, error.class))
             .because(error.clone())
     })?;
     let path = args.get_one::<PathBuf>("capture");

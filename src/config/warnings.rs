@@ -1,7 +1,7 @@
 //! Warnings about values that are valid but probably unintended.
 //!
 //! Only a configuration without problems is checked for them. Absent on purpose: checks that need
-//! the standing texts (`harness/preflight.rs`) or the responsibilities (`scheduler/survey.rs`).
+//! the standing texts (`runs/preflight.rs`) or the responsibilities (`scheduler/survey.rs`).
 
 use crate::config::check_context::CheckContext;
 use crate::config::file::{ConfigFile, Problem, child};

@@ -21,11 +21,12 @@ pub struct Tolerance {
 /// Result of asking the breaker for permission to call the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerState {
-    Open,
+    /// Calls are admitted.
+    Closed,
     /// The pause is over: one call probes the server.
-    Probe,
-    /// No call for the remaining duration.
-    Paused(Duration),
+    HalfOpen,
+    /// Calls are refused for the remaining duration.
+    Open(Duration),
 }
 
 #[derive(Debug)]
@@ -49,9 +50,9 @@ impl Breaker {
 
     pub fn state(&self, now: Duration) -> BreakerState {
         match self.paused_until {
-            None => BreakerState::Open,
-            Some(until) if now < until => BreakerState::Paused(until.saturating_sub(now)),
-            Some(_) => BreakerState::Probe,
+            None => BreakerState::Closed,
+            Some(until) if now < until => BreakerState::Open(until.saturating_sub(now)),
+            Some(_) => BreakerState::HalfOpen,
         }
     }
 
@@ -68,7 +69,7 @@ impl Breaker {
     /// Records that the server is unavailable, whatever the call was. Returns the pause when the
     /// breaker is open, from now on or already.
     pub fn unreachable(&mut self, now: Duration) -> Option<Duration> {
-        if let BreakerState::Paused(left) = self.state(now) {
+        if let BreakerState::Open(left) = self.state(now) {
             // A call that failed at the same time as the call that opened the breaker.
             return Some(left);
         }
@@ -118,12 +119,12 @@ mod tests {
         );
         for minutes in [1, 2, 4, 8, 16, 30, 30] {
             assert_eq!(breaker.unreachable(now), Some(MINUTE * minutes));
-            assert_eq!(breaker.state(now), BreakerState::Paused(MINUTE * minutes));
+            assert_eq!(breaker.state(now), BreakerState::Open(MINUTE * minutes));
             now += MINUTE * minutes;
-            assert_eq!(breaker.state(now), BreakerState::Probe);
+            assert_eq!(breaker.state(now), BreakerState::HalfOpen);
         }
         breaker.well();
-        assert_eq!(breaker.state(now), BreakerState::Open);
+        assert_eq!(breaker.state(now), BreakerState::Closed);
         assert_eq!(breaker.unreachable(now), None);
     }
 
@@ -135,7 +136,7 @@ mod tests {
         }
         assert_eq!(breaker.unreachable(Duration::ZERO), Some(MINUTE));
         assert_eq!(breaker.unreachable(MINUTE / 2), Some(MINUTE / 2));
-        assert_eq!(breaker.state(MINUTE), BreakerState::Probe);
+        assert_eq!(breaker.state(MINUTE), BreakerState::HalfOpen);
     }
 
     #[test]
@@ -152,8 +153,8 @@ mod tests {
     fn refused_credentials_pause_at_once_and_a_failed_probe_pauses_again() {
         let mut breaker = breaker();
         assert_eq!(breaker.refused(Duration::ZERO), MINUTE * 15);
-        assert_eq!(breaker.state(MINUTE * 14), BreakerState::Paused(MINUTE));
-        assert_eq!(breaker.state(MINUTE * 15), BreakerState::Probe);
+        assert_eq!(breaker.state(MINUTE * 14), BreakerState::Open(MINUTE));
+        assert_eq!(breaker.state(MINUTE * 15), BreakerState::HalfOpen);
         assert_eq!(breaker.unreachable(MINUTE * 15), Some(MINUTE));
     }
 }

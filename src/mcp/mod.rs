@@ -10,7 +10,8 @@ mod service;
 
 use crate::config::Config;
 use crate::domain::RunId;
-use crate::runs::deps::{DepsError, RunError, WorkerDeps};
+use crate::runs::deps::{DepsError, WorkerDeps};
+use crate::runs::error::RunError;
 use crate::store::{Store, StoreError};
 use rmcp::service::ServerInitializeError;
 use service::Toolbox;

@@ -5,11 +5,14 @@ use crate::context::resolvers::Subject;
 use crate::context::resolvers::words::WordsRead;
 use crate::domain::ErrorClass;
 use crate::providers::ToolArgs;
-use crate::runs::deps::{RunError, WorkerDeps};
+use crate::runs::checkpoint::words_of_context;
+use crate::runs::deps::WorkerDeps;
+use crate::runs::error::RunError;
 use crate::runs::label::RunLabel;
-use crate::runs::reply;
-use crate::runs::tool_policy::{self, Asked, ToolCallContext, Verdict};
-use crate::runs::work::words_of_context;
+use crate::runs::mail;
+use crate::runs::tool_calls::context::ToolCallContext;
+use crate::runs::tool_calls::policy::{self, Asked};
+use crate::runs::tool_calls::verdict::{ToolVerdict, call_payload, finish, is_failure};
 use crate::store::{
     ClaimedRun, Executor, JournalEntry, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError,
 };
@@ -91,7 +94,7 @@ impl Toolbox {
             &self.store.steps_of_run(&self.run.id).await?,
         );
         let ctx = self.ctx(label, mails as usize, replied);
-        let policy = reply::mail_policy(&ctx).await?;
+        let mail = mail::mail_policy(&ctx).await?;
         // A call that is cut off here is not resumed, because the agent's loop is not ours; but its
         // expected effects are recorded, so that its owner is notified and its file is known.
         let asked = Asked {
@@ -103,28 +106,23 @@ impl Toolbox {
         let call = NewCall {
             executor: Executor::Engine,
             tool_name: name.to_owned(),
-            payload_json: tool_policy::call_payload(
-                &args,
-                tool_policy::begin(&ctx, asked, &policy).await,
-            ),
+            payload_json: call_payload(&args, policy::begin(&ctx, asked, &mail).await),
         };
         let id = self.store.record_call(&self.key, call).await?;
         let verdict = match self.store.calls_so_far(&self.run.id).await? {
-            calls if calls > self.deps.config.inference.budget.tool_calls_max => {
-                tool_policy::used_up()
-            }
+            calls if calls > self.deps.config.inference.budget.tool_calls_max => policy::used_up(),
             _ => {
                 let asked = Asked { id: &id, ..asked };
                 match self.tools.iter().find(|tool| tool.name() == name) {
-                    Some(tool) if self.asks_again(tool, asked).await? => tool_policy::not_again(),
-                    _ => tool_policy::execute(&ctx, asked, &policy).await?,
+                    Some(tool) if self.asks_again(tool, asked).await? => policy::not_again(),
+                    _ => policy::execute(&ctx, asked, &mail).await?,
                 }
             }
         };
         match self.conclude(&ctx, name, &id, verdict).await {
             // Another server of this run has sent the last permitted mail meanwhile.
             Err(RunError::Store(StoreError::MailsUsedUp { max })) => {
-                self.conclude(&ctx, name, &id, tool_policy::no_more_mails(max))
+                self.conclude(&ctx, name, &id, policy::no_more_mails(max))
                     .await
             }
             concluded => concluded,
@@ -138,9 +136,7 @@ impl Toolbox {
             return Ok(false);
         }
         let steps = self.store.steps_of_run(&self.run.id).await?;
-        Ok(tool_policy::asks_again(
-            tool, &steps, asked.name, asked.args,
-        ))
+        Ok(policy::asks_again(tool, &steps, asked.name, asked.args))
     }
 
     /// Commits a call's result with its effect, all or nothing.
@@ -149,9 +145,9 @@ impl Toolbox {
         ctx: &ToolCallContext<'_>,
         name: &str,
         id: &str,
-        verdict: Verdict,
+        verdict: ToolVerdict,
     ) -> Result<String, RunError> {
-        let (payload, outcome, _ends_the_run) = tool_policy::finish(verdict, name);
+        let (payload, outcome, _ends_the_run) = finish(verdict, name);
         let mut entries = vec![JournalEntry::Step(Step {
             kind: StepKind::Result,
             executor: Executor::Engine,
@@ -160,7 +156,7 @@ impl Toolbox {
             payload_json: payload.clone(),
         })];
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
-            entries.push(JournalEntry::Mail(Box::new(reply::outbound(ctx, draft)?)));
+            entries.push(JournalEntry::Mail(Box::new(mail::outbound(ctx, draft)?)));
         }
         self.store.journal(&self.key, entries).await?;
         Ok(payload)
@@ -212,7 +208,7 @@ impl ServerHandler for Toolbox {
             not_done(&request.name, &error)
         });
         let content = vec![ContentBlock::text(payload.clone())];
-        let result = match tool_policy::is_failure(&payload) {
+        let result = match is_failure(&payload) {
             true => CallToolResult::error(content),
             false => CallToolResult::success(content),
         };
@@ -243,10 +239,10 @@ fn not_done(name: &str, error: &RunError) -> String {
         }
         _ => "nothing was done: the call cannot be executed here",
     };
-    let verdict = Verdict::Failed {
+    let verdict = ToolVerdict::Failed {
         code: "not_done",
         message: message.to_owned(),
     };
-    let (payload, ..) = tool_policy::finish(verdict, name);
+    let (payload, ..) = finish(verdict, name);
     payload
 }

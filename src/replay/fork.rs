@@ -1,13 +1,13 @@
 //! Fork of a run: continues it differently from one of its turns, with another model, another
 //! result of a call, or another persona text.
 //!
-//! The loop itself (`harness/execute.rs`) works on it, as on a run that is resumed after a crash:
-//! its run store answers from the record up to the fork's turn, and then the provider is asked. Its
+//! The loop itself (`runs/execute.rs`) works on it, as on a run that is resumed after a crash:
+//! its journal is the recorded one up to the fork's turn, and then the provider is asked. Its
 //! effects stay inside: its tools work in a copy of the persona's folder, its mails are drafts in
 //! its own record, and its journal is a document of its own (`store/forks.rs`). Only its cost is
 //! real.
 
-mod run_store;
+mod document;
 mod sandbox;
 mod view;
 
@@ -19,17 +19,19 @@ use crate::context::resolvers::estimate_tokens;
 use crate::context::resolvers::reads::BaseFolder;
 use crate::domain::{RunId, RunOptions, ThreadBudget, Timestamp, sha256_hex};
 use crate::providers::{LoopOwner, Provider, ProviderError};
-use crate::runs::as_of::AsOf;
-use crate::runs::breakers::CircuitBreakers;
-use crate::runs::deps::{self, RunDeps, RunError};
+use crate::runs::deps::RunDeps;
+use crate::runs::env::live::LiveEnv;
+use crate::runs::env::{ForkEnv, RunEnv};
+use crate::runs::error::RunError;
 use crate::runs::execute::execute;
-use crate::runs::live_env::LiveEnv;
-use crate::runs::route::LazyProviders;
+use crate::runs::provider_health::adapters::{LazyProviders, build_provider};
+use crate::runs::provider_health::breakers::CircuitBreakers;
+use crate::runs::record::as_of::AsOf;
 use crate::store::{
     ClaimedRun, Executor, JournalSoFar, NewFork, NewOutbound, Step, StepKind, Store, StoreError,
 };
 use crate::tools;
-use run_store::ForkEnv;
+use document::ForkDocument;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -140,14 +142,18 @@ pub async fn fork(
             record_json: serde_json::to_string(&begun).map_err(ForkError::Unreadable)?,
         })
         .await?;
-    let run_store = ForkEnv::new(store.clone(), run_options, id, past, begun);
-    let env = LiveEnv::in_sandbox(store.clone(), persona_dir);
+    let document = Arc::new(ForkDocument::new(store.clone(), id, begun));
+    let env = ForkEnv {
+        live: LiveEnv::in_sandbox(store.clone(), persona_dir),
+        run_options,
+        past,
+        journal: document.clone(),
+    };
     let run_deps = RunDeps {
         config,
         clock: clock.clone(),
         providers,
-        run_store: Box::new(run_store.clone()),
-        env: Box::new(env),
+        env: RunEnv::Fork(env),
         provider_health: Box::new(CircuitBreakers::new(clock)),
         tools: tools::builtin(),
         loop_key: store.loop_key().clone(),
@@ -156,9 +162,9 @@ pub async fn fork(
         lazy_providers: LazyProviders::default(),
     };
     if let Err(error) = execute(&run_deps, &claimed, cancel).await {
-        run_store.give_up(&error).await?;
+        document.give_up(&error).await?;
     }
-    Ok(run_store.finished())
+    Ok(document.finished())
 }
 
 /// Returns the journal of the run before the turn, with the fork's changes.
@@ -441,7 +447,7 @@ fn providers(
     let mut providers = BTreeMap::new();
     let persona = config.personas.get(&run.persona).into_iter();
     for choice in persona.flat_map(|persona| config.inference.choices_under(options, persona)) {
-        let built = deps::build_provider(config, &choice.provider);
+        let built = build_provider(config, &choice.provider);
         let provider = built.map_err(|source| ForkError::Provider {
             provider: choice.provider.clone(),
             source: Box::new(source),

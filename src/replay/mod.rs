@@ -93,7 +93,7 @@ pub struct RunRow {
     pub error: Option<ErrorRecord>,
     /// Usage of all its turns.
     pub usage: UsageRecord,
-    /// Bounds on tokens and money that it began with, each with its origin; `None` before its first
+    /// MailBounds on tokens and money that it began with, each with its origin; `None` before its first
     /// turn.
     #[serde(default)]
     pub limits: Option<Value>,

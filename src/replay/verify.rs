@@ -4,12 +4,13 @@
 //!
 //! It can have no effects: the loop gets a [`recorded_env`] that has values and no store, no
 //! folder, no clock, and of each adapter its
-//! [`RequestEncoder`](crate::harness::providers::RequestEncoder) alone, which cannot send. The
+//! [`RequestEncoder`](crate::providers::RequestEncoder) alone, which cannot send. The
 //! database is read before, by connections that cannot write.
 
 mod difference;
 mod record;
 mod recorded_env;
+mod recorded_provider;
 
 pub use difference::{Difference, Place};
 
@@ -17,15 +18,19 @@ use crate::config::{Config, NameCatalog};
 use crate::domain::{RunId, RunState, StopReason, Timestamp};
 use crate::providers::{self, Provider, ProviderError, RequestEncoder};
 use crate::replay::bundle::Header;
-use crate::runs::as_of::{AsOfError, Configs};
-use crate::runs::call_record::RULES;
-use crate::runs::deps::{RunDeps, RunError};
+use crate::runs::deps::RunDeps;
+use crate::runs::env::RunEnv;
+use crate::runs::error::RunError;
 use crate::runs::execute::execute;
-use crate::runs::route::LazyProviders;
+use crate::runs::provider_health::adapters::LazyProviders;
+use crate::runs::record::as_of::AsOfError;
+use crate::runs::record::call_record::RULES;
+use crate::runs::record::configs::Configs;
 use crate::store::{Store, StoreError};
 use crate::tools;
 use record::{Attempt, Record};
-use recorded_env::{Recorded, RecordedEnv};
+use recorded_env::RecordedEnv;
+use recorded_provider::RecordedProvider;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -177,7 +182,7 @@ impl Verifier {
     }
 
     async fn replay(&self, record: Arc<Record>) -> Result<Outcome, Fault> {
-        if let Some(difference) = record.damage() {
+        if let Some(difference) = difference::damage(&record) {
             return Ok(match self.masks().await? {
                 Some(masked) => Outcome::Masked {
                     reason: masked.to_owned(),
@@ -258,15 +263,14 @@ impl Verifier {
             })?;
             providers.insert(
                 choice.provider,
-                Box::new(Recorded::new(encoder, recorded_env.clone())),
+                Box::new(RecordedProvider::new(encoder, recorded_env.clone())),
             );
         }
         Ok(RunDeps {
             config: config.clone(),
             clock: recorded_env.clone(),
             providers,
-            run_store: Box::new(recorded_env.clone()),
-            env: Box::new(recorded_env.clone()),
+            env: RunEnv::Recorded(recorded_env.clone()),
             provider_health: Box::new(recorded_env.clone()),
             tools: tools::builtin(),
             loop_key: self.store.loop_key().clone(),

@@ -1,22 +1,23 @@
-//! Dependencies of every run: the configuration, the adapters, the clock, the run store, the
+//! Dependencies of every run: the configuration, the adapters, the clock, the
 //! environment and the provider health.
 
-use super::breakers::CircuitBreakers;
+use super::env::RunEnv;
+use super::env::live::LiveEnv;
+use super::error::RunError;
 use super::label::RunLabel;
-use super::live_env::LiveEnv;
-use super::route::LazyProviders;
-use super::run_store::{Env, ProviderHealth, RunStore};
+use super::provider_health::ProviderHealth;
+use super::provider_health::adapters::{LazyProviders, build_providers};
+use super::provider_health::breakers::CircuitBreakers;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger};
-use crate::providers::{self, Provider, ProviderError};
-use crate::store::{BudgetExhausted, ClaimedRun, RunOptionsInForce, Store, StoreError};
+use crate::providers::{Provider, ProviderError};
+use crate::store::{ClaimedRun, RunOptionsInForce, Store};
 use crate::tools::{self, RegisteredTool, ToolRegistry};
 use cap_std::fs_utf8::Dir;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Dependencies of the loop. It reads, writes and calls through these values only.
@@ -27,8 +28,7 @@ pub struct RunDeps {
     pub providers: BTreeMap<String, Box<dyn Provider>>,
     /// Adapters that no persona asks but a responsibility may.
     pub lazy_providers: LazyProviders,
-    pub run_store: Box<dyn RunStore>,
-    pub env: Box<dyn Env>,
+    pub env: RunEnv,
     pub provider_health: Box<dyn ProviderHealth>,
     /// All tools, in the order the model sees them.
     pub tools: ToolRegistry,
@@ -110,8 +110,7 @@ impl WorkerDeps {
             config,
             providers: BTreeMap::new(),
             lazy_providers: LazyProviders::default(),
-            run_store: Box::new(live_env.clone()),
-            env: Box::new(live_env),
+            env: RunEnv::Live(live_env),
             provider_health: Box::new(CircuitBreakers::new(clock.clone())),
             clock,
             tools: tools::builtin(),
@@ -136,7 +135,7 @@ impl RunDeps {
     /// own.
     pub async fn options_of(&self, run: &ClaimedRun) -> Result<RunOptionsInForce, RunError> {
         match run.trigger {
-            Trigger::Schedule | Trigger::Manual => Ok(self.run_store.options_of_run(run).await?),
+            Trigger::Schedule | Trigger::Manual => Ok(self.env.options_of_run(run).await?),
             Trigger::Email | Trigger::Chat => Ok(RunOptionsInForce::default()),
         }
     }
@@ -163,92 +162,5 @@ impl RunDeps {
             .filter(open)
             .cloned()
             .collect()
-    }
-}
-
-/// Builds every adapter that the configuration and the personas name; an error where that fails.
-/// Opens no connection.
-pub fn build_providers(
-    config: &Config,
-) -> impl Iterator<Item = (String, Result<Box<dyn Provider>, ProviderError>)> {
-    let choices = config
-        .personas
-        .iter()
-        .flat_map(|persona| config.inference.choices_for(persona));
-    let named = choices.map(|choice| choice.provider);
-    let named: BTreeSet<String> = named.chain([config.inference.provider.clone()]).collect();
-    named.into_iter().map(|provider| {
-        let built = build_provider(config, &provider);
-        (provider, built)
-    })
-}
-
-/// Builds one adapter with its settings. Opens no connection.
-pub fn build_provider(config: &Config, provider: &str) -> Result<Box<dyn Provider>, ProviderError> {
-    let settings = config
-        .inference
-        .providers
-        .get(provider)
-        .cloned()
-        .unwrap_or_default();
-    providers::build(provider, &settings)
-}
-
-/// Reason why a run did not complete.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The provider failed, and so did all its fallbacks; `retry_in` says whether a later retry may
-    /// help.
-    #[error("{source}{others}")]
-    Provider {
-        #[source]
-        source: Box<ProviderError>,
-        /// Errors of the fallbacks: `; NAME/MODEL: class: message` each.
-        others: String,
-        retry_in: Option<Duration>,
-    },
-    /// A retry would fail alike.
-    #[error("{message}")]
-    Fatal { class: ErrorClass, message: String },
-    /// The machine lacks something now, such as a file descriptor; a later retry may find it.
-    #[error("{message}")]
-    Machine { message: String },
-    /// A budget account cannot pay the next call.
-    #[error("{0}")]
-    BudgetExhausted(Box<BudgetExhausted>),
-    #[error("the store failed")]
-    Store(#[from] StoreError),
-    /// Cancelled on request.
-    #[error("cancelled")]
-    Cancelled,
-}
-
-impl RunError {
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            RunError::Provider { source, .. } => source.class,
-            RunError::Fatal { class, .. } => *class,
-            RunError::Machine { .. } => ErrorClass::Transient,
-            RunError::Store(_) => ErrorClass::Store,
-            RunError::BudgetExhausted(_) => ErrorClass::Budget,
-            RunError::Cancelled => ErrorClass::Cancelled,
-        }
-    }
-}
-
-impl From<crate::context::resolvers::ResolveError> for RunError {
-    fn from(error: crate::context::resolvers::ResolveError) -> Self {
-        match error {
-            crate::context::resolvers::ResolveError::Store(error) => RunError::Store(error),
-            passing @ crate::context::resolvers::ResolveError::Machine { .. } => {
-                RunError::Machine {
-                    message: passing.to_string(),
-                }
-            }
-            other => RunError::Fatal {
-                class: ErrorClass::Config,
-                message: other.to_string(),
-            },
-        }
     }
 }

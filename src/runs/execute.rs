@@ -3,15 +3,18 @@
 //! Absent on purpose: SQL, SMTP, vendors' dialects. A run gets its input as values and reports to
 //! the store in entries of its journal.
 
-use super::calls;
-use super::counters;
-use super::deps::{RunDeps, RunError};
-use super::run_store::Moment;
-use super::structured;
-use super::work::Work;
-use super::{budget, reply, supervisor, turn};
+use super::start;
+use super::state::LoopState;
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
 use crate::providers::{Block, FinishReason, Message, Response, Role, ToolChoice};
+use crate::runs::agents::partial;
+use crate::runs::budget::{counters, exhausted};
+use crate::runs::deps::RunDeps;
+use crate::runs::error::RunError;
+use crate::runs::mail::final_reply;
+use crate::runs::model_call::{structured, turn};
+use crate::runs::provider_health::Moment;
+use crate::runs::tool_calls::dispatch;
 use crate::store::{ClaimedRun, JournalEntry, MessageOutcome, RunFinished};
 use tokio_util::sync::CancellationToken;
 
@@ -29,31 +32,31 @@ pub async fn execute(
     cancel: &CancellationToken,
 ) -> Result<StopReason, RunError> {
     crate::crash::crash_point!("R1");
-    let mut work = Work::begin(deps, run, cancel).await?;
-    crate::crash::crash_point!("R2", work.fresh_context.is_some());
-    if let Some(rule) = work.unasked {
-        deps.run_store.file_unasked(run, rule).await?;
+    let mut state = start::begin(deps, run, cancel).await?;
+    crate::crash::crash_point!("R2", state.fresh_context.is_some());
+    if let Some(rule) = state.unasked {
+        deps.env.file_unasked(run, rule).await?;
         return Ok(StopReason::RateLimited);
     }
-    let said = serve(&mut work).await?;
-    let (text, stop) = structured::hold(&mut work, said).await?;
-    finish(&mut work, &text, stop).await
+    let said = serve(&mut state).await?;
+    let (text, stop) = structured::hold(&mut state, said).await?;
+    finish(&mut state, &text, stop).await
 }
 
 /// Loops: ask the model, execute the calls, ask again; returns the final text and why it is final.
-async fn serve(work: &mut Work<'_>) -> Result<(String, StopReason), RunError> {
+async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunError> {
     loop {
-        let response = match work.resumed.take() {
+        let response = match state.resumed.take() {
             Some(response) => response,
             None => {
-                work.look_at_clock(Moment::Asking);
-                match work.counters.reached(work.budget(), work.elapsed()) {
-                    Some(limit) => return final_turn(work, limit).await,
-                    None => match turn::ask(work, ToolChoice::Auto, None).await {
+                state.look_at_clock(Moment::Asking);
+                match state.counters.reached(state.budget(), state.elapsed()) {
+                    Some(limit) => return final_turn(state, limit).await,
+                    None => match turn::ask(state, ToolChoice::Auto, None).await {
                         Err(RunError::BudgetExhausted(empty))
-                            if budget::ends(work, &empty).await? =>
+                            if exhausted::ends(state, &empty).await? =>
                         {
-                            return final_turn(work, StopReason::LimitCost).await;
+                            return final_turn(state, StopReason::LimitCost).await;
                         }
                         asked => asked?,
                     },
@@ -63,46 +66,46 @@ async fn serve(work: &mut Work<'_>) -> Result<(String, StopReason), RunError> {
         if response.stop == FinishReason::Refused {
             return Ok((response.text(), StopReason::Refused));
         }
-        if let Some(limit) = supervisor::limit_reached(&response.stop) {
-            return Ok((supervisor::honest(&response.text(), limit), limit));
+        if let Some(limit) = partial::limit_reached(&response.stop) {
+            return Ok((partial::honest(&response.text(), limit), limit));
         }
         if response.calls().next().is_some() {
-            let results = calls::call_all(work, &response).await?;
-            work.append(response, results);
+            let results = dispatch::call_all(state, &response).await?;
+            state.append(response, results);
         } else if matches!(
             response.stop,
             FinishReason::Paused | FinishReason::MalformedCall
         ) {
-            work.append(response, Vec::new());
+            state.append(response, Vec::new());
         } else {
-            if let Some(form) = &mut work.form {
+            if let Some(form) = &mut state.form {
                 form.is_cut = response.stop == FinishReason::MaxTokens;
                 return Ok(answered(response.text()));
             }
             let text = match response.stop == FinishReason::MaxTokens {
-                true => complete(work, response).await?,
+                true => complete(state, response).await?,
                 false => response.text(),
             };
-            return Ok(answered(or_words_before(work, text)));
+            return Ok(answered(or_words_before(state, text)));
         }
     }
 }
 
 /// Continues an answer once that was cut off at its length; if that does not end it either, the
 /// reader is told.
-async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, RunError> {
+async fn complete(state: &mut LoopState<'_>, response: Response) -> Result<String, RunError> {
     let beginning = response.text();
-    let has_room = work
+    let has_room = state
         .counters
-        .reached(work.budget(), work.elapsed())
+        .reached(state.budget(), state.elapsed())
         .is_none();
-    work.said.push(Message {
+    state.said.push(Message {
         role: Role::Assistant,
         blocks: response.blocks,
     });
     let (rest, is_cut) = match has_room {
-        true => match turn::ask(work, ToolChoice::None, Some(CONTINUE.to_owned())).await {
-            Err(RunError::BudgetExhausted(empty)) if budget::ends(work, &empty).await? => {
+        true => match turn::ask(state, ToolChoice::None, Some(CONTINUE.to_owned())).await {
+            Err(RunError::BudgetExhausted(empty)) if exhausted::ends(state, &empty).await? => {
                 (String::new(), true)
             }
             // The continuation was thinking only: the beginning is still kept.
@@ -122,8 +125,8 @@ async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, Run
 /// Returns the text beside the last call that had any, when the end has none: models write their
 /// answer, call a tool to note something down, and take the turn for over. A sender who has an
 /// answer already gets no second one.
-fn or_words_before(work: &Work<'_>, text: String) -> String {
-    if !text.trim().is_empty() || work.replied {
+fn or_words_before(state: &LoopState<'_>, text: String) -> String {
+    if !text.trim().is_empty() || state.replied {
         return text;
     }
     let words = |message: &Message| {
@@ -133,7 +136,7 @@ fn or_words_before(work: &Work<'_>, text: String) -> String {
         });
         Some(texts.collect::<String>()).filter(|text| !text.trim().is_empty())
     };
-    work.said.iter().rev().find_map(words).unwrap_or(text)
+    state.said.iter().rev().find_map(words).unwrap_or(text)
 }
 
 fn answered(text: String) -> (String, StopReason) {
@@ -148,12 +151,12 @@ fn answered(text: String) -> (String, StopReason) {
 /// Makes one call without tools at a bound, so that the sender still receives an honest partial
 /// answer.
 async fn final_turn(
-    work: &mut Work<'_>,
+    state: &mut LoopState<'_>,
     limit: StopReason,
 ) -> Result<(String, StopReason), RunError> {
-    match turn::ask(work, ToolChoice::None, Some(counters::final_turn(limit))).await {
-        Err(RunError::BudgetExhausted(empty)) if budget::ends(work, &empty).await? => {
-            Ok((budget::NOTHING_LEFT.to_owned(), limit))
+    match turn::ask(state, ToolChoice::None, Some(counters::final_turn(limit))).await {
+        Err(RunError::BudgetExhausted(empty)) if exhausted::ends(state, &empty).await? => {
+            Ok((exhausted::NOTHING_LEFT.to_owned(), limit))
         }
         asked => {
             let text = match asked {
@@ -164,13 +167,10 @@ async fn final_turn(
                 }
                 asked => asked?.text(),
             };
-            if !text.trim().is_empty() || work.replied {
+            if !text.trim().is_empty() || state.replied {
                 return Ok((text, limit));
             }
-            Ok((
-                supervisor::honest(&or_words_before(work, text), limit),
-                limit,
-            ))
+            Ok((partial::honest(&or_words_before(state, text), limit), limit))
         }
     }
 }
@@ -178,25 +178,31 @@ async fn final_turn(
 /// Commits in one transaction the last answer, the reply with its delivery, and the end of the run.
 /// Returns why it ended: an answer without a recipient has answered nothing.
 async fn finish(
-    work: &mut Work<'_>,
+    state: &mut LoopState<'_>,
     text: &str,
     mut stop: StopReason,
 ) -> Result<StopReason, RunError> {
-    let (state, error) = match stop {
+    let (end, error) = match stop {
         StopReason::Refused => {
             let message = "the model refused to answer".to_owned();
             (RunState::Failed, Some((ErrorClass::ContentFilter, message)))
         }
-        StopReason::Failed => (RunState::Failed, structured::failure(work)),
+        StopReason::Failed => (RunState::Failed, structured::failure(state)),
         _ => {
-            let mail = match reply::final_reply(work, text).await {
+            let deliver_to = &state.run_options.run_options.deliver_to;
+            let mail = match final_reply(&state.ctx(), deliver_to, text).await {
                 Ok(mail) => mail,
                 Err(error) => {
                     // The cost is committed, whatever becomes of the mail.
-                    work.commit(None).await?;
+                    state.commit(None).await?;
                     return Err(error);
                 }
             };
+            if let Some(mail) = &mail
+                && matches!(mail.outcome, MessageOutcome::Send { .. })
+            {
+                state.count_mail(mail);
+            }
             let undeliverable = mail.as_ref().and_then(|mail| undeliverable(&mail.outcome));
             if mail.as_ref().is_some_and(|mail| {
                 matches!(
@@ -206,7 +212,8 @@ async fn finish(
             }) {
                 stop = StopReason::Failed;
             }
-            work.pending
+            state
+                .pending
                 .extend(mail.map(|mail| JournalEntry::Mail(Box::new(mail))));
             match undeliverable {
                 Some((class, message)) => (RunState::Failed, Some((class, message.to_owned()))),
@@ -214,12 +221,13 @@ async fn finish(
             }
         }
     };
-    work.commit(Some(JournalEntry::Finished(RunFinished {
-        state,
-        stop_reason: stop,
-        error,
-    })))
-    .await?;
+    state
+        .commit(Some(JournalEntry::Finished(RunFinished {
+            state: end,
+            stop_reason: stop,
+            error,
+        })))
+        .await?;
     Ok(stop)
 }
 

@@ -3,9 +3,9 @@
 //!
 //! Absent on purpose: the network. An unavailable provider shows when it is asked.
 
-use super::budget;
-use super::deps::{build_provider, build_providers};
-use super::provider_status;
+use super::budget::unpriced;
+use super::provider_health::adapters::{build_provider, build_providers};
+use super::provider_health::status;
 use crate::config::{Config, ConfigErrors, ContextStep, Persona, Problem, ReplyMode, is_untouched};
 use crate::context::resolvers::knowledge;
 use crate::context::resolvers::reads::Folders;
@@ -25,7 +25,7 @@ pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) 
                 adapters.insert(provider, adapter);
             }
             Err(error) => {
-                let users: Vec<String> = provider_status::users(config, &provider)
+                let users: Vec<String> = status::users(config, &provider)
                     .into_iter()
                     .map(|user| user.who)
                     .collect();
@@ -72,14 +72,14 @@ pub fn warnings(
     let without_tools = without_tools(config, adapters);
     let answering = without_tools.filter(|(persona, _)| persona.reply != ReplyMode::ToolOnly);
     let toolless = answering.map(|(persona, why)| of_persona(persona, "tools", why).hint(hint));
-    let unpriced = budget::unpriced_uncounted(config, now, reporting(adapters));
+    let uncounted = unpriced::unpriced_uncounted(config, now, reporting(adapters));
     config
         .warnings
         .iter()
         .cloned()
         .chain(toolless)
         .chain(wordless(config))
-        .chain(unpriced)
+        .chain(uncounted)
         .collect()
 }
 
@@ -105,7 +105,7 @@ fn without_tools<'a>(
     adapters: &BTreeMap<String, Box<dyn Provider>>,
 ) -> impl Iterator<Item = (&'a Persona, String)> {
     adapters.iter().flat_map(move |(name, adapter)| {
-        let personas = provider_status::without_tools(config, name, adapter.as_ref());
+        let personas = status::without_tools(config, name, adapter.as_ref());
         let why = format!("provider `{name}` does not offer this persona's tools to its model");
         personas
             .into_iter()
@@ -127,7 +127,7 @@ pub fn price_problems(
     adapters: &BTreeMap<String, Box<dyn Provider>>,
     now: Timestamp,
 ) -> Vec<Problem> {
-    budget::unpriced(config, now, reporting(adapters))
+    unpriced::unpriced(config, now, reporting(adapters))
 }
 
 /// Returns a function that reports whether a provider returns the cost of a model's calls.
@@ -195,7 +195,7 @@ pub fn schedule_problems(
         );
         [
             broken,
-            budget::unpriced_schedule(config, now, of, asks, reports_cost),
+            unpriced::unpriced_schedule(config, now, of, asks, reports_cost),
         ]
     });
     problems.flatten().collect()

@@ -4,9 +4,9 @@
 //! (`store/correspondence.rs`); the checks here come earlier, to save a call to the model or to
 //! give it the reason.
 
-use super::deps::RunError;
-use super::tool_policy::ToolCallContext;
 use crate::domain::{Address, LoopToken, Trigger, Trust, Withheld};
+use crate::runs::error::RunError;
+use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::{Account, JournalEntry, MailBounds, MailReservation, MessageOutcome, Sent};
 use crate::tools::MailDraft;
 
@@ -31,7 +31,7 @@ pub async fn forbidden(
     let wanted = reservation(ctx, draft.to.iter().chain(&draft.cc).chain(&draft.bcc));
     let mut sent = ctx
         .deps
-        .run_store
+        .env
         .sent_of_late(ctx.run, &wanted, &ctx.subject.message.thread)
         .await?
         .one_more();

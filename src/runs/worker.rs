@@ -3,8 +3,9 @@
 //! Wake-ups are hints; the table is polled once a second in any case, so a lost hint costs a
 //! second.
 
-use super::budget;
-use super::deps::{RunError, WorkerDeps};
+use super::budget::exhausted;
+use super::deps::WorkerDeps;
+use super::error::RunError;
 use super::execute::execute;
 use crate::domain::{
     ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, stable_seed,
@@ -35,10 +36,10 @@ const RUN_RETRY_WAITS: [Duration; 5] = [
 /// Executes runs. One per engine.
 pub struct Worker {
     deps: Arc<WorkerDeps>,
-    running: JoinSet<Ended>,
+    running: JoinSet<EndedRun>,
     /// `true`: the last claim got all that it asked for, so there is probably more.
     backlog: bool,
-    open: HashMap<RunId, Open>,
+    open: HashMap<RunId, RunningRun>,
     /// Failures that did not commit (the disk was full). If they were dropped, their runs would
     /// look busy until the next start.
     unsettled: Vec<(RunId, RunFailure)>,
@@ -48,7 +49,7 @@ pub struct Worker {
 }
 
 /// State of a run while it is executed.
-struct Open {
+struct RunningRun {
     cancel: CancellationToken,
     /// Working time of earlier attempts.
     worked: Duration,
@@ -57,7 +58,7 @@ struct Open {
 }
 
 /// A run that ended, and its failure if that could not be stored.
-type Ended = (RunId, Option<RunFailure>);
+type EndedRun = (RunId, Option<RunFailure>);
 
 impl Worker {
     pub fn new(deps: Arc<WorkerDeps>) -> Self {
@@ -133,7 +134,7 @@ impl Worker {
         self.backlog = count == free;
         for run in claimed {
             let cancel = CancellationToken::new();
-            let open = Open {
+            let open = RunningRun {
                 cancel: cancel.clone(),
                 worked: run.worked,
                 began: self.deps.clock.monotonic(),
@@ -195,7 +196,7 @@ impl Worker {
         }
     }
 
-    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+    fn ended(&mut self, ended: Result<EndedRun, tokio::task::JoinError>) {
         match ended {
             Ok((run, unsettled)) => {
                 self.open.remove(&run);
@@ -242,7 +243,7 @@ impl Worker {
         join_all(self.open.iter().map(|(run, open)| self.put_back(run, open))).await;
     }
 
-    async fn put_back(&self, run: &RunId, open: &Open) {
+    async fn put_back(&self, run: &RunId, open: &RunningRun) {
         let worked = open.worked + self.deps.clock.monotonic().saturating_sub(open.began);
         if let Err(error) = self.deps.store.requeue_run(run, worked).await {
             tracing::debug!(%run, %error, "not put back; the next start recovers it");
@@ -318,7 +319,7 @@ async fn finish(
         return None;
     }
     if let RunError::BudgetExhausted(empty) = &error {
-        return budget::park(deps, run, empty, worked).await;
+        return exhausted::park(deps, run, empty, worked).await;
     }
     let class = error.class();
     let retry_in = match &error {

@@ -321,7 +321,7 @@ impl Scheduler {
     }
 }
 
-/// Lowest trust among these letters' senders, which limits the run (`harness/label.rs`).
+/// Lowest trust among these letters' senders, which limits the run (`runs/label.rs`).
 fn lowest_trust(letters: &[Letter]) -> Option<&'static str> {
     let trust = |letter: &Letter| Trust::of_stored(&letter.trust);
     letters.iter().map(trust).min().map(Trust::as_str)

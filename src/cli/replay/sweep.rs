@@ -7,7 +7,7 @@ use crate::cli::{Command, Context, Exit, Failure, name_catalog};
 use crate::config::{self, Config, ConfigErrors, Problem};
 use crate::replay::sweep::{Change, Effect, Judgement, Sweep, is_config};
 use crate::replay::timeline::plural;
-use crate::runs::as_of::Configs;
+use crate::runs::record::configs::Configs;
 use crate::store::{RunFilter, RunSummary};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;

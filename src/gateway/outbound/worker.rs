@@ -157,9 +157,9 @@ impl Outbound {
         self.recovered.get_or_try_init(|| self.recover()).await?;
         self.record_leftovers().await?;
         let limit = match self.state() {
-            BreakerState::Open => limit,
-            BreakerState::Probe => 1,
-            BreakerState::Paused(_) => {
+            BreakerState::Closed => limit,
+            BreakerState::HalfOpen => 1,
+            BreakerState::Open(_) => {
                 self.expire().await?;
                 return Ok(Vec::new());
             }
@@ -215,8 +215,8 @@ impl Outbound {
         let place = self.places.acquire().await;
         let outcome = match self.state() {
             _ if stop.is_cancelled() => give_back(&mail, self.clock.now()),
-            BreakerState::Paused(left) => give_back(&mail, self.clock.now().plus(left)),
-            BreakerState::Open | BreakerState::Probe => {
+            BreakerState::Open(left) => give_back(&mail, self.clock.now().plus(left)),
+            BreakerState::Closed | BreakerState::HalfOpen => {
                 crate::crash::crash_point!("O2");
                 let point = Commit {
                     store: &self.store,
@@ -332,7 +332,7 @@ impl Outbound {
     fn tell_breaker(&self, health: Health) -> (Option<Duration>, bool) {
         let now = self.clock.monotonic();
         let mut breaker = lock(&self.breaker);
-        let rested = matches!(breaker.state(now), BreakerState::Paused(_));
+        let rested = matches!(breaker.state(now), BreakerState::Open(_));
         let pause = match health {
             Health::Well => {
                 breaker.well();
@@ -388,7 +388,7 @@ impl Outbound {
     /// Time until the next poll: [`POLL`], or less when a mail is due earlier.
     async fn until_next_look(&self) -> Duration {
         match self.store.next_delivery_due().await {
-            Ok(Some(due)) if matches!(self.state(), BreakerState::Open) => {
+            Ok(Some(due)) if matches!(self.state(), BreakerState::Closed) => {
                 // Due mail that is not claimed yet waits for a connection, whose release wakes the
                 // loop.
                 let left = due.since(self.clock.now());

@@ -1,7 +1,7 @@
 //! Checks the paths that an agent announces to read or write: links are resolved before paths are
 //! compared.
 //!
-//! Changes that an agent does not announce are found afterwards (`harness::guards`).
+//! Changes that an agent does not announce are found afterwards (`runs::env::file_guards`).
 
 use crate::config::{AGENT_FOLDER, Tier, is_protected};
 use crate::providers::contract::traits::{AgentOptions, ToolArgs};

@@ -1,8 +1,9 @@
 //! First difference between a replayed run and its record, and the cause of it.
 
 use super::Fault;
-use super::record::Record;
+use super::record::{Call, Record};
 use crate::config::Config;
+use crate::domain::sha256_hex;
 use crate::store::StepKind;
 use serde::Serialize;
 use serde_json::Value;
@@ -140,6 +141,52 @@ impl Difference {
             },
         }
     }
+}
+
+/// Returns a request, or the options of the run, that do not match their stored digest.
+pub fn damage(record: &Record) -> Option<Difference> {
+    let request = |call: &Call| sha256_hex(&[call.turn.request_json.as_bytes()]);
+    let changed =
+        |call: &Call, what: &str, recorded: Option<&str>, replayed: Option<&str>| Difference {
+            turn: call.turn.turn_index,
+            attempt: call.turn.attempt,
+            cause: format!("record: {what} changed in the database"),
+            place: Place {
+                path: String::new(),
+                recorded: recorded.map_or_else(
+                    || "as usual".to_owned(),
+                    |digest| format!("sha256 {digest}"),
+                ),
+                replayed: replayed.map_or_else(
+                    || "as usual".to_owned(),
+                    |digest| format!("sha256 {digest}"),
+                ),
+            },
+        };
+    if let Some(call) = record
+        .calls
+        .iter()
+        .find(|call| request(call) != call.turn.request_sha256)
+    {
+        let (then, now) = (call.turn.request_sha256.as_str(), request(call));
+        return Some(changed(
+            call,
+            "the recorded request was",
+            Some(then),
+            Some(&now),
+        ));
+    }
+    let now = record.run_options.sha256.as_deref();
+    let call = record
+        .calls
+        .iter()
+        .find(|call| call.begun.run_options.as_deref() != now)?;
+    Some(changed(
+        call,
+        "the terms of the run were",
+        call.begun.run_options.as_deref(),
+        now,
+    ))
 }
 
 /// Returns the step or the answer before a call that is in the replayed request and not in the

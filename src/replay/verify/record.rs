@@ -1,13 +1,11 @@
 //! Complete record of one run, loaded before it is executed again. Values only.
 
 use super::Fault;
-use super::difference::{Difference, Place};
 use crate::config::{Config, Persona, Personas};
-use crate::domain::{Allowance, ThreadBudget};
-use crate::domain::{Timestamp, sha256_hex};
+use crate::domain::{Allowance, ThreadBudget, Timestamp};
 use crate::providers::{AgentOptions, Response};
-use crate::runs::as_of::AsOf;
-use crate::runs::call_record::{Begun, Ended};
+use crate::runs::record::as_of::AsOf;
+use crate::runs::record::call_record::{Begun, Ended};
 use crate::store::{
     ClaimedRun, RunOptionsInForce, RunSummary, Step, Store, StoredMessage, StoredTurn,
 };
@@ -157,52 +155,6 @@ impl Record {
     pub fn instant(&self, call: usize) -> Timestamp {
         let call = self.calls.get(call).or(self.calls.last());
         call.map_or(self.run.created_at, |call| call.turn.started_at)
-    }
-
-    /// Returns a request, or the options of the run, that do not match their stored digest.
-    pub fn damage(&self) -> Option<Difference> {
-        let request = |call: &Call| sha256_hex(&[call.turn.request_json.as_bytes()]);
-        let changed =
-            |call: &Call, what: &str, recorded: Option<&str>, replayed: Option<&str>| Difference {
-                turn: call.turn.turn_index,
-                attempt: call.turn.attempt,
-                cause: format!("record: {what} changed in the database"),
-                place: Place {
-                    path: String::new(),
-                    recorded: recorded.map_or_else(
-                        || "as usual".to_owned(),
-                        |digest| format!("sha256 {digest}"),
-                    ),
-                    replayed: replayed.map_or_else(
-                        || "as usual".to_owned(),
-                        |digest| format!("sha256 {digest}"),
-                    ),
-                },
-            };
-        if let Some(call) = self
-            .calls
-            .iter()
-            .find(|call| request(call) != call.turn.request_sha256)
-        {
-            let (then, now) = (call.turn.request_sha256.as_str(), request(call));
-            return Some(changed(
-                call,
-                "the recorded request was",
-                Some(then),
-                Some(&now),
-            ));
-        }
-        let now = self.run_options.sha256.as_deref();
-        let call = self
-            .calls
-            .iter()
-            .find(|call| call.begun.run_options.as_deref() != now)?;
-        Some(changed(
-            call,
-            "the terms of the run were",
-            call.begun.run_options.as_deref(),
-            now,
-        ))
     }
 
     /// Returns the recorded window of this provider's model, if there is one.

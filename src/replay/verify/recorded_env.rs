@@ -3,32 +3,25 @@
 //!
 //! Absent on purpose: anything that could reach beyond these values.
 
-mod env;
-
 use super::difference::{Found, What};
 use super::record::{Attempt, Call, Record};
 use crate::clock::Clock;
-use crate::config::Tier;
 use crate::context::resolvers::Subject;
-use crate::domain::{
-    Address, BudgetAccountId, BudgetBalance, BudgetScope, ErrorClass, StopReason, ThreadId,
-    Timestamp, Withheld,
-};
-use crate::providers::{
-    AgentSession, CallContext, Capabilities, Event, Parameter, Phase, Provider, ProviderError,
-    Request, RequestEncoder, Response, ToolArgs,
-};
-use crate::runs::call_record::{BlockedBy, Failure};
-use crate::runs::route::Route;
-use crate::runs::run_store::{Answer, Moment, ProviderHealth, RunStore};
+use crate::context::resolvers::record::ReadLog;
+use crate::context::{self, Sources};
+use crate::domain::{BudgetAccountId, BudgetBalance, BudgetScope, StopReason, Timestamp};
+use crate::providers::{AgentSession, Parameter, ProviderError};
+use crate::runs::env::{AssembledRun, ContextOrder, RecordedRun};
+use crate::runs::error::RunError;
+use crate::runs::provider_health::{Moment, ProviderHealth};
+use crate::runs::record::call_record::BlockedBy;
 use crate::store::{
-    BudgetExhausted, ClaimedRun, JournalEntry, JournalSoFar, KnownSession, MailReservation,
-    NewCall, NewNotice, RunOptionsInForce, Sent, SessionKey, Step, StepKind, StoreError,
-    StoredMessage, TriggerMessage, TurnStarted, Unanswered,
+    BudgetExhausted, JournalEntry, JournalSoFar, KnownSession, RunOptionsInForce, Step, StepKind,
+    StoreError, TurnStarted,
 };
+use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
-use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt};
+use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -87,22 +80,12 @@ impl RecordedEnv {
     }
 
     /// Returns the last call that was made in this attempt.
-    fn made(&self) -> Option<&Call> {
+    pub(super) fn made(&self) -> Option<&Call> {
         let made = self
             .next_call()
             .checked_sub(1)
             .filter(|made| self.attempt.calls.contains(made))?;
         self.record.calls.get(made)
-    }
-
-    /// Records a difference and ends the replay.
-    fn differs(&self, cause: String, recorded: &str, replayed: &str) -> StoreError {
-        let (recorded, replayed) = (recorded.to_owned(), replayed.to_owned());
-        self.note(What::Else {
-            cause,
-            recorded,
-            replayed,
-        })
     }
 
     fn note(&self, what: What) -> StoreError {
@@ -122,7 +105,7 @@ impl RecordedEnv {
                     .and_then(|call| call.turn.response_json.as_ref())
                 {
                     Some(then) if *then != answered.response_json => {
-                        let cause = "engine: an answer is written down otherwise".to_owned();
+                        let cause = "engine: an answer is written down otherwise";
                         Err(self.differs(cause, then, &answered.response_json))
                     }
                     _ => Ok(()),
@@ -134,7 +117,7 @@ impl RecordedEnv {
                 let is_ended = self.record.run.state.is_terminal();
                 match is_ended {
                     true => Err(self.differs(
-                        format!("answer of turn {last}, as it is mailed"),
+                        &format!("answer of turn {last}, as it is mailed"),
                         then,
                         &mail.content.text_body,
                     )),
@@ -163,11 +146,7 @@ impl RecordedEnv {
                 place(then.turn_index, then.attempt),
                 place(turn.turn_index, turn.attempt),
             );
-            return Err(self.differs(
-                "engine: calls are counted otherwise".to_owned(),
-                &recorded,
-                &now,
-            ));
+            return Err(self.differs("engine: calls are counted otherwise", &recorded, &now));
         }
         if (&turn.provider, &turn.model) != (&then.provider, &then.model) {
             let route = |provider: &str, model: &str| format!("{provider}/{model}");
@@ -175,7 +154,7 @@ impl RecordedEnv {
                 route(&then.provider, &then.model),
                 route(&turn.provider, &turn.model),
             );
-            return Err(self.differs("engine: another model is asked".to_owned(), &recorded, &now));
+            return Err(self.differs("engine: another model is asked", &recorded, &now));
         }
         if turn.request_json != then.request_json {
             return Err(self.note(What::Request {
@@ -200,7 +179,7 @@ impl RecordedEnv {
             // It was ended from outside, or without an answer.
             None | Some(StopReason::Failed | StopReason::Cancelled) => StoreError::Closed,
             Some(stop) => self.differs(
-                "engine: it decides otherwise".to_owned(),
+                "engine: it decides otherwise",
                 &format!("the end `{stop}`"),
                 "a request",
             ),
@@ -218,7 +197,7 @@ impl RecordedEnv {
                     "result"
                 };
                 let cause = format!("step {place} ({what} of {})", step.tool_name);
-                Err(self.differs(cause, &then.payload_json, &step.payload_json))
+                Err(self.differs(&cause, &then.payload_json, &step.payload_json))
             }
             Some(_) => Ok(()),
             None => Err(StoreError::Closed),
@@ -261,39 +240,6 @@ impl RecordedEnv {
         so_far.steps = self.record.steps[..self.attempt.steps].to_vec();
         so_far
     }
-
-    /// Returns the events of the last call that was made.
-    fn outcome(&self) -> Vec<Result<Event, ProviderError>> {
-        let cut_off = |message: &str| {
-            vec![Err(ProviderError::new(
-                ErrorClass::Cancelled,
-                Phase::MidStream,
-                message,
-            ))]
-        };
-        let Some(call) = self.made() else {
-            return cut_off("nothing was asked");
-        };
-        if let Some(response) = &call.response {
-            return vec![Ok(started(response)), Ok(Event::Finished(response.clone()))];
-        }
-        match call
-            .ended
-            .as_ref()
-            .and_then(|ended| ended.error.as_ref())
-            .and_then(Failure::error)
-        {
-            Some(error) => vec![Err(error)],
-            None => cut_off("nobody saw this call end"),
-        }
-    }
-}
-
-fn started(response: &Response) -> Event {
-    Event::Started {
-        provider_request_id: response.provider_request_id.clone(),
-        model: response.model_served.clone(),
-    }
 }
 
 /// Returns the error of a budget account that cannot pay; the amounts do not matter.
@@ -313,144 +259,90 @@ fn empty(scope: BudgetScope) -> StoreError {
     }))
 }
 
-fn now<'a, T: Send + 'a>(value: Result<T, StoreError>) -> Answer<'a, T> {
-    ready(value).boxed()
-}
-
-impl RunStore for Arc<RecordedEnv> {
-    fn trigger_message<'a>(
-        &'a self,
-        run: &'a ClaimedRun,
-        _owners: &'a [Address],
-    ) -> Answer<'a, TriggerMessage> {
-        let missing = || StoreError::Missing {
-            kind: "context",
-            id: run.id.to_string(),
-        };
-        let subject = self
-            .record
-            .contexts
-            .first()
-            .map(|context| context.subject.clone());
-        now(subject.ok_or_else(missing).map(|subject| TriggerMessage {
-            message: subject.message,
-            attachments: subject.attachments,
-            readers: subject.readers,
-            has_past: subject.has_past,
-            // The model was asked, so no limit was reached.
-            sent: Sent::default(),
-        }))
+impl RecordedRun for RecordedEnv {
+    fn subject(&self) -> Option<Subject> {
+        let context = self.record.contexts.first()?;
+        Some(context.subject.clone())
     }
 
-    fn options_of_run<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, RunOptionsInForce> {
-        now(Ok(self.record.run_options.clone()))
+    fn run_options(&self) -> RunOptionsInForce {
+        self.record.run_options.clone()
     }
 
-    fn newest_letter<'a>(
-        &'a self,
-        _run: &'a ClaimedRun,
-        _subject: &'a Subject,
-    ) -> Answer<'a, Option<StoredMessage>> {
-        // Only for the delivery of a mail, of which only the text is compared.
-        now(Ok(None))
+    fn journal_so_far(&self) -> JournalSoFar {
+        self.journal_found()
     }
 
-    fn journal_so_far<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, JournalSoFar> {
-        now(Ok(self.journal_found()))
-    }
-
-    fn journal<'a>(
-        &'a self,
-        _run: &'a ClaimedRun,
-        entries: Arc<Vec<JournalEntry>>,
-    ) -> Answer<'a, ()> {
+    fn commit(&self, entries: &[JournalEntry]) -> Result<(), StoreError> {
         // The end of the last call was not recorded, and neither was its answer.
-        let is_cut_off = self.made().is_some_and(|call| call.ended.is_none());
-        match is_cut_off {
-            true => now(Err(StoreError::Closed)),
-            false => now(entries.iter().try_for_each(|entry| self.write(entry))),
+        if self.made().is_some_and(|call| call.ended.is_none()) {
+            return Err(StoreError::Closed);
         }
+        entries.iter().try_for_each(|entry| self.write(entry))
     }
 
-    fn file_unasked<'a>(&'a self, _run: &'a ClaimedRun, rule: Withheld) -> Answer<'a, ()> {
-        now(Err(self.differs(
-            "engine: the model is not asked".to_owned(),
-            "a request",
-            rule.as_str(),
-        )))
+    fn recipients(&self) -> Vec<String> {
+        self.record.people.clone()
     }
 
-    fn emit_notice(&self, _notice: NewNotice) -> Answer<'_, ()> {
-        now(Ok(()))
-    }
-
-    fn readers_of<'a>(
-        &'a self,
-        _run: &'a ClaimedRun,
-        _message: &'a StoredMessage,
-    ) -> Answer<'a, Vec<String>> {
-        // For tools, whose results are known, and for an answer into a thread: its recorded
-        // recipients.
-        now(Ok(self.record.people.clone()))
-    }
-
-    fn sent_of_late<'a>(
-        &'a self,
-        _run: &'a ClaimedRun,
-        _wanted: &'a MailReservation,
-        _thread: &'a ThreadId,
-    ) -> Answer<'a, Sent> {
-        now(Ok(Sent::default()))
-    }
-
-    fn mails_so_far<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, (u32, bool)> {
-        now(Ok((0, false)))
-    }
-
-    fn record_call<'a>(&'a self, _run: &'a ClaimedRun, _call: NewCall) -> Answer<'a, String> {
-        now(Err(self.differs(
-            "engine: an agent is watched that does not work".to_owned(),
-            "nothing",
-            "a call",
-        )))
-    }
-
-    fn close_calls<'a>(&'a self, _run: &'a ClaimedRun, _why: Unanswered) -> Answer<'a, ()> {
-        now(Ok(()))
-    }
-
-    fn resumable_session<'a>(
-        &'a self,
-        _run: &'a ClaimedRun,
-        _key: &'a SessionKey,
-    ) -> Answer<'a, Option<KnownSession>> {
-        let session = self.coming().and_then(|call| call.begun.session.clone());
-        now(Ok(match session {
+    fn session(&self) -> Option<KnownSession> {
+        match self.coming()?.begun.session.clone() {
             Some(AgentSession::Resume { id, used }) => Some(KnownSession {
                 id,
                 usage_json: used.and_then(|used| serde_json::to_string(&used).ok()),
             }),
             _ => None,
-        }))
+        }
     }
 
-    fn session_seen<'a>(
+    fn assemble<'a>(
         &'a self,
-        _run: &'a ClaimedRun,
-        _key: &'a SessionKey,
-        _id: &'a str,
-        _answered: Option<Option<String>>,
-    ) -> Answer<'a, ()> {
-        now(Ok(()))
+        order: ContextOrder<'a>,
+    ) -> BoxFuture<'a, Result<AssembledRun, RunError>> {
+        Box::pin(async move {
+            let coming = self.next_call()..self.attempt.calls.end;
+            let context = coming
+                .into_iter()
+                .find_map(|call| self.record.context_of(call));
+            let Some(context) = context else {
+                return Err(StoreError::Closed.into());
+            };
+            let sources = Sources {
+                persona: order.persona,
+                reads: &context.reads,
+                subject: order.subject,
+                now: context.now,
+            };
+            let profile = (order.run.profile.as_str(), order.profile);
+            let (allowed, budget) = (order.allowed_tokens, order.budget_tokens);
+            match context::assemble(sources, profile, allowed, budget).await {
+                Ok((context, report)) => Ok(AssembledRun {
+                    context,
+                    report,
+                    seen: ReadLog::default(),
+                }),
+                Err(error) => Err(self.differs(&error.to_string(), "a context", "none").into()),
+            }
+        })
     }
 
-    fn session_lost<'a>(
-        &'a self,
-        _run: &'a ClaimedRun,
-        _thread: &'a ThreadId,
-        _provider: &'a str,
-    ) -> Answer<'a, ()> {
-        now(Ok(()))
+    fn expected_effects(&self, call: &str) -> Option<Value> {
+        self.recorded(StepKind::Call, call)
+            .and_then(|(_, step)| step.begun())
+    }
+
+    fn result(&self, call: &str) -> Option<String> {
+        self.recorded(StepKind::Result, call)
+            .map(|(_, step)| step.payload_json.clone())
+    }
+
+    /// Records a difference and ends the replay.
+    fn differs(&self, cause: &str, recorded: &str, replayed: &str) -> StoreError {
+        self.note(What::Else {
+            cause: cause.to_owned(),
+            recorded: recorded.to_owned(),
+            replayed: replayed.to_owned(),
+        })
     }
 }
 
@@ -474,9 +366,9 @@ impl ProviderHealth for Arc<RecordedEnv> {
 
     fn report(&self, _provider: &str, _end: Option<Result<(), &ProviderError>>) {}
 
-    fn refused(&self, _route: &Route<'_>, _parameter: Parameter) {}
+    fn refused(&self, _provider: &str, _model: &str, _parameter: Parameter) {}
 
-    fn without(&self, _route: &Route<'_>) -> Vec<Parameter> {
+    fn without(&self, _provider: &str, _model: &str) -> Vec<Parameter> {
         self.coming()
             .map(|call| call.begun.without.clone())
             .unwrap_or_default()
@@ -525,60 +417,5 @@ impl Clock for RecordedEnv {
             Some(AgentSession::New(id)) => id,
             _ => "replayed".to_owned(),
         }
-    }
-}
-
-/// An adapter that encodes its requests and returns recorded answers. It cannot send.
-pub struct Recorded {
-    encoder: Arc<dyn RequestEncoder>,
-    recorded_env: Arc<RecordedEnv>,
-}
-
-impl Recorded {
-    pub fn new(encoder: Arc<dyn RequestEncoder>, recorded_env: Arc<RecordedEnv>) -> Self {
-        Self {
-            encoder,
-            recorded_env,
-        }
-    }
-}
-
-impl RequestEncoder for Recorded {
-    fn id(&self) -> &str {
-        self.encoder.id()
-    }
-    fn capabilities(&self, model: &str) -> Capabilities {
-        let capabilities = self.encoder.capabilities(model);
-        let window_tokens = self
-            .recorded_env
-            .record
-            .window_tokens(self.id())
-            .or(capabilities.window_tokens);
-        Capabilities {
-            window_tokens,
-            ..capabilities
-        }
-    }
-    fn needs(&self, name: &str, args: &ToolArgs) -> Tier {
-        self.encoder.needs(name, args)
-    }
-    fn lists_our_tools(&self) -> bool {
-        self.encoder.lists_our_tools()
-    }
-    fn ends_when_dropped(&self) -> bool {
-        self.encoder.ends_when_dropped()
-    }
-    fn encode(&self, request: &Request) -> Result<String, ProviderError> {
-        self.encoder.encode_request(request)
-    }
-}
-
-impl Provider for Recorded {
-    fn stream<'a>(
-        &'a self,
-        _wire: &'a str,
-        _context: CallContext,
-    ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        stream::iter(self.recorded_env.outcome()).boxed()
     }
 }

@@ -3,7 +3,8 @@
 use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::context::ContextCause;
 use attache::domain::RunId;
-use attache::runs::as_of::{AsOf, Configs};
+use attache::runs::record::as_of::AsOf;
+use attache::runs::record::configs::Configs;
 use serde_json::{Value, json};
 
 /// Longest request that the scripted model takes, in characters.

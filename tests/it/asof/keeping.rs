@@ -3,7 +3,7 @@
 use super::house::{configs, contexts, correspond, house, meddle};
 use crate::app::TestApp;
 use attache::domain::{RunId, sha256_hex};
-use attache::runs::as_of::{AsOf, AsOfError};
+use attache::runs::record::as_of::{AsOf, AsOfError};
 use serde_json::json;
 use sqlx::Row;
 

@@ -130,7 +130,7 @@ async fn fault(verb: Verb, fault: Fault) {
     assert_eq!(recipient.next_attempt_at, next, "{case}");
     assert_eq!(
         outbound.breaker(),
-        (BreakerState::Open, failures(verb, fault)),
+        (BreakerState::Closed, failures(verb, fault)),
         "{case}"
     );
 
@@ -177,7 +177,7 @@ async fn resent(
         possible_duplicate,
         "the mark stays as it was"
     );
-    assert_eq!(outbound.breaker(), (BreakerState::Open, 0));
+    assert_eq!(outbound.breaker(), (BreakerState::Closed, 0));
 }
 
 macro_rules! fault_table {
@@ -281,8 +281,8 @@ async fn trouble_before_the_first_mail_is_the_transports_and_a_refused_password_
         );
         let quarter = Duration::from_secs(15 * 60);
         let wanted = match fault {
-            Fault::Permanent => (BreakerState::Paused(quarter), 0),
-            _ => (BreakerState::Open, 1),
+            Fault::Permanent => (BreakerState::Open(quarter), 0),
+            _ => (BreakerState::Closed, 1),
         };
         assert_eq!(outbound.breaker(), wanted, "{fault:?}");
         server.heard(|heard| assert_eq!(heard.count("MAIL"), 0));

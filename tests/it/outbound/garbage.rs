@@ -47,7 +47,7 @@ async fn whatever_a_server_says_is_bounded_and_never_taken_for_a_yes() {
             assert_eq!(delivery.state, DeliveryState::Queued, "{case}");
             assert_eq!(only(&delivery).state, RecipientState::Deferred, "{case}");
             assert_eq!(delivery.possible_duplicate, at == ".", "{case}");
-            assert_eq!(outbound.breaker(), (BreakerState::Open, 0), "{case}");
+            assert_eq!(outbound.breaker(), (BreakerState::Closed, 0), "{case}");
             let said = only(&delivery).last_reply.as_deref().unwrap_or_default();
             assert!(!said.is_empty() && said.len() <= 2000, "{case}: {said}");
         }
@@ -73,7 +73,7 @@ async fn a_greeting_or_ehlo_that_is_garbage_is_no_service() {
                 (DeliveryState::Queued, RecipientState::Deferred),
                 "{case}"
             );
-            assert_eq!(outbound.breaker(), (BreakerState::Open, 1), "{case}");
+            assert_eq!(outbound.breaker(), (BreakerState::Closed, 1), "{case}");
             server.heard(|heard| assert_eq!(heard.count("MAIL"), 0, "{case}"));
         }
     }

@@ -391,7 +391,7 @@ async fn whatever_keeps_a_connection_from_serving_rests_the_transport_at_the_thi
         outbound.work_once().await.expect("the store works");
         assert_eq!(
             outbound.breaker(),
-            (BreakerState::Paused(MINUTE), 3),
+            (BreakerState::Open(MINUTE), 3),
             "{verb:?} {fault:?}"
         );
         let mut attempts = Vec::new();

@@ -343,7 +343,7 @@ async fn a_certificate_that_is_expired_or_for_another_name_defers_and_alarms_and
 async fn alarmed(house: &House, outbound: &Outbound, case: &str) {
     assert_eq!(
         outbound.breaker(),
-        (BreakerState::Paused(Duration::from_secs(60)), 3),
+        (BreakerState::Open(Duration::from_secs(60)), 3),
         "{case}"
     );
     for minutes in [1, 2, 4, 8] {

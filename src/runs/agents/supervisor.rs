@@ -1,0 +1,358 @@
+//! One call to a provider that owns its loop: observed, recorded, stopped where it leaves its tier
+//! or its bounds.
+//!
+//! Every call to a tool of the agent's own is committed as it is seen, with one result, whatever
+//! becomes of the agent. Calls of our tools are not recorded here, but by `attache mcp serve`.
+
+use super::observed_calls::{AgentEnd, ObservedCalls, stored};
+use super::options::is_session_id;
+use crate::domain::ErrorClass;
+use crate::providers::child::process;
+use crate::providers::contract::accumulate::Accumulator;
+use crate::providers::{
+    AgentOptions, Block, CallContext, Event, FinishReason, Phase, ProviderError, Response,
+    TokenUsage,
+};
+use crate::runs::env::file_guards;
+use crate::runs::error::RunError;
+use crate::runs::state::LoopState;
+use crate::store::{SessionKey, Unanswered};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Time in addition to the grace period of an adapter's program; then the stream is dropped.
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
+const NOT_FINISHED: Unanswered = Unanswered {
+    code: "not_finished",
+    message: "the agent ended without saying how this call ended",
+};
+const STOPPED: Unanswered = Unanswered {
+    code: "outcome_unknown",
+    message: "the agent ended in the middle of this call; it may or may not have taken effect",
+};
+
+/// Makes the call and waits for its end.
+pub async fn complete(
+    state: &mut LoopState<'_>,
+    encoded: &str,
+    context: CallContext,
+) -> Result<Response, ProviderError> {
+    let (Some(options), Some(key)) = (state.agent.options.clone(), state.agent.key.clone()) else {
+        let message = "an agent was called without terms";
+        return Err(ProviderError::new(
+            ErrorClass::Config,
+            Phase::Config,
+            message,
+        ));
+    };
+    state
+        .deps
+        .env
+        .guard(state.run, state.persona, options.tier)
+        .await
+        .map_err(unguarded)?;
+    let asked = context.cancel.clone();
+    let stop = asked.child_token();
+    let mut events = state.route.provider.stream(
+        encoded,
+        CallContext {
+            cancel: stop.clone(),
+            ..context
+        },
+    );
+    let mut watch = Watch::new(state, options, key);
+    let end = watch.follow(state, &mut events, &asked).await;
+    // A call that left its tier is dropped at once, unless the agent must be asked to end.
+    let is_asked = match &end {
+        Ok(AgentEnd::Finished(_)) | Err(_) => false,
+        Ok(AgentEnd::Disallowed(_)) => !state.route.provider.ends_when_dropped(),
+        Ok(AgentEnd::Limit(_) | AgentEnd::Changed(_)) => true,
+    };
+    if is_asked {
+        stop.cancel();
+        watch.listen_on(state, &mut events).await;
+    }
+    // Kills a process that has not ended by itself.
+    drop(events);
+    let end = match state.deps.env.release(state.run, state.persona).await {
+        Ok(changed) if changed.is_empty() => end,
+        Ok(changed) => Ok(AgentEnd::Changed(file_guards::named(&changed))),
+        Err(error) => Err(unguarded(error)),
+    };
+    watch.finish(state, end).await
+}
+
+/// Observed state of one agent's call.
+struct Watch {
+    options: AgentOptions,
+    session_key: SessionKey,
+    session: Option<String>,
+    calls: ObservedCalls,
+    /// Answers of models inside this call, and their usage, as far as the agent reports them.
+    rounds: u32,
+    used: TokenUsage,
+    /// Time that an adapter may take to end after a cancellation.
+    grace_period: Duration,
+    text: String,
+    model: String,
+}
+
+impl Watch {
+    fn new(state: &LoopState<'_>, options: AgentOptions, session_key: SessionKey) -> Self {
+        let settings = state.deps.config.inference.providers.get(&state.route.name);
+        let grace = settings
+            .and_then(|settings| settings.agent.stop_grace)
+            .unwrap_or(process::GRACE);
+        Self {
+            calls: ObservedCalls::new(&options),
+            options,
+            session_key,
+            session: None,
+            rounds: 0,
+            used: TokenUsage::default(),
+            grace_period: grace + GRACE_PERIOD,
+            text: String::new(),
+            model: state.route.model.clone(),
+        }
+    }
+
+    /// Handles the agent's events until it ends or must be stopped.
+    async fn follow(
+        &mut self,
+        state: &LoopState<'_>,
+        events: &mut BoxStream<'_, Result<Event, ProviderError>>,
+        asked: &CancellationToken,
+    ) -> Result<AgentEnd, ProviderError> {
+        let mut accumulator = Accumulator::default();
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = overdue(asked, self.grace_period) => {
+                    let message = "the call was cancelled";
+                    return Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, message));
+                }
+            };
+            let Some(event) = event.transpose()? else {
+                return accumulator
+                    .finish()
+                    .map(|response| AgentEnd::Finished(Box::new(response)));
+            };
+            accumulator.push(event.clone())?;
+            if let Some(end) = self.see(state, event).await? {
+                return Ok(end);
+            }
+        }
+    }
+
+    async fn see(
+        &mut self,
+        state: &LoopState<'_>,
+        event: Event,
+    ) -> Result<Option<AgentEnd>, ProviderError> {
+        match event {
+            Event::Started { model, .. } => self.model = model,
+            Event::TextDelta(text) => self.text.push_str(&text),
+            Event::Session(id) => self.begin_session(state, id).await?,
+            Event::ObservedCall { id, name, args } => {
+                return self.calls.called(state, id, name, args).await;
+            }
+            Event::ObservedResult {
+                id,
+                content,
+                is_error,
+            } => {
+                self.calls.answered(state, &id, &content, is_error).await?;
+                return Ok(self.calls.failed_too_often(state));
+            }
+            Event::Round { usage, goes_on } => {
+                self.rounds += 1;
+                self.used = self.used.plus(usage);
+                return Ok(self.used_up().filter(|_| goes_on).map(AgentEnd::Limit));
+            }
+            Event::Denied { name, args, reason } => {
+                self.calls.denied(state, &name, &args, &reason).await?;
+                return Ok(self.calls.failed_too_often(state));
+            }
+            Event::Notice(notice) => tracing::info!(run = %state.run.id, notice, "the agent says"),
+            Event::ThinkingDelta(_) | Event::ToolCall { .. } | Event::Finished(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Returns the bound of this call that its models have reached.
+    fn used_up(&self) -> Option<FinishReason> {
+        let spent = self.used.cost_micros.unwrap_or(0);
+        if self.options.cost_micros_max.is_some_and(|max| spent >= max) {
+            return Some(FinishReason::LimitCost);
+        }
+        (self.rounds >= self.options.turns_max).then_some(FinishReason::LimitTurns)
+    }
+
+    async fn begin_session(
+        &mut self,
+        state: &LoopState<'_>,
+        id: String,
+    ) -> Result<(), ProviderError> {
+        if !is_session_id(&id) {
+            tracing::warn!(run = %state.run.id, "the agent named its session in a way that cannot be used again");
+            return Ok(());
+        }
+        if self.session.as_ref() != Some(&id) {
+            state
+                .deps
+                .env
+                .session_seen(state.run, &self.session_key, &id, None)
+                .await
+                .map_err(stored)?;
+            self.session = Some(id);
+        }
+        Ok(())
+    }
+
+    /// Handles late events: an agent that was asked to end may still report results of its calls.
+    async fn listen_on(
+        &mut self,
+        state: &LoopState<'_>,
+        events: &mut BoxStream<'_, Result<Event, ProviderError>>,
+    ) {
+        let grace_period = self.grace_period;
+        let listening = async {
+            while let Some(Ok(event)) = events.next().await {
+                if let Event::ObservedResult {
+                    id,
+                    content,
+                    is_error,
+                } = event
+                    && self
+                        .calls
+                        .answered(state, &id, &content, is_error)
+                        .await
+                        .is_err()
+                {
+                    return;
+                }
+            }
+        };
+        // A call without a result in time gets one that says so.
+        let _in_time = tokio::time::timeout(grace_period, listening).await;
+    }
+
+    /// Closes open calls, updates the counters, and returns the outcome.
+    async fn finish(
+        mut self,
+        state: &mut LoopState<'_>,
+        end: Result<AgentEnd, ProviderError>,
+    ) -> Result<Response, ProviderError> {
+        let why = if matches!(end, Ok(AgentEnd::Finished(_))) {
+            NOT_FINISHED
+        } else {
+            STOPPED
+        };
+        let closed = state
+            .deps
+            .env
+            .close_calls(state.run, why)
+            .await
+            .map_err(stored);
+        state.counters.tool_calls += self.calls.count;
+        state.counters.tool_failures += self.calls.failures;
+        let mails = self.catch_up(state).await;
+        let end = closed
+            .and(mails)
+            .and_then(|mails| end.map(|end| (end, mails)));
+        match end {
+            Ok((AgentEnd::Finished(response), _)) => self.finished(state, *response).await,
+            Ok((AgentEnd::Limit(stop), _)) => Ok(self.partial(stop)),
+            Ok((AgentEnd::Disallowed(name), _)) => {
+                let tier = self.options.tier.as_str();
+                let message = format!(
+                    "the agent called `{name}`, which its tier `{tier}` does not allow; it was stopped"
+                );
+                Err(ProviderError {
+                    acted: true,
+                    ..ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message)
+                })
+            }
+            Ok((AgentEnd::Changed(files), _)) => {
+                let message = format!(
+                    "while the agent worked {files} changed, which no agent may change; it was put back, and nothing that \
+                     the agent said is sent"
+                );
+                Err(ProviderError {
+                    acted: true,
+                    ..ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message)
+                })
+            }
+            Err(error) => Err(self.calls.blamed(state, error)),
+        }
+    }
+
+    /// Counts the mails that the agent sent through our tools meanwhile as mails of this run.
+    async fn catch_up(&mut self, state: &mut LoopState<'_>) -> Result<(), ProviderError> {
+        let (mails, replied) = state
+            .deps
+            .env
+            .mails_so_far(state.run)
+            .await
+            .map_err(stored)?;
+        let mails = mails as usize;
+        if mails > state.mails_sent {
+            self.calls.acted("send_email");
+            state.deps.mail_queued.notify_one();
+        }
+        (state.mails_sent, state.replied) = (mails, replied);
+        Ok(())
+    }
+
+    async fn finished(
+        &self,
+        state: &LoopState<'_>,
+        response: Response,
+    ) -> Result<Response, ProviderError> {
+        if let Some(id) = &self.session {
+            let usage = response
+                .session_usage
+                .as_ref()
+                .and_then(|used| serde_json::to_string(used).ok());
+            let kept = state
+                .deps
+                .env
+                .session_seen(state.run, &self.session_key, id, Some(usage))
+                .await;
+            kept.map_err(stored)?;
+        }
+        Ok(response)
+    }
+
+    /// Returns the text so far as a partial answer. An agent that has not reported its usage counts
+    /// as having used its whole budget.
+    fn partial(self, stop: FinishReason) -> Response {
+        let reported = (self.rounds > 0).then_some(self.used.cost_micros).flatten();
+        let cost_micros = reported.or(self.options.cost_micros_max);
+        Response {
+            blocks: vec![Block::text(self.text)],
+            stop,
+            usage: TokenUsage {
+                estimated: true,
+                cost_micros,
+                ..self.used
+            },
+            model_served: self.model,
+            provider_request_id: None,
+            breakdown: Vec::new(),
+            session_usage: None,
+        }
+    }
+}
+
+/// Waits for the end of the grace period after a cancellation.
+async fn overdue(asked: &CancellationToken, grace_period: Duration) {
+    asked.cancelled().await;
+    tokio::time::sleep(grace_period).await;
+}
+
+fn unguarded(error: RunError) -> ProviderError {
+    ProviderError::new(ErrorClass::Store, Phase::MidStream, error.to_string())
+}

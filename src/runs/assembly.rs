@@ -1,0 +1,78 @@
+//! Assembly of a run's context, within the model's window.
+
+use super::checkpoint::{ContextCheckpoint, json_bug, to_json};
+use super::state::LoopState;
+use crate::domain::ErrorClass;
+use crate::providers::contract::retry::input_tokens_max;
+use crate::runs::budget::bounds;
+use crate::runs::env::{AssembledRun, ContextOrder};
+use crate::runs::error::RunError;
+use crate::runs::record::as_of;
+use crate::store::AssembledContext;
+
+/// Returns the context budget: what the configuration allows, or the model's window where it is
+/// known to be smaller.
+pub fn context_budget(state: &LoopState<'_>) -> usize {
+    let allowed = state.budget().context_tokens_max;
+    let answer = u64::from(state.first.max_output_tokens);
+    match state
+        .route
+        .window_tokens()
+        .and_then(|window| input_tokens_max(window, answer))
+    {
+        Some(fitting) => allowed.min(state.context_tokens_max(fitting)),
+        None => allowed,
+    }
+}
+
+/// Assembles the context within that many tokens; `note` is for its report.
+pub async fn assemble(
+    state: &mut LoopState<'_>,
+    budget_tokens: usize,
+    note: Option<String>,
+) -> Result<(), RunError> {
+    let profile = state
+        .deps
+        .config
+        .context
+        .get(&state.run.profile)
+        .ok_or_else(|| RunError::Fatal {
+            class: ErrorClass::Config,
+            message: format!(
+                "no context profile `{}` in configs/context.json",
+                state.run.profile
+            ),
+        })?;
+    let order = ContextOrder {
+        run: state.run,
+        persona: state.persona,
+        subject: &state.subject,
+        profile,
+        allowed_tokens: state.budget().context_tokens_max,
+        budget_tokens,
+        now: state.deps.clock.now(),
+    };
+    let AssembledRun {
+        context,
+        mut report,
+        seen,
+    } = state.deps.env.assemble(order).await?;
+    report.note = note;
+    let sources = as_of::sources(&state.deps.config, &order, seen, &report).map_err(json_bug)?;
+    state.first.system = context.system();
+    state.first.messages = context.messages();
+    let words = context.words(&state.deps.tools);
+    state.label = state.label.having_read(words);
+    let kept = ContextCheckpoint {
+        request: state.first.clone(),
+        stubbed: state.stubbed.clone(),
+        words,
+    };
+    state.fresh_context = Some(AssembledContext {
+        request_json: to_json(&kept)?,
+        report_json: to_json(&report)?,
+        limits_json: bounds::limits_json(&state.spending),
+        sources,
+    });
+    Ok(())
+}

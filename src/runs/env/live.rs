@@ -1,0 +1,178 @@
+//! Environment of a live engine: its store, its folders, its tools.
+
+use super::file_guards::Guards;
+use super::{AssembledRun, ContextOrder};
+use crate::clock::Clock;
+use crate::config::{Persona, Tier};
+use crate::context::resolvers::knowledge::KnowledgeSync;
+use crate::context::resolvers::live::Live;
+use crate::context::resolvers::reads::{Folders, is_passing, read_text};
+use crate::context::{self, Sources};
+use crate::domain::{ErrorClass, PersonaId};
+use crate::runs::error::RunError;
+use crate::runs::tool_calls::execution::{self, CallOrder, Workplace};
+use crate::runs::tool_calls::verdict::ToolVerdict;
+use crate::store::{ClaimedRun, PersonaStore, RunKey, Store};
+use cap_std::fs_utf8::Dir;
+use serde_json::Value;
+use std::sync::Arc;
+
+const PERSONA_TEXT_BYTES_MAX: u64 = 128 * 1024;
+
+/// Environment of the runs of a live engine.
+pub struct LiveEnv {
+    pub store: Store,
+    clock: Arc<dyn Clock>,
+    /// The workspace as a capability.
+    workspace: Arc<Dir>,
+    /// Folder of the only persona of a fork, where that is not the workspace's.
+    sandbox: Option<Arc<Dir>>,
+    /// Files that agents at work may not change, and the number of agents by persona.
+    guards: Guards,
+    /// Index of knowledge files, kept up to date.
+    knowledge: Arc<KnowledgeSync>,
+}
+
+impl LiveEnv {
+    pub fn new(store: Store, workspace: Dir) -> Self {
+        let clock = store.clock().clone();
+        Self {
+            store,
+            clock,
+            workspace: Arc::new(workspace),
+            sandbox: None,
+            guards: Guards::default(),
+            knowledge: Arc::default(),
+        }
+    }
+
+    /// Builds an environment for one persona whose folder is a copy, so that its changes reach no
+    /// real memory. Only this folder is given, so nothing else of a workspace can be read or
+    /// written.
+    pub fn in_sandbox(store: Store, folder: Dir) -> Self {
+        let folder = Arc::new(folder);
+        let clock = store.clock().clone();
+        Self {
+            store,
+            clock,
+            workspace: folder.clone(),
+            sandbox: Some(folder),
+            guards: Guards::default(),
+            knowledge: Arc::default(),
+        }
+    }
+
+    pub fn rows(&self, run: &ClaimedRun) -> PersonaStore {
+        self.store.persona(&run.persona)
+    }
+
+    /// Opens the folder of a persona. Errors: class `Config`, when it is gone.
+    fn folder(&self, persona: &PersonaId) -> Result<Dir, RunError> {
+        let folder = match &self.sandbox {
+            Some(folder) => folder.try_clone(),
+            None => self.workspace.open_dir(format!("personas/{persona}")),
+        };
+        folder.map_err(|error| unread(&format!("folder of persona `{persona}`"), &error))
+    }
+}
+
+fn unread(what: &str, error: &std::io::Error) -> RunError {
+    let message = format!("{what}: {error}");
+    match is_passing(error) {
+        true => RunError::Machine { message },
+        false => RunError::Fatal {
+            class: ErrorClass::Config,
+            message,
+        },
+    }
+}
+
+/// Returns the key of the run in its journal.
+pub fn key(run: &ClaimedRun) -> RunKey {
+    RunKey {
+        run: run.id.clone(),
+        trigger_message: run.trigger_message.clone(),
+    }
+}
+
+/// Files and tools.
+impl LiveEnv {
+    pub async fn assemble(&self, order: ContextOrder<'_>) -> Result<AssembledRun, RunError> {
+        let (rows, folder) = (self.rows(order.run), self.folder(&order.run.persona)?);
+        if let Err(error) = self
+            .knowledge
+            .refresh(&rows, &folder, self.clock.as_ref())
+            .await
+        {
+            // An old index is better than a failed run.
+            tracing::warn!(persona = %order.run.persona, %error, "knowledge files cannot be indexed");
+        }
+        let folders = Folders {
+            workspace: &self.workspace,
+            persona: &folder,
+        };
+        let left_out = self.knowledge.left_out(&order.run.persona);
+        let reads = Live::new(folders, &rows).without(left_out);
+        let sources = Sources {
+            persona: order.persona,
+            reads: &reads,
+            subject: order.subject,
+            now: order.now,
+        };
+        let profile = (order.run.profile.as_str(), order.profile);
+        let tokens = (order.allowed_tokens, order.budget_tokens);
+        let (context, report) = context::assemble(sources, profile, tokens.0, tokens.1).await?;
+        Ok(AssembledRun {
+            context,
+            report,
+            seen: reads.into_seen(),
+        })
+    }
+
+    pub fn persona_text(&self, run: &ClaimedRun) -> Result<String, RunError> {
+        let folder = self.folder(&run.persona)?;
+        match read_text(&folder, "PERSONA.md", PERSONA_TEXT_BYTES_MAX) {
+            // A run without its PERSONA.md would act as another persona.
+            Err(error) if is_passing(&error) => Err(unread("PERSONA.md", &error)),
+            text => Ok(text.ok().flatten().unwrap_or_default()),
+        }
+    }
+
+    pub async fn guard(
+        &self,
+        run: &ClaimedRun,
+        persona: &Persona,
+        tier: Tier,
+    ) -> Result<(), RunError> {
+        let now = self.clock.now();
+        self.guards.begin(run, (persona, tier), now).await
+    }
+
+    pub async fn release(
+        &self,
+        run: &ClaimedRun,
+        persona: &Persona,
+    ) -> Result<Vec<String>, RunError> {
+        self.guards.end(&self.store, run, persona).await
+    }
+
+    pub async fn expected_effects(&self, order: &CallOrder<'_>) -> Option<Value> {
+        let folder = self.folder(&order.run.persona).ok()?;
+        let rows = self.rows(order.run);
+        execution::expected_effects(order, self.workplace(&rows, &folder)).await
+    }
+
+    pub async fn call(&self, order: &CallOrder<'_>) -> Result<ToolVerdict, RunError> {
+        let folder = self.folder(&order.run.persona)?;
+        let rows = self.rows(order.run);
+        execution::carry_out(order, self.workplace(&rows, &folder)).await
+    }
+
+    fn workplace<'a>(&'a self, store: &'a PersonaStore, folder: &'a Dir) -> Workplace<'a> {
+        Workplace {
+            store,
+            folder,
+            clock: self.clock.as_ref(),
+        }
+    }
+}

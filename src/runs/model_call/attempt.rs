@@ -1,0 +1,248 @@
+//! One provider call: its exact body is committed, then sent as committed; its answer or its
+//! failure is left pending.
+//!
+//! Absent on purpose: what follows from a failure (`turn.rs`).
+
+use crate::domain::{ErrorClass, sha256_hex};
+use crate::providers::{
+    self, Block, CallContext, FinishReason, LoopOwner, Phase, ProviderError, Response, ToolChoice,
+};
+use crate::runs::agents::{session, supervisor};
+use crate::runs::budget::{cost, reservation};
+use crate::runs::checkpoint::to_json;
+use crate::runs::error::RunError;
+use crate::runs::provider_health::Moment;
+use crate::runs::record::call_record::{Ended, Failure, millis};
+use crate::runs::state::LoopState;
+use crate::store::{JournalEntry, TurnAnswered, TurnFailed, TurnStarted};
+use std::time::Duration;
+
+/// Tool calls accepted from one answer, unless the run may make more: each call is two rows, and
+/// both are part of every later request, executed or not.
+const CALLS_PER_ANSWER_MAX: usize = 128;
+
+/// Input of one turn.
+pub struct Question {
+    pub choice: ToolChoice,
+    /// Note of the engine, appended after the conversation.
+    pub note: Option<String>,
+    /// Working time of the run by which the model must have answered.
+    pub until: Duration,
+}
+
+/// Makes the call on `state.route`. Call ids in the answer are the engine's own. Errors of the inner
+/// kind are recorded with their usage; a body that cannot be encoded leaves no row, because nothing
+/// was sent.
+pub async fn make(
+    state: &mut LoopState<'_>,
+    question: &Question,
+) -> Result<Result<Response, ProviderError>, RunError> {
+    session::prepare(state).await?;
+    state.leave_out();
+    let (turn_index, request) = (
+        state.counters.turns,
+        state.request(question.choice, question.note.clone()),
+    );
+    let encoded = match state.route.provider.encode_request(&request) {
+        Ok(encoded) => encoded,
+        Err(error) => return Ok(Err(error)),
+    };
+    let attempt = state.next_attempt(turn_index);
+    let started = TurnStarted {
+        turn_index,
+        attempt,
+        request_json: encoded.clone(),
+        request_sha256: sha256_hex(&[encoded.as_bytes()]),
+        provider: state.route.name.clone(),
+        model: request.model.clone(),
+        context: state.fresh_context.take(),
+        reservation: Some(reservation::reservation(
+            state,
+            &request,
+            &encoded,
+            question.choice,
+        )?),
+        config: (!state.is_config_kept).then(|| state.deps.config.snapshot.clone()),
+        begun_json: Some(to_json(&state.begun())?),
+    };
+    reservation::begin(state, started).await?;
+    state.blocked_by.clear();
+    state.is_config_kept = true;
+    let before = (state.counters.tool_calls, state.counters.tool_failures);
+    crate::crash::crash_point!("R3");
+    let answered = call(state, &encoded, turn_index, question.until).await;
+    crate::crash::crash_point!("R5", answered.is_ok());
+    let answered = answered.and_then(|response| usable(state, response));
+    Ok(match answered {
+        Ok(response) => Ok(accept(state, (turn_index, attempt), before, response)),
+        Err(error) => {
+            fail(state, (turn_index, attempt), before, &error);
+            Err(error)
+        }
+    })
+}
+
+/// Returns the `ended_json` of a call; `before`: tool calls and failed tool calls when it began.
+fn ended(
+    state: &mut LoopState<'_>,
+    before: (u32, u32),
+    error: Option<&ProviderError>,
+) -> Option<String> {
+    state.look_at_clock(Moment::Answered);
+    let (calls, failures) = state.deps.provider_health.unwatched();
+    state.counters.tool_calls += calls;
+    state.counters.tool_failures += failures;
+    let ended = Ended {
+        worked_ms: millis(state.elapsed()),
+        calls: state.counters.tool_calls - before.0,
+        failures: state.counters.tool_failures - before.1,
+        error: error.map(Failure::from),
+    };
+    // Numbers and texts always have a JSON form.
+    serde_json::to_string(&ended).ok()
+}
+
+async fn call(
+    state: &mut LoopState<'_>,
+    encoded: &str,
+    turn_index: u32,
+    until: Duration,
+) -> Result<Response, ProviderError> {
+    let inference = &state.deps.config.inference;
+    let context = CallContext {
+        cancel: state.cancel.clone(),
+        deadline: inference.call_timeout.min(state.left_until(until)),
+        idle: inference.idle_timeout,
+        run_id: state.run.id.to_string(),
+        turn_index,
+        model: state.route.model.clone(),
+        now: state.deps.clock.now(),
+        capture: None,
+    };
+    match state.route.loop_owner() {
+        LoopOwner::Engine => providers::complete(state.route.provider, encoded, context).await,
+        LoopOwner::Agent => supervisor::complete(state, encoded, context).await,
+    }
+}
+
+/// Turns an answer without usable content into an error that carries its cost.
+fn usable(state: &LoopState<'_>, response: Response) -> Result<Response, ProviderError> {
+    let (calls, calls_max) = (
+        response.calls().count(),
+        state.budget().tool_calls_max as usize,
+    );
+    let calls_max = calls_max.max(CALLS_PER_ANSWER_MAX);
+    if calls > calls_max {
+        let message =
+            format!("the answer has {calls} calls of tools, and at most {calls_max} are taken");
+        let used = Some(Box::new(response.usage));
+        return Err(ProviderError {
+            used,
+            ..ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message)
+        });
+    }
+    let is_empty = response.text().trim().is_empty() && response.calls().next().is_none();
+    let fault = match response.stop {
+        FinishReason::ContextExhausted => Some((
+            ErrorClass::ContextOverflow,
+            "the answer did not fit the window",
+        )),
+        // All output tokens went into thinking. With a tool call the run can go on.
+        FinishReason::MaxTokens if is_empty => Some((
+            ErrorClass::OutputLimit,
+            "the answer came to its length limit before its first word",
+        )),
+        FinishReason::Refused if state.takes_refusals_elsewhere() => {
+            Some((ErrorClass::ContentFilter, "the model refused to answer"))
+        }
+        // A fault of the provider on the first turn (cold starts do it); after tool calls the model
+        // has nothing to add.
+        FinishReason::EndTurn | FinishReason::Other(_) if is_empty && state.counters.turns == 0 => {
+            Some((
+                ErrorClass::Protocol,
+                "the model answered with nothing at all",
+            ))
+        }
+        _ => None,
+    };
+    match fault {
+        None => Ok(response),
+        Some((class, message)) => {
+            let used = Some(Box::new(response.usage));
+            Err(ProviderError {
+                used,
+                ..ProviderError::new(class, Phase::MidStream, message)
+            })
+        }
+    }
+}
+
+/// Replaces the call ids by ids that are unique in the run, so that history is portable between
+/// providers.
+fn accept(
+    state: &mut LoopState<'_>,
+    (turn_index, attempt): (u32, u32),
+    before: (u32, u32),
+    mut response: Response,
+) -> Response {
+    let mut position = 0;
+    for block in &mut response.blocks {
+        if let Block::ToolCall { id, .. } = block {
+            *id = format!("c{turn_index}_{position}");
+            position += 1;
+        }
+        if let Block::ToolCall {
+            provider_state: Some(origin),
+            ..
+        }
+        | Block::Thinking {
+            provider_state: Some(origin),
+            ..
+        } = block
+        {
+            origin.model.clone_from(&state.route.model);
+        }
+    }
+    let (usage, lines) = cost::priced(state.deps, &state.route, &response);
+    let ended_json = ended(state, before, None);
+    state.counters.usage = state.counters.usage.plus(usage);
+    state.counters.turns += 1;
+    // A response that was folded from typed blocks always has a JSON form.
+    let response_json = serde_json::to_string(&response).unwrap_or_default();
+    state.pending.push(JournalEntry::TurnAnswered(TurnAnswered {
+        turn_index,
+        attempt,
+        response_json,
+        usage,
+        lines,
+        worked: state.elapsed(),
+        ended_json,
+    }));
+    response
+}
+
+fn fail(
+    state: &mut LoopState<'_>,
+    (turn_index, attempt): (u32, u32),
+    before: (u32, u32),
+    error: &ProviderError,
+) {
+    let ended_json = ended(state, before, Some(error));
+    let used = error
+        .used
+        .as_deref()
+        .map(|used| cost::priced_failure(state.deps, &state.route, *used));
+    if let Some((usage, _)) = &used {
+        state.counters.usage = state.counters.usage.plus(*usage);
+    }
+    state.pending.push(JournalEntry::TurnFailed(TurnFailed {
+        turn_index,
+        attempt,
+        class: error.class,
+        message: error.message.clone(),
+        used,
+        billing: cost::billing(error),
+        worked: state.elapsed(),
+        ended_json,
+    }));
+}

@@ -1,0 +1,6 @@
+//! Calls of the model: one attempt, one turn with its retries, answers by a schema.
+
+pub mod answer_form;
+pub mod attempt;
+pub mod turn;
+pub mod structured;

@@ -1,0 +1,238 @@
+//! One turn: asks until there is an answer, or no option is left. `providers/retry.rs` decides on
+//! failures, this module executes the decision.
+
+use super::attempt::{self, Question};
+use crate::domain::{ErrorClass, stable_seed};
+use crate::providers::contract::retry::longer_output_tokens;
+use crate::providers::{
+    PriorAttempts, ProviderError, Request, Response, RetryDecision, RetryLimits, Size, ToolChoice,
+    retry_decision,
+};
+use crate::runs::agents::session;
+use crate::runs::error::RunError;
+use crate::runs::record::call_record::{BlockedBy, Failure};
+use crate::runs::state::LoopState;
+use crate::runs::{request_size, trim};
+use std::time::Duration;
+
+/// Time for the final turn of a run that is out of time.
+const FINAL_TURN_DURATION_MAX: Duration = Duration::from_secs(60);
+
+/// Calls to the present provider in this turn, and whether the input was trimmed for it.
+#[derive(Default)]
+struct Tries {
+    calls: u32,
+    trimmed: bool,
+    /// Error for which the output limit was raised.
+    lengthened: Option<ProviderError>,
+}
+
+/// Asks the model until it answers. The answer is left pending: it commits with what follows from
+/// it.
+pub async fn ask(
+    state: &mut LoopState<'_>,
+    choice: ToolChoice,
+    note: Option<String>,
+) -> Result<Response, RunError> {
+    let mut until = state.budget().duration_max;
+    if choice == ToolChoice::None {
+        until = until.max(state.elapsed() + FINAL_TURN_DURATION_MAX);
+    }
+    let question = Question {
+        choice,
+        note,
+        until,
+    };
+    let mut tries = Tries::default();
+    loop {
+        let error = match call_or_rest(state, &question, &mut tries).await? {
+            Ok(response) => return Ok(response),
+            Err(error) => tries.of_more_room(error),
+        };
+        if session::starts_anew(state, &error).await? {
+            continue;
+        }
+        tries.calls = tries.calls.saturating_add(1);
+        match decide(state, &question, &mut tries, &error).await? {
+            RetryDecision::RetryNow(wait) => pause(state, wait).await?,
+            RetryDecision::TrimAndRetry { .. } => {}
+            RetryDecision::Lengthen { max_output_tokens } => {
+                tracing::info!(run = %state.run.id, route = %state.route, max_output_tokens, "the answer gets more room");
+                state.lengthen(max_output_tokens);
+                tries.lengthened = Some(error);
+            }
+            RetryDecision::Downgrade(parameter) => {
+                tries.calls -= 1;
+                tracing::info!(run = %state.run.id, route = %state.route, ?parameter, "refused; left out from now on");
+                state.deps.provider_health.refused(
+                    &state.route.name,
+                    &state.route.model,
+                    parameter,
+                );
+            }
+            RetryDecision::Fallback => {
+                let retry_in = wait_without_fallback(state, &question, &tries, &error);
+                state.fall_back(error, retry_in);
+                tries = Tries::default();
+            }
+            RetryDecision::Reschedule(wait) => return Err(give_up(state, error, Some(wait)).await?),
+            RetryDecision::Fail => return Err(give_up(state, error, None).await?),
+        }
+    }
+}
+
+impl Tries {
+    /// Returns the error that counts: where a vendor refuses a raised output limit, the error that
+    /// led to it.
+    fn of_more_room(&self, error: ProviderError) -> ProviderError {
+        match &self.lengthened {
+            Some(cut) if error.class == ErrorClass::BadRequest && error.refused.is_none() => {
+                let message = format!("{}; with more room: {}", cut.message, error.message);
+                ProviderError {
+                    message,
+                    ..cut.clone()
+                }
+            }
+            _ => error,
+        }
+    }
+}
+
+/// Makes the call, unless the provider's circuit breaker is paused: then the error is the reason,
+/// and the run does not wait here for its end. The first call of a run that an operator retried is
+/// made in any case: its cause may be fixed.
+async fn call_or_rest(
+    state: &mut LoopState<'_>,
+    question: &Question,
+    tries: &mut Tries,
+) -> Result<Result<Response, ProviderError>, RunError> {
+    let provider_health = &state.deps.provider_health;
+    let name = state.route.name.clone();
+    if let Err(resting) = provider_health.admit(&name, std::mem::take(&mut state.insists)) {
+        tries.calls = u32::MAX;
+        state.blocked_by.push(BlockedBy::Rest {
+            provider: name,
+            error: Failure::from(&resting),
+        });
+        return Ok(Err(resting));
+    }
+    let made = attempt::make(state, question).await;
+    // A failed transaction tells nothing about the provider.
+    provider_health.report(
+        &name,
+        made.as_ref()
+            .ok()
+            .map(|answered| answered.as_ref().map(|_| ())),
+    );
+    made
+}
+
+/// Decides on a failure, and trims the input at once where the decision says so.
+async fn decide(
+    state: &mut LoopState<'_>,
+    question: &Question,
+    tries: &mut Tries,
+    error: &ProviderError,
+) -> Result<RetryDecision, RunError> {
+    match decision(state, question, tries, error, true) {
+        RetryDecision::TrimAndRetry { target_tokens } => {
+            tries.trimmed = true;
+            match trim::to_fit(state, target_tokens, &error.message).await? {
+                true => Ok(RetryDecision::TrimAndRetry { target_tokens }),
+                false => Ok(decision(state, question, tries, error, true)),
+            }
+        }
+        decided => Ok(decided),
+    }
+}
+
+fn decision(
+    state: &LoopState<'_>,
+    question: &Question,
+    tries: &Tries,
+    error: &ProviderError,
+    with_fallback: bool,
+) -> RetryDecision {
+    let inference = &state.deps.config.inference;
+    let request = state.request(question.choice, question.note.clone());
+    let size = Size {
+        used_tokens: request_size::tokens(&request),
+        max_output_tokens: u64::from(request.max_output_tokens),
+        longer_output_tokens: longer(state, &request, tries),
+        window_tokens: state.route.window_tokens(),
+    };
+    let tried = PriorAttempts {
+        calls: tries.calls,
+        trimmed: tries.trimmed,
+        without: &request.without,
+        has_fallback: with_fallback && state.chain.next(&state.route, error).is_some(),
+    };
+    let retry_policy = RetryLimits {
+        attempts_max: inference.call_attempts_max,
+        inline_wait_max: inference.inline_wait_max,
+        left: question.until.saturating_sub(state.elapsed()),
+        fallback_on_refusal: inference.fallback_on_refusal,
+        jitter_seed: u64::from(state.attempts_of(state.counters.turns))
+            ^ stable_seed(state.run.id.as_str()),
+    };
+    retry_decision(error, tried, retry_policy, size)
+}
+
+/// Returns a higher output limit: once in a turn, within the window and the run's remaining tokens.
+/// An agent has none.
+fn longer(state: &LoopState<'_>, request: &Request, tries: &Tries) -> Option<u32> {
+    if request.agent.is_some() || tries.lengthened.is_some() {
+        return None;
+    }
+    let used = request_size::tokens(request);
+    let of_run = state
+        .budget()
+        .tokens_max
+        .saturating_sub(state.counters.usage.total_tokens());
+    // Less a tenth, because we only estimate.
+    let window = state
+        .route
+        .window_tokens()
+        .map(|window| window - window / 10);
+    let left = window
+        .map_or(of_run, |window| window.min(of_run))
+        .saturating_sub(used);
+    longer_output_tokens(request.max_output_tokens, left)
+}
+
+/// Returns the wait until the run may return to this provider, if no fallback answers.
+fn wait_without_fallback(
+    state: &LoopState<'_>,
+    question: &Question,
+    tries: &Tries,
+    error: &ProviderError,
+) -> Option<Duration> {
+    match decision(state, question, tries, error, false) {
+        RetryDecision::Reschedule(wait) => Some(wait),
+        _ => None,
+    }
+}
+
+/// Returns the error of a run whose last provider failed: parked for the shortest wait that any of
+/// them asked for, or failed.
+async fn give_up(
+    state: &mut LoopState<'_>,
+    error: ProviderError,
+    retry_in: Option<Duration>,
+) -> Result<RunError, RunError> {
+    state.commit(None).await?;
+    if error.class == ErrorClass::Cancelled {
+        return Ok(RunError::Cancelled);
+    }
+    Ok(state.chain.verdict(&state.route, error, retry_in))
+}
+
+/// Commits, then waits: other calls may need what the failed call releases, and a crash must not
+/// lose it.
+async fn pause(state: &mut LoopState<'_>, wait: Duration) -> Result<(), RunError> {
+    state.commit(None).await?;
+    tokio::select! {
+        () = state.deps.provider_health.wait(wait) => Ok(()),
+        () = state.cancel.cancelled() => Err(RunError::Cancelled),
+    }
+}

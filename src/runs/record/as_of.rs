@@ -1,0 +1,293 @@
+//! Contexts as of a past run: every context that a run was given can be assembled again from its
+//! recorded sources, although memory, knowledge, configuration and threads have changed since.
+//!
+//! Absent on purpose: folders and clocks. Once loaded, an [`AsOf`] holds values only.
+
+use crate::config::Config;
+use crate::context::resolvers::record::{ReadLog, ReadRecord};
+use crate::context::resolvers::recorded::RecordedSources;
+use crate::context::resolvers::{ResolveError, Subject};
+use crate::context::{self, Context, ContextCause, ContextReport, Sources};
+use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
+use crate::runs::env::ContextOrder;
+use crate::store::{
+    Assembly, AttachmentInfo, NewSources, RunSummary, Store, StoreError, StoredMessage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// Record of one assembly of a context; the shape of `run_turns.sources_json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// Digest of the configuration.
+    pub config: String,
+    pub now: String,
+    /// Thread id when the context was assembled: threads can be folded into another later.
+    pub thread: String,
+    pub has_past: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<AttachmentInfo>,
+    pub allowed_tokens: usize,
+    pub budget_tokens: usize,
+    pub reads: Vec<ReadRecord>,
+    pub report: ContextReport,
+}
+
+/// Records the sources of a context. Errors: those of JSON, which no field of a [`Note`] can cause.
+pub fn sources(
+    config: &Config,
+    order: &ContextOrder<'_>,
+    seen: ReadLog,
+    report: &ContextReport,
+) -> Result<NewSources, serde_json::Error> {
+    let note = Note {
+        config: config.snapshot.sha256().to_owned(),
+        now: order.now.to_string(),
+        thread: order.subject.message.thread.to_string(),
+        has_past: order.subject.has_past,
+        readers: order.subject.readers.clone(),
+        attachments: order.subject.attachments.clone(),
+        allowed_tokens: order.allowed_tokens,
+        budget_tokens: order.budget_tokens,
+        reads: seen.reads,
+        report: report.clone(),
+    };
+    let json = serde_json::to_string(&note)?;
+    Ok(NewSources {
+        json,
+        texts: seen.texts,
+        config: config.snapshot.clone(),
+    })
+}
+
+/// One context of a run, with everything to assemble it again.
+#[derive(Debug, Clone)]
+pub struct AsOf {
+    pub run: RunId,
+    pub persona: PersonaId,
+    pub profile: String,
+    /// First turn whose request carried this context.
+    pub turn_index: u32,
+    pub attempt: u32,
+    /// Digest of the configuration; see [`Configs`].
+    pub config: String,
+    pub subject: Subject,
+    pub now: Timestamp,
+    pub allowed_tokens: usize,
+    pub budget_tokens: usize,
+    pub reads: RecordedSources,
+    /// Report that was recorded with the context.
+    pub report: ContextReport,
+    /// Normalised request that was recorded with the turn.
+    pub request_json: Arc<str>,
+}
+
+/// Reason why a context cannot be assembled again.
+#[derive(Debug, thiserror::Error)]
+pub enum AsOfError {
+    #[error("run `{0}` was never given a context: no model was asked")]
+    NoContext(RunId),
+    #[error("what run `{0}` was told was pruned on {1} (`attache gc`)")]
+    Pruned(RunId, Timestamp),
+    /// Run of an engine version that did not record sources yet.
+    #[error("run `{0}` is older than the record of what contexts are assembled from")]
+    NotRecorded(RunId),
+    #[error("the configuration {digest} cannot be had: {why}")]
+    Config { digest: String, why: String },
+    /// Stored configuration that does not match its digest.
+    #[error("the configuration {0} was changed in the database")]
+    ConfigChanged(String),
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsOf {
+    /// Returns every context of a run, in order: the first one, and one for each time that it had
+    /// to be shortened.
+    ///
+    /// Errors: [`AsOfError::NoContext`], [`AsOfError::Pruned`], [`AsOfError::NotRecorded`],
+    /// [`AsOfError::Store`].
+    pub async fn of_run(store: &Store, run: &RunId) -> Result<Vec<AsOf>, AsOfError> {
+        let summary = store.run_summary(run).await?;
+        let persona = store.persona(&summary.persona);
+        let assemblies = persona.assemblies_of_run(run).await?;
+        if assemblies.is_empty() {
+            let turns = persona.turns_of_run(run).await?;
+            return Err(match turns.iter().find_map(|turn| turn.pruned_at) {
+                Some(at) => AsOfError::Pruned(run.clone(), at),
+                None => AsOfError::NoContext(run.clone()),
+            });
+        }
+        let message = persona.message(&summary.trigger_message).await?;
+        let mut contexts = Vec::with_capacity(assemblies.len());
+        for assembly in assemblies {
+            let Some(json) = &assembly.sources_json else {
+                return Err(AsOfError::NotRecorded(run.clone()));
+            };
+            let unreadable = StoreError::Unreadable {
+                what: "sources of a context",
+            };
+            let note: Note = serde_json::from_str(json).map_err(|_| unreadable)?;
+            let reads = RecordedSources::load(&persona, &note.reads).await?;
+            contexts.push(AsOf::new(&summary, message.clone(), assembly, note, reads)?);
+        }
+        Ok(contexts)
+    }
+
+    fn new(
+        run: &RunSummary,
+        message: StoredMessage,
+        assembly: Assembly,
+        note: Note,
+        reads: RecordedSources,
+    ) -> Result<Self, StoreError> {
+        let message = StoredMessage {
+            thread: ThreadId::new(note.thread),
+            ..message
+        };
+        let Note {
+            attachments,
+            readers,
+            has_past,
+            ..
+        } = note;
+        Ok(AsOf {
+            run: run.id.clone(),
+            persona: run.persona.clone(),
+            profile: run.profile.clone(),
+            turn_index: assembly.turn_index,
+            attempt: assembly.attempt,
+            config: note.config,
+            subject: Subject {
+                trigger: run.trigger,
+                message,
+                attachments,
+                readers,
+                has_past,
+            },
+            now: Timestamp::parse(&note.now).ok_or(StoreError::Unreadable { what: "time" })?,
+            allowed_tokens: note.allowed_tokens,
+            budget_tokens: note.budget_tokens,
+            reads,
+            report: note.report,
+            request_json: assembly.request_json.into(),
+        })
+    }
+
+    /// Assembles the context again, with the compiled-in pipeline and the given configuration.
+    pub async fn assemble(&self, config: &Config) -> Result<(Context, ContextReport), AsOfError> {
+        let missing = |what: String| AsOfError::Config {
+            digest: self.config.clone(),
+            why: what,
+        };
+        let persona = config.personas.get(&self.persona);
+        let persona =
+            persona.ok_or_else(|| missing(format!("it has no persona `{}`", self.persona)))?;
+        let profile = config.context.get(&self.profile);
+        let profile =
+            profile.ok_or_else(|| missing(format!("it has no profile `{}`", self.profile)))?;
+        let sources = Sources {
+            persona,
+            reads: &self.reads,
+            subject: &self.subject,
+            now: self.now,
+        };
+        let (context, mut report) = context::assemble(
+            sources,
+            (&self.profile, profile),
+            self.allowed_tokens,
+            self.budget_tokens,
+        )
+        .await?;
+        report.note.clone_from(&self.report.note);
+        Ok((context, report))
+    }
+
+    /// Assembles the context again and returns the first difference from the recorded one; `None`:
+    /// both are equal, byte for byte.
+    pub async fn cause(&self, config: &Config) -> Result<Option<ContextCause>, AsOfError> {
+        let (context, report) = match self.assemble(config).await {
+            Ok(assembled) => assembled,
+            Err(AsOfError::Resolve(ResolveError::NotRecorded { resolver, what })) => {
+                if let Some(earlier) = self.behind(config).await {
+                    return Ok(Some(earlier));
+                }
+                let what = format!("{what} was not read then");
+                return Ok(Some(self.explained(ContextCause {
+                    resolver,
+                    source: String::new(),
+                    what,
+                })));
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(cause) = self.report.cause(&report) {
+            return Ok(Some(self.explained(cause)));
+        }
+        let recorded = RecordedPrompt::read(&self.request_json)?;
+        let same = |then: &RawValue, now: serde_json::Result<String>| {
+            now.is_ok_and(|now| now == then.get())
+        };
+        let is_same = same(recorded.system, serde_json::to_string(&context.system()))
+            && same(
+                recorded.messages,
+                serde_json::to_string(&context.messages()),
+            );
+        Ok((!is_same).then(|| ContextCause {
+            resolver: "assembly".to_owned(),
+            source: self.profile.clone(),
+            what: "every resolver gave the same, and it was put together otherwise".to_owned(),
+        }))
+    }
+
+    /// Finds the earlier entry that changed a resolver's search terms, such as a changed letter.
+    async fn behind(&self, config: &Config) -> Option<ContextCause> {
+        let lenient = AsOf {
+            reads: self.reads.leniently(),
+            ..self.clone()
+        };
+        let (_, report) = lenient.assemble(config).await.ok()?;
+        self.report
+            .cause(&report)
+            .map(|cause| self.explained(cause))
+    }
+
+    /// Adds the recorded damage of its source to a cause.
+    fn explained(&self, mut cause: ContextCause) -> ContextCause {
+        let concerns = |of: &str| match cause.resolver.as_str() {
+            "thread-history" => of.starts_with("message number") || of == "tool traces",
+            _ => cause.source.contains(of) || cause.what.contains(of),
+        };
+        let damage = self
+            .reads
+            .damages()
+            .iter()
+            .find(|damage| concerns(&damage.of));
+        if let Some(damage) = damage {
+            cause.what = format!("{}; {}: {}", cause.what, damage.of, damage.what);
+        }
+        cause
+    }
+}
+
+/// The part of a normalised request that comes from the context.
+#[derive(Deserialize)]
+struct RecordedPrompt<'j> {
+    #[serde(borrow)]
+    system: &'j RawValue,
+    #[serde(borrow)]
+    messages: &'j RawValue,
+}
+
+impl<'j> RecordedPrompt<'j> {
+    fn read(json: &'j str) -> Result<Self, StoreError> {
+        serde_json::from_str(json).map_err(|_| StoreError::Unreadable {
+            what: "context of a run",
+        })
+    }
+}

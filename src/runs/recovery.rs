@@ -1,0 +1,61 @@
+//! Recovery of an interrupted run from its journal.
+
+use super::checkpoint::{ContextCheckpoint, from_json};
+use super::state::LoopState;
+use crate::domain::Usage;
+use crate::providers::{FinishReason, Response};
+use crate::runs::error::RunError;
+use crate::runs::tool_calls::dispatch;
+use crate::store::JournalSoFar;
+
+/// Resumes an earlier attempt at its last commit. Model and tools are today's: an operator who
+/// edits `configs/inference.json` and retries the run wants the new settings.
+pub fn resume(
+    state: &mut LoopState<'_>,
+    first_json: &str,
+    journal: &JournalSoFar,
+) -> Result<(), RunError> {
+    let ContextCheckpoint {
+        request,
+        stubbed,
+        words,
+    } = from_json(first_json)?;
+    state.label = state.label.having_read(words);
+    (state.first.system, state.first.messages) = (request.system, request.messages);
+    state.stubbed = stubbed;
+    if let Some((name, model)) = &journal.answered_by {
+        state.route = state.chain.go_on(state.route.clone(), name, model);
+    }
+    state.known_steps.clone_from(&journal.steps);
+    state.found_calls = journal.calls;
+    state.turn_attempts = journal.attempts.iter().copied().collect();
+    state.mails_sent = journal.mails as usize;
+    state.replied = journal.replied;
+    state.counters.turns = u32::try_from(journal.answers.len()).unwrap_or(u32::MAX);
+    let mut answers = journal.answers.iter().peekable();
+    while let Some((_, json)) = answers.next() {
+        let response: Response = from_json(json)?;
+        state.counters.usage = state.counters.usage.plus(Usage::from(response.usage));
+        match answers.peek() {
+            // Every earlier answer has all its results, or the next turn would not have
+            // started.
+            Some(_) => {
+                let results = dispatch::known_blocks(state, &response);
+                let note = state
+                    .form
+                    .as_mut()
+                    .and_then(|form| form.replayed(&response));
+                state.append(response, results);
+                state.said.extend(note);
+            }
+            // A refusal ended the run with its own commit: a retry asks again.
+            None if response.stop == FinishReason::Refused => {}
+            None if state
+                .form
+                .as_mut()
+                .is_some_and(|form| form.is_given_up(&response)) => {}
+            None => state.resumed = Some(response),
+        }
+    }
+    Ok(())
+}

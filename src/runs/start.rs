@@ -1,0 +1,117 @@
+//! Start of an attempt: loads the subject of the run; assembles its context, or continues from its
+//! journal.
+
+use super::fallback::{FallbackChain, Route};
+use super::state::LoopState;
+use super::{assembly, recovery};
+use crate::context::resolvers::Subject;
+use crate::providers::{Request, ToolChoice, ToolSpec};
+use crate::runs::agents::options::AgentState;
+use crate::runs::budget::bounds;
+use crate::runs::budget::counters::Counters;
+use crate::runs::deps::RunDeps;
+use crate::runs::error::RunError;
+use crate::runs::label::RunLabel;
+use crate::runs::model_call::answer_form::AnswerForm;
+use crate::runs::send_limits;
+use crate::store::{ClaimedRun, JournalSoFar};
+use crate::tools::RegisteredTool;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Loads the subject of the run; assembles its context, or continues from its journal.
+pub async fn begin<'a>(
+    deps: &'a RunDeps,
+    run: &'a ClaimedRun,
+    cancel: &'a CancellationToken,
+) -> Result<LoopState<'a>, RunError> {
+    let persona = deps.persona(&run.persona)?;
+    let run_options = deps.options_of(run).await?;
+    let (route, chain) = FallbackChain::of(deps, persona, &run_options.run_options)?;
+    let about = deps
+        .env
+        .trigger_message(run, &deps.config.gateway.owners)
+        .await?;
+    let sent = about.sent;
+    let subject = Subject::of(run.trigger, about);
+    let label = RunLabel::of(&subject);
+    let tools = deps.tools(persona, &run_options.run_options, label);
+    let first = blank(deps, &route, &tools);
+    let (spending, budget) = bounds::bounds(deps, run, persona);
+    let mut state = LoopState {
+        deps,
+        run,
+        tools,
+        label,
+        persona,
+        subject,
+        form: AnswerForm::of(&run_options)?,
+        run_options,
+        route,
+        chain,
+        agent: AgentState::default(),
+        cancel,
+        first,
+        fresh_context: None,
+        said: Vec::new(),
+        stubbed: BTreeSet::new(),
+        resumed: None,
+        known_steps: Vec::new(),
+        turn_attempts: HashMap::new(),
+        counters: Counters::default(),
+        pending: Vec::new(),
+        mails_sent: 0,
+        replied: false,
+        insists: run.is_retried,
+        unasked: None,
+        spending,
+        budget,
+        began: deps.clock.monotonic(),
+        elapsed: run.worked,
+        output_tokens_max: None,
+        without: Vec::new(),
+        blocked_by: Vec::new(),
+        is_config_kept: false,
+        found_calls: 0,
+    };
+    let journal = match run.has_journal {
+        true => deps.env.journal_so_far(run).await?,
+        false => JournalSoFar::default(),
+    };
+    match &journal.first_request_json {
+        Some(json) => recovery::resume(&mut state, json, &journal)?,
+        None => {
+            state.unasked = send_limits::unasked(&state.ctx(), sent);
+            if state.unasked.is_none() {
+                let budget = assembly::context_budget(&state);
+                assembly::assemble(&mut state, budget, None).await?;
+            }
+        }
+    }
+    Ok(state)
+}
+
+/// Returns a request without messages.
+fn blank(deps: &RunDeps, route: &Route<'_>, tools: &[Arc<RegisteredTool>]) -> Request {
+    Request {
+        model: route.model.clone(),
+        system: Vec::new(),
+        messages: Vec::new(),
+        tools: tools.iter().map(|tool| spec(tool)).collect(),
+        tool_choice: ToolChoice::Auto,
+        max_output_tokens: deps.config.inference.max_output_tokens,
+        temperature: deps.config.inference.temperature,
+        output: None,
+        without: Vec::new(),
+        agent: None,
+    }
+}
+
+fn spec(tool: &RegisteredTool) -> ToolSpec {
+    ToolSpec {
+        name: tool.name().to_owned(),
+        description: tool.description().to_owned(),
+        input_schema: tool.input_schema().clone(),
+    }
+}

@@ -1,0 +1,306 @@
+//! State of the loop of one run: its input, the conversation so far, and the entries still to be
+//! committed.
+
+use super::fallback::{FallbackChain, Route};
+use super::request_size;
+use super::stubs::with_stubs;
+use crate::config::{Budget, Persona, Spending};
+use crate::context::resolvers::Subject;
+use crate::domain::Withheld;
+use crate::providers::{
+    Block, FinishReason, Message, Parameter, ProviderError, Request, Response, Role, ToolChoice,
+};
+use crate::runs::agents::notes;
+use crate::runs::agents::options::AgentState;
+use crate::runs::budget::counters::Counters;
+use crate::runs::deps::RunDeps;
+use crate::runs::error::RunError;
+use crate::runs::label::RunLabel;
+use crate::runs::model_call::answer_form::AnswerForm;
+use crate::runs::provider_health::Moment;
+use crate::runs::record::call_record::{Begun, BlockedBy, Claim, RULES, amounts, millis};
+use crate::runs::tool_calls::context::ToolCallContext;
+use crate::store::{
+    AssembledContext, ClaimedRun, JournalEntry, MessageOutcome, NewOutbound, RunOptionsInForce,
+    Step, StepKind, StoreError,
+};
+use crate::tools::RegisteredTool;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Note to a model whose call its own vendor could not parse.
+const UNREADABLE_CALL: &str = "[engine] Your last tool call could not be read, and nothing was executed. Write it \
+    again, with arguments that are one JSON object, or answer in words.";
+
+/// Dependencies, input and progress of a run.
+pub struct LoopState<'a> {
+    pub deps: &'a RunDeps,
+    pub run: &'a ClaimedRun,
+    pub persona: &'a Persona,
+    pub subject: Subject,
+    pub run_options: RunOptionsInForce,
+    /// Form that the answer must have; `None`: any text.
+    pub form: Option<AnswerForm>,
+    /// Route of the next call.
+    pub route: Route<'a>,
+    /// Fallbacks.
+    pub chain: FallbackChain<'a>,
+    pub agent: AgentState,
+    pub tools: Vec<Arc<RegisteredTool>>,
+    /// Permissions of the run, by what it has read so far.
+    pub label: RunLabel,
+    pub cancel: &'a CancellationToken,
+    /// First request; later ones are this one with more messages.
+    pub first: Request,
+    /// Context that is not yet committed; it is committed with the first turn.
+    pub fresh_context: Option<AssembledContext>,
+    /// Conversation after the first request.
+    pub said: Vec<Message>,
+    /// Calls whose results are left out of requests, because the input was too long.
+    pub stubbed: BTreeSet<String>,
+    /// Last answer of an earlier attempt, whose calls may be open.
+    pub resumed: Option<Response>,
+    /// Steps of earlier attempts.
+    pub known_steps: Vec<Step>,
+    /// Highest attempt per turn of earlier attempts.
+    pub turn_attempts: HashMap<u32, u32>,
+    pub counters: Counters,
+    /// Entries of the next commit.
+    pub pending: Vec<JournalEntry>,
+    pub mails_sent: usize,
+    /// `true`: some mail of this run answered the trigger.
+    pub replied: bool,
+    /// `true`: the next call is made even where its provider is paused.
+    pub insists: bool,
+    /// Reason not to ask the model: its answer could not be sent.
+    pub unasked: Option<Withheld>,
+    /// MailBounds on tokens and money at the start of the run, each with its origin.
+    pub(super) spending: Spending,
+    pub(super) budget: Budget,
+    pub(super) began: Duration,
+    pub(super) elapsed: Duration,
+    /// Raised output limit, where an answer of this route needed more than is configured.
+    pub(super) output_tokens_max: Option<u32>,
+    /// Parameters that the last request left out.
+    pub(super) without: Vec<Parameter>,
+    /// Reasons why calls were not made since the last one that was.
+    pub blocked_by: Vec<BlockedBy>,
+    /// `true`: the configuration is in the database, under its digest.
+    pub is_config_kept: bool,
+    /// Number of calls in the journal when the attempt began.
+    pub(super) found_calls: u32,
+}
+
+impl<'a> LoopState<'a> {
+    /// Appends an answer that is not the last, with the results of its calls.
+    pub fn append(&mut self, response: Response, results: Vec<Block>) {
+        self.counters.note(&response.stop, &results);
+        let is_unreadable = response.stop == FinishReason::MalformedCall && results.is_empty();
+        self.said.push(Message {
+            role: Role::Assistant,
+            blocks: response.blocks,
+        });
+        self.said.push(Message {
+            role: Role::User,
+            blocks: results,
+        });
+        self.said
+            .extend(is_unreadable.then(|| Message::user(UNREADABLE_CALL)));
+    }
+
+    /// Returns the context in which a tool call is checked and executed.
+    pub fn ctx(&self) -> ToolCallContext<'_> {
+        ToolCallContext {
+            deps: self.deps,
+            run: self.run,
+            persona: self.persona,
+            subject: &self.subject,
+            tools: &self.tools,
+            label: self.label,
+            cancel: self.cancel,
+            mails_sent: self.mails_sent,
+            replied: self.replied,
+            pending: &self.pending,
+        }
+    }
+
+    /// Counts a mail that was queued in this run.
+    pub fn count_mail(&mut self, mail: &NewOutbound) {
+        self.mails_sent += 1;
+        self.replied |= mail.place.is_none();
+    }
+
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Returns the working time of this run over all its attempts, as of the last
+    /// [`Self::look_at_clock`].
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// Reads the clock. All decisions until the next reading use this time, which is recorded.
+    pub fn look_at_clock(&mut self, moment: Moment) {
+        let worked = self.deps.provider_health.worked(self.began, moment);
+        // In the precision of the record.
+        self.elapsed = Duration::from_millis(millis(self.run.worked + worked));
+    }
+
+    /// Returns the time left until that working time, from now. For timeouts of a call only: no
+    /// decision may depend on it.
+    pub fn left_until(&self, until: Duration) -> Duration {
+        let worked = self.deps.clock.monotonic().saturating_sub(self.began);
+        until.saturating_sub(self.run.worked + worked)
+    }
+
+    /// Returns the number of attempts of a turn so far, over all attempts of the run.
+    pub fn attempts_of(&self, turn_index: u32) -> u32 {
+        self.turn_attempts.get(&turn_index).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of the next attempt of a turn.
+    pub fn next_attempt(&mut self, turn_index: u32) -> u32 {
+        let attempts = self.turn_attempts.entry(turn_index).or_insert(0);
+        *attempts += 1;
+        *attempts
+    }
+
+    /// Reports whether a refusal goes to a fallback.
+    pub fn takes_refusals_elsewhere(&self) -> bool {
+        self.deps.config.inference.fallback_on_refusal && self.chain.has_more()
+    }
+
+    /// Leaves a failed provider for the next of the chain, for the rest of the run.
+    pub fn fall_back(&mut self, error: ProviderError, retry_in: Option<Duration>) {
+        let (run, class, from) = (&self.run.id, error.class, self.route.to_string());
+        let message = error.message.clone();
+        if let Some(next) = self.chain.fail_over(&self.route, error, retry_in) {
+            tracing::warn!(%run, %from, to = %next, %class, error = message, "falling back to another provider");
+            self.route = next;
+            self.output_tokens_max = None;
+        }
+    }
+
+    /// Raises the output limit of this route, for the rest of the run.
+    pub fn lengthen(&mut self, max_output_tokens: u32) {
+        self.output_tokens_max = Some(max_output_tokens);
+    }
+
+    /// Returns the circumstances of the next call.
+    pub fn begun(&self) -> Begun {
+        Begun {
+            found_calls: self.found_calls,
+            found_steps: u32::try_from(self.known_steps.len()).unwrap_or(u32::MAX),
+            rules: RULES,
+            config: self.deps.config.snapshot.sha256().to_owned(),
+            run_options: self.run_options.sha256.clone(),
+            claim: Claim {
+                attempt: self.run.attempt,
+                worked_ms: millis(self.run.worked),
+                is_retried: self.run.is_retried,
+                budget_micros: self.run.budget_micros,
+                thread_budget: amounts(self.run.thread_budget),
+            },
+            asked_ms: millis(self.elapsed),
+            without: self.without.clone(),
+            window_tokens: self.route.window_tokens(),
+            session: self
+                .agent
+                .options
+                .as_ref()
+                .map(|options| options.session.clone()),
+            blocked_by: self.blocked_by.clone(),
+        }
+    }
+
+    /// Returns the conversation since the first request, as the model sees it.
+    pub fn said_for_model(&self) -> Vec<Message> {
+        with_stubs(&self.said, &self.stubbed)
+    }
+
+    /// Returns the most tokens that a context may have in a request with this input limit.
+    pub fn context_tokens_max(&self, input_tokens_max: u64) -> usize {
+        request_size::context_tokens_max(&self.first, &self.said_for_model(), input_tokens_max)
+    }
+
+    /// Sets the parameters that the next requests leave out. A failure is judged by those of its
+    /// own request, whatever other runs learn meanwhile.
+    pub fn leave_out(&mut self) {
+        self.without = self
+            .deps
+            .provider_health
+            .without(&self.route.name, &self.route.model);
+    }
+
+    /// Returns the next request: the whole conversation so far.
+    pub fn request(&self, tool_choice: ToolChoice, note: Option<String>) -> Request {
+        let mut request = self.first.clone();
+        request.model.clone_from(&self.route.model);
+        request.agent = self.agent.options.clone();
+        request.max_output_tokens = self.output_tokens_max.unwrap_or(request.max_output_tokens);
+        request.tool_choice = tool_choice;
+        request.without.clone_from(&self.without);
+        request
+            .system
+            .extend(request.agent.as_ref().and_then(notes::where_to_write));
+        request.messages.extend(self.said_for_model());
+        request
+            .messages
+            .extend(notes::done_before(&self.known_steps).map(Message::user));
+        request.messages.extend(note.map(Message::user));
+        if let Some(form) = &self.form {
+            form.ask(&mut request, self.route.structured());
+        }
+        request
+    }
+
+    /// Commits everything pending together with `entry`. An entry that a budget account could not
+    /// pay is pending again.
+    pub async fn commit(&mut self, entry: Option<JournalEntry>) -> Result<(), RunError> {
+        let mut entries = std::mem::take(&mut self.pending);
+        entries.extend(entry);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let has_mail = entries.iter().any(
+            |entry| matches!(entry, JournalEntry::Mail(mail) if matches!(mail.outcome, MessageOutcome::Send { .. })),
+        );
+        let settles = |entry: &JournalEntry| {
+            matches!(
+                entry,
+                JournalEntry::TurnAnswered(_) | JournalEntry::TurnFailed(_)
+            )
+        };
+        let gives_back = entries.iter().any(settles);
+        let entries = Arc::new(entries);
+        if let Err(error) = self.deps.env.journal(self.run, entries.clone()).await {
+            if matches!(error, StoreError::BudgetExhausted(_)) {
+                self.pending = Arc::unwrap_or_clone(entries);
+            }
+            return Err(error.into());
+        }
+        crate::crash::crash_point!(
+            "R6",
+            entries
+                .iter()
+                .any(|entry| matches!(entry, JournalEntry::TurnAnswered(_)))
+        );
+        crate::crash::crash_point!(
+            "R9",
+            entries
+                .iter()
+                .any(|entry| matches!(entry, JournalEntry::Step(s) if s.kind == StepKind::Result))
+        );
+        crate::crash::crash_point!("O1", has_mail);
+        if has_mail {
+            self.deps.mail_queued.notify_one();
+        }
+        if gives_back {
+            self.deps.given_back.notify_waiters();
+        }
+        Ok(())
+    }
+}

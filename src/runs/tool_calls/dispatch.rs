@@ -1,0 +1,220 @@
+//! Tool calls of one answer: executed in order, each call and each result recorded, none left
+//! without a result.
+
+use super::policy::{self, Asked};
+use super::verdict::{ToolVerdict, call_payload, finish, is_failure};
+use crate::providers::{Block, FinishReason, Response, ToolArgs};
+use crate::runs::error::RunError;
+use crate::runs::mail;
+use crate::runs::state::LoopState;
+use crate::store::{Executor, JournalEntry, Step, StepKind};
+use crate::tools::MailPolicy;
+use serde_json::Value;
+
+/// Error code of a call that was not executed because an earlier call failed.
+const SKIPPED: &str = "skipped";
+
+/// One call of an answer.
+struct AskedCall<'a> {
+    id: &'a str,
+    name: &'a str,
+    args: &'a ToolArgs,
+}
+
+/// Executes the calls of an answer and returns their results as blocks, in order. Entries that must
+/// be committed before the next provider call are left pending.
+pub async fn call_all(
+    state: &mut LoopState<'_>,
+    response: &Response,
+) -> Result<Vec<Block>, RunError> {
+    let policy = mail::mail_policy(&state.ctx()).await?;
+    let mut results = Vec::new();
+    let mut failed: Option<String> = None;
+    for (id, name, args) in response.calls() {
+        let call = AskedCall { id, name, args };
+        if let Some(known) = known_block(state, &call) {
+            if matches!(known, Block::ToolResult { is_error: true, .. }) && failed.is_none() {
+                failed = Some(name.to_owned());
+            }
+            results.push(known);
+            continue;
+        }
+        if let Some(cause) = &failed {
+            let message =
+                format!("not executed, because `{cause}` failed before it in the same answer");
+            let payload = skip(state, &call, message);
+            results.push(result_block(&call, payload));
+            continue;
+        }
+        let verdict = verdict(state, response, &call, &policy).await?;
+        let (payload, outcome, terminal) = finish(verdict, name);
+        if is_failure(&payload) {
+            failed = Some(name.to_owned());
+        }
+        count(state, name, &payload);
+        let ended = step(&call, StepKind::Result, payload.clone());
+        if let JournalEntry::Step(step) = &ended
+            && step.is_in_doubt()
+        {
+            // For the next calls this step counts as known from an earlier attempt.
+            state.known_steps.push(step.clone());
+        }
+        state.pending.push(ended);
+        if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
+            let draft = mail::outbound(&state.ctx(), draft)?;
+            state.count_mail(&draft);
+            state.pending.push(JournalEntry::Mail(Box::new(draft)));
+        }
+        if let Some((class, message)) = terminal {
+            skip_rest(state, response, id, name);
+            state.commit(None).await?;
+            return Err(RunError::Fatal { class, message });
+        }
+        results.push(result_block(&call, payload));
+    }
+    Ok(results)
+}
+
+/// Records the call, then executes it, unless the tool policy refuses it.
+async fn verdict(
+    state: &mut LoopState<'_>,
+    response: &Response,
+    call: &AskedCall<'_>,
+    mail: &MailPolicy,
+) -> Result<ToolVerdict, RunError> {
+    let begun = begun(state, call);
+    if begun.is_none() {
+        let asked = Asked {
+            id: call.id,
+            name: call.name,
+            args: call.args,
+            begun: None,
+        };
+        let expected = policy::begin(&state.ctx(), asked, mail).await;
+        let entry = step(call, StepKind::Call, call_payload(call.args, expected));
+        state.commit(Some(entry)).await?;
+    }
+    if response.stop == FinishReason::MaxTokens {
+        let message =
+            "the answer was cut off at its length limit, so these arguments may be incomplete";
+        return Ok(ToolVerdict::Failed {
+            code: "truncated",
+            message: message.to_owned(),
+        });
+    }
+    if state.counters.tool_calls >= state.budget().tool_calls_max {
+        return Ok(policy::used_up());
+    }
+    let tool = state.tools.iter().find(|tool| tool.name() == call.name);
+    if tool.is_some_and(|tool| policy::asks_again(tool, &state.known_steps, call.name, call.args)) {
+        return Ok(policy::not_again());
+    }
+    crate::crash::crash_point!("R7");
+    let asked = Asked {
+        id: call.id,
+        name: call.name,
+        args: call.args,
+        begun: begun.as_ref(),
+    };
+    let verdict = policy::execute(&state.ctx(), asked, mail).await;
+    crate::crash::crash_point!("R8");
+    verdict
+}
+
+/// Gives every call after a terminal failure a result too.
+fn skip_rest(state: &mut LoopState<'_>, response: &Response, after: &str, cause: &str) {
+    let rest = response.calls().skip_while(|(id, ..)| *id != after).skip(1);
+    for (id, name, args) in rest {
+        skip(
+            state,
+            &AskedCall { id, name, args },
+            format!("not executed, because `{cause}` ended the run"),
+        );
+    }
+}
+
+/// Records a skipped call as a call row and a result row, so that every trace is balanced. Returns
+/// the result.
+fn skip(state: &mut LoopState<'_>, call: &AskedCall<'_>, message: String) -> String {
+    let (result, ..) = finish(
+        ToolVerdict::Failed {
+            code: SKIPPED,
+            message,
+        },
+        call.name,
+    );
+    if begun(state, call).is_none() {
+        let entry = step(call, StepKind::Call, call_payload(call.args, None));
+        state.pending.push(entry);
+    }
+    let entry = step(call, StepKind::Result, result.clone());
+    state.pending.push(entry);
+    result
+}
+
+/// Returns the expected effect of a call that an earlier attempt recorded without a result; `Null`
+/// when no effect was expected.
+fn begun(state: &LoopState<'_>, call: &AskedCall<'_>) -> Option<Value> {
+    let is_it = |step: &&Step| step.kind == StepKind::Call && step.tool_call_id == call.id;
+    state
+        .known_steps
+        .iter()
+        .find(is_it)
+        .map(|step| step.begun().unwrap_or_default())
+}
+
+fn step(call: &AskedCall<'_>, kind: StepKind, payload_json: String) -> JournalEntry {
+    JournalEntry::Step(Step {
+        kind,
+        executor: Executor::Engine,
+        tool_name: call.name.to_owned(),
+        tool_call_id: call.id.to_owned(),
+        payload_json,
+    })
+}
+
+fn count(state: &mut LoopState<'_>, name: &str, payload: &str) {
+    state.label = state.label.after(&state.deps.tools, name, payload);
+    if !is_skipped(payload) {
+        state.counters.tool_calls += 1;
+        state.counters.tool_failures += u32::from(is_failure(payload));
+    }
+}
+
+fn result_block(call: &AskedCall<'_>, content: String) -> Block {
+    let is_error = is_failure(&content);
+    Block::ToolResult {
+        call_id: call.id.to_owned(),
+        name: call.name.to_owned(),
+        content,
+        is_error,
+    }
+}
+
+/// Returns the results that an earlier attempt recorded for an answer, and counts them again.
+pub fn known_blocks(state: &mut LoopState<'_>, response: &Response) -> Vec<Block> {
+    response
+        .calls()
+        .filter_map(|(id, name, args)| known_block(state, &AskedCall { id, name, args }))
+        .collect()
+}
+
+/// Returns the recorded result of a call, if there is one, and counts it.
+fn known_block(state: &mut LoopState<'_>, call: &AskedCall<'_>) -> Option<Block> {
+    let is_its_result =
+        |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.id;
+    let known = state
+        .known_steps
+        .iter()
+        .find(is_its_result)?
+        .payload_json
+        .clone();
+    count(state, call.name, &known);
+    Some(result_block(call, known))
+}
+
+/// Reports whether a result payload belongs to a skipped call.
+fn is_skipped(payload: &str) -> bool {
+    let parsed: Option<Value> = serde_json::from_str(payload).ok();
+    parsed.is_some_and(|value| value["ok"] == false && value["error"]["code"] == SKIPPED)
+}

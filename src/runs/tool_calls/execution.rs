@@ -1,0 +1,128 @@
+//! Execution of a permitted tool call with the persona's store and folder.
+
+use super::verdict::ToolVerdict;
+use crate::clock::Clock;
+use crate::domain::ErrorClass;
+use crate::runs::error::RunError;
+use crate::store::{ClaimedRun, PersonaStore};
+use crate::tools::{
+    CallTrace, MailPolicy, Reader, RegisteredTool, ToolCall, ToolClass, ToolEnv, ToolError,
+    ToolLimits, ToolResources, WriteOrigin,
+};
+use cap_std::fs_utf8::Dir;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// Error code of a call of which it is unknown whether it has happened.
+pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// A call of one tool, its arguments checked.
+pub struct CallOrder<'a> {
+    pub run: &'a ClaimedRun,
+    /// Id of the call in the journal.
+    pub id: &'a str,
+    pub tool: &'a RegisteredTool,
+    pub args: &'a Map<String, Value>,
+    pub mail: &'a MailPolicy,
+    pub limits: ToolLimits,
+    /// Origin that is recorded with what the call writes.
+    pub origin: WriteOrigin,
+    pub reader: Reader,
+    /// Result of [`expected_effects`], when an earlier attempt began this call.
+    pub begun: Option<&'a Value>,
+    pub cancel: &'a CancellationToken,
+}
+
+/// Store, folder and time that tools work with.
+#[derive(Clone, Copy)]
+pub struct Workplace<'a> {
+    pub store: &'a PersonaStore,
+    pub folder: &'a Dir,
+    pub clock: &'a dyn Clock,
+}
+
+impl CallOrder<'_> {
+    fn call<'a>(&'a self, on: Workplace<'a>) -> ToolCall<'a> {
+        let resources = ToolResources {
+            folder: on.folder,
+            mail: self.mail,
+            store: on.store,
+        };
+        ToolCall {
+            run: &self.run.id,
+            args: self.args,
+            env: ToolEnv::new(self.tool.declaration().capabilities, resources),
+            limits: &self.limits,
+            clock: on.clock,
+            origin: &self.origin,
+            reader: self.reader,
+        }
+    }
+}
+
+/// Returns values for a later verification of a call that may not simply be run again: its start,
+/// and its expected effects.
+pub async fn expected_effects(order: &CallOrder<'_>, on: Workplace<'_>) -> Option<Value> {
+    match order.tool.class() {
+        ToolClass::Once => Some(json!({ "at": on.clock.now().to_string() })),
+        ToolClass::Verifiable => {
+            // A call without expected effects fails when it is executed, with the reason.
+            let expected = order.tool.expected_effects(order.call(on)).await.ok()?;
+            Some(json!({ "foreseen": expected }))
+        }
+        ToolClass::Repeatable | ToolClass::Transactional => None,
+    }
+}
+
+/// Executes a call; an interrupted one only as its class permits.
+pub async fn carry_out(order: &CallOrder<'_>, on: Workplace<'_>) -> Result<ToolVerdict, RunError> {
+    if let Some(begun) = order.begun {
+        match order.tool.class() {
+            ToolClass::Repeatable | ToolClass::Transactional => {}
+            ToolClass::Once => return Ok(unknown(begun)),
+            ToolClass::Verifiable => {
+                match order.tool.verify(order.call(on), &begun["foreseen"]).await {
+                    Ok(CallTrace::Untouched) => {}
+                    Ok(CallTrace::Done(outcome)) => return Ok(ToolVerdict::Done(*outcome)),
+                    Ok(CallTrace::Neither) | Err(_) => return Ok(unknown(begun)),
+                }
+            }
+        }
+    }
+    let outcome = tokio::select! {
+        outcome = order.tool.call(order.call(on)) => outcome,
+        () = order.cancel.cancelled() => {
+            let message = "the run was cancelled while this call was running".to_owned();
+            return Ok(ToolVerdict::Terminal { class: ErrorClass::Cancelled, message });
+        }
+    };
+    Ok(match outcome {
+        Ok(outcome) => ToolVerdict::Done(outcome),
+        Err(ToolError::Mendable { code, message }) => ToolVerdict::Failed { code, message },
+        Err(ToolError::UnsupportedAction(action)) => ToolVerdict::Terminal {
+            class: ErrorClass::UnsupportedAction,
+            message: format!("this engine does not offer {action}"),
+        },
+        Err(ToolError::OutboundNotConfigured) => ToolVerdict::Terminal {
+            class: ErrorClass::OutboundNotConfigured,
+            message: "no outbound transport is configured".to_owned(),
+        },
+        Err(ToolError::Store(error)) => return Err(RunError::Store(error)),
+    })
+}
+
+/// Returns the verdict on an interrupted call that may not be run again.
+fn unknown(begun: &Value) -> ToolVerdict {
+    let at = begun["at"]
+        .as_str()
+        .map(|at| format!(", begun at {at},"))
+        .unwrap_or_default();
+    let message = format!(
+        "the engine stopped while this call{at} was running; it may or may not have taken effect. Find out \
+         by other means; it is not run again"
+    );
+    ToolVerdict::Failed {
+        code: OUTCOME_UNKNOWN,
+        message,
+    }
+}

@@ -1,0 +1,90 @@
+//! Ends of a tool call, and the payloads in which a call and its result are recorded.
+
+use crate::domain::ErrorClass;
+use crate::providers::ToolArgs;
+use crate::tools::ToolOutcome;
+use serde_json::{Value, json};
+
+/// End of one call.
+pub enum ToolVerdict {
+    Done(ToolOutcome),
+    /// Recorded result, whose effect was committed with it.
+    Known(String),
+    /// The model may correct the call; the rest of the batch is skipped.
+    Failed {
+        code: &'static str,
+        message: String,
+    },
+    /// The run ends after this result is recorded.
+    Terminal {
+        class: ErrorClass,
+        message: String,
+    },
+}
+
+/// Result as the model reads it, effects of the tool, and the error that ends the run.
+pub type ToolResult = (String, Option<ToolOutcome>, Option<(ErrorClass, String)>);
+
+/// Formats the result as the model reads it, with its consequence for the run.
+pub fn finish(verdict: ToolVerdict, name: &str) -> ToolResult {
+    match verdict {
+        ToolVerdict::Done(mut outcome) => {
+            let result = std::mem::replace(&mut outcome.result, Value::Null);
+            (
+                json!({ "ok": true, "result": result }).to_string(),
+                Some(outcome),
+                None,
+            )
+        }
+        ToolVerdict::Known(payload) => {
+            let terminal = ends_the_run(&payload);
+            (payload, None, terminal)
+        }
+        ToolVerdict::Failed { code, message } => (failure(name, code, &message), None, None),
+        ToolVerdict::Terminal { class, message } => (
+            failure(name, class.as_str(), &message),
+            None,
+            Some((class, message)),
+        ),
+    }
+}
+
+/// Formats the result of a failed call, as the model reads it.
+pub fn failure(name: &str, code: &str, message: &str) -> String {
+    json!({ "ok": false, "tool": name, "error": { "code": code, "message": message } }).to_string()
+}
+
+/// Returns the error with which this result ended the run, if it did.
+fn ends_the_run(payload: &str) -> Option<(ErrorClass, String)> {
+    let parsed: Value = serde_json::from_str(payload).ok()?;
+    let error = parsed.get("error")?;
+    let class = ErrorClass::parse(error["code"].as_str()?)?;
+    let is_end = matches!(
+        class,
+        ErrorClass::UnsupportedAction | ErrorClass::OutboundNotConfigured | ErrorClass::Cancelled
+    );
+    is_end.then(|| {
+        (
+            class,
+            error["message"].as_str().unwrap_or_default().to_owned(),
+        )
+    })
+}
+
+/// Formats the payload of a call row.
+pub fn call_payload(args: &ToolArgs, begun: Option<Value>) -> String {
+    match args {
+        ToolArgs::Object(args) => match begun {
+            Some(begun) => json!({ "args": args, "begun": begun }).to_string(),
+            None => json!({ "args": args }).to_string(),
+        },
+        ToolArgs::Malformed { raw, error } => {
+            json!({ "malformed": raw, "error": error }).to_string()
+        }
+    }
+}
+
+/// Reports whether a result payload is a failure.
+pub fn is_failure(payload: &str) -> bool {
+    payload.starts_with("{\"ok\":false")
+}
