@@ -90,41 +90,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> anyhow::Result<Self> {
         let config = Arc::new(config);
-        // The epoch is ours: the engine that started these agents is gone, and nothing records
-        // their work.
-        let left = marker::sweep(&config.workspace);
-        if left > 0 {
-            tracing::warn!(
-                processes = left,
-                "an agent's processes had outlived their engine; they were killed"
-            );
-        }
-        file_guards::recover(&store, &config.workspace)
-            .await
-            .context("putting back what agents changed")?;
-        let recovered = store.recover_runs().await.context("recovering runs")?;
-        let RecoveredRuns {
-            queued,
-            poison_runs,
-            quarantined,
-        } = recovered;
-        if queued + quarantined > 0 {
-            tracing::info!(
-                queued,
-                poison_runs,
-                "an engine stopped in the middle; its runs are queued again"
-            );
-        }
-        if quarantined > 0 {
-            tracing::error!(
-                runs = quarantined,
-                "runs that stop every engine at the same step were quarantined"
-            );
-        }
-        store
-            .forget_sessions(SESSION_UNUSED_MAX)
-            .await
-            .context("forgetting sessions of agents")?;
+        recover(&store, &config).await?;
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let deps = Arc::new(WorkerDeps::set_up(
             store.clone(),
@@ -141,22 +107,7 @@ impl Engine {
             config.clone(),
             runs_queued.clone(),
         )?);
-        let outbound = match &config.gateway.outbound {
-            None => None,
-            Some(transport) => {
-                let setup = outbound::Setup {
-                    transport,
-                    host_name: &config.gateway.host_name,
-                    clock: &clock,
-                };
-                let transport = outbound::transport(&setup)?;
-                Some(Arc::new(Outbound::new(
-                    store.clone(),
-                    transport,
-                    config.gateway.retry.clone(),
-                )))
-            }
-        };
+        let outbound = start_outbound(&config, &store, &clock)?;
         if let Err(error) = in_force::note(&config.snapshot, &config.workspace) {
             tracing::warn!(%error, "commands beside this engine cannot tell what was edited since its start");
         }
@@ -416,6 +367,69 @@ impl Engine {
         let usual = || Address::parse(&format!("{id}@{}", self.config.gateway.mail_domain)).ok();
         out.addresses.first().cloned().or_else(usual)
     }
+}
+
+/// Brings back what the previous engine left: its agents' processes, changed files, open runs.
+async fn recover(store: &Store, config: &Config) -> anyhow::Result<()> {
+    // The epoch is ours: the engine that started these agents is gone, and nothing records
+    // their work.
+    let left = marker::sweep(&config.workspace);
+    if left > 0 {
+        tracing::warn!(
+            processes = left,
+            "an agent's processes had outlived their engine; they were killed"
+        );
+    }
+    file_guards::recover(store, &config.workspace)
+        .await
+        .context("putting back what agents changed")?;
+    let recovered = store.recover_runs().await.context("recovering runs")?;
+    let RecoveredRuns {
+        queued,
+        poison_runs,
+        quarantined,
+    } = recovered;
+    if queued + quarantined > 0 {
+        tracing::info!(
+            queued,
+            poison_runs,
+            "an engine stopped in the middle; its runs are queued again"
+        );
+    }
+    if quarantined > 0 {
+        tracing::error!(
+            runs = quarantined,
+            "runs that stop every engine at the same step were quarantined"
+        );
+    }
+    store
+        .forget_sessions(SESSION_UNUSED_MAX)
+        .await
+        .context("forgetting sessions of agents")?;
+    Ok(())
+}
+
+/// Opens the configured transport; `None`: no mail can be sent.
+fn start_outbound(
+    config: &Config,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Option<Arc<Outbound>>> {
+    let Some(transport) = &config.gateway.outbound else {
+        return Ok(None);
+    };
+    let setup = outbound::Setup {
+        transport,
+        host_name: &config.gateway.host_name,
+        clock,
+    };
+    let transport = outbound::transport(&setup)?;
+    let retry = config.gateway.retry.clone();
+    Ok(Some(Arc::new(Outbound::new(
+        store.clone(),
+        transport,
+        retry,
+    ))))
 }
 
 /// The tasks of a serving engine; dropping the value aborts all of them.

@@ -4,8 +4,10 @@
 //! files and are copied as such: the last lines of the output name the files to copy and the steps
 //! to restore them.
 
-use super::{Command, Context, Exit, Failure, output, progress};
+use super::screen::progress;
+use super::{Command, Context, Exit, Failure, screen};
 use crate::clock::SystemClock;
+use crate::domain::Timestamp;
 use crate::gateway::intake::free_disk_bytes;
 use crate::replay::timeline::plural;
 use crate::store::Store;
@@ -15,7 +17,7 @@ use crate::store::sqlite::files;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -63,23 +65,8 @@ impl Command for Backup {
 async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let database = workspace.join("data/attache.db");
-    if !database.is_file() {
-        let failure = Failure::new(Exit::NoInput, "there is no database yet");
-        return Err(failure.hint("the first start of an engine makes it").into());
-    }
     let file = std::path::absolute(file).context("no such path")?;
-    if files::is_of_database(&file, &database) {
-        let failure = Failure::new(
-            Exit::Usage,
-            "a backup in the place of the database itself would take its mail with it",
-        );
-        return Err(failure
-            .hint("name another file, best on another disk")
-            .into());
-    }
-    if file.exists() && !force {
-        return Err(exists(&file).into());
-    }
+    check_target(&database, &file, force)?;
     let copy = Unfinished::beside(&file)?;
     require_room(&database, &copy.path)?;
     let size = std::fs::metadata(&database)?.len();
@@ -112,27 +99,22 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
             "the copy is not noted in the database"
         );
     }
-    let at = store.clock().now();
     let broken: Vec<&str> = findings.broken.iter().map(|broken| broken.name).collect();
+    let record = BackupRecord {
+        file: &file,
+        bytes,
+        at: store.clock().now(),
+        messages: content.messages,
+        runs: content.runs,
+        deliveries: content.deliveries,
+        open_runs: content.open_runs,
+        open_deliveries: content.open_deliveries,
+        broken_checks: &broken,
+    };
     if context.json() {
-        context.screen.json(&json!({
-            "file": file, "bytes": bytes, "at": at.to_string(), "messages": content.messages, "runs": content.runs,
-            "deliveries": content.deliveries, "open_runs": content.open_runs,
-            "open_deliveries": content.open_deliveries, "broken_checks": broken,
-        }))?;
+        context.screen.json(&record)?;
     } else {
-        context.screen.line(format!(
-            "{}: {bytes} bytes, {}, {}, {}; {} made on the copy",
-            file.display(),
-            plural(content.messages, "message"),
-            plural(content.runs, "run"),
-            plural(content.deliveries, "mail"),
-            plural(findings.made, "check")
-        ))?;
-        output::remark(
-            "copy `configs`, `personas` and `.secrets` too: they are plain files and not in it. To restore, put them into \
-             a new folder with this file as `data/attache.db`, and ask `attache doctor --audit` there",
-        );
+        record.print(context, findings.made)?;
     }
     if broken.is_empty() {
         return Ok(Exit::Ok);
@@ -144,6 +126,60 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
     Err(failure
         .hint("the copy was made all the same; `attache doctor --audit` says more")
         .into())
+}
+
+/// Refuses a copy without a database, in its place, or over another file.
+fn check_target(database: &Path, file: &Path, force: bool) -> anyhow::Result<()> {
+    if !database.is_file() {
+        let failure = Failure::new(Exit::NoInput, "there is no database yet");
+        return Err(failure.hint("the first start of an engine makes it").into());
+    }
+    if files::is_of_database(file, database) {
+        let failure = Failure::new(
+            Exit::Usage,
+            "a backup in the place of the database itself would take its mail with it",
+        );
+        return Err(failure
+            .hint("name another file, best on another disk")
+            .into());
+    }
+    if file.exists() && !force {
+        return Err(exists(file).into());
+    }
+    Ok(())
+}
+
+/// A finished copy.
+#[derive(Serialize)]
+struct BackupRecord<'a> {
+    file: &'a Path,
+    bytes: u64,
+    at: Timestamp,
+    messages: u64,
+    runs: u64,
+    deliveries: u64,
+    open_runs: u64,
+    open_deliveries: u64,
+    broken_checks: &'a [&'a str],
+}
+
+impl BackupRecord<'_> {
+    fn print(&self, context: &Context, checks: usize) -> anyhow::Result<()> {
+        context.screen.line(format!(
+            "{}: {} bytes, {}, {}, {}; {} made on the copy",
+            self.file.display(),
+            self.bytes,
+            plural(self.messages, "message"),
+            plural(self.runs, "run"),
+            plural(self.deliveries, "mail"),
+            plural(checks, "check")
+        ))?;
+        screen::remark(
+            "copy `configs`, `personas` and `.secrets` too: they are plain files and not in it. To restore, put them into \
+             a new folder with this file as `data/attache.db`, and ask `attache doctor --audit` there",
+        );
+        Ok(())
+    }
 }
 
 fn exists(file: &Path) -> Failure {

@@ -3,7 +3,7 @@
 
 mod summary;
 
-use super::{Command, Context, Exit, Failure, in_force, output};
+use super::{Command, Context, Exit, Failure, in_force, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
 use crate::gateway::ingress::smtp::ListenerFactory;
@@ -113,7 +113,7 @@ fn check(context: &Context, is_strict: bool) -> anyhow::Result<Exit> {
     let is_good = report.problems.is_empty() && (report.warnings.is_empty() || !is_strict);
     let exit = if is_good { Exit::Ok } else { Exit::BadData };
     for warning in &report.warnings {
-        output::remark(&format!("warning: {warning}"));
+        screen::remark(&format!("warning: {warning}"));
     }
     in_force::remark(&report.not_in_force);
     if context.json() {

@@ -9,7 +9,7 @@ mod client;
 mod place;
 mod visit;
 
-use super::output::{Screen, quoted};
+use super::screen::{Screen, quoted};
 use super::{Command, Context, Exit, Failure, name_catalog, replay};
 use crate::app::Engine;
 use crate::clock::{Clock, SystemClock};

@@ -3,7 +3,8 @@
 //! It reads and changes nothing, also beside a running engine: it takes no lock and makes no
 //! migration.
 
-use super::{Command, Context, Exit, Failure, progress};
+use super::screen::progress;
+use super::{Command, Context, Exit, Failure};
 use crate::gateway::intake::free_disk_bytes;
 use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, AuditScope, Broken, Findings, PendingWork};

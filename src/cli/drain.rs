@@ -1,14 +1,15 @@
 //! `attache drain`: processes everything that is queued and due, then ends. For cron jobs, tests
 //! and workspaces without a server.
 
-use super::{Command, Context, Exit, progress};
+use super::screen::progress;
+use super::{Command, Context, Exit};
 use crate::app::{Drained, Engine};
 use crate::clock::{Clock, SystemClock};
-use crate::domain::{RunState, Timestamp};
-use crate::store::{DeliveryFilter, DeliveryState, RunFilter, Store};
+use crate::domain::{RunId, RunState, Timestamp};
+use crate::store::{DeliveryFilter, DeliveryState, RunFilter, RunSummary, Store};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,81 +63,136 @@ async fn drain(context: &Context) -> anyhow::Result<Exit> {
     report(context, &engine.store, drained, began).await
 }
 
+/// Outcome of a drain.
+#[derive(Serialize)]
+struct DrainReport {
+    runs: usize,
+    delivery_attempts: usize,
+    ended: EndedRuns,
+    waiting: u64,
+    mails_queued: usize,
+    failures: Vec<FailedRun>,
+}
+
+/// Ended runs by their states.
+#[derive(Serialize)]
+struct EndedRuns {
+    succeeded: u64,
+    failed: u64,
+    cancelled: u64,
+}
+
+/// A failed run with its cause.
+#[derive(Serialize)]
+struct FailedRun {
+    run: RunId,
+    error_class: String,
+    error_message: String,
+}
+
+impl From<RunSummary> for FailedRun {
+    fn from(run: RunSummary) -> Self {
+        Self {
+            run: run.id,
+            error_class: run
+                .error_class
+                .map(|class| class.to_string())
+                .unwrap_or_default(),
+            error_message: run.error_message.unwrap_or_default(),
+        }
+    }
+}
+
 async fn report(
     context: &Context,
     store: &Store,
     drained: Drained,
     began: Timestamp,
 ) -> anyhow::Result<Exit> {
-    let ended = store.runs_ended_since(began).await?;
-    let count = |state| {
-        ended
-            .iter()
-            .find(|(of, _)| *of == state)
-            .map_or(0, |(_, count)| *count)
+    let report = DrainReport::of(store, &drained, began).await?;
+    let exit = match report.ended.failed {
+        0 => Exit::Ok,
+        _ => Exit::Failed,
     };
-    let (succeeded, failed) = (count(RunState::Succeeded), count(RunState::Failed));
-    let cancelled = count(RunState::Cancelled);
-    let waiting = (drained.runs as u64).saturating_sub(succeeded + failed + cancelled);
-    let queued = DeliveryFilter {
-        states: vec![DeliveryState::Queued],
-        persona: None,
-        limit: MAILS_COUNTED_MAX,
-    };
-    let queued = store.list_deliveries(&queued).await?.len();
-    let exit = if failed > 0 { Exit::Failed } else { Exit::Ok };
-    let worst = RunFilter {
-        states: vec![RunState::Failed],
-        ended_since: Some(began),
-        limit: FAILURES_SHOWN_MAX,
-        ..RunFilter::default()
-    };
-    let failures = if failed > 0 {
-        store.list_runs(&worst).await?
-    } else {
-        Vec::new()
-    };
-    let why = |run: &crate::store::RunSummary| run.error_message.clone().unwrap_or_default();
-    let class =
-        |run: &crate::store::RunSummary| run.error_class.map(|c| c.to_string()).unwrap_or_default();
     if context.json() {
-        let failures = failures.iter().map(
-            |run| json!({ "run": run.id.as_str(), "error_class": class(run), "error_message": why(run) }),
-        );
-        context.screen.json(&json!({
-            "runs": drained.runs,
-            "delivery_attempts": drained.mails,
-            "ended": { "succeeded": succeeded, "failed": failed, "cancelled": cancelled },
-            "waiting": waiting,
-            "mails_queued": queued,
-            "failures": failures.collect::<Vec<_>>(),
-        }))?;
-        return Ok(exit);
-    }
-    let of_runs = format!(
-        "{succeeded} succeeded, {failed} failed, {cancelled} cancelled, {waiting} waiting for a retry"
-    );
-    context.screen.fields(&[
-        ("runs worked on", format!("{} ({of_runs})", drained.runs)),
-        (
-            "delivery attempts",
-            format!("{} ({queued} mails are still queued)", drained.mails),
-        ),
-    ])?;
-    for run in &failures {
-        context
-            .screen
-            .line(format!("failed  {}  {}: {}", run.id, class(run), why(run)))?;
-    }
-    if waiting > 0 {
-        context.screen.line(
-            "`attache runs list --state waiting_retry` shows what waits, and `runs show` why",
-        )?;
-    }
-    if let Some(run) = failures.first() {
-        context
-            .screen
-            .line(format!("`attache replay {}` shows what happened", run.id))?;
+        context.screen.json(&report)?;
+    } else {
+        report.print(context)?;
     }
     Ok(exit)
+}
+
+impl DrainReport {
+    async fn of(store: &Store, drained: &Drained, began: Timestamp) -> anyhow::Result<Self> {
+        let counts = store.runs_ended_since(began).await?;
+        let count = |state| {
+            let counted = counts.iter().find(|(of, _)| *of == state);
+            counted.map_or(0, |(_, count)| *count)
+        };
+        let ended = EndedRuns {
+            succeeded: count(RunState::Succeeded),
+            failed: count(RunState::Failed),
+            cancelled: count(RunState::Cancelled),
+        };
+        let queued = DeliveryFilter {
+            states: vec![DeliveryState::Queued],
+            persona: None,
+            limit: MAILS_COUNTED_MAX,
+        };
+        let failed = RunFilter {
+            states: vec![RunState::Failed],
+            ended_since: Some(began),
+            limit: FAILURES_SHOWN_MAX,
+            ..RunFilter::default()
+        };
+        let all = ended.succeeded + ended.failed + ended.cancelled;
+        let failures = match ended.failed {
+            0 => Vec::new(),
+            _ => store.list_runs(&failed).await?,
+        };
+        Ok(Self {
+            runs: drained.runs,
+            delivery_attempts: drained.mails,
+            waiting: (drained.runs as u64).saturating_sub(all),
+            ended,
+            mails_queued: store.list_deliveries(&queued).await?.len(),
+            failures: failures.into_iter().map(FailedRun::from).collect(),
+        })
+    }
+
+    fn print(&self, context: &Context) -> anyhow::Result<()> {
+        let EndedRuns {
+            succeeded,
+            failed,
+            cancelled,
+        } = self.ended;
+        let (screen, waiting) = (&context.screen, self.waiting);
+        let of_runs = format!(
+            "{succeeded} succeeded, {failed} failed, {cancelled} cancelled, {waiting} waiting for a retry"
+        );
+        let (attempts, queued) = (self.delivery_attempts, self.mails_queued);
+        screen.fields(&[
+            ("runs worked on", format!("{} ({of_runs})", self.runs)),
+            (
+                "delivery attempts",
+                format!("{attempts} ({queued} mails are still queued)"),
+            ),
+        ])?;
+        for failure in &self.failures {
+            let (class, why) = (&failure.error_class, &failure.error_message);
+            screen.line(format!("failed  {}  {class}: {why}", failure.run))?;
+        }
+        if waiting > 0 {
+            screen.line(
+                "`attache runs list --state waiting_retry` shows what waits, and `runs show` why",
+            )?;
+        }
+        if let Some(failure) = self.failures.first() {
+            screen.line(format!(
+                "`attache replay {}` shows what happened",
+                failure.run
+            ))?;
+        }
+        Ok(())
+    }
 }

@@ -1,6 +1,6 @@
 //! Exit codes of the process, and errors that choose one.
 
-use super::output::Unwritten;
+use super::screen::Unwritten;
 use crate::config::ConfigErrors;
 use crate::store::{OpenError, StoreError};
 use std::fmt;

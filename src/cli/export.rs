@@ -4,7 +4,8 @@
 //! (`attache import DIR/mail` imports them); `rows/` has the persona's rows of every table, one
 //! JSON object a line; `persona/` is its folder: text, memory, knowledge, responsibilities.
 
-use super::{Command, Context, Exit, Failure, progress};
+use super::screen::progress;
+use super::{Command, Context, Exit, Failure};
 use crate::domain::PersonaId;
 use crate::replay::timeline::plural;
 use crate::store::sqlite::backup;

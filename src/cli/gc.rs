@@ -3,8 +3,8 @@
 //! Deletes only kinds for which an age was given, and nothing that an open row still needs;
 //! `store/gc.rs` describes each kind and the rows that are never deleted.
 
-use super::runs::instant;
-use super::{Command, Context, Exit, Failure, output};
+use super::args::instant;
+use super::{Command, Context, Exit, Failure, screen};
 use crate::replay::fork;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
 use anyhow::Context as _;
@@ -115,8 +115,8 @@ async fn prune_kind(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
         &done.iter().map(row).collect::<Vec<_>>(),
     )?;
     match dry {
-        true => output::remark("nothing was changed"),
-        false => output::remark(
+        true => screen::remark("nothing was changed"),
+        false => screen::remark(
             "the room is used again, and the file does not shrink: stop the engine and put an `attache backup` in its \
              place, without the old `-wal` and `-shm`, to make it small",
         ),

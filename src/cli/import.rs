@@ -1,7 +1,8 @@
 //! `attache import PATH --persona ID`: letters of an archive become a persona's history. No run
 //! starts and no sender is answered. Works beside a running engine, and again after it was killed.
 
-use super::{Command, Context, Exit, Failure, progress};
+use super::screen::progress;
+use super::{Command, Context, Exit, Failure};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Arrival, Envelope, Letter, PersonaId, Via};
 use crate::gateway::ingress::archive::{Archive, Entry, Format};

@@ -1,7 +1,7 @@
 //! Files that were edited after the engine beside this command was started: their edits are in
 //! force after a restart.
 
-use super::{Context, output};
+use super::{Context, screen};
 use crate::config::in_force;
 use crate::store::working_engine;
 
@@ -18,7 +18,7 @@ pub fn edited(context: &Context) -> Vec<String> {
 pub fn remark(edited: &[String]) {
     if !edited.is_empty() {
         let files = edited.join(", ");
-        output::remark(&format!(
+        screen::remark(&format!(
             "not in force before the engine that works here is started again: {files}"
         ));
     }

@@ -1,7 +1,7 @@
 //! `attache ingest FILE…|-`: letters from files, through the same intake as every other letter.
 //! Works beside a running engine.
 
-use super::{Command, Context, Exit, Failure, output};
+use super::{Command, Context, Exit, Failure, screen};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Letter, Via, filed};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
@@ -132,7 +132,7 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         if !context.json() && result.is_ok() {
             result = bar.suspend(|| context.screen.line(report.sentence()));
             let remedies = report.copies.iter().filter_map(|copy| copy.remedy.as_ref());
-            bar.suspend(|| remedies.for_each(|remedy| output::hint(remedy)));
+            bar.suspend(|| remedies.for_each(|remedy| screen::hint(remedy)));
         }
         bar.inc(1);
         reports.push(report);

@@ -4,8 +4,8 @@
 //! An existing workspace stays unchanged, so that removed files do not return. The guest house of
 //! `attache demo` is no part of it.
 
-use super::persona::{self, Folder};
-use super::{Command, Context, Exit, Failure, output, starter};
+use super::persona::{self, PersonaFiles};
+use super::{Command, Context, Exit, Failure, screen, starter};
 use crate::config::check_name;
 use crate::domain::{Address, PersonaId};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -51,7 +51,7 @@ impl Command for Init {
                     .value_name("DIR")
                     .required(true)
                     .value_parser(clap::value_parser!(PathBuf))
-                    .help("Folder to write to; it is made if it does not exist"),
+                    .help("PersonaFiles to write to; it is made if it does not exist"),
             )
             .arg(
                 text("domain", "DOMAIN")
@@ -162,7 +162,7 @@ fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exi
     if is_new {
         let home = format!("personas/{}", wanted.persona);
         let description = starter::description(&wanted.name, &owners);
-        let persona = Folder {
+        let persona = PersonaFiles {
             name: &wanted.name,
             address: wanted.persona.as_str(),
             description: &description,
@@ -209,9 +209,9 @@ fn tell(
         .iter()
         .any(|file| file.path == ".gitignore" && file.outcome == Outcome::Kept)
     {
-        output::remark("see that your .gitignore names `/.secrets` and `/data/`");
+        screen::remark("see that your .gitignore names `/.secrets` and `/data/`");
     }
-    let shown = output::quoted(&folder.display().to_string());
+    let shown = screen::quoted(&folder.display().to_string());
     let Wanted {
         persona, address, ..
     } = wanted;

@@ -3,7 +3,7 @@
 //! `list` reads the database, also beside a running engine; `check` asks the servers and changes
 //! nothing there.
 
-use super::{Command, Context, Exit, Failure, output};
+use super::{Command, Context, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ImapMailbox, MailboxTls};
 use crate::domain::Timestamp;
@@ -161,7 +161,7 @@ async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit>
             .into());
     }
     if mailboxes.is_empty() {
-        output::remark("there is no mailbox: name one in `mailboxes` of configs/gateway.json");
+        screen::remark("there is no mailbox: name one in `mailboxes` of configs/gateway.json");
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (mut values, mut exit) = (Vec::new(), Exit::Ok);

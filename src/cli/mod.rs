@@ -31,11 +31,9 @@ mod gc;
 pub mod sample;
 mod starter;
 mod name_catalog;
-pub mod output;
-mod table;
-mod times;
-mod wrap;
-mod progress;
+pub mod screen;
+mod args;
+mod lookup;
 mod protection;
 mod in_force;
 
@@ -48,7 +46,7 @@ use crate::config::{Config, ConfigErrors};
 use crate::store::{OpenError, Store};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
-use output::{Screen, Unwritten};
+use screen::{Screen, Unwritten};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -204,8 +202,8 @@ fn complained(error: &anyhow::Error, json: bool) -> Exit {
     let (exit, hint) = exit::judge(error);
     match json {
         _ if exit == Exit::Ok => {}
-        true => output::complain_json(error, hint.as_deref(), exit as u8),
-        false => output::complain(error, hint.as_deref()),
+        true => screen::complain_json(error, hint.as_deref(), exit as u8),
+        false => screen::complain(error, hint.as_deref()),
     }
     exit
 }

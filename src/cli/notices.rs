@@ -1,7 +1,7 @@
 //! `attache notices list|show`: notices sent to the owner by mail, and pending ones.
 
-use super::table::Columns;
-use super::threads::number;
+use super::args::number;
+use super::screen::Columns;
 use super::{Command, Context, Exit, Failure};
 use crate::store::{Notified, Store, StoreError};
 use clap::{Arg, ArgMatches, value_parser};

@@ -1,13 +1,15 @@
 //! `attache persona list|show|create`: the personas of this workspace.
 
-use super::table::Columns;
-use super::{Command, Context, Exit, Failure, in_force, output};
-use crate::config::{Persona, check_name, description, show_persona};
+use super::args::text;
+use super::screen::Columns;
+use super::{Command, Context, Exit, Failure, in_force, screen};
+use crate::config::{Config, Persona, ReplyMode, check_name, description, show_persona};
 use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::Value;
 use std::io;
 use std::path::Path;
 
@@ -60,12 +62,6 @@ impl Command for PersonaCommand {
     }
 }
 
-fn text<'a>(args: &'a ArgMatches, name: &str) -> &'a str {
-    args.get_one::<String>(name)
-        .map(String::as_str)
-        .unwrap_or_default()
-}
-
 fn list(context: &Context) -> anyhow::Result<Exit> {
     let config = context.config()?;
     if context.json() {
@@ -87,7 +83,7 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
         .screen
         .listing(columns, &rows.collect::<Vec<_>>(), "no persona lives here")?;
     for out in config.personas.out_of_service() {
-        output::remark(&format!(
+        screen::remark(&format!(
             "`{}` is out of service; `attache config check` says why",
             out.name
         ));
@@ -98,63 +94,21 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
 
 fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
     let config = context.config()?;
-    let found = PersonaId::parse(id)
-        .ok()
-        .and_then(|id| config.personas.get(&id).cloned());
-    let Some(persona) = found else {
-        let ids = config
-            .personas
-            .iter()
-            .map(|persona| persona.id.as_str())
-            .collect::<Vec<_>>();
-        let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
-        return Err(failure
-            .hint(format!("there are: {}", ids.join(", ")))
-            .into());
-    };
-    let (knowledge, responsibilities) = (surveyed(&persona)?, pages(&persona, "responsibilities"));
+    let persona = find(&config, id)?;
+    let (knowledge, responsibilities) = (surveyed(persona)?, pages(persona, "responsibilities"));
     if context.json() {
-        let mut shown = show_persona(&persona);
-        shown["folder"] = json!(persona.folder);
-        let used = |file: &Surveyed| json!({"path": file.path, "tokens": file.tokens, "charset": file.charset});
-        shown["knowledge"] = knowledge.used.iter().map(used).collect();
-        let left_out = |(path, why): &(String, String)| json!({"path": path, "why": why});
-        shown["knowledge_left_out"] = knowledge.left_out.iter().map(left_out).collect();
-        shown["responsibilities"] = json!(responsibilities);
-        context.screen.json(&shown)?;
+        context.screen.json(&PersonaRecord {
+            settings: show_persona(persona),
+            folder: &persona.folder,
+            knowledge: &knowledge.used,
+            knowledge_left_out: knowledge.left_out.iter().map(LeftOut::from).collect(),
+            responsibilities: &responsibilities,
+        })?;
         return Ok(Exit::Ok);
     }
-    let default = |own: &Option<String>, general: &str| {
-        own.clone()
-            .unwrap_or_else(|| format!("{general} (default)"))
-    };
-    let tools = persona
-        .tools
-        .as_ref()
-        .map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
-    context.screen.fields(&[
-        ("id", persona.id.to_string()),
-        ("name", persona.name.clone()),
-        ("address", persona.address.to_string()),
-        ("aliases", joined(&persona.aliases)),
-        (
-            "reply",
-            show_persona(&persona)["reply"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-        ),
-        (
-            "provider",
-            default(&persona.provider, &config.inference.provider),
-        ),
-        ("model", default(&persona.model, &config.inference.model)),
-        ("tools", tools),
-        ("timezone", persona.timezone.name().to_owned()),
-        ("folder", persona.folder.display().to_string()),
-        ("knowledge", described(&knowledge)),
-        ("responsibilities", responsibilities.join(", ")),
-    ])?;
+    context
+        .screen
+        .fields(&fields(&config, persona, &knowledge, &responsibilities))?;
     let used = knowledge.used.iter().map(|file| {
         let charset = file
             .charset
@@ -171,6 +125,75 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
         context.screen.table(&["FILE", "TOKENS", "REMARK"], &rows)?;
     }
     Ok(Exit::Ok)
+}
+
+fn find<'c>(config: &'c Config, id: &str) -> Result<&'c Persona, Failure> {
+    let parsed = PersonaId::parse(id).ok();
+    parsed
+        .and_then(|id| config.personas.get(&id))
+        .ok_or_else(|| {
+            let ids = config.personas.iter().map(|persona| persona.id.as_str());
+            let ids = ids.collect::<Vec<_>>().join(", ");
+            Failure::new(Exit::NoInput, format!("no persona `{id}`"))
+                .hint(format!("there are: {ids}"))
+        })
+}
+
+fn fields(
+    config: &Config,
+    persona: &Persona,
+    knowledge: &KnowledgeSurvey,
+    responsibilities: &[String],
+) -> Vec<(&'static str, String)> {
+    let default = |own: &Option<String>, general: &str| {
+        own.clone()
+            .unwrap_or_else(|| format!("{general} (default)"))
+    };
+    let tools = persona
+        .tools
+        .as_ref()
+        .map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
+    vec![
+        ("id", persona.id.to_string()),
+        ("name", persona.name.clone()),
+        ("address", persona.address.to_string()),
+        ("aliases", joined(&persona.aliases)),
+        ("reply", persona.reply.as_str().to_owned()),
+        (
+            "provider",
+            default(&persona.provider, &config.inference.provider),
+        ),
+        ("model", default(&persona.model, &config.inference.model)),
+        ("tools", tools),
+        ("timezone", persona.timezone.name().to_owned()),
+        ("folder", persona.folder.display().to_string()),
+        ("knowledge", described(knowledge)),
+        ("responsibilities", responsibilities.join(", ")),
+    ]
+}
+
+/// A persona's settings and files.
+#[derive(Serialize)]
+struct PersonaRecord<'a> {
+    #[serde(flatten)]
+    settings: Value,
+    folder: &'a Path,
+    knowledge: &'a [Surveyed],
+    knowledge_left_out: Vec<LeftOut<'a>>,
+    responsibilities: &'a [String],
+}
+
+/// A file of the knowledge folder that is not used.
+#[derive(Serialize)]
+struct LeftOut<'a> {
+    path: &'a str,
+    why: &'a str,
+}
+
+impl<'a> From<&'a (String, String)> for LeftOut<'a> {
+    fn from((path, why): &'a (String, String)) -> Self {
+        Self { path, why }
+    }
 }
 
 /// Parts of the persona's knowledge that its runs can load.
@@ -234,29 +257,7 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         format!("{typed}@{}", config.gateway.mail_domain)
     };
     let address = Address::parse(&whole).map_err(|error| bad(&error))?;
-    let owner = config.personas.iter().find(|persona| {
-        persona
-            .addresses()
-            .any(|taken| taken.key() == address.key())
-    });
-    if let Some(persona) = owner {
-        let message = format!("`{address}` belongs to persona `{}` already", persona.id);
-        return Err(Failure::new(Exit::CannotCreate, message)
-            .hint("choose another one with --address")
-            .into());
-    }
-    if config
-        .gateway
-        .owners
-        .iter()
-        .any(|owner| owner.key() == address.key())
-    {
-        return Err(Failure::new(
-            Exit::CannotCreate,
-            format!("`{address}` is an owner's address"),
-        )
-        .into());
-    }
+    check_free(&config, &address)?;
     let personas = context.workspace.join("personas");
     let folder = personas.join(id.as_str());
     // A dangling link also blocks the name.
@@ -268,7 +269,7 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         .into());
     }
     let description = description(name);
-    let whole = Folder {
+    let whole = PersonaFiles {
         name,
         address: typed,
         description: &description,
@@ -277,9 +278,11 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         Failure::new(Exit::CannotCreate, format!("cannot write `personas/{id}`")).because(source)
     })?;
     if context.json() {
-        context
-            .screen
-            .json(&json!({"id": id.as_str(), "address": address.to_string(), "folder": folder}))?;
+        context.screen.json(&CreatedPersona {
+            id: &id,
+            address: address.to_string(),
+            folder: &folder,
+        })?;
     } else {
         context
             .screen
@@ -293,8 +296,54 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Refuses an address that a persona or an owner has.
+fn check_free(config: &Config, address: &Address) -> Result<(), Failure> {
+    let owner = config.personas.iter().find(|persona| {
+        persona
+            .addresses()
+            .any(|taken| taken.key() == address.key())
+    });
+    if let Some(persona) = owner {
+        let message = format!("`{address}` belongs to persona `{}` already", persona.id);
+        return Err(
+            Failure::new(Exit::CannotCreate, message).hint("choose another one with --address")
+        );
+    }
+    if config
+        .gateway
+        .owners
+        .iter()
+        .any(|owner| owner.key() == address.key())
+    {
+        return Err(Failure::new(
+            Exit::CannotCreate,
+            format!("`{address}` is an owner's address"),
+        ));
+    }
+    Ok(())
+}
+
+/// A persona that was created.
+#[derive(Serialize)]
+struct CreatedPersona<'a> {
+    id: &'a PersonaId,
+    address: String,
+    folder: &'a Path,
+}
+
+/// Settings of a new persona's file.
+#[derive(Serialize)]
+struct NewSettings<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    name: &'a str,
+    address: &'a str,
+    reply: &'static str,
+    timezone: &'static str,
+}
+
 /// Contents of the files of a new persona.
-pub(super) struct Folder<'a> {
+pub(super) struct PersonaFiles<'a> {
     pub name: &'a str,
     pub address: &'a str,
     /// Its PERSONA.md.
@@ -309,7 +358,7 @@ pub(super) const FILES: [&str; 3] = ["persona.json", "PERSONA.md", "active.md"];
 pub(super) fn write_folder(
     personas: &Path,
     id: &PersonaId,
-    persona: &Folder<'_>,
+    persona: &PersonaFiles<'_>,
 ) -> io::Result<()> {
     let draft = personas.join(format!(".{id}.new"));
     match std::fs::remove_dir_all(&draft) {
@@ -319,18 +368,15 @@ pub(super) fn write_folder(
     for folder in ["knowledge", "responsibilities"] {
         std::fs::create_dir_all(draft.join(folder))?;
     }
-    let settings = json!({
-        "$schema": "../../configs/schema/persona.json",
-        "name": persona.name,
-        "address": persona.address,
-        "reply": "final",
-        "timezone": "UTC",
-    });
-    let contents = [
-        &format!("{settings:#}\n"),
-        persona.description,
-        "# Open\n\nNothing yet.\n",
-    ];
+    let settings = NewSettings {
+        schema: "../../configs/schema/persona.json",
+        name: persona.name,
+        address: persona.address,
+        reply: ReplyMode::Final.as_str(),
+        timezone: "UTC",
+    };
+    let settings = serde_json::to_string_pretty(&settings)? + "\n";
+    let contents = [&settings, persona.description, "# Open\n\nNothing yet.\n"];
     for (file, content) in FILES.iter().zip(contents) {
         std::fs::write(draft.join(file), content)?;
     }

@@ -4,8 +4,8 @@
 //! `list` reads configuration and database, `check` asks the providers and costs nothing, `test`
 //! makes two small calls.
 
-use super::table::Columns;
-use super::{Command, Context, Exit, Failure, output};
+use super::screen::Columns;
+use super::{Command, Context, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
 use crate::domain::Timestamp;
@@ -370,7 +370,7 @@ async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::
             .screen
             .json(&json!({ "name": seat.name, "model": model, "ok": is_good, "calls": values }))?;
     } else if path.is_some() {
-        output::remark(
+        screen::remark(
             "look through the files before you hand them on: they hold what the provider said",
         );
     }
@@ -406,7 +406,7 @@ fn tried_line(tried: &Tried) -> String {
             });
             let text = response.text();
             calls
-                .chain((!text.is_empty()).then(|| format!("says `{}`", output::one_line(&text))))
+                .chain((!text.is_empty()).then(|| format!("says `{}`", screen::one_line(&text))))
                 .collect::<Vec<_>>()
                 .join(", ")
         }

@@ -1,6 +1,6 @@
 //! `attache serve`: runs the engine until SIGTERM or SIGINT.
 
-use super::{Command, Context, Exit, Failure, output};
+use super::{Command, Context, Exit, Failure, screen};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress, SmtpListener};
@@ -63,7 +63,7 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     // Letters are accepted and stored all the same; the operator must know which of them are not
     // answered.
     for problem in engine.warnings() {
-        output::remark(&format!("warning: {problem}"));
+        screen::remark(&format!("warning: {problem}"));
     }
     // The server continues when its stdout is closed.
     let _unread = announce(context, &engine, &app::addresses(&listeners));
@@ -180,9 +180,9 @@ fn announce(context: &Context, engine: &Engine, formatted: &[String]) -> anyhow:
         env!("CARGO_PKG_VERSION")
     ))?;
     if engine.config.gateway.outbound.is_none() {
-        output::remark("no outbound transport is configured: answers are stored and not sent");
+        screen::remark("no outbound transport is configured: answers are stored and not sent");
     } else if let Some(reason) = Notices::silence(&engine.config) {
-        output::remark(&format!(
+        screen::remark(&format!(
             "{reason}: what goes wrong is only listed, by `attache notices list`"
         ));
     }

@@ -1,7 +1,7 @@
 //! `attache threads budget ID`: the budget of one thread.
 
-use super::replay::not_found;
-use super::threads::id_arg;
+use super::args::{id_arg, text};
+use super::lookup::not_found;
 use super::{Context, Exit, Failure};
 use crate::config::{dollars, micros_of};
 use crate::domain::{Allowance, ThreadBudget};
@@ -30,12 +30,8 @@ pub fn command() -> clap::Command {
 
 pub async fn run(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = args
-        .get_one::<String>("id")
-        .map(String::as_str)
-        .unwrap_or_default();
     let id = store
-        .find_thread(id)
+        .find_thread(text(args, "id"))
         .await
         .map_err(|error| not_found(error, "`attache threads list`"))?;
     let before = store.thread_budget(&id).await?;

@@ -1,12 +1,12 @@
 //! `attache threads list|show|raw|budget`: threads with their participants, messages and runs, and
 //! the bytes of a letter.
 
-use super::replay::not_found;
-use super::table::Columns;
-use super::{Command, Context, Exit, Failure, thread_budget};
-use crate::domain::PersonaId;
+use super::args::{id_arg, number, page_args, persona_of};
+use super::lookup::not_found;
+use super::screen::Columns;
+use super::{Command, Context, Exit, thread_budget};
 use crate::replay::{MessageRecord, RunRow, load_thread};
-use crate::store::{Store, ThreadFilter, ThreadSession};
+use crate::store::{ThreadFilter, ThreadSession};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
@@ -62,66 +62,6 @@ impl Command for ThreadsCommand {
             }
         })
     }
-}
-
-/// Argument for an id, or a prefix or suffix of it.
-pub fn id_arg() -> Arg {
-    Arg::new("id")
-        .value_name("ID")
-        .required(true)
-        .help("Its id, or the last or first characters of it")
-}
-
-/// Arguments for the persona, the limit and the offset of a listing.
-pub fn page_args() -> [Arg; 3] {
-    let number = |name: &'static str, default: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .value_name("N")
-            .value_parser(value_parser!(u32))
-            .default_value(default)
-    };
-    [
-        Arg::new("persona")
-            .long("persona")
-            .value_name("ID")
-            .help("Only this persona's"),
-        number("limit", "50").help("Show so many at most"),
-        number("offset", "0").help("Pass over so many first"),
-    ]
-}
-
-/// The persona given by `--persona`; one whose folder was removed still has its rows.
-///
-/// Errors: a malformed id, and an id without folder and rows, so that a typing error does not yield
-/// an empty listing.
-pub async fn persona_of(
-    context: &Context,
-    store: &Store,
-    args: &ArgMatches,
-) -> anyhow::Result<Option<PersonaId>> {
-    let Some(typed) = args.get_one::<String>("persona") else {
-        return Ok(None);
-    };
-    let id =
-        PersonaId::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let has_folder = context
-        .workspace
-        .join("personas")
-        .join(id.as_str())
-        .is_dir();
-    if !has_folder && !store.knows_persona(&id).await? {
-        let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
-        return Err(failure
-            .hint("`attache persona list` shows who lives here")
-            .into());
-    }
-    Ok(Some(id))
-}
-
-/// Value of a number argument that has a default.
-pub fn number(args: &ArgMatches, name: &str) -> u32 {
-    args.get_one::<u32>(name).copied().unwrap_or_default()
 }
 
 async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {

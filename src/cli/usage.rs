@@ -1,7 +1,7 @@
 //! `attache usage`: usage and cost of calls, and the rest of the budgets.
 
-use super::runs::instant;
-use super::table::Columns;
+use super::args::instant;
+use super::screen::Columns;
 use super::{Command, Context, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Spending, dollars, spending};

@@ -69,6 +69,15 @@ pub enum ReplyMode {
     ToolOnly,
 }
 
+impl ReplyMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReplyMode::Final => "final",
+            ReplyMode::ToolOnly => "tool_only",
+        }
+    }
+}
+
 /// A resolved persona: a folder below `personas/`.
 #[derive(Debug, Clone)]
 pub struct Persona {

@@ -12,7 +12,7 @@ use crate::config::limits::Limits;
 use crate::config::outbound::{
     BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings,
 };
-use crate::config::persona::{Persona, ReplyMode};
+use crate::config::persona::Persona;
 use crate::config::providers::ProviderSettings;
 use crate::config::security::Decision;
 use crate::config::settings::Config;
@@ -61,10 +61,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "name": persona.name,
         "address": persona.address.to_string(),
         "aliases": persona.aliases.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "reply": match persona.reply {
-            ReplyMode::Final => "final",
-            ReplyMode::ToolOnly => "tool_only",
-        },
+        "reply": persona.reply.as_str(),
         "provider": persona.provider,
         "model": persona.model,
         "fallback": persona.fallback.as_deref().map(fallback::show),

@@ -3,8 +3,8 @@
 mod output;
 mod persona;
 
-use attache::cli::output::Screen;
 use attache::cli::sample;
+use attache::cli::screen::Screen;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write;

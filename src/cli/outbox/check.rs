@@ -5,7 +5,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{BounceAddress, Config};
 use crate::domain::bounce_address;
 use crate::gateway::outbound::{self, Setup};
-use serde_json::json;
+use serde::Serialize;
 use std::sync::Arc;
 
 /// Placeholder for the token of a delivery in an envelope sender, of equal length.
@@ -32,9 +32,11 @@ pub async fn check(context: &Context) -> anyhow::Result<Exit> {
     let transport = outbound::transport(&setup)?;
     match transport.check(&senders(&config)).await {
         Ok(checked) if context.json() => {
-            context
-                .screen
-                .json(&json!({ "to": checked.to, "ok": true, "seen": checked.seen }))?;
+            context.screen.json(&CheckedTransport {
+                to: &checked.to,
+                ok: true,
+                seen: &checked.seen,
+            })?;
         }
         Ok(checked) => {
             context.screen.line(format!(
@@ -66,4 +68,12 @@ fn senders(config: &Config) -> Vec<String> {
         }
     }
     senders
+}
+
+/// Outcome of a check of the mail server.
+#[derive(Serialize)]
+struct CheckedTransport<'a> {
+    to: &'a str,
+    ok: bool,
+    seen: &'a [String],
 }

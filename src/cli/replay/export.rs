@@ -1,9 +1,9 @@
 //! `attache replay export RUN… FILE`: one file with everything that a maintainer needs to reproduce
 //! runs.
 
-use super::runs_of;
 use super::show::write_new;
-use crate::cli::output::remark;
+use crate::cli::lookup::runs_of;
+use crate::cli::screen::remark;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::replay::bundle::{self, Label};

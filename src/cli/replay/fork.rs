@@ -1,8 +1,8 @@
 //! `attache replay fork RUN --at-turn N …`: repeats a run from a turn on with one change. Sends no
 //! mail unless asked.
 
-use super::run_of;
 use super::show::print;
+use crate::cli::lookup::run_of;
 use crate::cli::{Command, Context, Exit, Failure, name_catalog};
 use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;

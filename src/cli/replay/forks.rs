@@ -1,6 +1,6 @@
 //! `attache replay forks`: the forks of this workspace, newest first.
 
-use crate::cli::table::Columns;
+use crate::cli::screen::Columns;
 use crate::cli::{Command, Context, Exit};
 use crate::store::StoredFork;
 use clap::ArgMatches;

@@ -1,7 +1,7 @@
 //! `attache replay import FILE DIR`: runs of another engine, in a separate workspace in which no
 //! engine ever works.
 
-use crate::cli::output::quoted;
+use crate::cli::screen::quoted;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::replay::bundle;

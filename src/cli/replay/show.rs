@@ -1,9 +1,9 @@
 //! `attache replay show RUN|THREAD|last`: the record of a run, or the selected part of it, as a
 //! timeline, as one page of HTML, or as the bytes of the provider calls.
 
-use super::{LAST, Named, filed_text, named};
-use crate::cli::output::{self, Screen, Unwritten};
-use crate::cli::runs::instant;
+use crate::cli::args::instant;
+use crate::cli::lookup::{LAST, Named, filed_text, named};
+use crate::cli::screen::{self, Screen, Unwritten};
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::replay::select::Selection;
 use crate::replay::timeline::{self, Line, Span, Tone};
@@ -104,8 +104,8 @@ async fn remark_on_later_letter(store: &Store, record: &RunRecord) -> anyhow::Re
         .filter(|letter| letter.id.as_str() > record.run.id.as_str());
     if let Some(letter) = later {
         let (said, remedy) = filed_text(&letter);
-        output::remark(&format!("after this run {said}"));
-        output::hint(&remedy);
+        screen::remark(&format!("after this run {said}"));
+        screen::hint(&remedy);
     }
     Ok(())
 }
@@ -146,7 +146,7 @@ fn show_run(
 ) -> anyhow::Result<()> {
     let full = args.get_flag("full");
     if let Some(at) = record.pruned_at().filter(|_| !args.contains_id("raw")) {
-        output::remark(&format!(
+        screen::remark(&format!(
             "requests and answers of this run were pruned on {at} (`attache gc`)"
         ));
     }

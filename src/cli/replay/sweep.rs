@@ -1,17 +1,18 @@
 //! `attache replay sweep --change FILE…`: finds past runs that would have got another context under
 //! another configuration or another text.
 
-use crate::cli::runs::instant;
-use crate::cli::table::Columns;
+use crate::cli::args::instant_of;
+use crate::cli::screen::Columns;
 use crate::cli::{Command, Context, Exit, Failure, name_catalog};
 use crate::config::{self, Config, ConfigErrors, Problem};
+use crate::domain::Timestamp;
 use crate::replay::sweep::{Change, Effect, Judgement, Sweep, is_config};
 use crate::replay::timeline::plural;
 use crate::runs::record::configs::Configs;
-use crate::store::{RunFilter, RunSummary};
+use crate::store::{RunFilter, RunSummary, Store};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 
 pub struct SweepCommand;
 
@@ -75,10 +76,7 @@ impl Command for SweepCommand {
 }
 
 async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let since = args
-        .get_one::<String>("since")
-        .map(|typed| instant(typed))
-        .transpose()?;
+    let since = instant_of(args, "since")?;
     let changes = args.get_many::<String>("change").into_iter().flatten();
     let changes = changes
         .map(|typed| read(context, typed))
@@ -87,6 +85,38 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let configs = Configs::new(context.workspace.clone(), name_catalog());
     let sweep = Sweep::new(&store, &configs, changes);
+    let mut judged = judge_all(&store, &sweep, since).await?;
+    let count = |effect| judged.iter().filter(|(_, of)| of.effect == effect).count();
+    let (all, same, unknown) = (judged.len(), count(Effect::Same), count(Effect::Unknown));
+    judged.retain(|(_, of)| args.get_flag("all") || of.effect != Effect::Same);
+    let changed = all - same - unknown;
+    if context.json() {
+        context.screen.json(&SweepReport {
+            runs: all,
+            changed,
+            unknown,
+            same,
+            judgements: judged.iter().map(|(_, judgement)| judgement).collect(),
+        })?;
+        return Ok(Exit::Ok);
+    }
+    print_judgements(context, &judged)?;
+    context.screen.line(format!(
+        "{changed} of {} would have been told otherwise, {unknown} not known",
+        plural(all, "run")
+    ))?;
+    Ok(Exit::Ok)
+}
+
+/// A run with its judgement; `None`: its summary cannot be read.
+type JudgedRun = (Option<RunSummary>, Judgement);
+
+/// Judges every run queued since an instant, page by page.
+async fn judge_all(
+    store: &Store,
+    sweep: &Sweep<'_>,
+    since: Option<Timestamp>,
+) -> anyhow::Result<Vec<JudgedRun>> {
     let (mut judged, mut offset) = (Vec::new(), 0);
     loop {
         let page = RunFilter {
@@ -108,46 +138,45 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             break;
         }
     }
-    let count = |effect| judged.iter().filter(|(_, of)| of.effect == effect).count();
-    let (all, same, unknown) = (judged.len(), count(Effect::Same), count(Effect::Unknown));
-    judged.retain(|(_, of)| args.get_flag("all") || of.effect != Effect::Same);
-    if context.json() {
-        context.screen.json(&json!({
-            "runs": all, "changed": all - same - unknown, "unknown": unknown, "same": same,
-            "judgements": judged.iter().map(|(_, judgement)| judgement).collect::<Vec<_>>(),
-        }))?;
-        return Ok(Exit::Ok);
+    Ok(judged)
+}
+
+fn print_judgements(context: &Context, judged: &[JudgedRun]) -> anyhow::Result<()> {
+    if judged.is_empty() {
+        return Ok(());
     }
-    if !judged.is_empty() {
-        let row = |(summary, judgement): &(Option<RunSummary>, Judgement)| {
-            let by = match judgement.source.is_empty() {
-                true => judgement.by.clone(),
-                false => format!("{} ({})", judgement.by, judgement.source),
-            };
-            let of_run = |column: fn(&RunSummary) -> String| {
-                summary.as_ref().map(column).unwrap_or_default()
-            };
-            vec![
-                judgement.run.to_string(),
-                of_run(|run| run.created_at.to_string()),
-                of_run(|run| run.persona.to_string()),
-                judgement.effect.as_str().to_owned(),
-                by,
-                judgement.why.clone(),
-            ]
+    let row = |(summary, judgement): &JudgedRun| {
+        let by = match judgement.source.is_empty() {
+            true => judgement.by.clone(),
+            false => format!("{} ({})", judgement.by, judgement.source),
         };
-        let headings = ["ID", "QUEUED", "PERSONA", "EFFECT", "BY", "WHY"];
-        context.screen.table(
-            Columns::of(&headings).optional(&["PERSONA"]),
-            &judged.iter().map(row).collect::<Vec<_>>(),
-        )?;
-    }
-    let changed = all - same - unknown;
-    context.screen.line(format!(
-        "{changed} of {} would have been told otherwise, {unknown} not known",
-        plural(all, "run")
-    ))?;
-    Ok(Exit::Ok)
+        let of_run =
+            |column: fn(&RunSummary) -> String| summary.as_ref().map(column).unwrap_or_default();
+        vec![
+            judgement.run.to_string(),
+            of_run(|run| run.created_at.to_string()),
+            of_run(|run| run.persona.to_string()),
+            judgement.effect.as_str().to_owned(),
+            by,
+            judgement.why.clone(),
+        ]
+    };
+    let headings = ["ID", "QUEUED", "PERSONA", "EFFECT", "BY", "WHY"];
+    context.screen.table(
+        Columns::of(&headings).optional(&["PERSONA"]),
+        &judged.iter().map(row).collect::<Vec<_>>(),
+    )?;
+    Ok(())
+}
+
+/// Counts of a sweep, and the judgements that are listed.
+#[derive(Serialize)]
+struct SweepReport<'a> {
+    runs: usize,
+    changed: usize,
+    unknown: usize,
+    same: usize,
+    judgements: Vec<&'a Judgement>,
 }
 
 /// Reads one change from its argument.

@@ -1,9 +1,9 @@
 //! `attache replay verify RUN…|--all`: repeats runs against their records and reports those that
 //! would ask something else today. Sends, starts and writes nothing.
 
-use super::runs_of;
-use crate::cli::progress;
-use crate::cli::runs::instant;
+use crate::cli::args::instant;
+use crate::cli::lookup::runs_of;
+use crate::cli::screen::progress;
 use crate::cli::{Command, Context, Exit, name_catalog};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, Timestamp};

@@ -3,15 +3,15 @@
 use super::{
     ScheduleContext, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, zone_of,
 };
-use crate::cli::{Command, Context, Exit, Failure, output};
-use crate::domain::Timestamp;
+use crate::cli::{Command, Context, Exit, Failure, screen};
+use crate::domain::{PersonaId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
 use chrono::{DateTime, Datelike, Duration, NaiveDate};
 use chrono_tz::Tz;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 pub struct Calendar;
@@ -22,7 +22,7 @@ const LINES_PER_DAY: usize = 6;
 const SLOTS_MAX: usize = 1_000_000;
 
 /// The slots of one responsibility on one day: the first, the last and their number.
-struct Entry<'a> {
+struct CalendarEntry<'a> {
     row: &'a StoredResponsibility,
     first: Timestamp,
     last: Timestamp,
@@ -59,7 +59,7 @@ impl Command for Calendar {
                 context.screen.json(
                     &days
                         .iter()
-                        .map(|(day, of)| shown(*day, zone, of))
+                        .map(|(day, of)| CalendarDay::new(*day, zone, of))
                         .collect::<Vec<_>>(),
                 )?;
                 return Ok(Exit::Ok);
@@ -73,13 +73,13 @@ impl Command for Calendar {
                     context.screen.line("  nothing")?;
                 }
             }
-            output::remark(&format!("times are of {zone}"));
+            screen::remark(&format!("times are of {zone}"));
             let resting = rows
                 .iter()
                 .filter(|row| !matches!(state(row), "on" | "done" | "past"))
                 .count();
             if resting > 0 {
-                output::remark(&format!(
+                screen::remark(&format!(
                     "off, paused or unusable: {resting}; see `attache schedule list`"
                 ));
             }
@@ -112,11 +112,12 @@ fn days(
     zone: Tz,
     now: Timestamp,
     count: usize,
-) -> anyhow::Result<BTreeMap<NaiveDate, Vec<Entry<'_>>>> {
+) -> anyhow::Result<BTreeMap<NaiveDate, Vec<CalendarEntry<'_>>>> {
     let day_of = |at: Timestamp| local(at, zone).date_naive();
     let today = day_of(now);
     let span = today.iter_days().take(count);
-    let mut days: BTreeMap<NaiveDate, Vec<Entry<'_>>> = span.map(|day| (day, Vec::new())).collect();
+    let mut days: BTreeMap<NaiveDate, Vec<CalendarEntry<'_>>> =
+        span.map(|day| (day, Vec::new())).collect();
     let end = today + Duration::days(i64::try_from(count).unwrap_or_default());
     let mut looked_at = 0;
     for row in rows.iter().filter(|row| state(row) == "on") {
@@ -150,7 +151,7 @@ fn days(
 
 /// Adds the slots of one responsibility to their days.
 fn file<'a>(
-    days: &mut BTreeMap<NaiveDate, Vec<Entry<'a>>>,
+    days: &mut BTreeMap<NaiveDate, Vec<CalendarEntry<'a>>>,
     row: &'a StoredResponsibility,
     slots: &[Timestamp],
     day_of: impl Fn(Timestamp) -> NaiveDate,
@@ -162,14 +163,14 @@ fn file<'a>(
         return;
     };
     if slots.len() > LINES_PER_DAY {
-        entries.push(Entry {
+        entries.push(CalendarEntry {
             row,
             first: *first,
             last: *last,
             count: slots.len(),
         });
     } else {
-        entries.extend(slots.iter().map(|slot| Entry {
+        entries.extend(slots.iter().map(|slot| CalendarEntry {
             row,
             first: *slot,
             last: *slot,
@@ -182,31 +183,54 @@ fn local(at: Timestamp, zone: Tz) -> DateTime<Tz> {
     at.to_utc().with_timezone(&zone)
 }
 
-fn line(zone: Tz, entry: &Entry<'_>) -> String {
-    let Entry {
+fn line(zone: Tz, entry: &CalendarEntry<'_>) -> String {
+    let CalendarEntry {
         row,
         first,
         last,
         count,
     } = entry;
     let clock = |at: Timestamp| local(at, zone).format("%H:%M").to_string();
-    let whom = format!("{} ({})", output::one_line(&row.name), row.persona);
+    let whom = format!("{} ({})", screen::one_line(&row.name), row.persona);
     match count {
         1 => format!("{}        {whom}", clock(*first)),
         count => format!("{} - {} {whom}, {count} times", clock(*first), clock(*last)),
     }
 }
 
-fn shown(day: NaiveDate, zone: Tz, entries: &[Entry<'_>]) -> Value {
-    let slots = entries.iter().map(|entry| {
-        json!({
-            "slot_at": entry.first.to_string(),
-            "local": local_text(entry.first, zone),
-            "until": (entry.count > 1).then(|| entry.last.to_string()),
-            "count": entry.count,
-            "persona": entry.row.persona.as_str(),
-            "name": entry.row.name,
-        })
-    });
-    json!({ "date": day.to_string(), "timezone": zone.name(), "slots": Value::from_iter(slots) })
+/// A day with its slots.
+#[derive(Serialize)]
+struct CalendarDay<'a> {
+    date: String,
+    timezone: &'static str,
+    slots: Vec<CalendarSlot<'a>>,
+}
+
+/// Slots of one responsibility that follow each other.
+#[derive(Serialize)]
+struct CalendarSlot<'a> {
+    slot_at: Timestamp,
+    local: String,
+    until: Option<Timestamp>,
+    count: usize,
+    persona: &'a PersonaId,
+    name: &'a str,
+}
+
+impl<'a> CalendarDay<'a> {
+    fn new(day: NaiveDate, zone: Tz, entries: &[CalendarEntry<'a>]) -> Self {
+        let slot = |entry: &CalendarEntry<'a>| CalendarSlot {
+            slot_at: entry.first,
+            local: local_text(entry.first, zone),
+            until: (entry.count > 1).then_some(entry.last),
+            count: entry.count,
+            persona: &entry.row.persona,
+            name: &entry.row.name,
+        };
+        Self {
+            date: day.to_string(),
+            timezone: zone.name(),
+            slots: entries.iter().map(slot).collect(),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `attache schedule history`: outcomes of past slots, newest first.
 
 use super::{ScheduleContext, count, count_arg, name_arg, subcommand, zone_of};
-use crate::cli::table::Columns;
+use crate::cli::screen::Columns;
 use crate::cli::{Command, Context, Exit};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredSlot;

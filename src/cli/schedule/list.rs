@@ -1,8 +1,8 @@
 //! `attache schedule list`: every responsibility with its state and its next slot.
 
-use super::{ScheduleContext, pause_reason, shown, state, subcommand, zone_of};
-use crate::cli::table::Columns;
-use crate::cli::{Command, Context, Exit, output};
+use super::{ListedResponsibility, ScheduleContext, pause_reason, state, subcommand, zone_of};
+use crate::cli::screen::Columns;
+use crate::cli::{Command, Context, Exit, screen};
 use crate::scheduler::schedule_file::timing::local_text;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -21,9 +21,12 @@ impl Command for List {
         Box::pin(async move {
             let rows = ScheduleContext::open(context).await?.chosen(args).await?;
             if context.json() {
-                context
-                    .screen
-                    .json(&rows.iter().map(shown).collect::<Vec<_>>())?;
+                context.screen.json(
+                    &rows
+                        .iter()
+                        .map(ListedResponsibility::from)
+                        .collect::<Vec<_>>(),
+                )?;
                 return Ok(Exit::Ok);
             }
             let lines: Vec<Vec<String>> = rows
@@ -52,8 +55,8 @@ impl Command for List {
             )?;
             for row in &rows {
                 match (&row.error, pause_reason(row)) {
-                    (Some(error), _) => output::remark(error),
-                    (None, Some(reason)) => output::remark(&format!(
+                    (Some(error), _) => screen::remark(error),
+                    (None, Some(reason)) => screen::remark(&format!(
                         "`{}` is paused {reason}; `attache schedule resume` lets it go on",
                         row.name
                     )),

@@ -13,11 +13,11 @@ mod pause;
 mod resume;
 mod validate;
 
-use super::threads::persona_of;
-use super::{Command, Context, Exit, Failure, output};
+use super::args::persona_of;
+use super::{Command, Context, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
-use crate::domain::{PausedBy, Timestamp};
+use crate::domain::{PausedBy, PersonaId, ResponsibilityId, Timestamp};
 use crate::scheduler::Scheduler;
 use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::scheduler::schedule_file::timing::{Timing, local_text};
@@ -26,7 +26,7 @@ use crate::tools;
 use chrono_tz::Tz;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 use std::sync::Arc;
 
 pub struct ScheduleCommand;
@@ -35,13 +35,13 @@ pub struct ScheduleCommand;
 static SUBCOMMANDS: &[&dyn Command] = &[
     // Future slots.
     &list::List,
-    &show::Show,
-    &next::Next,
+    &show::ScheduleShow,
+    &next::ScheduleNext,
     &calendar::Calendar,
     // Past slots.
     &history::History,
     // Actions.
-    &run::Run,
+    &run::ScheduleRun,
     &pause::Pause,
     &resume::Resume,
     &validate::Validate,
@@ -120,7 +120,7 @@ impl<'a> ScheduleContext<'a> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let scheduler = Scheduler::new(store.clone(), personas, names, clock.clone());
         match store.is_read_only() {
-            true => output::remark(
+            true => screen::remark(
                 "nothing can be written here: this is what the files said when an engine last read them",
             ),
             false => drop(scheduler.sync().await?),
@@ -255,38 +255,66 @@ fn comes_after(row: &StoredResponsibility, now: Timestamp) -> Timestamp {
     row.version.cursor_at.max(now)
 }
 
-/// JSON members that `list` and `show` share.
-fn shown(row: &StoredResponsibility) -> Map<String, Value> {
-    let shown = json!({
-        "id": row.id.as_str(),
-        "persona": row.persona.as_str(),
-        "name": row.name,
-        "file": format!("personas/{}/{}", row.persona, row.file),
-        "schedule": row.schedule,
-        "timezone": row.timezone,
-        "state": state(row),
-        "paused_at": row.paused.map(|paused| paused.at.to_string()),
-        "paused_by": row.paused.map(|paused| paused.by.as_str()),
-        "failures": row.failures,
-        "revision": row.version.revision,
-        "next_slot_at": row.next.at.map(|at| at.to_string()),
-        "next_fire_at": row.next.fire_at.map(|at| at.to_string()),
-        "last_fired_at": row.last_fired_at.map(|at| at.to_string()),
-        "last_succeeded_at": row.last_succeeded_at.map(|at| at.to_string()),
-        "error": row.error,
-    });
-    match shown {
-        Value::Object(shown) => shown,
-        _ => Map::new(),
+/// A responsibility as `list` prints it.
+#[derive(Serialize)]
+struct ListedResponsibility<'a> {
+    id: &'a ResponsibilityId,
+    persona: &'a PersonaId,
+    name: &'a str,
+    file: String,
+    schedule: &'a str,
+    timezone: &'a str,
+    state: &'static str,
+    paused_at: Option<Timestamp>,
+    paused_by: Option<&'static str>,
+    failures: u32,
+    revision: i64,
+    next_slot_at: Option<Timestamp>,
+    next_fire_at: Option<Timestamp>,
+    last_fired_at: Option<Timestamp>,
+    last_succeeded_at: Option<Timestamp>,
+    error: Option<&'a str>,
+}
+
+impl<'a> From<&'a StoredResponsibility> for ListedResponsibility<'a> {
+    fn from(row: &'a StoredResponsibility) -> Self {
+        Self {
+            id: &row.id,
+            persona: &row.persona,
+            name: &row.name,
+            file: format!("personas/{}/{}", row.persona, row.file),
+            schedule: &row.schedule,
+            timezone: &row.timezone,
+            state: state(row),
+            paused_at: row.paused.map(|paused| paused.at),
+            paused_by: row.paused.map(|paused| paused.by.as_str()),
+            failures: row.failures,
+            revision: row.version.revision,
+            next_slot_at: row.next.at,
+            next_fire_at: row.next.fire_at,
+            last_fired_at: row.last_fired_at,
+            last_succeeded_at: row.last_succeeded_at,
+            error: row.error.as_deref(),
+        }
     }
 }
 
-/// JSON of one future slot.
-fn upcoming(at: Timestamp, row: &StoredResponsibility) -> Value {
-    json!({
-        "slot_at": at.to_string(),
-        "local": local_text(at, zone_of(row)),
-        "persona": row.persona.as_str(),
-        "name": row.name,
-    })
+/// A future slot.
+#[derive(Serialize)]
+struct UpcomingSlot<'a> {
+    slot_at: Timestamp,
+    local: String,
+    persona: &'a PersonaId,
+    name: &'a str,
+}
+
+impl<'a> UpcomingSlot<'a> {
+    fn new(slot_at: Timestamp, row: &'a StoredResponsibility) -> Self {
+        Self {
+            slot_at,
+            local: local_text(slot_at, zone_of(row)),
+            persona: &row.persona,
+            name: &row.name,
+        }
+    }
 }

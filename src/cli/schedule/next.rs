@@ -1,8 +1,8 @@
 //! `attache schedule next`: the next slots, of one responsibility or of all of them.
 
 use super::{
-    ScheduleContext, comes_after, count, count_arg, name_arg, state, subcommand, timing_of,
-    upcoming, zone_of,
+    ScheduleContext, UpcomingSlot, comes_after, count, count_arg, name_arg, state, subcommand,
+    timing_of, zone_of,
 };
 use crate::cli::{Command, Context, Exit};
 use crate::domain::Timestamp;
@@ -10,11 +10,10 @@ use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
 
-pub struct Next;
+pub struct ScheduleNext;
 
-impl Command for Next {
+impl Command for ScheduleNext {
     fn clap(&self) -> clap::Command {
         let count = count_arg("count", 1000, "10", "How many slots to show").alias("limit");
         subcommand("next", "Show the next slots")
@@ -53,8 +52,8 @@ impl Command for Next {
                 context.screen.json(
                     &slots
                         .iter()
-                        .map(|(at, row)| upcoming(*at, row))
-                        .collect::<Vec<Value>>(),
+                        .map(|(at, row)| UpcomingSlot::new(*at, row))
+                        .collect::<Vec<_>>(),
                 )?;
                 return Ok(Exit::Ok);
             }

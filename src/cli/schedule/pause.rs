@@ -1,8 +1,8 @@
 //! `attache schedule pause`: no slot of a responsibility fires until it is resumed, even if its
 //! file changes meanwhile.
 
-use super::{ScheduleContext, name_arg, pause_reason, shown, subcommand};
-use crate::cli::{Command, Context, Exit, output};
+use super::{ListedResponsibility, ScheduleContext, name_arg, pause_reason, subcommand};
+use crate::cli::{Command, Context, Exit, screen};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 
@@ -24,14 +24,14 @@ impl Command for Pause {
             let is_new = ctx.scheduler.pause(&row.id).await?;
             let row = ctx.again(&row).await?;
             if context.json() {
-                context.screen.json(&shown(&row))?;
+                context.screen.json(&ListedResponsibility::from(&row))?;
             } else {
                 let reason = pause_reason(&row).unwrap_or_default();
                 context.screen.line(format!(
                     "`{}` is paused {reason}",
-                    output::one_line(&row.name)
+                    screen::one_line(&row.name)
                 ))?;
-                output::remark(match is_new {
+                screen::remark(match is_new {
                     true => {
                         "what runs already goes on; `attache schedule resume` lets new slots fire"
                     }

@@ -1,7 +1,7 @@
 //! `attache schedule resume`: the slots of a paused responsibility fire again, from now on.
 
-use super::{ScheduleContext, name_arg, shown, state, subcommand, zone_of};
-use crate::cli::{Command, Context, Exit, Failure, output};
+use super::{ListedResponsibility, ScheduleContext, name_arg, state, subcommand, zone_of};
+use crate::cli::{Command, Context, Exit, Failure, screen};
 use crate::scheduler::schedule_file::timing::local_text;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -33,7 +33,7 @@ impl Command for Resume {
                     .into());
             }
             if context.json() {
-                context.screen.json(&shown(&row))?;
+                context.screen.json(&ListedResponsibility::from(&row))?;
                 return Ok(Exit::Ok);
             }
             let next = match (state(&row), row.next.at) {
@@ -42,9 +42,9 @@ impl Command for Resume {
             };
             context
                 .screen
-                .line(format!("`{}`: {next}", output::one_line(&row.name)))?;
+                .line(format!("`{}`: {next}", screen::one_line(&row.name)))?;
             if !resumed {
-                output::remark("it was not paused");
+                screen::remark("it was not paused");
             }
             Ok(Exit::Ok)
         })

@@ -1,15 +1,16 @@
 //! `attache schedule run`: starts a responsibility now; its schedule stays unchanged.
 
 use super::{ScheduleContext, name_arg, subcommand};
-use crate::cli::{Command, Context, Exit, Failure, output};
+use crate::cli::{Command, Context, Exit, Failure, screen};
+use crate::domain::{PersonaId, RunId};
 use crate::scheduler::StartError;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 
-pub struct Run;
+pub struct ScheduleRun;
 
-impl Command for Run {
+impl Command for ScheduleRun {
     fn clap(&self) -> clap::Command {
         subcommand("run", "Start a responsibility now").arg(name_arg().required(true))
     }
@@ -34,13 +35,25 @@ impl Command for Run {
                     }
                 })?;
             if context.json() {
-                let started = json!({ "run_id": run.as_str(), "persona": row.persona.as_str(), "name": row.name });
+                let started = StartedRun {
+                    run_id: &run,
+                    persona: &row.persona,
+                    name: &row.name,
+                };
                 context.screen.json(&started)?;
             } else {
                 context.screen.line(run.as_str())?;
-                output::remark("queued; a running engine takes it up, or `attache drain` does");
+                screen::remark("queued; a running engine takes it up, or `attache drain` does");
             }
             Ok(Exit::Ok)
         })
     }
+}
+
+/// A run that was started out of turn.
+#[derive(Serialize)]
+struct StartedRun<'a> {
+    run_id: &'a RunId,
+    persona: &'a PersonaId,
+    name: &'a str,
 }

@@ -3,24 +3,26 @@
 
 use super::history::became;
 use super::{
-    ScheduleContext, comes_after, name_arg, pause_reason, shown, state, subcommand, timing_of,
-    zone_of,
+    ListedResponsibility, ScheduleContext, comes_after, name_arg, pause_reason, state, subcommand,
+    timing_of, zone_of,
 };
-use crate::cli::{Command, Context, Exit, output};
+use crate::cli::{Command, Context, Exit, screen};
 use crate::config::{dollars, spell};
 use crate::domain::{Address, DeliverTo, RunId, ThreadId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::{StoredResponsibility, StoredSlot};
+use chrono_tz::Tz;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
-pub struct Show;
+pub struct ScheduleShow;
 
 /// Maximum number of slots shown, future and past.
 const SLOTS_SHOWN: usize = 5;
 
-impl Command for Show {
+impl Command for ScheduleShow {
     fn clap(&self) -> clap::Command {
         subcommand("show", "Show what is in force for one responsibility")
             .arg(name_arg().required(true))
@@ -44,71 +46,96 @@ impl Command for Show {
                 _ => Vec::new(),
             };
             if context.json() {
-                context.screen.json(&whole(&row, &next, &last))?;
+                context.screen.json(&detail(&row, &next, &last))?;
                 return Ok(Exit::Ok);
             }
             context.screen.fields(&fields(&row, &next, &last))?;
             context.screen.line("")?;
-            context.screen.line(output::printable(&row.prompt))?;
+            context.screen.line(screen::printable(&row.prompt))?;
             if let Some(error) = &row.error {
-                output::remark(error);
+                screen::remark(error);
             }
             Ok(Exit::Ok)
         })
     }
 }
 
-fn whole(
-    row: &StoredResponsibility,
-    next: &[Timestamp],
-    last: &[StoredSlot],
-) -> Map<String, Value> {
-    let mut whole = shown(row);
-    let (slots, runs) = (&row.slot_options, &row.run_options);
-    let deliver_to = match &runs.deliver_to {
-        DeliverTo::Owners => json!("mail"),
-        DeliverTo::People(people) => {
-            json!({ "mail": people.iter().map(Address::to_string).collect::<Vec<_>>() })
+/// A responsibility with its options in force and its slots.
+#[derive(Serialize)]
+struct ResponsibilityDetail<'a> {
+    #[serde(flatten)]
+    listed: ListedResponsibility<'a>,
+    catch_up: &'static str,
+    catch_up_window: String,
+    overlap: &'static str,
+    jitter: String,
+    grace: String,
+    proposed_by: Option<&'a RunId>,
+    profile: &'a str,
+    provider: Option<&'a str>,
+    model: Option<&'a str>,
+    tools: Option<&'a [String]>,
+    deliver_to: Destination<'a>,
+    retries: Option<u32>,
+    budget_usd: Option<String>,
+    output_schema: Option<Value>,
+    thread: Option<&'a ThreadId>,
+    next: Vec<String>,
+    last: &'a [StoredSlot],
+    prompt: &'a str,
+}
+
+/// Destination of a responsibility's answers, as its file spells it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Destination<'a> {
+    Word(&'static str),
+    People { mail: Vec<String> },
+    Thread { thread: &'a ThreadId },
+}
+
+impl<'a> From<&'a DeliverTo> for Destination<'a> {
+    fn from(deliver_to: &'a DeliverTo) -> Self {
+        match deliver_to {
+            DeliverTo::Owners => Self::Word("mail"),
+            DeliverTo::People(people) => Self::People {
+                mail: people.iter().map(Address::to_string).collect(),
+            },
+            DeliverTo::Thread(thread) => Self::Thread { thread },
+            DeliverTo::Store => Self::Word("store"),
         }
-        DeliverTo::Thread(thread) => json!({ "thread": thread.as_str() }),
-        DeliverTo::Store => json!("store"),
-    };
-    let schema: Option<Value> = row
-        .output_schema
-        .as_deref()
-        .and_then(|text| serde_json::from_str(text).ok());
-    let options = [
-        ("catch_up", json!(slots.catch_up.as_str())),
-        ("catch_up_window", json!(spell(slots.catch_up_window))),
-        ("overlap", json!(slots.overlap.as_str())),
-        ("jitter", json!(spell(slots.jitter))),
-        ("grace", json!(spell(slots.grace))),
-        (
-            "proposed_by",
-            json!(slots.proposed_by.as_ref().map(RunId::as_str)),
-        ),
-        ("profile", json!(runs.profile)),
-        ("provider", json!(runs.provider)),
-        ("model", json!(runs.model)),
-        ("tools", json!(runs.tools)),
-        ("deliver_to", deliver_to),
-        ("retries", json!(runs.retries)),
-        ("budget_usd", json!(row.budget_micros.map(dollars))),
-        ("output_schema", json!(schema)),
-        ("thread", json!(row.thread.as_ref().map(ThreadId::as_str))),
-        (
-            "next",
-            json!(
-                next.iter()
-                    .map(|at| local_text(*at, zone_of(row)))
-                    .collect::<Vec<_>>()
-            ),
-        ),
-        ("last", json!(last)),
-        ("prompt", json!(row.prompt)),
-    ];
-    whole.extend(options.map(|(key, value)| (key.to_owned(), value)));
-    whole
+    }
+}
+
+fn detail<'a>(
+    row: &'a StoredResponsibility,
+    next: &[Timestamp],
+    last: &'a [StoredSlot],
+) -> ResponsibilityDetail<'a> {
+    let (slots, runs) = (&row.slot_options, &row.run_options);
+    let local = |at: &Timestamp| local_text(*at, zone_of(row));
+    let schema = row.output_schema.as_deref();
+    ResponsibilityDetail {
+        listed: ListedResponsibility::from(row),
+        catch_up: slots.catch_up.as_str(),
+        catch_up_window: spell(slots.catch_up_window),
+        overlap: slots.overlap.as_str(),
+        jitter: spell(slots.jitter),
+        grace: spell(slots.grace),
+        proposed_by: slots.proposed_by.as_ref(),
+        profile: &runs.profile,
+        provider: runs.provider.as_deref(),
+        model: runs.model.as_deref(),
+        tools: runs.tools.as_deref(),
+        deliver_to: Destination::from(&runs.deliver_to),
+        retries: runs.retries,
+        budget_usd: row.budget_micros.map(dollars),
+        output_schema: schema.and_then(|text| serde_json::from_str(text).ok()),
+        thread: row.thread.as_ref(),
+        next: next.iter().map(local).collect(),
+        last,
+        prompt: &row.prompt,
+    }
 }
 
 fn fields(
@@ -127,15 +154,6 @@ fn fields(
         Some(provider) => format!("{model} of {provider}"),
         None => model.clone(),
     });
-    let deliver_to = match &runs.deliver_to {
-        DeliverTo::Owners => "mail to the owners".to_owned(),
-        DeliverTo::People(people) => {
-            let people = people.iter().map(Address::to_string).collect::<Vec<_>>();
-            format!("mail to {}", people.join(", "))
-        }
-        DeliverTo::Thread(thread) => format!("the people of thread {thread}"),
-        DeliverTo::Store => "nobody; it is stored".to_owned(),
-    };
     let catch_up = format!(
         "{} of the last {}",
         slots.catch_up,
@@ -167,7 +185,7 @@ fn fields(
                 .as_ref()
                 .map_or_else(inherited, |tools| tools.join(", ")),
         ),
-        ("deliver to", deliver_to),
+        ("deliver to", destination(&runs.deliver_to)),
         ("retries", retries),
         ("budget", budget),
     ];
@@ -189,25 +207,32 @@ fn fields(
     );
     fields.extend((row.failures > 0).then(|| ("failed in a row", row.failures.to_string())));
     fields.extend(next.iter().map(|at| ("next", local_text(*at, zone))));
-    fields.extend(last.iter().map(|slot| {
-        let run = slot
-            .run
-            .as_ref()
-            .map(|run| format!(", run {run}"))
-            .unwrap_or_default();
-        let state = slot
-            .run_state
-            .as_ref()
-            .map(|state| format!(" {state}"))
-            .unwrap_or_default();
-        (
-            "last",
-            format!(
-                "{} {}{run}{state}",
-                local_text(slot.slot_at, zone),
-                became(slot)
-            ),
-        )
-    }));
+    fields.extend(last.iter().map(|slot| ("last", slot_line(slot, zone))));
     fields
+}
+
+/// Destination of a responsibility's answers.
+fn destination(deliver_to: &DeliverTo) -> String {
+    match deliver_to {
+        DeliverTo::Owners => "mail to the owners".to_owned(),
+        DeliverTo::People(people) => {
+            let people = people.iter().map(Address::to_string).collect::<Vec<_>>();
+            format!("mail to {}", people.join(", "))
+        }
+        DeliverTo::Thread(thread) => format!("the people of thread {thread}"),
+        DeliverTo::Store => "nobody; it is stored".to_owned(),
+    }
+}
+
+/// A past slot and what became of it.
+fn slot_line(slot: &StoredSlot, zone: Tz) -> String {
+    let run = slot.run.as_ref().map(|run| format!(", run {run}"));
+    let state = slot.run_state.as_ref().map(|state| format!(" {state}"));
+    format!(
+        "{} {}{}{}",
+        local_text(slot.slot_at, zone),
+        became(slot),
+        run.unwrap_or_default(),
+        state.unwrap_or_default()
+    )
 }

@@ -2,7 +2,7 @@
 //! and changes nothing.
 
 use super::subcommand;
-use crate::cli::{Command, Context, Exit, Failure, output};
+use crate::cli::{Command, Context, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Persona};
 use crate::domain::{DeliverTo, PersonaId};
@@ -13,7 +13,7 @@ use crate::tools;
 use anyhow::Context as _;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -150,15 +150,15 @@ fn tell(
 ) -> anyhow::Result<Exit> {
     let next = found.upcoming(SystemClock::new().now(), SLOTS_SHOWN);
     if context.json() {
-        context.screen.json(&json!({
-            "file": file,
-            "persona": persona.id.as_str(),
-            "name": found.name,
-            "schedule": found.timing.formatted(),
-            "timezone": found.timezone.name(),
-            "enabled": found.enabled,
-            "next": next,
-        }))?;
+        context.screen.json(&ValidResponsibility {
+            file,
+            persona: &persona.id,
+            name: &found.name,
+            schedule: found.timing.formatted(),
+            timezone: found.timezone.name(),
+            enabled: found.enabled,
+            next: &next,
+        })?;
         return Ok(Exit::Ok);
     }
     let mut fields = vec![
@@ -172,10 +172,22 @@ fn tell(
     fields.extend(next.iter().map(|slot| ("next", slot.clone())));
     context.screen.fields(&fields)?;
     if next.is_empty() {
-        output::remark("it will never be due: its instant has passed");
+        screen::remark("it will never be due: its instant has passed");
     }
     if !found.enabled {
-        output::remark("it says `enabled: false`, so none of this happens yet");
+        screen::remark("it says `enabled: false`, so none of this happens yet");
     }
     Ok(Exit::Ok)
+}
+
+/// A responsibility file without problems.
+#[derive(Serialize)]
+struct ValidResponsibility<'a> {
+    file: &'a Path,
+    persona: &'a PersonaId,
+    name: &'a str,
+    schedule: String,
+    timezone: &'static str,
+    enabled: bool,
+    next: &'a [String],
 }

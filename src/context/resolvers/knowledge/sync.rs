@@ -63,7 +63,7 @@ pub struct KnowledgeSurvey {
 }
 
 /// One file of knowledge.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Surveyed {
     pub path: String,
     /// Estimated tokens of the whole file; a run is given the pieces that match its input.

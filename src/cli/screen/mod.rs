@@ -4,19 +4,22 @@
 //! Everything a command prints goes through [`Screen`], so that a closed pipe ends the command
 //! instead of panicking, and so that text from mail cannot drive the terminal.
 
-use super::table::{self, Columns};
-use super::{times, wrap};
-use anstyle::{AnsiColor, Style};
+pub mod progress;
+mod stderr;
+mod table;
+mod text;
+mod times;
+mod wrap;
+
+pub use stderr::{complain, complain_json, hint, remark};
+pub use table::Columns;
+pub use text::{json_text, one_line, printable, quoted};
+
+use anstyle::Style;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-pub(super) const BOLD: Style = Style::new().bold();
-const ERROR: Style = AnsiColor::Red.on_default().bold();
-const HINT: Style = AnsiColor::Cyan.on_default();
-/// Timeout of writing one sentence to stderr.
-const STDERR_GRACE_PERIOD: Duration = Duration::from_secs(1);
+use table::BOLD;
 
 /// Error of output that was not written.
 #[derive(Debug, thiserror::Error)]
@@ -274,49 +277,6 @@ impl Screen {
     }
 }
 
-/// Formats one JSON value as pretty text that is safe on a terminal: control characters that JSON
-/// permits are escaped.
-pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
-    Ok(escaped(&serde_json::to_string_pretty(value)?))
-}
-
-/// Escapes the characters of JSON text that could drive a terminal.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        // Such characters occur only inside strings, where an escape is equivalent.
-        if c != '\n' && is_hostile(c) {
-            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
-}
-
-/// Removes everything that drives a terminal: escape sequences, control characters but line end and
-/// tab, and the direction overrides that reorder text.
-pub fn printable(text: &str) -> String {
-    let stripped = anstream::adapter::strip_str(text).to_string();
-    stripped
-        .chars()
-        .filter(|c| matches!(c, '\n' | '\t') || !is_hostile(*c))
-        .collect()
-}
-
-/// Returns [`printable`] text on one line, for a cell of a table.
-pub fn one_line(text: &str) -> String {
-    printable(text)
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-fn is_hostile(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
-}
-
 fn tabbed(rows: &[Vec<String>]) -> String {
     let line = |row: &Vec<String>| {
         row.iter()
@@ -326,90 +286,4 @@ fn tabbed(rows: &[Vec<String>]) -> String {
             + "\n"
     };
     rows.iter().map(line).collect()
-}
-
-/// Quotes a word of a shell command if it needs quotes.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// Prints an error to stderr: a sentence, its causes, and a hint where there is one.
-pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
-    let mut text = format!("{ERROR}error:{ERROR:#} {}\n", printable(&error.to_string()));
-    for cause in error.chain().skip(1) {
-        text.push_str(&format!("  caused by: {}\n", printable(&cause.to_string())));
-    }
-    if let Some(hint) = hint {
-        text.push_str(&format!("{HINT}hint:{HINT:#} {}\n", printable(hint)));
-    }
-    to_stderr(text);
-}
-
-/// Prints an error to stderr as one line of JSON, so that it is distinct from log lines: `error`,
-/// `causes`, `hint` (or `null`) and `exit_code`.
-pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
-    let causes = error
-        .chain()
-        .skip(1)
-        .map(ToString::to_string)
-        .collect::<Vec<_>>();
-    let said = serde_json::json!({
-        "error": error.to_string(), "causes": causes, "hint": hint, "exit_code": exit_code,
-    });
-    to_stderr(format!("{}\n", escaped(&said.to_string())));
-}
-
-/// Prints a remark to stderr that is neither a result nor an error.
-pub fn remark(text: &str) {
-    to_stderr(format!("{}\n", printable(text)));
-}
-
-/// Writes to stderr with a timeout: a pipe without a reader must not keep a command from its end.
-fn to_stderr(text: String) {
-    let (written, is_written) = std::sync::mpsc::channel();
-    let write = move || {
-        // No channel is left to report that stderr is closed.
-        let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
-        let _too_late = written.send(());
-    };
-    if std::thread::Builder::new()
-        .name("stderr".to_owned())
-        .spawn(write)
-        .is_ok()
-    {
-        let _unread = is_written.recv_timeout(STDERR_GRACE_PERIOD);
-    }
-}
-
-/// Prints the next step to stderr, as after an error.
-pub fn hint(text: &str) {
-    let line = format!("{HINT}hint:{HINT:#} {}\n", printable(text));
-    let _unheard = anstream::stderr().lock().write_all(line.as_bytes());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hostile_text_cannot_drive_the_terminal() {
-        let subject = "Hi\u{1b}[2J\u{1b}]0;owned\u{7} \u{9b}31m\u{202e}gpj.exe\r\nnext";
-        assert_eq!(one_line(subject), "Hi 31mgpj.exe next");
-        assert_eq!(printable("a\tb\nc\u{8}\u{7f}"), "a\tb\nc");
-    }
-
-    #[test]
-    fn json_escapes_what_json_lets_through() {
-        let text = json_text(&["\u{9b}31m\u{1b}[2J"]).expect("a list of strings is JSON");
-        assert!(
-            !text.chars().any(|c| c != '\n' && c.is_control()),
-            "{text:?}"
-        );
-        let back: Vec<String> = serde_json::from_str(&text).expect("it is still JSON");
-        assert_eq!(back, ["\u{9b}31m\u{1b}[2J"]);
-    }
 }

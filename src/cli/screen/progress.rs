@@ -1,7 +1,7 @@
 //! Progress of long work, drawn on stderr; not drawn when stderr is no terminal or `--json` was
 //! given.
 
-use super::Context;
+use crate::cli::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::future::Future;
 use std::path::Path;

@@ -3,10 +3,12 @@
 //!
 //! Absent on purpose: wrapping inside cells. A pipe or `--json` has the full text.
 
-use super::output::{BOLD, one_line};
+use super::text::one_line;
 use super::times;
+use anstyle::Style;
 use comfy_table::{ContentArrangement, Table, presets};
 
+pub const BOLD: Style = Style::new().bold();
 /// Spaces between columns.
 const GAP: usize = 2;
 /// Minimum width to which a column is cut.

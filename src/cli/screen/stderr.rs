@@ -1,0 +1,80 @@
+//! Errors, remarks and hints on stderr.
+
+use super::text::{escaped, printable};
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use std::io::Write;
+use std::time::Duration;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+/// Timeout of writing one sentence to stderr.
+const STDERR_GRACE_PERIOD: Duration = Duration::from_secs(1);
+
+/// Prints an error to stderr: a sentence, its causes, and a hint where there is one.
+pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
+    let mut text = format!("{ERROR}error:{ERROR:#} {}\n", printable(&error.to_string()));
+    for cause in error.chain().skip(1) {
+        text.push_str(&format!("  caused by: {}\n", printable(&cause.to_string())));
+    }
+    if let Some(hint) = hint {
+        text.push_str(&format!("{HINT}hint:{HINT:#} {}\n", printable(hint)));
+    }
+    to_stderr(text);
+}
+
+/// Prints an error to stderr as one line of JSON, so that it is distinct from log lines: `error`,
+/// `causes`, `hint` (or `null`) and `exit_code`.
+pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
+    let causes = error
+        .chain()
+        .skip(1)
+        .map(ToString::to_string)
+        .collect::<Vec<_>>();
+    let record = ErrorRecord {
+        error: error.to_string(),
+        causes,
+        hint,
+        exit_code,
+    };
+    // A record of strings always serializes to JSON.
+    let text = serde_json::to_string(&record).unwrap_or_default();
+    to_stderr(format!("{}\n", escaped(&text)));
+}
+
+/// An error as JSON.
+#[derive(Serialize)]
+struct ErrorRecord<'a> {
+    error: String,
+    causes: Vec<String>,
+    hint: Option<&'a str>,
+    exit_code: u8,
+}
+
+/// Prints a remark to stderr that is neither a result nor an error.
+pub fn remark(text: &str) {
+    to_stderr(format!("{}\n", printable(text)));
+}
+
+/// Writes to stderr with a timeout: a pipe without a reader must not keep a command from its end.
+fn to_stderr(text: String) {
+    let (written, is_written) = std::sync::mpsc::channel();
+    let write = move || {
+        // No channel is left to report that stderr is closed.
+        let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
+        let _too_late = written.send(());
+    };
+    if std::thread::Builder::new()
+        .name("stderr".to_owned())
+        .spawn(write)
+        .is_ok()
+    {
+        let _unread = is_written.recv_timeout(STDERR_GRACE_PERIOD);
+    }
+}
+
+/// Prints the next step to stderr, as after an error.
+pub fn hint(text: &str) {
+    let line = format!("{HINT}hint:{HINT:#} {}\n", printable(text));
+    let _unheard = anstream::stderr().lock().write_all(line.as_bytes());
+}
