@@ -15,13 +15,14 @@ use crate::app::Engine;
 use crate::clock::{Clock, SystemClock};
 use crate::config::ListenAddress;
 use crate::gateway::ingress::smtp::Bound;
+use crate::replay::RunRecord;
 use crate::replay::timeline;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use checks::Station;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,15 +67,23 @@ async fn demo(context: &Context) -> anyhow::Result<Exit> {
         .flat_map(|station| &station.claims)
         .all(|claim| claim.holds);
     if context.json() {
-        context.screen.json(&json!({
-            "workspace": story.workspace,
-            "listener": story.server.to_string(),
-            "took_ms": u64::try_from(story.took.as_millis()).unwrap_or(u64::MAX),
-            "holds": holds,
-            "stations": story.stations,
-            "runs": story.exchanges.iter().map(|exchange| &exchange.run).collect::<Vec<_>>(),
-            "mails": story.exchanges.iter().map(|exchange| &exchange.file).collect::<Vec<_>>(),
-        }))?;
+        context.screen.json(&DemoRecord {
+            workspace: &story.workspace,
+            listener: story.server.to_string(),
+            took_ms: u64::try_from(story.took.as_millis()).unwrap_or(u64::MAX),
+            holds,
+            stations: &story.stations,
+            runs: story
+                .exchanges
+                .iter()
+                .map(|exchange| &exchange.run)
+                .collect(),
+            mails: story
+                .exchanges
+                .iter()
+                .map(|exchange| &exchange.file)
+                .collect(),
+        })?;
     } else {
         tell(context, &story)?;
     }
@@ -230,4 +239,16 @@ fn shown(path: &Path) -> String {
         .unwrap_or(path)
         .display()
         .to_string()
+}
+
+/// Outcome of the demo.
+#[derive(Serialize)]
+struct DemoRecord<'a> {
+    workspace: &'a Path,
+    listener: String,
+    took_ms: u64,
+    holds: bool,
+    stations: &'a [Station],
+    runs: Vec<&'a RunRecord>,
+    mails: Vec<&'a PathBuf>,
 }

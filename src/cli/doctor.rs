@@ -11,7 +11,7 @@ use crate::store::audit::{Audit, AuditScope, Broken, Findings, PendingWork};
 use crate::store::working_engine;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -60,10 +60,11 @@ async fn audit(context: &Context, wanted: AuditScope) -> anyhow::Result<Exit> {
     let engine = working_engine(&context.workspace);
     let room = Room::below(context);
     if context.json() {
-        let mut found = as_json(&findings, wanted, engine.as_deref(), audit.log_bytes());
-        found["free_disk_bytes"] = json!(room.as_ref().map(|room| room.free_bytes));
-        found["free_disk_bytes_min"] = json!(room.as_ref().map(|room| room.kept_bytes));
-        context.screen.json(&found)?;
+        let mut record = AuditRecord::new(&findings, wanted, engine.as_deref());
+        record.log_bytes = audit.log_bytes();
+        record.free_disk_bytes = room.as_ref().map(|room| room.free_bytes);
+        record.free_disk_bytes_min = room.as_ref().map(|room| room.kept_bytes);
+        context.screen.json(&record)?;
     } else {
         print(context, &findings, engine.as_deref())?;
         if let Some(Room {
@@ -200,28 +201,75 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
     open
 }
 
-fn as_json(findings: &Findings, wanted: AuditScope, engine: Option<&str>, log_bytes: u64) -> Value {
-    let PendingWork {
-        runs,
-        deliveries,
-        calls,
-        letters,
-    } = findings.pending;
-    let violation = |broken: &Broken| {
-        json!({
-            "group": broken.group, "check": broken.name, "says": broken.says, "hint": broken.hint,
-            "count": broken.count, "what": broken.what,
-        })
-    };
-    json!({
-        "ok": findings.broken.is_empty(),
-        "checks": findings.made,
-        "violations": findings.broken.iter().map(violation).collect::<Vec<_>>(),
-        "engine_pid": engine.map(|pid| pid.parse::<u32>().map_or(Value::Null, Value::from)),
-        "engine_works": engine.is_some(),
-        "pending": { "runs": runs, "deliveries": deliveries, "calls": calls, "letters": letters },
-        "read_everything": wanted.bytes,
-        "bytes_hashed": findings.bytes_hashed,
-        "log_bytes": log_bytes,
-    })
+/// Findings of an audit.
+#[derive(Serialize)]
+struct AuditRecord<'a> {
+    ok: bool,
+    checks: usize,
+    violations: Vec<Violation<'a>>,
+    engine_pid: Option<u32>,
+    engine_works: bool,
+    pending: PendingRecord,
+    read_everything: bool,
+    bytes_hashed: u64,
+    log_bytes: u64,
+    free_disk_bytes: Option<u64>,
+    free_disk_bytes_min: Option<u64>,
+}
+
+/// A check that failed.
+#[derive(Serialize)]
+struct Violation<'a> {
+    group: &'a str,
+    check: &'a str,
+    says: &'a str,
+    hint: &'a str,
+    count: u64,
+    what: &'a [String],
+}
+
+/// Numbers of open rows.
+#[derive(Serialize)]
+struct PendingRecord {
+    runs: u64,
+    deliveries: u64,
+    calls: u64,
+    letters: u64,
+}
+
+impl<'a> AuditRecord<'a> {
+    fn new(findings: &'a Findings, wanted: AuditScope, engine: Option<&str>) -> Self {
+        let violation = |broken: &'a Broken| Violation {
+            group: broken.group,
+            check: broken.name,
+            says: broken.says,
+            hint: broken.hint,
+            count: broken.count,
+            what: &broken.what,
+        };
+        let PendingWork {
+            runs,
+            deliveries,
+            calls,
+            letters,
+        } = findings.pending;
+        Self {
+            ok: findings.broken.is_empty(),
+            checks: findings.made,
+            violations: findings.broken.iter().map(violation).collect(),
+            engine_pid: engine.and_then(|pid| pid.parse().ok()),
+            engine_works: engine.is_some(),
+            pending: PendingRecord {
+                runs,
+                deliveries,
+                calls,
+                letters,
+            },
+            read_everything: wanted.bytes,
+            bytes_hashed: findings.bytes_hashed,
+            log_bytes: 0,
+            free_disk_bytes: None,
+            free_disk_bytes_min: None,
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::store::views::export::ExportSnapshot;
 use anyhow::Context as _;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 use std::fs::{self, DirBuilder, File};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -100,9 +100,12 @@ async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Ex
     let (mails, rows) = written?;
     let copied = copy_folder(&files, &folder.join("persona"), DEPTH_MAX)?;
     if context.json() {
-        context
-            .screen
-            .json(&json!({ "persona": id, "mails": mails, "rows": rows, "files": copied }))?;
+        context.screen.json(&ExportRecord {
+            persona: id,
+            mails,
+            rows,
+            files: copied,
+        })?;
     } else {
         let what = format!(
             "{}, {}, {}",
@@ -127,11 +130,12 @@ async fn write(
     let mails = snapshot.mails(persona, |number, mail| {
         let file = format!("mail/{number:08}.eml");
         fs::write(folder.join(&file), mail.bytes)?;
-        writeln!(
-            index,
-            "{}",
-            json!({ "file": file, "message": mail.message, "direction": mail.direction })
-        )
+        let line = IndexLine {
+            file: &file,
+            message: &mail.message,
+            direction: &mail.direction,
+        };
+        writeln!(index, "{}", serde_json::to_string(&line)?)
     });
     let mails = mails.await??;
     index.flush()?;
@@ -164,4 +168,21 @@ fn copy_folder(from: &Path, to: &Path, depth: usize) -> anyhow::Result<u64> {
         }
     }
     Ok(copied)
+}
+
+/// Counts of an export.
+#[derive(Serialize)]
+struct ExportRecord<'a> {
+    persona: &'a str,
+    mails: u64,
+    rows: u64,
+    files: u64,
+}
+
+/// A line of `mail.jsonl`.
+#[derive(Serialize)]
+struct IndexLine<'a> {
+    file: &'a str,
+    message: &'a str,
+    direction: &'a str,
 }

@@ -5,13 +5,14 @@
 
 use super::args::instant;
 use super::{Command, Context, Exit, Failure, screen};
+use crate::domain::Timestamp;
 use crate::replay::fork;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 
 pub struct Gc;
 
@@ -95,11 +96,16 @@ async fn prune_kind(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
             .await?;
     }
     if context.json() {
-        let kind = |(kind, pruned): &(&PrunedKind, Pruned)| json!({ "kind": kind.name, "rows": pruned.rows, "bytes": pruned.bytes });
-        let kinds: Vec<_> = done.iter().map(kind).collect();
-        context
-            .screen
-            .json(&json!({ "before": before.to_string(), "dry_run": dry, "kinds": kinds }))?;
+        let kind = |(kind, pruned): &(&PrunedKind, Pruned)| PrunedRecord {
+            kind: kind.name,
+            rows: pruned.rows,
+            bytes: pruned.bytes,
+        };
+        context.screen.json(&PruneRecord {
+            before,
+            dry_run: dry,
+            kinds: done.iter().map(kind).collect(),
+        })?;
         return Ok(Exit::Ok);
     }
     let row = |(kind, pruned): &(&PrunedKind, Pruned)| {
@@ -122,4 +128,20 @@ async fn prune_kind(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
         ),
     }
     Ok(Exit::Ok)
+}
+
+/// Outcome of a pruning.
+#[derive(Serialize)]
+struct PruneRecord {
+    before: Timestamp,
+    dry_run: bool,
+    kinds: Vec<PrunedRecord>,
+}
+
+/// Pruned rows of one kind.
+#[derive(Serialize)]
+struct PrunedRecord {
+    kind: &'static str,
+    rows: u64,
+    bytes: u64,
 }

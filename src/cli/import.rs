@@ -17,7 +17,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use indicatif::ProgressBar;
-use serde_json::json;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Command for Import {
 
 /// Outcomes of the letters so far.
 #[derive(Default)]
-struct Tally {
+struct ImportTally {
     received: u64,
     own: u64,
     duplicates: u64,
@@ -104,7 +104,7 @@ async fn import(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()))?;
     // By bytes, because the number of letters in an mbox is unknown beforehand.
     let bar = progress::bytes(context, archive.total_bytes);
-    let mut tally = Tally::default();
+    let mut tally = ImportTally::default();
     let ended = file_all(archive, &intake, persona, &owners, &bar, &mut tally).await;
     bar.finish_and_clear();
     tell(context, &tally)?;
@@ -161,7 +161,7 @@ async fn file_all(
     persona: &Persona,
     owners: &[Address],
     bar: &ProgressBar,
-    tally: &mut Tally,
+    tally: &mut ImportTally,
 ) -> anyhow::Result<()> {
     loop {
         if !intake.has_room() {
@@ -241,7 +241,7 @@ fn letter(
     Letter { envelope, bytes }
 }
 
-impl Tally {
+impl ImportTally {
     /// Counts one outcome. Errors: the store accepts no letters now.
     fn count(
         &mut self,
@@ -282,22 +282,22 @@ fn stopped(cause: StoreError) -> anyhow::Error {
         .into()
 }
 
-fn tell(context: &Context, tally: &Tally) -> anyhow::Result<()> {
+fn tell(context: &Context, tally: &ImportTally) -> anyhow::Result<()> {
     if context.json() {
         let refused: u64 = tally.refused.values().sum();
         let letters = tally
             .named
             .iter()
-            .map(|(place, why)| json!({"letter": place, "why": why}));
-        return context.screen.json(&json!({
-            "imported": tally.received + tally.own,
-            "received": tally.received,
-            "own": tally.own,
-            "duplicates": tally.duplicates,
-            "refused": refused,
-            "refused_because": tally.refused,
-            "refused_letters": letters.collect::<Vec<_>>(),
-        }));
+            .map(|(letter, why)| RefusedImport { letter, why });
+        return context.screen.json(&ImportRecord {
+            imported: tally.received + tally.own,
+            received: tally.received,
+            own: tally.own,
+            duplicates: tally.duplicates,
+            refused,
+            refused_because: &tally.refused,
+            refused_letters: letters.collect(),
+        });
     }
     let (new, own) = (tally.received + tally.own, tally.own);
     context
@@ -315,4 +315,23 @@ fn tell(context: &Context, tally: &Tally) -> anyhow::Result<()> {
         context.screen.line(format!("  {place}: {why}"))?;
     }
     Ok(())
+}
+
+/// Counts of an import.
+#[derive(Serialize)]
+struct ImportRecord<'a> {
+    imported: u64,
+    received: u64,
+    own: u64,
+    duplicates: u64,
+    refused: u64,
+    refused_because: &'a BTreeMap<String, u64>,
+    refused_letters: Vec<RefusedImport<'a>>,
+}
+
+/// A letter of the archive that was refused.
+#[derive(Serialize)]
+struct RefusedImport<'a> {
+    letter: &'a str,
+    why: &'a str,
 }

@@ -11,7 +11,7 @@ use crate::gateway::ingress::imap::{self, Probe};
 use crate::store::{MailboxHealth, RefusedLetter};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::sync::Arc;
 
 pub struct MailboxesCommand;
@@ -60,7 +60,7 @@ async fn list(context: &Context) -> anyhow::Result<Exit> {
         let refused = store
             .refused_mailbox_letters(&mailbox.name, REFUSED_SHOWN_MAX)
             .await?;
-        values.push(as_json(mailbox, health.as_ref(), &refused, now));
+        values.push(record(mailbox, health.as_ref(), refused, now));
         lines.push(as_line(mailbox, health.as_ref(), now));
     }
     if context.json() {
@@ -95,33 +95,60 @@ fn as_line(mailbox: &ImapMailbox, health: Option<&MailboxHealth>, now: Timestamp
     ]
 }
 
-fn as_json(
-    mailbox: &ImapMailbox,
+/// A mailbox with its state.
+#[derive(Serialize)]
+struct MailboxRecord<'a> {
+    name: &'a str,
+    source: String,
+    last_fetch_at: Option<Timestamp>,
+    last_fetch_age_ms: Option<u64>,
+    backlog: Option<u32>,
+    uid_validity: Option<u32>,
+    last_uid: Option<u32>,
+    wrong: Option<String>,
+    last_error: Option<String>,
+    last_error_at: Option<Timestamp>,
+    refused: u32,
+    refused_letters: Vec<RefusedRecord>,
+}
+
+/// A letter that was refused for good.
+#[derive(Serialize)]
+struct RefusedRecord {
+    uid_validity: u32,
+    uid: u32,
+    reason: String,
+    noted_at: Timestamp,
+}
+
+fn record<'a>(
+    mailbox: &'a ImapMailbox,
     health: Option<&MailboxHealth>,
-    refused: &[RefusedLetter],
+    refused: Vec<RefusedLetter>,
     now: Timestamp,
-) -> Value {
-    let formatted = |at: Option<Timestamp>| at.map(|at| at.to_string());
+) -> MailboxRecord<'a> {
     let fetched = health.and_then(|health| health.last_fetch_at);
-    json!({
-        "name": mailbox.name,
-        "source": source(mailbox),
-        "last_fetch_at": formatted(fetched),
-        "last_fetch_age_ms": fetched.map(|at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)),
-        "backlog": health.and_then(|health| health.backlog),
-        "uid_validity": health.map(|health| health.uid_validity),
-        "last_uid": health.map(|health| health.last_uid),
-        "wrong": health.and_then(wrong_now),
-        "last_error": health.and_then(|health| health.last_error.as_deref()),
-        "last_error_at": formatted(health.and_then(|health| health.last_error_at)),
-        "refused": health.map_or(0, |health| health.refused),
-        "refused_letters": refused.iter().map(|letter| json!({
-            "uid_validity": letter.place.uid_validity,
-            "uid": letter.place.uid,
-            "reason": letter.reason,
-            "noted_at": letter.noted_at.to_string(),
-        })).collect::<Vec<_>>(),
-    })
+    let age_ms = |at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
+    let letter = |letter: RefusedLetter| RefusedRecord {
+        uid_validity: letter.place.uid_validity,
+        uid: letter.place.uid,
+        reason: letter.reason,
+        noted_at: letter.noted_at,
+    };
+    MailboxRecord {
+        name: &mailbox.name,
+        source: source(mailbox),
+        last_fetch_at: fetched,
+        last_fetch_age_ms: fetched.map(age_ms),
+        backlog: health.and_then(|health| health.backlog),
+        uid_validity: health.map(|health| health.uid_validity),
+        last_uid: health.map(|health| health.last_uid),
+        wrong: health.and_then(wrong_now).map(str::to_owned),
+        last_error: health.and_then(|health| health.last_error.clone()),
+        last_error_at: health.and_then(|health| health.last_error_at),
+        refused: health.map_or(0, |health| health.refused),
+        refused_letters: refused.into_iter().map(letter).collect(),
+    }
 }
 
 /// An error that no successful fetch has followed.
@@ -178,7 +205,7 @@ async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit>
                 probe_text(mailbox, probed.as_ref())
             ))?;
         }
-        values.push(probed_json(mailbox, probed.as_ref()));
+        values.push(ProbeRecord::new(mailbox, &probed));
     }
     if context.json() {
         context.screen.json(&values)?;
@@ -209,14 +236,27 @@ fn probe_text(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> String 
     )
 }
 
-fn probed_json(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> Value {
-    let probe = probed.ok();
-    json!({
-        "name": mailbox.name,
-        "ok": probe.is_some(),
-        "error": probed.err(),
-        "letters": probe.map(|probe| probe.letters),
-        "uid_validity": probe.map(|probe| probe.uid_validity),
-        "capabilities": probe.map(|probe| &probe.capabilities),
-    })
+/// Outcome of a probe of one mailbox.
+#[derive(Serialize)]
+struct ProbeRecord {
+    name: String,
+    ok: bool,
+    error: Option<String>,
+    letters: Option<u32>,
+    uid_validity: Option<u32>,
+    capabilities: Option<Vec<String>>,
+}
+
+impl ProbeRecord {
+    fn new(mailbox: &ImapMailbox, probed: &Result<Probe, String>) -> Self {
+        let probe = probed.as_ref().ok();
+        Self {
+            name: mailbox.name.clone(),
+            ok: probe.is_some(),
+            error: probed.as_ref().err().cloned(),
+            letters: probe.map(|probe| probe.letters),
+            uid_validity: probe.map(|probe| probe.uid_validity),
+            capabilities: probe.map(|probe| probe.capabilities.clone()),
+        }
+    }
 }

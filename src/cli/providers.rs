@@ -10,12 +10,14 @@ use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
 use crate::domain::Timestamp;
 use crate::providers::LoopOwner;
+use crate::providers::{ProviderError, Response};
 use crate::runs::provider_health::probe::{self, Folder, Probe, Tried};
 use crate::runs::provider_health::status::{self, Finding, Seat, User};
 use crate::store::ProviderCalls;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use futures_util::future::{BoxFuture, join_all};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::path::PathBuf;
 
 pub struct ProvidersCommand;
@@ -83,9 +85,9 @@ async fn list(context: &Context, config: &Config) -> anyhow::Result<Exit> {
     let mut seats = status::seats(config);
     seats.sort_by_key(|seat| seat.users.is_empty());
     if context.json() {
-        let values: Vec<Value> = seats
+        let values: Vec<ProviderRecord<'_>> = seats
             .iter()
-            .map(|seat| listed_json(seat, of(seat)))
+            .map(|seat| ProviderRecord::new(seat, of(seat)))
             .collect();
         context.screen.json(&values)?;
         return Ok(Exit::Ok);
@@ -153,43 +155,88 @@ fn listed_row(seat: &Seat, calls: Option<&ProviderCalls>) -> Vec<String> {
     ]
 }
 
-fn listed_json(seat: &Seat, calls: Option<&ProviderCalls>) -> Value {
-    let formatted = |at: Option<Timestamp>| at.map(|at| at.to_string());
-    let owner = seat.loop_owner().map(|owner| match owner {
-        LoopOwner::Engine => "engine",
-        LoopOwner::Agent => "agent",
-    });
-    let failure = calls
-        .filter(|calls| calls.last_failure_at.is_some())
-        .map(|calls| {
-            json!({
-                "at": formatted(calls.last_failure_at),
-                "class": calls.last_failure_class,
-                "message": calls.last_failure_message,
-            })
-        });
-    json!({
-        "name": seat.name,
-        "adapter": status::adapter(&seat.name),
-        "used_by": users_json(seat),
-        "loop_owner": owner,
-        "endpoint": seat.endpoint(),
-        "key": { "needed": seat.key_variable.is_some(), "set": seat.has_key, "variable": seat.key_variable },
-        "error": seat.provider.as_ref().err().map(ToString::to_string),
-        "calls": calls.map_or(0, |calls| calls.calls),
-        "failures": calls.map_or(0, |calls| calls.failures),
-        "last_success_at": formatted(calls.and_then(|calls| calls.last_success_at)),
-        "last_model": calls.and_then(|calls| calls.last_model.as_deref()),
-        "last_latency_ms": calls.and_then(|calls| calls.last_latency_ms),
-        "last_failure": failure,
-    })
+/// A provider with its use and its recorded calls.
+#[derive(Serialize)]
+struct ProviderRecord<'a> {
+    name: &'a str,
+    adapter: &'a str,
+    used_by: Vec<UserRecord<'a>>,
+    loop_owner: Option<&'static str>,
+    endpoint: Option<String>,
+    key: KeyRecord<'a>,
+    error: Option<String>,
+    calls: u64,
+    failures: u64,
+    last_success_at: Option<Timestamp>,
+    last_model: Option<&'a str>,
+    last_latency_ms: Option<u64>,
+    last_failure: Option<LastFailure<'a>>,
 }
 
-fn users_json(seat: &Seat) -> Value {
-    seat.users
-        .iter()
-        .map(|user| json!({ "who": user.who, "model": user.model }))
-        .collect()
+/// A persona or default that asks a provider.
+#[derive(Serialize)]
+struct UserRecord<'a> {
+    who: &'a str,
+    model: &'a str,
+}
+
+/// The variable of a provider's key.
+#[derive(Serialize)]
+struct KeyRecord<'a> {
+    needed: bool,
+    set: bool,
+    variable: Option<&'a str>,
+}
+
+/// The newest failed call.
+#[derive(Serialize)]
+struct LastFailure<'a> {
+    at: Timestamp,
+    class: Option<&'a str>,
+    message: Option<&'a str>,
+}
+
+impl<'a> ProviderRecord<'a> {
+    fn new(seat: &'a Seat, calls: Option<&'a ProviderCalls>) -> Self {
+        let owner = seat.loop_owner().map(|owner| match owner {
+            LoopOwner::Engine => "engine",
+            LoopOwner::Agent => "agent",
+        });
+        let failure = |calls: &'a ProviderCalls| {
+            Some(LastFailure {
+                at: calls.last_failure_at?,
+                class: calls.last_failure_class.as_deref(),
+                message: calls.last_failure_message.as_deref(),
+            })
+        };
+        Self {
+            name: &seat.name,
+            adapter: status::adapter(&seat.name),
+            used_by: users(seat),
+            loop_owner: owner,
+            endpoint: seat.endpoint(),
+            key: KeyRecord {
+                needed: seat.key_variable.is_some(),
+                set: seat.has_key,
+                variable: seat.key_variable.as_deref(),
+            },
+            error: seat.provider.as_ref().err().map(ToString::to_string),
+            calls: calls.map_or(0, |calls| calls.calls),
+            failures: calls.map_or(0, |calls| calls.failures),
+            last_success_at: calls.and_then(|calls| calls.last_success_at),
+            last_model: calls.and_then(|calls| calls.last_model.as_deref()),
+            last_latency_ms: calls.and_then(|calls| calls.last_latency_ms),
+            last_failure: calls.and_then(failure),
+        }
+    }
+}
+
+fn users(seat: &Seat) -> Vec<UserRecord<'_>> {
+    let users = seat.users.iter().map(|user| UserRecord {
+        who: &user.who,
+        model: &user.model,
+    });
+    users.collect()
 }
 
 async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
@@ -215,7 +262,7 @@ async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow:
     if context.json() {
         context.screen.json(
             &found()
-                .map(|(seat, finding)| found_json(seat, finding))
+                .map(|(seat, finding)| CheckRecord::new(seat, finding))
                 .collect::<Vec<_>>(),
         )?;
     } else {
@@ -284,25 +331,69 @@ fn advised(seat: &Seat, finding: &Finding) -> Vec<String> {
     error.into_iter().chain(missing).chain(toolless).collect()
 }
 
-fn found_json(seat: &Seat, finding: &Finding) -> Value {
-    let health = finding.health.as_ref().ok();
-    let error = finding.health.as_ref().err();
-    let models = finding.models.iter().map(
-        |listed| json!({ "model": listed.model, "listed": listed.is_listed, "did_you_mean": listed.near }),
-    );
-    json!({
-        "name": seat.name,
-        "ok": finding.is_good(),
-        "used_by": users_json(seat),
-        "endpoint": health.and_then(|health| health.endpoint.clone()).or_else(|| seat.endpoint()),
-        "version": health.and_then(|health| health.version.as_deref()),
-        "latency_ms": u64::try_from(finding.latency.as_millis()).unwrap_or(u64::MAX),
-        "models": health.map(|health| health.models.len()),
-        "in_use": models.collect::<Vec<_>>(),
-        "note": health.and_then(|health| health.note.as_deref()),
-        "error": error.map(|error| json!({ "class": error.class.as_str(), "message": error.message })),
-        "advice": advised(seat, finding),
-    })
+/// Outcome of a check of one provider.
+#[derive(Serialize)]
+struct CheckRecord<'a> {
+    name: &'a str,
+    ok: bool,
+    used_by: Vec<UserRecord<'a>>,
+    endpoint: Option<String>,
+    version: Option<&'a str>,
+    latency_ms: u64,
+    models: Option<usize>,
+    in_use: Vec<ModelRecord<'a>>,
+    note: Option<&'a str>,
+    error: Option<ProviderErrorRecord<'a>>,
+    advice: Vec<String>,
+}
+
+/// A model in use, and whether the provider lists it.
+#[derive(Serialize)]
+struct ModelRecord<'a> {
+    model: &'a str,
+    listed: bool,
+    did_you_mean: Option<&'a str>,
+}
+
+/// An error of a provider.
+#[derive(Serialize)]
+struct ProviderErrorRecord<'a> {
+    class: &'static str,
+    message: &'a str,
+}
+
+impl<'a> From<&'a ProviderError> for ProviderErrorRecord<'a> {
+    fn from(error: &'a ProviderError) -> Self {
+        Self {
+            class: error.class.as_str(),
+            message: &error.message,
+        }
+    }
+}
+
+impl<'a> CheckRecord<'a> {
+    fn new(seat: &'a Seat, finding: &'a Finding) -> Self {
+        let health = finding.health.as_ref().ok();
+        let models = finding.models.iter().map(|listed| ModelRecord {
+            model: &listed.model,
+            listed: listed.is_listed,
+            did_you_mean: listed.near.as_deref(),
+        });
+        let endpoint = health.and_then(|health| health.endpoint.clone());
+        Self {
+            name: &seat.name,
+            ok: finding.is_good(),
+            used_by: users(seat),
+            endpoint: endpoint.or_else(|| seat.endpoint()),
+            version: health.and_then(|health| health.version.as_deref()),
+            latency_ms: u64::try_from(finding.latency.as_millis()).unwrap_or(u64::MAX),
+            models: health.map(|health| health.models.len()),
+            in_use: models.collect(),
+            note: health.and_then(|health| health.note.as_deref()),
+            error: finding.health.as_ref().err().map(ProviderErrorRecord::from),
+            advice: advised(seat, finding),
+        }
+    }
 }
 
 fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
@@ -362,13 +453,17 @@ async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::
                     .line(format!("\twritten: {}", file.display()))?;
             }
         }
-        let value = probe::clean(&tried_json(&tried).to_string(), &config.secrets);
+        let value = serde_json::to_string(&TriedRecord::from(&tried))?;
+        let value = probe::clean(&value, &config.secrets);
         values.push(serde_json::from_str::<Value>(&value).unwrap_or_default());
     }
     if context.json() {
-        context
-            .screen
-            .json(&json!({ "name": seat.name, "model": model, "ok": is_good, "calls": values }))?;
+        context.screen.json(&TestReport {
+            name: &seat.name,
+            model: &model,
+            ok: is_good,
+            calls: &values,
+        })?;
     } else if path.is_some() {
         screen::remark(
             "look through the files before you hand them on: they hold what the provider said",
@@ -423,16 +518,37 @@ fn tried_line(tried: &Tried) -> String {
     )
 }
 
-fn tried_json(tried: &Tried) -> Value {
-    let response = tried.outcome.as_ref().ok();
-    let error = tried.outcome.as_ref().err();
-    json!({
-        "call": tried.call.name(),
-        "ok": tried.fault().is_none(),
-        "fault": tried.fault(),
-        "latency_ms": u64::try_from(tried.took.as_millis()).unwrap_or(u64::MAX),
-        "response": response,
-        "error": error.map(|error| json!({ "class": error.class.as_str(), "message": error.message })),
-        "files": tried.files,
-    })
+/// Outcome of a test of one provider.
+#[derive(Serialize)]
+struct TestReport<'a> {
+    name: &'a str,
+    model: &'a str,
+    ok: bool,
+    calls: &'a [Value],
+}
+
+/// A call of a test.
+#[derive(Serialize)]
+struct TriedRecord<'a> {
+    call: &'static str,
+    ok: bool,
+    fault: Option<String>,
+    latency_ms: u64,
+    response: Option<&'a Response>,
+    error: Option<ProviderErrorRecord<'a>>,
+    files: &'a [PathBuf],
+}
+
+impl<'a> From<&'a Tried> for TriedRecord<'a> {
+    fn from(tried: &'a Tried) -> Self {
+        Self {
+            call: tried.call.name(),
+            ok: tried.fault().is_none(),
+            fault: tried.fault(),
+            latency_ms: u64::try_from(tried.took.as_millis()).unwrap_or(u64::MAX),
+            response: tried.outcome.as_ref().ok(),
+            error: tried.outcome.as_ref().err().map(ProviderErrorRecord::from),
+            files: &tried.files,
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::store::working_engine;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,9 +166,11 @@ fn announce(context: &Context, engine: &Engine, formatted: &[String]) -> anyhow:
     let personas = engine.config.personas.iter().count();
     if context.json() {
         let pid = std::process::id();
-        return context
-            .screen
-            .json(&json!({ "listening": formatted, "personas": personas, "pid": pid }));
+        return context.screen.json(&ServeRecord {
+            listening: formatted,
+            personas,
+            pid,
+        });
     }
     let way = match formatted {
         [] => "without a listener".to_owned(),
@@ -231,4 +233,12 @@ impl Signals {
         let _all_one_wish = tokio::time::timeout(ONE_WISH, repeated).await;
         self.next().await;
     }
+}
+
+/// Announcement that letters are accepted.
+#[derive(Serialize)]
+struct ServeRecord<'a> {
+    listening: &'a [String],
+    personas: usize,
+    pid: u32,
 }

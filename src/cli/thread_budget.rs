@@ -4,9 +4,9 @@ use super::args::{id_arg, text};
 use super::lookup::not_found;
 use super::{Context, Exit, Failure};
 use crate::config::{dollars, micros_of};
-use crate::domain::{Allowance, ThreadBudget};
+use crate::domain::{Allowance, ThreadBudget, ThreadId};
 use clap::{Arg, ArgAction, ArgMatches};
-use serde_json::json;
+use serde::Serialize;
 
 pub fn command() -> clap::Command {
     let bound = |name: &'static str, value: &'static str, help: &'static str| {
@@ -67,11 +67,13 @@ pub async fn run(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             .await?;
     }
     if context.json() {
-        context.screen.json(&json!({
-            "thread": id.as_str(),
-            "run_micros_max": wanted.run.cost_micros_max, "run_tokens_max": wanted.run.tokens_max,
-            "day_micros_max": wanted.day.cost_micros_max, "day_tokens_max": wanted.day.tokens_max,
-        }))?;
+        context.screen.json(&ThreadBudgetRecord {
+            thread: &id,
+            run_micros_max: wanted.run.cost_micros_max,
+            run_tokens_max: wanted.run.tokens_max,
+            day_micros_max: wanted.day.cost_micros_max,
+            day_tokens_max: wanted.day.tokens_max,
+        })?;
         return Ok(Exit::Ok);
     }
     let usd = |micros: Option<i64>| {
@@ -109,4 +111,14 @@ fn count(args: &ArgMatches, name: &str) -> Result<Option<i64>, Failure> {
         Failure::new(Exit::Usage, format!("`{typed}` is no number of tokens"))
             .hint("write a whole number such as `200000`")
     })
+}
+
+/// The budget of one thread.
+#[derive(Serialize)]
+struct ThreadBudgetRecord<'a> {
+    thread: &'a ThreadId,
+    run_micros_max: Option<i64>,
+    run_tokens_max: Option<i64>,
+    day_micros_max: Option<i64>,
+    day_tokens_max: Option<i64>,
 }

@@ -1,17 +1,18 @@
 //! `attache threads list|show|raw|budget`: threads with their participants, messages and runs, and
 //! the bytes of a letter.
 
-use super::args::{id_arg, number, page_args, persona_of};
+use super::args::{id_arg, number, page_args, persona_of, text};
 use super::lookup::not_found;
 use super::screen::Columns;
 use super::{Command, Context, Exit, thread_budget};
+use crate::domain::MessageId;
 use crate::replay::{MessageRecord, RunRow, load_thread};
 use crate::store::{ThreadFilter, ThreadSession};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde::Serialize;
 
 pub struct ThreadsCommand;
 
@@ -101,10 +102,7 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
 
 async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = args
-        .get_one::<String>("id")
-        .map(String::as_str)
-        .unwrap_or_default();
+    let id = text(args, "id");
     let id = store
         .find_thread(id)
         .await
@@ -112,17 +110,16 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
     let sessions = store.thread_sessions(&id).await?;
     if context.json() {
-        let runs = thread.runs.iter().map(|run| &run.run).collect::<Vec<_>>();
-        context.screen.json(&json!({
-            "id": thread.id,
-            "conversation": thread.conversation,
-            "persona": thread.persona,
-            "subject": thread.subject,
-            "participants": thread.participants,
-            "messages": thread.messages,
-            "runs": runs,
-            "sessions": sessions,
-        }))?;
+        context.screen.json(&ThreadDetail {
+            id: &thread.id,
+            conversation: &thread.conversation,
+            persona: &thread.persona,
+            subject: &thread.subject,
+            participants: &thread.participants,
+            messages: &thread.messages,
+            runs: thread.runs.iter().map(|run| &run.run).collect(),
+            sessions: &sessions,
+        })?;
         return Ok(Exit::Ok);
     }
     let mut fields = vec![
@@ -159,19 +156,16 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
 
 async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
-    let id = args
-        .get_one::<String>("id")
-        .map(String::as_str)
-        .unwrap_or_default();
+    let id = text(args, "id");
     let found = |error| not_found(error, "`attache threads show`");
     let message = store.find_message(id).await.map_err(found)?;
     let letter = store.raw_letter(&message).await.map_err(found)?;
     if context.json() {
-        context.screen.json(&json!({
-            "id": message.as_str(),
-            "trace": letter.trace,
-            "bytes_base64": STANDARD.encode(&letter.bytes),
-        }))?;
+        context.screen.json(&RawLetterRecord {
+            id: &message,
+            trace: letter.trace.as_deref(),
+            bytes_base64: STANDARD.encode(&letter.bytes),
+        })?;
         return Ok(Exit::Ok);
     }
     context
@@ -223,4 +217,25 @@ fn show_message(
     }
     screen.fields(&fields)?;
     Ok(screen.behind("| ", message.text.trim_end())?)
+}
+
+/// A thread with its messages and runs.
+#[derive(Serialize)]
+struct ThreadDetail<'a> {
+    id: &'a str,
+    conversation: &'a str,
+    persona: &'a str,
+    subject: &'a str,
+    participants: &'a [String],
+    messages: &'a [MessageRecord],
+    runs: Vec<&'a RunRow>,
+    sessions: &'a [ThreadSession],
+}
+
+/// The bytes of a letter.
+#[derive(Serialize)]
+struct RawLetterRecord<'a> {
+    id: &'a MessageId,
+    trace: Option<&'a str>,
+    bytes_base64: String,
 }

@@ -13,7 +13,7 @@ use crate::replay::timeline::plural;
 use crate::store::{Store, UsageBy, UsageSum};
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 pub struct Usage;
 
@@ -85,13 +85,13 @@ async fn sums(
         .unwrap_or_default();
     let waiting = store.runs_waiting_for_money().await?;
     if context.json() {
-        return context.screen.json(&json!({
-            "since": since.to_string(),
-            "by": by.as_str(),
-            "sums": sums,
-            "total": total,
-            "runs_waiting_for_money": waiting,
-        }));
+        return context.screen.json(&UsageReport {
+            since,
+            by: by.as_str(),
+            sums: &sums,
+            total: &total,
+            runs_waiting_for_money: waiting,
+        });
     }
     let headings = [
         by.as_str().to_uppercase(),
@@ -179,7 +179,7 @@ fn row(sum: &UsageSum) -> Vec<String> {
 }
 
 /// One bound of one budget account, with its balance.
-struct Line {
+struct AccountLine {
     account: BudgetAccountId,
     unit: &'static str,
     bound: Option<Bound>,
@@ -187,7 +187,7 @@ struct Line {
     reserved: i64,
 }
 
-impl Line {
+impl AccountLine {
     fn spell(&self, amount: i64) -> String {
         if self.unit == "usd" {
             dollars(amount)
@@ -220,14 +220,41 @@ impl Line {
                 .map_or_else(none, |bound| bound.origin.to_string()),
         ]
     }
+}
 
-    fn json(&self) -> Value {
-        json!({
-            "scope": self.account.scope.as_str(), "owner": self.account.owner, "span": self.account.span(),
-            "period": self.account.period, "unit": if self.unit == "usd" { "micros" } else { "tokens" },
-            "spent": self.spent, "reserved": self.reserved, "left": self.left(),
-            "max": self.bound.map(|bound| bound.value), "origin": self.bound.map(|bound| bound.origin.as_str()),
-        })
+/// A budget account with its bound.
+#[derive(Serialize)]
+struct BudgetRecord<'a> {
+    scope: &'static str,
+    owner: &'a str,
+    span: &'static str,
+    period: &'a str,
+    unit: &'static str,
+    spent: i64,
+    reserved: i64,
+    left: Option<i64>,
+    max: Option<i64>,
+    origin: Option<&'static str>,
+}
+
+impl<'a> From<&'a AccountLine> for BudgetRecord<'a> {
+    fn from(line: &'a AccountLine) -> Self {
+        Self {
+            scope: line.account.scope.as_str(),
+            owner: &line.account.owner,
+            span: line.account.span(),
+            period: &line.account.period,
+            unit: if line.unit == "usd" {
+                "micros"
+            } else {
+                "tokens"
+            },
+            spent: line.spent,
+            reserved: line.reserved,
+            left: line.left(),
+            max: line.bound.map(|bound| bound.value),
+            origin: line.bound.map(|bound| bound.origin.as_str()),
+        }
     }
 }
 
@@ -240,10 +267,11 @@ async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
         store.runs_waiting_for_money().await?,
     );
     if context.json() {
-        let lines = lines.iter().map(Line::json).collect::<Vec<_>>();
-        return context.screen.json(
-            &json!({ "timezone": zone, "budgets": lines, "runs_waiting_for_money": waiting }),
-        );
+        return context.screen.json(&BudgetReport {
+            timezone: zone,
+            budgets: lines.iter().map(BudgetRecord::from).collect(),
+            runs_waiting_for_money: waiting,
+        });
     }
     let headings = [
         "PURSE", "PERIOD", "UNIT", "SPENT", "RESERVED", "LEFT", "MAX", "SET BY",
@@ -253,7 +281,7 @@ async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
         .optional(&["RESERVED", "SET BY"]);
     context.screen.listing(
         columns,
-        &lines.iter().map(Line::cells).collect::<Vec<_>>(),
+        &lines.iter().map(AccountLine::cells).collect::<Vec<_>>(),
         "no persona lives here",
     )?;
     context
@@ -269,8 +297,8 @@ async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result<Vec<Line>> {
-    let mut lines: Vec<Line> = Vec::new();
+async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result<Vec<AccountLine>> {
+    let mut lines: Vec<AccountLine> = Vec::new();
     let nobody = ThreadId::new("");
     for persona in config.personas.iter() {
         let known = spending(
@@ -322,8 +350,8 @@ async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result
 }
 
 /// Bounds of each run of an account's owner; a run's own budget account is shown with the run.
-fn each_run_of(whose: &BudgetAccountId, known: &Spending) -> [Line; 2] {
-    let line = |unit, bound| Line {
+fn each_run_of(whose: &BudgetAccountId, known: &Spending) -> [AccountLine; 2] {
+    let line = |unit, bound| AccountLine {
         account: whose.clone(),
         unit,
         bound,
@@ -336,7 +364,11 @@ fn each_run_of(whose: &BudgetAccountId, known: &Spending) -> [Line; 2] {
     ]
 }
 
-async fn add(lines: &mut Vec<Line>, store: &Store, account: &BudgetAccount) -> anyhow::Result<()> {
+async fn add(
+    lines: &mut Vec<AccountLine>,
+    store: &Store,
+    account: &BudgetAccount,
+) -> anyhow::Result<()> {
     if lines.iter().any(|line| line.account == account.id) {
         return Ok(());
     }
@@ -346,7 +378,7 @@ async fn add(lines: &mut Vec<Line>, store: &Store, account: &BudgetAccount) -> a
         spent_tokens,
         reserved_tokens,
     } = store.account(&account.id).await?;
-    let line = |unit, bound, spent, reserved| Line {
+    let line = |unit, bound, spent, reserved| AccountLine {
         account: account.id.clone(),
         unit,
         bound,
@@ -366,4 +398,22 @@ async fn add(lines: &mut Vec<Line>, store: &Store, account: &BudgetAccount) -> a
         reserved_tokens,
     ));
     Ok(())
+}
+
+/// Sums of usage since an instant.
+#[derive(Serialize)]
+struct UsageReport<'a> {
+    since: Timestamp,
+    by: &'static str,
+    sums: &'a [UsageSum],
+    total: &'a UsageSum,
+    runs_waiting_for_money: i64,
+}
+
+/// Budget accounts of the current periods.
+#[derive(Serialize)]
+struct BudgetReport<'a> {
+    timezone: &'static str,
+    budgets: Vec<BudgetRecord<'a>>,
+    runs_waiting_for_money: i64,
 }

@@ -7,6 +7,7 @@ use crate::replay::diff::compare;
 use crate::replay::timeline;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 
 pub struct Diff;
 
@@ -40,10 +41,13 @@ impl Command for Diff {
             let comparison = compare(&a, &b, args.get_flag("exact"));
             match context.json() {
                 true => {
-                    context.screen.json(&serde_json::json!({
-                        "a": a.run.id, "b": b.run.id, "same": comparison.same, "first": comparison.first,
-                        "stages": comparison.pairs,
-                    }))?;
+                    context.screen.json(&DiffRecord {
+                        a: &a.run.id,
+                        b: &b.run.id,
+                        same: comparison.same,
+                        first: &comparison.first,
+                        stages: &comparison.pairs,
+                    })?;
                 }
                 false => {
                     let runs = (a.run.id.as_str(), b.run.id.as_str());
@@ -60,4 +64,14 @@ impl Command for Diff {
             })
         })
     }
+}
+
+/// Comparison of two runs.
+#[derive(Serialize)]
+struct DiffRecord<'a, F, P> {
+    a: &'a str,
+    b: &'a str,
+    same: bool,
+    first: &'a F,
+    stages: &'a P,
 }

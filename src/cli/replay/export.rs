@@ -10,11 +10,13 @@ use crate::replay::bundle::{self, Label};
 use crate::replay::timeline::plural;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
+use serde::Serialize;
+use std::path::Path;
 use std::path::PathBuf;
 
-pub struct Export;
+pub struct ReplayExport;
 
-impl Command for Export {
+impl Command for ReplayExport {
     fn clap(&self) -> clap::Command {
         clap::Command::new("export")
             .about(
@@ -68,12 +70,19 @@ impl Command for Export {
             let file = args.get_one::<PathBuf>("file").cloned().unwrap_or_default();
             write_new(&file, &bytes)?;
             match context.json() {
-                true => context.screen.json(&serde_json::json!({
-                    "file": file, "size_bytes": bytes.len(), "runs": header.runs, "masked": header.masked,
-                    "renamed": header.renamed,
-                }))?,
+                true => context.screen.json(&ExportedRuns {
+                    file: &file,
+                    size_bytes: bytes.len(),
+                    runs: &header.runs,
+                    masked: header.masked,
+                    renamed: header.renamed,
+                })?,
                 false => {
-                    context.screen.line(format!("{} bytes written to {}", bytes.len(), file.display()))?;
+                    context.screen.line(format!(
+                        "{} bytes written to {}",
+                        bytes.len(),
+                        file.display()
+                    ))?;
                 }
             }
             let masked = plural(header.masked as usize, "secret");
@@ -81,4 +90,14 @@ impl Command for Export {
             Ok(Exit::Ok)
         })
     }
+}
+
+/// A file of exported runs.
+#[derive(Serialize)]
+struct ExportedRuns<'a> {
+    file: &'a Path,
+    size_bytes: usize,
+    runs: &'a [String],
+    masked: u32,
+    renamed: bool,
 }

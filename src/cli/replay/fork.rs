@@ -6,6 +6,7 @@ use crate::cli::lookup::run_of;
 use crate::cli::{Command, Context, Exit, Failure, name_catalog};
 use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;
+use crate::replay::RunRecord;
 use crate::replay::fork::{Change, ForkError, Forked, fork, results_of};
 use crate::replay::{load_run, timeline};
 use crate::runs::record::as_of::AsOf;
@@ -13,6 +14,7 @@ use crate::runs::record::configs::Configs;
 use crate::store::Store;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::Path;
@@ -106,9 +108,11 @@ impl Command for Fork {
                 None
             };
             match context.json() {
-                true => context
-                    .screen
-                    .json(&json!({ "run": run.as_str(), "fork": forked.record, "sent": sent }))?,
+                true => context.screen.json(&ForkReport {
+                    run: &run,
+                    fork: &forked.record,
+                    sent: sent.as_deref(),
+                })?,
                 false => {
                     let lines = timeline::run(&forked.record, args.get_flag("full"));
                     print(&context.screen, &lines)?;
@@ -324,4 +328,12 @@ fn explained(error: ForkError) -> anyhow::Error {
         ForkError::Store(error) => error.into(),
         ForkError::PersonaText(_) | ForkError::Unreadable(_) | ForkError::Run(_) => error.into(),
     }
+}
+
+/// A fork of a run.
+#[derive(Serialize)]
+struct ForkReport<'a> {
+    run: &'a RunId,
+    fork: &'a RunRecord,
+    sent: Option<&'a str>,
 }

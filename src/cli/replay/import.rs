@@ -5,17 +5,19 @@ use crate::cli::screen::quoted;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::replay::bundle;
+use crate::replay::bundle::Header;
 use crate::replay::timeline::plural;
 use crate::store::Store;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub struct Import;
+pub struct ReplayImport;
 
-impl Command for Import {
+impl Command for ReplayImport {
     fn clap(&self) -> clap::Command {
         let path = |name: &'static str, value: &'static str, help: &'static str| {
             let parser = clap::value_parser!(PathBuf);
@@ -61,9 +63,10 @@ impl Command for Import {
                 }
             };
             match context.json() {
-                true => context
-                    .screen
-                    .json(&serde_json::json!({ "workspace": dir, "header": header }))?,
+                true => context.screen.json(&ImportedRuns {
+                    workspace: &dir,
+                    header: &header,
+                })?,
                 false => {
                     let (count, place) = (header.runs.len(), quoted(&dir.display().to_string()));
                     context.screen.line(format!(
@@ -139,4 +142,11 @@ async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<bundle::Header> {
             .because(error)
     })?;
     Ok(header)
+}
+
+/// A workspace of imported runs.
+#[derive(Serialize)]
+struct ImportedRuns<'a> {
+    workspace: &'a Path,
+    header: &'a Header,
 }

@@ -21,12 +21,12 @@ pub struct ReplayCommand;
 
 /// Every subcommand, in the order of `--help`.
 static SUBCOMMANDS: &[&dyn Command] = &[
-    &show::Show,
+    &show::ReplayShow,
     &verify::Verify,
     &diff::Diff,
     // Export and import.
-    &export::Export,
-    &import::Import,
+    &export::ReplayExport,
+    &import::ReplayImport,
     // Forks.
     &fork::Fork,
     &forks::Forks,
@@ -48,7 +48,7 @@ impl Command for ReplayCommand {
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         match args.subcommand() {
-            None => show::Show.run(context, args),
+            None => show::ReplayShow.run(context, args),
             Some((name, args)) => {
                 let found = SUBCOMMANDS
                     .iter()

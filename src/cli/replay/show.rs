@@ -12,11 +12,12 @@ use crate::store::Store;
 use anstyle::{AnsiColor, Style};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-pub struct Show;
+pub struct ReplayShow;
 
 /// Maximum number of the newest messages and runs of a thread's timeline.
 const MESSAGES_MAX: u32 = 200;
@@ -60,7 +61,7 @@ pub fn args() -> Vec<Arg> {
     ]
 }
 
-impl Command for Show {
+impl Command for ReplayShow {
     fn clap(&self) -> clap::Command {
         clap::Command::new("show")
             .about("Show everything that happened in a run or a thread, in order")
@@ -290,9 +291,10 @@ fn write_page(context: &Context, file: &Path, page: &str) -> anyhow::Result<()> 
     }
     write_new(file, page.as_bytes())?;
     match context.json() {
-        true => context
-            .screen
-            .json(&serde_json::json!({ "file": file, "size_bytes": page.len() })),
+        true => context.screen.json(&WrittenPage {
+            file,
+            size_bytes: page.len(),
+        }),
         false => Ok(context.screen.line(format!(
             "{} bytes written to {}",
             page.len(),
@@ -353,4 +355,11 @@ fn style(tone: Tone) -> Style {
         Tone::Bad => AnsiColor::Red.on_default(),
         Tone::Faint => Style::new().dimmed(),
     }
+}
+
+/// A page that was written.
+#[derive(Serialize)]
+struct WrittenPage<'a> {
+    file: &'a Path,
+    size_bytes: usize,
 }

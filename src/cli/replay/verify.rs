@@ -13,7 +13,7 @@ use crate::store::{RunFilter, Store, StoreError};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use indicatif::ProgressBar;
-use serde_json::json;
+use serde::Serialize;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 4;
 
 /// Number of runs for each outcome.
 #[derive(Default)]
-struct Tally {
+struct VerdictTally {
     identical: usize,
     requests: usize,
     different: usize,
@@ -37,7 +37,7 @@ struct Tally {
     nothing_asked: usize,
 }
 
-impl Tally {
+impl VerdictTally {
     fn count(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Identical { requests, .. } => {
@@ -103,7 +103,8 @@ impl Command for Verify {
                 workspace.to_path_buf(),
                 name_catalog(),
             ));
-            let (mut tally, mut listed, began) = (Tally::default(), Vec::new(), clock.monotonic());
+            let (mut tally, mut listed, began) =
+                (VerdictTally::default(), Vec::new(), clock.monotonic());
             match args.get_many::<String>("run") {
                 Some(named) => {
                     let runs = runs_of(&store, named, "verified").await?;
@@ -167,7 +168,7 @@ async fn verify(
     context: &Context,
     verifier: &Arc<Verifier>,
     runs: Vec<RunId>,
-    (tally, listed): (&mut Tally, &mut Vec<Verified>),
+    (tally, listed): (&mut VerdictTally, &mut Vec<Verified>),
     bar: &ProgressBar,
 ) -> anyhow::Result<()> {
     let mut lanes = JoinSet::new();
@@ -222,11 +223,11 @@ fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
 
 fn conclude(
     context: &Context,
-    tally: &Tally,
+    tally: &VerdictTally,
     listed: &[Verified],
     seconds: f64,
 ) -> anyhow::Result<()> {
-    let Tally {
+    let VerdictTally {
         identical,
         requests,
         different,
@@ -239,11 +240,19 @@ fn conclude(
     let runs =
         identical + different + masked + not_verifiable + unreadable + pruned + nothing_asked;
     if context.json() {
-        return context.screen.json(&json!({
-            "runs": runs, "identical": identical, "requests": requests, "different": different, "masked": masked,
-            "not_verifiable": not_verifiable, "unreadable": unreadable, "pruned": pruned, "nothing_asked": nothing_asked,
-            "seconds": seconds, "verdicts": listed,
-        }));
+        return context.screen.json(&VerifyReport {
+            runs,
+            identical: *identical,
+            requests: *requests,
+            different: *different,
+            masked: *masked,
+            not_verifiable: *not_verifiable,
+            unreadable: *unreadable,
+            pruned: *pruned,
+            nothing_asked: *nothing_asked,
+            seconds,
+            verdicts: listed,
+        });
     }
     let per_second = runs as f64 / seconds.max(0.001);
     let masked = if *masked > 0 {
@@ -268,4 +277,20 @@ fn conclude(
         plural(*requests, "request"),
     ))?;
     Ok(())
+}
+
+/// Counts of a verification, and the verdicts that are listed.
+#[derive(Serialize)]
+struct VerifyReport<'a> {
+    runs: usize,
+    identical: usize,
+    requests: usize,
+    different: usize,
+    masked: usize,
+    not_verifiable: usize,
+    unreadable: usize,
+    pruned: usize,
+    nothing_asked: usize,
+    seconds: f64,
+    verdicts: &'a [Verified],
 }
