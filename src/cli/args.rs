@@ -1,6 +1,6 @@
 //! Arguments that several commands share, and their values.
 
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{PersonaId, Timestamp};
 use crate::store::Store;
@@ -42,7 +42,7 @@ pub fn page_args() -> [Arg; 3] {
 /// Errors: a malformed id, and an id without folder and rows, so that a typing error does not yield
 /// an empty listing.
 pub async fn persona_of(
-    context: &Context,
+    context: &CommandContext,
     store: &Store,
     args: &ArgMatches,
 ) -> anyhow::Result<Option<PersonaId>> {

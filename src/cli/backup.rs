@@ -5,7 +5,7 @@
 //! to restore them.
 
 use super::screen::progress;
-use super::{Command, Context, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::domain::Timestamp;
 use crate::gateway::intake::free_disk_bytes;
@@ -50,7 +50,7 @@ impl Command for Backup {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -62,7 +62,7 @@ impl Command for Backup {
     }
 }
 
-async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<Exit> {
+async fn back_up(context: &CommandContext, file: &Path, force: bool) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let database = workspace.join("data/attache.db");
     let file = std::path::absolute(file).context("no such path")?;
@@ -164,7 +164,7 @@ struct BackupRecord<'a> {
 }
 
 impl BackupRecord<'_> {
-    fn print(&self, context: &Context, checks: usize) -> anyhow::Result<()> {
+    fn print(&self, context: &CommandContext, checks: usize) -> anyhow::Result<()> {
         context.screen.line(format!(
             "{}: {} bytes, {}, {}, {}; {} made on the copy",
             self.file.display(),

@@ -3,7 +3,7 @@
 
 mod summary;
 
-use super::{Command, Context, Exit, Failure, in_force, screen};
+use super::{Command, CommandContext, Exit, Failure, in_force, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
 use crate::gateway::ingress::smtp::ListenerFactory;
@@ -56,7 +56,7 @@ impl Command for ConfigCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -73,7 +73,7 @@ impl Command for ConfigCommand {
 
 /// Result of the check, as `--json` prints it.
 #[derive(Serialize)]
-struct Report {
+struct CheckReport {
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
     /// `None` unless the configuration is usable.
@@ -82,8 +82,8 @@ struct Report {
     not_in_force: Vec<String>,
 }
 
-impl Report {
-    fn of(context: &Context) -> Self {
+impl CheckReport {
+    fn of(context: &CommandContext) -> Self {
         let not_in_force = in_force::edited(context);
         match context.config() {
             Ok(config) => {
@@ -107,9 +107,9 @@ impl Report {
     }
 }
 
-fn check(context: &Context, is_strict: bool) -> anyhow::Result<Exit> {
+fn check(context: &CommandContext, is_strict: bool) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    let report = Report::of(context);
+    let report = CheckReport::of(context);
     let is_good = report.problems.is_empty() && (report.warnings.is_empty() || !is_strict);
     let exit = if is_good { Exit::Ok } else { Exit::BadData };
     for warning in &report.warnings {
@@ -189,7 +189,7 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     (ordered(problems), ordered(warnings))
 }
 
-fn show(context: &Context) -> anyhow::Result<Exit> {
+fn show(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let files = effective(&context.config()?);
     if context.json() {
@@ -225,7 +225,7 @@ fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
     }
 }
 
-fn print_schema(context: &Context, name: Option<&String>) -> anyhow::Result<Exit> {
+fn print_schema(context: &CommandContext, name: Option<&String>) -> anyhow::Result<Exit> {
     let named = |kind: &&schema::ConfigFileKind| name.is_some_and(|name| name == kind.name);
     match schema::KINDS.iter().find(named) {
         Some(kind) => context.screen.json(&(kind.schema)())?,
@@ -239,7 +239,7 @@ fn print_schema(context: &Context, name: Option<&String>) -> anyhow::Result<Exit
     Ok(Exit::Ok)
 }
 
-fn write_schemas(context: &Context) -> anyhow::Result<Exit> {
+fn write_schemas(context: &CommandContext) -> anyhow::Result<Exit> {
     let folder = context.require_workspace()?.join("configs/schema");
     let failed = |source: std::io::Error| {
         Failure::new(

@@ -10,7 +10,7 @@ mod place;
 mod visit;
 
 use super::screen::{Screen, quoted};
-use super::{Command, Context, Exit, Failure, name_catalog, replay};
+use super::{Command, CommandContext, Exit, Failure, name_catalog, replay};
 use crate::app::Engine;
 use crate::clock::{Clock, SystemClock};
 use crate::config::ListenAddress;
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use visit::Exchange;
+use visit::DemoExchange;
 
 pub struct Demo;
 
@@ -43,7 +43,7 @@ impl Command for Demo {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         _args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { demo(context).await })
@@ -54,12 +54,12 @@ impl Command for Demo {
 struct Story {
     workspace: PathBuf,
     server: SocketAddr,
-    exchanges: [Exchange; 2],
+    exchanges: [DemoExchange; 2],
     stations: Vec<Station>,
     took: Duration,
 }
 
-async fn demo(context: &Context) -> anyhow::Result<Exit> {
+async fn demo(context: &CommandContext) -> anyhow::Result<Exit> {
     let story = play(&context.workspace).await?;
     let holds = story
         .stations
@@ -147,7 +147,7 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
 
-fn tell(context: &Context, story: &Story) -> anyhow::Result<()> {
+fn tell(context: &CommandContext, story: &Story) -> anyhow::Result<()> {
     let screen = &context.screen;
     screen.heading("A guest writes to a guest house, and its persona answers")?;
     for (number, station) in story.stations.iter().enumerate() {
@@ -182,7 +182,11 @@ fn tell_session(screen: &Screen, story: &Story) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell_where(context: &Context, story: &Story, second: &Exchange) -> anyhow::Result<()> {
+fn tell_where(
+    context: &CommandContext,
+    story: &Story,
+    second: &DemoExchange,
+) -> anyhow::Result<()> {
     let screen = &context.screen;
     let here = shown(&story.workspace);
     let file = |path: &str| format!("{here}/{path}");

@@ -4,7 +4,7 @@
 //! migration.
 
 use super::screen::progress;
-use super::{Command, Context, Exit, Failure};
+use super::{Command, CommandContext, Exit, Failure};
 use crate::gateway::intake::free_disk_bytes;
 use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, AuditScope, Broken, Findings, PendingWork};
@@ -37,7 +37,7 @@ impl Command for Doctor {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         let wanted = AuditScope {
@@ -48,7 +48,7 @@ impl Command for Doctor {
     }
 }
 
-async fn audit(context: &Context, wanted: AuditScope) -> anyhow::Result<Exit> {
+async fn audit(context: &CommandContext, wanted: AuditScope) -> anyhow::Result<Exit> {
     let database = context.require_workspace()?.join("data/attache.db");
     if !database.is_file() {
         let failure = Failure::new(Exit::NoInput, "there is no database yet");
@@ -93,7 +93,7 @@ struct Room {
 
 impl Room {
     /// `None` where the configuration or the disk does not tell.
-    fn below(context: &Context) -> Option<Self> {
+    fn below(context: &CommandContext) -> Option<Self> {
         let kept_bytes = context.config().ok()?.limits.free_disk_bytes_min;
         let free_bytes = free_disk_bytes(&context.workspace.join("data")).ok()?;
         Some(Self {
@@ -103,7 +103,11 @@ impl Room {
     }
 }
 
-fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow::Result<()> {
+fn print(
+    context: &CommandContext,
+    findings: &Findings,
+    engine: Option<&str>,
+) -> anyhow::Result<()> {
     for broken in &findings.broken {
         context
             .screen
@@ -150,7 +154,7 @@ fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow
 
 /// Reports files with too open a mode: new files are for their owner alone, older files keep their
 /// mode.
-fn tell_modes(context: &Context) -> anyhow::Result<()> {
+fn tell_modes(context: &CommandContext) -> anyhow::Result<()> {
     let open = ["data", "personas"].map(|folder| open_to_others(&context.workspace.join(folder)));
     let open: Vec<&Path> = open.iter().flatten().map(PathBuf::as_path).collect();
     let Some(first) = open.first() else {

@@ -2,7 +2,7 @@
 //! and workspaces without a server.
 
 use super::screen::progress;
-use super::{Command, Context, Exit};
+use super::{Command, CommandContext, Exit};
 use crate::app::{Drained, Engine};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, RunState, Timestamp};
@@ -30,14 +30,14 @@ impl Command for Drain {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         _args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { drain(context).await })
     }
 }
 
-async fn drain(context: &Context) -> anyhow::Result<Exit> {
+async fn drain(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let clock = Arc::new(SystemClock::new());
     let began = clock.now();
@@ -104,7 +104,7 @@ impl From<RunSummary> for FailedRun {
 }
 
 async fn report(
-    context: &Context,
+    context: &CommandContext,
     store: &Store,
     drained: Drained,
     began: Timestamp,
@@ -160,7 +160,7 @@ impl DrainReport {
         })
     }
 
-    fn print(&self, context: &Context) -> anyhow::Result<()> {
+    fn print(&self, context: &CommandContext) -> anyhow::Result<()> {
         let EndedRuns {
             succeeded,
             failed,

@@ -5,7 +5,7 @@
 //! JSON object a line; `persona/` is its folder: text, memory, knowledge, responsibilities.
 
 use super::screen::progress;
-use super::{Command, Context, Exit, Failure};
+use super::{Command, CommandContext, Exit, Failure};
 use crate::domain::PersonaId;
 use crate::replay::timeline::plural;
 use crate::store::sqlite::backup;
@@ -44,7 +44,7 @@ impl Command for Export {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -60,7 +60,7 @@ impl Command for Export {
     }
 }
 
-async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Exit> {
+async fn export(context: &CommandContext, id: &str, folder: &Path) -> anyhow::Result<Exit> {
     let workspace = context.require_workspace()?;
     let files = workspace.join("personas").join(id);
     let persona = PersonaId::parse(id).ok().filter(|_| files.is_dir());

@@ -4,7 +4,7 @@
 //! `store/gc.rs` describes each kind and the rows that are never deleted.
 
 use super::args::instant;
-use super::{Command, Context, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::domain::Timestamp;
 use crate::replay::fork;
 use crate::store::gc::{KINDS, Pruned, PrunedKind};
@@ -47,14 +47,14 @@ impl Command for Gc {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(prune_kind(context, args))
     }
 }
 
-async fn prune_kind(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let age = args
         .get_one::<String>("older-than")

@@ -2,7 +2,7 @@
 //! starts and no sender is answered. Works beside a running engine, and again after it was killed.
 
 use super::screen::progress;
-use super::{Command, Context, Exit, Failure};
+use super::{Command, CommandContext, Exit, Failure};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Arrival, Envelope, Letter, PersonaId, Via};
 use crate::gateway::ingress::archive::{Archive, Entry, Format};
@@ -70,7 +70,7 @@ impl Command for Import {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { import(context, args).await })
@@ -89,7 +89,7 @@ struct ImportTally {
     named: Vec<(String, String)>,
 }
 
-async fn import(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn import(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = Arc::new(context.config()?);
     let persona = named_persona(&config, args)?;
@@ -282,7 +282,7 @@ fn stopped(cause: StoreError) -> anyhow::Error {
         .into()
 }
 
-fn tell(context: &Context, tally: &ImportTally) -> anyhow::Result<()> {
+fn tell(context: &CommandContext, tally: &ImportTally) -> anyhow::Result<()> {
     if context.json() {
         let refused: u64 = tally.refused.values().sum();
         let letters = tally

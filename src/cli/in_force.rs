@@ -1,13 +1,13 @@
 //! Files that were edited after the engine beside this command was started: their edits are in
 //! force after a restart.
 
-use super::{Context, screen};
+use super::{CommandContext, screen};
 use crate::config::in_force;
 use crate::store::working_engine;
 
 /// Files whose content differs from the content that the working engine read; empty when no engine
 /// works here or every edit is in force.
-pub fn edited(context: &Context) -> Vec<String> {
+pub fn edited(context: &CommandContext) -> Vec<String> {
     let engine = working_engine(&context.workspace);
     engine
         .and_then(|pid| in_force::edited_since_start(&context.workspace, &pid))

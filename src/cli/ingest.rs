@@ -1,7 +1,7 @@
 //! `attache ingest FILE…|-`: letters from files, through the same intake as every other letter.
 //! Works beside a running engine.
 
-use super::{Command, Context, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Letter, Via, filed};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
@@ -50,7 +50,7 @@ impl Command for Ingest {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { ingest(context, args).await })
@@ -59,7 +59,7 @@ impl Command for Ingest {
 
 /// Outcome of one file.
 #[derive(Serialize)]
-struct Report {
+struct IngestReport {
     file: String,
     /// `accepted`, `refused`, or `deferred`: a retry may succeed.
     outcome: &'static str,
@@ -85,7 +85,7 @@ struct CopyReport {
     remedy: Option<String>,
 }
 
-async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn ingest(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     // As below: an unmounted disk is no reason for a mail server to return the letter.
     context
         .require_workspace()
@@ -208,8 +208,8 @@ fn there(config: &Config) -> String {
     }
 }
 
-async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Overrides) -> Report {
-    let refused = |why: String| Report {
+async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Overrides) -> IngestReport {
+    let refused = |why: String| IngestReport {
         file: file.to_owned(),
         outcome: "refused",
         why: Some(why),
@@ -241,7 +241,7 @@ async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Override
     }
     // Never confirmed: the same file given twice is the same letter, also without a Message-ID.
     match intake.accept(Letter { envelope, bytes }).await {
-        Ok(accepted) => Report {
+        Ok(accepted) => IngestReport {
             file: file.to_owned(),
             outcome: "accepted",
             why: None,
@@ -258,7 +258,7 @@ async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Override
                 .map(ToString::to_string)
                 .collect::<Vec<_>>()
                 .join(": ");
-            Report {
+            IngestReport {
                 outcome,
                 ..refused(why)
             }
@@ -311,7 +311,7 @@ fn copies(accepted: Accepted) -> Vec<CopyReport> {
     accepted.copies.into_iter().map(report).collect()
 }
 
-impl Report {
+impl IngestReport {
     fn sentence(&self) -> String {
         let copy = |copy: &CopyReport| match (&copy.run, &copy.rule) {
             (Some(run), _) => format!("{}: run {run}", copy.persona),

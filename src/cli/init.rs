@@ -5,7 +5,7 @@
 //! `attache demo` is no part of it.
 
 use super::persona::{self, PersonaFiles};
-use super::{Command, Context, Exit, Failure, screen, starter};
+use super::{Command, CommandContext, Exit, Failure, screen, starter};
 use crate::config::check_name;
 use crate::domain::{Address, PersonaId};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -21,18 +21,18 @@ pub struct Init;
 #[derive(Serialize)]
 struct Written {
     path: String,
-    outcome: Outcome,
+    outcome: FileOutcome,
 }
 
 #[derive(Serialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum FileOutcome {
     Written,
     Kept,
 }
 
 /// Values that the new workspace is made from.
-struct Wanted {
+struct WorkspaceSpec {
     mail_domain: String,
     owners: Vec<Address>,
     persona: PersonaId,
@@ -51,7 +51,7 @@ impl Command for Init {
                     .value_name("DIR")
                     .required(true)
                     .value_parser(clap::value_parser!(PathBuf))
-                    .help("PersonaFiles to write to; it is made if it does not exist"),
+                    .help("Folder to write to; it is made if it does not exist"),
             )
             .arg(
                 text("domain", "DOMAIN")
@@ -73,20 +73,20 @@ impl Command for Init {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let folder = args
                 .get_one::<PathBuf>("dir")
                 .map_or(Path::new("."), PathBuf::as_path);
-            let wanted = Wanted::read(args)?;
+            let wanted = WorkspaceSpec::read(args)?;
             init(context, folder, &wanted)
         })
     }
 }
 
-impl Wanted {
+impl WorkspaceSpec {
     /// Errors: an argument is no domain, address, id or name, or the persona would have an owner's
     /// address.
     fn read(args: &ArgMatches) -> Result<Self, Failure> {
@@ -127,7 +127,7 @@ impl Wanted {
     }
 }
 
-fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exit> {
+fn init(context: &CommandContext, folder: &Path, wanted: &WorkspaceSpec) -> anyhow::Result<Exit> {
     if folder.join(starter::LAST).symlink_metadata().is_ok() {
         let message = format!(
             "`{}` is a workspace already; nothing was written",
@@ -172,7 +172,7 @@ fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exi
         let written = persona::FILES.iter().map(|file| format!("{home}/{file}"));
         files.extend(written.map(|path| Written {
             path,
-            outcome: Outcome::Written,
+            outcome: FileOutcome::Written,
         }));
     }
     // This file marks a workspace and is written last: until then a repeated `init` continues.
@@ -188,9 +188,9 @@ fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exi
 }
 
 fn tell(
-    context: &Context,
+    context: &CommandContext,
     folder: &Path,
-    wanted: &Wanted,
+    wanted: &WorkspaceSpec,
     files: &[Written],
 ) -> anyhow::Result<Exit> {
     if context.json() {
@@ -199,20 +199,20 @@ fn tell(
     }
     for file in files {
         match file.outcome {
-            Outcome::Written => context.screen.line(format!("wrote {}", file.path))?,
-            Outcome::Kept => context
+            FileOutcome::Written => context.screen.line(format!("wrote {}", file.path))?,
+            FileOutcome::Kept => context
                 .screen
                 .line(format!("kept  {} (it exists)", file.path))?,
         }
     }
     if files
         .iter()
-        .any(|file| file.path == ".gitignore" && file.outcome == Outcome::Kept)
+        .any(|file| file.path == ".gitignore" && file.outcome == FileOutcome::Kept)
     {
         screen::remark("see that your .gitignore names `/.secrets` and `/data/`");
     }
     let shown = screen::quoted(&folder.display().to_string());
-    let Wanted {
+    let WorkspaceSpec {
         persona, address, ..
     } = wanted;
     context.screen.line(format!(
@@ -225,16 +225,16 @@ fn tell(
 
 /// Writes a file that does not exist yet. A link counts as existing, so that no file is written
 /// through a link.
-fn write_new(path: &Path, content: &str) -> std::io::Result<Outcome> {
+fn write_new(path: &Path, content: &str) -> std::io::Result<FileOutcome> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)?;
     }
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => {
             file.write_all(content.as_bytes())?;
-            Ok(Outcome::Written)
+            Ok(FileOutcome::Written)
         }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Outcome::Kept),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(FileOutcome::Kept),
         Err(error) => Err(error),
     }
 }

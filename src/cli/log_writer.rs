@@ -24,13 +24,13 @@ pub struct LogWriter {
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Signals that lines were queued or that the last line was written.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: Vec<u8>,
     is_writing: bool,
     /// Lines dropped since the start.
@@ -60,7 +60,7 @@ impl LogWriter {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,9 +138,9 @@ fn line_ends(lines: &[u8]) -> u64 {
 }
 
 /// One line in the making: the formatter writes it whole.
-pub struct Line<'a>(&'a Queue);
+pub struct LogLine<'a>(&'a Queue);
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.push(line);
         Ok(line.len())
@@ -151,16 +151,16 @@ impl Write for Line<'_> {
 }
 
 impl<'a> MakeWriter<'a> for LogWriter {
-    type Writer = Line<'a>;
-    fn make_writer(&'a self) -> Line<'a> {
-        Line(&self.queue)
+    type Writer = LogLine<'a>;
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine(&self.queue)
     }
 }
 
 impl Drop for Flush {
     fn drop(&mut self) {
         let queue = &self.0.queue;
-        let still_writes = |state: &mut State| state.is_writing || !state.waiting.is_empty();
+        let still_writes = |state: &mut QueueState| state.is_writing || !state.waiting.is_empty();
         // Written or timed out: the command ends in both cases.
         let _ended = queue
             .changed

@@ -3,7 +3,7 @@
 //! `list` reads the database, also beside a running engine; `check` asks the servers and changes
 //! nothing there.
 
-use super::{Command, Context, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ImapMailbox, MailboxTls};
 use crate::domain::Timestamp;
@@ -36,7 +36,7 @@ impl Command for MailboxesCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -49,7 +49,7 @@ impl Command for MailboxesCommand {
     }
 }
 
-async fn list(context: &Context) -> anyhow::Result<Exit> {
+async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
     let store = context.shared_store().await?;
@@ -176,7 +176,7 @@ fn age(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit> {
+async fn check(context: &CommandContext, name: Option<&String>) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
     let named = |mailbox: &&ImapMailbox| name.is_none_or(|name| mailbox.name == *name);

@@ -1,7 +1,7 @@
 //! `attache mcp serve --run ID`: our tools for a command-line agent. Agents start it; users need
 //! not.
 
-use super::{Command, Context, Exit};
+use super::{Command, CommandContext, Exit};
 use crate::domain::RunId;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -22,7 +22,7 @@ impl Command for McpCommand {
 
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

@@ -68,7 +68,7 @@ static COMMANDS: &[&dyn Command] = &[
     // Inspection.
     &threads::ThreadsCommand,
     &runs::RunsCommand,
-    &usage::Usage,
+    &usage::UsageCommand,
     &replay::ReplayCommand,
     &outbox::OutboxCommand,
     &notices::NoticesCommand,
@@ -84,7 +84,7 @@ static COMMANDS: &[&dyn Command] = &[
 
 /// One command of `attache`.
 ///
-/// Implementations are unit structs. Print through [`Context::screen`] only (a closed pipe must not
+/// Implementations are unit structs. Print through [`CommandContext::screen`] only (a closed pipe must not
 /// panic) and respect `--json` there; return errors as values: [`Failure`] where an exit code or a
 /// hint is known, any other error with anyhow context. To add a command, copy `persona.rs`, add
 /// `mod x;` and a line in [`COMMANDS`].
@@ -97,13 +97,13 @@ pub trait Command: Sync {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>>;
 }
 
 /// Values that every command may use.
-pub struct Context {
+pub struct CommandContext {
     /// Absolute path of the workspace; it may not exist yet.
     pub workspace: PathBuf,
     /// This program as it was called, so that recommended commands can be typed: `cargo run` puts
@@ -112,7 +112,7 @@ pub struct Context {
     pub screen: Screen,
 }
 
-impl Context {
+impl CommandContext {
     /// Reads and checks the whole configuration; the error holds every problem of every file.
     pub fn config(&self) -> Result<Config, ConfigErrors> {
         crate::config::load(&self.workspace, &name_catalog())
@@ -228,7 +228,7 @@ async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit>
         .map_or(Path::new("."), PathBuf::as_path);
     let workspace = std::path::absolute(named)
         .map_err(|source| Failure::new(Exit::Usage, "no such workspace path").because(source))?;
-    let context = Context {
+    let context = CommandContext {
         workspace,
         program,
         screen: Screen::stdout(matches.get_flag("json")).with_header(matches.get_flag("header")),

@@ -2,7 +2,7 @@
 
 use super::args::number;
 use super::screen::Columns;
-use super::{Command, Context, Exit, Failure};
+use super::{Command, CommandContext, Exit, Failure};
 use crate::store::{Notified, Store, StoreError};
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
@@ -40,7 +40,7 @@ impl Command for NoticesCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -57,7 +57,7 @@ impl Command for NoticesCommand {
     }
 }
 
-async fn list(context: &Context, store: &Store, limit: u32) -> anyhow::Result<()> {
+async fn list(context: &CommandContext, store: &Store, limit: u32) -> anyhow::Result<()> {
     let folds = store.list_notices(limit).await?;
     if context.json() {
         return context.screen.json(&folds);
@@ -86,7 +86,7 @@ async fn list(context: &Context, store: &Store, limit: u32) -> anyhow::Result<()
         .listing(columns, &rows.collect::<Vec<_>>(), "there is no notice")?)
 }
 
-async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<()> {
+async fn show(context: &CommandContext, store: &Store, args: &ArgMatches) -> anyhow::Result<()> {
     let which = args
         .get_one::<String>("which")
         .map(String::as_str)

@@ -10,7 +10,7 @@ mod list;
 mod show;
 
 use super::args::text;
-use super::{Command, Context, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::domain::{DeliveryId, Timestamp};
 use crate::store::{Delivery, Store, StoreError, TransportState};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -57,7 +57,7 @@ impl Command for OutboxCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -83,7 +83,7 @@ impl Command for OutboxCommand {
     }
 }
 
-async fn health(context: &Context, store: &Store) -> anyhow::Result<Exit> {
+async fn health(context: &CommandContext, store: &Store) -> anyhow::Result<Exit> {
     let health = store.transport_health().await?;
     let state = health
         .as_ref()
@@ -109,7 +109,7 @@ async fn health(context: &Context, store: &Store) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn dkim(context: &Context) -> anyhow::Result<Exit> {
+fn dkim(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
     let signers = &config.gateway.signers;

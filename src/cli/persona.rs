@@ -2,7 +2,7 @@
 
 use super::args::text;
 use super::screen::Columns;
-use super::{Command, Context, Exit, Failure, in_force, screen};
+use super::{Command, CommandContext, Exit, Failure, in_force, screen};
 use crate::config::{Config, Persona, ReplyMode, check_name, description, show_persona};
 use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId};
@@ -47,7 +47,7 @@ impl Command for PersonaCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -62,7 +62,7 @@ impl Command for PersonaCommand {
     }
 }
 
-fn list(context: &Context) -> anyhow::Result<Exit> {
+fn list(context: &CommandContext) -> anyhow::Result<Exit> {
     let config = context.config()?;
     if context.json() {
         context
@@ -92,7 +92,7 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
+fn show(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let persona = find(&config, id)?;
     let (knowledge, responsibilities) = (surveyed(persona)?, pages(persona, "responsibilities"));
@@ -242,7 +242,7 @@ fn pages(persona: &Persona, folder: &str) -> Vec<String> {
     pages
 }
 
-fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+fn create(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
     let id = PersonaId::parse(text(args, "id")).map_err(|error| bad(&error))?;

@@ -5,7 +5,7 @@
 //! makes two small calls.
 
 use super::screen::Columns;
-use super::{Command, Context, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
 use crate::domain::Timestamp;
@@ -63,7 +63,7 @@ impl Command for ProvidersCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -79,7 +79,7 @@ impl Command for ProvidersCommand {
     }
 }
 
-async fn list(context: &Context, config: &Config) -> anyhow::Result<Exit> {
+async fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit> {
     let calls = context.shared_store().await?.provider_calls().await?;
     let of = |seat: &Seat| calls.iter().find(|calls| calls.provider == seat.name);
     let mut seats = status::seats(config);
@@ -239,7 +239,11 @@ fn users(seat: &Seat) -> Vec<UserRecord<'_>> {
     users.collect()
 }
 
-async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn check(
+    context: &CommandContext,
+    config: &Config,
+    args: &ArgMatches,
+) -> anyhow::Result<Exit> {
     let named: Vec<&String> = args
         .get_many::<String>("id")
         .into_iter()
@@ -404,7 +408,11 @@ fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
     })
 }
 
-async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn test(
+    context: &CommandContext,
+    config: &Config,
+    args: &ArgMatches,
+) -> anyhow::Result<Exit> {
     let seats = status::seats(config);
     let seat = find(
         &seats,

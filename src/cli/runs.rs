@@ -7,7 +7,7 @@ mod show;
 use super::args::{id_arg, instant_of, number, page_args, persona_of, text};
 use super::lookup::{find_letter, find_run, no_such_run};
 use super::screen::Columns;
-use super::{Command, Context, Exit};
+use super::{Command, CommandContext, Exit};
 use crate::domain::{MessageId, RunId, RunState};
 use crate::replay::load_run;
 use crate::store::{Cancellation, RunFilter, Store};
@@ -62,7 +62,7 @@ impl Command for RunsCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -99,7 +99,7 @@ impl Command for RunsCommand {
     }
 }
 
-async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let states = args.get_many::<String>("state").into_iter().flatten();
     let since = instant_of(args, "since")?;
     let store = context.shared_store().await?;
@@ -141,7 +141,7 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-async fn cancel(context: &Context, store: &Store, run: &RunId) -> anyhow::Result<()> {
+async fn cancel(context: &CommandContext, store: &Store, run: &RunId) -> anyhow::Result<()> {
     let (word, sentence) = match store.request_cancel(run).await? {
         Cancellation::Done => ("cancelled", format!("cancelled run {run}")),
         Cancellation::Requested => (
@@ -155,7 +155,11 @@ async fn cancel(context: &Context, store: &Store, run: &RunId) -> anyhow::Result
     Ok(context.screen.line(sentence)?)
 }
 
-async fn answer(context: &Context, store: &Store, message: &MessageId) -> anyhow::Result<()> {
+async fn answer(
+    context: &CommandContext,
+    store: &Store,
+    message: &MessageId,
+) -> anyhow::Result<()> {
     let run = store.answer_message(message).await?;
     if context.json() {
         return context.screen.json(&AnsweredLetter {

@@ -1,6 +1,6 @@
 //! `attache serve`: runs the engine until SIGTERM or SIGINT.
 
-use super::{Command, Context, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress, SmtpListener};
@@ -40,14 +40,14 @@ impl Command for Serve {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { serve(context, args.get_flag("take-over")).await })
     }
 }
 
-async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
+async fn serve(context: &CommandContext, take_over: bool) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     // Before the engine opens, so that an early signal is not lost.
     let mut signals = Signals::listen()?;
@@ -86,7 +86,7 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
 /// Refuses to replace a stopped process (SIGSTOP, a debugger), because it keeps its addresses for
 /// good: it could write no more, and its successor could not listen, so no process would accept
 /// letters.
-fn refuse_stopped(context: &Context, config: &Config) -> Result<(), Failure> {
+fn refuse_stopped(context: &CommandContext, config: &Config) -> Result<(), Failure> {
     let Some(pid) = working_engine(&context.workspace) else {
         return Ok(());
     };
@@ -162,7 +162,7 @@ fn unbound(cause: &anyhow::Error, take_over: bool) -> &'static str {
 }
 
 /// Prints the line that says that letters are accepted.
-fn announce(context: &Context, engine: &Engine, formatted: &[String]) -> anyhow::Result<()> {
+fn announce(context: &CommandContext, engine: &Engine, formatted: &[String]) -> anyhow::Result<()> {
     let personas = engine.config.personas.iter().count();
     if context.json() {
         let pid = std::process::id();

@@ -2,7 +2,7 @@
 
 use super::args::{id_arg, text};
 use super::lookup::not_found;
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::config::{dollars, micros_of};
 use crate::domain::{Allowance, ThreadBudget, ThreadId};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -28,7 +28,7 @@ pub fn command() -> clap::Command {
         )
 }
 
-pub async fn run(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let id = store
         .find_thread(text(args, "id"))

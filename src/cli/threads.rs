@@ -4,7 +4,7 @@
 use super::args::{id_arg, number, page_args, persona_of, text};
 use super::lookup::not_found;
 use super::screen::Columns;
-use super::{Command, Context, Exit, thread_budget};
+use super::{Command, CommandContext, Exit, thread_budget};
 use crate::domain::MessageId;
 use crate::replay::{MessageRecord, RunRow, load_thread};
 use crate::store::{ThreadFilter, ThreadSession};
@@ -50,7 +50,7 @@ impl Command for ThreadsCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -65,7 +65,7 @@ impl Command for ThreadsCommand {
     }
 }
 
-async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let filter = ThreadFilter {
         persona: persona_of(context, &store, args).await?,
@@ -100,7 +100,7 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let id = text(args, "id");
     let id = store
@@ -154,7 +154,7 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn raw(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let id = text(args, "id");
     let found = |error| not_found(error, "`attache threads show`");
@@ -176,7 +176,7 @@ async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
 }
 
 fn show_message(
-    context: &Context,
+    context: &CommandContext,
     message: &MessageRecord,
     run: Option<&RunRow>,
 ) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 
 use super::args::instant;
 use super::screen::Columns;
-use super::{Command, Context, Exit};
+use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Spending, dollars, spending};
 use crate::domain::{
@@ -15,7 +15,7 @@ use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
-pub struct Usage;
+pub struct UsageCommand;
 
 /// Maximum lines of one listing.
 const LINES_MAX: usize = 1000;
@@ -23,7 +23,7 @@ const LINES_MAX: usize = 1000;
 /// own.
 const THREADS_MAX: usize = 20;
 
-impl Command for Usage {
+impl Command for UsageCommand {
     fn clap(&self) -> clap::Command {
         let words = PossibleValuesParser::new(UsageBy::ALL.iter().map(|by| by.as_str()));
         clap::Command::new("usage")
@@ -49,7 +49,7 @@ impl Command for Usage {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -72,7 +72,7 @@ impl Command for Usage {
 }
 
 async fn sums(
-    context: &Context,
+    context: &CommandContext,
     store: &Store,
     since: Timestamp,
     by: UsageBy,
@@ -258,7 +258,7 @@ impl<'a> From<&'a AccountLine> for BudgetRecord<'a> {
     }
 }
 
-async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
+async fn budgets(context: &CommandContext, store: &Store) -> anyhow::Result<()> {
     let config = context.config()?;
     let now = SystemClock::new().now();
     let lines = lines(&config, store, now).await?;

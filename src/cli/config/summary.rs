@@ -17,7 +17,7 @@ pub struct Summary {
     comes_in: Vec<String>,
     answered: Vec<String>,
     refused: Vec<String>,
-    models: Vec<Answers>,
+    models: Vec<ModelInUse>,
     /// `null`: no mail leaves.
     goes_out: Option<String>,
     notified: Vec<String>,
@@ -31,7 +31,7 @@ struct Lives {
 
 /// A model, its price and its personas.
 #[derive(Debug, Serialize)]
-struct Answers {
+struct ModelInUse {
     provider: String,
     model: String,
     /// US dollars per million tokens of input and of output; `null`: unknown.
@@ -189,7 +189,7 @@ fn who(access: &Access, config: &Config) -> (Vec<String>, Vec<String>) {
     (answered, refused)
 }
 
-fn models(config: &Config, now: Timestamp) -> Vec<Answers> {
+fn models(config: &Config, now: Timestamp) -> Vec<ModelInUse> {
     let mut users: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for persona in config.personas.iter() {
         let provider = persona
@@ -209,7 +209,7 @@ fn models(config: &Config, now: Timestamp) -> Vec<Answers> {
     };
     let models = users.into_iter().map(|((provider, model), personas)| {
         let usd_per_million = price(&provider, &model);
-        Answers {
+        ModelInUse {
             provider,
             model,
             usd_per_million,

@@ -1,13 +1,13 @@
 //! Checks every claim of the demo against rows, files, and the mails as another program parses
 //! them.
 
-use super::visit::{Exchange, FIRST_ID, GUEST, SAMPLE, SECOND_ID, SECOND_QUESTION};
+use super::visit::{DemoExchange, FIRST_ID, GUEST, SAMPLE, SECOND_ID, SECOND_QUESTION};
 use crate::replay::RunRecord;
 use serde::Serialize;
 
 /// One claim, with `true` when it holds.
 #[derive(Serialize)]
-pub struct Claim {
+pub struct DemoClaim {
     pub what: String,
     pub holds: bool,
 }
@@ -16,18 +16,18 @@ pub struct Claim {
 #[derive(Serialize)]
 pub struct Station {
     pub name: &'static str,
-    pub claims: Vec<Claim>,
+    pub claims: Vec<DemoClaim>,
 }
 
-fn claim(what: impl Into<String>, holds: bool) -> Claim {
-    Claim {
+fn claim(what: impl Into<String>, holds: bool) -> DemoClaim {
+    DemoClaim {
         what: what.into(),
         holds,
     }
 }
 
 /// All stations of both exchanges, in the order in which a letter passes them.
-pub fn stations([first, second]: &[Exchange; 2]) -> Vec<Station> {
+pub fn stations([first, second]: &[DemoExchange; 2]) -> Vec<Station> {
     vec![
         Station {
             name: "gateway: the letter comes in over SMTP",
@@ -56,7 +56,7 @@ pub fn stations([first, second]: &[Exchange; 2]) -> Vec<Station> {
     ]
 }
 
-fn arrival(exchange: &Exchange) -> Vec<Claim> {
+fn arrival(exchange: &DemoExchange) -> Vec<DemoClaim> {
     let letter = &exchange.run.trigger;
     let stored = exchange
         .spoken
@@ -88,7 +88,7 @@ fn arrival(exchange: &Exchange) -> Vec<Claim> {
     ]
 }
 
-fn context(exchange: &Exchange) -> Vec<Claim> {
+fn context(exchange: &DemoExchange) -> Vec<DemoClaim> {
     let entries = exchange
         .run
         .context
@@ -136,7 +136,7 @@ fn tools_of(run: &RunRecord) -> Vec<&str> {
         .collect()
 }
 
-fn work(exchange: &Exchange) -> Vec<Claim> {
+fn work(exchange: &DemoExchange) -> Vec<DemoClaim> {
     let run = &exchange.run;
     let trace: Vec<String> = run
         .calls
@@ -171,7 +171,7 @@ fn ending(call: &crate::replay::CallRecord) -> String {
 }
 
 /// Claims about the answer as the guest's mail program reads it.
-fn delivery(exchange: &Exchange, letter: &str) -> Vec<Claim> {
+fn delivery(exchange: &DemoExchange, letter: &str) -> Vec<DemoClaim> {
     let (answer, file) = (
         &exchange.answer,
         exchange
@@ -214,7 +214,7 @@ fn delivery(exchange: &Exchange, letter: &str) -> Vec<Claim> {
     ]
 }
 
-fn memory(first: &Exchange, second: &Exchange) -> Vec<Claim> {
+fn memory(first: &DemoExchange, second: &DemoExchange) -> Vec<DemoClaim> {
     let prompt = first_prompt(&second.run);
     let answer = &first
         .run

@@ -25,7 +25,7 @@ pub struct Spoken {
 }
 
 /// A letter with its envelope.
-pub struct Outgoing<'a> {
+pub struct SubmittedLetter<'a> {
     pub from: &'a str,
     pub to: &'a str,
     /// Lines end with CRLF.
@@ -34,12 +34,12 @@ pub struct Outgoing<'a> {
 
 /// Sends one letter and returns the lines of the session. Errors: any reply but the expected one,
 /// with that reply.
-pub async fn send(server: SocketAddr, letter: &Outgoing<'_>) -> anyhow::Result<Vec<Spoken>> {
+pub async fn send(server: SocketAddr, letter: &SubmittedLetter<'_>) -> anyhow::Result<Vec<Spoken>> {
     let stream = TcpStream::connect(server)
         .await
         .with_context(|| format!("cannot connect to {server}"))?;
     let (reader, writer) = stream.into_split();
-    let mut session = Session {
+    let mut session = ClientSession {
         reader: BufReader::new(reader),
         writer,
         spoken: Vec::new(),
@@ -59,13 +59,13 @@ pub async fn send(server: SocketAddr, letter: &Outgoing<'_>) -> anyhow::Result<V
     Ok(session.spoken)
 }
 
-struct Session {
+struct ClientSession {
     reader: BufReader<OwnedReadHalf>,
     writer: OwnedWriteHalf,
     spoken: Vec<Spoken>,
 }
 
-impl Session {
+impl ClientSession {
     async fn command(&mut self, line: &str, code: u16) -> anyhow::Result<()> {
         self.spoken.push(Spoken {
             by_server: false,

@@ -1,7 +1,7 @@
 //! The events of the demo: two letters over SMTP, an engine that answers them, and the rows and
 //! files that they leave.
 
-use super::client::{self, Outgoing, Spoken};
+use super::client::{self, Spoken, SubmittedLetter};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{Email, RunId, RunState, Trigger};
 use crate::gateway::ingress::folder::with_crlf;
@@ -30,7 +30,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 const RUNS_MAX: u32 = 20;
 
 /// One letter and everything that followed from it.
-pub struct Exchange {
+pub struct DemoExchange {
     pub spoken: Vec<Spoken>,
     pub run: RunRecord,
     /// The answer's file in the outbox, and its parsed content.
@@ -43,7 +43,7 @@ pub async fn both(
     store: &Store,
     workspace: &Path,
     server: SocketAddr,
-) -> anyhow::Result<[Exchange; 2]> {
+) -> anyhow::Result<[DemoExchange; 2]> {
     let first = exchange(store, workspace, server, (FIRST_ID, LETTER))
         .await
         .context("the first letter")?;
@@ -59,11 +59,11 @@ async fn exchange(
     workspace: &Path,
     server: SocketAddr,
     (id, letter): (&str, &str),
-) -> anyhow::Result<Exchange> {
+) -> anyhow::Result<DemoExchange> {
     let bytes = with_crlf(letter.as_bytes().to_vec());
     let spoken = client::send(
         server,
-        &Outgoing {
+        &SubmittedLetter {
             from: GUEST,
             to: SAMPLE,
             bytes: &bytes,
@@ -83,7 +83,7 @@ async fn exchange(
         .with_context(|| format!("the answer is not at `{}`", file.display()))?;
     let answer =
         mime::parse(&bytes, &ParseLimits::default()).context("the answer is no readable mail")?;
-    Ok(Exchange {
+    Ok(DemoExchange {
         spoken,
         run,
         file,

@@ -1,7 +1,7 @@
 //! `attache outbox retry|cancel|hold`: the operator's actions on deliveries.
 
 use super::{id, named_failure};
-use crate::cli::{Context, Exit, screen};
+use crate::cli::{CommandContext, Exit, screen};
 use crate::domain::DeliveryId;
 use crate::store::{DeliveryState, Store};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -35,7 +35,7 @@ pub fn retry_command() -> clap::Command {
 }
 
 pub async fn retry_many(
-    context: &Context,
+    context: &CommandContext,
     store: &Store,
     args: &ArgMatches,
 ) -> anyhow::Result<Exit> {
@@ -65,7 +65,7 @@ pub async fn retry_many(
 }
 
 pub async fn change(
-    context: &Context,
+    context: &CommandContext,
     store: &Store,
     command: &str,
     args: &ArgMatches,

@@ -1,6 +1,6 @@
 //! `attache outbox check`: tests that mail could go out now, without sending any.
 
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{BounceAddress, Config};
 use crate::domain::bounce_address;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Placeholder for the token of a delivery in an envelope sender, of equal length.
 const TOKEN: &str = "000000000000000check";
 
-pub async fn check(context: &Context) -> anyhow::Result<Exit> {
+pub async fn check(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
     let Some(transport) = &config.gateway.outbound else {

@@ -3,7 +3,7 @@
 use super::{state, time};
 use crate::cli::args::persona_of;
 use crate::cli::screen::Columns;
-use crate::cli::{Context, Exit, screen};
+use crate::cli::{CommandContext, Exit, screen};
 use crate::store::{DeliveryFilter, DeliveryState, Store, StoreError, TransportState};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -56,7 +56,11 @@ pub fn command() -> clap::Command {
         )
 }
 
-pub async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn list(
+    context: &CommandContext,
+    store: &Store,
+    args: &ArgMatches,
+) -> anyhow::Result<Exit> {
     let named = args.get_many::<String>("state").into_iter().flatten();
     let named: Vec<DeliveryState> = named
         .filter_map(|name| DeliveryState::parse(name))

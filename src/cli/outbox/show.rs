@@ -1,14 +1,18 @@
 //! `attache outbox show`: one delivery with its recipients and the reports on it.
 
 use super::{id, named_failure, state, time};
-use crate::cli::{Context, Exit};
+use crate::cli::{CommandContext, Exit};
 use crate::domain::ReportAction;
 use crate::store::{Delivery, DeliveryRecipient, DeliveryReport, FrozenDelivery, Store};
 use clap::ArgMatches;
 use serde::Serialize;
 use std::borrow::Cow;
 
-pub async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn show(
+    context: &CommandContext,
+    store: &Store,
+    args: &ArgMatches,
+) -> anyhow::Result<Exit> {
     let FrozenDelivery { delivery, bytes } = store
         .delivery(&id(store, args).await?)
         .await

@@ -2,7 +2,7 @@
 
 use super::show::print;
 use crate::cli::lookup::record_of;
-use crate::cli::{Command, Context, Exit};
+use crate::cli::{Command, CommandContext, Exit};
 use crate::replay::diff::compare;
 use crate::replay::timeline;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -30,7 +30,7 @@ impl Command for Diff {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

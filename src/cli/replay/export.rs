@@ -4,7 +4,7 @@
 use super::show::write_new;
 use crate::cli::lookup::runs_of;
 use crate::cli::screen::remark;
-use crate::cli::{Command, Context, Exit, Failure};
+use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::replay::bundle::{self, Label};
 use crate::replay::timeline::plural;
@@ -46,7 +46,7 @@ impl Command for ReplayExport {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

@@ -3,7 +3,7 @@
 
 use super::show::print;
 use crate::cli::lookup::run_of;
-use crate::cli::{Command, Context, Exit, Failure, name_catalog};
+use crate::cli::{Command, CommandContext, Exit, Failure, name_catalog};
 use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;
 use crate::replay::RunRecord;
@@ -77,7 +77,7 @@ impl Command for Fork {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -197,7 +197,7 @@ fn read(file: &Path) -> Result<String, Failure> {
 /// The current configuration; for an imported run its recorded one, unless its workspace has
 /// another.
 async fn config(
-    context: &Context,
+    context: &CommandContext,
     args: &ArgMatches,
     store: &Store,
     run: &RunId,

@@ -1,7 +1,7 @@
 //! `attache replay forks`: the forks of this workspace, newest first.
 
 use crate::cli::screen::Columns;
-use crate::cli::{Command, Context, Exit};
+use crate::cli::{Command, CommandContext, Exit};
 use crate::store::StoredFork;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -31,7 +31,7 @@ impl Command for Forks {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         _args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

@@ -2,7 +2,7 @@
 //! engine ever works.
 
 use crate::cli::screen::quoted;
-use crate::cli::{Command, Context, Exit, Failure};
+use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::replay::bundle;
 use crate::replay::bundle::Header;
@@ -38,7 +38,7 @@ impl Command for ReplayImport {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

@@ -1,6 +1,17 @@
 //! `attache replay`: shows, compares and exports the record of a run; one file per subcommand.
 //!
 //! `attache replay ID` alone is `attache replay show ID`.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `show` | a run, a fork or a thread as a story, in text or as a page |
+//! | `verify` | encodes recorded requests again and compares them |
+//! | `diff` | compares two runs |
+//! | `export`, `import` | runs in one file, and a workspace made from it |
+//! | `fork`, `forks` | runs a run again with a change, and lists such forks |
+//! | `sweep` | finds past runs that a changed file would have changed |
+//!
+//! Absent on purpose: finding a run by its id, which `cli/lookup.rs` does for every command.
 
 mod show;
 mod sweep;
@@ -13,7 +24,7 @@ mod forks;
 
 pub use show::print;
 
-use super::{Command, Context, Exit};
+use super::{Command, CommandContext, Exit};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 
@@ -44,7 +55,7 @@ impl Command for ReplayCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         match args.subcommand() {

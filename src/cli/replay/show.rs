@@ -4,7 +4,7 @@
 use crate::cli::args::instant;
 use crate::cli::lookup::{LAST, Named, filed_text, named};
 use crate::cli::screen::{self, Screen, Unwritten};
-use crate::cli::{Command, Context, Exit, Failure};
+use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::replay::select::Selection;
 use crate::replay::timeline::{self, Line, Span, Tone};
 use crate::replay::{RunRecord, ThreadRecord, TurnRecord, html, load_thread};
@@ -69,7 +69,7 @@ impl Command for ReplayShow {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -140,7 +140,7 @@ fn selection(args: &ArgMatches) -> Result<Selection, Failure> {
 }
 
 fn show_run(
-    context: &Context,
+    context: &CommandContext,
     args: &ArgMatches,
     selection: &Selection,
     record: &RunRecord,
@@ -181,7 +181,7 @@ fn show_run(
 }
 
 fn show_thread(
-    context: &Context,
+    context: &CommandContext,
     args: &ArgMatches,
     selection: &Selection,
     record: &ThreadRecord,
@@ -281,7 +281,7 @@ fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyh
     }
 }
 
-fn write_page(context: &Context, file: &Path, page: &str) -> anyhow::Result<()> {
+fn write_page(context: &CommandContext, file: &Path, page: &str) -> anyhow::Result<()> {
     if file == Path::new("-") {
         if context.json() {
             let failure = Failure::new(Exit::Usage, "a page on standard output is no JSON value");

@@ -3,7 +3,7 @@
 
 use crate::cli::args::instant_of;
 use crate::cli::screen::Columns;
-use crate::cli::{Command, Context, Exit, Failure, name_catalog};
+use crate::cli::{Command, CommandContext, Exit, Failure, name_catalog};
 use crate::config::{self, Config, ConfigErrors, Problem};
 use crate::domain::Timestamp;
 use crate::replay::sweep::{Change, Effect, Judgement, Sweep, is_config};
@@ -68,14 +68,14 @@ impl Command for SweepCommand {
 
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { sweep(context, args).await })
     }
 }
 
-async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+async fn sweep(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let since = instant_of(args, "since")?;
     let changes = args.get_many::<String>("change").into_iter().flatten();
     let changes = changes
@@ -141,7 +141,7 @@ async fn judge_all(
     Ok(judged)
 }
 
-fn print_judgements(context: &Context, judged: &[JudgedRun]) -> anyhow::Result<()> {
+fn print_judgements(context: &CommandContext, judged: &[JudgedRun]) -> anyhow::Result<()> {
     if judged.is_empty() {
         return Ok(());
     }
@@ -180,7 +180,7 @@ struct SweepReport<'a> {
 }
 
 /// Reads one change from its argument.
-fn read(context: &Context, typed: &str) -> Result<Change, Failure> {
+fn read(context: &CommandContext, typed: &str) -> Result<Change, Failure> {
     let (path, file) = match typed.split_once('=') {
         Some((path, file)) => (path, std::path::PathBuf::from(file)),
         None => (typed, context.workspace.join(typed)),
@@ -222,7 +222,7 @@ fn read(context: &Context, typed: &str) -> Result<Change, Failure> {
 
 /// Refuses a change that no run could have read: of a file that no run reads, or with a problem
 /// that `config check` would report.
-fn check(context: &Context, changes: &[Change]) -> anyhow::Result<()> {
+fn check(context: &CommandContext, changes: &[Change]) -> anyhow::Result<()> {
     let names = name_catalog();
     let is_changed = |problem: &Problem| changes.iter().any(|change| change.path == problem.file);
     let today = match config::load_without_secrets(&context.workspace, &names) {

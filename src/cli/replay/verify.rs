@@ -4,7 +4,7 @@
 use crate::cli::args::instant;
 use crate::cli::lookup::runs_of;
 use crate::cli::screen::progress;
-use crate::cli::{Command, Context, Exit, name_catalog};
+use crate::cli::{Command, CommandContext, Exit, name_catalog};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, Timestamp};
 use crate::replay::timeline::plural;
@@ -91,7 +91,7 @@ impl Command for Verify {
 
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -165,7 +165,7 @@ async fn page(
 /// Verifies runs concurrently and prints the results in the runs' order: at once for users, at the
 /// end under `--json`.
 async fn verify(
-    context: &Context,
+    context: &CommandContext,
     verifier: &Arc<Verifier>,
     runs: Vec<RunId>,
     (tally, listed): (&mut VerdictTally, &mut Vec<Verified>),
@@ -203,7 +203,7 @@ async fn verify(
 }
 
 /// Prints only runs that differ or failed to verify.
-fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
+fn tell(context: &CommandContext, verified: &Verified) -> anyhow::Result<()> {
     let Verified {
         run,
         state,
@@ -222,7 +222,7 @@ fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
 }
 
 fn conclude(
-    context: &Context,
+    context: &CommandContext,
     tally: &VerdictTally,
     listed: &[Verified],
     seconds: f64,

@@ -2,7 +2,7 @@
 
 use super::ActionOutcome;
 use crate::cli::args::{id_arg, instant_of, persona_of};
-use crate::cli::{Context, Exit};
+use crate::cli::{CommandContext, Exit};
 use crate::domain::{ErrorClass, RunId};
 use crate::replay::timeline::plural;
 use crate::store::{FailedRuns, Store};
@@ -47,7 +47,11 @@ pub fn command() -> clap::Command {
 }
 
 /// Retries all failed runs at once, such as after an expired key.
-pub async fn failed(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
+pub async fn failed(
+    context: &CommandContext,
+    store: &Store,
+    args: &ArgMatches,
+) -> anyhow::Result<Exit> {
     let which = FailedRuns {
         class: args
             .get_one::<String>("class")
@@ -84,7 +88,7 @@ pub async fn failed(context: &Context, store: &Store, args: &ArgMatches) -> anyh
     Ok(Exit::Ok)
 }
 
-pub async fn one(context: &Context, store: &Store, run: &RunId) -> anyhow::Result<()> {
+pub async fn one(context: &CommandContext, store: &Store, run: &RunId) -> anyhow::Result<()> {
     store.retry_run(run).await?;
     if context.json() {
         let outcome = "queued";

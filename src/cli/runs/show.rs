@@ -1,12 +1,12 @@
 //! `attache runs show`: what is known of a run, in tables.
 
-use crate::cli::Context;
+use crate::cli::CommandContext;
 use crate::cli::screen::{Columns, Screen};
 use crate::config::dollars;
 use crate::replay::RunRecord;
 use serde_json::Value;
 
-pub fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
+pub fn show(context: &CommandContext, record: &RunRecord) -> anyhow::Result<()> {
     let screen = &context.screen;
     if context.json() {
         return screen.json(record);

@@ -3,7 +3,7 @@
 use super::{
     ScheduleContext, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, zone_of,
 };
-use crate::cli::{Command, Context, Exit, Failure, screen};
+use crate::cli::{Command, CommandContext, Exit, Failure, screen};
 use crate::domain::{PersonaId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
@@ -47,7 +47,7 @@ impl Command for Calendar {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

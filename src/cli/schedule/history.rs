@@ -2,7 +2,7 @@
 
 use super::{ScheduleContext, count, count_arg, name_arg, subcommand, zone_of};
 use crate::cli::screen::Columns;
-use crate::cli::{Command, Context, Exit};
+use crate::cli::{Command, CommandContext, Exit};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredSlot;
 use chrono_tz::Tz;
@@ -20,7 +20,7 @@ impl Command for History {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

@@ -2,7 +2,7 @@
 
 use super::{ListedResponsibility, ScheduleContext, pause_reason, state, subcommand, zone_of};
 use crate::cli::screen::Columns;
-use crate::cli::{Command, Context, Exit, screen};
+use crate::cli::{Command, CommandContext, Exit, screen};
 use crate::scheduler::schedule_file::timing::local_text;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -15,7 +15,7 @@ impl Command for List {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

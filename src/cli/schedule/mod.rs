@@ -2,6 +2,18 @@
 //!
 //! Every subcommand first brings the rows in line with the files, so that its output matches what
 //! the engine will do, running or not.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `list` | responsibilities with their next slots |
+//! | `show` | one responsibility with its options and slots |
+//! | `next`, `calendar` | future slots, in order or by day |
+//! | `history` | past slots and what became of them |
+//! | `run` | starts a responsibility out of turn |
+//! | `pause`, `resume` | stops a responsibility and lets it go on |
+//! | `validate` | checks a file before it is put into place |
+//!
+//! Absent on purpose: cron and slots, which `scheduler` computes.
 
 mod list;
 mod show;
@@ -14,7 +26,7 @@ mod resume;
 mod validate;
 
 use super::args::persona_of;
-use super::{Command, Context, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
 use crate::domain::{PausedBy, PersonaId, ResponsibilityId, Timestamp};
@@ -57,7 +69,7 @@ impl Command for ScheduleCommand {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         let found = args.subcommand().and_then(|(name, args)| {
@@ -104,14 +116,14 @@ fn count(args: &ArgMatches, long: &str) -> usize {
 
 /// Data of every subcommand: the rows, brought in line with the files.
 struct ScheduleContext<'a> {
-    context: &'a Context,
+    context: &'a CommandContext,
     store: Store,
     scheduler: Scheduler,
     clock: Arc<dyn Clock>,
 }
 
 impl<'a> ScheduleContext<'a> {
-    async fn open(context: &'a Context) -> anyhow::Result<Self> {
+    async fn open(context: &'a CommandContext) -> anyhow::Result<Self> {
         context.require_workspace()?;
         let config = context.config()?;
         let names = WorkspaceNames::of(&config, tools::builtin().names());

@@ -4,7 +4,7 @@ use super::{
     ScheduleContext, UpcomingSlot, comes_after, count, count_arg, name_arg, state, subcommand,
     timing_of, zone_of,
 };
-use crate::cli::{Command, Context, Exit};
+use crate::cli::{Command, CommandContext, Exit};
 use crate::domain::Timestamp;
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
@@ -22,7 +22,7 @@ impl Command for ScheduleNext {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

@@ -2,7 +2,7 @@
 //! file changes meanwhile.
 
 use super::{ListedResponsibility, ScheduleContext, name_arg, pause_reason, subcommand};
-use crate::cli::{Command, Context, Exit, screen};
+use crate::cli::{Command, CommandContext, Exit, screen};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 
@@ -15,7 +15,7 @@ impl Command for Pause {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

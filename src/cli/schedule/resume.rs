@@ -1,7 +1,7 @@
 //! `attache schedule resume`: the slots of a paused responsibility fire again, from now on.
 
 use super::{ListedResponsibility, ScheduleContext, name_arg, state, subcommand, zone_of};
-use crate::cli::{Command, Context, Exit, Failure, screen};
+use crate::cli::{Command, CommandContext, Exit, Failure, screen};
 use crate::scheduler::schedule_file::timing::local_text;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -18,7 +18,7 @@ impl Command for Resume {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

@@ -1,7 +1,7 @@
 //! `attache schedule run`: starts a responsibility now; its schedule stays unchanged.
 
 use super::{ScheduleContext, name_arg, subcommand};
-use crate::cli::{Command, Context, Exit, Failure, screen};
+use crate::cli::{Command, CommandContext, Exit, Failure, screen};
 use crate::domain::{PersonaId, RunId};
 use crate::scheduler::StartError;
 use clap::ArgMatches;
@@ -16,7 +16,7 @@ impl Command for ScheduleRun {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

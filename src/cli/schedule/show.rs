@@ -6,7 +6,7 @@ use super::{
     ListedResponsibility, ScheduleContext, comes_after, name_arg, pause_reason, state, subcommand,
     timing_of, zone_of,
 };
-use crate::cli::{Command, Context, Exit, screen};
+use crate::cli::{Command, CommandContext, Exit, screen};
 use crate::config::{dollars, spell};
 use crate::domain::{Address, DeliverTo, RunId, ThreadId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
@@ -29,7 +29,7 @@ impl Command for ScheduleShow {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -75,7 +75,7 @@ struct ResponsibilityDetail<'a> {
     provider: Option<&'a str>,
     model: Option<&'a str>,
     tools: Option<&'a [String]>,
-    deliver_to: Destination<'a>,
+    deliver_to: DeliverToRecord<'a>,
     retries: Option<u32>,
     budget_usd: Option<String>,
     output_schema: Option<Value>,
@@ -88,13 +88,13 @@ struct ResponsibilityDetail<'a> {
 /// Destination of a responsibility's answers, as its file spells it.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Destination<'a> {
+enum DeliverToRecord<'a> {
     Word(&'static str),
     People { mail: Vec<String> },
     Thread { thread: &'a ThreadId },
 }
 
-impl<'a> From<&'a DeliverTo> for Destination<'a> {
+impl<'a> From<&'a DeliverTo> for DeliverToRecord<'a> {
     fn from(deliver_to: &'a DeliverTo) -> Self {
         match deliver_to {
             DeliverTo::Owners => Self::Word("mail"),
@@ -127,7 +127,7 @@ fn detail<'a>(
         provider: runs.provider.as_deref(),
         model: runs.model.as_deref(),
         tools: runs.tools.as_deref(),
-        deliver_to: Destination::from(&runs.deliver_to),
+        deliver_to: DeliverToRecord::from(&runs.deliver_to),
         retries: runs.retries,
         budget_usd: row.budget_micros.map(dollars),
         output_schema: schema.and_then(|text| serde_json::from_str(text).ok()),

@@ -2,7 +2,7 @@
 //! and changes nothing.
 
 use super::subcommand;
-use crate::cli::{Command, Context, Exit, Failure, screen};
+use crate::cli::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Persona};
 use crate::domain::{DeliverTo, PersonaId};
@@ -39,7 +39,7 @@ impl Command for Validate {
     }
     fn run<'a>(
         &'a self,
-        context: &'a Context,
+        context: &'a CommandContext,
         args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -95,7 +95,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 
 /// Persona of the file: the named one, or the one in whose folder the file is, or the only persona.
 fn owner<'a>(
-    context: &Context,
+    context: &CommandContext,
     config: &'a Config,
     args: &ArgMatches,
     file: &Path,
@@ -143,7 +143,7 @@ fn owner<'a>(
 }
 
 fn tell(
-    context: &Context,
+    context: &CommandContext,
     file: &Path,
     persona: &Persona,
     found: &Responsibility,

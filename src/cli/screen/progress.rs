@@ -1,7 +1,7 @@
 //! Progress of long work, drawn on stderr; not drawn when stderr is no terminal or `--json` was
 //! given.
 
-use crate::cli::Context;
+use crate::cli::CommandContext;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::future::Future;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::Duration;
 const GLANCE: Duration = Duration::from_millis(200);
 
 /// A bar over a known number of items, such as `runs`.
-pub fn bar(context: &Context, total: u64, things: &str) -> ProgressBar {
+pub fn bar(context: &CommandContext, total: u64, things: &str) -> ProgressBar {
     shaped(
         context,
         ProgressBar::new(total),
@@ -20,7 +20,7 @@ pub fn bar(context: &Context, total: u64, things: &str) -> ProgressBar {
 }
 
 /// A bar over bytes, with a message behind them.
-pub fn bytes(context: &Context, total: u64) -> ProgressBar {
+pub fn bytes(context: &CommandContext, total: u64) -> ProgressBar {
     shaped(
         context,
         ProgressBar::new(total),
@@ -29,7 +29,7 @@ pub fn bytes(context: &Context, total: u64) -> ProgressBar {
 }
 
 /// A spinner with the current action, for work of unknown duration.
-pub fn spinner(context: &Context, doing: impl Into<String>) -> ProgressBar {
+pub fn spinner(context: &CommandContext, doing: impl Into<String>) -> ProgressBar {
     let spinner = shaped(
         context,
         ProgressBar::new_spinner(),
@@ -39,7 +39,7 @@ pub fn spinner(context: &Context, doing: impl Into<String>) -> ProgressBar {
     spinner
 }
 
-fn shaped(context: &Context, bar: ProgressBar, shape: &str) -> ProgressBar {
+fn shaped(context: &CommandContext, bar: ProgressBar, shape: &str) -> ProgressBar {
     match ProgressStyle::with_template(shape) {
         _ if context.json() => ProgressBar::hidden(),
         Ok(style) => bar.with_style(style),
@@ -49,14 +49,14 @@ fn shaped(context: &Context, bar: ProgressBar, shape: &str) -> ProgressBar {
 }
 
 /// Runs a future while a spinner turns.
-pub async fn turning<T>(context: &Context, doing: &str, work: impl Future<Output = T>) -> T {
+pub async fn turning<T>(context: &CommandContext, doing: &str, work: impl Future<Output = T>) -> T {
     let spinner = spinner(context, doing);
     beside(&spinner, ProgressBar::tick, work).await
 }
 
 /// Copies into a file that grows, with a bar that shows the progress.
 pub async fn growing<T>(
-    context: &Context,
+    context: &CommandContext,
     (file, total): (&Path, u64),
     doing: &str,
     work: impl Future<Output = T>,

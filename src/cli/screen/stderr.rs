@@ -31,7 +31,7 @@ pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
         .skip(1)
         .map(ToString::to_string)
         .collect::<Vec<_>>();
-    let record = ErrorRecord {
+    let record = CommandError {
         error: error.to_string(),
         causes,
         hint,
@@ -44,7 +44,7 @@ pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
 
 /// An error as JSON.
 #[derive(Serialize)]
-struct ErrorRecord<'a> {
+struct CommandError<'a> {
     error: String,
     causes: Vec<String>,
     hint: Option<&'a str>,

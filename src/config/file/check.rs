@@ -104,16 +104,16 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
 }
 
 /// A problem, and the pointer of the member that must be removed to read the rest.
-struct Fault {
+struct MemberFault {
     pointer: String,
     problem: Problem,
 }
 
-fn find_faults(document: &Document, schema: &Value) -> Vec<Fault> {
+fn find_faults(document: &Document, schema: &Value) -> Vec<MemberFault> {
     let mut faults = document
         .pointers()
         .filter(|pointer| looks_secret(&last_key(pointer)))
-        .map(|pointer| Fault {
+        .map(|pointer| MemberFault {
             pointer: pointer.to_owned(),
             problem: secret_in_file(document, pointer),
         })
@@ -130,7 +130,7 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<Fault> {
                 &document.file,
                 format!("its schema cannot be used: {error}"),
             );
-            faults.push(Fault {
+            faults.push(MemberFault {
                 pointer: String::new(),
                 problem,
             });
@@ -184,7 +184,7 @@ struct Inspection<'a> {
 }
 
 impl Inspection<'_> {
-    fn explain(&self, error: &ValidationError<'_>, faults: &mut Vec<Fault>) {
+    fn explain(&self, error: &ValidationError<'_>, faults: &mut Vec<MemberFault>) {
         let pointer = error.instance_path().as_str();
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
@@ -195,7 +195,7 @@ impl Inspection<'_> {
                         Some((_, new)) => problem.hint(format!("it is called `{new}` now")),
                         None => problem.did_you_mean(key, self.known_keys(error)),
                     };
-                    faults.push(Fault { pointer, problem });
+                    faults.push(MemberFault { pointer, problem });
                 }
             }
             ValidationErrorKind::AnyOf { context }
@@ -208,14 +208,14 @@ impl Inspection<'_> {
                     self.document
                         .problem(pointer, Spot::Value, format!("`{name}` is missing"));
                 let problem = problem.hint(self.wanted(error, name));
-                faults.push(Fault {
+                faults.push(MemberFault {
                     pointer: pointer.to_owned(),
                     problem,
                 });
             }
             _ => {
                 let problem = self.worded(error);
-                faults.push(Fault {
+                faults.push(MemberFault {
                     pointer: pointer.to_owned(),
                     problem,
                 });
@@ -229,7 +229,7 @@ impl Inspection<'_> {
         &self,
         error: &ValidationError<'_>,
         forms: &[Vec<ValidationError<'static>>],
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<MemberFault>,
     ) {
         let pointer = error.instance_path().as_str();
         let here = |e: &&ValidationError<'_>| e.instance_path().as_str() == pointer;
@@ -263,7 +263,7 @@ impl Inspection<'_> {
                 self.wrong_type(pointer, typed, types.into_iter().chain(strings))
             }
         };
-        faults.push(Fault {
+        faults.push(MemberFault {
             pointer: pointer.to_owned(),
             problem,
         });
