@@ -61,15 +61,7 @@ async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
         .map_or("", String::as_str);
     let before = instant(age)?;
     let dry = args.get_flag("dry-run");
-    if before > store.clock().now() {
-        let failure = Failure::new(
-            Exit::Usage,
-            format!("`{age}` is in the future, and everything is older"),
-        );
-        return Err(failure
-            .hint("name an age, such as `90d`, or a day that is over")
-            .into());
-    }
+    require_past(before, store.clock().now(), age)?;
     let named: Vec<&str> = args
         .get_many::<String>("kind")
         .into_iter()
@@ -128,6 +120,16 @@ async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
         ),
     }
     Ok(Exit::Ok)
+}
+
+/// Refuses an instant in the future: everything is older.
+fn require_past(before: Timestamp, now: Timestamp, typed: &str) -> Result<(), Failure> {
+    if before <= now {
+        return Ok(());
+    }
+    let message = format!("`{typed}` is in the future, and everything is older");
+    Err(Failure::new(Exit::Usage, message)
+        .hint("name an age, such as `90d`, or a day that is over"))
 }
 
 /// Outcome of a pruning.

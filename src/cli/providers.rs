@@ -4,20 +4,19 @@
 //! `list` reads configuration and database, `check` asks the providers and costs nothing, `test`
 //! makes two small calls.
 
+mod test;
+
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit, Failure, screen};
+use super::{Command, CommandContext, Exit, Failure};
 use crate::clock::SystemClock;
-use crate::config::{Config, dollars};
+use crate::config::Config;
 use crate::domain::Timestamp;
-use crate::providers::LoopOwner;
-use crate::providers::{ProviderError, Response};
-use crate::runs::provider_health::probe::{self, Folder, Probe, Tried};
+use crate::providers::{LoopOwner, ProviderError};
 use crate::runs::provider_health::status::{self, Finding, Seat, User};
 use crate::store::ProviderCalls;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use futures_util::future::{BoxFuture, join_all};
 use serde::Serialize;
-use serde_json::Value;
 use std::path::PathBuf;
 
 pub struct ProvidersCommand;
@@ -72,7 +71,7 @@ impl Command for ProvidersCommand {
             match args.subcommand() {
                 Some(("list", _)) => list(context, &config).await,
                 Some(("check", args)) => check(context, &config, args).await,
-                Some((_, args)) => test(context, &config, args).await,
+                Some((_, args)) => test::test(context, &config, args).await,
                 None => Ok(Exit::Usage),
             }
         })
@@ -406,157 +405,4 @@ fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
         let failure = Failure::new(Exit::NoInput, format!("no provider `{name}`"));
         failure.hint(format!("there are: {}", names.join(", ")))
     })
-}
-
-async fn test(
-    context: &CommandContext,
-    config: &Config,
-    args: &ArgMatches,
-) -> anyhow::Result<Exit> {
-    let seats = status::seats(config);
-    let seat = find(
-        &seats,
-        args.get_one::<String>("id").map_or("", String::as_str),
-    )?;
-    let in_use = seat.users.first().map(|user| &user.model);
-    let Some(model) = args.get_one::<String>("model").or(in_use) else {
-        let failure = Failure::new(Exit::Usage, format!("nobody uses provider `{}`", seat.name));
-        return Err(failure.hint("name a model of it with --model MODEL").into());
-    };
-    let provider = seat.provider.as_ref().map_err(|error| {
-        let failure = Failure::new(
-            Exit::Unavailable,
-            format!("provider `{}` cannot be used", seat.name),
-        );
-        failure
-            .hint(status::advice(seat, error.class))
-            .because(error.clone())
-    })?;
-    let path = args.get_one::<PathBuf>("capture");
-    let probe = Probe {
-        provider: provider.as_ref(),
-        model,
-        clock: &SystemClock::new(),
-        folder: &config.workspace,
-        capture: path.map(|path| Folder {
-            path,
-            secrets: &config.secrets,
-        }),
-    };
-    probe.prepare().map_err(|error| uncaptured(&error))?;
-    let (mut values, mut is_good) = (Vec::new(), true);
-    for call in probe.calls() {
-        let tried = probe
-            .make(*call)
-            .await
-            .map_err(|error| uncaptured(&error))?;
-        is_good &= tried.fault().is_none();
-        if !context.json() {
-            context
-                .screen
-                .line(probe::clean(&tried_line(&tried), &config.secrets))?;
-            for file in &tried.files {
-                context
-                    .screen
-                    .line(format!("\twritten: {}", file.display()))?;
-            }
-        }
-        let value = serde_json::to_string(&TriedRecord::from(&tried))?;
-        let value = probe::clean(&value, &config.secrets);
-        values.push(serde_json::from_str::<Value>(&value).unwrap_or_default());
-    }
-    if context.json() {
-        context.screen.json(&TestReport {
-            name: &seat.name,
-            model: &model,
-            ok: is_good,
-            calls: &values,
-        })?;
-    } else if path.is_some() {
-        screen::remark(
-            "look through the files before you hand them on: they hold what the provider said",
-        );
-    }
-    Ok(if is_good { Exit::Ok } else { Exit::Failed })
-}
-
-fn uncaptured(error: &std::io::Error) -> Failure {
-    let failure = Failure::new(
-        Exit::CannotCreate,
-        format!("the capture cannot be written: {error}"),
-    );
-    failure.hint("name a new folder with --capture DIR")
-}
-
-fn tried_line(tried: &Tried) -> String {
-    let name = tried.call.name();
-    let took = tried.took.as_millis();
-    let fault = tried.fault();
-    let Ok(response) = &tried.outcome else {
-        return format!(
-            "{name}\tfailed after {took} ms: {}",
-            fault.unwrap_or_default()
-        );
-    };
-    let said = match fault {
-        Some(fault) => format!("not as asked: {fault}"),
-        None => {
-            let calls = response.calls().map(|(_, name, args)| {
-                format!(
-                    "calls {name} {}",
-                    serde_json::to_string(args).unwrap_or_default()
-                )
-            });
-            let text = response.text();
-            calls
-                .chain((!text.is_empty()).then(|| format!("says `{}`", screen::one_line(&text))))
-                .collect::<Vec<_>>()
-                .join(", ")
-        }
-    };
-    let usage = &response.usage;
-    let cost = match usage.cost_micros {
-        Some(micros) => format!("${}", dollars(micros)),
-        None => "unknown cost".to_owned(),
-    };
-    let input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
-    format!(
-        "{name}\t{said}\t{took} ms, {input} tokens in, {} out, {cost}, {}",
-        usage.output_tokens, response.model_served
-    )
-}
-
-/// Outcome of a test of one provider.
-#[derive(Serialize)]
-struct TestReport<'a> {
-    name: &'a str,
-    model: &'a str,
-    ok: bool,
-    calls: &'a [Value],
-}
-
-/// A call of a test.
-#[derive(Serialize)]
-struct TriedRecord<'a> {
-    call: &'static str,
-    ok: bool,
-    fault: Option<String>,
-    latency_ms: u64,
-    response: Option<&'a Response>,
-    error: Option<ProviderErrorRecord<'a>>,
-    files: &'a [PathBuf],
-}
-
-impl<'a> From<&'a Tried> for TriedRecord<'a> {
-    fn from(tried: &'a Tried) -> Self {
-        Self {
-            call: tried.call.name(),
-            ok: tried.fault().is_none(),
-            fault: tried.fault(),
-            latency_ms: u64::try_from(tried.took.as_millis()).unwrap_or(u64::MAX),
-            response: tried.outcome.as_ref().ok(),
-            error: tried.outcome.as_ref().err().map(ProviderErrorRecord::from),
-            files: &tried.files,
-        }
-    }
 }
