@@ -158,7 +158,7 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     }
     let names = WorkspaceNames::of(config, tools::builtin().names());
     let survey = scheduler::survey(config.personas.iter(), &names, clock.now());
-    let of_file = |found: scheduler::Problem| Problem::of_file(&found.file, found.problem);
+    let of_file = |found: scheduler::FileProblem| Problem::of_file(&found.file, found.problem);
     problems.extend(survey.problems.into_iter().map(of_file));
     warnings.extend(survey.warnings.into_iter().map(of_file));
     let of_its_own = |asks: &Asks| asks.run_options.model.is_some() || asks.budget_micros.is_some();

@@ -5,7 +5,7 @@ use super::screen::progress;
 use super::{Command, CommandContext, Exit, Failure};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Arrival, Envelope, Letter, PersonaId, Via};
-use crate::gateway::ingress::archive::{Archive, Entry, Format};
+use crate::gateway::ingress::archive::{Archive, ArchiveEntry, Format};
 use crate::gateway::ingress::folder::envelope_for_file;
 use crate::gateway::intake::Intake;
 use crate::gateway::intake::history::Archived;
@@ -173,7 +173,7 @@ async fn file_all(
         }
         let read_bytes: u64 = burst.iter().map(|entry| entry.archived_bytes).sum();
         let filing = burst.into_iter().map(|entry| async move {
-            let Entry {
+            let ArchiveEntry {
                 place,
                 bytes,
                 received_at,
@@ -205,7 +205,7 @@ async fn file_all(
     }
 }
 
-fn gather(archive: &mut Archive) -> anyhow::Result<Vec<Entry>> {
+fn gather(archive: &mut Archive) -> anyhow::Result<Vec<ArchiveEntry>> {
     let (mut burst, mut bytes) = (Vec::new(), 0);
     while burst.len() < BURST_LETTERS_MAX && bytes < BURST_BYTES_MAX {
         let Some(entry) = archive.next() else { break };

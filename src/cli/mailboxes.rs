@@ -7,7 +7,7 @@ use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ImapMailbox, MailboxTls};
 use crate::domain::Timestamp;
-use crate::gateway::ingress::imap::{self, Probe};
+use crate::gateway::ingress::imap::{self, MailboxProbe};
 use crate::store::{MailboxHealth, RefusedLetter};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -214,7 +214,7 @@ async fn check(context: &CommandContext, name: Option<&String>) -> anyhow::Resul
 }
 
 /// Formats the result of a probe; a missing extension is named with its substitute.
-fn probe_text(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> String {
+fn probe_text(mailbox: &ImapMailbox, probed: Result<&MailboxProbe, &String>) -> String {
     let probe = match probed {
         Ok(probe) => probe,
         Err(why) => return format!("cannot be read: {why}"),
@@ -248,7 +248,7 @@ struct ProbeRecord {
 }
 
 impl ProbeRecord {
-    fn new(mailbox: &ImapMailbox, probed: &Result<Probe, String>) -> Self {
+    fn new(mailbox: &ImapMailbox, probed: &Result<MailboxProbe, String>) -> Self {
         let probe = probed.as_ref().ok();
         Self {
             name: mailbox.name.clone(),

@@ -14,7 +14,7 @@ mod shortage;
 mod trace;
 
 use super::identity::dns::ResolverError;
-use super::identity::{Stopping, Verifier};
+use super::identity::{SenderVerifier, Stopping};
 use super::intake_contract::{
     Accepted, Copy, CopyOutcome, LetterIntake, RecipientVerdict, Refusal, SenderVerdict, Shortage,
 };
@@ -27,7 +27,7 @@ use crate::store::{NewInbound, Store, StoredInbound};
 use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
 use outcome_log::LetterSummary;
-use returns::Returned;
+use returns::ReturnedLetter;
 use room::Allowance;
 pub use room::free_disk_bytes;
 use shortage::Shortages;
@@ -45,7 +45,7 @@ pub struct Intake {
     store: Store,
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
-    verifier: Verifier,
+    verifier: SenderVerifier,
     /// Wakes the harness after a run was queued.
     runs_queued: Arc<Notify>,
     allowance: Allowance,
@@ -66,10 +66,10 @@ struct Judged<'l> {
     envelope: &'l Envelope,
     bytes: Arc<[u8]>,
     email: Option<Email>,
-    returned: Returned,
+    returned: ReturnedLetter,
     identity: Identity,
     /// Decisions, each as `verb:rule`.
-    decisions: Vec<admission::Decision>,
+    decisions: Vec<admission::AdmissionDecision>,
     /// A rule of admission that withholds it, where it cannot be refused any more.
     refused_by: Option<&'static str>,
 }
@@ -82,7 +82,7 @@ impl Intake {
         runs_queued: Arc<Notify>,
     ) -> Result<Self, ResolverError> {
         let clock = store.clock().clone();
-        let verifier = Verifier::new(&config, clock.clone())?;
+        let verifier = SenderVerifier::new(&config, clock.clone())?;
         let data = config.workspace.join("data");
         let (allowance, shortages) = (Allowance::unwatched(), Shortages::default());
         Ok(Self {
@@ -298,7 +298,7 @@ impl Intake {
 
 /// Files bytes that are no email under the rule `unreadable`, and returned mail under its own rule:
 /// neither is answered.
-fn understand(email: Option<Email>, returned: &Returned) -> Understood {
+fn understand(email: Option<Email>, returned: &ReturnedLetter) -> Understood {
     let (email, unreadable) = match email {
         Some(email) => (email, None),
         None => {

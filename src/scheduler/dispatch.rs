@@ -5,7 +5,7 @@
 use super::schedule_file::timing::Timing;
 use super::slots::{DueSlots, ScheduleInForce};
 use super::sync::in_force;
-use super::{Problem, Scheduler, path};
+use super::{FileProblem, Scheduler, path};
 use crate::config::Persona;
 use crate::domain::{PausedBy, ResponsibilityId, RunId, Timestamp, Trigger};
 use crate::store::{
@@ -36,7 +36,7 @@ pub struct TickReport {
     /// Responsibilities paused after consecutive failed runs.
     pub paused: Vec<ResponsibilityId>,
     /// Responsibilities that could not fire now, each with its reason; the others did.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<FileProblem>,
 }
 
 impl TickReport {
@@ -226,7 +226,7 @@ impl Scheduler {
         report: &mut TickReport,
     ) {
         tracing::error!(%error, responsibility = %row.id, "a slot could not be fired; trying again");
-        report.problems.push(Problem {
+        report.problems.push(FileProblem {
             file: path(row),
             problem: error.to_string(),
         });
@@ -328,7 +328,7 @@ impl Scheduler {
                         None => error.to_string(),
                     };
                     tracing::error!(responsibility = %row.id, %problem, "a slot is missed");
-                    report.problems.push(Problem {
+                    report.problems.push(FileProblem {
                         file: path(row),
                         problem: problem.clone(),
                     });
@@ -360,7 +360,7 @@ impl Scheduler {
             now: self.clock.now(),
         };
         self.store.sync_responsibilities(vec![change]).await?;
-        report.problems.push(Problem { file, problem });
+        report.problems.push(FileProblem { file, problem });
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ mod heartbeat;
 pub use dispatch::TickReport;
 pub use scan::examine;
 pub use survey::{Asks, Survey, survey};
-pub use sync::{Problem, SyncReport};
+pub use sync::{FileProblem, SyncReport};
 
 use crate::clock::Clock;
 use crate::config::{Persona, Personas};
@@ -29,7 +29,7 @@ use crate::store::{
 };
 use heartbeat::Heartbeat;
 use schedule_file::WorkspaceNames;
-use schedule_file::prompt::{self, Letter, PromptVariables, Window};
+use schedule_file::prompt::{self, PromptLetter, PromptVariables, Window};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -183,7 +183,7 @@ impl Scheduler {
         &self,
         row: &StoredResponsibility,
         slot: Timestamp,
-    ) -> Result<Vec<Letter>, StoreError> {
+    ) -> Result<Vec<PromptLetter>, StoreError> {
         let wanted = prompt::letters_wanted(&row.prompt, slot, row.last_succeeded_at);
         let Some(Window { after, until }) = wanted else {
             return Ok(Vec::new());
@@ -199,7 +199,7 @@ impl Scheduler {
                           excerpt,
                           trust,
                           thread,
-                      }| Letter {
+                      }| PromptLetter {
             received_at,
             sender,
             subject,
@@ -215,7 +215,7 @@ impl Scheduler {
         &self,
         row: &StoredResponsibility,
         persona: &Persona,
-        (slot, letters): (Timestamp, &[Letter]),
+        (slot, letters): (Timestamp, &[PromptLetter]),
         trigger: Trigger,
     ) -> Result<ScheduledPrompt, prompt::PromptError> {
         let zone = row.timezone.parse().unwrap_or(persona.timezone);
@@ -292,7 +292,7 @@ impl Scheduler {
 
     /// Synchronises and logs changes; returns the current problems, so that the next call does not
     /// log them again.
-    async fn sync_and_log(&self, before: &[Problem]) -> Vec<Problem> {
+    async fn sync_and_log(&self, before: &[FileProblem]) -> Vec<FileProblem> {
         let report = match self.sync().await {
             Ok(report) => report,
             Err(error) => {
@@ -309,7 +309,8 @@ impl Scheduler {
         if added + changed + removed > 0 {
             tracing::info!(added, changed, removed, "responsibilities");
         }
-        for Problem { file, problem } in problems.iter().filter(|problem| !before.contains(problem))
+        for FileProblem { file, problem } in
+            problems.iter().filter(|problem| !before.contains(problem))
         {
             tracing::warn!(%file, %problem, "a responsibility cannot be used");
         }
@@ -322,8 +323,8 @@ impl Scheduler {
 }
 
 /// Lowest trust among these letters' senders, which limits the run (`runs/label.rs`).
-fn lowest_trust(letters: &[Letter]) -> Option<&'static str> {
-    let trust = |letter: &Letter| Trust::of_stored(&letter.trust);
+fn lowest_trust(letters: &[PromptLetter]) -> Option<&'static str> {
+    let trust = |letter: &PromptLetter| Trust::of_stored(&letter.trust);
     letters.iter().map(trust).min().map(Trust::as_str)
 }
 

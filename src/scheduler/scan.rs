@@ -4,7 +4,7 @@
 //! changed a moment ago is read again, because a second change in the same tick of the file
 //! system's clock would look equal.
 
-use super::schedule_file::{Bounds, FileError, Responsibility, WorkspaceNames, file, schema};
+use super::schedule_file::{FileError, ParseContext, Responsibility, WorkspaceNames, file, schema};
 use crate::config::Persona;
 use crate::domain::{PersonaId, Timestamp};
 use cap_std::ambient_authority;
@@ -21,17 +21,17 @@ pub(super) const FOLDER: &str = "responsibilities";
 const SETTLES_AFTER: Duration = Duration::from_secs(2);
 
 /// A file by persona and path below the persona's folder.
-pub(super) type Key = (PersonaId, String);
+pub(super) type FileKey = (PersonaId, String);
 
 /// Metadata of a file by which a change is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Mark {
+pub(super) struct FileMark {
     /// Nanoseconds since the Unix epoch; 0 when the file system does not tell.
     modified_ns: u64,
     size_bytes: u64,
 }
 
-impl Mark {
+impl FileMark {
     fn of(metadata: &cap_std::fs::Metadata) -> Self {
         let modified = metadata
             .modified()
@@ -71,12 +71,12 @@ impl Mark {
 }
 
 /// Path of a schema below the persona's folder, and its mark; `None`: it does not exist.
-type SchemaStamp = (String, Option<Mark>);
+type SchemaStamp = (String, Option<FileMark>);
 
 /// Marks by which a change of a responsibility is detected.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Stamp {
-    own: Mark,
+    own: FileMark,
     /// The schema that it names.
     schema: Option<SchemaStamp>,
     /// `true`: it was changed so recently that a further change may look equal.
@@ -92,18 +92,18 @@ impl Stamp {
             _ if self.is_fresh => None,
             None => Some(own),
             Some((path, mark)) => {
-                let mark = mark.map_or("-".to_owned(), Mark::formatted);
+                let mark = mark.map_or("-".to_owned(), FileMark::formatted);
                 Some(format!("{own} {mark} {path}"))
             }
         }
     }
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.splitn(3, ' ');
-        let own = Mark::parse(words.next()?)?;
+        let own = FileMark::parse(words.next()?)?;
         let schema = match (words.next(), words.next()) {
             (None, _) => None,
             (Some("-"), Some(path)) => Some((path.to_owned(), None)),
-            (Some(mark), Some(path)) => Some((path.to_owned(), Some(Mark::parse(mark)?))),
+            (Some(mark), Some(path)) => Some((path.to_owned(), Some(FileMark::parse(mark)?))),
             (Some(_), None) => return None,
         };
         Some(Self {
@@ -115,7 +115,7 @@ impl Stamp {
 }
 
 /// A file that was read.
-pub(super) struct Found {
+pub(super) struct ScheduleFileText {
     pub responsibility: Responsibility,
     /// JSON on one line.
     pub output_schema: Option<String>,
@@ -126,15 +126,15 @@ pub(super) struct Found {
 /// Result of a scan.
 #[derive(Default)]
 pub(super) struct Scan {
-    pub stamps: BTreeMap<Key, Stamp>,
+    pub stamps: BTreeMap<FileKey, Stamp>,
     /// Parsed files with a new stamp, or the reason for which they cannot be used.
-    pub read: BTreeMap<Key, Result<Found, String>>,
+    pub read: BTreeMap<FileKey, Result<ScheduleFileText, String>>,
     /// Personas whose folder could not be listed, with the reason: their rows stay unchanged.
     pub unreadable: BTreeMap<PersonaId, String>,
 }
 
 /// Stamps of files that are already read.
-pub(super) type Known = BTreeMap<Key, Stamp>;
+pub(super) type Known = BTreeMap<FileKey, Stamp>;
 
 /// Lists the responsibility files of all personas and reads those whose stamp is not in `known`.
 /// Blocking.
@@ -180,8 +180,8 @@ fn scan_folder(
         }
         let key = (persona.id.clone(), format!("{FOLDER}/{name}"));
         let before = known.get(&key);
-        let is_same = |own: Mark| {
-            let of_schema = |path: &str| home.metadata(path).ok().map(|found| Mark::of(&found));
+        let is_same = |own: FileMark| {
+            let of_schema = |path: &str| home.metadata(path).ok().map(|found| FileMark::of(&found));
             before.filter(|before| {
                 let schema = before.schema.as_ref();
                 let is_known = before.own == own && !before.is_fresh;
@@ -192,16 +192,16 @@ fn scan_folder(
             // Removed since it was listed, or a folder named `x.md`.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Ok(metadata) if !metadata.is_file() => continue,
-            Ok(metadata) => (Mark::of(&metadata), None),
+            Ok(metadata) => (FileMark::of(&metadata), None),
             // For example a link that leads out of the persona's folder.
-            Err(error) => (Mark::default(), Some(Err(error))),
+            Err(error) => (FileMark::default(), Some(Err(error))),
         };
         if let Some(same) = is_same(own) {
             scan.stamps.insert(key, same.clone());
             continue;
         }
         let content = content.unwrap_or_else(|| read(entry.open(), file::FILE_BYTES_MAX));
-        let (mut found, schema) = understood(&home, &Bounds::of(persona, names), content);
+        let (mut found, schema) = understood(&home, &ParseContext::of(persona, names), content);
         if let Ok(found) = &mut found {
             found.modified_at = own.modified_at();
         }
@@ -224,9 +224,9 @@ fn scan_folder(
 /// it is read.
 fn understood(
     home: &Dir,
-    bounds: &Bounds<'_>,
+    bounds: &ParseContext<'_>,
     content: io::Result<Vec<u8>>,
-) -> (Result<Found, String>, Option<SchemaStamp>) {
+) -> (Result<ScheduleFileText, String>, Option<SchemaStamp>) {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     let parsed = content.map_err(unreadable);
     let parsed = parsed.and_then(|bytes| parse(&bytes, bounds));
@@ -236,7 +236,7 @@ fn understood(
     };
     let Some(at) = responsibility.output_schema.clone() else {
         return (
-            Ok(Found {
+            Ok(ScheduleFileText {
                 responsibility,
                 output_schema: None,
                 modified_at: None,
@@ -245,7 +245,7 @@ fn understood(
         );
     };
     let metadata = home.metadata(&at.path);
-    let mark = metadata.as_ref().ok().map(Mark::of);
+    let mark = metadata.as_ref().ok().map(FileMark::of);
     let opened = match metadata {
         // Opening a pipe would block.
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no file")),
@@ -261,7 +261,7 @@ fn understood(
             }
             .to_string()
         });
-    let found = found.map(|schema| Found {
+    let found = found.map(|schema| ScheduleFileText {
         responsibility,
         output_schema: Some(schema),
         modified_at: None,
@@ -270,7 +270,7 @@ fn understood(
 }
 
 /// Parses a file. A panic of the parser, or of the YAML library, concerns this file only.
-fn parse(bytes: &[u8], bounds: &Bounds<'_>) -> Result<Responsibility, String> {
+fn parse(bytes: &[u8], bounds: &ParseContext<'_>) -> Result<Responsibility, String> {
     let parsed = catch_unwind(AssertUnwindSafe(|| file::parse(bytes, bounds)));
     match parsed {
         Ok(parsed) => parsed.map_err(|error| error.to_string()),
@@ -289,7 +289,7 @@ pub fn examine(
     names: &WorkspaceNames,
     content: &[u8],
 ) -> Result<Responsibility, String> {
-    let bounds = Bounds::of(persona, names);
+    let bounds = ParseContext::of(persona, names);
     let parsed = parse(content, &bounds)?;
     if parsed.output_schema.is_none() {
         return Ok(parsed);

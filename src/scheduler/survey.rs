@@ -2,8 +2,8 @@
 //! requirements of the others, and warnings about values that are valid but probably unintended.
 //! Touches no row. Blocking.
 
-use super::Problem;
-use super::scan::{FOLDER, Found, Key, Known, scan};
+use super::FileProblem;
+use super::scan::{FOLDER, FileKey, Known, ScheduleFileText, scan};
 use super::schedule_file::WorkspaceNames;
 use super::schedule_file::timing::{Timing, local_text};
 use crate::config::Persona;
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// Result of the check.
 #[derive(Debug, Default)]
 pub struct Survey {
-    pub problems: Vec<Problem>,
-    pub warnings: Vec<Problem>,
+    pub problems: Vec<FileProblem>,
+    pub warnings: Vec<FileProblem>,
     pub asks: Vec<Asks>,
 }
 
@@ -39,7 +39,7 @@ pub fn survey<'a>(
     let scan = scan(personas.iter().copied(), names, &Known::new(), now);
     let folders = scan.unreadable.into_iter();
     found.problems = folders
-        .map(|(id, problem)| Problem {
+        .map(|(id, problem)| FileProblem {
             file: format!("personas/{id}/{FOLDER}"),
             problem,
         })
@@ -52,10 +52,10 @@ pub fn survey<'a>(
     for ((persona, path), read) in scan.read {
         let file = format!("personas/{persona}/{path}");
         match read {
-            Err(problem) => found.problems.push(Problem { file, problem }),
+            Err(problem) => found.problems.push(FileProblem { file, problem }),
             Ok(read) => {
                 let problem = never_due(&read, now);
-                found.warnings.extend(problem.map(|problem| Problem {
+                found.warnings.extend(problem.map(|problem| FileProblem {
                     file: file.clone(),
                     problem,
                 }));
@@ -76,7 +76,7 @@ pub fn survey<'a>(
 }
 
 /// Warns about files and folders in a folder of responsibilities that are never read.
-fn unread(persona: &Persona) -> Vec<Problem> {
+fn unread(persona: &Persona) -> Vec<FileProblem> {
     let entries = std::fs::read_dir(persona.folder.join(FOLDER))
         .into_iter()
         .flatten()
@@ -104,7 +104,7 @@ fn unread(persona: &Persona) -> Vec<Problem> {
                 "is not read, because its name does not end in `.md`; rename it to `{stem}.md`"
             ),
         };
-        Some(Problem {
+        Some(FileProblem {
             file: format!("personas/{}/{FOLDER}/{name}", persona.id),
             problem,
         })
@@ -116,16 +116,16 @@ fn unread(persona: &Persona) -> Vec<Problem> {
 
 /// Warns about responsibilities of one persona with one name: commands and notices could not tell
 /// them apart.
-fn doubled(read: &BTreeMap<Key, Result<Found, String>>) -> Vec<Problem> {
+fn doubled(read: &BTreeMap<FileKey, Result<ScheduleFileText, String>>) -> Vec<FileProblem> {
     let (mut first, mut doubled) = (BTreeMap::new(), Vec::new());
     for ((persona, path), found) in read {
-        let Ok(Found { responsibility, .. }) = found else {
+        let Ok(ScheduleFileText { responsibility, .. }) = found else {
             continue;
         };
         let name = &responsibility.name;
         match first.get(&(persona, name)) {
             None => drop(first.insert((persona, name), path)),
-            Some(other) => doubled.push(Problem {
+            Some(other) => doubled.push(FileProblem {
                 file: format!("personas/{persona}/{path}"),
                 problem: format!(
                     "has the name `{name}`, as `{other}` has; give one of the two another `name`"
@@ -137,7 +137,7 @@ fn doubled(read: &BTreeMap<Key, Result<Found, String>>) -> Vec<Problem> {
 }
 
 /// Warns about a one-shot whose file was written after its instant.
-fn never_due(found: &Found, now: Timestamp) -> Option<String> {
+fn never_due(found: &ScheduleFileText, now: Timestamp) -> Option<String> {
     let schedule = &found.responsibility;
     let Timing::At(instant) = schedule.timing else {
         return None;

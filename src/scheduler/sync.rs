@@ -1,9 +1,9 @@
 //! Turns files on disk into rows. An unusable file stops only itself.
 
 use super::Scheduler;
-use super::scan::{FOLDER, Found, Key, Known, Scan, Stamp, scan};
+use super::scan::{FOLDER, FileKey, Known, Scan, ScheduleFileText, Stamp, scan};
 use super::schedule_file::timing::Timing;
-use super::schedule_file::{Bounds, FileError};
+use super::schedule_file::{FileError, ParseContext};
 use super::slots::ScheduleInForce;
 use crate::config::{Persona, Personas};
 use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
@@ -26,12 +26,12 @@ pub struct SyncReport {
     pub changed: usize,
     pub removed: usize,
     /// Files read by this synchronisation that cannot be used.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<FileProblem>,
 }
 
 /// A problem and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct FileProblem {
     /// Path below the workspace.
     pub file: String,
     pub problem: String,
@@ -84,7 +84,7 @@ impl Scheduler {
         for (persona, reason) in &scan.unreadable {
             if !held.contains(persona) {
                 let file = format!("personas/{persona}/{FOLDER}");
-                report.problems.push(Problem {
+                report.problems.push(FileProblem {
                     file,
                     problem: reason.clone(),
                 });
@@ -131,7 +131,7 @@ impl Scheduler {
     /// change the file is parsed again.
     fn readings(&self) -> BTreeMap<PersonaId, String> {
         let reading = |owner: &Persona| {
-            let bounds = format!("{:?}", Bounds::of(owner, &self.names));
+            let bounds = format!("{:?}", ParseContext::of(owner, &self.names));
             let version = [
                 env!("CARGO_PKG_VERSION"),
                 chrono_tz::IANA_TZDB_VERSION,
@@ -151,7 +151,7 @@ impl Scheduler {
     async fn apply(&self, scan: &Scan, report: &mut SyncReport) -> StoreResult<bool> {
         let rows = self.store.responsibilities().await?;
         let key_of = |row: &StoredResponsibility| (row.persona.clone(), row.file.clone());
-        let by_key: BTreeMap<Key, &StoredResponsibility> =
+        let by_key: BTreeMap<FileKey, &StoredResponsibility> =
             rows.iter().map(|row| (key_of(row), row)).collect();
         let (readings, mut changes, mut marks) = (self.readings(), Vec::new(), Vec::new());
         for (key, found) in &scan.read {
@@ -206,9 +206,9 @@ impl Scheduler {
     async fn astray(
         &self,
         owner: &Persona,
-        found: &Result<Found, String>,
+        found: &Result<ScheduleFileText, String>,
     ) -> StoreResult<Option<String>> {
-        let Ok(Found { responsibility, .. }) = found else {
+        let Ok(ScheduleFileText { responsibility, .. }) = found else {
             return Ok(None);
         };
         let DeliverTo::Thread(thread) = &responsibility.run_options.deliver_to else {
@@ -234,9 +234,9 @@ impl Scheduler {
     /// times, restored, or is read in another zone was written before its instant too.
     async fn unless_served(
         &self,
-        (persona, file): &Key,
+        (persona, file): &FileKey,
         mut to: FileState,
-        found: Option<&Found>,
+        found: Option<&ScheduleFileText>,
         scan: &Scan,
     ) -> StoreResult<FileState> {
         let FileState::InForce(schedule) = &mut to else {
@@ -274,7 +274,7 @@ impl Scheduler {
 
     fn change(
         &self,
-        key: &Key,
+        key: &FileKey,
         row: Option<&StoredResponsibility>,
         mut to: FileState,
         mark: Option<String>,
@@ -322,7 +322,7 @@ impl Scheduler {
 fn file_state(
     owner: &Persona,
     path: &str,
-    found: Result<&Found, &String>,
+    found: Result<&ScheduleFileText, &String>,
     now: Timestamp,
     report: &mut SyncReport,
 ) -> FileState {
@@ -331,7 +331,7 @@ fn file_state(
         Err(problem) => {
             let file = format!("personas/{}/{path}", owner.id);
             let error = format!("{file}: {problem}");
-            report.problems.push(Problem {
+            report.problems.push(FileProblem {
                 file,
                 problem: problem.clone(),
             });
@@ -341,7 +341,7 @@ fn file_state(
 }
 
 /// Builds the schedule of a row from a usable file.
-fn schedule(found: &Found, now: Timestamp) -> UsableFile {
+fn schedule(found: &ScheduleFileText, now: Timestamp) -> UsableFile {
     let parsed = &found.responsibility;
     UsableFile {
         name: parsed.name.clone(),
@@ -365,7 +365,7 @@ fn schedule(found: &Found, now: Timestamp) -> UsableFile {
 /// The instant of a one-shot that was written in time but read too late, because no engine ran: it
 /// is still due. A file that was written after its instant is late by itself. Returns the instant
 /// and the modification time.
-fn overslept(found: &Found, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+fn overslept(found: &ScheduleFileText, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let Timing::At(instant) = found.responsibility.timing else {
         return None;
     };
@@ -387,7 +387,7 @@ fn is_gone(row: &StoredResponsibility, scan: &Scan) -> bool {
 /// disappears that has the same name in its front matter or the same prompt. Paused rows come
 /// first: a paused responsibility must not fire because its file was renamed.
 fn former<'a>(
-    (persona, _): &Key,
+    (persona, _): &FileKey,
     row: Option<&StoredResponsibility>,
     to: &FileState,
     rows: &'a [StoredResponsibility],
@@ -409,7 +409,7 @@ fn former<'a>(
 }
 
 /// Reports whether a file was missing before.
-fn is_back(rows: &BTreeMap<Key, &StoredResponsibility>, change: &FileChange) -> bool {
+fn is_back(rows: &BTreeMap<FileKey, &StoredResponsibility>, change: &FileChange) -> bool {
     let row = rows.get(&(change.persona.clone(), change.file.clone()));
     row.is_some_and(|row| row.removed_at.is_some())
 }

@@ -11,7 +11,7 @@ use super::{
     ToolOutcome, arguments_schema,
 };
 use crate::domain::{Timestamp, sha256_hex};
-use crate::scheduler::schedule_file::{Bounds, Responsibility, WorkspaceNames, file, prompt};
+use crate::scheduler::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file, prompt};
 use cap_std::fs_utf8::{Dir, OpenOptions};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -173,7 +173,7 @@ impl Proposal {
         );
         // A proposal cannot name anything of the workspace, so no names are offered.
         let names = WorkspaceNames::default();
-        let bounds = Bounds {
+        let bounds = ParseContext {
             zone: chrono_tz::UTC,
             tools: None,
             names: &names,

@@ -8,7 +8,7 @@ use attache::config::{
 };
 use attache::context::prompt;
 use attache::domain::{Address, PersonaId, Timestamp, Trigger};
-use attache::scheduler::schedule_file::{Bounds, WorkspaceNames, file};
+use attache::scheduler::schedule_file::{ParseContext, WorkspaceNames, file};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -434,7 +434,7 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
         }
         if path.contains("/responsibilities/") {
             let names = WorkspaceNames::default();
-            let bounds = Bounds {
+            let bounds = ParseContext {
                 zone: chrono_tz::Europe::Berlin,
                 tools: None,
                 names: &names,

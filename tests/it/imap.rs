@@ -8,7 +8,7 @@ mod waiting;
 
 use crate::app::{TestApp, note};
 use attache::config::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls};
-use attache::gateway::ingress::imap::{MailboxError, MailboxWatch, SweepReport, Timeouts};
+use attache::gateway::ingress::imap::{ImapSweepReport, ImapTimeouts, MailboxError, MailboxWatch};
 use secrecy::SecretString;
 use serde_json::json;
 use server::{PASSWORD, Server, USER};
@@ -34,12 +34,12 @@ fn mailbox(server: &Server) -> ImapMailbox {
 }
 
 /// Short enough for a test, long enough for a busy machine.
-fn timeouts() -> Timeouts {
-    Timeouts {
+fn timeouts() -> ImapTimeouts {
+    ImapTimeouts {
         silence_max: Duration::from_secs(20),
         pause_min: Duration::from_millis(1),
         pause_max: Duration::from_millis(1),
-        ..Timeouts::default()
+        ..ImapTimeouts::default()
     }
 }
 
@@ -58,7 +58,7 @@ async fn app_with(limits: serde_json::Value) -> TestApp {
     workspace.start().await
 }
 
-async fn sweep(app: &TestApp, server: &Server) -> Result<SweepReport, MailboxError> {
+async fn sweep(app: &TestApp, server: &Server) -> Result<ImapSweepReport, MailboxError> {
     watch(app, mailbox(server)).sweep_once().await
 }
 

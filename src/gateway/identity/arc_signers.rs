@@ -5,9 +5,9 @@
 //! chain is trusted: a valid chain tells which servers handled the letter, not that they are
 //! honest.
 
-use super::claim::Claim;
-use super::dns::Resolver;
-use super::records::Records;
+use super::claim::SenderClaim;
+use super::dns::DnsResolver;
+use super::records::DnsRecords;
 use super::relays::{RelayWord, judge};
 use super::results::{Report, Results};
 use super::signatures::{is_expired, word};
@@ -21,7 +21,7 @@ use mail_auth::{AuthenticatedMessage, DkimResult, Parameters};
 const SETS_MAX: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chain {
+pub enum ArcChain {
     /// No chain, a broken one, or one with an untrusted signer.
     Nothing,
     /// A trusted ARC signer authenticated the sender.
@@ -31,30 +31,30 @@ pub enum Chain {
 }
 
 pub async fn verify(
-    resolver: &Resolver,
+    resolver: &DnsResolver,
     message: &AuthenticatedMessage<'_>,
-    claim: &Claim<'_>,
+    claim: &SenderClaim<'_>,
     trusted: &[String],
     report: &mut Report,
-) -> Chain {
+) -> ArcChain {
     let is_trusted = |domain: &str| trusted.iter().any(|name| name.eq_ignore_ascii_case(domain));
     let seals = &message.as_headers;
     if seals.is_empty()
         || seals.len() > SETS_MAX
         || !seals.iter().all(|seal| is_trusted(&seal.header.d))
     {
-        return Chain::Nothing;
+        return ArcChain::Nothing;
     }
     if !is_well_formed(message, claim) {
         report.add("arc", "fail", "the chain is not well-formed", &[]);
-        return Chain::Nothing;
+        return ArcChain::Nothing;
     }
     let names = seals.iter().map(|seal| seal.header.domain_key());
     let newest = message
         .ams_headers
         .last()
         .map(|newest| newest.header.domain_key());
-    let keys = Records::keys(resolver, names.chain(newest)).await;
+    let keys = DnsRecords::keys(resolver, names.chain(newest)).await;
     let relaxed = relaxed(message);
     let mut output = resolver
         .authenticator
@@ -82,18 +82,18 @@ pub async fn verify(
     );
     match output.result() {
         DkimResult::Pass => {}
-        DkimResult::TempError(_) => return Chain::Temporary,
-        _ => return Chain::Nothing,
+        DkimResult::TempError(_) => return ArcChain::Temporary,
+        _ => return ArcChain::Nothing,
     }
     let Some(newest) = output.sets().last() else {
-        return Chain::Nothing;
+        return ArcChain::Nothing;
     };
     let signature = &newest.signature.header;
     if claim
         .uncovered(&signature.h, signature.t.max(newest.seal.header.t))
         .is_some()
     {
-        return Chain::Nothing;
+        return ArcChain::Nothing;
     }
     // The first signer saw the letter as it was sent; later ones saw the letter that the signer
     // before them had left.
@@ -103,9 +103,9 @@ pub async fn verify(
         matches!(word, Some(RelayWord::Signed | RelayWord::Passed))
     });
     if authenticated {
-        Chain::Authenticated
+        ArcChain::Authenticated
     } else {
-        Chain::Nothing
+        ArcChain::Nothing
     }
 }
 
@@ -134,7 +134,7 @@ fn relaxed<'x>(message: &AuthenticatedMessage<'x>) -> Option<AuthenticatedMessag
 /// Checks that RFC 8617 sections 4.1.2, 4.1.3 and 5.2 require of every set and that the library
 /// does not make. Only the newest message signature is verified, because changes by later ARC
 /// signers break the others; the tags of the others are checked all the same.
-fn is_well_formed(message: &AuthenticatedMessage<'_>, claim: &Claim<'_>) -> bool {
+fn is_well_formed(message: &AuthenticatedMessage<'_>, claim: &SenderClaim<'_>) -> bool {
     let is_seal = |tags: &Tags<'_>| {
         let state = matches!(tags.get("cv"), Some("none" | "pass" | "fail"));
         state

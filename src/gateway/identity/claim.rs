@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const DATE_SKEW_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A letter before its verification.
-pub struct Claim<'a> {
+pub struct SenderClaim<'a> {
     /// The only address of the only `From` field, parsed strictly.
     pub from: Address,
     /// `Date`, if it can be parsed.
@@ -21,7 +21,7 @@ pub struct Claim<'a> {
     pub header: Header<'a>,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> SenderClaim<'a> {
     /// Reads the header. `None` when `From` names no sender, more than one, or one that two readers
     /// may parse differently.
     pub fn read(

@@ -29,7 +29,7 @@ pub enum NoAnswer {
 
 /// A stub resolver, and the library's checks that use it.
 #[derive(Clone)]
-pub struct Resolver {
+pub struct DnsResolver {
     pub(super) authenticator: MessageAuthenticator,
 }
 
@@ -38,7 +38,7 @@ pub struct Resolver {
 #[error("the name resolver cannot be set up")]
 pub struct ResolverError(#[source] NetError);
 
-impl Resolver {
+impl DnsResolver {
     pub fn new(settings: &ResolverSettings) -> Result<Self, ResolverError> {
         let (config, mut options) = match settings.servers.as_slice() {
             [] => system(),

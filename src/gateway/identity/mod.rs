@@ -21,27 +21,27 @@ use crate::clock::Clock;
 use crate::config::{Access, Authentication, Config};
 use crate::domain::{Address, Coverage, Email, Envelope, Identity};
 use crate::mime::from_first_field;
-use claim::Claim;
-use dns::Resolver;
+use claim::SenderClaim;
+use dns::DnsResolver;
 use mail_auth::AuthenticatedMessage;
 use results::Report;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use trust::{Evidence, SenderRelation};
+use trust::{SenderRelation, TrustEvidence};
 
 /// Timeout of the verification of one letter, all queries together.
 const VERIFICATION_MAX: Duration = Duration::from_secs(10);
 
 /// Verifies the senders of letters, by DNS queries where needed.
-pub struct Verifier {
+pub struct SenderVerifier {
     settings: Authentication,
     access: Access,
     owners: Vec<Address>,
     /// The authserv-id in our results.
     authserv_id: String,
-    resolver: Resolver,
+    resolver: DnsResolver,
     clock: Arc<dyn Clock>,
     stopping: CancellationToken,
 }
@@ -51,12 +51,12 @@ pub struct Verifier {
 #[error("the engine stops")]
 pub struct Stopping;
 
-impl Verifier {
+impl SenderVerifier {
     /// Errors: the resolver cannot be built from the settings.
     pub fn new(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, dns::ResolverError> {
         let settings = config.security.authentication.clone();
         Ok(Self {
-            resolver: Resolver::new(&settings.resolver)?,
+            resolver: DnsResolver::new(&settings.resolver)?,
             settings,
             access: config.security.access.clone(),
             owners: config.gateway.owners.clone(),
@@ -86,7 +86,7 @@ impl Verifier {
             .arrived_at
             .unwrap_or_else(|| self.clock.now());
         let date = email.and_then(|email| email.date);
-        let Some(claim) = Claim::read(bytes, sender.as_ref(), date, arrived) else {
+        let Some(claim) = SenderClaim::read(bytes, sender.as_ref(), date, arrived) else {
             return Ok(Identity::unverified(
                 "not from exactly one plainly written address",
             ));
@@ -105,7 +105,7 @@ impl Verifier {
         );
         let evidence = tokio::select! {
             biased;
-            found = looking => found.unwrap_or_else(|_| Evidence { is_temporary: true, ..Evidence::default() }),
+            found = looking => found.unwrap_or_else(|_| TrustEvidence { is_temporary: true, ..TrustEvidence::default() }),
             () = self.stopping.cancelled() => return Err(Stopping),
         };
         Ok(trust::decide(
@@ -117,29 +117,29 @@ impl Verifier {
 
     async fn investigate(
         &self,
-        claim: &Claim<'_>,
+        claim: &SenderClaim<'_>,
         relation: SenderRelation,
         envelope: &Envelope,
         bytes: &[u8],
         report: &mut Report,
-    ) -> Evidence {
+    ) -> TrustEvidence {
         let submitted_by = envelope.arrival.submitted_by.as_ref().map(Address::key);
         if relation.is_owner && submitted_by.is_some_and(|submitter| submitter == claim.from.key())
         {
             report.add("auth", "pass", "", &[("smtp.auth", &claim.from.key())]);
-            return Evidence {
+            return TrustEvidence {
                 is_submitted: true,
                 is_direct: true,
                 coverage: Coverage::WHOLE,
-                ..Evidence::default()
+                ..TrustEvidence::default()
             };
         }
         let relay = relays::word(&self.settings.trusted_relays, envelope, claim);
         let is_fresh = claim.date.is_some_and(|date| claim.is_fresh(date));
-        let mut evidence = Evidence {
+        let mut evidence = TrustEvidence {
             relay,
             is_fresh,
-            ..Evidence::default()
+            ..TrustEvidence::default()
         };
         // A relay's address is no evidence about its own client.
         let client = envelope
@@ -173,7 +173,7 @@ impl Verifier {
         if has_chain && !evidence.is_signed {
             let trusted = &self.settings.trusted_arc_signers;
             let chain = arc_signers::verify(&self.resolver, message, claim, trusted, report).await;
-            evidence.is_temporary |= chain == arc_signers::Chain::Temporary;
+            evidence.is_temporary |= chain == arc_signers::ArcChain::Temporary;
             evidence.chain = Some(chain).filter(|_| !found.is_ambiguous);
         }
         // A signature that counts includes its own freshness.

@@ -1,9 +1,9 @@
 //! DMARC (RFC 9989): alignment of signatures and SPF with the sender's organisation, and that
 //! organisation's policy for letters without alignment.
 
-use super::claim::Claim;
-use super::dns::Resolver;
-use super::records::Records;
+use super::claim::SenderClaim;
+use super::dns::DnsResolver;
+use super::records::DnsRecords;
 use super::results::Report;
 use super::signatures::{Signatures, is_same_or_above};
 use super::spf::{self, SpfResult};
@@ -60,7 +60,7 @@ impl SpfFinding {
     }
 }
 
-pub async fn spf(resolver: &Resolver, sender: Option<&SpfSender<'_>>) -> Option<SpfFinding> {
+pub async fn spf(resolver: &DnsResolver, sender: Option<&SpfSender<'_>>) -> Option<SpfFinding> {
     let sender = sender?;
     let result = spf::check(resolver, sender.client, sender.helo, &sender.sender).await;
     let domain = sender
@@ -76,7 +76,7 @@ pub async fn spf(resolver: &Resolver, sender: Option<&SpfSender<'_>>) -> Option<
 }
 
 /// Result of the DMARC evaluation.
-pub struct Asked {
+pub struct DmarcEvaluation {
     /// `true`: a signature that counts is of the sender's organisation.
     pub is_aligned: bool,
     /// Fields that such signatures cover.
@@ -88,13 +88,13 @@ pub struct Asked {
 
 /// Queries the policy of the sender's domain and aligns the signatures and SPF with it.
 pub async fn ask(
-    resolver: &Resolver,
+    resolver: &DnsResolver,
     message: &AuthenticatedMessage<'_>,
-    claim: &Claim<'_>,
+    claim: &SenderClaim<'_>,
     found: &Signatures<'_>,
     spf: Option<SpfFinding>,
     report: &mut Report,
-) -> Asked {
+) -> DmarcEvaluation {
     let from_domain = claim.from.domain();
     if let Some(spf) = &spf {
         report.add(
@@ -110,7 +110,8 @@ pub async fn ask(
         .iter()
         .filter_map(DkimOutput::signature)
         .map(|signature| signature.d.as_str());
-    let policies = Records::policies(resolver, from_domain, spf_domain.chain(signer_domains)).await;
+    let policies =
+        DnsRecords::policies(resolver, from_domain, spf_domain.chain(signer_domains)).await;
     let strong = evaluate(resolver, message, &found.strong, (spf.as_ref(), &policies)).await;
     let signers = || {
         found
@@ -167,7 +168,7 @@ pub async fn ask(
         &[("header.from", from_domain), ("policy.dmarc", wish_word)],
     );
     let is_temporary = !is_aligned && (found.is_temporary || is_unknown(&outcome));
-    Asked {
+    DmarcEvaluation {
         is_aligned,
         coverage,
         policy,
@@ -179,11 +180,11 @@ pub async fn ask(
 /// that another domain signed is not authenticated by the sender. `all` is the outcome for all
 /// signatures.
 async fn coverage(
-    resolver: &Resolver,
+    resolver: &DnsResolver,
     message: &AuthenticatedMessage<'_>,
-    claim: &Claim<'_>,
+    claim: &SenderClaim<'_>,
     found: &Signatures<'_>,
-    (all, policies): (&DmarcOutput, &Records),
+    (all, policies): (&DmarcOutput, &DnsRecords),
 ) -> Coverage {
     let from_domain = claim.from.domain();
     let mut coverage = Coverage::default();
@@ -208,10 +209,10 @@ async fn coverage(
 }
 
 async fn evaluate(
-    resolver: &Resolver,
+    resolver: &DnsResolver,
     message: &AuthenticatedMessage<'_>,
     signatures: &[DkimOutput<'_>],
-    (spf, policies): (Option<&SpfFinding>, &Records),
+    (spf, policies): (Option<&SpfFinding>, &DnsRecords),
 ) -> DmarcOutput {
     let domain = spf.map_or("", |spf| spf.domain.as_str());
     let result = match spf.map(|spf| spf.result) {

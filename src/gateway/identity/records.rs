@@ -2,7 +2,7 @@
 //! the library takes the first record that it can parse, even where only one is permitted or where
 //! the record has another purpose.
 
-use super::dns::{NoAnswer, Resolver};
+use super::dns::{DnsResolver, NoAnswer};
 use super::tags::Tags;
 use futures_util::future::join_all;
 use mail_auth::common::parse::TxtRecordParser;
@@ -20,18 +20,18 @@ use std::time::Instant;
 const WALK_LABELS_MAX: usize = 8;
 
 /// Records by name, in lower case and with a final dot.
-pub struct Records(HashMap<Box<str>, Txt>);
+pub struct DnsRecords(HashMap<Box<str>, Txt>);
 
-impl Records {
+impl DnsRecords {
     /// Keys by the names at which signatures refer to them.
-    pub async fn keys(resolver: &Resolver, names: impl Iterator<Item = String>) -> Self {
+    pub async fn keys(resolver: &DnsResolver, names: impl Iterator<Item = String>) -> Self {
         Self::look_up(resolver, names, key).await
     }
 
     /// DMARC policies of domains and of their parent names, as far as they can belong to the
     /// organisation of `from_domain`.
     pub async fn policies<'d>(
-        resolver: &Resolver,
+        resolver: &DnsResolver,
         from_domain: &'d str,
         others: impl Iterator<Item = &'d str>,
     ) -> Self {
@@ -42,7 +42,7 @@ impl Records {
     }
 
     async fn look_up(
-        resolver: &Resolver,
+        resolver: &DnsResolver,
         names: impl Iterator<Item = String>,
         read: fn(&[Vec<u8>]) -> Txt,
     ) -> Self {
@@ -113,7 +113,7 @@ fn policy(records: &[Vec<u8>]) -> Txt {
     }
 }
 
-impl ResolverCache<Box<str>, Txt> for Records {
+impl ResolverCache<Box<str>, Txt> for DnsRecords {
     fn get<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> Option<Txt>
     where
         Box<str>: Borrow<Q>,

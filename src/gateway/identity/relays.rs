@@ -4,7 +4,7 @@
 //! peer, and above every `Received` but that peer's own. Every other `Authentication-Results` is
 //! untrusted and ignored.
 
-use super::claim::Claim;
+use super::claim::SenderClaim;
 use super::results::{Method, Results};
 use super::signatures::is_same_or_above;
 use crate::config::TrustedRelay;
@@ -26,7 +26,11 @@ pub enum RelayWord {
 
 /// Result of the relay that handed the letter over; `None` without a trusted relay. The server that
 /// delivers into one of our mailboxes counts as a relay too.
-pub fn word(relays: &[TrustedRelay], envelope: &Envelope, claim: &Claim<'_>) -> Option<RelayWord> {
+pub fn word(
+    relays: &[TrustedRelay],
+    envelope: &Envelope,
+    claim: &SenderClaim<'_>,
+) -> Option<RelayWord> {
     let holds = |peer: IpAddr| {
         move |relay: &&TrustedRelay| relay.peers.iter().any(|network| network.contains(peer))
     };
@@ -41,7 +45,7 @@ pub fn word(relays: &[TrustedRelay], envelope: &Envelope, claim: &Claim<'_>) -> 
     (!ids.is_empty()).then(|| read(&ids, claim))
 }
 
-fn read(ids: &[&str], claim: &Claim<'_>) -> RelayWord {
+fn read(ids: &[&str], claim: &SenderClaim<'_>) -> RelayWord {
     let (mut hops, mut found) = (0, Vec::new());
     for (name, value) in claim.header.fields() {
         match name {

@@ -37,12 +37,13 @@ impl Results {
     /// Parses a field's value; `None` when even its id cannot be parsed.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let words = words(value.get(..FIELD_BYTES_MAX).unwrap_or(value))?;
-        let mut sections = words.split(|word| *word == Word::Semicolon);
+        let mut sections = words.split(|word| *word == ResultWord::Semicolon);
         let id = sections.next()?;
-        let (Word::Text(id), version) = (id.first()?, &id[1..]) else {
+        let (ResultWord::Text(id), version) = (id.first()?, &id[1..]) else {
             return None;
         };
-        let version_ok = matches!(version, []) || matches!(version, [Word::Text(v)] if v == "1");
+        let version_ok =
+            matches!(version, []) || matches!(version, [ResultWord::Text(v)] if v == "1");
         let is_whole = version_ok && value.len() <= FIELD_BYTES_MAX;
         let methods = sections
             .take(METHODS_MAX)
@@ -58,14 +59,14 @@ impl Results {
 }
 
 /// `Some(None)` is the word `none`: no check was made.
-fn method(section: &[Word]) -> Option<Option<Method>> {
-    if let [Word::Text(none)] = section {
+fn method(section: &[ResultWord]) -> Option<Option<Method>> {
+    if let [ResultWord::Text(none)] = section {
         return none.eq_ignore_ascii_case("none").then_some(None);
     }
     let [
-        Word::Text(name),
-        Word::Equals,
-        Word::Text(result),
+        ResultWord::Text(name),
+        ResultWord::Equals,
+        ResultWord::Text(result),
         rest @ ..,
     ] = section
     else {
@@ -79,7 +80,13 @@ fn method(section: &[Word]) -> Option<Option<Method>> {
         .to_ascii_lowercase();
     let mut properties = Vec::new();
     let mut rest = rest;
-    while let [Word::Text(key), Word::Equals, Word::Text(value), after @ ..] = rest {
+    while let [
+        ResultWord::Text(key),
+        ResultWord::Equals,
+        ResultWord::Text(value),
+        after @ ..,
+    ] = rest
+    {
         properties.push((key.to_ascii_lowercase(), value.to_ascii_lowercase()));
         rest = after;
     }
@@ -93,7 +100,7 @@ fn method(section: &[Word]) -> Option<Option<Method>> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Word {
+enum ResultWord {
     Text(String),
     Equals,
     Semicolon,
@@ -101,14 +108,14 @@ enum Word {
 
 /// Splits a value into words, without comments and folding; `None` for an unterminated quote or
 /// comment, or a control character.
-fn words(value: &[u8]) -> Option<Vec<Word>> {
+fn words(value: &[u8]) -> Option<Vec<ResultWord>> {
     let text = std::str::from_utf8(value).ok()?;
     let (mut words, mut chars) = (Vec::new(), text.chars().peekable());
     while let Some(c) = chars.next() {
         match c {
             ' ' | '\t' | '\r' | '\n' => {}
-            ';' => words.push(Word::Semicolon),
-            '=' => words.push(Word::Equals),
+            ';' => words.push(ResultWord::Semicolon),
+            '=' => words.push(ResultWord::Equals),
             '(' => skip_comment(&mut chars)?,
             '"' => {
                 let mut quoted = String::new();
@@ -119,7 +126,7 @@ fn words(value: &[u8]) -> Option<Vec<Word>> {
                         other => quoted.push(other),
                     }
                 }
-                words.push(Word::Text(quoted));
+                words.push(ResultWord::Text(quoted));
             }
             c if c.is_control() => return None,
             first => {
@@ -129,7 +136,7 @@ fn words(value: &[u8]) -> Option<Vec<Word>> {
                 }) {
                     word.push(next);
                 }
-                words.push(Word::Text(word));
+                words.push(ResultWord::Text(word));
             }
         }
     }

@@ -3,9 +3,9 @@
 //! Only signatures of domains that may be the sender's are verified, and only a limited number:
 //! each costs a DNS query.
 
-use super::claim::{Claim, Gap};
-use super::dns::Resolver;
-use super::records::{Records, is_related};
+use super::claim::{Gap, SenderClaim};
+use super::dns::DnsResolver;
+use super::records::{DnsRecords, is_related};
 use super::results::Report;
 use super::tags::Tags;
 use mail_auth::common::verify::VerifySignature;
@@ -64,7 +64,7 @@ fn is_well_formed(value: &[u8]) -> bool {
 
 /// Reports whether a signature with these tags expired before `arrived` or before it was made (RFC
 /// 6376 section 3.5, `x=`).
-pub fn is_expired(tags: &Tags<'_>, claim: &Claim<'_>) -> bool {
+pub fn is_expired(tags: &Tags<'_>, claim: &SenderClaim<'_>) -> bool {
     let Some(expires) = tags.get("x").map(|_| tags.number("x").unwrap_or(0)) else {
         return false;
     };
@@ -85,7 +85,7 @@ pub fn is_same_or_above(signer: &str, from_domain: &str) -> bool {
 }
 
 /// Fetches the keys of a letter's signatures. A signature over another body is not worth a query.
-pub async fn keys(resolver: &Resolver, message: &AuthenticatedMessage<'_>) -> Records {
+pub async fn keys(resolver: &DnsResolver, message: &AuthenticatedMessage<'_>) -> DnsRecords {
     let is_over_body = |signature: &Signature| {
         let hashes = message
             .body_hashes
@@ -97,13 +97,13 @@ pub async fn keys(resolver: &Resolver, message: &AuthenticatedMessage<'_>) -> Re
     let names = signatures
         .filter(|signature| is_over_body(signature))
         .map(VerifySignature::domain_key);
-    Records::keys(resolver, names).await
+    DnsRecords::keys(resolver, names).await
 }
 
 pub async fn verify<'a>(
-    resolver: &Resolver,
-    (message, keys): (&'a AuthenticatedMessage<'a>, &'a Records),
-    claim: &Claim<'_>,
+    resolver: &DnsResolver,
+    (message, keys): (&'a AuthenticatedMessage<'a>, &'a DnsRecords),
+    claim: &SenderClaim<'_>,
     report: &mut Report,
 ) -> Signatures<'a> {
     let mut found = Signatures {
@@ -174,7 +174,7 @@ fn is_cut_short(error: &Error) -> bool {
 }
 
 /// Reports whether the library and we parse the header differently.
-fn is_ambiguous(message: &AuthenticatedMessage<'_>, claim: &Claim<'_>) -> bool {
+fn is_ambiguous(message: &AuthenticatedMessage<'_>, claim: &SenderClaim<'_>) -> bool {
     let same_from = matches!(message.froms(), [only] if *only == claim.from.key());
     let names: Vec<&[u8]> = message.headers.iter().map(|(name, _)| *name).collect();
     !same_from || !claim.is_read_as(&names)
@@ -183,9 +183,9 @@ fn is_ambiguous(message: &AuthenticatedMessage<'_>, claim: &Claim<'_>) -> bool {
 /// Weakness of a valid signature that makes it worthless whatever it covers.
 fn weakness(
     message: &AuthenticatedMessage<'_>,
-    keys: &Records,
+    keys: &DnsRecords,
     signature: &Signature,
-    claim: &Claim<'_>,
+    claim: &SenderClaim<'_>,
 ) -> Option<&'static str> {
     let field = message
         .dkim_headers

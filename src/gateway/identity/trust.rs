@@ -1,6 +1,6 @@
 //! Turns evidence into trust. Pure, and the only place that grants more than `unauthenticated`.
 
-use super::arc_signers::Chain;
+use super::arc_signers::ArcChain;
 use super::claim::Gap;
 use super::relays::RelayWord;
 use super::signatures::AMBIGUOUS;
@@ -8,7 +8,7 @@ use crate::domain::{Coverage, DomainPolicy, Identity, Trust};
 
 /// Evidence about one letter.
 #[derive(Debug, Clone, Default)]
-pub struct Evidence {
+pub struct TrustEvidence {
     /// `true`: an owner submitted it, authenticated with AUTH as the address in `From`.
     pub is_submitted: bool,
     /// `true`: a valid signature covers the letter and is aligned with `From`.
@@ -19,7 +19,7 @@ pub struct Evidence {
     /// over.
     pub is_direct: bool,
     pub relay: Option<RelayWord>,
-    pub chain: Option<Chain>,
+    pub chain: Option<ArcChain>,
     pub policy: Policy,
     /// `true`: `Date` is near the arrival; `false` without a date.
     pub is_fresh: bool,
@@ -52,7 +52,7 @@ pub struct SenderRelation {
 
 /// Returns the trust that the evidence justifies. `results` are the results from which the evidence
 /// was taken.
-pub fn decide(evidence: &Evidence, relation: SenderRelation, results: String) -> Identity {
+pub fn decide(evidence: &TrustEvidence, relation: SenderRelation, results: String) -> Identity {
     let found = |trust, basis: &str| Identity {
         trust,
         results: results.clone(),
@@ -96,7 +96,7 @@ pub fn decide(evidence: &Evidence, relation: SenderRelation, results: String) ->
             "the trusted relay found dmarc=pass",
             level.min(Trust::Contact),
         )
-    } else if evidence.chain == Some(Chain::Authenticated) {
+    } else if evidence.chain == Some(ArcChain::Authenticated) {
         (
             "vouched for by trusted ARC seals",
             level.min(Trust::Contact),
@@ -130,7 +130,7 @@ pub fn decide(evidence: &Evidence, relation: SenderRelation, results: String) ->
     }
 }
 
-fn unproven(evidence: &Evidence, identity: Identity) -> Identity {
+fn unproven(evidence: &TrustEvidence, identity: Identity) -> Identity {
     let disowned = match evidence.policy {
         Policy::Disowned(policy) => Some(policy),
         Policy::Silent | Policy::Kept => None,
@@ -152,24 +152,24 @@ fn unproven(evidence: &Evidence, identity: Identity) -> Identity {
     }
 }
 
-fn why_unproven(evidence: &Evidence) -> &'static str {
+fn why_unproven(evidence: &TrustEvidence) -> &'static str {
     match evidence {
-        Evidence {
+        TrustEvidence {
             is_temporary: true, ..
         } => "a name server did not answer",
-        Evidence { gap: Some(gap), .. } => gap.as_str(),
-        Evidence {
+        TrustEvidence { gap: Some(gap), .. } => gap.as_str(),
+        TrustEvidence {
             is_ambiguous: true, ..
         } => AMBIGUOUS,
-        Evidence {
+        TrustEvidence {
             relay: Some(RelayWord::Nothing(why)),
             ..
         } => why,
-        Evidence {
+        TrustEvidence {
             policy: Policy::Disowned(_),
             ..
         } => "disowned by the DMARC policy of the sender's domain",
-        Evidence {
+        TrustEvidence {
             policy: Policy::Kept,
             ..
         } => "only the client's address speaks for the sender (SPF)",

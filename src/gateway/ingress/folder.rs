@@ -33,14 +33,14 @@ pub struct FolderWatch {
     intake: Arc<dyn LetterIntake>,
     letter_bytes_max: usize,
     in_flight: Option<InFlightMarker>,
-    seen: HashMap<OsString, Look>,
+    seen: HashMap<OsString, DropFileStamp>,
     /// Files about which a warning was logged.
     complained: HashSet<OsString>,
 }
 
 /// Size and modification time, by which a file that is still being written is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Look {
+struct DropFileStamp {
     bytes: u64,
     modified: Option<SystemTime>,
 }
@@ -158,7 +158,7 @@ impl FolderWatch {
     }
 
     /// Lists `*.eml` files by name. Links are ignored: they may lead out of the folder.
-    async fn list(&self) -> io::Result<Vec<(OsString, Look)>> {
+    async fn list(&self) -> io::Result<Vec<(OsString, DropFileStamp)>> {
         for kind in [FileOutcome::PROCESSED, FileOutcome::REJECTED] {
             fs::create_dir_all(self.folder.path.join(kind)).await?;
         }
@@ -175,7 +175,7 @@ impl FolderWatch {
             {
                 files.push((
                     name,
-                    Look {
+                    DropFileStamp {
                         bytes: metadata.len(),
                         modified: metadata.modified().ok(),
                     },

@@ -26,12 +26,12 @@ const WITHOUT: Duration = Duration::from_secs(10);
 pub struct InFlightMarker {
     store: Store,
     file: PathBuf,
-    left: Mutex<Option<Left>>,
+    left: Mutex<Option<InterruptedLetter>>,
 }
 
 /// A letter during which an engine died.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Left {
+struct InterruptedLetter {
     /// Name of the letter in its source.
     letter: String,
     /// Number of consecutive engines that died.
@@ -65,7 +65,7 @@ impl InFlightMarker {
     }
 
     fn wait(&self) -> Duration {
-        let in_doubt = |left: &Left| (IN_DOUBT..FATAL).contains(&left.engines);
+        let in_doubt = |left: &InterruptedLetter| (IN_DOUBT..FATAL).contains(&left.engines);
         if self.left().as_ref().is_some_and(in_doubt) {
             WITHOUT
         } else {
@@ -94,7 +94,7 @@ impl InFlightMarker {
             .as_ref()
             .filter(|left| left.letter == letter)
             .map_or(0, |left| left.engines);
-        self.write(Some(&Left {
+        self.write(Some(&InterruptedLetter {
             letter: letter.to_owned(),
             engines: before + 1,
         }));
@@ -128,7 +128,7 @@ impl InFlightMarker {
     }
 
     /// Writes the marker. A full disk does not prevent letters from being taken.
-    fn write(&self, left: Option<&Left>) {
+    fn write(&self, left: Option<&InterruptedLetter>) {
         let written = match left {
             Some(left) => self.write_file(left),
             None => std::fs::remove_file(&self.file).or_else(|error| match error.kind() {
@@ -141,7 +141,7 @@ impl InFlightMarker {
         }
     }
 
-    fn write_file(&self, left: &Left) -> io::Result<()> {
+    fn write_file(&self, left: &InterruptedLetter) -> io::Result<()> {
         let bytes = serde_json::to_vec(left)?;
         std::fs::write(&self.file, &bytes).or_else(|_no_folder| {
             std::fs::create_dir_all(self.file.parent().unwrap_or(Path::new(".")))?;
@@ -149,7 +149,7 @@ impl InFlightMarker {
         })
     }
 
-    fn left(&self) -> MutexGuard<'_, Option<Left>> {
+    fn left(&self) -> MutexGuard<'_, Option<InterruptedLetter>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

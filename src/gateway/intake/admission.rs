@@ -10,14 +10,14 @@ use crate::gateway::intake_contract::{Refusal, SenderVerdict};
 use crate::gateway::judge;
 
 /// A decision in the format of `audit_log`, `verb:rule`.
-pub(super) type Decision = String;
+pub(super) type AdmissionDecision = String;
 
 /// Judges the claimed names, which needs no query.
 pub(super) fn by_name(
     security: &Security,
     sender: Option<&Address>,
     envelope: &Envelope,
-) -> Result<Vec<Decision>, Refusal> {
+) -> Result<Vec<AdmissionDecision>, Refusal> {
     match judge::access(&security.access, sender, envelope.mail_from.as_ref()) {
         SenderVerdict::Welcome => Ok(Vec::new()),
         SenderVerdict::Denied => match security.access.mode {
@@ -36,7 +36,7 @@ pub(super) fn by_identity(
     sender: Option<&Address>,
     envelope: &Envelope,
     identity: &Identity,
-) -> Result<Vec<Decision>, Refusal> {
+) -> Result<Vec<AdmissionDecision>, Refusal> {
     let has_queue = matches!(envelope.via, Via::Smtp | Via::Lmtp);
     let refusal = match identity.disowned {
         Some(DomainPolicy::Reject) => Some((Refusal::Disowned, "refuse", "dmarc_reject")),
@@ -66,7 +66,7 @@ pub(super) fn lowered(
     sender: Option<&Address>,
     envelope: &Envelope,
     identity: &Identity,
-) -> Option<Decision> {
+) -> Option<AdmissionDecision> {
     let rule = identity.lowered_by?;
     log("trusted less", rule, sender, envelope);
     Some(format!("lowered:{rule}"))

@@ -1,7 +1,7 @@
 //! The rows that one commit stores of a judged letter: one copy for each addressed persona.
 
-use super::admission::Decision;
-use super::returns::Returned;
+use super::admission::AdmissionDecision;
+use super::returns::ReturnedLetter;
 use super::{Intake, Understood, trace};
 use crate::clock::Clock;
 use crate::config::Persona;
@@ -117,10 +117,10 @@ pub(super) struct Draft<'a> {
     pub id: Option<MessageId>,
     pub bytes: Arc<[u8]>,
     pub understood: Understood,
-    pub returned: Returned,
+    pub returned: ReturnedLetter,
     pub identity: Identity,
     /// Admission decisions to record, each as `verb:rule`.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<AdmissionDecision>,
     pub records: Records,
     pub dedup: Dedup,
 }
@@ -246,7 +246,7 @@ impl Draft<'_> {
     }
 
     /// Decisions on the letter and on this copy.
-    fn decisions_for(&self, trust: Trust) -> Vec<Decision> {
+    fn decisions_for(&self, trust: Trust) -> Vec<AdmissionDecision> {
         let lowered = (trust < self.identity.trust).then(|| "lowered:not_addressed".to_owned());
         self.decisions.iter().cloned().chain(lowered).collect()
     }

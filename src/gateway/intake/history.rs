@@ -2,7 +2,7 @@
 //! the sender, rules of admission, or a run.
 
 use super::draft::{Dedup, Draft};
-use super::returns::Returned;
+use super::returns::ReturnedLetter;
 use super::{Intake, Understood};
 use crate::config::Persona;
 use crate::domain::{Address, Email, Identity, Letter, Mailbox, Trust};
@@ -71,7 +71,7 @@ impl Intake {
             id: None,
             bytes,
             understood,
-            returned: Returned::default(),
+            returned: ReturnedLetter::default(),
             identity,
             decisions: Vec::new(),
             records: Records::default(),

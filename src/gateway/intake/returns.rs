@@ -22,7 +22,7 @@ const TOKEN_CHARS_MAX: usize = 64;
 
 /// A letter as a response of the mail system to our own mail.
 #[derive(Debug, Default)]
-pub(super) struct Returned {
+pub(super) struct ReturnedLetter {
     address: Option<ReturnAddress>,
     report: Option<Report>,
 }
@@ -42,14 +42,14 @@ impl Intake {
         envelope: &Envelope,
         email: Option<&Email>,
         bytes: &Arc<[u8]>,
-    ) -> Result<Returned, Refusal> {
+    ) -> Result<ReturnedLetter, Refusal> {
         let address = self.return_address(envelope).await?;
         let calls_itself_report =
             envelope.mail_from.is_none() || email.is_some_and(|e| e.automatic.is_report);
         if address.is_none() && !calls_itself_report {
-            return Ok(Returned::default());
+            return Ok(ReturnedLetter::default());
         }
-        Ok(Returned {
+        Ok(ReturnedLetter {
             address,
             report: self.read_report(bytes.clone()).await,
         })
@@ -101,7 +101,7 @@ impl Intake {
     }
 }
 
-impl Returned {
+impl ReturnedLetter {
     /// The rule that withholds any letter to a return address.
     pub(super) fn rule(&self) -> Option<&'static str> {
         let address = self.address.as_ref()?;

@@ -5,8 +5,8 @@
 //! itself with equal bytes, so the commit before the point of no return is not needed and not made.
 
 use super::{
-    Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport,
-    Verdict, printable,
+    Checked, Obstacle, PointOfNoReturn, RecipientResult, Setup, SetupError, Transport,
+    TransportAttempt, TransportCondition, TransportPhase, printable,
 };
 use crate::config::TransportSettings;
 use crate::store::ClaimedDelivery;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Maximum files written concurrently: a journaling file system syncs concurrent writes together.
 const WRITES_MAX: usize = 16;
 
-pub struct Folder {
+pub struct FolderTransport {
     path: PathBuf,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, Setu
     };
     let made = std::fs::create_dir_all(path);
     Some(match made {
-        Ok(()) => Ok(Arc::new(Folder { path: path.clone() })),
+        Ok(()) => Ok(Arc::new(FolderTransport { path: path.clone() })),
         Err(source) => Err(SetupError::Folder {
             path: path.display().to_string(),
             source,
@@ -38,7 +38,7 @@ pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, Setu
     })
 }
 
-impl Transport for Folder {
+impl Transport for FolderTransport {
     fn name(&self) -> String {
         self.path.display().to_string()
     }
@@ -51,14 +51,17 @@ impl Transport for Folder {
         &'a self,
         mail: &'a ClaimedDelivery,
         _point: &'a dyn PointOfNoReturn,
-    ) -> BoxFuture<'a, Attempt> {
+    ) -> BoxFuture<'a, TransportAttempt> {
         Box::pin(async move {
             let folder = self.path.clone();
             let name = mail.id.to_string();
             let bytes = mail.bytes.clone();
             let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;
             match written {
-                Ok(Ok(())) => Attempt::same_for_all(mail, &Verdict::delivered(None, "written")),
+                Ok(Ok(())) => TransportAttempt::same_for_all(
+                    mail,
+                    &RecipientResult::delivered(None, "written"),
+                ),
                 Ok(Err(error)) => unreachable(mail, &error.to_string()),
                 Err(_stopping) => unreachable(mail, "the engine is stopping"),
             }
@@ -75,7 +78,7 @@ impl Transport for Folder {
                 }),
                 Err(error) => Err(Obstacle {
                     to,
-                    at: Phase::Folder,
+                    at: TransportPhase::Folder,
                     reply: printable(&error.to_string()),
                 }),
             }
@@ -92,11 +95,11 @@ fn check(folder: &Path) -> std::io::Result<()> {
     std::fs::remove_file(file)
 }
 
-fn unreachable(mail: &ClaimedDelivery, why: &str) -> Attempt {
-    let verdict = Verdict::deferred(None, &format!("cannot write into the folder: {why}"));
-    Attempt {
-        health: Health::Unreachable,
-        ..Attempt::same_for_all(mail, &verdict)
+fn unreachable(mail: &ClaimedDelivery, why: &str) -> TransportAttempt {
+    let verdict = RecipientResult::deferred(None, &format!("cannot write into the folder: {why}"));
+    TransportAttempt {
+        health: TransportCondition::Unreachable,
+        ..TransportAttempt::same_for_all(mail, &verdict)
     }
 }
 

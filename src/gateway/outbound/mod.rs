@@ -17,7 +17,7 @@ mod smtp;
 /// Every transport, tried in turn until one matches the settings.
 static TRANSPORTS: &[Build] = &[smtp::build, folder::build];
 
-pub use smtp::{Options, SmtpTransport, Timeouts};
+pub use smtp::{Options, SmtpTimeouts, SmtpTransport};
 pub use worker::Outbound;
 
 use crate::clock::Clock;
@@ -86,7 +86,7 @@ pub trait Transport: Send + Sync {
         &'a self,
         mail: &'a ClaimedDelivery,
         point: &'a dyn PointOfNoReturn,
-    ) -> BoxFuture<'a, Attempt>;
+    ) -> BoxFuture<'a, TransportAttempt>;
 
     /// Goes through all phases that are possible without sending mail, once with each of these
     /// envelope senders.
@@ -112,14 +112,14 @@ pub struct Checked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     pub to: String,
-    pub at: Phase,
+    pub at: TransportPhase,
     /// Text of the peer, or ours without a reply; bounded, without control characters.
     pub reply: String,
 }
 
 /// Phase that a mail reaches. The remedy depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum TransportPhase {
     /// The folder cannot be written to.
     Folder,
     /// No connection.
@@ -133,7 +133,7 @@ pub enum Phase {
     Sender,
 }
 
-impl Phase {
+impl TransportPhase {
     /// Remedy for the operator when a check fails in this phase.
     pub fn remedy(self) -> &'static str {
         match self {
@@ -170,17 +170,17 @@ pub trait PointOfNoReturn: Send + Sync {
 
 /// Result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub struct TransportAttempt {
     /// Recipients and verdicts, one for each open recipient of the mail.
-    pub verdicts: Vec<(String, Verdict)>,
+    pub verdicts: Vec<(String, RecipientResult)>,
     /// `true`: the peer may have the mail although it did not acknowledge it.
     pub possible_duplicate: bool,
-    pub health: Health,
+    pub health: TransportCondition,
 }
 
 /// Result of one attempt for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RecipientResult {
     /// `Delivered`, `Deferred` or `Failed`.
     pub state: RecipientState,
     /// The peer's reply code, if it replied.
@@ -192,7 +192,7 @@ pub struct Verdict {
 
 /// Health of the transport itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub enum TransportCondition {
     Well,
     /// No service: no connection, no TLS, no greeting, or 421.
     Unreachable,
@@ -203,8 +203,8 @@ pub enum Health {
 /// Maximum characters of a peer's reply that are stored.
 pub const REPLY_CHARS_MAX: usize = 500;
 
-impl Attempt {
-    fn same_for_all(mail: &ClaimedDelivery, verdict: &Verdict) -> Self {
+impl TransportAttempt {
+    fn same_for_all(mail: &ClaimedDelivery, verdict: &RecipientResult) -> Self {
         let verdicts = mail
             .recipients
             .iter()
@@ -213,12 +213,12 @@ impl Attempt {
         Self {
             verdicts,
             possible_duplicate: false,
-            health: Health::Well,
+            health: TransportCondition::Well,
         }
     }
 }
 
-impl Verdict {
+impl RecipientResult {
     pub fn delivered(code: Option<u16>, reply: &str) -> Self {
         Self {
             state: RecipientState::Delivered,

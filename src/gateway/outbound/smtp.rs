@@ -13,20 +13,23 @@
 //! Absent on purpose: MX lookup, pipelining, fallback from TLS to plain text, converting bodies.
 
 mod connection;
+mod fault;
 mod stream;
+mod timeouts;
 
-pub use connection::Timeouts;
+pub use timeouts::SmtpTimeouts;
 
 use super::{
-    Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport,
-    Verdict, printable,
+    Checked, Obstacle, PointOfNoReturn, RecipientResult, Setup, SetupError, Transport,
+    TransportAttempt, TransportCondition, TransportPhase, printable,
 };
 use crate::clock::Clock;
 use crate::config::TransportSettings;
 use crate::config::{Smarthost, SmarthostTls};
 use crate::domain::Address;
 use crate::store::{ClaimedDelivery, RecipientState};
-use connection::{Connection, Fault, Peer, Reply, TlsSetup};
+use connection::{OutboundConnection, Peer, TlsSetup};
+use fault::{ServerReply, SmtpFault};
 use futures_util::future::{BoxFuture, join_all};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::extension::ClientId;
@@ -50,7 +53,7 @@ const CHECK_MAX: Duration = Duration::from_secs(30);
 pub struct SmtpTransport {
     peer: Peer,
     connections_max: usize,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<OutboundConnection>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -71,7 +74,7 @@ pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, Setu
 /// Options that are not in the settings.
 #[derive(Default)]
 pub struct Options {
-    pub timeouts: Timeouts,
+    pub timeouts: SmtpTimeouts,
     /// A certificate authority in PEM that is trusted in addition to the system's.
     pub extra_root_pem: Option<Vec<u8>>,
 }
@@ -105,12 +108,12 @@ impl SmtpTransport {
         })
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<OutboundConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the connection that was used last, unless it was idle for too long.
-    fn reuse(&self) -> Option<Connection> {
+    fn reuse(&self) -> Option<OutboundConnection> {
         let now = self.clock.monotonic();
         let connection = self.idle().pop()?;
         // `close_idle` closes a connection that is too old, together with older ones; here it would
@@ -123,7 +126,7 @@ impl SmtpTransport {
     }
 
     /// Caches a connection for the next mail, in a state in which MAIL is the next command.
-    async fn keep(&self, mut connection: Connection, transaction_open: bool) {
+    async fn keep(&self, mut connection: OutboundConnection, transaction_open: bool) {
         if connection.mails >= MAILS_PER_CONNECTION_MAX {
             return connection.quit().await;
         }
@@ -135,8 +138,12 @@ impl SmtpTransport {
     }
 
     /// Connects, starts TLS, logs in, and checks that each sender may send.
-    async fn look(&self, senders: &[String], phase: &mut Phase) -> Result<Vec<String>, Fault> {
-        let mut connection = Connection::open_noting(&self.peer, phase).await?;
+    async fn look(
+        &self,
+        senders: &[String],
+        phase: &mut TransportPhase,
+    ) -> Result<Vec<String>, SmtpFault> {
+        let mut connection = OutboundConnection::open_noting(&self.peer, phase).await?;
         let tls = if self.peer.tls == SmarthostTls::None {
             "connected without TLS"
         } else {
@@ -147,13 +154,13 @@ impl SmtpTransport {
             Some(_) => "logged in".to_owned(),
             None => "not logged in: no `user` is configured".to_owned(),
         });
-        *phase = Phase::Sender;
+        *phase = TransportPhase::Sender;
         for sender in senders {
             let asked = connection.ask_sender(sender).await;
-            if let Err(Fault::Refused(reply)) = asked {
+            if let Err(SmtpFault::Refused(reply)) = asked {
                 let text = format!("<{sender}>: {}", reply.text);
                 connection.quit().await;
-                return Err(Fault::Refused(Reply { text, ..reply }));
+                return Err(SmtpFault::Refused(ServerReply { text, ..reply }));
             }
             asked?;
             seen.push(format!("takes mail from <{sender}>"));
@@ -162,28 +169,35 @@ impl SmtpTransport {
         Ok(seen)
     }
 
-    async fn send_mail(&self, mail: &ClaimedDelivery, point: &dyn PointOfNoReturn) -> Attempt {
-        let mut transaction = Transaction::new(mail);
+    async fn send_mail(
+        &self,
+        mail: &ClaimedDelivery,
+        point: &dyn PointOfNoReturn,
+    ) -> TransportAttempt {
+        let mut transaction = OutboundTransaction::new(mail);
         if transaction.open.is_empty() {
             return transaction.finish(None);
         }
         loop {
             let (mut connection, reused) = match self.reuse() {
                 Some(connection) => (connection, true),
-                None => match Connection::open(&self.peer).await {
+                None => match OutboundConnection::open(&self.peer).await {
                     Ok(connection) => (connection, false),
                     Err(fault) => return transaction.finish(Some(fault)),
                 },
             };
             connection.mails += 1;
             let fault = transaction.run(&mut connection, point).await.err();
-            let stale = matches!(fault, Some(Fault::Broken(_) | Fault::Unavailable(_)));
+            let stale = matches!(
+                fault,
+                Some(SmtpFault::Broken(_) | SmtpFault::Unavailable(_))
+            );
             if stale && reused && !transaction.begun {
                 // The server had closed it meanwhile, before any command of this mail. Each
                 // iteration uses up one connection.
                 continue;
             }
-            if matches!(fault, None | Some(Fault::Refused(_))) {
+            if matches!(fault, None | Some(SmtpFault::Refused(_))) {
                 self.keep(connection, transaction.begun && !transaction.completed)
                     .await;
             }
@@ -205,14 +219,14 @@ impl Transport for SmtpTransport {
         &'a self,
         mail: &'a ClaimedDelivery,
         point: &'a dyn PointOfNoReturn,
-    ) -> BoxFuture<'a, Attempt> {
+    ) -> BoxFuture<'a, TransportAttempt> {
         Box::pin(self.send_mail(mail, point))
     }
 
     fn check<'a>(&'a self, senders: &'a [String]) -> BoxFuture<'a, Result<Checked, Obstacle>> {
         Box::pin(async move {
             let to = format!("{}:{}", self.peer.host, self.peer.port);
-            let mut phase = Phase::Connect;
+            let mut phase = TransportPhase::Connect;
             // A user waits: the timeouts of a mail would be too long.
             let checked = tokio::time::timeout(CHECK_MAX, self.look(senders, &mut phase)).await;
             let reply = match checked {
@@ -230,20 +244,20 @@ impl Transport for SmtpTransport {
 
     fn close_idle(&self, all: bool) -> BoxFuture<'_, ()> {
         let now = self.clock.monotonic();
-        let old = |connection: &mut Connection| {
+        let old = |connection: &mut OutboundConnection| {
             all || now.saturating_sub(connection.idle_since) >= IDLE_MAX
         };
-        let closing: Vec<Connection> = self.idle().extract_if(.., old).collect();
+        let closing: Vec<OutboundConnection> = self.idle().extract_if(.., old).collect();
         Box::pin(async move {
-            join_all(closing.into_iter().map(Connection::quit)).await;
+            join_all(closing.into_iter().map(OutboundConnection::quit)).await;
         })
     }
 }
 
 /// One mail over one connection.
-struct Transaction<'m> {
+struct OutboundTransaction<'m> {
     mail: &'m ClaimedDelivery,
-    verdicts: Vec<(String, Verdict)>,
+    verdicts: Vec<(String, RecipientResult)>,
     /// Recipients without a verdict.
     open: Vec<&'m str>,
     /// `true`: the server answered MAIL.
@@ -253,7 +267,7 @@ struct Transaction<'m> {
     possible_duplicate: bool,
 }
 
-impl<'m> Transaction<'m> {
+impl<'m> OutboundTransaction<'m> {
     /// Fails mail that must not reach a server: addresses that could contain commands, line ends
     /// that servers parse differently (RFC 5321 section 2.3.8).
     fn new(mail: &'m ClaimedDelivery) -> Self {
@@ -270,7 +284,7 @@ impl<'m> Transaction<'m> {
                 .is_err()
                 .then_some("not a mail address");
             match unsendable.or(illegal) {
-                Some(why) => verdicts.push((recipient.clone(), Verdict::failed(None, why))),
+                Some(why) => verdicts.push((recipient.clone(), RecipientResult::failed(None, why))),
                 None => open.push(recipient.as_str()),
             }
         }
@@ -288,9 +302,9 @@ impl<'m> Transaction<'m> {
     /// there is none.
     async fn run(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut OutboundConnection,
         point: &dyn PointOfNoReturn,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SmtpFault> {
         if !self.mail.bytes.is_ascii() && !connection.takes_eight_bit() {
             // RFC 6152 section 3. The bytes are final, so they are not converted.
             self.resolve_recipients(
@@ -300,7 +314,7 @@ impl<'m> Transaction<'m> {
             return Ok(());
         }
         let answer = connection.mail(self.mail).await;
-        self.begun = matches!(answer, Ok(_) | Err(Fault::Refused(_)));
+        self.begun = matches!(answer, Ok(_) | Err(SmtpFault::Refused(_)));
         answer?;
         self.recipients(connection).await?;
         if self.open.is_empty() {
@@ -310,7 +324,7 @@ impl<'m> Transaction<'m> {
         crate::crash::crash_point!("O3");
         if let Err(error) = point.pass().await {
             // Without the final dot the server has no mail; the connection must be closed.
-            return Err(Fault::Broken(local(&format!("not sent: {error}"))));
+            return Err(SmtpFault::Broken(local(&format!("not sent: {error}"))));
         }
         match connection.message(&self.mail.bytes).await {
             Ok(reply) => {
@@ -320,20 +334,20 @@ impl<'m> Transaction<'m> {
                 Ok(())
             }
             Err((fault, dot_sent)) => {
-                self.completed = matches!(fault, Fault::Refused(_));
-                self.possible_duplicate = dot_sent && matches!(fault, Fault::Broken(_));
+                self.completed = matches!(fault, SmtpFault::Refused(_));
+                self.possible_duplicate = dot_sent && matches!(fault, SmtpFault::Broken(_));
                 Err(fault)
             }
         }
     }
 
     /// Sends one RCPT for each open recipient; refused ones get their verdict.
-    async fn recipients(&mut self, connection: &mut Connection) -> Result<(), Fault> {
+    async fn recipients(&mut self, connection: &mut OutboundConnection) -> Result<(), SmtpFault> {
         let mut accepted = Vec::with_capacity(self.open.len());
         for recipient in self.open.clone() {
             match connection.rcpt(self.mail, recipient).await {
                 Ok(_) => accepted.push(recipient),
-                Err(Fault::Refused(reply)) => {
+                Err(SmtpFault::Refused(reply)) => {
                     // RFC 5321 section 4.5.3.1.10: 552 may be the old code for "too many
                     // recipients". It means that if its text says so, or if some recipients are
                     // accepted already; otherwise it concerns this recipient's mailbox.
@@ -341,9 +355,9 @@ impl<'m> Transaction<'m> {
                         && (!accepted.is_empty() || reply.text.starts_with("5.5.3"));
                     let verdict = match reply.code {
                         Some(code) if code >= 500 && !too_many => {
-                            Verdict::failed(reply.code, &reply.text)
+                            RecipientResult::failed(reply.code, &reply.text)
                         }
-                        _ => Verdict::deferred(reply.code, &reply.text),
+                        _ => RecipientResult::deferred(reply.code, &reply.text),
                     };
                     self.verdicts.push((recipient.to_owned(), verdict));
                 }
@@ -358,11 +372,11 @@ impl<'m> Transaction<'m> {
         Ok(())
     }
 
-    fn resolve_recipients(&mut self, state: RecipientState, reply: &Reply) {
+    fn resolve_recipients(&mut self, state: RecipientState, reply: &ServerReply) {
         let verdict = match state {
-            RecipientState::Delivered => Verdict::delivered(reply.code, &reply.text),
-            RecipientState::Failed => Verdict::failed(reply.code, &reply.text),
-            _ => Verdict::deferred(reply.code, &reply.text),
+            RecipientState::Delivered => RecipientResult::delivered(reply.code, &reply.text),
+            RecipientState::Failed => RecipientResult::failed(reply.code, &reply.text),
+            _ => RecipientResult::deferred(reply.code, &reply.text),
         };
         self.verdicts.extend(
             self.open
@@ -371,15 +385,15 @@ impl<'m> Transaction<'m> {
         );
     }
 
-    fn finish(mut self, fault: Option<Fault>) -> Attempt {
-        let mut health = Health::Well;
+    fn finish(mut self, fault: Option<SmtpFault>) -> TransportAttempt {
+        let mut health = TransportCondition::Well;
         if let Some(fault) = fault {
             let permanent =
-                matches!(&fault, Fault::Refused(reply) if reply.code.is_some_and(|c| c >= 500));
+                matches!(&fault, SmtpFault::Refused(reply) if reply.code.is_some_and(|c| c >= 500));
             health = match fault {
-                Fault::Unavailable(_) => Health::Unreachable,
-                Fault::Credentials(_) => Health::CredentialsRefused,
-                Fault::Refused(_) | Fault::Broken(_) => Health::Well,
+                SmtpFault::Unavailable(_) => TransportCondition::Unreachable,
+                SmtpFault::Credentials(_) => TransportCondition::CredentialsRefused,
+                SmtpFault::Refused(_) | SmtpFault::Broken(_) => TransportCondition::Well,
             };
             let state = if permanent {
                 RecipientState::Failed
@@ -388,7 +402,7 @@ impl<'m> Transaction<'m> {
             };
             self.resolve_recipients(state, fault.reply());
         }
-        Attempt {
+        TransportAttempt {
             verdicts: self.verdicts,
             possible_duplicate: self.possible_duplicate,
             health,
@@ -396,8 +410,8 @@ impl<'m> Transaction<'m> {
     }
 }
 
-fn local(text: &str) -> Reply {
-    Reply {
+fn local(text: &str) -> ServerReply {
+    ServerReply {
         code: None,
         text: text.to_owned(),
     }

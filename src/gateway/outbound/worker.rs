@@ -5,7 +5,7 @@
 //! notices to the owner.
 
 use super::retry::{WAIT_MAX, jitter, next_attempt_after};
-use super::{Attempt, Health, PointOfNoReturn, Transport, Verdict};
+use super::{PointOfNoReturn, RecipientResult, Transport, TransportAttempt, TransportCondition};
 use crate::clock::Clock;
 use crate::config::{MailRetry, OnUnknown};
 use crate::domain::{Breaker, BreakerState, DeliveryId, Timestamp, Tolerance};
@@ -238,7 +238,7 @@ impl Outbound {
     fn judge(
         &self,
         mail: &ClaimedDelivery,
-        attempt: Attempt,
+        attempt: TransportAttempt,
         pause: Option<Duration>,
     ) -> DeliveryOutcome {
         let now = self.clock.now();
@@ -256,7 +256,7 @@ impl Outbound {
             .map(|(recipient, verdict)| {
                 let gives_up = wait.is_none() && verdict.state == RecipientState::Deferred;
                 let verdict = if gives_up {
-                    Verdict::failed(verdict.code, &format!("gave up: {}", verdict.reply))
+                    RecipientResult::failed(verdict.code, &format!("gave up: {}", verdict.reply))
                 } else {
                     verdict
                 };
@@ -281,16 +281,16 @@ impl Outbound {
 
     /// Updates the breaker, and the store on a change of state; returns the pause if the transport
     /// is paused from now on.
-    async fn note_health(&self, attempt: &Attempt) -> Option<Duration> {
+    async fn note_health(&self, attempt: &TransportAttempt) -> Option<Duration> {
         let (pause, began) = self.tell_breaker(attempt.health);
         let reason = attempt
             .verdicts
             .last()
             .map_or("", |(_, verdict)| &verdict.reply);
         let state = match (attempt.health, pause) {
-            (Health::CredentialsRefused, _) => TransportState::AuthFailed,
-            (Health::Unreachable, _) => TransportState::Unreachable,
-            (Health::Well, _) => TransportState::Well,
+            (TransportCondition::CredentialsRefused, _) => TransportState::AuthFailed,
+            (TransportCondition::Unreachable, _) => TransportState::Unreachable,
+            (TransportCondition::Well, _) => TransportState::Well,
         };
         if let (Some(pause), true) = (pause, began) {
             let pause_s = pause.as_secs();
@@ -329,17 +329,17 @@ impl Outbound {
 
     /// Updates the breaker; returns the pause if the transport is paused, and `true` if the pause
     /// begins now.
-    fn tell_breaker(&self, health: Health) -> (Option<Duration>, bool) {
+    fn tell_breaker(&self, health: TransportCondition) -> (Option<Duration>, bool) {
         let now = self.clock.monotonic();
         let mut breaker = lock(&self.breaker);
         let rested = matches!(breaker.state(now), BreakerState::Open(_));
         let pause = match health {
-            Health::Well => {
+            TransportCondition::Well => {
                 breaker.well();
                 None
             }
-            Health::Unreachable => breaker.unreachable(now),
-            Health::CredentialsRefused => Some(breaker.refused(now)),
+            TransportCondition::Unreachable => breaker.unreachable(now),
+            TransportCondition::CredentialsRefused => Some(breaker.refused(now)),
         };
         (pause, pause.is_some() && !rested)
     }
@@ -446,8 +446,11 @@ fn log_outcome(mail: &ClaimedDelivery, recipients: &[RecipientOutcome]) {
 
 /// Logs the reason of a fault of the transport. These texts concern the connection, before any
 /// address was sent.
-fn log_unusable(mail: &ClaimedDelivery, attempt: &Attempt) {
-    if let (false, Some((_, verdict))) = (attempt.health == Health::Well, attempt.verdicts.last()) {
+fn log_unusable(mail: &ClaimedDelivery, attempt: &TransportAttempt) {
+    if let (false, Some((_, verdict))) = (
+        attempt.health == TransportCondition::Well,
+        attempt.verdicts.last(),
+    ) {
         let (code, reason) = (verdict.code, verdict.reply.as_str());
         tracing::warn!(delivery = %mail.id, code, reason, "the way out cannot be used");
     }

@@ -63,7 +63,7 @@ pub enum CronError {
 
 /// A schedule with at least one slot in every calendar cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Schedule {
+pub struct CronSchedule {
     text: String,
     /// Ascending.
     minutes: Vec<u32>,
@@ -82,7 +82,7 @@ pub struct Schedule {
     fixed: bool,
 }
 
-impl Schedule {
+impl CronSchedule {
     pub fn parse(text: &str) -> Result<Self, CronError> {
         let expression = shortened(text);
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -207,7 +207,7 @@ impl Schedule {
 /// Fixed times inside a gap of local time come due at the gap's end, together; fixed times that
 /// occur twice come due the first time. Expressions with `*` or `/` in minute or hour come due at
 /// every real instant that they match.
-pub fn next_after(schedule: &Schedule, zone: Tz, after: Timestamp) -> Option<Timestamp> {
+pub fn next_after(schedule: &CronSchedule, zone: Tz, after: Timestamp) -> Option<Timestamp> {
     let after = after.to_utc();
     let mut second_pass = None;
     for local in schedule.local_times(local_start(zone, after)) {

@@ -1,10 +1,10 @@
 //! A responsibility file: front matter between `---`, then the prompt. Every name in it is checked
 //! here, so that an accepted file can fire.
 
-use super::cron::{Schedule, shortened};
-use super::front::{self, Entry, fault};
+use super::cron::{CronSchedule, shortened};
+use super::front::{self, FrontEntry, fault};
 use super::front_matter::FrontMatter;
-use super::names::Bounds;
+use super::names::ParseContext;
 use super::timing::{Timing, local_text};
 use super::{options, prompt};
 use crate::config::{micros_of, zone_hint};
@@ -57,7 +57,7 @@ impl Responsibility {
 }
 
 /// Parses a whole file.
-pub fn parse(bytes: &[u8], bounds: &Bounds<'_>) -> Result<Responsibility, FileError> {
+pub fn parse(bytes: &[u8], bounds: &ParseContext<'_>) -> Result<Responsibility, FileError> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(fault(
             1,
@@ -106,7 +106,7 @@ fn assemble(
     front_matter: &FrontMatter<'_>,
     end: usize,
     body: &str,
-    bounds: &Bounds<'_>,
+    bounds: &ParseContext<'_>,
 ) -> Result<Responsibility, FileError> {
     let missing = |key: &str| {
         fault(
@@ -167,7 +167,7 @@ fn assemble(
 
 /// Parses exactly one of `schedule`, `at` and `every`.
 fn timing(front_matter: &FrontMatter<'_>, zone: Tz, end: usize) -> Result<Timing, FileError> {
-    let said: Vec<&Entry> = ["schedule", "at", "every"]
+    let said: Vec<&FrontEntry> = ["schedule", "at", "every"]
         .iter()
         .filter_map(|key| front_matter.get(key))
         .collect();
@@ -200,7 +200,7 @@ fn timing(front_matter: &FrontMatter<'_>, zone: Tz, end: usize) -> Result<Timing
     let timing = match key {
         "at" => Timing::at(&typed, zone),
         "every" => Timing::every(&typed),
-        _ => Schedule::parse(&typed)
+        _ => CronSchedule::parse(&typed)
             .map(|schedule| Timing::Cron(schedule, zone))
             .map_err(Into::into),
     };

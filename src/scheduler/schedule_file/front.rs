@@ -29,7 +29,7 @@ pub(super) fn fault(line: usize, problem: impl Into<String>) -> FileError {
 
 /// One `key: value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct FrontEntry {
     pub line: usize,
     pub key: String,
     pub value: Node,
@@ -38,24 +38,24 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub line: usize,
-    pub value: Value,
+    pub value: FrontValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum FrontValue {
     /// An empty value, or YAML's `~` or `null`.
     Nothing,
     /// Any scalar, without its quotes.
     Text(String),
     List(Vec<Node>),
     /// A map without repeated keys.
-    Map(Vec<Entry>),
+    Map(Vec<FrontEntry>),
 }
 
 /// Parses the text between the fences, which begins on `first_line` of its file. Lines end in `\n`.
-pub fn read(text: &str, first_line: usize) -> Result<Vec<Entry>, FileError> {
+pub fn read(text: &str, first_line: usize) -> Result<Vec<FrontEntry>, FileError> {
     refuse_indicators(text, first_line)?;
-    let mut reader = Reader {
+    let mut reader = FrontReader {
         events: Parser::new_from_str(text),
         text,
         lines: text.lines().count().max(1),
@@ -68,8 +68,8 @@ pub fn read(text: &str, first_line: usize) -> Result<Vec<Entry>, FileError> {
             // Only comments, or empty.
             Event::StreamEnd => return Ok(Vec::new()),
             event => match reader.node(event, line, 0)?.value {
-                Value::Map(entries) => break entries,
-                Value::Nothing => break Vec::new(),
+                FrontValue::Map(entries) => break entries,
+                FrontValue::Nothing => break Vec::new(),
                 _ => {
                     let line = reader.unspaced_colon().unwrap_or(line);
                     return Err(fault(
@@ -95,7 +95,7 @@ pub fn read(text: &str, first_line: usize) -> Result<Vec<Entry>, FileError> {
     }
 }
 
-struct Reader<'a> {
+struct FrontReader<'a> {
     events: Parser<'a, StrInput<'a>>,
     text: &'a str,
     /// Number of lines of `text`.
@@ -103,7 +103,7 @@ struct Reader<'a> {
     first_line: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FrontReader<'a> {
     fn next(&mut self) -> Result<(Event<'a>, usize), FileError> {
         match self.events.next_event() {
             Some(Ok((event, span))) => Ok((event, self.line(span))),
@@ -131,25 +131,25 @@ impl<'a> Reader<'a> {
             Event::Scalar(text, ScalarStyle::Plain, ..)
                 if matches!(&*text, "" | "~" | "null" | "Null" | "NULL") =>
             {
-                Value::Nothing
+                FrontValue::Nothing
             }
-            Event::Scalar(text, ..) => Value::Text(text.into_owned()),
+            Event::Scalar(text, ..) => FrontValue::Text(text.into_owned()),
             Event::SequenceStart(..) => {
                 let mut items = Vec::new();
                 loop {
                     let (event, line) = self.next()?;
                     if event == Event::SequenceEnd {
-                        break Value::List(items);
+                        break FrontValue::List(items);
                     }
                     items.push(self.node(event, line, depth + 1)?);
                 }
             }
             Event::MappingStart(..) => {
-                let mut entries: Vec<Entry> = Vec::new();
+                let mut entries: Vec<FrontEntry> = Vec::new();
                 loop {
                     let (event, line) = self.next()?;
                     if event == Event::MappingEnd {
-                        break Value::Map(entries);
+                        break FrontValue::Map(entries);
                     }
                     let entry = self.entry(event, line, depth)?;
                     if let Some(first) = entries.iter().find(|before| before.key == entry.key) {
@@ -167,7 +167,12 @@ impl<'a> Reader<'a> {
         Ok(Node { line, value })
     }
 
-    fn entry(&mut self, key: Event<'a>, line: usize, depth: usize) -> Result<Entry, FileError> {
+    fn entry(
+        &mut self,
+        key: Event<'a>,
+        line: usize,
+        depth: usize,
+    ) -> Result<FrontEntry, FileError> {
         refuse_properties(&key, line)?;
         let Event::Scalar(key, ..) = key else {
             return Err(fault(line, "a key is one word, such as `name`"));
@@ -175,12 +180,12 @@ impl<'a> Reader<'a> {
         let (event, value_line) = self.next()?;
         let value = self.node(event, value_line, depth + 1)?;
         // An empty value has no position of its own: it is reported at its key.
-        let value = if value.value == Value::Nothing {
+        let value = if value.value == FrontValue::Nothing {
             Node { line, ..value }
         } else {
             value
         };
-        Ok(Entry {
+        Ok(FrontEntry {
             line,
             key: key.into_owned(),
             value,

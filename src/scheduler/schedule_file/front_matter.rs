@@ -1,7 +1,7 @@
 //! The entries of a front matter by their keys, each parsed as its key requires.
 
 use super::cron::shortened;
-use super::front::{Entry, FileError, Value, fault};
+use super::front::{FileError, FrontEntry, FrontValue, fault};
 use super::nearest::{did_you_mean, hint};
 use crate::config::TypedDuration;
 use std::time::Duration;
@@ -33,11 +33,11 @@ pub const KEYS: &[&str] = &[
 
 /// The entries, all with known keys.
 pub(super) struct FrontMatter<'a> {
-    entries: &'a [Entry],
+    entries: &'a [FrontEntry],
 }
 
 impl<'a> FrontMatter<'a> {
-    pub fn of(entries: &'a [Entry]) -> Result<Self, FileError> {
+    pub fn of(entries: &'a [FrontEntry]) -> Result<Self, FileError> {
         if let Some(entry) = entries
             .iter()
             .find(|entry| !KEYS.contains(&entry.key.as_str()))
@@ -56,7 +56,7 @@ impl<'a> FrontMatter<'a> {
         Ok(Self { entries })
     }
 
-    pub fn get(&self, key: &str) -> Option<&'a Entry> {
+    pub fn get(&self, key: &str) -> Option<&'a FrontEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
@@ -71,23 +71,23 @@ impl<'a> FrontMatter<'a> {
         };
         let line = entry.value.line;
         match &entry.value.value {
-            Value::Text(text) if text.trim().is_empty() => {
+            FrontValue::Text(text) if text.trim().is_empty() => {
                 Err(fault(line, format!("`{key}` is empty")))
             }
-            Value::Text(text) if text.trim().contains(char::is_control) => Err(fault(
+            FrontValue::Text(text) if text.trim().contains(char::is_control) => Err(fault(
                 line,
                 format!("`{key}` contains a control character; write it on one line"),
             )),
-            Value::Text(text) => Ok(Some((line, text.trim().to_owned()))),
-            Value::Nothing => Err(fault(
+            FrontValue::Text(text) => Ok(Some((line, text.trim().to_owned()))),
+            FrontValue::Nothing => Err(fault(
                 line,
                 format!("`{key}` has no value; leave the line out, or write one"),
             )),
-            Value::List(_) => Err(fault(
+            FrontValue::List(_) => Err(fault(
                 entry.line,
                 format!("`{key}` is a list; write one value"),
             )),
-            Value::Map(_) => Err(fault(
+            FrontValue::Map(_) => Err(fault(
                 entry.line,
                 format!("`{key}` has nested values; write one value, in quotes if it has a colon"),
             )),
@@ -99,14 +99,14 @@ impl<'a> FrontMatter<'a> {
         let Some(entry) = self.get(key) else {
             return Ok(None);
         };
-        let Value::List(nodes) = &entry.value.value else {
+        let FrontValue::List(nodes) = &entry.value.value else {
             return Err(fault(
                 entry.line,
                 format!("`{key}` is a list: write `{key}: [one, two]`, or `[]` for none"),
             ));
         };
         let texts = nodes.iter().map(|node| match &node.value {
-            Value::Text(text) => Ok((node.line, text.trim().to_owned())),
+            FrontValue::Text(text) => Ok((node.line, text.trim().to_owned())),
             _ => Err(fault(node.line, format!("`{key}` lists names only"))),
         });
         texts.collect::<Result<_, _>>().map(Some)

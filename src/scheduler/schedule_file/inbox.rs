@@ -37,7 +37,7 @@ const FORM: &str = "write `inbox()`, `inbox(since=last_run)`, `inbox(since=\"24h
 
 /// Fields of a letter that a prompt may show. All but time, trust and thread are untrusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Letter {
+pub struct PromptLetter {
     pub received_at: Timestamp,
     pub sender: String,
     pub subject: String,
@@ -73,32 +73,34 @@ pub(super) fn check(body: &str) -> Result<(), PromptError> {
 
 /// Beginning of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Since {
+enum WindowStart {
     LastRun,
     Instant(Timestamp),
     Ago(Duration),
 }
 
-impl Since {
+impl WindowStart {
     fn instant(self, slot: Timestamp, last_run: Option<Timestamp>) -> Timestamp {
         match self {
-            Since::LastRun => last_run.unwrap_or_else(|| slot.minus(USUAL_SPAN)),
-            Since::Instant(at) => at,
-            Since::Ago(span) => slot.minus(span),
+            WindowStart::LastRun => last_run.unwrap_or_else(|| slot.minus(USUAL_SPAN)),
+            WindowStart::Instant(at) => at,
+            WindowStart::Ago(span) => slot.minus(span),
         }
     }
     fn parse(text: &str) -> Option<Self> {
         let span = || {
             TypedDuration::try_from(text.to_owned())
                 .ok()
-                .map(|TypedDuration(span)| Since::Ago(span))
+                .map(|TypedDuration(span)| WindowStart::Ago(span))
         };
-        Timestamp::parse(text).map(Since::Instant).or_else(span)
+        Timestamp::parse(text)
+            .map(WindowStart::Instant)
+            .or_else(span)
     }
 }
 
 /// Every call of `inbox` in a body. Errors: a call with other arguments, with its line.
-fn calls(body: &str) -> Result<Vec<Since>, PromptError> {
+fn calls(body: &str) -> Result<Vec<WindowStart>, PromptError> {
     let mut calls = Vec::new();
     for tag in tags(body) {
         let mut code = tag.code;
@@ -124,11 +126,11 @@ fn calls(body: &str) -> Result<Vec<Since>, PromptError> {
 }
 
 /// Parses `()` and `(since=…)`.
-fn since_of(code: &str) -> Option<Since> {
+fn since_of(code: &str) -> Option<WindowStart> {
     let (arguments, _) = code.trim_start().strip_prefix('(')?.split_once(')')?;
     let arguments = arguments.trim();
     if arguments.is_empty() {
-        return Some(Since::LastRun);
+        return Some(WindowStart::LastRun);
     }
     let value = arguments
         .strip_prefix("since")?
@@ -136,10 +138,10 @@ fn since_of(code: &str) -> Option<Since> {
         .strip_prefix('=')?
         .trim();
     if value == "last_run" {
-        return Some(Since::LastRun);
+        return Some(WindowStart::LastRun);
     }
     let quoted = |mark: char| value.strip_prefix(mark)?.strip_suffix(mark);
-    Since::parse(quoted('"').or_else(|| quoted('\''))?)
+    WindowStart::parse(quoted('"').or_else(|| quoted('\''))?)
 }
 
 fn is_word(c: char) -> bool {
@@ -158,7 +160,7 @@ fn is_quoted(before: &str) -> bool {
 
 /// Builds the function over letters that are already loaded.
 pub(super) fn function(
-    letters: &[Letter],
+    letters: &[PromptLetter],
     (slot, last_run, zone): (Timestamp, Option<Timestamp>, Tz),
 ) -> impl Fn(Kwargs) -> Result<Value, Error> + use<> {
     let mut letters: Vec<Arc<Shown>> = letters
@@ -179,8 +181,8 @@ pub(super) fn function(
             .as_ref()
             .filter(|said| !said.is_none() && !said.is_undefined())
         {
-            None => Since::LastRun,
-            Some(said) => said.as_str().and_then(Since::parse).ok_or_else(|| {
+            None => WindowStart::LastRun,
+            Some(said) => said.as_str().and_then(WindowStart::parse).ok_or_else(|| {
                 Error::new(
                     ErrorKind::InvalidOperation,
                     format!("`inbox` does not know this `since`; {FORM}"),
@@ -259,13 +261,13 @@ impl Object for Inbox {
 /// One letter, for a loop.
 #[derive(Debug)]
 struct Shown {
-    letter: Letter,
+    letter: PromptLetter,
     zone: Tz,
 }
 
 impl Shown {
     fn line(&self) -> String {
-        let Letter {
+        let PromptLetter {
             received_at,
             sender,
             subject,

@@ -19,4 +19,4 @@ pub mod schema;
 
 pub use file::{Responsibility, SchemaPath};
 pub use front::FileError;
-pub use names::{Bounds, WorkspaceNames};
+pub use names::{ParseContext, WorkspaceNames};

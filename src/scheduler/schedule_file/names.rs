@@ -46,7 +46,7 @@ impl WorkspaceNames {
 
 /// Parameters for parsing one persona's files.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds<'a> {
+pub struct ParseContext<'a> {
     /// Default time zone.
     pub zone: Tz,
     /// Names of the tools that the persona may use; `None`: all.
@@ -57,7 +57,7 @@ pub struct Bounds<'a> {
     pub mails_answers: bool,
 }
 
-impl<'a> Bounds<'a> {
+impl<'a> ParseContext<'a> {
     pub fn of(persona: &'a Persona, names: &'a WorkspaceNames) -> Self {
         let mails_answers = persona.reply == ReplyMode::Final;
         Self {

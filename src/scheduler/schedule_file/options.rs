@@ -1,8 +1,8 @@
 //! The keys of a responsibility beside name and time: options of its slots and of its runs.
 
-use super::front::{Entry, FileError, Node, Value, fault};
+use super::front::{FileError, FrontEntry, FrontValue, Node, fault};
 use super::front_matter::FrontMatter;
-use super::names::Bounds;
+use super::names::ParseContext;
 use super::nearest::hint;
 use super::timing::{PERIOD_MAX, Timing};
 use crate::config::spell;
@@ -90,7 +90,7 @@ fn jitter((line, jitter): (usize, Duration), timing: &Timing) -> Result<Duration
 /// Parses the options of runs.
 pub(super) fn run_options(
     front_matter: &FrontMatter<'_>,
-    bounds: &Bounds<'_>,
+    bounds: &ParseContext<'_>,
 ) -> Result<RunOptions, FileError> {
     let known = |key: &str, found: Option<(usize, String)>, names: &[String]| match found {
         Some((line, name)) if !names.contains(&name) => Err(fault(
@@ -145,7 +145,7 @@ pub(super) fn run_options(
 
 fn tools(
     front_matter: &FrontMatter<'_>,
-    bounds: &Bounds<'_>,
+    bounds: &ParseContext<'_>,
 ) -> Result<Option<Vec<String>>, FileError> {
     let Some(list) = front_matter.texts("tools")? else {
         return Ok(None);
@@ -183,11 +183,11 @@ fn tools(
 const DELIVER_TO: &str =
     "write `mail` (to the owners), `store`, `mail: [ann@example.test]` or `thread: THREAD_ID`";
 
-fn deliver_to(entry: &Entry, bounds: &Bounds<'_>) -> Result<DeliverTo, FileError> {
-    let of_map = |entries: &[Entry]| match entries {
+fn deliver_to(entry: &FrontEntry, bounds: &ParseContext<'_>) -> Result<DeliverTo, FileError> {
+    let of_map = |entries: &[FrontEntry]| match entries {
         [to] if to.key == "mail" => people(&to.value, bounds).map(DeliverTo::People),
         [to] if to.key == "thread" => match &to.value.value {
-            Value::Text(thread) if is_id(thread.trim()) => {
+            FrontValue::Text(thread) if is_id(thread.trim()) => {
                 Ok(DeliverTo::Thread(ThreadId::new(thread.trim().to_owned())))
             }
             _ => Err(fault(
@@ -209,21 +209,21 @@ fn deliver_to(entry: &Entry, bounds: &Bounds<'_>) -> Result<DeliverTo, FileError
         )),
     };
     match &entry.value.value {
-        Value::Text(word) if word.trim() == "mail" => Ok(DeliverTo::Owners),
-        Value::Text(word) if word.trim() == "store" => Ok(DeliverTo::Store),
-        Value::Text(word) => Err(fault(
+        FrontValue::Text(word) if word.trim() == "mail" => Ok(DeliverTo::Owners),
+        FrontValue::Text(word) if word.trim() == "store" => Ok(DeliverTo::Store),
+        FrontValue::Text(word) => Err(fault(
             entry.value.line,
             format!("`deliver_to` is `{}`; {DELIVER_TO}", shown(word)),
         )),
-        Value::Map(entries) => of_map(entries),
-        Value::List(_) | Value::Nothing => Err(fault(
+        FrontValue::Map(entries) => of_map(entries),
+        FrontValue::List(_) | FrontValue::Nothing => Err(fault(
             entry.line,
             format!("`deliver_to` is a list or nothing; {DELIVER_TO}"),
         )),
     }
 }
 
-fn people(value: &Node, bounds: &Bounds<'_>) -> Result<Vec<Address>, FileError> {
+fn people(value: &Node, bounds: &ParseContext<'_>) -> Result<Vec<Address>, FileError> {
     let nobody = || {
         fault(
             value.line,
@@ -231,20 +231,20 @@ fn people(value: &Node, bounds: &Bounds<'_>) -> Result<Vec<Address>, FileError> 
         )
     };
     let nodes = match &value.value {
-        Value::List(nodes) if nodes.is_empty() => return Err(nobody()),
-        Value::List(nodes) if nodes.len() > PEOPLE_MAX => {
+        FrontValue::List(nodes) if nodes.is_empty() => return Err(nobody()),
+        FrontValue::List(nodes) if nodes.len() > PEOPLE_MAX => {
             return Err(fault(
                 value.line,
                 format!("`deliver_to`: `mail` names more than {PEOPLE_MAX} people"),
             ));
         }
-        Value::List(nodes) => nodes.iter().collect(),
-        Value::Text(_) => vec![value],
-        Value::Map(_) | Value::Nothing => return Err(nobody()),
+        FrontValue::List(nodes) => nodes.iter().collect(),
+        FrontValue::Text(_) => vec![value],
+        FrontValue::Map(_) | FrontValue::Nothing => return Err(nobody()),
     };
     let mut people: Vec<Address> = Vec::new();
     for node in nodes {
-        let Value::Text(typed) = &node.value else {
+        let FrontValue::Text(typed) = &node.value else {
             return Err(nobody());
         };
         let address = Address::parse(typed.trim())

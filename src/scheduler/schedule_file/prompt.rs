@@ -13,7 +13,7 @@ use chrono_tz::Tz;
 use minijinja::{Environment, UndefinedBehavior, Value, context, filters};
 use std::io;
 
-pub use super::inbox::{LETTERS_MAX, Letter, Window, letters_wanted};
+pub use super::inbox::{LETTERS_MAX, PromptLetter, Window, letters_wanted};
 pub use super::prompt_error::PromptError;
 
 /// Maximum instructions of one prompt.
@@ -48,7 +48,7 @@ pub struct PromptVariables<'a> {
     pub persona: &'a Persona,
     /// Recent letters, newest first, for prompts that include them ([`letters_wanted`]); at most
     /// [`LETTERS_MAX`].
-    pub letters: &'a [Letter],
+    pub letters: &'a [PromptLetter],
 }
 
 /// Refuses a body that can never be rendered: syntax errors, unknown names, unsupported statements.
@@ -108,7 +108,7 @@ pub fn render(body: &str, variables: &PromptVariables<'_>) -> Result<String, Pro
     let template = environment
         .template_from_str(body)
         .map_err(|error| reworded(&error))?;
-    let mut page = Page(Vec::new());
+    let mut page = PromptBuffer(Vec::new());
     template
         .render_captured_to(known, &mut page)
         .map_err(|error| reworded(&error))?;
@@ -148,9 +148,9 @@ fn line_of(body: &str, name: &str) -> Option<usize> {
 }
 
 /// Buffer that accepts a prompt up to its maximum size.
-struct Page(Vec<u8>);
+struct PromptBuffer(Vec<u8>);
 
-impl io::Write for Page {
+impl io::Write for PromptBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > PROMPT_BYTES_MAX {
             return Err(io::Error::other(format!(

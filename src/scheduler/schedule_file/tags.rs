@@ -35,7 +35,7 @@ pub struct Tag<'a> {
 
 /// A piece of code; the content of string literals is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token<'a> {
+enum TemplateToken<'a> {
     Word(&'a str),
     Text,
     Sign(char),
@@ -135,7 +135,7 @@ fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
     }
     if tag.is_statement {
         let word = match tokens.first() {
-            Some(Token::Word(word)) => *word,
+            Some(TemplateToken::Word(word)) => *word,
             _ => "",
         };
         if !STATEMENTS.contains(&word) {
@@ -149,31 +149,33 @@ fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
     let mut rest = tokens.as_slice();
     while let Some((token, after)) = rest.split_first() {
         match token {
-            Token::Sign('[') => brackets += 1,
-            Token::Sign(']') => brackets = brackets.saturating_sub(1),
-            Token::Sign(',') if brackets == 0 => return Err(not_offered(",")),
-            Token::Sign(':') if brackets == 0 => return Err(not_offered(":")),
-            Token::Sign(sign @ ('*' | '+' | '~' | '{' | '}')) => {
+            TemplateToken::Sign('[') => brackets += 1,
+            TemplateToken::Sign(']') => brackets = brackets.saturating_sub(1),
+            TemplateToken::Sign(',') if brackets == 0 => return Err(not_offered(",")),
+            TemplateToken::Sign(':') if brackets == 0 => return Err(not_offered(":")),
+            TemplateToken::Sign(sign @ ('*' | '+' | '~' | '{' | '}')) => {
                 return Err(not_offered(&sign.to_string()));
             }
-            Token::Sign('|') => known(after, FILTERS, "filter")?,
-            Token::Word("recursive") => return Err(not_offered("recursive")),
-            Token::Word("is") => {
+            TemplateToken::Sign('|') => known(after, FILTERS, "filter")?,
+            TemplateToken::Word("recursive") => return Err(not_offered("recursive")),
+            TemplateToken::Word("is") => {
                 known(
-                    after.strip_prefix(&[Token::Word("not")]).unwrap_or(after),
+                    after
+                        .strip_prefix(&[TemplateToken::Word("not")])
+                        .unwrap_or(after),
                     TESTS,
                     "test",
                 )?;
             }
             // A list of names could be doubled with each loop.
-            Token::Word(word)
+            TemplateToken::Word(word)
                 if brackets > 0 && !word.starts_with(|c: char| c.is_ascii_digit()) =>
             {
                 return Err(format!(
                     "`{word}` stands in brackets; in a prompt they hold numbers and texts only"
                 ));
             }
-            Token::Sign('(') if brackets > 0 => return Err(not_offered("(")),
+            TemplateToken::Sign('(') if brackets > 0 => return Err(not_offered("(")),
             _ => {}
         }
         rest = after;
@@ -183,16 +185,17 @@ fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
 
 /// Reports whether a tag's content holds half of its end mark, or the beginning of another tag: its
 /// end is missing.
-fn runs_on(tokens: &[Token<'_>]) -> bool {
+fn runs_on(tokens: &[TemplateToken<'_>]) -> bool {
     let first = tokens
         .iter()
-        .position(|token| matches!(token, Token::Sign('{' | '}')));
+        .position(|token| matches!(token, TemplateToken::Sign('{' | '}')));
     let Some(rest) = first.map(|at| &tokens[at..]) else {
         return false;
     };
     matches!(
         rest,
-        [Token::Sign('}'), ..] | [Token::Sign('{'), Token::Sign('{' | '%'), ..]
+        [TemplateToken::Sign('}'), ..]
+            | [TemplateToken::Sign('{'), TemplateToken::Sign('{' | '%'), ..]
     )
 }
 
@@ -200,9 +203,13 @@ fn not_offered(what: &str) -> String {
     format!("`{what}` is not offered in the code of a prompt, where nothing may grow")
 }
 
-fn known(after: &[Token<'_>], offered: &'static [&'static str], kind: &str) -> Result<(), String> {
+fn known(
+    after: &[TemplateToken<'_>],
+    offered: &'static [&'static str],
+    kind: &str,
+) -> Result<(), String> {
     match after.first() {
-        Some(Token::Word(word)) if !offered.contains(word) => {
+        Some(TemplateToken::Word(word)) if !offered.contains(word) => {
             let hint = did_you_mean(word, offered.iter().copied());
             Err(format!(
                 "no {kind} `{word}` in a prompt; there are: {}{hint}",
@@ -213,13 +220,13 @@ fn known(after: &[Token<'_>], offered: &'static [&'static str], kind: &str) -> R
     }
 }
 
-fn tokens(code: &str) -> Vec<Token<'_>> {
+fn tokens(code: &str) -> Vec<TemplateToken<'_>> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let (mut tokens, mut rest) = (Vec::new(), code);
     while let Some(c) = rest.chars().next() {
         let taken = match c {
             '"' | '\'' => {
-                tokens.push(Token::Text);
+                tokens.push(TemplateToken::Text);
                 let mut escaped = false;
                 let inside = &rest[1..];
                 let end = inside.char_indices().find(|(_, inner)| {
@@ -231,12 +238,12 @@ fn tokens(code: &str) -> Vec<Token<'_>> {
             }
             c if is_word(c) => {
                 let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
-                tokens.push(Token::Word(&rest[..end]));
+                tokens.push(TemplateToken::Word(&rest[..end]));
                 end
             }
             c => {
                 if !c.is_whitespace() {
-                    tokens.push(Token::Sign(c));
+                    tokens.push(TemplateToken::Sign(c));
                 }
                 c.len_utf8()
             }

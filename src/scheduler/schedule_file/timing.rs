@@ -3,7 +3,7 @@
 //!
 //! Every search here is bounded: by a calendar cycle, or by arithmetic.
 
-use super::cron::{self, CronError, Schedule};
+use super::cron::{self, CronError, CronSchedule};
 use crate::config::TypedDuration;
 use crate::domain::Timestamp;
 use chrono::{DateTime, Datelike, NaiveDateTime, SecondsFormat, TimeZone, Timelike};
@@ -48,7 +48,7 @@ pub enum TimingError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Timing {
     /// A cron expression in a time zone.
-    Cron(Schedule, Tz),
+    Cron(CronSchedule, Tz),
     /// A single instant.
     At(Timestamp),
     /// Multiples of `period` since the Unix epoch: whole minutes, from [`PERIOD_MIN`] to
@@ -62,7 +62,7 @@ impl Timing {
         match text.split_once(' ') {
             Some(("at", instant)) => Self::at(instant, zone),
             Some(("every", period)) => Self::every(period),
-            _ => Ok(Timing::Cron(Schedule::parse(text)?, zone)),
+            _ => Ok(Timing::Cron(CronSchedule::parse(text)?, zone)),
         }
     }
 

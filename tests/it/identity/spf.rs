@@ -4,19 +4,19 @@ use super::suite;
 use crate::corpora::corpus;
 use crate::dns::DnsStub;
 use attache::config::ResolverSettings;
-use attache::gateway::identity::{dns::Resolver, spf};
+use attache::gateway::identity::{dns::DnsResolver, spf};
 use std::time::Duration;
 
 /// Cases of the suite.
 const CASES: usize = 203;
 
 /// A stub that knows a zone, and a resolver that asks it alone.
-async fn resolver(stub: &DnsStub) -> Resolver {
+async fn resolver(stub: &DnsStub) -> DnsResolver {
     let settings = ResolverSettings {
         servers: vec![stub.address],
         timeout: Duration::from_millis(250),
     };
-    Resolver::new(&settings).expect("a resolver")
+    DnsResolver::new(&settings).expect("a resolver")
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::app::{TestApp, Workspace, letter};
 use crate::dns::{DnsStub, Record};
 use attache::domain::{Address, Letter, Timestamp, Via};
-use attache::gateway::identity::Verifier;
+use attache::gateway::identity::SenderVerifier;
 use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ pub const USUAL: [&str; 5] = ["From", "To", "Subject", "Date", "Message-ID"];
 pub struct World {
     pub dns: DnsStub,
     pub app: TestApp,
-    verifier: Verifier,
+    verifier: SenderVerifier,
     keys: HashMap<&'static str, Vec<u8>>,
 }
 
@@ -81,7 +81,7 @@ impl World {
         dns.txt("evil.test", "v=spf1 +all");
         let app = workspace.start().await;
         let clock = app.workspace.clock.clone();
-        let verifier = Verifier::new(&app.engine.config, clock).expect("a verifier");
+        let verifier = SenderVerifier::new(&app.engine.config, clock).expect("a verifier");
         Self {
             dns,
             app,

@@ -7,7 +7,7 @@ use super::{app, app_with, count, deliver_some, mailbox, numbered, runs, sweep, 
 use crate::app::{Workspace, note};
 use attache::clock::Clock;
 use attache::config::AfterStored;
-use attache::gateway::ingress::imap::{MailboxError, SweepReport};
+use attache::gateway::ingress::imap::{ImapSweepReport, MailboxError};
 use attache::store::PowerCut;
 use serde_json::json;
 use std::time::Duration;
@@ -23,9 +23,9 @@ async fn letters_are_taken_in_order_with_envelope_and_time_and_then_flagged() {
     let report = sweep(&app, &server).await.expect("swept");
     assert_eq!(
         report,
-        SweepReport {
+        ImapSweepReport {
             stored: 2,
-            ..SweepReport::default()
+            ..ImapSweepReport::default()
         }
     );
     let sql = "SELECT m.received_at, r.envelope_json FROM messages m JOIN raw_letters r ON r.id = m.raw_id
@@ -176,16 +176,16 @@ async fn new_numbers_for_old_letters_start_no_run() {
     let report = sweep(&app, &server).await.expect("swept");
     assert_eq!(
         report,
-        SweepReport {
+        ImapSweepReport {
             stored: 1,
             duplicates: 500,
-            ..SweepReport::default()
+            ..ImapSweepReport::default()
         }
     );
     assert_eq!(runs(&app).await, 501);
     assert_eq!(
         sweep(&app, &server).await.expect("swept"),
-        SweepReport::default()
+        ImapSweepReport::default()
     );
     assert!(
         server.count("UID FETCH") < 60,
@@ -207,7 +207,7 @@ async fn what_lay_there_at_the_first_contact_is_left_alone_also_under_new_number
     server.deliver_at(&old, "01-Nov-2026 09:00:00 +0000");
     assert_eq!(
         now_on().sweep_once().await.expect("swept"),
-        SweepReport::default()
+        ImapSweepReport::default()
     );
     assert_eq!(server.count("UID FETCH"), 0);
     server.deliver_at(&numbered(3), "20-Nov-2026 09:00:01 +0000");
@@ -221,7 +221,7 @@ async fn what_lay_there_at_the_first_contact_is_left_alone_also_under_new_number
     let report = now_on().sweep_once().await.expect("swept");
     assert_eq!(
         report,
-        SweepReport {
+        ImapSweepReport {
             stored: 1,
             duplicates: 1,
             left_alone: 2,
@@ -337,7 +337,7 @@ async fn letters_that_are_refused_for_good_are_noted_left_as_they_are_and_fetche
     assert_eq!((report.stored, report.refused), (1, 3), "{report:?}");
     assert_eq!(
         sweep(&app, &server).await.expect("swept"),
-        SweepReport::default()
+        ImapSweepReport::default()
     );
     let fetched: Vec<String> = server
         .state()

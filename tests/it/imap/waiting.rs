@@ -4,7 +4,7 @@ use super::server::{Fault, Server};
 use super::{app, mailbox, numbered, runs, timeouts};
 use crate::app::TestApp;
 use attache::config::ImapMailbox;
-use attache::gateway::ingress::imap::{self, Timeouts};
+use attache::gateway::ingress::imap::{self, ImapTimeouts};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 async fn while_watched(
     app: &TestApp,
     mailbox: ImapMailbox,
-    timeouts: Timeouts,
+    timeouts: ImapTimeouts,
     act: impl Future<Output = ()>,
 ) {
     let stop = CancellationToken::new();
@@ -84,7 +84,7 @@ async fn a_server_that_offers_idle_and_refuses_it_is_polled() {
 #[tokio::test]
 async fn a_server_that_stalls_at_any_step_is_left_and_the_letters_come_by_the_next_connection() {
     let app = app().await;
-    let impatient = Timeouts {
+    let impatient = ImapTimeouts {
         silence_max: Duration::from_millis(150),
         idle_max: Duration::from_millis(30),
         ..timeouts()

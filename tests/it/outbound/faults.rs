@@ -4,7 +4,7 @@ use super::house::{GIVE_UP_AFTER, House, bytes, only, patient, start};
 use super::server::{Fault, Script, Server, Verb};
 use attache::domain::BreakerState;
 use attache::domain::{DeliveryId, Timestamp};
-use attache::gateway::outbound::Timeouts;
+use attache::gateway::outbound::SmtpTimeouts;
 use attache::gateway::outbound::retry::{jitter, next_attempt_after};
 use attache::store::{DeliveryState, RecipientState};
 use std::time::Duration;
@@ -31,27 +31,27 @@ fn due(id: &DeliveryId, attempt: u32, now: Timestamp) -> Timestamp {
 }
 
 /// Impatient in the phase under test and in no other, so that a busy machine changes nothing.
-fn impatient(verb: Verb) -> Timeouts {
+fn impatient(verb: Verb) -> SmtpTimeouts {
     let soon = Duration::from_millis(150);
     let patient = patient();
     match verb {
-        Verb::Connect | Verb::Ehlo => Timeouts {
+        Verb::Connect | Verb::Ehlo => SmtpTimeouts {
             greeting: soon,
             ..patient
         },
-        Verb::StartTls | Verb::Auth | Verb::Mail | Verb::Rcpt => Timeouts {
+        Verb::StartTls | Verb::Auth | Verb::Mail | Verb::Rcpt => SmtpTimeouts {
             command: soon,
             ..patient
         },
-        Verb::Data => Timeouts {
+        Verb::Data => SmtpTimeouts {
             data: soon,
             ..patient
         },
-        Verb::EndOfData => Timeouts {
+        Verb::EndOfData => SmtpTimeouts {
             data_done: soon,
             ..patient
         },
-        Verb::Quit => Timeouts {
+        Verb::Quit => SmtpTimeouts {
             quit: soon,
             ..patient
         },
@@ -202,14 +202,14 @@ fault_table!(
 #[test]
 fn no_wait_is_shorter_than_the_standard_asks_for() {
     let minutes = |n: u64| Duration::from_secs(60 * n);
-    let Timeouts {
+    let SmtpTimeouts {
         greeting,
         command,
         data,
         data_block,
         data_done,
         ..
-    } = Timeouts::default();
+    } = SmtpTimeouts::default();
     // RFC 5321 section 4.5.3.2, in its order: greeting, MAIL and RCPT, DATA, block, final dot.
     assert_eq!(
         [greeting, command, data, data_block, data_done],
@@ -227,7 +227,7 @@ async fn the_reply_to_the_final_dot_is_waited_for_longer_than_any_other() {
     })
     .await;
     let short = Duration::from_millis(300);
-    let timeouts = Timeouts {
+    let timeouts = SmtpTimeouts {
         greeting: short,
         command: short,
         data: short,

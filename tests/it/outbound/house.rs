@@ -4,7 +4,7 @@ use super::server::Server;
 use attache::clock::ManualClock;
 use attache::config::{MailRetry, OnUnknown, Smarthost, SmarthostTls};
 use attache::domain::{DeliveryId, Timestamp};
-use attache::gateway::outbound::{Options, Outbound, SmtpTransport, Timeouts, Transport};
+use attache::gateway::outbound::{Options, Outbound, SmtpTimeouts, SmtpTransport, Transport};
 use attache::store::{
     Delivery, DeliveryRecipient, DeliveryState, OpenError, RecipientState, Store,
 };
@@ -161,7 +161,7 @@ impl House {
     pub fn outbound_with(
         &self,
         server: &Server,
-        timeouts: Timeouts,
+        timeouts: SmtpTimeouts,
         change: impl FnOnce(&mut Smarthost),
     ) -> Outbound {
         let options = Options {
@@ -226,9 +226,9 @@ pub fn smtp(
 }
 
 /// Longer than any busy machine needs.
-pub fn patient() -> Timeouts {
+pub fn patient() -> SmtpTimeouts {
     let long = Duration::from_secs(60);
-    Timeouts {
+    SmtpTimeouts {
         connect: long,
         greeting: long,
         command: long,

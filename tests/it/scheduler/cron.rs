@@ -2,7 +2,7 @@
 
 use super::oracle::{self, Dice};
 use attache::domain::Timestamp;
-use attache::scheduler::schedule_file::cron::{CronError, Schedule, next_after};
+use attache::scheduler::schedule_file::cron::{CronError, CronSchedule, next_after};
 use chrono::{Datelike, NaiveDate};
 use chrono_tz::Tz;
 
@@ -10,8 +10,8 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap_or_else(|| panic!("{text} is no instant"))
 }
 
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+fn schedule(text: &str) -> CronSchedule {
+    CronSchedule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// The slots in `[from, until)`, as local time with offset.
@@ -220,13 +220,13 @@ fn what_is_not_a_five_field_schedule_is_refused_with_a_sentence_that_helps() {
         ("0 0 30,31 feb *", "never comes due"),
     ];
     for (expression, says) in cases {
-        let error = Schedule::parse(expression)
+        let error = CronSchedule::parse(expression)
             .expect_err(expression)
             .to_string();
         assert!(error.contains(says), "{expression}: {error}");
     }
     assert_eq!(
-        Schedule::parse("0 0 31 4 *"),
+        CronSchedule::parse("0 0 31 4 *"),
         Err(CronError::Never("0 0 31 4 *".into()))
     );
 }
@@ -243,7 +243,7 @@ fn hostile_expressions_are_refused_and_do_not_panic() {
         "- - - - -",
     ] {
         assert!(
-            Schedule::parse(expression).is_err(),
+            CronSchedule::parse(expression).is_err(),
             "{expression:.40} was taken"
         );
     }

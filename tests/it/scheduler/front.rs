@@ -4,14 +4,14 @@ use super::oracle::Dice;
 use super::world::{at, names};
 use attache::domain::{CatchUp, DeliverTo, Overlap, RunOptions, SlotOptions};
 use attache::scheduler::schedule_file::timing::Timing;
-use attache::scheduler::schedule_file::{Bounds, FileError, Responsibility, file};
+use attache::scheduler::schedule_file::{FileError, ParseContext, Responsibility, file};
 use chrono_tz::{America::New_York, Europe::Berlin};
 use std::time::Duration;
 
 fn read(bytes: &[u8]) -> Result<Responsibility, FileError> {
     file::parse(
         bytes,
-        &Bounds {
+        &ParseContext {
             zone: New_York,
             tools: None,
             names: &names(),
@@ -292,7 +292,7 @@ fn a_file_that_does_not_say_who_or_when_names_the_line_too() {
 fn a_persona_s_files_name_only_tools_that_it_may_use() {
     let own = ["read_file".to_owned()];
     let names = names();
-    let bounds = Bounds {
+    let bounds = ParseContext {
         zone: Berlin,
         tools: Some(&own),
         names: &names,

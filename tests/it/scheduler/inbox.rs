@@ -3,11 +3,11 @@
 use super::world::{World, at};
 use attache::domain::ThreadId;
 use attache::scheduler::schedule_file::prompt::{
-    LETTERS_MAX, Letter, PromptVariables, Window, check, letters_wanted, render,
+    LETTERS_MAX, PromptLetter, PromptVariables, Window, check, letters_wanted, render,
 };
 
-fn letter(received_at: &str, subject: &str) -> Letter {
-    Letter {
+fn letter(received_at: &str, subject: &str) -> PromptLetter {
+    PromptLetter {
         received_at: at(received_at),
         sender: "ann@example.test".to_owned(),
         subject: subject.to_owned(),
@@ -19,7 +19,7 @@ fn letter(received_at: &str, subject: &str) -> Letter {
 
 async fn rendered(
     body: &str,
-    letters: &[Letter],
+    letters: &[PromptLetter],
     last_run: Option<&str>,
 ) -> Result<String, String> {
     check(body).map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
 //! An oracle for cron in time zones: it looks at every minute of ten years, and shares no code with what it judges.
 
 use attache::domain::Timestamp;
-use attache::scheduler::schedule_file::cron::{Schedule, next_after};
+use attache::scheduler::schedule_file::cron::{CronSchedule, next_after};
 use chrono::{Datelike, NaiveDate, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
 
@@ -61,7 +61,7 @@ pub fn decade(zone: Tz) -> Vec<(i64, Local)> {
 pub fn expressions(mut dice: Dice, count: usize) -> Vec<String> {
     let random = std::iter::repeat_with(|| dice.expression());
     random
-        .filter(|text| Schedule::parse(text).is_ok())
+        .filter(|text| CronSchedule::parse(text).is_ok())
         .take(count)
         .collect()
 }
@@ -73,7 +73,8 @@ pub fn slots(expression: &str, minutes: &[(i64, Local)]) -> Vec<i64> {
 
 /// Compares what is found with what is due, and gives the number of slots; the error names the first difference.
 pub fn agree(expression: &str, zone: Tz, minutes: &[(i64, Local)]) -> Result<usize, String> {
-    let schedule = Schedule::parse(expression).map_err(|error| format!("{expression}: {error}"))?;
+    let schedule =
+        CronSchedule::parse(expression).map_err(|error| format!("{expression}: {error}"))?;
     let expected = slots(expression, minutes);
     let (first, last) = (minutes[0].0, minutes[minutes.len() - 1].0);
     let mut found = Vec::new();

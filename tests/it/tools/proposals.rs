@@ -2,7 +2,7 @@
 
 use super::RunDeps;
 use crate::app::{TestApp, Workspace, proven_note as note};
-use attache::scheduler::schedule_file::{Bounds, Responsibility, WorkspaceNames, file};
+use attache::scheduler::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -27,7 +27,7 @@ fn with(change: &Value) -> Value {
 fn read(run_deps: &RunDeps, name: &str) -> Responsibility {
     let bytes = fs::read(run_deps.path(name)).expect("a file");
     let names = WorkspaceNames::default();
-    let bounds = Bounds {
+    let bounds = ParseContext {
         zone: chrono_tz::UTC,
         tools: None,
         names: &names,

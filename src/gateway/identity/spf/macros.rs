@@ -2,10 +2,10 @@
 
 /// A well-formed macro string.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MacroString(Vec<Piece>);
+pub struct MacroString(Vec<MacroPart>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum MacroPart {
     Literal(String),
     Macro(Macro),
 }
@@ -60,16 +60,16 @@ impl MacroString {
                 '{' => {
                     let (inside, after) = rest.split_once('}')?;
                     if !literal.is_empty() {
-                        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                        pieces.push(MacroPart::Literal(std::mem::take(&mut literal)));
                     }
-                    pieces.push(Piece::Macro(Macro::parse(inside)?));
+                    pieces.push(MacroPart::Macro(Macro::parse(inside)?));
                     rest = after;
                 }
                 _ => return None,
             }
         }
         if !literal.is_empty() {
-            pieces.push(Piece::Literal(literal));
+            pieces.push(MacroPart::Literal(literal));
         }
         Some(Self(pieces))
     }
@@ -79,8 +79,8 @@ impl MacroString {
     pub fn domain(text: &str) -> Option<Self> {
         let parsed = Self::parse(text)?;
         match parsed.0.last()? {
-            Piece::Macro(_) => Some(parsed),
-            Piece::Literal(literal) => {
+            MacroPart::Macro(_) => Some(parsed),
+            MacroPart::Literal(literal) => {
                 let literal = literal.strip_suffix('.').unwrap_or(literal);
                 let (_, top) = literal.rsplit_once('.')?;
                 is_top_label(top).then_some(parsed)
@@ -91,7 +91,7 @@ impl MacroString {
     pub fn uses_validated_name(&self) -> bool {
         self.0
             .iter()
-            .any(|piece| matches!(piece, Piece::Macro(Macro { letter: 'p', .. })))
+            .any(|piece| matches!(piece, MacroPart::Macro(Macro { letter: 'p', .. })))
     }
 
     /// Expands to a name to look up, without a final dot, truncated on the left to 253 octets
@@ -100,8 +100,8 @@ impl MacroString {
         let mut name = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Literal(literal) => name.push_str(literal),
-                Piece::Macro(inside) => name.push_str(&inside.expand(values)),
+                MacroPart::Literal(literal) => name.push_str(literal),
+                MacroPart::Macro(inside) => name.push_str(&inside.expand(values)),
             }
         }
         let mut name = name.strip_suffix('.').unwrap_or(&name);

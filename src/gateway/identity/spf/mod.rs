@@ -6,9 +6,9 @@
 mod macros;
 mod record;
 
-use super::dns::{NoAnswer, Resolver};
+use super::dns::{DnsResolver, NoAnswer};
 use macros::{MacroString, Values};
-use record::{Mechanism, Prefixes, Qualifier, Record};
+use record::{Mechanism, Prefixes, Qualifier, SpfRecord};
 use std::net::IpAddr;
 
 /// Maximum terms that need a query (RFC 7208 section 4.6.4).
@@ -46,7 +46,7 @@ impl SpfResult {
 }
 
 /// Evaluates `check_host()`: `sender` is `local@domain`, and that domain is checked.
-pub async fn check(resolver: &Resolver, client: IpAddr, helo: &str, sender: &str) -> SpfResult {
+pub async fn check(resolver: &DnsResolver, client: IpAddr, helo: &str, sender: &str) -> SpfResult {
     let (local, domain) = sender.rsplit_once('@').unwrap_or(("", sender));
     if !is_checkable(domain) {
         return SpfResult::None;
@@ -60,7 +60,7 @@ pub async fn check(resolver: &Resolver, client: IpAddr, helo: &str, sender: &str
         }
     );
     let client = client.to_canonical();
-    let mut check = Check {
+    let mut check = SpfEvaluation {
         resolver,
         client,
         client_text: formatted(client),
@@ -72,8 +72,8 @@ pub async fn check(resolver: &Resolver, client: IpAddr, helo: &str, sender: &str
     };
     match check.host(domain).await {
         Ok(result) => result,
-        Err(Stop::Temporary) => SpfResult::TempError,
-        Err(Stop::Permanent) => SpfResult::PermError,
+        Err(SpfAbort::Temporary) => SpfResult::TempError,
+        Err(SpfAbort::Permanent) => SpfResult::PermError,
     }
 }
 
@@ -104,14 +104,14 @@ fn formatted(client: IpAddr) -> String {
 
 /// Reason that ends the evaluation at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum SpfAbort {
     Temporary,
     Permanent,
 }
 
 /// One evaluation and its counters.
-struct Check<'a> {
-    resolver: &'a Resolver,
+struct SpfEvaluation<'a> {
+    resolver: &'a DnsResolver,
     client: IpAddr,
     client_text: String,
     helo: &'a str,
@@ -122,10 +122,10 @@ struct Check<'a> {
     validated: Option<Vec<String>>,
 }
 
-impl Check<'_> {
+impl SpfEvaluation<'_> {
     /// Evaluates the record of a domain. The lookups that every `include` and `redirect` costs
     /// limit the depth.
-    async fn host(&mut self, domain: &str) -> Result<SpfResult, Stop> {
+    async fn host(&mut self, domain: &str) -> Result<SpfResult, SpfAbort> {
         let Some(record) = self.record(domain).await? else {
             return Ok(SpfResult::None);
         };
@@ -149,27 +149,29 @@ impl Check<'_> {
         self.count()?;
         let target = self.name(redirect, domain).await?;
         match Box::pin(self.host(&target)).await? {
-            SpfResult::None => Err(Stop::Permanent),
+            SpfResult::None => Err(SpfAbort::Permanent),
             result => Ok(result),
         }
     }
 
     /// The only SPF record of a domain (sections 4.4 and 4.5).
-    async fn record(&self, domain: &str) -> Result<Option<Record>, Stop> {
+    async fn record(&self, domain: &str) -> Result<Option<SpfRecord>, SpfAbort> {
         let texts = match self.resolver.txt(domain).await {
             Ok(texts) => texts,
             Err(NoAnswer::NoRecords) => return Ok(None),
-            Err(NoAnswer::Temporary) => return Err(Stop::Temporary),
+            Err(NoAnswer::Temporary) => return Err(SpfAbort::Temporary),
         };
         let mut records = texts.iter().filter(|text| record::is_spf(text));
         match (records.next(), records.next()) {
             (None, _) => Ok(None),
-            (Some(only), None) => Record::parse(only).map(Some).map_err(|_| Stop::Permanent),
-            (Some(_), Some(_)) => Err(Stop::Permanent),
+            (Some(only), None) => SpfRecord::parse(only)
+                .map(Some)
+                .map_err(|_| SpfAbort::Permanent),
+            (Some(_), Some(_)) => Err(SpfAbort::Permanent),
         }
     }
 
-    async fn matches(&mut self, mechanism: &Mechanism, domain: &str) -> Result<bool, Stop> {
+    async fn matches(&mut self, mechanism: &Mechanism, domain: &str) -> Result<bool, SpfAbort> {
         match mechanism {
             Mechanism::All => Ok(true),
             Mechanism::Ip4(net, bits) => Ok(same_network(self.client, (*net).into(), *bits)),
@@ -179,7 +181,7 @@ impl Check<'_> {
                 let target = self.name(target, domain).await?;
                 match Box::pin(self.host(&target)).await? {
                     SpfResult::Pass => Ok(true),
-                    SpfResult::None => Err(Stop::Permanent),
+                    SpfResult::None => Err(SpfAbort::Permanent),
                     _ => Ok(false),
                 }
             }
@@ -215,7 +217,7 @@ impl Check<'_> {
         }
     }
 
-    async fn address_matches(&mut self, name: &str, prefixes: Prefixes) -> Result<bool, Stop> {
+    async fn address_matches(&mut self, name: &str, prefixes: Prefixes) -> Result<bool, SpfAbort> {
         let answer = self.resolver.addresses(name, self.client).await;
         let addresses = self.counting_void(answer)?;
         let bits = if self.client.is_ipv4() {
@@ -228,11 +230,15 @@ impl Check<'_> {
             .any(|address| same_network(self.client, address, bits)))
     }
 
-    async fn exchanger_matches(&mut self, name: &str, prefixes: Prefixes) -> Result<bool, Stop> {
+    async fn exchanger_matches(
+        &mut self,
+        name: &str,
+        prefixes: Prefixes,
+    ) -> Result<bool, SpfAbort> {
         let answer = self.resolver.exchangers(name).await;
         let exchangers = self.counting_void(answer)?;
         if exchangers.len() > NAMES_MAX {
-            return Err(Stop::Permanent);
+            return Err(SpfAbort::Permanent);
         }
         for exchanger in exchangers.iter().filter(|exchanger| !exchanger.is_empty()) {
             if self.address_matches(exchanger, prefixes).await? {
@@ -267,14 +273,18 @@ impl Check<'_> {
         self.validated.as_deref().unwrap_or_default()
     }
 
-    async fn target(&mut self, target: Option<&MacroString>, domain: &str) -> Result<String, Stop> {
+    async fn target(
+        &mut self,
+        target: Option<&MacroString>,
+        domain: &str,
+    ) -> Result<String, SpfAbort> {
         match target {
             None => Ok(domain.to_owned()),
             Some(target) => self.name(target, domain).await,
         }
     }
 
-    async fn name(&mut self, target: &MacroString, domain: &str) -> Result<String, Stop> {
+    async fn name(&mut self, target: &MacroString, domain: &str) -> Result<String, SpfAbort> {
         let validated = match target.uses_validated_name() {
             true => self.validated_name(domain).await?,
             false => String::new(),
@@ -295,7 +305,7 @@ impl Check<'_> {
 
     /// The macro `p`: the domain itself if it is among the validated names, else a name below it,
     /// else any of them.
-    async fn validated_name(&mut self, domain: &str) -> Result<String, Stop> {
+    async fn validated_name(&mut self, domain: &str) -> Result<String, SpfAbort> {
         self.count()?;
         let domain = domain.to_ascii_lowercase();
         let names = self.validated_names().await;
@@ -307,24 +317,24 @@ impl Check<'_> {
     }
 
     /// Counts a term that needs a query.
-    fn count(&mut self) -> Result<(), Stop> {
+    fn count(&mut self) -> Result<(), SpfAbort> {
         self.lookups += 1;
         if self.lookups > LOOKUPS_MAX {
-            Err(Stop::Permanent)
+            Err(SpfAbort::Permanent)
         } else {
             Ok(())
         }
     }
 
     /// Counts an empty answer, which is an error only above the maximum.
-    fn counting_void<T>(&mut self, answer: Result<Vec<T>, NoAnswer>) -> Result<Vec<T>, Stop> {
+    fn counting_void<T>(&mut self, answer: Result<Vec<T>, NoAnswer>) -> Result<Vec<T>, SpfAbort> {
         match answer {
             Ok(found) => Ok(found),
-            Err(NoAnswer::Temporary) => Err(Stop::Temporary),
+            Err(NoAnswer::Temporary) => Err(SpfAbort::Temporary),
             Err(NoAnswer::NoRecords) => {
                 self.void_lookups += 1;
                 if self.void_lookups > VOID_LOOKUPS_MAX {
-                    Err(Stop::Permanent)
+                    Err(SpfAbort::Permanent)
                 } else {
                     Ok(Vec::new())
                 }

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const RECORD_BYTES_MAX: usize = 8192;
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct SpfRecord {
     pub directives: Vec<Directive>,
     pub redirect: Option<MacroString>,
 }
@@ -59,7 +59,7 @@ pub fn is_spf(text: &[u8]) -> bool {
         && matches!(text.get(VERSION.len()), None | Some(b' '))
 }
 
-impl Record {
+impl SpfRecord {
     /// Parses a record for which [`is_spf`] is true.
     pub fn parse(text: &[u8]) -> Result<Self, BadRecord> {
         if text.len() > RECORD_BYTES_MAX || !text.iter().all(|byte| (0x20..0x7f).contains(byte)) {

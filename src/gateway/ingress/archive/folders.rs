@@ -1,6 +1,6 @@
 //! Maildirs and folders of `.eml` files: one file per letter.
 
-use super::{Archive, Entry, Format, time_in_header};
+use super::{Archive, ArchiveEntry, Format, time_in_header};
 use crate::domain::Timestamp;
 use crate::gateway::ingress::folder::with_crlf;
 use std::ffi::OsStr;
@@ -80,7 +80,7 @@ fn read(
     archived_bytes: u64,
     format: Format,
     letter_bytes_max: usize,
-) -> io::Result<Entry> {
+) -> io::Result<ArchiveEntry> {
     let mut bytes = Vec::new();
     let open = File::open(file)?;
     let modified = open.metadata()?.modified().ok();
@@ -98,7 +98,7 @@ fn read(
         ))
     };
     let received_at = named.or_else(in_header).or_else(on_disk);
-    Ok(Entry {
+    Ok(ArchiveEntry {
         place: file.display().to_string(),
         bytes,
         received_at,

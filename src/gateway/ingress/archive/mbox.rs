@@ -1,6 +1,6 @@
 //! mbox files: separators, quoted `From` lines, and the dates in separators.
 
-use super::{Entry, time_in_header};
+use super::{ArchiveEntry, time_in_header};
 use crate::domain::Timestamp;
 use crate::gateway::ingress::folder::{is_mbox_separator, with_crlf};
 use chrono::{FixedOffset, NaiveDate, NaiveTime, TimeZone};
@@ -10,26 +10,26 @@ use std::io::{self, BufRead, Read};
 const PIECE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Iterator over the letters of an mbox.
-pub(super) struct Letters<R> {
+pub(super) struct MboxLetters<R> {
     reader: R,
     path: String,
     letter_bytes_max: usize,
     /// The separator of the next letter, if it is already read.
-    separator: Option<Piece>,
+    separator: Option<LinePiece>,
     /// The piece read ahead to detect the beginning of a letter.
-    ahead: Option<Piece>,
+    ahead: Option<LinePiece>,
     is_at_line_start: bool,
     number: usize,
     read_bytes: u64,
 }
 
 /// A line with its line end, or a piece of a line that is too long.
-struct Piece {
+struct LinePiece {
     bytes: Vec<u8>,
     begins_line: bool,
 }
 
-impl<R: BufRead> Letters<R> {
+impl<R: BufRead> MboxLetters<R> {
     pub fn new(reader: R, path: String, letter_bytes_max: usize) -> Self {
         Self {
             reader,
@@ -43,7 +43,7 @@ impl<R: BufRead> Letters<R> {
         }
     }
 
-    fn next_letter(&mut self) -> io::Result<Option<Entry>> {
+    fn next_letter(&mut self) -> io::Result<Option<ArchiveEntry>> {
         let Some(separator) = self.begin()? else {
             return Ok(None);
         };
@@ -66,7 +66,7 @@ impl<R: BufRead> Letters<R> {
         let received_at =
             date_of(&separator.bytes).or_else(|| bytes.as_deref().and_then(time_in_header));
         let archived_bytes = std::mem::take(&mut self.read_bytes);
-        Ok(Some(Entry {
+        Ok(Some(ArchiveEntry {
             place: format!("{} #{}", self.path, self.number),
             bytes,
             received_at,
@@ -75,7 +75,7 @@ impl<R: BufRead> Letters<R> {
     }
 
     /// Reads the separator of the next letter; text before the first separator is skipped.
-    fn begin(&mut self) -> io::Result<Option<Piece>> {
+    fn begin(&mut self) -> io::Result<Option<LinePiece>> {
         if let Some(separator) = self.separator.take() {
             return Ok(Some(separator));
         }
@@ -90,7 +90,7 @@ impl<R: BufRead> Letters<R> {
     /// Reports whether the next line may begin a letter. Many programs leave `From` unquoted in
     /// texts, but few of those texts continue with a line like `Subject:`, and none has a full date
     /// before another possible beginning of a letter.
-    fn letter_follows(&mut self, separator: &Piece) -> io::Result<bool> {
+    fn letter_follows(&mut self, separator: &LinePiece) -> io::Result<bool> {
         let Some(next) = self.piece()? else {
             return Ok(false);
         };
@@ -109,7 +109,7 @@ impl<R: BufRead> Letters<R> {
         Ok(is_field || is_unheaded && is_dated)
     }
 
-    fn piece(&mut self) -> io::Result<Option<Piece>> {
+    fn piece(&mut self) -> io::Result<Option<LinePiece>> {
         if let Some(piece) = self.ahead.take() {
             return Ok(Some(piece));
         }
@@ -117,19 +117,19 @@ impl<R: BufRead> Letters<R> {
         let read = Read::take(&mut self.reader, PIECE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
         self.read_bytes += read as u64;
         let begins_line = std::mem::replace(&mut self.is_at_line_start, bytes.ends_with(b"\n"));
-        Ok((read > 0).then_some(Piece { bytes, begins_line }))
+        Ok((read > 0).then_some(LinePiece { bytes, begins_line }))
     }
 }
 
-impl<R: BufRead> Iterator for Letters<R> {
-    type Item = io::Result<Entry>;
+impl<R: BufRead> Iterator for MboxLetters<R> {
+    type Item = io::Result<ArchiveEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_letter().transpose()
     }
 }
 
-impl Piece {
+impl LinePiece {
     fn is_separator(&self) -> bool {
         self.begins_line && is_mbox_separator(&self.bytes)
     }
@@ -145,7 +145,7 @@ struct Gathered {
 impl Gathered {
     /// Appends a piece. `>From`, `>>From` and so on lose one `>`, as in mboxrd; mboxo quotes only
     /// `From`, and the two formats cannot be told apart.
-    fn push(&mut self, piece: &Piece) {
+    fn push(&mut self, piece: &LinePiece) {
         let quotes = piece.bytes.iter().take_while(|byte| **byte == b'>').count();
         let is_quoted =
             piece.begins_line && quotes > 0 && piece.bytes[quotes..].starts_with(b"From ");
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, max: usize) -> Vec<(Option<String>, Option<String>)> {
-        let letters = Letters::new(text.as_bytes(), "a.mbox".to_owned(), max);
+        let letters = MboxLetters::new(text.as_bytes(), "a.mbox".to_owned(), max);
         let read = letters.map(|entry| entry.expect("readable"));
         let text = |bytes| String::from_utf8(bytes).expect("text");
         read.map(|entry| {

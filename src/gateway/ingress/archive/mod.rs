@@ -58,7 +58,7 @@ impl Format {
 
 /// One letter of an archive.
 #[derive(Debug)]
-pub struct Entry {
+pub struct ArchiveEntry {
     /// Position of the letter: a file, or a file and the letter's number in it.
     pub place: String,
     /// `None`: the letter exceeds the size limit and was skipped.
@@ -71,7 +71,7 @@ pub struct Entry {
 
 /// The letters of an archive, in its order.
 pub struct Archive {
-    letters: Box<dyn Iterator<Item = io::Result<Entry>> + Send>,
+    letters: Box<dyn Iterator<Item = io::Result<ArchiveEntry>> + Send>,
     /// Bytes of all files together.
     pub total_bytes: u64,
 }
@@ -85,7 +85,7 @@ impl Archive {
         let file = File::open(path)?;
         let total_bytes = file.metadata()?.len();
         let reader = BufReader::with_capacity(256 * 1024, file);
-        let letters = mbox::Letters::new(reader, path.display().to_string(), letter_bytes_max);
+        let letters = mbox::MboxLetters::new(reader, path.display().to_string(), letter_bytes_max);
         Ok(Self {
             letters: Box::new(letters),
             total_bytes,
@@ -94,7 +94,7 @@ impl Archive {
 }
 
 impl Iterator for Archive {
-    type Item = io::Result<Entry>;
+    type Item = io::Result<ArchiveEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.letters.next()

@@ -19,7 +19,7 @@ const ANSWER_MARGIN_BYTES: usize = 1024 * 1024;
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-pub(super) struct Connection<S> {
+pub(super) struct ImapConnection<S> {
     stream: S,
     /// Received bytes that are not parsed yet.
     buffer: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Connection<S> {
     silence_max: Duration,
 }
 
-impl<S: Stream> Connection<S> {
+impl<S: Stream> ImapConnection<S> {
     pub fn new(stream: S, letter_bytes_max: usize, silence_max: Duration) -> Self {
         let answer_bytes_max = letter_bytes_max.saturating_add(ANSWER_MARGIN_BYTES);
         Self {
@@ -131,10 +131,10 @@ impl<S: Stream> Connection<S> {
 mod tests {
     use super::*;
 
-    async fn wire_with(bytes: &[u8]) -> Connection<tokio::io::DuplexStream> {
+    async fn wire_with(bytes: &[u8]) -> ImapConnection<tokio::io::DuplexStream> {
         let (ours, mut theirs) = tokio::io::duplex(8 << 20);
         theirs.write_all(bytes).await.expect("written");
-        Connection::new(ours, 1000, Duration::from_secs(5))
+        ImapConnection::new(ours, 1000, Duration::from_secs(5))
     }
 
     #[tokio::test]

@@ -1,11 +1,11 @@
 //! From a host name to a logged-in session: TCP, TLS, greeting, login.
 
-use super::connection::{Connection, Stream};
+use super::connection::{ImapConnection, Stream};
 use super::error::{MailboxError, server_text};
 use super::formatting::quoted;
-use super::session::Session;
-use super::timeouts::Timeouts;
-use super::token::Tokens;
+use super::session::ImapSession;
+use super::timeouts::ImapTimeouts;
+use super::token::MailboxTokens;
 use crate::config::{ImapMailbox, MailboxLogin, MailboxTls};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,9 +25,9 @@ use tokio_rustls::TlsConnector;
 pub(super) async fn dial(
     mailbox: &ImapMailbox,
     letter_bytes_max: usize,
-    timeouts: &Timeouts,
-    tokens: Option<&mut Tokens>,
-) -> Result<Session, MailboxError> {
+    timeouts: &ImapTimeouts,
+    tokens: Option<&mut MailboxTokens>,
+) -> Result<ImapSession, MailboxError> {
     let connecting = connect(mailbox, letter_bytes_max, timeouts);
     let mut session = connecting.await?;
     log_in(&mut session, mailbox, tokens).await?;
@@ -39,16 +39,17 @@ pub(super) async fn dial(
 async fn connect(
     mailbox: &ImapMailbox,
     letter_bytes_max: usize,
-    timeouts: &Timeouts,
-) -> Result<Session, MailboxError> {
+    timeouts: &ImapTimeouts,
+) -> Result<ImapSession, MailboxError> {
     let dialled = TcpStream::connect((mailbox.host.as_str(), mailbox.port));
     let tcp = timeout(timeouts.connect_max, dialled)
         .await
         .map_err(|_| MailboxError::Silent)?;
     let tcp = tcp.map_err(MailboxError::Unreachable)?;
     let _best_effort = tcp.set_nodelay(true);
-    let connection =
-        |stream: Box<dyn Stream>| Connection::new(stream, letter_bytes_max, timeouts.silence_max);
+    let connection = |stream: Box<dyn Stream>| {
+        ImapConnection::new(stream, letter_bytes_max, timeouts.silence_max)
+    };
     let stream: Box<dyn Stream> = match mailbox.tls {
         MailboxTls::Implicit => secure(Box::new(tcp), mailbox, timeouts).await?,
         MailboxTls::StartTls => {
@@ -63,7 +64,7 @@ async fn connect(
             }
             let stream = secure(clear.into_wire().into_stream()?, mailbox, timeouts).await?;
             // No second greeting follows (RFC 9051 section 6.2.1).
-            let mut session = Session::new(connection(stream), timeouts);
+            let mut session = ImapSession::new(connection(stream), timeouts);
             session.ask_capabilities().await?;
             return Ok(session);
         }
@@ -77,9 +78,9 @@ async fn connect(
 /// Reads the greeting. A server that accepts the session without a login (`PREAUTH`) is not the
 /// intended one, and before STARTTLS it would prevent encryption.
 async fn greeted(
-    mut connection: Connection<Box<dyn Stream>>,
-    timeouts: &Timeouts,
-) -> Result<Session, MailboxError> {
+    mut connection: ImapConnection<Box<dyn Stream>>,
+    timeouts: &ImapTimeouts,
+) -> Result<ImapSession, MailboxError> {
     let greeting = connection.receive(|response| match response {
         Response::Data {
             status: Status::Ok, ..
@@ -99,13 +100,13 @@ async fn greeted(
         _ => Err(MailboxError::Garbled),
     });
     greeting.await??;
-    Ok(Session::new(connection, timeouts))
+    Ok(ImapSession::new(connection, timeouts))
 }
 
 async fn secure(
     stream: Box<dyn Stream>,
     mailbox: &ImapMailbox,
-    timeouts: &Timeouts,
+    timeouts: &ImapTimeouts,
 ) -> Result<Box<dyn Stream>, MailboxError> {
     let tls = |error: io::Error| MailboxError::Tls(error);
     let name =
@@ -142,9 +143,9 @@ fn client_config(mailbox: &ImapMailbox) -> io::Result<ClientConfig> {
 }
 
 async fn log_in(
-    session: &mut Session,
+    session: &mut ImapSession,
     mailbox: &ImapMailbox,
-    tokens: Option<&mut Tokens>,
+    tokens: Option<&mut MailboxTokens>,
 ) -> Result<(), MailboxError> {
     let (MailboxLogin::OAuth(_), Some(tokens)) = (&mailbox.login, tokens) else {
         let MailboxLogin::Password(password) = &mailbox.login else {
@@ -165,7 +166,7 @@ async fn log_in(
 }
 
 async fn by_password(
-    session: &mut Session,
+    session: &mut ImapSession,
     user: &str,
     password: &SecretString,
 ) -> Result<(), MailboxError> {
@@ -194,7 +195,7 @@ async fn by_password(
 }
 
 async fn by_token(
-    session: &mut Session,
+    session: &mut ImapSession,
     user: &str,
     token: &SecretString,
 ) -> Result<(), MailboxError> {

@@ -27,7 +27,7 @@ pub struct KeptToken {
 
 /// Content of the file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct TokenFile {
     /// SHA-256 of the configured refresh token, hexadecimal.
     configured_sha256: String,
     refresh_token: String,
@@ -51,7 +51,8 @@ impl KeptToken {
     /// The newest token that descends from the configured one, if it was stored. An unreadable file
     /// counts as none.
     pub fn load(&self, configured: &SecretString) -> Option<SecretString> {
-        let kept: Kept = serde_json::from_slice(&std::fs::read(self.file.as_ref()?).ok()?).ok()?;
+        let kept: TokenFile =
+            serde_json::from_slice(&std::fs::read(self.file.as_ref()?).ok()?).ok()?;
         let is_its_own =
             kept.configured_sha256 == digest(configured) && !kept.refresh_token.is_empty();
         is_its_own.then(|| SecretString::from(kept.refresh_token))
@@ -67,7 +68,7 @@ impl KeptToken {
             .recursive(true)
             .mode(0o700)
             .create(folder)?;
-        let kept = Kept {
+        let kept = TokenFile {
             configured_sha256: digest(configured),
             refresh_token: token.expose_secret().to_owned(),
         };

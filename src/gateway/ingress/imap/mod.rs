@@ -17,8 +17,8 @@ mod token;
 mod connection;
 
 pub use error::MailboxError;
-pub use sweep::SweepReport;
-pub use timeouts::Timeouts;
+pub use sweep::ImapSweepReport;
+pub use timeouts::ImapTimeouts;
 pub use token::TokenError;
 
 use crate::clock::Clock;
@@ -28,12 +28,12 @@ use crate::gateway::ingress::in_flight::InFlightMarker;
 use crate::gateway::intake_contract::LetterIntake;
 use crate::store::{MailboxFailure, Store};
 use kept_token::KeptToken;
-use session::{Session, Woken};
+use session::{ImapSession, Woken};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use token::Tokens;
+use token::MailboxTokens;
 use tokio_util::sync::CancellationToken;
 
 /// Maximum letters fetched at once.
@@ -52,7 +52,7 @@ pub struct MailboxWatch {
     intake: Arc<dyn LetterIntake>,
     store: Store,
     letter_bytes_max: usize,
-    timeouts: Timeouts,
+    timeouts: ImapTimeouts,
     /// Set after a response that was too long or after an engine died: letters are then fetched one
     /// by one, to find the one that caused it.
     one_by_one: AtomicBool,
@@ -83,7 +83,7 @@ impl MailboxWatch {
         limits: &Limits,
     ) -> Self {
         let letter_bytes_max = limits.letter_bytes_max;
-        let (timeouts, one_by_one) = (Timeouts::default(), AtomicBool::new(false));
+        let (timeouts, one_by_one) = (ImapTimeouts::default(), AtomicBool::new(false));
         let kept_token = KeptToken::nowhere();
         Self {
             mailbox,
@@ -112,7 +112,7 @@ impl MailboxWatch {
 
     /// Sets other timeouts.
     #[must_use]
-    pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
+    pub fn with_timeouts(mut self, timeouts: ImapTimeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
@@ -146,7 +146,7 @@ impl MailboxWatch {
     /// Runs a session; `Ok` when `stop` ended it.
     async fn one_session(
         &self,
-        tokens: Option<&mut Tokens>,
+        tokens: Option<&mut MailboxTokens>,
         failures: &mut u32,
         stop: &CancellationToken,
     ) -> Result<(), MailboxError> {
@@ -159,11 +159,11 @@ impl MailboxWatch {
             if let Some(in_flight) = &self.in_flight {
                 in_flight.clear();
             }
-            if swept == SweepReport::default() {
+            if swept == ImapSweepReport::default() {
                 false_wakes += 1;
             } else {
                 false_wakes = 0;
-                let SweepReport {
+                let ImapSweepReport {
                     stored,
                     duplicates,
                     refused,
@@ -188,14 +188,14 @@ impl MailboxWatch {
         Ok(())
     }
 
-    async fn dial(&self, tokens: Option<&mut Tokens>) -> Result<Session, MailboxError> {
+    async fn dial(&self, tokens: Option<&mut MailboxTokens>) -> Result<ImapSession, MailboxError> {
         dial::dial(&self.mailbox, self.letter_bytes_max, &self.timeouts, tokens).await
     }
 
     /// Waits until the server announces a letter, the poll is due, or `stop`.
     async fn wait(
         &self,
-        session: &mut Session,
+        session: &mut ImapSession,
         false_wakes: &mut u32,
         stop: &CancellationToken,
     ) -> Result<(), MailboxError> {
@@ -223,7 +223,7 @@ impl MailboxWatch {
     }
 
     /// Runs one session with one sweep, without waiting for letters.
-    pub async fn sweep_once(&self) -> Result<SweepReport, MailboxError> {
+    pub async fn sweep_once(&self) -> Result<ImapSweepReport, MailboxError> {
         let mut tokens = self.tokens();
         let mut session = self.dial(tokens.as_mut()).await?;
         let report = sweep::sweep(self, &mut session, &CancellationToken::new()).await?;
@@ -231,7 +231,7 @@ impl MailboxWatch {
         Ok(report)
     }
 
-    fn tokens(&self) -> Option<Tokens> {
+    fn tokens(&self) -> Option<MailboxTokens> {
         tokens(&self.mailbox, self.store.clock(), &self.kept_token)
     }
 
@@ -267,7 +267,7 @@ impl MailboxWatch {
 
 /// Properties of a mailbox on its server, for `attache mailboxes check`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
+pub struct MailboxProbe {
     /// Capabilities in upper case, sorted.
     pub capabilities: Vec<String>,
     /// Number of letters in the folder.
@@ -284,11 +284,17 @@ fn source(
     format!("{user} at {}, {folder}", host.to_ascii_lowercase())
 }
 
-fn tokens(mailbox: &ImapMailbox, clock: &Arc<dyn Clock>, kept: &KeptToken) -> Option<Tokens> {
+fn tokens(
+    mailbox: &ImapMailbox,
+    clock: &Arc<dyn Clock>,
+    kept: &KeptToken,
+) -> Option<MailboxTokens> {
     match &mailbox.login {
-        MailboxLogin::OAuth(settings) => {
-            Some(Tokens::new(settings.clone(), clock.clone(), kept.clone()))
-        }
+        MailboxLogin::OAuth(settings) => Some(MailboxTokens::new(
+            settings.clone(),
+            clock.clone(),
+            kept.clone(),
+        )),
         MailboxLogin::Password(_) => None,
     }
 }
@@ -299,20 +305,20 @@ pub async fn probe(
     mailbox: &ImapMailbox,
     workspace: &Path,
     clock: Arc<dyn Clock>,
-) -> Result<Probe, MailboxError> {
+) -> Result<MailboxProbe, MailboxError> {
     let mut tokens = tokens(mailbox, &clock, &KeptToken::of(workspace, &source(mailbox)));
     let limits = Limits::default();
     let mut session = dial::dial(
         mailbox,
         limits.letter_bytes_max,
-        &Timeouts::default(),
+        &ImapTimeouts::default(),
         tokens.as_mut(),
     )
     .await?;
     let selected = session.select(&mailbox.folder, true).await?;
     let capabilities = session.capabilities();
     session.log_out().await;
-    Ok(Probe {
+    Ok(MailboxProbe {
         capabilities,
         letters: selected.exists,
         uid_validity: selected.uid_validity,

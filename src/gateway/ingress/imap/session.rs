@@ -1,10 +1,10 @@
 //! One logged-in IMAP session: the few commands that a mailbox needs, each checked for its own
 //! answer.
 
-use super::connection::{Connection, Stream};
+use super::connection::{ImapConnection, Stream};
 use super::error::{MailboxError, server_text};
 use super::formatting::{folder, uid_set};
-use super::timeouts::Timeouts;
+use super::timeouts::ImapTimeouts;
 use crate::config::AfterStored;
 use crate::domain::Timestamp;
 use chrono::DateTime;
@@ -44,8 +44,8 @@ pub(super) enum Woken {
     CannotIdle,
 }
 
-pub(super) struct Session {
-    connection: Connection<Box<dyn Stream>>,
+pub(super) struct ImapSession {
+    connection: ImapConnection<Box<dyn Stream>>,
     /// Upper case.
     capabilities: BTreeSet<String>,
     command_max: Duration,
@@ -57,9 +57,9 @@ pub(super) struct Session {
     has_changes: bool,
 }
 
-impl Session {
+impl ImapSession {
     /// Builds a session on a connection whose greeting has been read.
-    pub fn new(connection: Connection<Box<dyn Stream>>, timeouts: &Timeouts) -> Self {
+    pub fn new(connection: ImapConnection<Box<dyn Stream>>, timeouts: &ImapTimeouts) -> Self {
         Self {
             connection,
             capabilities: BTreeSet::new(),
@@ -80,7 +80,7 @@ impl Session {
         self.capabilities.iter().cloned().collect()
     }
 
-    pub fn into_wire(self) -> Connection<Box<dyn Stream>> {
+    pub fn into_wire(self) -> ImapConnection<Box<dyn Stream>> {
         self.connection
     }
 

@@ -6,7 +6,7 @@
 
 use super::MailboxWatch;
 use super::error::MailboxError;
-use super::session::{Announced, Session};
+use super::session::{Announced, ImapSession};
 use crate::config::MailboxTls;
 use crate::domain::{Arrival, Letter, MailboxUid, Via, sha256_hex};
 use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
@@ -34,7 +34,7 @@ const BATCH: &str = "several";
 
 /// Counts of one sweep, in letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SweepReport {
+pub struct ImapSweepReport {
     /// Letters stored by this sweep.
     pub stored: usize,
     /// Letters stored before.
@@ -50,7 +50,7 @@ struct Round<'w> {
     watch: &'w MailboxWatch,
     uid_validity: u32,
     cursor: MailboxCursor,
-    report: SweepReport,
+    report: ImapSweepReport,
 }
 
 /// Takes every letter without an outcome, sorted by UID.
@@ -58,9 +58,9 @@ struct Round<'w> {
 /// Errors: the connection, the server, or our own store; letters with an outcome by then keep it.
 pub(super) async fn sweep(
     watch: &MailboxWatch,
-    session: &mut Session,
+    session: &mut ImapSession,
     stop: &CancellationToken,
-) -> Result<SweepReport, MailboxError> {
+) -> Result<ImapSweepReport, MailboxError> {
     let mailbox = &watch.mailbox;
     let selected = session.select(&mailbox.folder, false).await?;
     let newest_uid = session.newest_uid(&selected).await?;
@@ -76,7 +76,7 @@ pub(super) async fn sweep(
         watch,
         uid_validity: selected.uid_validity,
         cursor,
-        report: SweepReport::default(),
+        report: ImapSweepReport::default(),
     };
     round.make_up_for_marks(session).await?;
     let mut done_to = cursor.last_uid;
@@ -103,7 +103,7 @@ pub(super) async fn sweep(
 
 impl Round<'_> {
     /// Marks letters that were stored when a crash or an error prevented their flag or move.
-    async fn make_up_for_marks(&self, session: &mut Session) -> Result<(), MailboxError> {
+    async fn make_up_for_marks(&self, session: &mut ImapSession) -> Result<(), MailboxError> {
         let (name, cursor) = (&self.watch.mailbox.name, self.cursor.last_uid);
         let outcomes = self
             .watch
@@ -120,7 +120,7 @@ impl Round<'_> {
 
     async fn take_chunk(
         &mut self,
-        session: &mut Session,
+        session: &mut ImapSession,
         uids: &[u32],
     ) -> Result<(), MailboxError> {
         let (Some(first), Some(last)) = (uids.first(), uids.last()) else {
@@ -197,7 +197,7 @@ impl Round<'_> {
 
     async fn take_batch(
         &mut self,
-        session: &mut Session,
+        session: &mut ImapSession,
         batch: &[Announced],
     ) -> Result<(), MailboxError> {
         if !self.watch.intake.has_room() {
@@ -255,7 +255,7 @@ impl Round<'_> {
     /// Letters that are no longer listed were removed by the mailbox's user.
     async fn note_withheld(
         &mut self,
-        session: &mut Session,
+        session: &mut ImapSession,
         asked: &[u32],
         is_found: impl Fn(u32) -> bool,
     ) -> Result<(), MailboxError> {
@@ -407,7 +407,7 @@ impl Round<'_> {
     /// stop the sweep.
     async fn mark(
         &self,
-        session: &mut Session,
+        session: &mut ImapSession,
         uids: &[u32],
         done_to: u32,
     ) -> Result<(), MailboxError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The timeouts and pauses of one mailbox. Tests shorten them.
 #[derive(Debug, Clone)]
-pub struct Timeouts {
+pub struct ImapTimeouts {
     /// TCP connection and TLS handshake.
     pub connect_max: Duration,
     /// Time between two reads of a response.
@@ -22,7 +22,7 @@ pub struct Timeouts {
     pub login_pause_max: Duration,
 }
 
-impl Default for Timeouts {
+impl Default for ImapTimeouts {
     fn default() -> Self {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         Self {
@@ -38,7 +38,7 @@ impl Default for Timeouts {
     }
 }
 
-impl Timeouts {
+impl ImapTimeouts {
     /// The pause after `failures` consecutive failures (from 1), varied by up to a fifth: many
     /// engines that lost a server must not reconnect in the same second.
     pub fn pause(&self, mailbox: &str, failures: u32, login_refused: bool) -> Duration {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_their_bound_and_differ_between_mailboxes() {
-        let timeouts = Timeouts::default();
+        let timeouts = ImapTimeouts::default();
         for (failures, wanted) in [(1, 5), (2, 10), (4, 40), (7, 320), (8, 600), (99, 600)] {
             let pause = timeouts.pause("desk", failures, false).as_secs_f64();
             assert!(

@@ -32,17 +32,17 @@ pub enum TokenError {
 }
 
 /// The tokens of one mailbox.
-pub(super) struct Tokens {
+pub(super) struct MailboxTokens {
     settings: OAuth,
     clock: Arc<dyn Clock>,
     /// Some servers issue a new refresh token with each access token.
     refresh_token: SecretString,
     /// Storage of the newest refresh token.
     kept: KeptToken,
-    access: Option<Access>,
+    access: Option<AccessToken>,
 }
 
-struct Access {
+struct AccessToken {
     token: SecretString,
     /// Monotonic time.
     good_until: Duration,
@@ -60,7 +60,7 @@ struct Denied {
     error: String,
 }
 
-impl Tokens {
+impl MailboxTokens {
     pub fn new(settings: OAuth, clock: Arc<dyn Clock>, kept: KeptToken) -> Self {
         let refresh_token = kept.load(&settings.refresh_token);
         let refresh_token = refresh_token.unwrap_or_else(|| settings.refresh_token.clone());
@@ -141,7 +141,7 @@ impl Tokens {
             .expires_in
             .map_or(LIFETIME_DEFAULT, Duration::from_secs);
         let good_until = asked.saturating_add(lifetime.saturating_sub(MARGIN));
-        self.access = Some(Access {
+        self.access = Some(AccessToken {
             token: token.clone(),
             good_until,
         });

@@ -9,7 +9,7 @@ use crate::domain::Address;
 
 /// One well-formed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum SmtpCommand {
     Helo(String),
     Ehlo(String),
     /// LMTP's EHLO (RFC 2033 section 4.1).
@@ -33,13 +33,13 @@ pub enum Command {
 /// `AUTH mechanism [initial response]` (RFC 4954 section 4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Auth {
-    pub mechanism: Option<Mechanism>,
+    pub mechanism: Option<AuthMechanism>,
     /// Base64 as received; `=` stands for an empty response.
     pub initial: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mechanism {
+pub enum AuthMechanism {
     Plain,
     Login,
 }
@@ -47,7 +47,7 @@ pub enum Mechanism {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
     /// `None` is the null reverse-path `<>`.
-    pub from: Option<Mailbox>,
+    pub from: Option<EnvelopeMailbox>,
     /// `SIZE=`, saturated.
     pub declared_bytes: Option<usize>,
     /// `true`: `AUTH=` was given; its value is not trusted (RFC 4954 section 5).
@@ -58,7 +58,7 @@ pub struct Mail {
 pub enum Recipient {
     /// `<postmaster>`, the only recipient without a domain.
     Postmaster,
-    Mailbox(Mailbox),
+    Mailbox(EnvelopeMailbox),
 }
 
 /// A mailbox by RFC 5321 section 4.1.2, which permits more than an [`Address`]: quoted, literal,
@@ -66,13 +66,13 @@ pub enum Recipient {
 ///
 /// A source route in front of it is dropped (appendix C: servers should ignore it).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mailbox {
+pub struct EnvelopeMailbox {
     /// Without quotes and escapes.
     local: String,
     domain: String,
 }
 
-impl Mailbox {
+impl EnvelopeMailbox {
     /// The address that can be routed and compared, if the mailbox has one.
     pub fn address(&self) -> Option<Address> {
         if self.local.contains('@') {
@@ -94,7 +94,7 @@ impl Mailbox {
     }
 }
 
-impl std::fmt::Display for Mailbox {
+impl std::fmt::Display for EnvelopeMailbox {
     /// Formats for display: control characters and non-ASCII characters are escaped.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -114,7 +114,7 @@ const HTTP_VERBS: &[&str] = &[
 ];
 
 /// Parses one line, given without its CRLF. The error is the reply to the peer.
-pub fn parse(line: &[u8]) -> Result<Command, Reply> {
+pub fn parse(line: &[u8]) -> Result<SmtpCommand, Reply> {
     let text = std::str::from_utf8(line).map_err(|_| reply::BAD_BYTES)?;
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err(reply::BAD_BYTES);
@@ -123,7 +123,7 @@ pub fn parse(line: &[u8]) -> Result<Command, Reply> {
     let text = text.trim_end_matches([' ', '\t']);
     let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
     let rest = rest.trim_start_matches(' ');
-    let bare = |command: Command| {
+    let bare = |command: SmtpCommand| {
         if rest.is_empty() {
             Ok(command)
         } else {
@@ -131,23 +131,23 @@ pub fn parse(line: &[u8]) -> Result<Command, Reply> {
         }
     };
     match verb.to_ascii_uppercase().as_str() {
-        "HELO" => host_name(rest).map(Command::Helo),
-        "EHLO" => host_name(rest).map(Command::Ehlo),
-        "LHLO" => host_name(rest).map(Command::Lhlo),
-        "STARTTLS" => bare(Command::StartTls),
-        "AUTH" => auth(rest).map(Command::Auth),
-        "MAIL" => mail(rest).map(Command::Mail),
-        "RCPT" => rcpt(rest).map(Command::Rcpt),
-        "DATA" => bare(Command::Data),
-        "RSET" => bare(Command::Rset),
-        "QUIT" => bare(Command::Quit),
-        "NOOP" => Ok(Command::Noop),
-        "HELP" => Ok(Command::Help),
+        "HELO" => host_name(rest).map(SmtpCommand::Helo),
+        "EHLO" => host_name(rest).map(SmtpCommand::Ehlo),
+        "LHLO" => host_name(rest).map(SmtpCommand::Lhlo),
+        "STARTTLS" => bare(SmtpCommand::StartTls),
+        "AUTH" => auth(rest).map(SmtpCommand::Auth),
+        "MAIL" => mail(rest).map(SmtpCommand::Mail),
+        "RCPT" => rcpt(rest).map(SmtpCommand::Rcpt),
+        "DATA" => bare(SmtpCommand::Data),
+        "RSET" => bare(SmtpCommand::Rset),
+        "QUIT" => bare(SmtpCommand::Quit),
+        "NOOP" => Ok(SmtpCommand::Noop),
+        "HELP" => Ok(SmtpCommand::Help),
         "VRFY" if rest.is_empty() => Err(reply::NEEDS_ARGUMENT),
-        "VRFY" => Ok(Command::Vrfy),
+        "VRFY" => Ok(SmtpCommand::Vrfy),
         "EXPN" | "ETRN" | "ATRN" | "TURN" | "SEND" | "SOML" | "SAML" | "BDAT" | "BURL"
-        | "XCLIENT" | "XFORWARD" => Ok(Command::NotOffered),
-        verb if HTTP_VERBS.contains(&verb) => Ok(Command::Http),
+        | "XCLIENT" | "XFORWARD" => Ok(SmtpCommand::NotOffered),
+        verb if HTTP_VERBS.contains(&verb) => Ok(SmtpCommand::Http),
         _ => Err(reply::UNKNOWN_COMMAND),
     }
 }
@@ -168,7 +168,10 @@ fn auth(rest: &str) -> Result<Auth, Reply> {
     if words.next().is_some() {
         return Err(reply::BAD_PARAMETER);
     }
-    let known = [("PLAIN", Mechanism::Plain), ("LOGIN", Mechanism::Login)];
+    let known = [
+        ("PLAIN", AuthMechanism::Plain),
+        ("LOGIN", AuthMechanism::Login),
+    ];
     let known = known
         .into_iter()
         .find(|(name, _)| name.eq_ignore_ascii_case(mechanism));
@@ -275,7 +278,7 @@ fn path_after<'a>(keyword: &str, rest: &'a str) -> Option<(&'a str, &'a str)> {
     (separated && path.len() + 2 <= PATH_BYTES_MAX).then(|| (path, behind.trim_start_matches(' ')))
 }
 
-fn mailbox(path: &str) -> Option<Mailbox> {
+fn mailbox(path: &str) -> Option<EnvelopeMailbox> {
     let path = match path.strip_prefix('@') {
         None => path,
         Some(route) => route.split_once(':')?.1,
@@ -296,7 +299,7 @@ fn mailbox(path: &str) -> Option<Mailbox> {
     let name = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || c == '-' || c == '.';
     let legal_domain =
         literal || (!domain.is_empty() && domain.chars().all(name) && !domain.contains(".."));
-    (!local.is_empty() && legal_domain).then(|| Mailbox {
+    (!local.is_empty() && legal_domain).then(|| EnvelopeMailbox {
         local,
         domain: domain.to_owned(),
     })
@@ -332,7 +335,7 @@ mod tests {
 
     fn sender(line: &str) -> Result<Option<String>, Reply> {
         match parse(line.as_bytes())? {
-            Command::Mail(mail) => Ok(mail.from.map(|m| format!("{}|{}", m.local, m.domain))),
+            SmtpCommand::Mail(mail) => Ok(mail.from.map(|m| format!("{}|{}", m.local, m.domain))),
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -387,7 +390,7 @@ mod tests {
     #[test]
     fn a_size_never_wraps_around() {
         let size = |text: &str| match parse(format!("MAIL FROM:<> SIZE={text}").as_bytes()) {
-            Ok(Command::Mail(mail)) => Ok(mail.declared_bytes),
+            Ok(SmtpCommand::Mail(mail)) => Ok(mail.declared_bytes),
             Ok(other) => panic!("{other:?}"),
             Err(reply) => Err(reply),
         };

@@ -1,10 +1,10 @@
 //! One SMTP connection: reads lines and letters, writes replies; one buffer each, one write per
 //! batch of replies, a timeout on every wait.
 
-use super::command::{self, Command};
+use super::command::{self, SmtpCommand};
 use super::connection_limiter::OpenConnections;
-use super::data::{End, LetterReader};
-use super::link::Link;
+use super::data::{DataEnd, LetterReader};
+use super::link::SmtpLink;
 use super::reply::Reply;
 use super::tls;
 use crate::config::Limits;
@@ -41,7 +41,7 @@ pub enum Disconnect {
 
 /// Phase of a session; a letter may still be finished while the engine stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     Commands,
     Letter,
 }
@@ -66,8 +66,8 @@ const LINGER_BYTES_MAX: usize = 1024 * 1024;
 /// of five minutes.
 const STRESSED_PART: u32 = 30;
 
-pub struct Connection<S> {
-    stream: Link<S>,
+pub struct SmtpConnection<S> {
+    stream: SmtpLink<S>,
     input: Vec<u8>,
     /// Offset of the unread part of `input`.
     start: usize,
@@ -95,11 +95,11 @@ struct Ends {
 }
 
 impl Ends {
-    async fn any(&mut self, phase: Phase) -> Disconnect {
+    async fn any(&mut self, phase: ConnectionPhase) -> Disconnect {
         let drain_max = self.drain_max;
         let stopped = async {
             self.stop.as_mut().await;
-            if phase == Phase::Letter {
+            if phase == ConnectionPhase::Letter {
                 self.drain
                     .get_or_insert_with(|| Box::pin(sleep(drain_max)))
                     .as_mut()
@@ -114,7 +114,7 @@ impl Ends {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> SmtpConnection<S> {
     pub fn new(
         stream: S,
         limits: &Limits,
@@ -123,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ) -> Self {
         Self {
             open_connections,
-            stream: Link::Plain(stream),
+            stream: SmtpLink::Plain(stream),
             input: Vec::with_capacity(INPUT_BYTES),
             start: 0,
             scanned: 0,
@@ -163,7 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub async fn hears_within(&mut self, delay: Duration) -> Result<bool, Disconnect> {
         let read = tokio::select! {
             biased;
-            cut = self.ends.any(Phase::Commands) => return Err(cut),
+            cut = self.ends.any(ConnectionPhase::Commands) => return Err(cut),
             read = timeout(delay, self.stream.read_buf(&mut self.input)) => read,
         };
         match read {
@@ -179,7 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.flush().await?;
         tokio::select! {
             biased;
-            cut = self.ends.any(Phase::Commands) => Err(cut),
+            cut = self.ends.any(ConnectionPhase::Commands) => Err(cut),
             () = sleep(span) => Ok(()),
         }
     }
@@ -190,19 +190,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.flush().await?;
         self.input.clear();
         (self.start, self.scanned) = (0, 0);
-        let Link::Plain(stream) = std::mem::replace(&mut self.stream, Link::Lost) else {
+        let SmtpLink::Plain(stream) = std::mem::replace(&mut self.stream, SmtpLink::Lost) else {
             return Err(Disconnect::NoTls);
         };
         // Boxed: it is large, and most sessions never use TLS.
         let handshake = Box::pin(timeout(self.handshake_max, acceptor.accept(stream)));
         let shaken = tokio::select! {
             biased;
-            cut = self.ends.any(Phase::Commands) => return Err(cut),
+            cut = self.ends.any(ConnectionPhase::Commands) => return Err(cut),
             shaken = handshake => shaken,
         };
         match shaken {
             Ok(Ok(stream)) => {
-                self.stream = Link::Tls(Box::new(stream));
+                self.stream = SmtpLink::Tls(Box::new(stream));
                 Ok(())
             }
             Ok(Err(error)) if tls::is_gone(&error) => Err(Disconnect::Gone),
@@ -215,7 +215,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads the next command; the inner error is the reply to a line that is none.
-    pub async fn command(&mut self) -> Result<Result<Command, Reply>, Disconnect> {
+    pub async fn command(&mut self) -> Result<Result<SmtpCommand, Reply>, Disconnect> {
         Ok(self.line(command::parse).await?.and_then(|parsed| parsed))
     }
 
@@ -247,7 +247,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         return self.skip_line(deadline).await.map(Err);
                     }
                     self.scanned = unread.len().saturating_sub(1); // a CR may still wait for its LF
-                    match self.fill(Phase::Commands, deadline.min(look)).await {
+                    match self
+                        .fill(ConnectionPhase::Commands, deadline.min(look))
+                        .await
+                    {
                         Err(Disconnect::Idle)
                             if look < deadline && !self.open_connections.are_stressed() =>
                         {
@@ -272,13 +275,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let dropped = unread.len() - usize::from(unread.last() == Some(&b'\r'));
             skipped += dropped;
             self.consume(dropped);
-            self.fill(Phase::Commands, deadline).await?;
+            self.fill(ConnectionPhase::Commands, deadline).await?;
         }
         Err(Disconnect::EndlessLine)
     }
 
     /// Reads a letter to its end.
-    pub async fn letter(&mut self, reader: &mut LetterReader) -> Result<End, Disconnect> {
+    pub async fn letter(&mut self, reader: &mut LetterReader) -> Result<DataEnd, Disconnect> {
         let mut slow = None;
         let mut received = 0_usize;
         loop {
@@ -304,7 +307,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let filled = tokio::select! {
                 biased;
                 () = reader.cut() => return Err(Disconnect::Slow),
-                filled = self.fill(Phase::Letter, slow_at) => filled,
+                filled = self.fill(ConnectionPhase::Letter, slow_at) => filled,
             };
             filled.map_err(|cut| {
                 if cut == Disconnect::Idle && slow_at < idle {
@@ -368,11 +371,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Sends queued replies and reads more bytes.
-    async fn fill(&mut self, phase: Phase, deadline: Instant) -> Result<(), Disconnect> {
+    async fn fill(&mut self, phase: ConnectionPhase, deadline: Instant) -> Result<(), Disconnect> {
         self.flush().await?;
         self.input.drain(..self.start);
         self.start = 0;
-        if phase == Phase::Commands {
+        if phase == ConnectionPhase::Commands {
             self.input.shrink_to(INPUT_BYTES); // the next wait may be a long one
             self.output.shrink_to(OUTPUT_BYTES);
         }

@@ -222,14 +222,14 @@ impl Drop for ConnectionPermit {
 /// Recent failed logins by network. The table is bounded: forgetting is harmless, unbounded growth
 /// is not.
 pub struct FailedLogins {
-    by_network: Mutex<HashMap<IpAddr, Failed>>,
+    by_network: Mutex<HashMap<IpAddr, NetworkFailures>>,
     failures_max: usize,
     delay: Duration,
     clock: Arc<dyn Clock>,
 }
 
 #[derive(Clone, Copy)]
-struct Failed {
+struct NetworkFailures {
     times: usize,
     /// [`Clock::monotonic`] of the last failure.
     last: Duration,
@@ -271,16 +271,16 @@ impl FailedLogins {
             }
         }
         let times = before.map_or(1, |failed| failed.times.saturating_add(1));
-        table.insert(origin, Failed { times, last });
+        table.insert(origin, NetworkFailures { times, last });
         self.delay
             .saturating_mul(1 << (times - 1).min(LOGIN_DELAY_DOUBLINGS_MAX))
     }
 
-    fn is_forgotten(&self, failed: Failed) -> bool {
+    fn is_forgotten(&self, failed: NetworkFailures) -> bool {
         self.clock.monotonic().saturating_sub(failed.last) >= REMEMBERED_FOR
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Failed>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, NetworkFailures>> {
         self.by_network
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

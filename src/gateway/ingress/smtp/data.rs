@@ -4,11 +4,11 @@
 //! part of a CRLF pair, or a NUL, ends the session: bytes that two servers could parse differently
 //! are not stored (CVE-2023-51764, -5, -6).
 
-use super::memory::Reservation;
+use super::memory::MemoryReservation;
 
 /// Fault of a letter that cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum DataFault {
     /// Over `letter_bytes_max`.
     TooLarge,
     /// A line over `line_bytes_max`.
@@ -22,17 +22,17 @@ pub enum Fault {
 
 /// End of a letter.
 #[derive(Debug, PartialEq, Eq)]
-pub enum End {
+pub enum DataEnd {
     /// At CRLF.CRLF; the bytes after it are commands again.
     Whole(Vec<u8>),
     /// At CRLF.CRLF, but the letter cannot be stored.
-    Unfit(Fault),
+    Unfit(DataFault),
     /// The following bytes cannot be trusted, or the peer sends without end: reply and disconnect.
-    Broken(Fault),
+    Broken(DataFault),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DataState {
     LineStart,
     Text,
     /// After a CR inside a line.
@@ -47,24 +47,24 @@ enum State {
 /// pieces.
 pub struct LetterReader {
     letter: Vec<u8>,
-    state: State,
+    state: DataState,
     line_bytes: usize,
     /// Unstuffed bytes so far, stored or not.
     seen_bytes: usize,
-    fault: Option<Fault>,
+    fault: Option<DataFault>,
     letter_bytes_max: usize,
     line_bytes_max: usize,
-    memory: Reservation,
+    memory: MemoryReservation,
 }
 
 /// Factor of the size limit up to which an oversized letter is read, so that the peer gets the 552.
 const OVERSIZE_FACTOR_MAX: usize = 4;
 
 impl LetterReader {
-    pub fn new(letter_bytes_max: usize, line_bytes_max: usize, memory: Reservation) -> Self {
+    pub fn new(letter_bytes_max: usize, line_bytes_max: usize, memory: MemoryReservation) -> Self {
         Self {
             letter: Vec::new(),
-            state: State::LineStart, // the CRLF of the DATA line counts (RFC 5321 section 4.1.1.4)
+            state: DataState::LineStart, // the CRLF of the DATA line counts (RFC 5321 section 4.1.1.4)
             line_bytes: 0,
             seen_bytes: 0,
             fault: None,
@@ -76,51 +76,53 @@ impl LetterReader {
 
     /// Takes the next received bytes; returns the number of them that belong to the letter, and its
     /// end once it is reached.
-    pub fn push(&mut self, input: &[u8]) -> (usize, Option<End>) {
+    pub fn push(&mut self, input: &[u8]) -> (usize, Option<DataEnd>) {
         self.memory.came(input.len());
         let mut at = 0;
         while let Some(&byte) = input.get(at) {
             match (self.state, byte) {
-                (State::LineStart, b'.') => {
-                    self.state = State::Dot;
+                (DataState::LineStart, b'.') => {
+                    self.state = DataState::Dot;
                     at += 1;
                 }
-                (State::Dot, b'\r') => {
-                    self.state = State::DotCr;
+                (DataState::Dot, b'\r') => {
+                    self.state = DataState::DotCr;
                     at += 1;
                 }
-                (State::DotCr, b'\n') => return (at + 1, Some(self.end())),
-                (State::Cr, b'\n') => {
+                (DataState::DotCr, b'\n') => return (at + 1, Some(self.end())),
+                (DataState::Cr, b'\n') => {
                     self.keep(b"\r\n");
                     self.line_bytes = 0;
-                    self.state = State::LineStart;
+                    self.state = DataState::LineStart;
                     at += 1;
                     if self.is_endless() {
-                        return (at, self.broken(Fault::TooLarge));
+                        return (at, self.broken(DataFault::TooLarge));
                     }
                 }
-                (State::DotCr | State::Cr, _) => return (at, self.broken(Fault::BareNewline)),
+                (DataState::DotCr | DataState::Cr, _) => {
+                    return (at, self.broken(DataFault::BareNewline));
+                }
                 // Any other line, including one whose stuffed dot was dropped (RFC 5321 section
                 // 4.5.2).
-                (State::LineStart | State::Dot | State::Text, _) => {
+                (DataState::LineStart | DataState::Dot | DataState::Text, _) => {
                     let rest = &input[at..];
                     let text = rest
                         .iter()
                         .position(|b| matches!(b, 0 | b'\n' | b'\r'))
                         .unwrap_or(rest.len());
                     self.keep(&rest[..text]);
-                    self.state = State::Text;
+                    self.state = DataState::Text;
                     at += text;
                     if self.is_endless() {
-                        return (at, self.broken(Fault::TooLarge));
+                        return (at, self.broken(DataFault::TooLarge));
                     }
                     match rest.get(text) {
                         Some(b'\r') => {
-                            self.state = State::Cr;
+                            self.state = DataState::Cr;
                             at += 1;
                         }
-                        Some(b'\n') => return (at, self.broken(Fault::BareNewline)),
-                        Some(_) => return (at, self.broken(Fault::Nul)),
+                        Some(b'\n') => return (at, self.broken(DataFault::BareNewline)),
+                        Some(_) => return (at, self.broken(DataFault::Nul)),
                         None => {}
                     }
                 }
@@ -139,7 +141,7 @@ impl LetterReader {
         self.fault = match (self.fault, self.fault_after(bytes.len())) {
             // Has priority over other faults, so that the reply does not depend on where the bytes
             // were cut.
-            (_, Some(Fault::TooLarge)) => Some(Fault::TooLarge),
+            (_, Some(DataFault::TooLarge)) => Some(DataFault::TooLarge),
             (first, second) => first.or(second),
         };
         if self.fault.is_some() {
@@ -150,17 +152,17 @@ impl LetterReader {
     }
 
     /// The limit that is exceeded once `more` bytes are kept.
-    fn fault_after(&mut self, more: usize) -> Option<Fault> {
+    fn fault_after(&mut self, more: usize) -> Option<DataFault> {
         if self.seen_bytes > self.letter_bytes_max {
-            return Some(Fault::TooLarge);
+            return Some(DataFault::TooLarge);
         }
         if self.line_bytes > self.line_bytes_max.saturating_add(2) {
-            return Some(Fault::LineTooLong); // its CRLF does not count
+            return Some(DataFault::LineTooLong); // its CRLF does not count
         }
         let needed = self.letter.len() + more;
         if needed > self.letter.capacity() {
             let Some(reserved) = self.memory.up_to(needed) else {
-                return Some(Fault::NoMemory);
+                return Some(DataFault::NoMemory);
             };
             // Exact, because the default growth would double it.
             self.letter.reserve_exact(reserved - self.letter.len());
@@ -170,20 +172,20 @@ impl LetterReader {
 
     /// Ends the letter and returns it; its memory stays reserved until the reader is dropped, which
     /// is after it was stored.
-    fn end(&mut self) -> End {
+    fn end(&mut self) -> DataEnd {
         match self.fault {
-            Some(fault) => End::Unfit(fault),
+            Some(fault) => DataEnd::Unfit(fault),
             None => {
                 self.memory.whole();
-                End::Whole(std::mem::take(&mut self.letter))
+                DataEnd::Whole(std::mem::take(&mut self.letter))
             }
         }
     }
 
-    fn broken(&mut self, fault: Fault) -> Option<End> {
+    fn broken(&mut self, fault: DataFault) -> Option<DataEnd> {
         self.fault = Some(fault);
         self.release();
-        Some(End::Broken(fault))
+        Some(DataEnd::Broken(fault))
     }
 
     fn release(&mut self) {
@@ -222,7 +224,7 @@ mod tests {
         LetterReader::new(letter_bytes_max, 20, memory(1 << 20).for_letter_of(None))
     }
 
-    fn read(mut reader: LetterReader, input: &[u8], step: usize) -> (usize, Option<End>) {
+    fn read(mut reader: LetterReader, input: &[u8], step: usize) -> (usize, Option<DataEnd>) {
         let mut used = 0;
         for piece in input.chunks(step) {
             match reader.push(piece) {
@@ -249,7 +251,7 @@ mod tests {
                 let (used, end) = read(reader(100), &with_next, step);
                 assert_eq!(
                     (used, end),
-                    (connection.len(), Some(End::Whole(letter.to_vec()))),
+                    (connection.len(), Some(DataEnd::Whole(letter.to_vec()))),
                     "step {step}"
                 );
             }
@@ -268,26 +270,35 @@ mod tests {
             )
             .1
         };
-        assert_eq!(end(b"ab\r\n.\r\n", 4), Some(End::Whole(b"ab\r\n".to_vec())));
-        assert_eq!(end(b"abc\r\n.\r\n", 4), Some(End::Unfit(Fault::TooLarge)));
+        assert_eq!(
+            end(b"ab\r\n.\r\n", 4),
+            Some(DataEnd::Whole(b"ab\r\n".to_vec()))
+        );
+        assert_eq!(
+            end(b"abc\r\n.\r\n", 4),
+            Some(DataEnd::Unfit(DataFault::TooLarge))
+        );
         assert_eq!(
             end(b"abcd\r\n.\r\n", 99),
-            Some(End::Whole(b"abcd\r\n".to_vec()))
+            Some(DataEnd::Whole(b"abcd\r\n".to_vec()))
         );
         assert_eq!(
             end(b"abcde\r\n.\r\n", 99),
-            Some(End::Unfit(Fault::LineTooLong))
+            Some(DataEnd::Unfit(DataFault::LineTooLong))
         );
         assert_eq!(
             end(&b"abc\r\n".repeat(5), 4),
-            Some(End::Broken(Fault::TooLarge))
+            Some(DataEnd::Broken(DataFault::TooLarge))
         );
         assert_eq!(taken(), 0);
 
         let mut first = LetterReader::new(99, 99, memory.for_letter_of(None));
         assert_eq!(first.push(b"one"), (3, None));
         assert_eq!((first.letter.capacity(), taken()), (STEP_BYTES, STEP_BYTES));
-        assert_eq!(end(b"two\r\n.\r\n", 99), Some(End::Unfit(Fault::NoMemory)));
+        assert_eq!(
+            end(b"two\r\n.\r\n", 99),
+            Some(DataEnd::Unfit(DataFault::NoMemory))
+        );
         drop(first);
         assert_eq!(taken(), 0);
     }

@@ -2,7 +2,7 @@
 //! shutdown.
 
 use super::connection_limiter::{ConnectionPermit, Full};
-use super::proxy::{self, Origin};
+use super::proxy::{self, ProxiedClient};
 use super::reply;
 use super::session::{ServerContext, serve_session};
 use super::socket::{Bound, Caller};
@@ -105,8 +105,8 @@ async fn proxied(
         read = timeout(server.settings.limits.handshake_max, proxy::read(&mut stream)) => read,
     };
     let client = match read {
-        Ok(Ok(Origin::Client(client))) => client,
-        Ok(Ok(Origin::Proxy)) => proxy,
+        Ok(Ok(ProxiedClient::Client(client))) => client,
+        Ok(Ok(ProxiedClient::Proxy)) => proxy,
         Ok(Err(error)) => {
             return tracing::info!(%proxy, %error, "a proxy did not say whom it speaks for");
         }

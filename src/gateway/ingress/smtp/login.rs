@@ -1,10 +1,10 @@
 //! STARTTLS (RFC 3207) and AUTH (RFC 4954) of a session.
 
 use super::auth::{self, Credentials, Submitters};
-use super::command::{Auth, Mechanism};
+use super::command::{Auth, AuthMechanism};
 use super::connection::Disconnect;
 use super::reply::{self, Reply};
-use super::session::{GO_ON, HANG_UP, Next, Session};
+use super::session::{GO_ON, HANG_UP, SessionFlow, SmtpSession};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// [`super::connection_limiter::FailedLogins`].
 const FAILED_LOGINS_MAX: usize = 3;
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    pub(super) async fn start_tls(&mut self) -> Result<Next, Disconnect> {
+impl<S: AsyncRead + AsyncWrite + Unpin> SmtpSession<'_, S> {
+    pub(super) async fn start_tls(&mut self) -> Result<SessionFlow, Disconnect> {
         let Some(tls) = &self.server.settings.tls else {
             return Ok(self.answer(reply::NOT_OFFERED));
         };
@@ -33,7 +33,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         Ok(GO_ON)
     }
 
-    pub(super) async fn log_in(&mut self, auth: Auth) -> Result<Next, Disconnect> {
+    pub(super) async fn log_in(&mut self, auth: Auth) -> Result<SessionFlow, Disconnect> {
         let Some(submitters) = self.server.settings.submitters.clone() else {
             return Ok(self.answer(reply::NOT_OFFERED));
         };
@@ -53,8 +53,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Ok(self.answer(reply::LOCKED_OUT));
         }
         let credentials = match mechanism {
-            Mechanism::Plain => self.ask_plain(auth.initial).await?,
-            Mechanism::Login => self.ask_login(auth.initial).await?,
+            AuthMechanism::Plain => self.ask_plain(auth.initial).await?,
+            AuthMechanism::Login => self.ask_login(auth.initial).await?,
         };
         match credentials {
             Err(complaint) => Ok(self.answer(complaint)),
@@ -126,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         &mut self,
         credentials: Option<Credentials>,
         submitters: &Arc<Submitters>,
-    ) -> Result<Next, Disconnect> {
+    ) -> Result<SessionFlow, Disconnect> {
         let owner = credentials.and_then(|credentials| submitters.find(&credentials).cloned());
         if owner.is_some() {
             tracing::info!("an owner logged in");

@@ -56,19 +56,19 @@ impl MemoryShares {
 pub struct LetterMemory {
     shares: MemoryShares,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     taken_bytes: usize,
     by_network: HashMap<IpAddr, usize>,
-    letters: BTreeMap<u64, Letter>,
+    letters: BTreeMap<u64, LetterAccount>,
     next_letter: u64,
 }
 
 /// State of a letter that uses memory.
-struct Letter {
+struct LetterAccount {
     /// Network whose share it uses; `None`: no share.
     network: Option<IpAddr>,
     bytes: usize,
@@ -89,11 +89,11 @@ impl LetterMemory {
 
     /// Starts a reservation for a letter of this peer, without memory yet. `None`: no share, as for
     /// LMTP and a Unix socket.
-    pub fn for_letter_of(self: &Arc<Self>, peer: Option<IpAddr>) -> Reservation {
+    pub fn for_letter_of(self: &Arc<Self>, peer: Option<IpAddr>) -> MemoryReservation {
         let has_share =
             |peer: &IpAddr| !self.shares.relays.iter().any(|relay| relay.contains(*peer));
         let network = peer.filter(has_share).map(network);
-        Reservation {
+        MemoryReservation {
             memory: self.clone(),
             network,
             letter: None,
@@ -102,7 +102,7 @@ impl LetterMemory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,7 +112,7 @@ impl LetterMemory {
     }
 }
 
-impl State {
+impl PoolState {
     /// Reserves `more` for a letter of `bytes`, if necessary by cutting slow letters.
     fn take(
         &mut self,
@@ -172,7 +172,7 @@ impl State {
         true
     }
 
-    fn remove(&mut self, id: u64) -> Option<Letter> {
+    fn remove(&mut self, id: u64) -> Option<LetterAccount> {
         let letter = self.letters.remove(&id)?;
         self.taken_bytes = self.taken_bytes.saturating_sub(letter.bytes);
         if let Some(network) = letter.network
@@ -188,7 +188,7 @@ impl State {
 }
 
 /// Reservation of one letter in the pool; dropping it frees it.
-pub struct Reservation {
+pub struct MemoryReservation {
     memory: Arc<LetterMemory>,
     network: Option<IpAddr>,
     /// Id of the letter and the token that cuts it; `None` before its first byte.
@@ -198,7 +198,7 @@ pub struct Reservation {
     unpaced_bytes: usize,
 }
 
-impl Reservation {
+impl MemoryReservation {
     /// Reserves in steps until there are at least `bytes`; returns the number reserved, `None` when
     /// there is no room.
     pub fn up_to(&mut self, bytes: usize) -> Option<usize> {
@@ -233,7 +233,7 @@ impl Reservation {
             None => {
                 let (id, cut) = (state.next_letter, CancellationToken::new());
                 state.next_letter += 1;
-                let letter = Letter {
+                let letter = LetterAccount {
                     network: self.network,
                     bytes: self.bytes,
                     paced_at: Some(now),
@@ -261,7 +261,7 @@ impl Reservation {
         self.with_letter(|letter| letter.paced_at = None);
     }
 
-    fn with_letter(&self, change: impl FnOnce(&mut Letter)) {
+    fn with_letter(&self, change: impl FnOnce(&mut LetterAccount)) {
         let Some((id, _)) = &self.letter else { return };
         if let Some(letter) = self.memory.lock().letters.get_mut(id) {
             change(letter);
@@ -285,7 +285,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.release();
     }
@@ -324,14 +324,15 @@ mod tests {
         (LetterMemory::new(shares, clock.clone()), clock)
     }
 
-    fn letter(memory: &Arc<LetterMemory>, peer: &str) -> Reservation {
+    fn letter(memory: &Arc<LetterMemory>, peer: &str) -> MemoryReservation {
         memory.for_letter_of(peer.parse().ok())
     }
 
     /// Letters of four networks that use everything but the part reserved for small ones.
-    fn hold_all(memory: &Arc<LetterMemory>) -> Vec<Reservation> {
+    fn hold_all(memory: &Arc<LetterMemory>) -> Vec<MemoryReservation> {
         let peers = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"];
-        let mut held: Vec<Reservation> = peers.iter().map(|peer| letter(memory, peer)).collect();
+        let mut held: Vec<MemoryReservation> =
+            peers.iter().map(|peer| letter(memory, peer)).collect();
         assert!(
             held.iter_mut()
                 .all(|letter| letter.up_to(2 * MIB) == Some(2 * MIB))
@@ -399,7 +400,7 @@ mod tests {
         held[2].whole();
         clock.advance(PACE_SPAN / 2);
         assert_eq!(large.up_to(2 * MIB), Some(2 * MIB));
-        let is_cut = |letter: &Reservation| {
+        let is_cut = |letter: &MemoryReservation| {
             letter
                 .letter
                 .as_ref()
@@ -433,7 +434,7 @@ mod tests {
         clock.advance(PACE_SPAN);
         let mut own = letter(&memory, "192.0.2.3");
         assert_eq!(own.up_to(2 * MIB), Some(2 * MIB));
-        let is_cut = |letter: &Reservation| {
+        let is_cut = |letter: &MemoryReservation| {
             letter
                 .letter
                 .as_ref()

@@ -15,7 +15,7 @@ const BODY_BYTES_MAX: usize = 4096;
 
 /// Client of a proxied connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum ProxiedClient {
     /// The proxy itself, for example for a health check.
     Proxy,
     Client(IpAddr),
@@ -35,7 +35,7 @@ pub enum BadHeader {
 }
 
 /// Reads exactly the header and no byte after it.
-pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Origin, BadHeader> {
+pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<ProxiedClient, BadHeader> {
     let mut head = [0; HEAD_BYTES];
     // Byte by byte at first: a client that is no proxy may wait for our greeting after fewer bytes
     // than a header.
@@ -56,22 +56,22 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Origin, BadHe
     origin(version_command, family, &body)
 }
 
-fn origin(version_command: u8, family: u8, body: &[u8]) -> Result<Origin, BadHeader> {
+fn origin(version_command: u8, family: u8, body: &[u8]) -> Result<ProxiedClient, BadHeader> {
     match (version_command, family) {
-        (0x20, _) => Ok(Origin::Proxy), // LOCAL: the addresses are ignored
+        (0x20, _) => Ok(ProxiedClient::Proxy), // LOCAL: the addresses are ignored
         (0x21, 0x11) => {
             let source: [u8; 4] = *body
                 .get(..12)
                 .and_then(<[u8]>::first_chunk)
                 .ok_or(BadHeader::NotOne)?;
-            Ok(Origin::Client(Ipv4Addr::from(source).into()))
+            Ok(ProxiedClient::Client(Ipv4Addr::from(source).into()))
         }
         (0x21, 0x21) => {
             let source: [u8; 16] = *body
                 .get(..36)
                 .and_then(<[u8]>::first_chunk)
                 .ok_or(BadHeader::NotOne)?;
-            Ok(Origin::Client(Ipv6Addr::from(source).to_canonical()))
+            Ok(ProxiedClient::Client(Ipv6Addr::from(source).to_canonical()))
         }
         // An unknown client would be taken for the proxy, which may have more trust.
         (0x21, _) => Err(BadHeader::NotTcp),
@@ -94,7 +94,7 @@ mod tests {
         .concat()
     }
 
-    async fn read_all(bytes: &[u8]) -> (Result<Origin, String>, usize) {
+    async fn read_all(bytes: &[u8]) -> (Result<ProxiedClient, String>, usize) {
         let mut rest = bytes;
         let read = read(&mut rest).await.map_err(|error| error.to_string());
         (read, bytes.len() - rest.len())
@@ -113,7 +113,7 @@ mod tests {
             [0; 16],
         ]
         .concat();
-        let client = |text: &str| Ok(Origin::Client(text.parse().unwrap()));
+        let client = |text: &str| Ok(ProxiedClient::Client(text.parse().unwrap()));
         for (version_command, family, body, expected) in [
             (0x21, 0x11, v4.clone(), client("192.0.2.7")),
             (0x21, 0x21, [v6, vec![0; 4]].concat(), client("::1")),
@@ -123,8 +123,8 @@ mod tests {
                 [mapped, vec![0; 4]].concat(),
                 client("192.0.2.7"),
             ),
-            (0x20, 0x11, v4, Ok(Origin::Proxy)),
-            (0x20, 0x00, Vec::new(), Ok(Origin::Proxy)),
+            (0x20, 0x11, v4, Ok(ProxiedClient::Proxy)),
+            (0x20, 0x00, Vec::new(), Ok(ProxiedClient::Proxy)),
         ] {
             let header = header(version_command, family, &body);
             let read = read_all(&[header.as_slice(), b"EHLO x\r\n"].concat()).await;

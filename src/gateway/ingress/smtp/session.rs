@@ -2,8 +2,8 @@
 //! without sockets.
 
 use super::SmtpSettings;
-use super::command::Command;
-use super::connection::{Connection, Disconnect};
+use super::command::SmtpCommand;
+use super::connection::{Disconnect, SmtpConnection};
 use super::reply::{self, Extensions, Reply};
 use crate::config::ListenerKind;
 use crate::domain::Address;
@@ -48,13 +48,13 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let connection_limiter = &server.settings.connection_limiter;
-    let connection = Connection::new(
+    let connection = SmtpConnection::new(
         stream,
         &server.settings.limits,
         connection_limiter.open_connections.clone(),
         &server.stop,
     );
-    let mut session = Session {
+    let mut session = SmtpSession {
         connection,
         server,
         peer,
@@ -96,8 +96,8 @@ fn last_word(cut: Option<Disconnect>) -> Option<Reply> {
     }
 }
 
-pub(super) struct Session<'a, S> {
-    pub(super) connection: Connection<S>,
+pub(super) struct SmtpSession<'a, S> {
+    pub(super) connection: SmtpConnection<S>,
     pub(super) server: &'a ServerContext,
     pub(super) peer: Option<IpAddr>,
     /// Name in the peer's HELO, EHLO or LHLO, once received.
@@ -128,11 +128,11 @@ pub(super) struct Transaction {
 }
 
 /// `Break` disconnects after the queued replies are sent.
-pub(super) type Next = ControlFlow<()>;
-pub(super) const GO_ON: Next = ControlFlow::Continue(());
-pub(super) const HANG_UP: Next = ControlFlow::Break(());
+pub(super) type SessionFlow = ControlFlow<()>;
+pub(super) const GO_ON: SessionFlow = ControlFlow::Continue(());
+pub(super) const HANG_UP: SessionFlow = ControlFlow::Break(());
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> SmtpSession<'_, S> {
     /// Runs the session. `None`: it ended regularly and every reply is sent.
     async fn run(&mut self) -> Option<Disconnect> {
         match self.receive().await {
@@ -180,7 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// Makes the handshake of implicit TLS, then sends the greeting, for which a peer must wait
     /// (RFC 5321 section 3.1).
-    async fn receive(&mut self) -> Result<Next, Disconnect> {
+    async fn receive(&mut self) -> Result<SessionFlow, Disconnect> {
         let settings = &self.server.settings;
         if let Some(tls) = settings.tls.as_ref().filter(|tls| tls.is_implicit) {
             self.connection.secure(tls.certificates.acceptor()).await?;
@@ -214,22 +214,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    async fn handle(&mut self, command: Command) -> Result<Next, Disconnect> {
+    async fn handle(&mut self, command: SmtpCommand) -> Result<SessionFlow, Disconnect> {
         let settings = &self.server.settings;
         let next = match command {
-            Command::Helo(_) | Command::Ehlo(_) if settings.kind == ListenerKind::Lmtp => {
+            SmtpCommand::Helo(_) | SmtpCommand::Ehlo(_) if settings.kind == ListenerKind::Lmtp => {
                 self.answer(reply::LHLO_ONLY)
             }
-            Command::Lhlo(_) if settings.kind == ListenerKind::Smtp => {
+            SmtpCommand::Lhlo(_) if settings.kind == ListenerKind::Smtp => {
                 self.answer(reply::NOT_OFFERED)
             }
-            Command::Helo(name) => {
+            SmtpCommand::Helo(name) => {
                 self.begin(name, false);
                 self.connection
                     .reply_with(|out| reply::write_helo(&settings.host_name, out));
                 GO_ON
             }
-            Command::Ehlo(name) | Command::Lhlo(name) => {
+            SmtpCommand::Ehlo(name) | SmtpCommand::Lhlo(name) => {
                 self.begin(name, true);
                 let extensions = Extensions {
                     letter_bytes_max: settings.limits.letter_bytes_max,
@@ -240,41 +240,41 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     .reply_with(|out| reply::write_ehlo(&settings.host_name, extensions, out));
                 GO_ON
             }
-            Command::StartTls => return self.start_tls().await,
-            Command::Auth(auth) => return self.log_in(auth).await,
-            Command::Mail(mail) => {
+            SmtpCommand::StartTls => return self.start_tls().await,
+            SmtpCommand::Auth(auth) => return self.log_in(auth).await,
+            SmtpCommand::Mail(mail) => {
                 let verdict = self.mail(mail);
                 self.answer(verdict)
             }
-            Command::Rcpt(recipient) => {
+            SmtpCommand::Rcpt(recipient) => {
                 let verdict = self.rcpt(&recipient);
                 self.answer(verdict)
             }
-            Command::Rset => {
+            SmtpCommand::Rset => {
                 self.transaction = None;
                 self.answer(reply::OK)
             }
-            Command::Noop => self.answer(reply::OK),
-            Command::Help => self.answer(reply::HELP),
-            Command::Vrfy => self.answer(reply::CANNOT_VERIFY),
-            Command::NotOffered => self.answer(reply::NOT_OFFERED),
-            Command::Quit => {
+            SmtpCommand::Noop => self.answer(reply::OK),
+            SmtpCommand::Help => self.answer(reply::HELP),
+            SmtpCommand::Vrfy => self.answer(reply::CANNOT_VERIFY),
+            SmtpCommand::NotOffered => self.answer(reply::NOT_OFFERED),
+            SmtpCommand::Quit => {
                 self.connection.reply(reply::BYE);
                 HANG_UP
             }
             // A web page can make a browser post a mail to us (cross-protocol attack); none of it
             // is executed.
-            Command::Http => {
+            SmtpCommand::Http => {
                 self.connection.reply(reply::NOT_HTTP);
                 HANG_UP
             }
-            Command::Data => return self.data().await,
+            SmtpCommand::Data => return self.data().await,
         };
         Ok(next)
     }
 
     /// Queues a reply; a peer with too many errors is disconnected.
-    pub(super) fn answer(&mut self, reply: Reply) -> Next {
+    pub(super) fn answer(&mut self, reply: Reply) -> SessionFlow {
         self.connection.reply(reply);
         if !reply.is_permanent_failure() {
             return GO_ON;

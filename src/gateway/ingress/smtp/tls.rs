@@ -49,25 +49,25 @@ pub struct Tls {
 pub struct Certificates {
     files: TlsFiles,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<TlsState>,
 }
 
-struct State {
+struct TlsState {
     config: Arc<ServerConfig>,
-    seen: Seen,
+    seen: CertificateStamp,
     /// [`Clock::monotonic`] of the last check.
     looked_at: Duration,
 }
 
 /// Properties that change when a file is written or replaced: of the certificate, then of the key.
-type Seen = [Option<(Option<SystemTime>, u64, u64)>; 2];
+type CertificateStamp = [Option<(Option<SystemTime>, u64, u64)>; 2];
 
 impl Certificates {
     pub fn load(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, TlsError> {
         // Checked before it is read: a change in between is noticed later instead of never.
         let seen = look(&files);
         let config = read(&files)?;
-        let state = Mutex::new(State {
+        let state = Mutex::new(TlsState {
             config,
             seen,
             looked_at: clock.monotonic(),
@@ -108,7 +108,7 @@ impl Certificates {
     }
 }
 
-fn look(files: &TlsFiles) -> Seen {
+fn look(files: &TlsFiles) -> CertificateStamp {
     let look = |path: &Path| {
         let about = |file: Metadata| (file.modified().ok(), file.len(), file.ino());
         std::fs::metadata(path).ok().map(about)

@@ -1,17 +1,17 @@
 //! One letter's envelope and its data: MAIL, RCPT, DATA.
 
-use super::command::{Mail, Mailbox, Recipient};
+use super::command::{EnvelopeMailbox, Mail, Recipient};
 use super::connection::Disconnect;
-use super::data::{End, Fault, LetterReader};
+use super::data::{DataEnd, DataFault, LetterReader};
 use super::reply::{self, Reply};
-use super::session::{GO_ON, HANG_UP, Next, ServerContext, Session, Transaction};
+use super::session::{GO_ON, HANG_UP, ServerContext, SessionFlow, SmtpSession, Transaction};
 use crate::config::ListenerKind;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
 use crate::gateway::intake_contract::{RecipientVerdict, Refusal, SenderVerdict, Shortage};
 use std::net::IpAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> SmtpSession<'_, S> {
     pub(super) fn mail(&mut self, mail: Mail) -> Reply {
         let intake = &self.server.intake;
         if self.helo.is_none() {
@@ -102,7 +102,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         reply::RECIPIENT_OK
     }
 
-    pub(super) async fn data(&mut self) -> Result<Next, Disconnect> {
+    pub(super) async fn data(&mut self) -> Result<SessionFlow, Disconnect> {
         let transaction = match self.transaction.take() {
             Some(transaction) if !transaction.rcpt_to.is_empty() => transaction,
             Some(transaction) => {
@@ -136,9 +136,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             ListenerKind::Lmtp => transaction.accepted,
         };
         let (verdict, next) = match self.connection.letter(&mut reader).await? {
-            End::Whole(bytes) => (self.store(transaction, bytes).await, GO_ON),
-            End::Unfit(fault) => (self.unfit(&transaction, fault), GO_ON),
-            End::Broken(fault) => (self.unfit(&transaction, fault), HANG_UP),
+            DataEnd::Whole(bytes) => (self.store(transaction, bytes).await, GO_ON),
+            DataEnd::Unfit(fault) => (self.unfit(&transaction, fault), GO_ON),
+            DataEnd::Broken(fault) => (self.unfit(&transaction, fault), HANG_UP),
         };
         for _ in 1..replies {
             self.connection.reply(verdict);
@@ -148,8 +148,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// The reply to data that is no letter; it does not reach the intake.
-    fn unfit(&self, transaction: &Transaction, fault: Fault) -> Reply {
-        if matches!(fault, Fault::NoMemory) {
+    fn unfit(&self, transaction: &Transaction, fault: DataFault) -> Reply {
+        if matches!(fault, DataFault::NoMemory) {
             self.server.intake.short_of(Shortage::LetterMemory);
         }
         let refusal = fault_reply(fault);
@@ -219,7 +219,9 @@ impl ServerContext {
             }
             Recipient::Mailbox(mailbox) => mailbox.address(),
         };
-        let relay = |mailbox: &Mailbox| match mailbox.neighbour().map(|n| self.intake.recipient(&n))
+        let relay = |mailbox: &EnvelopeMailbox| match mailbox
+            .neighbour()
+            .map(|n| self.intake.recipient(&n))
         {
             None | Some(RecipientVerdict::NotOurs) => true,
             Some(_) => mailbox.asks_for_relay(),
@@ -261,13 +263,13 @@ fn log_refused_recipient(
     tracing::info!(from, to, reply, remedy, peer, "a recipient is refused");
 }
 
-fn fault_reply(fault: Fault) -> Reply {
+fn fault_reply(fault: DataFault) -> Reply {
     match fault {
-        Fault::TooLarge => reply::TOO_LARGE,
-        Fault::LineTooLong => reply::LETTER_LINE_TOO_LONG,
-        Fault::NoMemory => reply::NO_ROOM,
-        Fault::BareNewline => reply::BARE_NEWLINE,
-        Fault::Nul => reply::NUL_IN_LETTER,
+        DataFault::TooLarge => reply::TOO_LARGE,
+        DataFault::LineTooLong => reply::LETTER_LINE_TOO_LONG,
+        DataFault::NoMemory => reply::NO_ROOM,
+        DataFault::BareNewline => reply::BARE_NEWLINE,
+        DataFault::Nul => reply::NUL_IN_LETTER,
     }
 }
 

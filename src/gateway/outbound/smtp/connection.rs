@@ -6,8 +6,10 @@
 //! cannot tell a loss before the final dot from one after it. Absent on purpose: the effect of a
 //! fault on a mail ([`super`] decides), retries, pipelining.
 
-use super::super::Phase;
+use super::super::TransportPhase;
+use super::fault::{ServerReply, SmtpFault, too_slow, unexpected};
 use super::stream::SharedStream;
+use super::timeouts::SmtpTimeouts;
 use crate::config::SmarthostTls;
 use crate::gateway::authentication::why_no_tls;
 use crate::store::{ClaimedDelivery, DeliveryKind};
@@ -17,9 +19,7 @@ use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Quit, Rset, Starttls};
 use lettre::transport::smtp::extension::{ClientId, Extension};
-use lettre::transport::smtp::response::Response;
 use rustls::pki_types::ServerName;
-use std::error::Error;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -31,43 +31,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Bytes of the mail that [`Timeouts::data_block`] covers.
+/// Bytes of the mail that [`SmtpTimeouts::data_block`] covers.
 const BLOCK_BYTES: usize = 64 * 1024;
-
-/// Timeouts. The defaults are those of RFC 5321 section 4.5.3.2, with which slow but correct
-/// servers cause no false alarms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Name lookup and TCP connect; not in the RFC, Postfix's default.
-    pub connect: Duration,
-    /// Greeting and EHLO together (lettre offers them as one step), and the TLS handshake.
-    pub greeting: Duration,
-    /// STARTTLS, AUTH, MAIL, RCPT, RSET.
-    pub command: Duration,
-    /// DATA until 354.
-    pub data: Duration,
-    /// Each block of the mail.
-    pub data_block: Duration,
-    /// Final dot until the reply. A shorter timeout causes duplicates (RFC 1047).
-    pub data_done: Duration,
-    /// QUIT; its reply does not matter.
-    pub quit: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        let minutes = |n: u64| Duration::from_secs(n * 60);
-        Self {
-            connect: Duration::from_secs(30),
-            greeting: minutes(5),
-            command: minutes(5),
-            data: minutes(2),
-            data_block: minutes(3),
-            data_done: minutes(10),
-            quit: Duration::from_secs(2),
-        }
-    }
-}
 
 /// TLS connector and the name that the certificate must have.
 pub(super) struct TlsSetup {
@@ -84,101 +49,19 @@ pub(super) struct Peer {
     pub tls_setup: Option<TlsSetup>,
     pub hello: ClientId,
     pub credentials: Option<Credentials>,
-    pub timeouts: Timeouts,
-}
-
-/// Reply of the server, or our text without a reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub code: Option<u16>,
-    pub text: String,
-}
-
-impl fmt::Display for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.code {
-            Some(code) => write!(f, "{code} {}", self.text),
-            None => f.write_str(&self.text),
-        }
-    }
-}
-
-/// Error of a phase that did not end with the expected reply.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// 4xx or 5xx to this command; the connection stays usable.
-    Refused(Reply),
-    /// No service: no connection, no TLS, no greeting, 421.
-    Unavailable(Reply),
-    /// The server refuses our credentials.
-    Credentials(Reply),
-    /// Connection lost, timeout of a reply, or a reply that cannot be parsed.
-    Broken(Reply),
-}
-
-impl Fault {
-    pub fn reply(&self) -> &Reply {
-        match self {
-            Self::Refused(reply)
-            | Self::Unavailable(reply)
-            | Self::Credentials(reply)
-            | Self::Broken(reply) => reply,
-        }
-    }
-    fn broken(text: impl Into<String>) -> Self {
-        Self::Broken(Reply {
-            code: None,
-            text: text.into(),
-        })
-    }
-    /// Turns a fault before the first mail into one of the service, whatever its code.
-    fn into_unavailable(self) -> Self {
-        match self {
-            Self::Refused(reply) | Self::Broken(reply) => Self::Unavailable(reply),
-            other => other,
-        }
-    }
-}
-
-impl From<SmtpError> for Fault {
-    fn from(error: SmtpError) -> Self {
-        let Some(code) = error.status().map(u16::from) else {
-            return Self::broken(error.to_string());
-        };
-        let text = error.source().map(ToString::to_string).unwrap_or_default();
-        let reply = Reply {
-            code: Some(code),
-            text,
-        };
-        match code {
-            421 => Self::Unavailable(reply),
-            // RFC 4954 section 6: both concern our authentication, after any command.
-            530 | 535 => Self::Credentials(reply),
-            _ => Self::Refused(reply),
-        }
-    }
-}
-
-impl From<Response> for Reply {
-    fn from(response: Response) -> Self {
-        let text = response.message().collect::<Vec<_>>().join(" ");
-        Self {
-            code: Some(response.code().into()),
-            text,
-        }
-    }
+    pub timeouts: SmtpTimeouts,
 }
 
 /// Extensions that lettre does not parse.
 #[derive(Debug, Clone, Copy)]
-struct Extensions {
+struct PeerExtensions {
     /// RFC 1870.
     size: bool,
     /// RFC 3461.
     dsn: bool,
 }
 
-impl Extensions {
+impl PeerExtensions {
     /// Parses the lines of the reply to EHLO, with their codes.
     fn of(reply: &[String]) -> Self {
         let keyword = |line: &String| {
@@ -199,35 +82,39 @@ impl Extensions {
     }
 }
 
-pub(super) struct Connection {
+pub(super) struct OutboundConnection {
     smtp: AsyncSmtpConnection,
-    timeouts: Timeouts,
-    offers: Extensions,
+    timeouts: SmtpTimeouts,
+    offers: PeerExtensions,
     /// Number of mails that were tried over it.
     pub mails: u32,
     /// Monotonic time.
     pub idle_since: Duration,
 }
 
-impl Connection {
+impl OutboundConnection {
     /// Connects, starts TLS, sends EHLO and authenticates. Every fault but refused credentials is
-    /// [`Fault::Unavailable`].
-    pub async fn open(peer: &Peer) -> Result<Self, Fault> {
-        Self::open_noting(peer, &mut Phase::Connect).await
+    /// [`SmtpFault::Unavailable`].
+    pub async fn open(peer: &Peer) -> Result<Self, SmtpFault> {
+        Self::open_noting(peer, &mut TransportPhase::Connect).await
     }
 
     /// As [`Self::open`]; `phase` is left at the phase that was reached.
-    pub async fn open_noting(peer: &Peer, phase: &mut Phase) -> Result<Self, Fault> {
+    pub async fn open_noting(peer: &Peer, phase: &mut TransportPhase) -> Result<Self, SmtpFault> {
         // lettre's EHLO parser panics on a line of blanks; a server must not be able to crash our
         // task.
         let opening = AssertUnwindSafe(Self::open_phases(peer, phase)).catch_unwind();
         opening
             .await
-            .unwrap_or_else(|_panic| Err(Fault::broken("the server's EHLO reply cannot be parsed")))
-            .map_err(Fault::into_unavailable)
+            .unwrap_or_else(|_panic| {
+                Err(SmtpFault::broken(
+                    "the server's EHLO reply cannot be parsed",
+                ))
+            })
+            .map_err(SmtpFault::into_unavailable)
     }
 
-    async fn open_phases(peer: &Peer, phase: &mut Phase) -> Result<Self, Fault> {
+    async fn open_phases(peer: &Peer, phase: &mut TransportPhase) -> Result<Self, SmtpFault> {
         let limits = peer.timeouts;
         let tcp = tcp(peer).await?;
         let stream = match (peer.tls, &peer.tls_setup) {
@@ -237,19 +124,19 @@ impl Connection {
                 SharedStream::tls_after_greeting(handshake(setup, tcp, limits.greeting).await?)
             }
             (SmarthostTls::Implicit, Some(setup)) => {
-                *phase = Phase::Tls;
+                *phase = TransportPhase::Tls;
                 SharedStream::tls(handshake(setup, tcp, limits.greeting).await?)
             }
-            (_, None) => return Err(Fault::broken("TLS is wanted and not set up")),
+            (_, None) => return Err(SmtpFault::broken("TLS is wanted and not set up")),
         };
-        *phase = Phase::Greeting;
+        *phase = TransportPhase::Greeting;
         let (mut smtp, stream) = greet(peer, stream).await?;
         if peer.tls != SmarthostTls::None && !stream.is_tls() {
-            return Err(Fault::broken("the connection is not encrypted"));
+            return Err(SmtpFault::broken("the connection is not encrypted"));
         }
-        let offers = Extensions::of(&stream.reply());
+        let offers = PeerExtensions::of(&stream.reply());
         if let Some(credentials) = &peer.credentials {
-            *phase = Phase::Login;
+            *phase = TransportPhase::Login;
             authenticate(&mut smtp, credentials, limits.command).await?;
         }
         Ok(Self {
@@ -269,7 +156,7 @@ impl Connection {
     }
 
     /// Sends MAIL with the parameters that the server offers. The mail's envelope is checked.
-    pub async fn mail(&mut self, mail: &ClaimedDelivery) -> Result<Reply, Fault> {
+    pub async fn mail(&mut self, mail: &ClaimedDelivery) -> Result<ServerReply, SmtpFault> {
         let sender = &mail.envelope_from;
         let size = if self.offers.size {
             format!(" SIZE={}", mail.bytes.len())
@@ -298,7 +185,7 @@ impl Connection {
     }
 
     /// Sends MAIL for a checked address and resets the transaction.
-    pub async fn ask_sender(&mut self, sender: &str) -> Result<(), Fault> {
+    pub async fn ask_sender(&mut self, sender: &str) -> Result<(), SmtpFault> {
         let limit = self.timeouts.command;
         self.command(limit, 2, format!("MAIL FROM:<{sender}>\r\n"))
             .await?;
@@ -307,7 +194,11 @@ impl Connection {
     }
 
     /// Sends RCPT; `recipient` is a checked address of this mail.
-    pub async fn rcpt(&mut self, mail: &ClaimedDelivery, recipient: &str) -> Result<Reply, Fault> {
+    pub async fn rcpt(
+        &mut self,
+        mail: &ClaimedDelivery,
+        recipient: &str,
+    ) -> Result<ServerReply, SmtpFault> {
         // RFC 3461 section 4.1. A report about a notice has no use, and without a sender it could
         // not be delivered.
         let unheard = mail.kind == DeliveryKind::Notice || mail.envelope_from.is_empty();
@@ -321,11 +212,11 @@ impl Connection {
             .await
     }
 
-    pub async fn data(&mut self) -> Result<Reply, Fault> {
+    pub async fn data(&mut self) -> Result<ServerReply, SmtpFault> {
         self.command(self.timeouts.data, 3, Data).await
     }
 
-    pub async fn rset(&mut self) -> Result<Reply, Fault> {
+    pub async fn rset(&mut self) -> Result<ServerReply, SmtpFault> {
         self.command(self.timeouts.command, 2, Rset).await
     }
 
@@ -336,7 +227,7 @@ impl Connection {
 
     /// Sends the mail, dot-stuffed, and the final dot. The flag of an error is `true` if the final
     /// dot may have been sent.
-    pub async fn message(&mut self, bytes: &[u8]) -> Result<Reply, (Fault, bool)> {
+    pub async fn message(&mut self, bytes: &[u8]) -> Result<ServerReply, (SmtpFault, bool)> {
         let (block_limit, done_limit) = (self.timeouts.data_block, self.timeouts.data_done);
         let progress = Notify::new();
         let dot_sent = AtomicBool::new(false);
@@ -385,7 +276,7 @@ impl Connection {
         limit: Duration,
         class: u16,
         command: impl fmt::Display,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<ServerReply, SmtpFault> {
         let response = bounded(limit, self.smtp.command(command)).await?;
         if u16::from(response.code()) / 100 == class {
             Ok(response.into())
@@ -395,39 +286,27 @@ impl Connection {
     }
 }
 
-fn unexpected(response: Response) -> Fault {
-    let reply = Reply::from(response);
-    Fault::broken(format!(
-        "unexpected reply: {} {}",
-        reply.code.unwrap_or_default(),
-        reply.text
-    ))
-}
-
-fn too_slow(limit: Duration) -> Fault {
-    Fault::broken(format!("no reply within {limit:?}"))
-}
-
 async fn bounded<T>(
     limit: Duration,
     phase: impl Future<Output = Result<T, SmtpError>>,
-) -> Result<T, Fault> {
+) -> Result<T, SmtpFault> {
     match timeout(limit, phase).await {
         Ok(result) => Ok(result?),
         Err(_elapsed) => Err(too_slow(limit)),
     }
 }
 
-async fn tcp(peer: &Peer) -> Result<TcpStream, Fault> {
+async fn tcp(peer: &Peer) -> Result<TcpStream, SmtpFault> {
     let connecting = TcpStream::connect((peer.host.as_str(), peer.port));
     let connected = timeout(peer.timeouts.connect, connecting).await;
     let connected = connected.map_err(|_elapsed| too_slow(peer.timeouts.connect))?;
-    let stream = connected.map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
+    let stream =
+        connected.map_err(|error| SmtpFault::broken(format!("cannot connect: {error}")))?;
     // The mail and its final dot are two writes: Nagle's algorithm would delay the dot until an
     // acknowledgement that the server delays by 40 ms.
     stream
         .set_nodelay(true)
-        .map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
+        .map_err(|error| SmtpFault::broken(format!("cannot connect: {error}")))?;
     Ok(stream)
 }
 
@@ -435,7 +314,7 @@ async fn tcp(peer: &Peer) -> Result<TcpStream, Fault> {
 async fn greet(
     peer: &Peer,
     stream: SharedStream,
-) -> Result<(AsyncSmtpConnection, SharedStream), Fault> {
+) -> Result<(AsyncSmtpConnection, SharedStream), SmtpFault> {
     let greeting =
         AsyncSmtpConnection::connect_with_transport(Box::new(stream.clone()), &peer.hello);
     Ok((bounded(peer.timeouts.greeting, greeting).await?, stream))
@@ -443,12 +322,16 @@ async fn greet(
 
 /// Goes through the plain-text phases before STARTTLS. Extensions offered there do not count
 /// afterwards.
-async fn start_tls(peer: &Peer, tcp: TcpStream, phase: &mut Phase) -> Result<TcpStream, Fault> {
-    *phase = Phase::Greeting;
+async fn start_tls(
+    peer: &Peer,
+    tcp: TcpStream,
+    phase: &mut TransportPhase,
+) -> Result<TcpStream, SmtpFault> {
+    *phase = TransportPhase::Greeting;
     let (mut smtp, stream) = greet(peer, SharedStream::plain(tcp)).await?;
-    *phase = Phase::Tls;
+    *phase = TransportPhase::Tls;
     if !smtp.can_starttls() {
-        return Err(Fault::broken(
+        return Err(SmtpFault::broken(
             "the server offers no STARTTLS, and mail is not sent in clear (see `outbound.tls`)",
         ));
     }
@@ -456,26 +339,26 @@ async fn start_tls(peer: &Peer, tcp: TcpStream, phase: &mut Phase) -> Result<Tcp
     drop(smtp);
     stream
         .into_plain()
-        .ok_or_else(|| Fault::broken("something was said in clear after the reply to STARTTLS"))
+        .ok_or_else(|| SmtpFault::broken("something was said in clear after the reply to STARTTLS"))
 }
 
 async fn handshake(
     setup: &TlsSetup,
     tcp: TcpStream,
     limit: Duration,
-) -> Result<TlsStream<TcpStream>, Fault> {
+) -> Result<TlsStream<TcpStream>, SmtpFault> {
     let shaking = setup.connector.connect(setup.server.clone(), tcp);
     let shaken = timeout(limit, shaking)
         .await
         .map_err(|_elapsed| too_slow(limit))?;
-    shaken.map_err(|error| Fault::broken(format!("no TLS: {}", why_no_tls(&error))))
+    shaken.map_err(|error| SmtpFault::broken(format!("no TLS: {}", why_no_tls(&error))))
 }
 
 async fn authenticate(
     smtp: &mut AsyncSmtpConnection,
     credentials: &Credentials,
     limit: Duration,
-) -> Result<(), Fault> {
+) -> Result<(), SmtpFault> {
     let Err(error) = timeout(limit, smtp.auth(DEFAULT_MECHANISMS, credentials))
         .await
         .map_err(|_elapsed| too_slow(limit))?
@@ -485,8 +368,10 @@ async fn authenticate(
     // 454 is transient; every other refusal, and a server without a mechanism of ours, needs an
     // operator.
     let needs_a_person = error.is_permanent() || error.is_client();
-    Err(match Fault::from(error) {
-        Fault::Refused(reply) | Fault::Broken(reply) if needs_a_person => Fault::Credentials(reply),
+    Err(match SmtpFault::from(error) {
+        SmtpFault::Refused(reply) | SmtpFault::Broken(reply) if needs_a_person => {
+            SmtpFault::Credentials(reply)
+        }
         other => other,
     })
 }

@@ -23,17 +23,17 @@ const LINE_BYTES_KEPT: usize = 900;
 /// Maximum lines of one reply; more end the connection.
 const LINES_MAX: usize = 100;
 
-enum Socket {
+enum ClientSocket {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// A connection's stream with two handles: lettre's and ours.
 #[derive(Clone)]
-pub(super) struct SharedStream(Arc<Mutex<State>>);
+pub(super) struct SharedStream(Arc<Mutex<StreamState>>);
 
-struct State {
-    socket: Socket,
+struct StreamState {
+    socket: ClientSocket,
     /// Bytes read from the socket that are not processed yet.
     raw: Vec<u8>,
     /// The stored part of an incomplete line, and its full length.
@@ -48,23 +48,23 @@ struct State {
 
 impl SharedStream {
     pub fn plain(tcp: TcpStream) -> Self {
-        Self::over(Socket::Plain(tcp), Vec::new())
+        Self::over(ClientSocket::Plain(tcp), Vec::new())
     }
 
     /// Implicit TLS from the first byte.
     pub fn tls(stream: TlsStream<TcpStream>) -> Self {
-        Self::over(Socket::Tls(Box::new(stream)), Vec::new())
+        Self::over(ClientSocket::Tls(Box::new(stream)), Vec::new())
     }
 
     /// TLS after STARTTLS. lettre begins by reading a greeting, which the server has already sent
     /// and will not repeat (RFC 3207 section 4.2), so this stream supplies one.
     pub fn tls_after_greeting(stream: TlsStream<TcpStream>) -> Self {
-        Self::over(Socket::Tls(Box::new(stream)), b"220 TLS\r\n".to_vec())
+        Self::over(ClientSocket::Tls(Box::new(stream)), b"220 TLS\r\n".to_vec())
     }
 
-    fn over(socket: Socket, ready: Vec<u8>) -> Self {
+    fn over(socket: ClientSocket, ready: Vec<u8>) -> Self {
         let (raw, line, reply) = (Vec::new(), Vec::new(), Vec::new());
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(StreamState {
             socket,
             raw,
             line,
@@ -75,7 +75,7 @@ impl SharedStream {
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StreamState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,7 +85,7 @@ impl SharedStream {
     }
 
     pub fn is_tls(&self) -> bool {
-        matches!(self.state().socket, Socket::Tls(_))
+        matches!(self.state().socket, ClientSocket::Tls(_))
     }
 
     /// Returns the socket for the TLS handshake. `None` when the server sent more than the reply
@@ -98,13 +98,13 @@ impl SharedStream {
         let is_drained =
             state.raw.is_empty() && state.line.is_empty() && state.given == state.ready.len();
         match state.socket {
-            Socket::Plain(tcp) if is_drained => Some(tcp),
+            ClientSocket::Plain(tcp) if is_drained => Some(tcp),
             _ => None,
         }
     }
 }
 
-impl State {
+impl StreamState {
     /// Moves bytes from `raw` into `line` until a line is complete and `ready`.
     fn take_line(&mut self) -> io::Result<bool> {
         let end = self.raw.iter().position(|byte| *byte == b'\n');
@@ -159,8 +159,8 @@ fn nonsense(what: &'static str) -> io::Error {
 impl AsyncTokioStream for SharedStream {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         match &self.state().socket {
-            Socket::Plain(tcp) => tcp.peer_addr(),
-            Socket::Tls(tls) => tls.get_ref().0.peer_addr(),
+            ClientSocket::Plain(tcp) => tcp.peer_addr(),
+            ClientSocket::Tls(tls) => tls.get_ref().0.peer_addr(),
         }
     }
 }
@@ -216,7 +216,7 @@ impl AsyncWrite for SharedStream {
 trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
 
-impl Socket {
+impl ClientSocket {
     fn pin(&mut self) -> Pin<&mut (dyn Duplex + Send)> {
         match self {
             Self::Plain(tcp) => Pin::new(tcp),

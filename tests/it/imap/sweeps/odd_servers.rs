@@ -43,9 +43,9 @@ async fn a_server_that_sends_letters_twice_or_will_not_flag_them_changes_nothing
     let report = sweep(&app, &server).await.expect("swept");
     assert_eq!(
         report,
-        SweepReport {
+        ImapSweepReport {
             stored: 3,
-            ..SweepReport::default()
+            ..ImapSweepReport::default()
         }
     );
     let health = app
@@ -62,7 +62,7 @@ async fn a_server_that_sends_letters_twice_or_will_not_flag_them_changes_nothing
     server.state().refuses.clear();
     assert_eq!(
         sweep(&app, &server).await.expect("swept"),
-        SweepReport::default()
+        ImapSweepReport::default()
     );
     assert_eq!(server.state().marked, [1, 2, 3], "it is made up for");
     assert_eq!(runs(&app).await, 3);
@@ -132,10 +132,10 @@ async fn a_letter_that_can_no_longer_prove_who_sent_it_is_still_the_same_letter(
     let report = sweep(&app, &server).await.expect("swept");
     assert_eq!(
         report,
-        SweepReport {
+        ImapSweepReport {
             stored: 1,
             duplicates: 1,
-            ..SweepReport::default()
+            ..ImapSweepReport::default()
         }
     );
     assert_eq!(runs(&app).await, 2);
@@ -186,10 +186,10 @@ async fn a_letter_that_its_server_does_not_hand_out_is_noted_and_one_that_vanish
     let report = sweep(&app, &server).await.expect("swept");
     assert_eq!(
         report,
-        SweepReport {
+        ImapSweepReport {
             stored: 2,
             refused: 1,
-            ..SweepReport::default()
+            ..ImapSweepReport::default()
         }
     );
     let refused = app
@@ -215,7 +215,7 @@ async fn a_letter_that_its_server_does_not_hand_out_is_noted_and_one_that_vanish
     deliver_some(&server, 3..4);
     assert_eq!(
         sweep(&app, &server).await.expect("swept"),
-        SweepReport::default()
+        ImapSweepReport::default()
     );
     assert_eq!(
         app.engine
