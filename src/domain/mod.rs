@@ -45,4 +45,4 @@ pub use report::{
 pub use run::{ErrorClass, RunState, StopReason, Trigger, Withheld};
 pub use schedule::{CatchUp, DeliverTo, Overlap, PausedBy, RunOptions, SlotOptions};
 pub use time::Timestamp;
-pub use usage::{CostSource, Rates, Usage, UsageLine};
+pub use usage::{CostSource, Rates, TokenUsage, UsageLine};

@@ -1,6 +1,7 @@
 //! Usage and cost of a provider call, in tokens and integer micro-dollars.
 
 use super::run::word_enum;
+use serde::{Deserialize, Serialize};
 
 word_enum!(
     /// Source of a cost; an unknown price is visible, never zero.
@@ -17,12 +18,10 @@ word_enum!(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageLine {
     pub model: String,
-    pub usage: Usage,
+    pub usage: TokenUsage,
     pub source: CostSource,
     /// Version of the price table, when the table gave the price.
     pub price_version: Option<String>,
-    /// `true`: the tokens are our estimate.
-    pub estimated: bool,
 }
 
 /// Prices of one model in pico-dollars per token, which are micro-dollars per million tokens.
@@ -37,7 +36,7 @@ pub struct Rates {
 impl Rates {
     /// Returns the cost of these tokens in micro-dollars, rounded up, so that sums are never less
     /// than the bill.
-    pub fn cost_micros(self, usage: Usage) -> i64 {
+    pub fn cost_micros(self, usage: TokenUsage) -> i64 {
         let parts = [
             (usage.input_tokens, self.input),
             (usage.cache_read_tokens, self.cache_read),
@@ -58,8 +57,10 @@ impl Rates {
 }
 
 /// Tokens of one call, normalised: `input` excludes cached tokens, `reasoning` is part of `output`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Usage {
+///
+/// The serde form is that of recorded answers (`run_turns.response_json`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TokenUsage {
     /// Uncached input tokens.
     pub input_tokens: u64,
     /// Input tokens read from the provider's prompt cache.
@@ -71,15 +72,19 @@ pub struct Usage {
     /// The part of `output_tokens` spent on reasoning.
     pub reasoning_tokens: u64,
     /// Cost in micro-dollars, when known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<i64>,
+    /// `true`: the provider reported no tokens; these are our estimates.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Adds the usage of two calls; saturating, because a provider may report nonsense. The cost is
     /// known if either is known.
     #[must_use]
-    pub fn plus(self, other: Usage) -> Usage {
-        Usage {
+    pub fn plus(self, other: TokenUsage) -> TokenUsage {
+        TokenUsage {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             cache_read_tokens: self
                 .cache_read_tokens
@@ -93,6 +98,7 @@ impl Usage {
                 (Some(a), Some(b)) => Some(a.saturating_add(b)),
                 (a, b) => a.or(b),
             },
+            estimated: self.estimated || other.estimated,
         }
     }
     /// Returns all tokens of the call, cached ones included.

@@ -4,7 +4,7 @@ use super::{
     AttachmentRecord, CallRecord, DeliveryRecord, ErrorRecord, MailRecord, MessageRecord,
     OutputRecord, RecipientRecord, RunRecord, RunRow, ThreadRecord, TurnRecord, UsageRecord,
 };
-use crate::domain::{RunId, ThreadId, Timestamp, Usage};
+use crate::domain::{RunId, ThreadId, Timestamp, TokenUsage};
 use crate::store::{
     AttachmentInfo, Delivery, Result, RunSummary, Step, StepKind, Store, StoreError, StoredMessage,
     StoredOutput, StoredTurn,
@@ -269,7 +269,7 @@ fn delivery(delivery: &Delivery) -> DeliveryRecord {
     }
 }
 
-pub(super) fn usage(usage: Usage) -> UsageRecord {
+pub(super) fn usage(usage: TokenUsage) -> UsageRecord {
     UsageRecord {
         input_tokens: usage.input_tokens,
         cache_read_tokens: usage.cache_read_tokens,

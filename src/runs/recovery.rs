@@ -2,7 +2,6 @@
 
 use super::checkpoint::{ContextCheckpoint, from_json};
 use super::state::LoopState;
-use crate::domain::Usage;
 use crate::providers::{FinishReason, Response};
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::dispatch;
@@ -35,7 +34,7 @@ pub fn resume(
     let mut answers = journal.answers.iter().peekable();
     while let Some((_, json)) = answers.next() {
         let response: Response = from_json(json)?;
-        state.counters.usage = state.counters.usage.plus(Usage::from(response.usage));
+        state.counters.usage = state.counters.usage.plus(response.usage);
         match answers.peek() {
             // Every earlier answer has all its results, or the next turn would not have
             // started.

@@ -1,8 +1,7 @@
 //! Error of a provider call.
 
-use crate::domain::ErrorClass;
+use crate::domain::{ErrorClass, TokenUsage};
 use crate::providers::contract::request::Parameter;
-use crate::providers::contract::response::TokenUsage;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

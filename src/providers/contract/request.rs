@@ -2,8 +2,8 @@
 //! the answer, the parameters to leave out, and the options of an agent.
 
 use crate::config::Tier;
+use crate::domain::TokenUsage;
 use crate::providers::contract::message::Message;
-use crate::providers::contract::response::TokenUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 //!
 //! The serde forms are what `run_turns.response_json` holds.
 
-use crate::domain::Usage;
+use crate::domain::TokenUsage;
 use crate::providers::contract::message::{Block, ToolArgs};
 use serde::{Deserialize, Serialize};
 
@@ -70,56 +70,4 @@ pub enum FinishReason {
     /// The model wrote a tool call that its own vendor could not parse; ask once again.
     MalformedCall,
     Other(String),
-}
-
-/// Serde form of [`Usage`], field for field; `None` where the provider reported nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TokenUsage {
-    pub input_tokens: u64,
-    pub cache_read_tokens: u64,
-    pub cache_write_tokens: u64,
-    pub output_tokens: u64,
-    pub reasoning_tokens: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_micros: Option<i64>,
-    /// `true`: the provider reported no tokens; these are our estimates.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub estimated: bool,
-}
-
-impl TokenUsage {
-    /// Adds both; the cost is known if either is.
-    #[must_use]
-    pub fn plus(self, other: TokenUsage) -> TokenUsage {
-        let cost = match (self.cost_micros, other.cost_micros) {
-            (None, None) => None,
-            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
-        };
-        TokenUsage {
-            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            cache_read_tokens: self
-                .cache_read_tokens
-                .saturating_add(other.cache_read_tokens),
-            cache_write_tokens: self
-                .cache_write_tokens
-                .saturating_add(other.cache_write_tokens),
-            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-            reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
-            cost_micros: cost,
-            estimated: self.estimated || other.estimated,
-        }
-    }
-}
-
-impl From<TokenUsage> for Usage {
-    fn from(u: TokenUsage) -> Self {
-        Usage {
-            input_tokens: u.input_tokens,
-            cache_read_tokens: u.cache_read_tokens,
-            cache_write_tokens: u.cache_write_tokens,
-            output_tokens: u.output_tokens,
-            reasoning_tokens: u.reasoning_tokens,
-            cost_micros: u.cost_micros,
-        }
-    }
 }

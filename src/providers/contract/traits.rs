@@ -5,6 +5,7 @@
 
 use crate::config::Tier;
 use crate::domain::Timestamp;
+pub use crate::domain::TokenUsage;
 pub use crate::providers::contract::capabilities::{
     Capabilities, LoopOwner, ProviderCheck, Structured,
 };
@@ -18,7 +19,7 @@ pub use crate::providers::contract::request::{
     AgentOptions, AgentSession, OutputSchema, Parameter, Request, TOOL_SERVER_NAME, ToolChoice,
     ToolServer, ToolSpec,
 };
-pub use crate::providers::contract::response::{FinishReason, ModelUsage, Response, TokenUsage};
+pub use crate::providers::contract::response::{FinishReason, ModelUsage, Response};
 use crate::providers::contract::substitute;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;

@@ -1,6 +1,6 @@
 //! Record of a fork as it grows: the inherited part of its run, and every entry of its own. Pure.
 
-use crate::domain::{Timestamp, Usage};
+use crate::domain::{Timestamp, TokenUsage};
 use crate::replay::load::usage;
 use crate::replay::{
     CallRecord, ErrorRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, RunRow, TurnRecord,
@@ -56,7 +56,7 @@ pub(super) fn begin(
             stop_reason: None,
             error: None,
             // Usage of the fork alone.
-            usage: usage(Usage::default()),
+            usage: usage(TokenUsage::default()),
             created_at: now.to_owned(),
             started_at: Some(now.to_owned()),
             finished_at: None,
@@ -83,7 +83,7 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
                 state: "started".into(),
                 provider: started.provider.clone(),
                 model: started.model.clone(),
-                usage: usage(Usage::default()),
+                usage: usage(TokenUsage::default()),
                 error: None,
                 started_at: now,
                 finished_at: None,
@@ -111,7 +111,7 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
             let used = failed
                 .used
                 .as_ref()
-                .map_or(Usage::default(), |(used, _)| *used);
+                .map_or(TokenUsage::default(), |(used, _)| *used);
             end_turn(
                 record,
                 (failed.turn_index, failed.attempt),
@@ -160,7 +160,7 @@ fn end_turn(
     record: &mut RunRecord,
     (index, attempt): (u32, u32),
     state: &str,
-    used: Usage,
+    used: TokenUsage,
     now: String,
 ) {
     let found = record.turns.iter().position(|turn| {

@@ -1,8 +1,8 @@
 //! Actual cost of a call: as the provider reports it, else by the price table.
 
 use super::prices::rates;
-use crate::domain::{CostSource, Usage, UsageLine};
-use crate::providers::{Phase, ProviderError, Response, TokenUsage};
+use crate::domain::{CostSource, TokenUsage, UsageLine};
+use crate::providers::{Phase, ProviderError, Response};
 use crate::runs::deps::RunDeps;
 use crate::runs::fallback::Route;
 use crate::store::Billing;
@@ -20,7 +20,11 @@ pub fn billing(error: &ProviderError) -> Billing {
 
 /// Returns the usage and cost of an answer, in total and by model: as the provider reports them,
 /// else by the price table.
-pub fn priced(deps: &RunDeps, route: &Route<'_>, response: &Response) -> (Usage, Vec<UsageLine>) {
+pub fn priced(
+    deps: &RunDeps,
+    route: &Route<'_>,
+    response: &Response,
+) -> (TokenUsage, Vec<UsageLine>) {
     let lines = lines_of(response, &route.model);
     price(deps, route, response.usage, lines)
 }
@@ -30,7 +34,7 @@ pub fn priced_failure(
     deps: &RunDeps,
     route: &Route<'_>,
     used: TokenUsage,
-) -> (Usage, Vec<UsageLine>) {
+) -> (TokenUsage, Vec<UsageLine>) {
     price(deps, route, used, vec![line(&route.model, used)])
 }
 
@@ -39,7 +43,7 @@ fn price(
     route: &Route<'_>,
     whole: TokenUsage,
     mut lines: Vec<UsageLine>,
-) -> (Usage, Vec<UsageLine>) {
+) -> (TokenUsage, Vec<UsageLine>) {
     let config = &deps.config;
     let total = whole.cost_micros;
     let of_lines = lines
@@ -76,12 +80,12 @@ fn price(
     }
     let cost = lines
         .iter()
-        .fold(Usage::default(), |sum, line| sum.plus(line.usage))
+        .fold(TokenUsage::default(), |sum, line| sum.plus(line.usage))
         .cost_micros;
     (
-        Usage {
+        TokenUsage {
             cost_micros: cost,
-            ..Usage::from(whole)
+            ..whole
         },
         lines,
     )
@@ -106,10 +110,7 @@ fn lines_of(response: &Response, asked: &str) -> Vec<UsageLine> {
     let mut lines: Vec<UsageLine> = Vec::new();
     for (model, used) in parts {
         match lines.iter_mut().find(|line| line.model == model) {
-            Some(line) => {
-                line.usage = line.usage.plus(Usage::from(used));
-                line.estimated |= used.estimated;
-            }
+            Some(line) => line.usage = line.usage.plus(used),
             None => lines.push(line(model, used)),
         }
     }
@@ -119,9 +120,8 @@ fn lines_of(response: &Response, asked: &str) -> Vec<UsageLine> {
 fn line(model: &str, used: TokenUsage) -> UsageLine {
     UsageLine {
         model: model.to_owned(),
-        usage: Usage::from(used),
+        usage: used,
         source: CostSource::Unknown,
         price_version: None,
-        estimated: used.estimated,
     }
 }

@@ -1,7 +1,7 @@
 //! Usage of a run, to compare with its budget. Pure: the time is an argument.
 
 use crate::config::Budget;
-use crate::domain::{StopReason, Usage};
+use crate::domain::{StopReason, TokenUsage};
 use crate::providers::{Block, FinishReason};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Counters {
     pub turns: u32,
     pub tool_calls: u32,
     pub tool_failures: u32,
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Last calls in a row that could not be executed as they were written.
     pub unusable_calls: u32,
     /// Last answers in a row that were paused.
@@ -177,10 +177,10 @@ mod tests {
 
     #[test]
     fn each_bound_stops_at_exactly_its_limit() {
-        let usage = |tokens, cost| Usage {
+        let usage = |tokens, cost| TokenUsage {
             output_tokens: tokens,
             cost_micros: Some(cost),
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         let turns = |turns| Counters {
             turns,

@@ -8,7 +8,7 @@ use super::bounds::spending;
 use super::prices::{no_price, rates, what_to_write};
 use crate::config::Spending;
 use crate::domain::{
-    BudgetAccount, BudgetAccountId, BudgetScope, ErrorClass, OnBudget, Rates, Usage,
+    BudgetAccount, BudgetAccountId, BudgetScope, ErrorClass, OnBudget, Rates, TokenUsage,
 };
 use crate::providers::{Request, ToolChoice};
 use crate::runs::error::RunError;
@@ -105,10 +105,10 @@ fn most(
         } else {
             answer
         };
-        let used = Usage {
+        let used = TokenUsage {
             input_tokens: input,
             output_tokens: output,
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         Rates {
             input: dearest,

@@ -1,6 +1,6 @@
 //! Usage of a call as the integers of its columns.
 
-use crate::domain::{Usage, UsageLine};
+use crate::domain::{TokenUsage, UsageLine};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -24,14 +24,14 @@ impl UsageRow {
     pub fn ledger_line(&self, line: &UsageLine) -> serde_json::Value {
         serde_json::json!({
             "model": line.model, "input": self.input, "cache_read": self.cache_read, "cache_write": self.cache_write,
-            "output": self.output, "reasoning": self.reasoning, "estimated": u8::from(line.estimated),
+            "output": self.output, "reasoning": self.reasoning, "estimated": u8::from(line.usage.estimated),
             "cost": self.cost, "source": line.source.as_str(), "version": line.price_version,
         })
     }
 }
 
-impl From<Usage> for UsageRow {
-    fn from(usage: Usage) -> Self {
+impl From<TokenUsage> for UsageRow {
+    fn from(usage: TokenUsage) -> Self {
         // A provider may report nonsense; a trillion tokens is as good as any larger number, and
         // sums do not overflow.
         let clamp = |n: u64| i64::try_from(n.min(1_000_000_000_000)).unwrap_or(0);
@@ -50,14 +50,16 @@ impl From<Usage> for UsageRow {
 }
 
 /// Reads the usage columns of a run or of a turn.
-pub(in crate::store) fn usage(row: &SqliteRow) -> Usage {
+pub(in crate::store) fn usage(row: &SqliteRow) -> TokenUsage {
     let count = |column: &str| row.get::<i64, _>(column).unsigned_abs();
-    Usage {
+    TokenUsage {
         input_tokens: count("input_tokens"),
         cache_read_tokens: count("cache_read_tokens"),
         cache_write_tokens: count("cache_write_tokens"),
         output_tokens: count("output_tokens"),
         reasoning_tokens: count("reasoning_tokens"),
         cost_micros: row.get("cost_micros"),
+        // The ledger says it of each model's line.
+        estimated: false,
     }
 }

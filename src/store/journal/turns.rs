@@ -5,7 +5,7 @@
 //! and every run has at least one turn.
 
 use crate::config::Snapshot;
-use crate::domain::{ErrorClass, Usage, UsageLine};
+use crate::domain::{ErrorClass, TokenUsage, UsageLine};
 use crate::store::Result;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
@@ -56,7 +56,7 @@ pub struct TurnAnswered {
     /// The normalised response.
     pub response_json: String,
     /// Usage of all models.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Usage by model, each model once.
     pub lines: Vec<UsageLine>,
     /// Working time of the run so far.
@@ -72,7 +72,7 @@ pub struct TurnFailed {
     pub class: ErrorClass,
     pub message: String,
     /// Usage before the failure, where it is known: the total, and by model.
-    pub used: Option<(Usage, Vec<UsageLine>)>,
+    pub used: Option<(TokenUsage, Vec<UsageLine>)>,
     /// Billing where the usage is not known.
     pub billing: Billing,
     /// Working time of the run so far.
@@ -246,7 +246,7 @@ fn with_bill<'q>(
 }
 
 /// Binds the usage of a call, and the working time of the run.
-fn charge(end: Statement<'_>, used: Usage, worked: Duration) -> Statement<'_> {
+fn charge(end: Statement<'_>, used: TokenUsage, worked: Duration) -> Statement<'_> {
     let used = UsageRow::from(used);
     let end = end
         .bind(used.input)

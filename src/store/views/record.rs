@@ -1,7 +1,7 @@
 //! The record of a run, row by row, for replay: its turns with the exact requests, its steps, its
 //! mails.
 
-use crate::domain::{RunId, Timestamp, Usage};
+use crate::domain::{RunId, Timestamp, TokenUsage};
 use crate::store::budgets::usage_row::usage;
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::sql::{optional_timestamp, timestamp};
@@ -25,7 +25,7 @@ pub struct StoredTurn {
     pub response_json: Option<String>,
     pub provider: String,
     pub model: String,
-    pub usage: Usage,
+    pub usage: TokenUsage,
     pub error_class: Option<String>,
     pub error_message: Option<String>,
     pub started_at: Timestamp,

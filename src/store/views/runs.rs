@@ -3,13 +3,14 @@
 //! Absent on purpose: the details of a run (`record.rs`), and changes (`runs/run_control.rs`).
 
 use crate::domain::{
-    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trigger,
-    Usage,
+    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, TokenUsage,
+    Trigger,
 };
 use crate::store::budgets::usage_row::usage;
 use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
 use crate::store::{PersonaStore, Result, Store, StoreError};
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -54,13 +55,29 @@ pub struct RunSummary {
     pub error_class: Option<ErrorClass>,
     pub error_message: Option<String>,
     /// Sum over its turns.
-    pub usage: Usage,
+    #[serde(serialize_with = "usage_sum")]
+    pub usage: TokenUsage,
     /// The bounds on tokens and money that it began with.
     #[serde(skip)]
     pub limits_json: Option<String>,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+}
+
+/// Serializes the usage of a run: a cost that is unknown is `null`.
+fn usage_sum<S: Serializer>(
+    usage: &TokenUsage,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    let mut fields = serializer.serialize_struct("usage", 6)?;
+    fields.serialize_field("input_tokens", &usage.input_tokens)?;
+    fields.serialize_field("cache_read_tokens", &usage.cache_read_tokens)?;
+    fields.serialize_field("cache_write_tokens", &usage.cache_write_tokens)?;
+    fields.serialize_field("output_tokens", &usage.output_tokens)?;
+    fields.serialize_field("reasoning_tokens", &usage.reasoning_tokens)?;
+    fields.serialize_field("cost_micros", &usage.cost_micros)?;
+    fields.end()
 }
 
 pub(in crate::store) const RUNS_OF_THREAD: &str = "

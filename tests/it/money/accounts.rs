@@ -4,7 +4,7 @@ use crate::app::{TestApp, Workspace, note};
 use attache::app::Engine;
 use attache::domain::{
     Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, CostSource, ErrorClass,
-    Origin, Usage, UsageLine,
+    Origin, TokenUsage, UsageLine,
 };
 use attache::store::{
     Billing, CallReservation, ClaimedRun, JournalEntry, RunKey, StoreError, TurnAnswered,
@@ -124,10 +124,10 @@ impl Bank {
     }
 
     async fn answer(&self, (run, turn_index, _): (usize, u32, i64), cost: Option<i64>) {
-        let usage = Usage {
+        let usage = TokenUsage {
             output_tokens: 1,
             cost_micros: cost,
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         let source = if cost.is_some() {
             CostSource::Provider
@@ -139,7 +139,6 @@ impl Bank {
             usage,
             source,
             price_version: None,
-            estimated: false,
         };
         let answered = TurnAnswered {
             ended_json: None,

@@ -5,7 +5,7 @@ use crate::fallback::workspace;
 use crate::providers::server::{Reply, Server};
 use attache::domain::{
     Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, CostSource, ErrorClass,
-    Origin, Timestamp, Usage, UsageLine,
+    Origin, Timestamp, TokenUsage, UsageLine,
 };
 use attache::store::{
     BudgetExhausted, CallReservation, ClaimedRun, JournalEntry, RunFailure, RunKey, TurnAnswered,
@@ -77,10 +77,10 @@ fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> JournalEntry {
 }
 
 fn ends(turn_index: u32, cost: i64) -> JournalEntry {
-    let usage = Usage {
+    let usage = TokenUsage {
         output_tokens: 1,
         cost_micros: Some(cost),
-        ..Usage::default()
+        ..TokenUsage::default()
     };
     let (model, source) = ("test".to_owned(), CostSource::Provider);
     let line = UsageLine {
@@ -88,7 +88,6 @@ fn ends(turn_index: u32, cost: i64) -> JournalEntry {
         usage,
         source,
         price_version: None,
-        estimated: false,
     };
     JournalEntry::TurnAnswered(TurnAnswered {
         ended_json: None,

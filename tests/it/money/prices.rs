@@ -2,7 +2,7 @@
 
 use crate::app::{TestApp, Workspace, note};
 use attache::config::{Prices, load};
-use attache::domain::{Rates, Usage};
+use attache::domain::{Rates, TokenUsage};
 use chrono::NaiveDate;
 use serde_json::{Value, json};
 
@@ -148,12 +148,12 @@ fn costs_are_whole_micro_dollars_rounded_up_and_never_overflow() {
         cache_read: 18_750,
         cache_write: 93_750,
     };
-    let used = |input_tokens, cache_read_tokens, cache_write_tokens, output_tokens| Usage {
+    let used = |input_tokens, cache_read_tokens, cache_write_tokens, output_tokens| TokenUsage {
         input_tokens,
         cache_read_tokens,
         cache_write_tokens,
         output_tokens,
-        ..Usage::default()
+        ..TokenUsage::default()
     };
     assert_eq!(rates.cost_micros(used(0, 0, 0, 0)), 0);
     // 0.075 micro-dollars are one.
