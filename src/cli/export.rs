@@ -132,8 +132,8 @@ async fn write(
         fs::write(folder.join(&file), mail.bytes)?;
         let line = IndexLine {
             file: &file,
-            message: &mail.message,
-            direction: &mail.direction,
+            message: mail.message,
+            direction: mail.direction,
         };
         writeln!(index, "{}", serde_json::to_string(&line)?)
     });

@@ -296,8 +296,7 @@ pub fn explained(problem: Problem, name: &str, ctx: &CheckContext<'_>) -> Proble
     if name.strip_prefix("compat:").is_some_and(is_compat_name) {
         let block = format!("\"{name}\": {{\"base_url\": \"…\"}}");
         return problem.hint(format!(
-            "describe it in `providers` of `{}`: `{block}`",
-            INFERENCE_FILE
+            "describe it in `providers` of `{INFERENCE_FILE}`: `{block}`"
         ));
     }
     problem.did_you_mean(name, ctx.provider_names().iter().map(String::as_str))

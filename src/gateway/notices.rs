@@ -95,7 +95,7 @@ impl Notices {
                 Ok(0) => {}
                 Ok(_some) => mail_queued.notify_one(),
                 Err(error) => {
-                    tracing::error!(%error, "cannot tell the owner what happened; trying again")
+                    tracing::error!(%error, "cannot tell the owner what happened; trying again");
                 }
             }
             tokio::select! {

@@ -193,7 +193,7 @@ impl Reader<'_> {
             };
             match self.texts.get(index) {
                 Some(Some(text)) if !is_inner && part.media == "text/html" => {
-                    html.push(text.clone())
+                    html.push(text.clone());
                 }
                 Some(Some(text)) if !is_inner => plain.push(text.clone()),
                 Some(Some(_)) => {}

@@ -141,14 +141,14 @@ impl Scheduler {
                 report.paused = paused;
             }
             Err(error) => {
-                tracing::error!(%error, "what failed too often cannot be paused; trying again")
+                tracing::error!(%error, "what failed too often cannot be paused; trying again");
             }
         }
         match self.store.emit_overdue(now).await {
             Ok(0) => {}
             Ok(slots) => tracing::warn!(slots, "slots have not ended in time"),
             Err(error) => {
-                tracing::error!(%error, "slots that have not ended cannot be told; trying again")
+                tracing::error!(%error, "slots that have not ended cannot be told; trying again");
             }
         }
         report

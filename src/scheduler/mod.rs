@@ -159,7 +159,7 @@ impl Scheduler {
                 );
             }
             Err(error) => {
-                tracing::error!(%error, "what the clock was wrong about cannot be put right")
+                tracing::error!(%error, "what the clock was wrong about cannot be put right");
             }
         }
     }

@@ -176,7 +176,7 @@ fn count(missed: &mut Option<MissedSlots>, slot: Option<Timestamp>) {
                 last: slot,
                 count: 1,
                 note: None,
-            })
+            });
         }
     }
 }

@@ -135,7 +135,7 @@ impl Listing {
                 self.entries.push(json!({"path": path, "type": "folder"}));
                 match depth < DEPTH_MAX {
                     true => {
-                        self.add(&entry.open_dir()?, (&format!("{path}/"), &below), depth + 1)?
+                        self.add(&entry.open_dir()?, (&format!("{path}/"), &below), depth + 1)?;
                     }
                     false => self.truncated = true,
                 }

@@ -86,7 +86,7 @@ async fn every_command_of_every_page_works_as_shown() {
             match piece {
                 // The configuration of another program; `tests/peers/` runs it.
                 Piece::File { path, text } if path.starts_with('/') => {
-                    stands_in_the_peer_test(text)
+                    stands_in_the_peer_test(text);
                 }
                 _ => commands += usize::from(place.follow(piece)),
             }

@@ -186,7 +186,7 @@ fn every_tool_has_a_legal_name_words_and_a_closed_schema() {
             "{name}: words"
         );
         let schema = tool.input_schema();
-        jsonschema::meta::validate(&schema).unwrap_or_else(|e| panic!("{name}: {e}"));
+        jsonschema::meta::validate(schema).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(schema["type"], "object", "{name}");
         assert_eq!(schema["additionalProperties"], false, "{name}");
         for (field, about) in schema["properties"].as_object().expect("properties") {

@@ -261,7 +261,7 @@ fn first_prompt(run: &RunRecord) -> String {
             }
             serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, text)),
             serde_json::Value::Object(members) => {
-                members.values().for_each(|member| collect(member, text))
+                members.values().for_each(|member| collect(member, text));
             }
             _ => {}
         }

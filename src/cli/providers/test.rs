@@ -67,7 +67,7 @@ pub async fn test(
     if context.json() {
         context.screen.json(&TestReport {
             name: &seat.name,
-            model: &model,
+            model,
             ok: is_good,
             calls: &values,
         })?;

@@ -64,7 +64,7 @@ pub async fn growing<T>(
     let bar = bytes(context, total);
     bar.set_message(doing.to_owned());
     let look = |bar: &ProgressBar| {
-        bar.set_position(std::fs::metadata(file).map_or(0, |found| found.len()))
+        bar.set_position(std::fs::metadata(file).map_or(0, |found| found.len()));
     };
     beside(&bar, look, work).await
 }

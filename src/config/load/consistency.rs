@@ -97,7 +97,7 @@ pub fn check_providers(
     check_fallbacks(file, &inference.fallback, inference, ctx);
     for (file, persona) in personas {
         ctx.on_behalf_of(persona.id.as_str(), |ctx| {
-            check_own_provider(file, inference, persona, ctx)
+            check_own_provider(file, inference, persona, ctx);
         });
     }
 }

@@ -87,7 +87,7 @@ impl RecordedSources {
                     });
                 }
                 ReadRecord::KnowledgeLeftOut { files } => {
-                    recorded.left_out.extend_from_slice(files)
+                    recorded.left_out.extend_from_slice(files);
                 }
                 ReadRecord::PastMessages { .. } | ReadRecord::PastSteps { .. } => {
                     recorded.load_past(store, read).await?;

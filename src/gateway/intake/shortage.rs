@@ -88,7 +88,7 @@ impl Intake {
             match self.store.emit_notice(fact).await {
                 Ok(_) => drop(locked(&self.shortages.notified).insert(what, now)),
                 Err(error) => {
-                    tracing::warn!(%error, "the owner cannot be told that letters are refused")
+                    tracing::warn!(%error, "the owner cannot be told that letters are refused");
                 }
             }
         }

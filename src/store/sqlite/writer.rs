@@ -252,7 +252,7 @@ impl WriterTask {
                 .for_each(|job| job.answer(committed.clone()));
             match committed {
                 Ok(()) | Err(CommitRefusal::Refused(_)) => {
-                    self.log.after_group(&mut self.conn).await
+                    self.log.after_group(&mut self.conn).await;
                 }
                 Err(CommitRefusal::Halted(Halt::Fenced { .. })) => return self.close().await,
                 // Closing the connection would try the disk once more: the last connection copies

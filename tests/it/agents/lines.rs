@@ -307,7 +307,7 @@ fn codex_is_held_by_its_sandbox_and_its_values_are_toml() {
         (Tier::Full, "danger-full-access"),
     ] {
         let argv = argv("codex", |request| {
-            request.agent.as_mut().expect("terms").tier = tier
+            request.agent.as_mut().expect("terms").tier = tier;
         });
         assert!(argv.contains(&format!("--sandbox={sandbox}")), "{argv:?}");
         assert_eq!(
@@ -352,7 +352,7 @@ fn codex_is_held_by_its_sandbox_and_its_values_are_toml() {
 fn pi_has_the_tools_of_its_tier_and_nothing_of_the_owners() {
     let tools = |tier| {
         let argv = argv("pi", |request| {
-            request.agent.as_mut().expect("terms").tier = tier
+            request.agent.as_mut().expect("terms").tier = tier;
         });
         for flag in [
             "--no-extensions",

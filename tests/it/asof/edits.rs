@@ -62,10 +62,10 @@ async fn happen(app: TestApp, edit: Edit, n: usize) -> TestApp {
     match edit {
         Edit::Memory => workspace.write("personas/ada/active.md", &format!("Memory {n}.")),
         Edit::PersonaText => {
-            workspace.write("personas/ada/PERSONA.md", &format!("Ada is terse, {n}."))
+            workspace.write("personas/ada/PERSONA.md", &format!("Ada is terse, {n}."));
         }
         Edit::StandingText => {
-            workspace.write("configs/prompts/system.md", &format!("{n} {{{{ time }}}}"))
+            workspace.write("configs/prompts/system.md", &format!("{n} {{{{ time }}}}"));
         }
         Edit::Knowledge => {
             let page = format!("# Breakfast\n\nFrom {n}.\n");

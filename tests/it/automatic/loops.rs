@@ -40,7 +40,7 @@ impl Road {
             let (client, _) = self.listener.accept().await.expect("a connection");
             let to = self.to.lock().expect("the target").expect("a target");
             tokio::spawn(async move {
-                carry(client, TcpStream::connect(to).await.expect("a server")).await
+                carry(client, TcpStream::connect(to).await.expect("a server")).await;
             });
         }
     }

@@ -199,7 +199,7 @@ async fn a_rotated_refresh_token_outlives_the_engine_and_yields_to_a_configured_
             endpoint.seen().len(),
             used,
             "each refresh token is used once"
-        )
+        );
     };
     // Two lives of an engine, and a person who looks at the mailbox between them.
     let session = || watch(&app, by_token(&server, &endpoint));

@@ -42,9 +42,9 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            found.extend(files(&path))
+            found.extend(files(&path));
         } else {
-            found.push(path)
+            found.push(path);
         }
     }
     found

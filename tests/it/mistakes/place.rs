@@ -163,12 +163,12 @@ impl Place {
             }
             ["replace", path] => self.replace(path, &marked("-"), &marked("+")),
             ["rename", from, to] => {
-                std::fs::rename(self.path(from), self.path(to)).expect("a renaming")
+                std::fs::rename(self.path(from), self.path(to)).expect("a renaming");
             }
             ["link", path, to] => std::os::unix::fs::symlink(to, self.path(path)).expect("a link"),
             ["folder", path] => std::fs::create_dir_all(self.path(path)).expect("a folder"),
             ["mode", path, mode] => {
-                self.set_mode(path, u32::from_str_radix(mode, 8).expect("octal digits"))
+                self.set_mode(path, u32::from_str_radix(mode, 8).expect("octal digits"));
             }
             ["remove", path] if self.path(path).is_dir() => {
                 std::fs::remove_dir_all(self.path(path)).expect("a removal");

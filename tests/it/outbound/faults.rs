@@ -415,10 +415,10 @@ async fn when_nobody_is_accepted_the_connection_is_reset_and_serves_the_next_mai
             script
                 .replies
                 .insert("RCPT TO:<gone@", "550 5.1.1 no such user".to_owned()),
-        )
+        );
     });
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
-        smarthost.connections_max = 1
+        smarthost.connections_max = 1;
     });
     let gone = house.mail("gone", &["gone@example.test"]).await;
     let here = house.mail("here", &["here@example.test"]).await;
@@ -435,7 +435,7 @@ async fn when_nobody_is_accepted_the_connection_is_reset_and_serves_the_next_mai
         assert_eq!(
             (heard.connections, heard.count("RSET"), heard.count("DATA")),
             (1, 1, 1)
-        )
+        );
     });
 }
 

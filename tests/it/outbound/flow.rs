@@ -303,7 +303,7 @@ async fn a_connection_that_the_server_closed_meanwhile_costs_the_next_mail_nothi
     })
     .await;
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
-        smarthost.connections_max = 1
+        smarthost.connections_max = 1;
     });
     for n in 0..5 {
         house
@@ -329,7 +329,7 @@ async fn a_goodbye_on_a_kept_connection_costs_the_next_mail_nothing() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
-        smarthost.connections_max = 1
+        smarthost.connections_max = 1;
     });
     house.mail("one", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");
@@ -338,7 +338,7 @@ async fn a_goodbye_on_a_kept_connection_costs_the_next_mail_nothing() {
             script
                 .replies
                 .insert("MAIL", "421 4.4.2 idle for too long".to_owned()),
-        )
+        );
     });
     let two = house.mail("two", &["you@example.test"]).await;
     // The fresh connection is told the same: now it is the server that is not available.

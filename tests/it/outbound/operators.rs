@@ -32,7 +32,7 @@ async fn a_failed_mail_is_retried_for_those_who_did_not_get_it() {
             script
                 .replies
                 .insert("RCPT TO:<gone@", "550 5.1.1 no such user".to_owned()),
-        )
+        );
     });
     let outbound = house.outbound(&server);
     let id = house
@@ -396,7 +396,7 @@ async fn all_that_failed_or_is_held_is_retried_with_one_command_and_health_says_
             script
                 .replies
                 .insert("MAIL", "421 4.3.2 closing".to_owned()),
-        )
+        );
     });
     // Those above are due by the command's clock, which is months ahead of this house's.
     house.mails(3).await;

@@ -19,7 +19,7 @@ async fn the_third_failure_in_a_row_rests_the_transport_and_costs_no_more_attemp
     })
     .await;
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
-        smarthost.connections_max = 1
+        smarthost.connections_max = 1;
     });
     let mut ids: Vec<DeliveryId> = Vec::new();
     for n in 0..6 {
@@ -164,7 +164,7 @@ async fn authentication_that_fails_for_now_is_an_ordinary_failure() {
             script
                 .replies
                 .insert("AUTH", "454 4.7.0 not now".to_owned()),
-        )
+        );
     });
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
         smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
@@ -197,7 +197,7 @@ async fn mail_grows_too_old_even_while_the_transport_rests() {
             script
                 .replies
                 .insert("AUTH", "535 5.7.8 bad credentials".to_owned()),
-        )
+        );
     });
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
         smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
@@ -238,7 +238,7 @@ async fn a_mail_that_the_server_chokes_on_does_not_rest_the_transport() {
     })
     .await;
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
-        smarthost.connections_max = 1
+        smarthost.connections_max = 1;
     });
     for n in 0..4 {
         house
@@ -266,7 +266,7 @@ async fn the_owner_hears_once_of_a_smarthost_that_is_away_and_the_outbox_says_un
     })
     .await;
     let outbound = house.outbound_with(&server, patient(), |smarthost| {
-        smarthost.connections_max = 1
+        smarthost.connections_max = 1;
     });
     house.mails(3).await;
     outbound.work_once().await.expect("the store works");
@@ -336,7 +336,7 @@ async fn the_owner_hears_once_of_a_refused_password_also_over_a_restart() {
             script
                 .replies
                 .insert("AUTH", "535 5.7.8 bad credentials".to_owned()),
-        )
+        );
     });
     let with_password = |smarthost: &mut attache::config::Smarthost| {
         smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
@@ -385,7 +385,7 @@ async fn whatever_keeps_a_connection_from_serving_rests_the_transport_at_the_thi
         })
         .await;
         let outbound = house.outbound_with(&server, patient(), |smarthost| {
-            smarthost.connections_max = 1
+            smarthost.connections_max = 1;
         });
         house.mails(4).await;
         outbound.work_once().await.expect("the store works");

@@ -107,7 +107,7 @@ async fn nothing_is_said_to_a_server_that_nobody_vouches_for() {
                 0,
                 "{:?}",
                 heard.commands
-            )
+            );
         });
     }
 }
@@ -160,7 +160,7 @@ async fn replies_injected_before_tls_are_never_taken_for_the_servers() {
             0,
             "{:?}",
             heard.commands
-        )
+        );
     });
 }
 

@@ -138,7 +138,7 @@ async fn after_mixed_replies_and_a_crash_only_the_deferred_recipient_is_tried_ag
             script
                 .replies
                 .insert("RCPT TO:<later@", "450 4.2.1 greylisted".to_owned()),
-        )
+        );
     });
     let id = house
         .mail("first", &["here@example.test", "later@example.test"])

@@ -127,7 +127,7 @@ async fn fold(
         match &event {
             Event::TextDelta(piece) => text.push_str(piece),
             Event::ToolCall { id, name, args } => {
-                calls.push((id.clone(), name.clone(), args.clone()))
+                calls.push((id.clone(), name.clone(), args.clone()));
             }
             _ => {}
         }

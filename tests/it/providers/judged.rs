@@ -128,7 +128,7 @@ const ANTHROPIC: &[(&str, Damage)] = &[
     ("Extra inputs", |b| b["n"] = json!(1)),
     ("temperature", |b| b["temperature"] = json!(1.5)),
     ("thinking is enabled", |b| {
-        b["thinking"] = json!({"type": "enabled", "budget_tokens": 1024})
+        b["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
     }),
     ("non-empty", |b| b["system"][0]["text"] = json!("")),
     ("cache_control", |b| {
@@ -150,13 +150,13 @@ const ANTHROPIC: &[(&str, Damage)] = &[
         );
     }),
     ("'user' or 'assistant'", |b| {
-        b["messages"][0]["role"] = json!("system")
+        b["messages"][0]["role"] = json!("system");
     }),
     ("non-empty content", |b| {
-        b["messages"][0]["content"] = json!([])
+        b["messages"][0]["content"] = json!([]);
     }),
     ("non-whitespace", |b| {
-        b["messages"][0]["content"][0]["text"] = json!(" \n")
+        b["messages"][0]["content"][0]["text"] = json!(" \n");
     }),
     ("trailing whitespace", |b| {
         push(
@@ -166,7 +166,7 @@ const ANTHROPIC: &[(&str, Damage)] = &[
         );
     }),
     ("without `tool_result`", |b| {
-        remove(b, "/messages/2/content", 0)
+        remove(b, "/messages/2/content", 0);
     }),
     ("without `tool_result`", |b| {
         remove(b, "/messages", 2);
@@ -179,25 +179,25 @@ const ANTHROPIC: &[(&str, Damage)] = &[
             .insert(0, again);
     }),
     ("unexpected `tool_use_id`", |b| {
-        b["messages"][2]["content"][0]["tool_use_id"] = json!("zz")
+        b["messages"][2]["content"][0]["tool_use_id"] = json!("zz");
     }),
     ("come first", |b| {
         b["messages"][2]["content"]
             .as_array_mut()
             .expect("blocks")
-            .rotate_right(1)
+            .rotate_right(1);
     }),
     ("tool_use.id", |b| {
-        b["messages"][1]["content"][2]["id"] = json!("a b")
+        b["messages"][1]["content"][2]["id"] = json!("a b");
     }),
     ("must be unique", |b| {
-        b["messages"][1]["content"][2]["id"] = json!("b")
+        b["messages"][1]["content"][2]["id"] = json!("b");
     }),
     ("tool_use.name", |b| {
-        b["messages"][1]["content"][2]["name"] = json!("email.send")
+        b["messages"][1]["content"][2]["name"] = json!("email.send");
     }),
     ("valid dictionary", |b| {
-        b["messages"][1]["content"][2]["input"] = json!("{}")
+        b["messages"][1]["content"][2]["input"] = json!("{}");
     }),
     ("signature", |b| {
         b["messages"][1]["content"][0]
@@ -219,13 +219,13 @@ const ANTHROPIC: &[(&str, Damage)] = &[
         push(b, "/tools", again);
     }),
     ("input_schema.type", |b| {
-        b["tools"][0]["input_schema"] = json!({})
+        b["tools"][0]["input_schema"] = json!({});
     }),
     ("tools.0.name", |b| {
-        b["tools"][0]["name"] = json!("email.send")
+        b["tools"][0]["name"] = json!("email.send");
     }),
     ("key stands outside", |b| {
-        b["metadata"] = json!({"user_id": KEY})
+        b["metadata"] = json!({"user_id": KEY});
     }),
 ];
 
@@ -240,27 +240,27 @@ const CHAT: &[(&str, Damage)] = &[
     ("Expected a value", |b| b["temperature"] = json!(3)),
     ("only allowed when 'stream'", |b| b["stream"] = json!(false)),
     ("Missing required parameter", |b| {
-        b["response_format"] = json!({"type": "json_schema"})
+        b["response_format"] = json!({"type": "json_schema"});
     }),
     ("empty array", |b| b["messages"] = json!([])),
     ("at the beginning", |b| {
-        push(b, "/messages", json!({"role": "system", "content": "x"}))
+        push(b, "/messages", json!({"role": "system", "content": "x"}));
     }),
     ("alternate", |b| {
-        push(b, "/messages", json!({"role": "user", "content": "x"}))
+        push(b, "/messages", json!({"role": "user", "content": "x"}));
     }),
     ("alternate", |b| remove(b, "/messages", 1)),
     ("expected a string, got null", |b| {
-        b["messages"][1]["content"] = Value::Null
+        b["messages"][1]["content"] = Value::Null;
     }),
     ("Invalid value", |b| {
-        b["messages"][1]["role"] = json!("owner")
+        b["messages"][1]["role"] = json!("owner");
     }),
     ("did not have response messages", |b| {
-        remove(b, "/messages", 3)
+        remove(b, "/messages", 3);
     }),
     ("must be a response", |b| {
-        b["messages"][3]["tool_call_id"] = json!("zz")
+        b["messages"][3]["tool_call_id"] = json!("zz");
     }),
     ("must be a response", |b| {
         let again = b["messages"][3].clone();
@@ -270,19 +270,19 @@ const CHAT: &[(&str, Damage)] = &[
             .insert(3, again);
     }),
     ("did not have response", |b| {
-        b["messages"].as_array_mut().expect("messages").swap(5, 6)
+        b["messages"].as_array_mut().expect("messages").swap(5, 6);
     }),
     ("expected a string", |b| {
-        b["messages"][3]["content"] = json!({"ok": true})
+        b["messages"][3]["content"] = json!({"ok": true});
     }),
     ("string too long", |b| {
-        b["messages"][2]["tool_calls"][0]["id"] = json!("a".repeat(41))
+        b["messages"][2]["tool_calls"][0]["id"] = json!("a".repeat(41));
     }),
     ("Invalid or repeated id", |b| {
-        b["messages"][2]["tool_calls"][0]["id"] = json!("b")
+        b["messages"][2]["tool_calls"][0]["id"] = json!("b");
     }),
     ("pattern", |b| {
-        b["messages"][2]["tool_calls"][0]["function"]["name"] = json!("email.send")
+        b["messages"][2]["tool_calls"][0]["function"]["name"] = json!("email.send");
     }),
     ("expected a string, but got an object", |b| {
         b["messages"][2]["tool_calls"][0]["function"]["arguments"] = json!({});
@@ -291,17 +291,17 @@ const CHAT: &[(&str, Damage)] = &[
         b["messages"][2]["tool_calls"][0]["function"]["arguments"] = json!("{");
     }),
     ("empty array", |b| {
-        b["messages"][2]["tool_calls"] = json!([])
+        b["messages"][2]["tool_calls"] = json!([]);
     }),
     ("empty array", |b| b["tools"] = json!([])),
     ("only allowed when 'tools'", |b| {
         b.as_object_mut().expect("a body").remove("tools");
     }),
     ("pattern", |b| {
-        b["tools"][0]["function"]["name"] = json!("email.send")
+        b["tools"][0]["function"]["name"] = json!("email.send");
     }),
     ("type 'object'", |b| {
-        b["tools"][0]["function"]["parameters"] = json!({})
+        b["tools"][0]["function"]["parameters"] = json!({});
     }),
     ("temperature", |b| {
         b["model"] = json!("o9");

@@ -102,16 +102,16 @@ const RESPONSE: &str = "/contents/2/parts/0/functionResponse";
 const GEMINI_FAULTS: &[(&str, fn(&mut Value))] = &[
     ("Unknown name \"n\"", |b| b["n"] = json!(1)),
     ("Unknown name \"max_tokens\"", |b| {
-        b["generationConfig"]["max_tokens"] = json!(1)
+        b["generationConfig"]["max_tokens"] = json!(1);
     }),
     ("max_output_tokens", |b| {
-        b["generationConfig"]["maxOutputTokens"] = json!(0)
+        b["generationConfig"]["maxOutputTokens"] = json!(0);
     }),
     ("temperature", |b| {
-        b["generationConfig"]["temperature"] = json!(2.5)
+        b["generationConfig"]["temperature"] = json!(2.5);
     }),
     ("mime type", |b| {
-        b["generationConfig"]["responseJsonSchema"] = json!({})
+        b["generationConfig"]["responseJsonSchema"] = json!({});
     }),
     ("only one of", |b| {
         b["generationConfig"]["thinkingConfig"] =
@@ -119,25 +119,25 @@ const GEMINI_FAULTS: &[(&str, fn(&mut Value))] = &[
     }),
     ("contents is not specified", |b| b["contents"] = json!([])),
     ("empty system instruction", |b| {
-        b["systemInstruction"]["parts"] = json!([])
+        b["systemInstruction"]["parts"] = json!([]);
     }),
     ("valid role", |b| {
-        b["contents"][1]["role"] = json!("assistant")
+        b["contents"][1]["role"] = json!("assistant");
     }),
     ("alternate", |b| {
-        list(b, "/contents").push(json!({"role": "user", "parts": [{"text": "x"}]}))
+        list(b, "/contents").push(json!({"role": "user", "parts": [{"text": "x"}]}));
     }),
     ("alternate", |b| {
         list(b, "/contents").remove(0);
     }),
     ("parts must not be empty", |b| {
-        b["contents"][0]["parts"] = json!([])
+        b["contents"][0]["parts"] = json!([]);
     }),
     ("oneof field", |b| {
-        b["contents"][0]["parts"][0]["text"] = json!("")
+        b["contents"][0]["parts"][0]["text"] = json!("");
     }),
     ("oneof field", |b| {
-        b["contents"][1]["parts"][0]["text"] = json!(" ")
+        b["contents"][1]["parts"][0]["text"] = json!(" ");
     }),
     ("number of function response parts", |b| {
         list(b, "/contents/2/parts").remove(0);
@@ -156,45 +156,45 @@ const GEMINI_FAULTS: &[(&str, fn(&mut Value))] = &[
         list(b, "/contents").remove(2);
     }),
     ("name does not match", |b| {
-        b.pointer_mut(RESPONSE).expect("a result")["name"] = json!("list")
+        b.pointer_mut(RESPONSE).expect("a result")["name"] = json!("list");
     }),
     ("id does not match", |b| {
-        b.pointer_mut(RESPONSE).expect("a result")["id"] = json!("fc-1")
+        b.pointer_mut(RESPONSE).expect("a result")["id"] = json!("fc-1");
     }),
     ("(Struct)", |b| {
-        b.pointer_mut(RESPONSE).expect("a result")["response"] = json!("done")
+        b.pointer_mut(RESPONSE).expect("a result")["response"] = json!("done");
     }),
     ("(Struct)", |b| {
-        b.pointer_mut(RESPONSE).expect("a result")["response"] = json!([1])
+        b.pointer_mut(RESPONSE).expect("a result")["response"] = json!([1]);
     }),
     ("(Struct)", |b| {
-        b["contents"][1]["parts"][1]["functionCall"]["args"] = json!("{}")
+        b["contents"][1]["parts"][1]["functionCall"]["args"] = json!("{}");
     }),
     ("function name", |b| {
-        b["contents"][1]["parts"][1]["functionCall"]["name"] = json!("9look")
+        b["contents"][1]["parts"][1]["functionCall"]["name"] = json!("9look");
     }),
     ("never gave", |b| {
-        b["contents"][1]["parts"][1]["functionCall"]["id"] = json!("c0_1")
+        b["contents"][1]["parts"][1]["functionCall"]["id"] = json!("c0_1");
     }),
     ("missing a thought_signature", |b| {
-        forget(b, "/contents/1/parts/1", "thoughtSignature")
+        forget(b, "/contents/1/parts/1", "thoughtSignature");
     }),
     ("Corrupted", |b| {
-        b["contents"][1]["parts"][1]["thoughtSignature"] = json!("c2ln")
+        b["contents"][1]["parts"][1]["thoughtSignature"] = json!("c2ln");
     }),
     ("Duplicate", |b| {
         let again = b["tools"][0]["functionDeclarations"][0].clone();
         list(b, "/tools/0/functionDeclarations").push(again);
     }),
     ("should not be empty", |b| {
-        b["tools"][0]["functionDeclarations"] = json!([])
+        b["tools"][0]["functionDeclarations"] = json!([]);
     }),
     ("without function_declarations", |b| forget(b, "", "tools")),
     ("'tool_config", |b| {
-        b["toolConfig"]["functionCallingConfig"]["mode"] = json!("auto")
+        b["toolConfig"]["functionCallingConfig"]["mode"] = json!("auto");
     }),
     ("exclusive", |b| {
-        b["tools"][0]["functionDeclarations"][0]["parameters"] = json!({})
+        b["tools"][0]["functionDeclarations"][0]["parameters"] = json!({});
     }),
     ("additionalProperties", |b| {
         forget(b, "/tools/0/functionDeclarations/0", "parametersJsonSchema");
@@ -202,7 +202,7 @@ const GEMINI_FAULTS: &[(&str, fn(&mut Value))] = &[
             json!({"type": "object", "additionalProperties": false});
     }),
     ("key stands outside", |b| {
-        b["contents"][0]["parts"][0]["text"] = json!(KEY)
+        b["contents"][0]["parts"][0]["text"] = json!(KEY);
     }),
 ];
 
@@ -256,11 +256,11 @@ const OLLAMA_FAULTS: &[(&str, fn(&mut Value))] = &[
     ("nobody reads `max_tokens`", |b| b["max_tokens"] = json!(1)),
     ("without num_ctx", |b| forget(b, "/options", "num_ctx")),
     ("without num_predict", |b| {
-        forget(b, "/options", "num_predict")
+        forget(b, "/options", "num_predict");
     }),
     ("invalid option", |b| b["options"]["num_context"] = json!(1)),
     ("input length exceeds", |b| {
-        b["options"]["num_ctx"] = json!(1100)
+        b["options"]["num_ctx"] = json!(1100);
     }),
     ("forgotten", |b| forget(b, "", "truncate")),
     ("forgotten", |b| b["shift"] = json!(true)),
@@ -270,25 +270,25 @@ const OLLAMA_FAULTS: &[(&str, fn(&mut Value))] = &[
     ("missing unit", |b| b["keep_alive"] = json!("30")),
     ("messages are required", |b| b["messages"] = json!([])),
     ("invalid role", |b| {
-        b["messages"][1]["role"] = json!("owner")
+        b["messages"][1]["role"] = json!("owner");
     }),
     ("messages.content", |b| {
-        b["messages"][1]["content"] = json!([{"text": "x"}])
+        b["messages"][1]["content"] = json!([{"text": "x"}]);
     }),
     ("nobody reads `messages.tool_call_id`", |b| {
-        b["messages"][3]["tool_call_id"] = json!("a")
+        b["messages"][3]["tool_call_id"] = json!("a");
     }),
     ("an empty message", |b| {
-        b["messages"][1]["content"] = json!("")
+        b["messages"][1]["content"] = json!("");
     }),
     ("speaks twice", |b| {
-        list(b, "/messages").push(json!({"role": "user", "content": "x"}))
+        list(b, "/messages").push(json!({"role": "user", "content": "x"}));
     }),
     ("speaks first", |b| {
         list(b, "/messages").remove(1);
     }),
     ("in the middle", |b| {
-        list(b, "/messages").push(json!({"role": "system", "content": "x"}))
+        list(b, "/messages").push(json!({"role": "system", "content": "x"}));
     }),
     ("without its call", |b| {
         let result = list(b, "/messages").remove(3);
@@ -301,17 +301,17 @@ const OLLAMA_FAULTS: &[(&str, fn(&mut Value))] = &[
         list(b, "/messages").truncate(5);
     }),
     ("not its call's", |b| {
-        b["messages"][3]["tool_name"] = json!("list")
+        b["messages"][3]["tool_name"] = json!("list");
     }),
     ("function.arguments", |b| {
         b["messages"][2]["tool_calls"][0]["function"]["arguments"] = json!("{}");
     }),
     ("a call without a name", |b| {
-        b["messages"][2]["tool_calls"][0]["function"]["name"] = json!("")
+        b["messages"][2]["tool_calls"][0]["function"]["name"] = json!("");
     }),
     ("tool type", |b| b["tools"][0]["type"] = json!("code")),
     ("function.parameters", |b| {
-        b["tools"][0]["function"]["parameters"] = json!({})
+        b["tools"][0]["function"]["parameters"] = json!({});
     }),
     ("key stands outside", |b| b["model"] = json!(KEY)),
 ];

@@ -58,7 +58,7 @@ impl Crowd {
         let (client, server) = duplex(64 * 1024);
         let house = self.house.clone();
         tokio::spawn(async move {
-            serve_session(server, Some(Ipv4Addr::from(peer).into()), &house).await
+            serve_session(server, Some(Ipv4Addr::from(peer).into()), &house).await;
         });
         let mut client = Client::new(Box::new(client));
         if self.house.settings.kind == ListenerKind::Smtp {

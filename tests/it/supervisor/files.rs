@@ -127,7 +127,7 @@ const CHANGES: &[Change] = &[
     (
         |f| {
             std::fs::rename(f.join("knowledge/house.md"), f.join("knowledge/other.md"))
-                .expect("moved")
+                .expect("moved");
         },
         "knowledge/house.md",
     ),

@@ -319,7 +319,7 @@ impl FolderWalk {
             if metadata.is_dir() {
                 match entry.open_dir() {
                     Ok(below) if depth < limits.depth_max => {
-                        self.enter(&below, &path, depth + 1, limits)?
+                        self.enter(&below, &path, depth + 1, limits)?;
                     }
                     Ok(_) => self.skip(path, "too many folders deep"),
                     Err(_) => self.skip(path, "cannot be opened"),

@@ -31,7 +31,7 @@ pub(super) fn is_bounded(buffer: &[u8]) -> bool {
             }
             b')' => is_inside = false,
             b'{' if !is_inside && buffer[at - 1] == b' ' => {
-                at += literal_bytes(&buffer[at..]).unwrap_or(0)
+                at += literal_bytes(&buffer[at..]).unwrap_or(0);
             }
             b'\n' if !is_inside && buffer[..at].ends_with(b")\r") => return true,
             _ => {}

@@ -121,7 +121,7 @@ impl ImapSession {
                 Untagged::Continue => {
                     self.connection
                         .send(answers.next().map_or("", String::as_str))
-                        .await?
+                        .await?;
                 }
                 Untagged::Bye(text) => return Err(MailboxError::Bye(text)),
                 response => self.note(&response),

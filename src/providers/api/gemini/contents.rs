@@ -120,7 +120,7 @@ fn model_parts(blocks: &[Block], signs: bool) -> Vec<Value> {
                 match word(state, "part") {
                     Some("text") => waiting = signature,
                     Some("thought") => {
-                        parts.push(signed(json!({"text": text, "thought": true}), signature))
+                        parts.push(signed(json!({"text": text, "thought": true}), signature));
                     }
                     _ => parts.push(signed(json!({"text": ""}), signature)),
                 }
