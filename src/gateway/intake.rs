@@ -168,28 +168,9 @@ impl Intake {
         let stored = self.store.accept_letter(copies).await?;
         crate::crash::crash_point!("I4");
         self.runs_queued.notify_one();
-        let outcomes = stored
-            .into_iter()
-            .zip(messages)
-            .map(|(stored, id)| match stored {
-                StoredInbound::New { run: Some(run), .. } => (id, CopyOutcome::Run(run)),
-                StoredInbound::New {
-                    run: None,
-                    disposition,
-                    ..
-                } => {
-                    let rule = disposition.strip_prefix("filed:").unwrap_or_default();
-                    (id, CopyOutcome::Filed(rule.to_owned()))
-                }
-                StoredInbound::Duplicate { message } => (message, CopyOutcome::Duplicate),
-            });
-        let copies = outcomes.zip(&personas);
+        let copies = stored.into_iter().zip(messages).zip(&personas);
         let copies = copies
-            .map(|((message, outcome), p)| Copy {
-                persona: p.id.clone(),
-                message,
-                outcome,
-            })
+            .map(|((stored, id), persona)| stored_copy(stored, id, persona))
             .collect();
         Ok(Accepted {
             sender,
@@ -378,5 +359,26 @@ impl LetterIntake for Intake {
 
     fn short_of(&self, what: Shortage) {
         self.shortages.note(what);
+    }
+}
+
+/// Outcome for one persona; `id` is the message's, unless it was stored before.
+fn stored_copy(stored: StoredInbound, id: MessageId, persona: &Persona) -> Copy {
+    let (message, outcome) = match stored {
+        StoredInbound::New { run: Some(run), .. } => (id, CopyOutcome::Run(run)),
+        StoredInbound::New {
+            run: None,
+            disposition,
+            ..
+        } => {
+            let rule = disposition.strip_prefix("filed:").unwrap_or_default();
+            (id, CopyOutcome::Filed(rule.to_owned()))
+        }
+        StoredInbound::Duplicate { message } => (message, CopyOutcome::Duplicate),
+    };
+    Copy {
+        persona: persona.id.clone(),
+        message,
+        outcome,
     }
 }

@@ -153,7 +153,7 @@ pub async fn fork(
         config,
         clock: clock.clone(),
         providers,
-        env: RunEnv::Fork(env),
+        env: RunEnv::Fork(Box::new(env)),
         provider_health: Box::new(CircuitBreakers::new(clock)),
         tools: tools::builtin(),
         loop_key: store.loop_key().clone(),

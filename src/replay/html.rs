@@ -63,9 +63,8 @@ pub fn thread(record: &ThreadRecord, full: bool) -> String {
     page.finish()
 }
 
-fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
+fn write_run_fields(page: &mut Html, record: &RunRecord) {
     let run = &record.run;
-    let since = |at: &str| offset(&run.created_at, at);
     page.block("h1", "", &format!("Run {}", run.id));
     let stop = run.stop_reason.as_ref().filter(|stop| **stop != run.state);
     let state = stop.map_or(run.state.clone(), |stop| format!("{} ({stop})", run.state));
@@ -107,6 +106,11 @@ fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
         ("queued", &run.created_at),
         ("ended", run.finished_at.as_deref().unwrap_or_default()),
     ]);
+}
+
+fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
+    let since = |at: &str| offset(&record.run.created_at, at);
+    write_run_fields(page, record);
     if with_trigger {
         write_message(
             page,

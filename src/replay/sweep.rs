@@ -287,22 +287,6 @@ fn asked(
     let differs = |was: String, is: String| {
         (was != is).then(|| format!("`{was}` then, `{is}` with the change"))
     };
-    let is_meant = |tool: &&String| {
-        options
-            .tools
-            .as_ref()
-            .is_none_or(|tools| tools.contains(tool))
-    };
-    let all = |tools: &Option<Vec<String>>| match (tools, &options.tools) {
-        (Some(tools), _) => tools
-            .iter()
-            .filter(is_meant)
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(", "),
-        (None, Some(tools)) => tools.join(", "),
-        (None, None) => "all".to_owned(),
-    };
     let temperature = |of: Option<f32>| of.map_or("none".to_owned(), |of| of.to_string());
     let (recorded_inference, inference) = (&recorded.inference, &config.inference);
     let settings = [
@@ -311,7 +295,13 @@ fn asked(
             differs(then_asked.0.clone(), now_asked.0.clone()),
         ),
         ("model", differs(then_asked.1, now_asked.1)),
-        ("tools", differs(all(&was.tools), all(&is.tools))),
+        (
+            "tools",
+            differs(
+                tools_offered(was.tools.as_deref(), options),
+                tools_offered(is.tools.as_deref(), options),
+            ),
+        ),
         (
             "max_output_tokens",
             differs(
@@ -332,20 +322,10 @@ fn asked(
         .find_map(|(name, how)| how.map(|how| (name, how)));
     setting.or_else(|| {
         let provider = now_asked.0;
-        let encoder = |config: &Config| -> Option<String> {
-            let settings = config
-                .inference
-                .providers
-                .get(&provider)
-                .cloned()
-                .unwrap_or_default();
-            let request: Request = serde_json::from_str(&then.request_json).ok()?;
-            providers::encoder(&provider, &settings, Path::new("/nowhere"))
-                .ok()?
-                .encode_request(&request)
-                .ok()
-        };
-        let (was, is) = (encoder(recorded), encoder(config));
+        let (was, is) = (
+            encoded(&provider, recorded, then),
+            encoded(&provider, config, then),
+        );
         (was != is).then(|| {
             (
                 "providers",
@@ -353,4 +333,33 @@ fn asked(
             )
         })
     })
+}
+
+/// Lists the tools that a persona and the run's options permit.
+fn tools_offered(tools: Option<&[String]>, options: &RunOptions) -> String {
+    match (tools, &options.tools) {
+        (Some(tools), meant) => tools
+            .iter()
+            .filter(|tool| meant.as_ref().is_none_or(|meant| meant.contains(tool)))
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", "),
+        (None, Some(meant)) => meant.join(", "),
+        (None, None) => "all".to_owned(),
+    }
+}
+
+/// Returns the recorded request as this configuration's provider writes it.
+fn encoded(provider: &str, config: &Config, then: &AsOf) -> Option<String> {
+    let settings = config
+        .inference
+        .providers
+        .get(provider)
+        .cloned()
+        .unwrap_or_default();
+    let request: Request = serde_json::from_str(&then.request_json).ok()?;
+    providers::encoder(provider, &settings, Path::new("/nowhere"))
+        .ok()?
+        .encode_request(&request)
+        .ok()
 }

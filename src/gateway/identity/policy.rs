@@ -149,8 +149,26 @@ pub async fn ask(
         _ if failed && !is_open => Policy::Disowned(wish(&outcome)),
         _ => Policy::Silent,
     };
+    add_dmarc(report, &outcome, policy, is_open, from_domain);
+    let is_temporary = !is_aligned && (found.is_temporary || is_unknown(&outcome));
+    DmarcEvaluation {
+        is_aligned,
+        coverage,
+        policy,
+        is_temporary,
+    }
+}
+
+/// Adds the outcome to the results, in the words of RFC 8601.
+fn add_dmarc(
+    report: &mut Report,
+    outcome: &DmarcOutput,
+    policy: Policy,
+    is_open: bool,
+    from_domain: &str,
+) {
     let word = match (&outcome.result(), policy) {
-        _ if outcome.dmarc_record().is_none() && is_unknown(&outcome) => "temperror",
+        _ if outcome.dmarc_record().is_none() && is_unknown(outcome) => "temperror",
         _ if outcome.dmarc_record().is_none() => "none",
         (_, Policy::Kept) => "pass",
         (DmarcResult::TempError(_), _) => "temperror",
@@ -160,20 +178,13 @@ pub async fn ask(
     };
     let wish_word = outcome
         .dmarc_record()
-        .map_or("none", |_| wish(&outcome).as_str());
+        .map_or("none", |_| wish(outcome).as_str());
     report.add(
         "dmarc",
         word,
         "",
         &[("header.from", from_domain), ("policy.dmarc", wish_word)],
     );
-    let is_temporary = !is_aligned && (found.is_temporary || is_unknown(&outcome));
-    DmarcEvaluation {
-        is_aligned,
-        coverage,
-        policy,
-        is_temporary,
-    }
 }
 
 /// Coverage of all aligned signatures together; each must be aligned by itself, because a field

@@ -116,33 +116,27 @@ fn headline(pending: &PendingNotices) -> String {
                 pending.count
             )
         }
-        NoticeKind::ResponsibilityBroken => {
-            format!(
-                "{} cannot be used",
-                count("responsibility", "responsibilities")
-            )
+        kind => schedule_headline(kind, pending.count, &of),
+    }
+}
+
+/// Summary of the notices of the scheduler; `of` names their persona.
+fn schedule_headline(kind: NoticeKind, count: u64, of: &str) -> String {
+    let is_one = count == 1;
+    match kind {
+        NoticeKind::ResponsibilityBroken if is_one => {
+            format!("a responsibility{of} cannot be used")
         }
-        NoticeKind::ResponsibilityPaused if pending.count == 1 => {
-            format!("a responsibility{of} is paused")
+        NoticeKind::ResponsibilityBroken => format!("{count} responsibilities{of} cannot be used"),
+        NoticeKind::ResponsibilityPaused if is_one => format!("a responsibility{of} is paused"),
+        NoticeKind::ResponsibilityPaused => format!("{count} responsibilities{of} are paused"),
+        NoticeKind::SlotsMissed if is_one => format!("a responsibility{of} did not fire"),
+        NoticeKind::SlotsMissed => format!("responsibilities{of} did not fire, {count} times"),
+        NoticeKind::SlotOverdue if is_one => format!("a scheduled run{of} not done in time"),
+        NoticeKind::SlotOverdue => format!("{count} scheduled runs{of} not done in time"),
+        NoticeKind::ResponsibilityProposed if is_one => {
+            format!("a proposed responsibility{of} to be enabled or removed")
         }
-        NoticeKind::ResponsibilityPaused => {
-            format!("{} responsibilities{of} are paused", pending.count)
-        }
-        NoticeKind::SlotsMissed if pending.count == 1 => {
-            format!("a responsibility{of} did not fire")
-        }
-        NoticeKind::SlotsMissed => {
-            format!("responsibilities{of} did not fire, {} times", pending.count)
-        }
-        NoticeKind::SlotOverdue => format!(
-            "{} not done in time",
-            count("scheduled run", "scheduled runs")
-        ),
-        NoticeKind::ResponsibilityProposed => {
-            format!(
-                "{} to be enabled or removed",
-                count("proposed responsibility", "proposed responsibilities")
-            )
-        }
+        _ => format!("{count} proposed responsibilities{of} to be enabled or removed"),
     }
 }

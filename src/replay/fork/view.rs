@@ -7,6 +7,7 @@ use crate::replay::{
 };
 use crate::store::{
     JournalEntry, JournalSoFar, MessageOutcome, NewOutbound, RunFinished, Step, StepKind,
+    TurnStarted,
 };
 use serde_json::Value;
 
@@ -77,23 +78,7 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
         JournalEntry::TurnStarted(started) => {
             (record.run.provider, record.run.model) =
                 (Some(started.provider.clone()), Some(started.model.clone()));
-            record.turns.push(TurnRecord {
-                turn_index: started.turn_index,
-                attempt: started.attempt,
-                state: "started".into(),
-                provider: started.provider.clone(),
-                model: started.model.clone(),
-                usage: usage(TokenUsage::default()),
-                error: None,
-                started_at: now,
-                finished_at: None,
-                request_sha256: started.request_sha256.clone(),
-                request: value(&started.request_json),
-                request_text: None,
-                response: None,
-                response_text: None,
-                pruned_at: None,
-            });
+            record.turns.push(started_turn(started, now));
         }
         JournalEntry::TurnAnswered(answered) => {
             end_turn(
@@ -142,6 +127,26 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
             });
         }
         JournalEntry::Finished(end) => finish(record, end, now),
+    }
+}
+
+fn started_turn(started: &TurnStarted, now: String) -> TurnRecord {
+    TurnRecord {
+        turn_index: started.turn_index,
+        attempt: started.attempt,
+        state: "started".into(),
+        provider: started.provider.clone(),
+        model: started.model.clone(),
+        usage: usage(TokenUsage::default()),
+        error: None,
+        started_at: now,
+        finished_at: None,
+        request_sha256: started.request_sha256.clone(),
+        request: value(&started.request_json),
+        request_text: None,
+        response: None,
+        response_text: None,
+        pruned_at: None,
     }
 }
 

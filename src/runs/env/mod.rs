@@ -28,7 +28,7 @@ type Stored<T> = Result<T, StoreError>;
 /// Environment of a run.
 pub enum RunEnv {
     Live(LiveEnv),
-    Fork(ForkEnv),
+    Fork(Box<ForkEnv>),
     Recorded(Arc<dyn RecordedRun>),
 }
 
@@ -100,6 +100,15 @@ pub struct AssembledRun {
 /// of one call or none. Its order is what makes a run survive a crash. An error ends the attempt,
 /// except [`StoreError::BudgetExhausted`].
 impl RunEnv {
+    /// Returns the rows and the folder of a run that has them; `Err` is the record of one that has
+    /// not.
+    fn live(&self) -> Result<&LiveEnv, &dyn RecordedRun> {
+        match self {
+            RunEnv::Live(live) => Ok(live),
+            RunEnv::Fork(fork) => Ok(&fork.live),
+            RunEnv::Recorded(record) => Err(record.as_ref()),
+        }
+    }
     /// Returns the message that the run answers; `owners` may read everything, whenever they joined
     /// its thread.
     pub async fn trigger_message(
@@ -107,12 +116,12 @@ impl RunEnv {
         run: &ClaimedRun,
         owners: &[Address],
     ) -> Stored<TriggerMessage> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => {
+        match self.live() {
+            Ok(live) => {
                 let rows = live.rows(run);
                 rows.trigger_message(&run.trigger_message, owners).await
             }
-            RunEnv::Recorded(record) => {
+            Err(record) => {
                 let missing = || StoreError::Missing {
                     kind: "context",
                     id: run.id.to_string(),
@@ -145,13 +154,13 @@ impl RunEnv {
         run: &ClaimedRun,
         subject: &Subject,
     ) -> Stored<Option<StoredMessage>> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => {
+        match self.live() {
+            Ok(live) => {
                 let rows = live.rows(run);
                 rows.newest_letter(&subject.message, &subject.readers).await
             }
             // Only for the delivery of a mail, of which only the text is compared.
-            RunEnv::Recorded(_) => Ok(None),
+            Err(_) => Ok(None),
         }
     }
 
@@ -205,12 +214,10 @@ impl RunEnv {
         run: &ClaimedRun,
         message: &StoredMessage,
     ) -> Stored<Vec<String>> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => {
-                live.rows(run).readers_of(message.seq).await
-            }
+        match self.live() {
+            Ok(live) => live.rows(run).readers_of(message.seq).await,
             // For tools, whose results are known, and for an answer into a thread.
-            RunEnv::Recorded(record) => Ok(record.recipients()),
+            Err(record) => Ok(record.recipients()),
         }
     }
 
@@ -313,39 +320,37 @@ impl RunEnv {
 impl RunEnv {
     /// Assembles the context of a run.
     pub async fn assemble(&self, order: ContextOrder<'_>) -> Result<AssembledRun, RunError> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => live.assemble(order).await,
-            RunEnv::Recorded(record) => record.assemble(order).await,
+        match self.live() {
+            Ok(live) => live.assemble(order).await,
+            Err(record) => record.assemble(order).await,
         }
     }
 
     /// Returns the text of `PERSONA.md`; empty when there is none.
     pub fn persona_text(&self, run: &ClaimedRun) -> Result<String, RunError> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => live.persona_text(run),
+        match self.live() {
+            Ok(live) => live.persona_text(run),
             // For the key of a session, which the record has.
-            RunEnv::Recorded(_) => Ok(String::new()),
+            Err(_) => Ok(String::new()),
         }
     }
 
     /// Returns the expected effects of a call, which are recorded before it begins, so that its
     /// outcome can be verified after a crash; `None` for tools that may simply be run again.
     pub async fn expected_effects(&self, order: &CallOrder<'_>) -> Option<Value> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => {
-                live.expected_effects(order).await
-            }
-            RunEnv::Recorded(record) => record.expected_effects(order.id),
+        match self.live() {
+            Ok(live) => live.expected_effects(order).await,
+            Err(record) => record.expected_effects(order.id),
         }
     }
 
     /// Executes a call that the tool policy has permitted. Its effect commits with its result,
     /// which is the caller's to commit.
     pub async fn call(&self, order: &CallOrder<'_>) -> Result<ToolVerdict, RunError> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => live.call(order).await,
+        match self.live() {
+            Ok(live) => live.call(order).await,
             // Without a result the attempt was interrupted in this call.
-            RunEnv::Recorded(record) => match record.result(order.id) {
+            Err(record) => match record.result(order.id) {
                 Some(payload) => Ok(ToolVerdict::Known(payload)),
                 None => Err(StoreError::Closed.into()),
             },
@@ -360,11 +365,9 @@ impl RunEnv {
         persona: &Persona,
         tier: Tier,
     ) -> Result<(), RunError> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => {
-                live.guard(run, persona, tier).await
-            }
-            RunEnv::Recorded(_) => Ok(()),
+        match self.live() {
+            Ok(live) => live.guard(run, persona, tier).await,
+            Err(_) => Ok(()),
         }
     }
 
@@ -374,11 +377,9 @@ impl RunEnv {
         run: &ClaimedRun,
         persona: &Persona,
     ) -> Result<Vec<String>, RunError> {
-        match self {
-            RunEnv::Live(live) | RunEnv::Fork(ForkEnv { live, .. }) => {
-                live.release(run, persona).await
-            }
-            RunEnv::Recorded(_) => Ok(Vec::new()),
+        match self.live() {
+            Ok(live) => live.release(run, persona).await,
+            Err(_) => Ok(Vec::new()),
         }
     }
 }

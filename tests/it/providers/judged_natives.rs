@@ -97,9 +97,12 @@ fn forget(body: &mut Value, pointer: &str, member: &str) {
         .remove(member);
 }
 
+/// A part of the refusal, and the change to the request that causes it.
+type Fault = (&'static str, fn(&mut Value));
+
 const RESPONSE: &str = "/contents/2/parts/0/functionResponse";
 /// Faults that Gemini refuses, with a part of its sentence.
-const GEMINI_FAULTS: &[(&str, fn(&mut Value))] = &[
+const GEMINI_FAULTS: &[Fault] = &[
     ("Unknown name \"n\"", |b| b["n"] = json!(1)),
     ("Unknown name \"max_tokens\"", |b| {
         b["generationConfig"]["max_tokens"] = json!(1);
@@ -251,7 +254,7 @@ fn the_judge_of_gemini_looks_at_heads_and_at_the_age_of_the_model() {
 }
 
 /// Faults that Ollama refuses or would get wrong, with a part of the sentence.
-const OLLAMA_FAULTS: &[(&str, fn(&mut Value))] = &[
+const OLLAMA_FAULTS: &[Fault] = &[
     ("model is required", |b| b["model"] = json!("")),
     ("nobody reads `max_tokens`", |b| b["max_tokens"] = json!(1)),
     ("without num_ctx", |b| forget(b, "/options", "num_ctx")),
