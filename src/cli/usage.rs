@@ -4,7 +4,8 @@ use super::args::instant;
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, Spending, dollars, spending};
+use crate::config::spending;
+use crate::config::{Config, Spending, dollars};
 use crate::domain::{
     Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, ThreadBudget, ThreadId,
     Timestamp, day_of,

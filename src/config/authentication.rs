@@ -4,10 +4,10 @@
 //! Absent on purpose: a switch that turns verification off. `monitor` refuses nothing, and still
 //! grants no trust without proof.
 
-use crate::config::check_context::CheckContext;
+use super::values::check_context::CheckContext;
+use super::values::net::domain;
 use crate::config::file::duration::{TypedDuration, spell};
 use crate::config::file::{Document, child};
-use crate::config::net::domain;
 use crate::domain::Network;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! `configs/context.json`: named profiles, each an ordered list of resolver steps.
 
-use crate::config::check_context::CheckContext;
+use super::values::check_context::CheckContext;
 use crate::config::file::{ConfigFile, child};
 use crate::config::step;
 use schemars::JsonSchema;

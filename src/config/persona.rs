@@ -1,12 +1,12 @@
 //! `personas/<id>/persona.json`: the name, addresses, model and permissions of a persona.
 
-use crate::config::budgets::{PersonaBudget, TypedPersonaBudget};
-use crate::config::check_context::CheckContext;
-use crate::config::fallback::{ModelChoice, TypedChoice};
+use super::inference::budgets::{PersonaBudget, TypedPersonaBudget};
+use super::inference::fallback::{ModelChoice, TypedChoice};
+use super::inference::{budgets, fallback, providers};
+use super::values::check_context::CheckContext;
+use super::values::net::address_hint;
+use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
-use crate::config::net::address_hint;
-use crate::config::zones::zone_hint;
-use crate::config::{budgets, fallback, providers};
 use crate::domain::{Address, PersonaId};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,11 +1,11 @@
 //! The JSON Schemas of the configuration files, generated from their types.
 
+use super::inference::prices::TypedPrices;
 use crate::config::context::TypedContext;
 use crate::config::file::json_schema;
 use crate::config::gateway::TypedGateway;
 use crate::config::inference::TypedInference;
 use crate::config::persona::TypedPersona;
-use crate::config::prices::TypedPrices;
 use crate::config::security::TypedSecurity;
 use serde_json::Value;
 

@@ -1,11 +1,11 @@
 //! `configs/security.json`: access control for letters to personas, and permitted recipients of
 //! their mail.
 
+use super::values::check_context::CheckContext;
+use super::values::net::domain;
 use crate::config::authentication;
 use crate::config::authentication::{Authentication, Mode, TypedAuthentication, TypedMode};
-use crate::config::check_context::CheckContext;
 use crate::config::file::{ConfigFile, child};
-use crate::config::net::domain;
 use crate::domain::Address;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,13 +1,13 @@
 //! Resolved settings: complete, typed, checked against each other. The typed files are the
 //! loader's.
 
+use super::gateway::limits::Limits;
+use super::inference::prices::Prices;
 use crate::config::context::ContextProfile;
 use crate::config::file::{Problem, Snapshot};
 use crate::config::gateway::Gateway;
 use crate::config::inference::Inference;
-use crate::config::limits::Limits;
 use crate::config::personas::Personas;
-use crate::config::prices::Prices;
 use crate::config::security::Security;
 use crate::domain::LoopKey;
 use secrecy::SecretString;

@@ -1,6 +1,14 @@
 //! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or
 //! `null`.
 
+use super::gateway::limits::Limits;
+use super::gateway::outbound::{
+    BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings,
+};
+use super::gateway::{listeners, mailboxes};
+use super::inference::providers::ProviderSettings;
+use super::inference::{budgets, fallback, prices};
+use crate::config::authentication;
 use crate::config::context::ContextStep;
 use crate::config::file::duration::spell;
 use crate::config::file::{
@@ -8,15 +16,9 @@ use crate::config::file::{
 };
 use crate::config::gateway::Gateway;
 use crate::config::inference::Inference;
-use crate::config::limits::Limits;
-use crate::config::outbound::{
-    BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings,
-};
 use crate::config::persona::Persona;
-use crate::config::providers::ProviderSettings;
 use crate::config::security::Decision;
 use crate::config::settings::Config;
-use crate::config::{authentication, budgets, fallback, listeners, mailboxes, prices};
 use crate::domain::PersonaId;
 use crate::mime::Signer;
 use serde_json::{Map, Value, json};

@@ -3,11 +3,11 @@
 //! Only a configuration without problems is checked for them. Absent on purpose: checks that need
 //! the standing texts (`runs/preflight.rs`) or the responsibilities (`scheduler/survey.rs`).
 
-use crate::config::check_context::CheckContext;
+use super::gateway::listeners::ListenAddress;
+use super::values::check_context::CheckContext;
 use crate::config::file::{ConfigFile, Problem, child};
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
-use crate::config::listeners::ListenAddress;
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::security::{Security, TypedSecurity};
 use crate::domain::Address;

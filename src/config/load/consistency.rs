@@ -1,12 +1,12 @@
 //! Checks across files: addresses of personas and owners, signing keys, providers and their models.
 
-use crate::config::check_context::CheckContext;
-use crate::config::fallback::ModelChoice;
 use crate::config::file::{ConfigFile, child};
 use crate::config::gateway::{Gateway, TypedGateway};
+use crate::config::inference::fallback::ModelChoice;
 use crate::config::inference::{Inference, TypedInference};
+use crate::config::inference::{fallback, providers};
 use crate::config::persona::{Persona, TypedPersona};
-use crate::config::{fallback, providers};
+use crate::config::values::check_context::CheckContext;
 use crate::domain::PersonaId;
 use std::collections::BTreeMap;
 

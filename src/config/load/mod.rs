@@ -4,7 +4,12 @@
 mod consistency;
 mod personas;
 
-use crate::config::check_context::CheckContext;
+use super::gateway::limits::Limits;
+use super::gateway::outbound::PASSWORD_VARIABLE;
+use super::inference::prices::{Prices, TypedPrices};
+use super::inference::{prices, providers};
+use super::values::check_context::CheckContext;
+use super::values::name_catalog::NameCatalog;
 use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
     CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, INFERENCE_FILE,
@@ -12,17 +17,13 @@ use crate::config::file::{
 };
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
-use crate::config::limits::Limits;
-use crate::config::name_catalog::NameCatalog;
-use crate::config::outbound::PASSWORD_VARIABLE;
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::Personas;
-use crate::config::prices::{Prices, TypedPrices};
 use crate::config::secrets::Secrets;
 use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
 use crate::config::warnings::CheckedFiles;
-use crate::config::{context, gateway, inference, prices, providers, secrets, security, warnings};
+use crate::config::{context, gateway, inference, secrets, security, warnings};
 use crate::domain::LoopKey;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! The personas of a workspace: their list, their files, and those that are out of service.
 
-use crate::config::check_context::CheckContext;
 use crate::config::file::{ConfigErrors, ConfigFile, Problem, persona_file};
 use crate::config::persona;
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::OutOfService;
+use crate::config::values::check_context::CheckContext;
 use crate::domain::PersonaId;
 
 /// Maximum number of folders read below `personas/`; more are reported as a problem.

@@ -1,7 +1,8 @@
 //! Which bound is in force and where it was said: responsibility, thread, persona, all.
 
 use crate::app::{START, Workspace};
-use attache::config::{Config, Spending, load, spending};
+use attache::config::spending;
+use attache::config::{Config, Spending, load};
 use attache::domain::{
     Allowance, BudgetScope, OnBudget, Origin, PersonaId, ThreadBudget, ThreadId, Timestamp,
 };

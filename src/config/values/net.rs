@@ -132,7 +132,7 @@ pub fn is_near_url(text: &str, plain_http: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::config::values::net::*;
 
     #[test]
     fn plain_http_stays_on_this_machine() {

@@ -4,12 +4,12 @@
 //! A provider has the name of its adapter; `compat:NAME` names a server with OpenAI's chat
 //! completions API.
 
-use crate::config::agents::{AgentSettings, Tier};
-use crate::config::chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
-use crate::config::check_context::{COMPAT, CheckContext};
+use super::agents::{AgentSettings, Tier};
+use super::chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
+use super::think::Think;
 use crate::config::file::{Document, INFERENCE_FILE, Problem, child};
-use crate::config::net::{check_base_url, is_near_url};
-use crate::config::think::Think;
+use crate::config::values::check_context::{COMPAT, CheckContext};
+use crate::config::values::net::{check_base_url, is_near_url};
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Deserialize;

@@ -1,9 +1,9 @@
 //! `notices` in `configs/gateway.json`: mails to the owners about failures. There is no switch:
 //! without owners no such mail is sent.
 
-use crate::config::check_context::CheckContext;
 use crate::config::file::Document;
 use crate::config::file::duration::TypedDuration;
+use crate::config::values::check_context::CheckContext;
 use crate::domain::PersonaId;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,8 +1,8 @@
 //! `listeners`, `tls` and `submission` in `configs/gateway.json`: sockets that accept mail, and the
 //! users that may log in there.
 
-use crate::config::check_context::CheckContext;
 use crate::config::file::{Document, below, child};
+use crate::config::values::check_context::CheckContext;
 use crate::domain::{Address, Network};
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;

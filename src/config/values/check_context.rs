@@ -1,8 +1,8 @@
 //! Values and problems that the checks of all files share.
 
+use super::name_catalog::NameCatalog;
 use crate::config::file;
 use crate::config::file::{ConfigFile, ConfigLocation, ConfigSource, Document, Problem};
-use crate::config::name_catalog::NameCatalog;
 use crate::config::secrets::Secrets;
 use crate::domain::PersonaId;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! `fallback` in `configs/inference.json` and `persona.json`: the models to call when a provider
 //! fails.
 
-use crate::config::check_context::CheckContext;
+use super::providers;
 use crate::config::file::{Document, child};
-use crate::config::providers;
+use crate::config::values::check_context::CheckContext;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,21 +1,24 @@
 //! `configs/gateway.json`: incoming and outgoing mail.
 
-use crate::config::check_context::CheckContext;
+pub mod limits;
+pub mod listeners;
+pub mod mailboxes;
+pub mod notices;
+pub mod outbound;
+
+use super::values::check_context::CheckContext;
+use super::values::net::{address_hint, domain, domain_hint};
 use crate::config::file::duration::TypedDuration;
 use crate::config::file::{ConfigFile, below, child};
-use crate::config::limits::{Limits, TypedLimits};
-use crate::config::listeners::{
-    SmtpListener, Submitter, TlsFiles, TypedCertificate, TypedListener, TypedSubmitter,
-};
-use crate::config::mailboxes::{ImapMailbox, TypedMailbox};
-use crate::config::net::{address_hint, domain, domain_hint};
-use crate::config::notices::{NoticeSettings, TypedNotices};
-use crate::config::outbound::{
-    BounceAddress, OnUnknown, PASSWORD_VARIABLE, TransportSettings, TypedOutbound,
-};
-use crate::config::{limits, listeners, mailboxes, notices, outbound};
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
+use limits::{Limits, TypedLimits};
+use listeners::{
+    SmtpListener, Submitter, TlsFiles, TypedCertificate, TypedListener, TypedSubmitter,
+};
+use mailboxes::{ImapMailbox, TypedMailbox};
+use notices::{NoticeSettings, TypedNotices};
+use outbound::{BounceAddress, OnUnknown, PASSWORD_VARIABLE, TransportSettings, TypedOutbound};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! `outbound` in `configs/gateway.json`: the transport of outgoing mail and its DKIM keys.
 
-use crate::config::check_context::CheckContext;
 use crate::config::file::{Document, Problem, below, child};
-use crate::config::net::{domain, is_loopback_host};
 use crate::config::secrets;
+use crate::config::values::check_context::CheckContext;
+use crate::config::values::net::{domain, is_loopback_host};
 use crate::mime::{Signer, Signers};
 use schemars::JsonSchema;
 use secrecy::SecretString;

@@ -1,12 +1,21 @@
 //! `configs/inference.json`: the model that answers, and its bounds.
 
-use crate::config::budgets::{Budget, Budgets, TypedBudget};
-use crate::config::check_context::CheckContext;
-use crate::config::fallback::{ModelChoice, TypedChoice};
+pub mod agents;
+pub mod budgets;
+pub mod chat;
+pub mod fallback;
+pub mod model_choices;
+pub mod prices;
+pub mod providers;
+pub mod spending;
+pub mod think;
+
+use super::values::check_context::CheckContext;
 use crate::config::file::ConfigFile;
 use crate::config::file::duration::TypedDuration;
-use crate::config::providers::{ProviderSettings, TypedProvider};
-use crate::config::{budgets, fallback, providers};
+use budgets::{Budget, Budgets, TypedBudget};
+use fallback::{ModelChoice, TypedChoice};
+use providers::{ProviderSettings, TypedProvider};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! all runs. Days and months are separate budget accounts, of the engine, of each persona and of
 //! each thread, and all of them apply.
 
-use crate::config::budgets::{Budgets, RUN_TOKENS_MAX};
+use super::budgets::{Budgets, RUN_TOKENS_MAX};
 use crate::config::inference::Inference;
 use crate::config::persona::Persona;
 use crate::domain::OnBudget;

@@ -1,9 +1,9 @@
 //! `budget` in `configs/inference.json` and in `persona.json`: bounds on the cost of a run, a day
 //! and a month..
 
-use crate::config::check_context::CheckContext;
 use crate::config::file::Document;
 use crate::config::file::duration::TypedDuration;
+use crate::config::values::check_context::CheckContext;
 use crate::domain::{Allowance, OnBudget};
 use chrono_tz::Tz;
 use schemars::JsonSchema;

@@ -1,8 +1,8 @@
 //! `configs/prices.json`: prices of models. Without the file no price is known, and an unknown
 //! price never counts as zero.
 
-use crate::config::check_context::CheckContext;
 use crate::config::file::{ConfigFile, child};
+use crate::config::values::check_context::CheckContext;
 use crate::domain::Rates;
 use chrono::NaiveDate;
 use schemars::JsonSchema;

@@ -1,6 +1,6 @@
 //! The models that a run may call, in order, and where each is configured.
 
-use crate::config::fallback::ModelChoice;
+use super::fallback::ModelChoice;
 use crate::config::file::{INFERENCE_FILE, persona_file};
 use crate::config::inference::Inference;
 use crate::config::persona::Persona;

@@ -1,9 +1,9 @@
 //! `mailboxes` in `configs/gateway.json`: IMAP mailboxes from which letters are fetched.
 
-use crate::config::check_context::CheckContext;
 use crate::config::file::duration::{TypedDuration, spell};
 use crate::config::file::{Document, child};
-use crate::config::net::{check_base_url, domain, is_loopback_host};
+use crate::config::values::check_context::CheckContext;
+use crate::config::values::net::{check_base_url, domain, is_loopback_host};
 use crate::domain::PersonaId;
 use schemars::JsonSchema;
 use secrecy::SecretString;

@@ -1,0 +1,7 @@
+//! Values and helpers that several sections share.
+
+pub mod check_context;
+pub mod globs;
+pub mod name_catalog;
+pub mod net;
+pub mod zones;
