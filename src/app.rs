@@ -11,7 +11,7 @@ use crate::domain::{Address, PersonaId};
 use crate::gateway::ingress::folder::{self, FolderWatch};
 use crate::gateway::ingress::imap::{self, MailboxWatch};
 use crate::gateway::ingress::in_flight::InFlightMarker;
-use crate::gateway::ingress::smtp::{self, Bound, ListenerFactory};
+use crate::gateway::ingress::smtp::{self, BoundSocket, ListenerFactory};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
 use crate::gateway::notices::Notices;
@@ -204,7 +204,7 @@ impl Engine {
     }
 
     /// Binds every configured listener and returns the addresses that the system bound.
-    pub async fn bind(&self) -> anyhow::Result<Vec<Bound>> {
+    pub async fn bind(&self) -> anyhow::Result<Vec<BoundSocket>> {
         let Config {
             gateway,
             limits,
@@ -216,7 +216,8 @@ impl Engine {
             ListenerFactory::open(gateway, limits, relays, self.store.clock()).context("no TLS")?;
         let mut bound = Vec::new();
         for listener in &self.config.gateway.listeners {
-            let opened = Bound::open(&listener.address, listener_factory.settings(listener)).await;
+            let opened =
+                BoundSocket::open(&listener.address, listener_factory.settings(listener)).await;
             bound.push(opened.with_context(|| format!("cannot listen on {}", listener.address))?);
         }
         Ok(bound)
@@ -230,7 +231,7 @@ impl Engine {
     /// disk failed.
     pub async fn serve(
         self,
-        listeners: Vec<Bound>,
+        listeners: Vec<BoundSocket>,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
         let (store, intake, drain_max) = (
@@ -279,7 +280,7 @@ impl Engine {
     }
 
     /// Starts every task that works until `shutdown`.
-    fn start(self, listeners: Vec<Bound>, shutdown: &CancellationToken) -> Work {
+    fn start(self, listeners: Vec<BoundSocket>, shutdown: &CancellationToken) -> Work {
         let mut work = Work::default();
         for listener in listeners {
             work.intake
@@ -494,6 +495,6 @@ async fn tell_edits(mut edits: Edits, shutdown: CancellationToken) {
 }
 
 /// Addresses of the bound listeners, for the log line of the start.
-pub fn addresses(listeners: &[Bound]) -> Vec<String> {
-    listeners.iter().map(Bound::address).collect()
+pub fn addresses(listeners: &[BoundSocket]) -> Vec<String> {
+    listeners.iter().map(BoundSocket::address).collect()
 }

@@ -3,7 +3,8 @@
 
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::config::{Config, Persona};
-use crate::domain::{Address, Letter, Via, filed};
+use crate::domain::mail::filed;
+use crate::domain::{Address, Letter, Via};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::{Accepted, CopyOutcome, LetterIntake, Refusal};

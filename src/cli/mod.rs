@@ -1,12 +1,18 @@
-//! The command line: one file per command, and the list of them.
+//! The command line: one file or folder per command, and the list of them.
+//!
+//! - `process`: protection of the process, log lines, exit codes
+//! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
+//! - setup: `init`, `config`, `persona`, `schedule`, `providers`
+//! - work: `demo`, `serve`, `ingest`, `import`, `drain`
+//! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
+//! - maintenance: `doctor`, `backup`, `export`, `gc`
+//! - for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
 
+mod process;
 mod config;
-mod exit;
 mod init;
-mod logging;
-mod log_writer;
 mod notices;
 mod mcp;
 mod outbox;
@@ -20,7 +26,6 @@ mod drain;
 mod serve;
 mod threads;
 mod runs;
-mod thread_budget;
 mod usage;
 mod replay;
 mod demo;
@@ -28,18 +33,13 @@ mod doctor;
 mod backup;
 mod export;
 mod gc;
-pub mod sample;
-mod starter;
-mod name_catalog;
 pub mod screen;
 mod args;
-mod lookup;
-mod protection;
-mod in_force;
 
-pub use exit::{Exit, Failure};
-pub use name_catalog::name_catalog;
-pub use protection::protect;
+pub use args::name_catalog::name_catalog;
+pub use init::sample;
+pub use process::exit::{Exit, Failure};
+pub use process::protection::protect;
 
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigErrors};
@@ -199,7 +199,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 /// Prints an error on stderr, unless it is only a closed pipe.
 fn complained(error: &anyhow::Error, json: bool) -> Exit {
-    let (exit, hint) = exit::judge(error);
+    let (exit, hint) = process::exit::judge(error);
     match json {
         _ if exit == Exit::Ok => {}
         true => screen::complain_json(error, hint.as_deref(), exit as u8),
@@ -222,7 +222,7 @@ async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit>
     let json_logs = matches
         .get_one::<String>("log-format")
         .is_some_and(|format| format == "json");
-    let _flush = logging::start(filter, json_logs)?;
+    let _flush = process::logging::start(filter, json_logs)?;
     let named = matches
         .get_one::<PathBuf>("workspace")
         .map_or(Path::new("."), PathBuf::as_path);

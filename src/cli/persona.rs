@@ -1,8 +1,9 @@
 //! `attache persona list|show|create`: the personas of this workspace.
 
+use super::args::in_force;
 use super::args::text;
 use super::screen::Columns;
-use super::{Command, CommandContext, Exit, Failure, in_force, screen};
+use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::config::{Config, Persona, ReplyMode, check_name, description, show_persona};
 use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
 use crate::domain::{Address, PersonaId};

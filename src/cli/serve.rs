@@ -4,7 +4,7 @@ use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress, SmtpListener};
-use crate::gateway::ingress::smtp::{Bound, TlsError};
+use crate::gateway::ingress::smtp::{BoundSocket, TlsError};
 use crate::gateway::notices::Notices;
 use crate::replay::timeline::plural;
 use crate::store::working_engine;
@@ -117,7 +117,7 @@ fn refuse_stopped(context: &CommandContext, config: &Config) -> Result<(), Failu
 
 /// Binds the listeners; with `take_over` it retries, because a replaced engine notices within a
 /// second and then closes its sockets.
-async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<Bound>, Failure> {
+async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<BoundSocket>, Failure> {
     let mut tries = if take_over { ADDRESS_TRIES } else { 1 };
     loop {
         tries -= 1;

@@ -2,29 +2,21 @@
 //!
 //! Every section of a file has one module with both stages: `Typed…` (serde, `deny_unknown_fields`,
 //! `Option`s, the source of its JSON Schema) and the settings, which `resolve` builds. No value
-//! falls back silently. Sections import `file` and each other downwards; `load` imports them, and
-//! nothing imports `load`.
+//! falls back silently. Sections import `file`, `values` and each other downwards; `load` imports
+//! them, and nothing imports `load`.
 //!
-//! | file | subject |
-//! | --- | --- |
-//! | `file` | one file: text, positions, problems, schema |
-//! | `net`, `zones`, `globs`, `step` | host names and URLs, time zones, address patterns, pipeline steps |
-//! | `secrets` | `.secrets` and the environment |
-//! | `name_catalog` | the names that files may use |
-//! | `check_context` | values and problems that all checks share |
-//! | `gateway` | `configs/gateway.json`, with `listeners`, `mailboxes`, `outbound`, `notices`, `limits` |
-//! | `inference` | `configs/inference.json`, with `providers`, `agents`, `chat`, `think`, `fallback`, `budgets` |
-//! | `prices` | `configs/prices.json` |
-//! | `context` | `configs/context.json` |
-//! | `security` | `configs/security.json`, with `authentication` |
-//! | `persona` | `personas/<id>/persona.json`; `personas` holds all of them |
-//! | `settings` | the settings of an engine |
-//! | `warnings` | valid values that are probably unintended |
-//! | `load` | reads and checks every file |
-//! | `schema` | the JSON Schemas of the files |
-//! | `show` | the effective settings as JSON |
-//! | `spending`, `model_choices` | bounds and models in force for one run |
-//! | `in_force` | files edited since the engine started |
+//! - `file`: one file with its text, positions, problems and schema
+//! - `values`: host names, time zones, address patterns, names, shared checks
+//! - `step`: the grammar of a pipeline step; `secrets`: `.secrets` and the environment
+//! - `gateway`: `configs/gateway.json`
+//! - `inference`: `configs/inference.json` and `configs/prices.json`
+//! - `context`: `configs/context.json`
+//! - `security`: `configs/security.json`, with `authentication`
+//! - `persona`: `personas/<id>/persona.json`; `personas` holds all of them
+//! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
+//! - `load`: reads and checks every file
+//! - `schema`: the JSON Schemas of the files; `show`: the effective settings as JSON
+//! - `in_force`: files edited since the engine started
 //!
 //! Absent on purpose: standing texts and responsibilities, which are read for each run.
 

@@ -1,5 +1,13 @@
 //! The intake: judges a letter, places it in a thread, stores it with a queued run per addressed
 //! persona, and only then accepts it.
+//!
+//! - `room`, `shortage`: whether another letter can be taken
+//! - `admission`: access rules and the policy of the sender's domain
+//! - `records`, `returns`: own mail that comes back
+//! - `trace`: the `Received` field; `place`: participants and threads; `draft`: the rows
+//! - `held`: letters that wait for a name server
+//! - `history`: letters of an archive
+//! - `outcome_log`: one log line per letter
 
 mod admission;
 mod draft;
@@ -28,7 +36,7 @@ use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
 use outcome_log::LetterSummary;
 use returns::ReturnedLetter;
-use room::Allowance;
+use room::RunAllowance;
 pub use room::free_disk_bytes;
 use shortage::Shortages;
 use std::collections::BTreeMap;
@@ -48,7 +56,7 @@ pub struct Intake {
     verifier: SenderVerifier,
     /// Wakes the harness after a run was queued.
     runs_queued: Arc<Notify>,
-    allowance: Allowance,
+    allowance: RunAllowance,
     shortages: Shortages,
     /// Folder of the database.
     data: PathBuf,
@@ -84,7 +92,7 @@ impl Intake {
         let clock = store.clock().clone();
         let verifier = SenderVerifier::new(&config, clock.clone())?;
         let data = config.workspace.join("data");
-        let (allowance, shortages) = (Allowance::unwatched(), Shortages::default());
+        let (allowance, shortages) = (RunAllowance::unwatched(), Shortages::default());
         Ok(Self {
             store,
             config,

@@ -9,7 +9,7 @@ use crate::runs::checkpoint::words_of_context;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
 use crate::runs::label::RunLabel;
-use crate::runs::mail;
+use crate::runs::reply::mail;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::runs::tool_calls::policy::{self, Asked};
 use crate::runs::tool_calls::verdict::{ToolVerdict, call_payload, finish, is_failure};

@@ -1,13 +1,13 @@
 //! Parts that are not the body, decoded and named.
 
-use super::filename::Names;
+use super::headers::filename::UniqueFilenames;
 use super::structure;
 use super::structure::{Kind, Part};
 use crate::domain::Attachment;
 
 /// Decodes the given parts, in order, under names that are unique in this email.
 pub(super) fn build(parts: &[Part<'_>], indices: &[usize]) -> Vec<Attachment> {
-    let mut names = Names::default();
+    let mut names = UniqueFilenames::default();
     indices
         .iter()
         .enumerate()
@@ -16,7 +16,12 @@ pub(super) fn build(parts: &[Part<'_>], indices: &[usize]) -> Vec<Attachment> {
         .collect()
 }
 
-fn attachment(parts: &[Part<'_>], part: &Part<'_>, number: usize, names: &mut Names) -> Attachment {
+fn attachment(
+    parts: &[Part<'_>],
+    part: &Part<'_>,
+    number: usize,
+    names: &mut UniqueFilenames,
+) -> Attachment {
     let declared_name = declared_name(part);
     let filename = match part.kind {
         Kind::Message if declared_name.is_empty() => {

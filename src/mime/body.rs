@@ -1,10 +1,10 @@
 //! Selects the parts of a letter that are its readable text, and joins them.
 
 use super::attachments::declared_name;
-use super::html::{self, Fidelity};
 use super::limits::ParseLimits;
 use super::structure;
 use super::structure::{Kind, Part};
+use super::text::html::{self, Fidelity};
 
 /// The readable text of a letter, and its other parts.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct Body {
 
 /// Reads the parts of a letter.
 pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits) -> Body {
-    let mut reader = Reader {
+    let mut reader = BodyReader {
         parts,
         limits,
         texts: Vec::new(),
@@ -56,7 +56,7 @@ fn is_file(part: &Part<'_>) -> bool {
     disposition.is_some_and(|d| d.is_attachment()) || !declared_name(part).is_empty()
 }
 
-struct Reader<'p> {
+struct BodyReader<'p> {
     parts: &'p [Part<'p>],
     limits: &'p ParseLimits,
     /// Decoded inline texts by part index.
@@ -64,7 +64,7 @@ struct Reader<'p> {
     body: Body,
 }
 
-impl Reader<'_> {
+impl BodyReader<'_> {
     /// Returns the text of a part and of its children. Recursion is bounded by the depth limit of
     /// the walk.
     fn readable(&mut self, index: usize, is_own: bool) -> String {

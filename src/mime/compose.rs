@@ -5,11 +5,11 @@
 //! the clock for a Date that it cannot read, leaves text that looks like an encoded word as it is,
 //! and passes a bare CR of the body through.
 
-use super::fields::one_line;
-use super::filename::Names;
-use super::markdown;
+use super::headers::fields::one_line;
+use super::headers::filename::UniqueFilenames;
+use super::headers::wire;
+use super::text::markdown;
 use super::transfer::plain_lines;
-use super::wire;
 use crate::domain::{Address, Timestamp, sha256_hex};
 use lettre::message::header::{ContentDisposition, ContentTransferEncoding, ContentType};
 use lettre::message::{Body, MultiPart, SinglePart};
@@ -174,7 +174,7 @@ fn content(mail: &Outgoing) -> MultiPart {
     if mail.attachments.is_empty() {
         return alternative;
     }
-    let mut names = Names::default();
+    let mut names = UniqueFilenames::default();
     let mixed = MultiPart::mixed()
         .boundary(format!("mix-{boundary}"))
         .multipart(alternative);

@@ -4,41 +4,34 @@
 //! and charsets. Out: [`compose`] writes the bytes of one mail and [`Signers`] sign them; the same
 //! arguments give the same bytes.
 //!
+//! - `limits`: bounds of parsing; `parse`: the way through all of it
+//! - `transfer`, `structure`: bytes to parts
+//! - `headers`: fields and what they mean; `text`: charsets, HTML, quotes
+//! - `body`, `attachments`: the readable text, and the rest
+//! - `report`: bounces, complaints, other machine mail
+//! - `compose`: the bytes of our mail
+//!
 //! Absent on purpose: sockets, clocks, configuration files, and every decision about a sender.
 
+mod headers;
+mod text;
 mod attachments;
-mod automatic;
 mod body;
-mod charsets;
 mod compose;
-mod dkim;
-mod encoded_words;
-mod entities;
-mod fields;
-mod filename;
-mod header;
-mod html;
 mod limits;
-mod links;
-mod markdown;
 mod parse;
-mod quotes;
 mod report;
 mod structure;
-mod tags;
-mod text_file;
-mod threading;
 mod transfer;
-mod wire;
 
 pub use compose::{Automatic, ComposeError, LOOP_FIELD, Outgoing, OutgoingAttachment, compose};
-pub use dkim::{KeyError, KeyRecord, SignError, Signer, Signers};
-pub use filename::safe_filename;
-pub use header::{Header, from_first_field};
-pub use html::html_to_text;
+pub use headers::dkim::{KeyError, KeyRecord, SignError, Signer, Signers};
+pub use headers::filename::safe_filename;
+pub use headers::header::{Header, from_first_field};
+pub use headers::threading::{new_message_id, reply_references, reply_subject};
 pub use limits::{ParseError, ParseLimits};
 pub use parse::{ParsedLetter, parse, parse_letter};
-pub use quotes::fresh_text;
 pub use report::read_report;
-pub use text_file::{FileText, NotText, file_text};
-pub use threading::{new_message_id, reply_references, reply_subject};
+pub use text::html::html_to_text;
+pub use text::quotes::fresh_text;
+pub use text::text_file::{FileText, NotText, file_text};

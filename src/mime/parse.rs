@@ -1,10 +1,12 @@
 //! From letter bytes to an [`Email`], with every guard before any library sees them.
 
-use super::fields::Fields;
-use super::header::from_first_field;
+use super::headers::fields::Fields;
+use super::headers::header::from_first_field;
+use super::headers::{automatic, threading};
 use super::limits::{ParseError, ParseLimits};
 use super::structure::{self, Part};
-use super::{attachments, automatic, body, quotes, threading};
+use super::text::quotes;
+use super::{attachments, body};
 use crate::domain::Email;
 
 /// An email, with its bodies before rendering.

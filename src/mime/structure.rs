@@ -5,9 +5,10 @@
 //! pre-scan would count. Here nothing recurses, every level costs one pass over its own lines, and
 //! a limit ends the walk at once.
 
-use super::fields::{Fields, trim_line_end};
+use super::headers::fields::{Fields, trim_line_end};
 use super::limits::{ParseError, ParseLimits};
-use super::{charsets, transfer};
+use super::text::charsets;
+use super::transfer;
 use mail_parser::ContentType;
 use std::borrow::Cow;
 

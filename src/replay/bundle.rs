@@ -6,7 +6,7 @@
 
 mod mask;
 
-pub use mask::Names;
+pub use mask::MaskedNames;
 
 use crate::providers::ScrubError;
 use crate::store::BundleRow;
@@ -28,7 +28,7 @@ const BEWARE: &str =
 /// First line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Header {
+pub struct BundleHeader {
     pub format: String,
     pub version: u32,
     /// Version of the engine that wrote it.
@@ -45,7 +45,7 @@ pub struct Header {
     pub beware: String,
 }
 
-impl Header {
+impl BundleHeader {
     /// Describes the changes to the texts, if there are any.
     pub fn masks(&self) -> Option<&'static str> {
         match (self.renamed, self.masked) {
@@ -105,10 +105,10 @@ pub fn write(
     mut rows: Vec<BundleRow>,
     secrets: &[SecretString],
     rename: bool,
-) -> Result<(Header, Vec<u8>), BundleError> {
+) -> Result<(BundleHeader, Vec<u8>), BundleError> {
     let masked = mask::secrets(&mut rows, secrets)?;
     if rename {
-        Names::of(&rows).rename(&mut rows);
+        MaskedNames::of(&rows).rename(&mut rows);
     }
     let Label {
         engine,
@@ -116,7 +116,7 @@ pub fn write(
         made_at,
         runs,
     } = label;
-    let header = Header {
+    let header = BundleHeader {
         format: FORMAT.into(),
         version: VERSION,
         engine,
@@ -142,7 +142,7 @@ pub fn write(
 
 /// Reads a file, when it is whole and of a known version. `schema`: the number of our newest
 /// migration.
-pub fn read(bytes: &[u8], schema: i64) -> Result<(Header, Vec<BundleRow>), BundleError> {
+pub fn read(bytes: &[u8], schema: i64) -> Result<(BundleHeader, Vec<BundleRow>), BundleError> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(BundleError::TooLarge);
     }
@@ -159,7 +159,7 @@ pub fn read(bytes: &[u8], schema: i64) -> Result<(Header, Vec<BundleRow>), Bundl
         }
         _ => return Err(BundleError::Foreign),
     }
-    let header: Header =
+    let header: BundleHeader =
         serde_json::from_value(header).map_err(|_| BundleError::Line { number: 1 })?;
     if header.schema > schema {
         return Err(BundleError::Newer {

@@ -22,7 +22,7 @@ const LEAD_CHARS: usize = 40;
 pub struct Comparison {
     pub same: bool,
     /// First difference, with its stage.
-    pub first: Option<Difference>,
+    pub first: Option<RunDifference>,
     /// Every stage of either run, in order.
     pub pairs: Vec<StepPair>,
 }
@@ -34,12 +34,12 @@ pub struct StepPair {
     /// `turn 1 result c1_0`, `mail 1`, `output`, `end`.
     pub name: String,
     /// Differences; empty when both are equal.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<RunDifference>,
 }
 
 /// One differing value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct RunDifference {
     /// Stage.
     pub pair: String,
     /// Place in the stage: a resolver, or a path of JSON such as `messages[2].content`.
@@ -205,7 +205,7 @@ impl DiffView {
                 entry_b.map(|e| of_b.text(&entry_text(e))),
             );
             if said_a != said_b {
-                differences.push(Difference {
+                differences.push(RunDifference {
                     pair: pair.into(),
                     place: name,
                     a: said_a,
@@ -340,7 +340,7 @@ fn differ(
     place: &str,
     a: Option<&Value>,
     b: Option<&Value>,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<RunDifference>,
 ) {
     match (a, b) {
         (Some(Value::Object(of_a)), Some(Value::Object(of_b))) => {
@@ -374,7 +374,7 @@ fn differ(
             };
             let (pair, place) = (pair.to_owned(), place.to_owned());
             let [a, b] = [a, b].map(|text| text.map(|text| excerpt(&text, start)));
-            found.push(Difference { pair, place, a, b });
+            found.push(RunDifference { pair, place, a, b });
         }
     }
 }

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Changes of a fork.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct ForkChange {
     pub provider: Option<String>,
     pub model: Option<String>,
     /// Id of a call, and the payload that replaces its result: `{"ok": …}`.
@@ -106,7 +106,7 @@ pub async fn fork(
     mut config: Config,
     run: &RunId,
     at_turn: u32,
-    change: &Change,
+    change: &ForkChange,
     cancel: &CancellationToken,
 ) -> Result<Forked, ForkError> {
     let mut record = load_run(store, run).await?;
@@ -172,7 +172,7 @@ fn past_of(
     record: &RunRecord,
     mut whole: JournalSoFar,
     at_turn: u32,
-    change: &Change,
+    change: &ForkChange,
 ) -> Result<JournalSoFar, ForkError> {
     let answered = u32::try_from(whole.answers.len()).unwrap_or(u32::MAX);
     let asked = record
@@ -392,7 +392,7 @@ async fn claimed(
 fn choose(
     config: &mut Config,
     run: &ClaimedRun,
-    change: &Change,
+    change: &ForkChange,
     options: &mut RunOptions,
 ) -> Result<(), ForkError> {
     if change.provider.is_none() && change.model.is_none() {
@@ -461,8 +461,8 @@ fn providers(
 }
 
 /// Returns the stored form of the change.
-fn change_json(change: &Change) -> Value {
-    let Change {
+fn change_json(change: &ForkChange) -> Value {
+    let ForkChange {
         provider,
         model,
         result,

@@ -3,6 +3,12 @@
 //!
 //! [`load_run`] and [`load_thread`] load it from the store; [`timeline`] makes it readable. A
 //! record is complete in itself: its JSON form reads back as an equal record.
+//!
+//! - `load`: a record from the store; `slot`: the scheduled slot of a run; `select`: a part of a record
+//! - `timeline`, `html`: a record for people; `bundle`: records as a file
+//! - `diff`: two runs compared
+//! - `verify`: runs executed again over their records
+//! - `fork`: a run continued differently; `sweep`: past runs under a changed file
 
 mod load;
 mod slot;
@@ -18,7 +24,7 @@ pub mod html;
 pub use load::{load_run, load_thread};
 pub use slot::{Destination, SlotRecord};
 
-use crate::domain::filed;
+use crate::domain::mail::filed;
 use crate::store::Executor;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -27,7 +27,7 @@ const CONFIGS: &[&str] = &[
 
 /// A file of the workspace with another text.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct ChangedFile {
     /// Path relative to the workspace, with `/`.
     pub path: String,
     pub text: String,
@@ -77,13 +77,13 @@ pub struct Judgement {
 pub struct Sweep<'a> {
     store: &'a Store,
     configs: &'a Configs,
-    changes: Vec<Change>,
+    changes: Vec<ChangedFile>,
     /// Changed configurations, by the digest of the unchanged one; or their error.
     changed: Mutex<BTreeMap<String, Result<Arc<Config>, String>>>,
 }
 
 impl<'a> Sweep<'a> {
-    pub fn new(store: &'a Store, configs: &'a Configs, changes: Vec<Change>) -> Self {
+    pub fn new(store: &'a Store, configs: &'a Configs, changes: Vec<ChangedFile>) -> Self {
         Self {
             store,
             configs,
@@ -162,7 +162,7 @@ impl<'a> Sweep<'a> {
         then: &AsOf,
         recorded: &Arc<Config>,
     ) -> Result<Arc<Config>, AsOfError> {
-        let changes: Vec<&Change> = self
+        let changes: Vec<&ChangedFile> = self
             .changes
             .iter()
             .filter(|change| is_config(&change.path))

@@ -12,12 +12,12 @@ mod record;
 mod recorded_env;
 mod recorded_provider;
 
-pub use difference::{Difference, Place};
+pub use difference::{Difference, DifferencePlace};
 
 use crate::config::{Config, NameCatalog};
 use crate::domain::{RunId, RunState, StopReason, Timestamp};
 use crate::providers::{self, Provider, ProviderError, RequestEncoder};
-use crate::replay::bundle::Header;
+use crate::replay::bundle::BundleHeader;
 use crate::runs::deps::RunDeps;
 use crate::runs::env::RunEnv;
 use crate::runs::error::RunError;
@@ -212,7 +212,7 @@ impl Verifier {
     async fn masks(&self) -> Result<Option<&'static str>, StoreError> {
         let ask = || async {
             let header = self.store.archive_header().await?;
-            let header = header.and_then(|json| serde_json::from_str::<Header>(&json).ok());
+            let header = header.and_then(|json| serde_json::from_str::<BundleHeader>(&json).ok());
             Ok(header.and_then(|header| header.masks()))
         };
         self.masks.get_or_try_init(ask).await.copied()

@@ -3,6 +3,7 @@
 //! Absent on purpose: SQL, SMTP, vendors' dialects. A run gets its input as values and reports to
 //! the store in entries of its journal.
 
+use super::reply::mail::final_reply;
 use super::start;
 use super::state::LoopState;
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
@@ -11,7 +12,6 @@ use crate::runs::agents::partial;
 use crate::runs::budget::{counters, exhausted};
 use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
-use crate::runs::mail::final_reply;
 use crate::runs::model_call::{structured, turn};
 use crate::runs::provider_health::Moment;
 use crate::runs::tool_calls::dispatch;

@@ -1,5 +1,18 @@
-//! Runs: claim, context, loop of model and tools, commit of the outcome.
+//! Runs: claim, context, loop of model and tools, commit of the outcome. In reading order:
+//!
+//! - `worker`: claims due runs; `deps`: what every run needs; `error`: why a run did not complete
+//! - `start`, `recovery`, `checkpoint`: begin an attempt, or continue one
+//! - `assembly`: the context; `label`: what its texts permit
+//! - `execute`, `state`: the loop and its state; `stubs`: results that requests leave out
+//! - `model_call`: one call of the model; `agents`: providers that own their loop
+//! - `tool_calls`: permission, execution, results
+//! - `reply`: the answer as a mail
+//! - `env`: rows, journal, files and tools of a live, forked or recorded run
+//! - `record`: inputs of decisions, kept for replay
+//! - `budget`: bounds, reservations, cost
+//! - `provider_health`, `preflight`: adapters at rest, problems found before the first run
 
+pub mod reply;
 pub mod error;
 pub mod label;
 pub mod record;
@@ -8,16 +21,10 @@ pub mod tool_calls;
 pub mod env;
 pub mod deps;
 pub mod budget;
-pub mod send_limits;
-pub mod destination;
-pub mod mail;
-pub mod fallback;
-pub mod request_size;
 pub mod stubs;
 pub mod state;
 pub mod checkpoint;
 pub mod assembly;
-pub mod trim;
 pub mod recovery;
 pub mod start;
 pub mod execute;

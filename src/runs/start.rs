@@ -1,7 +1,8 @@
 //! Start of an attempt: loads the subject of the run; assembles its context, or continues from its
 //! journal.
 
-use super::fallback::{FallbackChain, Route};
+use super::model_call::fallback::{FallbackChain, Route};
+use super::reply::send_limits;
 use super::state::LoopState;
 use super::{assembly, recovery};
 use crate::context::resolvers::Subject;
@@ -13,7 +14,6 @@ use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
 use crate::runs::label::RunLabel;
 use crate::runs::model_call::answer_form::AnswerForm;
-use crate::runs::send_limits;
 use crate::store::{ClaimedRun, JournalSoFar};
 use crate::tools::RegisteredTool;
 use std::collections::{BTreeSet, HashMap};

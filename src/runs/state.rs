@@ -1,8 +1,8 @@
 //! State of the loop of one run: its input, the conversation so far, and the entries still to be
 //! committed.
 
-use super::fallback::{FallbackChain, Route};
-use super::request_size;
+use super::model_call::fallback::{FallbackChain, Route};
+use super::model_call::request_size;
 use super::stubs::with_stubs;
 use crate::config::{Budget, Persona, Spending};
 use crate::context::resolvers::Subject;

@@ -20,18 +20,18 @@ pub fn circles(files: &[File]) -> Vec<Vec<String>> {
     circles
 }
 
-pub fn complaints(files: &[File], files_in_circles_max: usize) -> Vec<String> {
-    let circles = circles(files);
-    let count: usize = circles.iter().map(Vec::len).sum();
-    if count <= files_in_circles_max {
-        return Vec::new();
-    }
-    let mut told = vec![format!(
-        "{count} files import each other in circles, and {files_in_circles_max} are known: move what both need into a \
-         file below them, or pass it as an argument"
-    )];
-    told.extend(circles.iter().map(|circle| circle.join(" ")));
-    told
+/// Circles as complaints.
+pub fn complaints(files: &[File]) -> Vec<String> {
+    circles(files)
+        .iter()
+        .map(|circle| {
+            format!(
+                "{}: import each other in a circle: move what both need into a file below them, or pass it as an \
+                 argument",
+                circle.join(", ")
+            )
+        })
+        .collect()
 }
 
 struct Graph {

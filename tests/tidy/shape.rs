@@ -181,15 +181,6 @@ pub fn top_level(names: impl Iterator<Item = String>) -> Vec<String> {
 
 /// Files that one folder may hold.
 pub const FOLDER_FILES_MAX: usize = 16;
-/// Folders that hold more until they are split into rooms; nothing joins this list.
-pub const OVERFULL: &[&str] = &[
-    "src/cli",
-    "src/config",
-    "src/runs",
-    "src/mime",
-    "src/domain",
-];
-
 /// Folders of `src` with too many files to find one in.
 pub fn flat_folders(files: &[File]) -> Vec<String> {
     let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
@@ -199,15 +190,9 @@ pub fn flat_folders(files: &[File]) -> Vec<String> {
     }
     let mut complaints = Vec::new();
     for (folder, count) in counts {
-        let may = OVERFULL.contains(&folder);
-        if count > FOLDER_FILES_MAX && !may {
+        if count > FOLDER_FILES_MAX {
             complaints.push(format!(
                 "{folder}: {count} files, and {FOLDER_FILES_MAX} may lie flat: make rooms"
-            ));
-        }
-        if count <= FOLDER_FILES_MAX && may {
-            complaints.push(format!(
-                "{folder}: has {count} files now: take it off OVERFULL"
             ));
         }
     }
@@ -298,7 +283,7 @@ fn a_strange_entry_at_the_top_is_found() {
 }
 
 #[test]
-fn a_flat_folder_is_found_and_a_split_one_leaves_the_list() {
+fn a_flat_folder_is_found() {
     let files = |folder: &str, count: usize| -> Vec<File> {
         (0..count)
             .map(|number| File::new(&format!("{folder}/f{number}.rs"), "//! Head."))
@@ -306,6 +291,4 @@ fn a_flat_folder_is_found_and_a_split_one_leaves_the_list() {
     };
     assert_eq!(flat_folders(&files("src/store", 16)), Vec::<String>::new());
     assert_eq!(flat_folders(&files("src/store", 17)).len(), 1);
-    assert_eq!(flat_folders(&files("src/cli", 17)), Vec::<String>::new());
-    assert_eq!(flat_folders(&files("src/cli", 16)).len(), 1);
 }

@@ -1,6 +1,6 @@
 //! A fresh workspace for every demo, below `data/demo/` of the workspace that it was started in.
 
-use crate::cli::sample;
+use crate::cli::init::sample;
 use crate::domain::Timestamp;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! `attache replay diff A B`: the first difference between two runs, then turn by turn.
 
 use super::show::print;
-use crate::cli::lookup::record_of;
+use crate::cli::args::lookup::record_of;
 use crate::cli::{Command, CommandContext, Exit};
 use crate::replay::diff::compare;
 use crate::replay::timeline;

@@ -2,7 +2,7 @@
 //! runs.
 
 use super::show::write_new;
-use crate::cli::lookup::runs_of;
+use crate::cli::args::lookup::runs_of;
 use crate::cli::screen::remark;
 use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};

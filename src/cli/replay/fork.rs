@@ -2,12 +2,13 @@
 //! mail unless asked.
 
 use super::show::print;
-use crate::cli::lookup::run_of;
-use crate::cli::{Command, CommandContext, Exit, Failure, name_catalog};
+use crate::cli::args::lookup::run_of;
+use crate::cli::name_catalog;
+use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;
 use crate::replay::RunRecord;
-use crate::replay::fork::{Change, ForkError, Forked, fork, results_of};
+use crate::replay::fork::{ForkChange, ForkError, Forked, fork, results_of};
 use crate::replay::{load_run, timeline};
 use crate::runs::record::as_of::AsOf;
 use crate::runs::record::configs::Configs;
@@ -136,7 +137,7 @@ impl Command for Fork {
     }
 }
 
-fn change(args: &ArgMatches) -> anyhow::Result<Change> {
+fn change(args: &ArgMatches) -> anyhow::Result<ForkChange> {
     let text = |name: &str| args.get_one::<String>(name).cloned();
     let edited: Vec<&String> = args
         .get_many::<String>("edit-result")
@@ -150,7 +151,7 @@ fn change(args: &ArgMatches) -> anyhow::Result<Change> {
     let persona_text = text("persona-file")
         .map(|file| read(Path::new(&file)))
         .transpose()?;
-    Ok(Change {
+    Ok(ForkChange {
         provider: text("provider"),
         model: text("model"),
         result,
@@ -253,7 +254,7 @@ async fn at_turn(
     store: &Store,
     args: &ArgMatches,
     run: &RunId,
-    change: &Change,
+    change: &ForkChange,
 ) -> anyhow::Result<u32> {
     if let Some(turn) = args.get_one::<u32>("at-turn") {
         return Ok(*turn);

@@ -5,7 +5,7 @@ use crate::cli::screen::quoted;
 use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::replay::bundle;
-use crate::replay::bundle::Header;
+use crate::replay::bundle::BundleHeader;
 use crate::replay::timeline::plural;
 use crate::store::Store;
 use clap::{Arg, ArgMatches};
@@ -125,7 +125,7 @@ fn make_workspace(dir: &Path) -> Result<(), Failure> {
         })
 }
 
-async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<bundle::Header> {
+async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<bundle::BundleHeader> {
     let store = Store::open_shared(dir, Arc::new(SystemClock::new())).await?;
     let read = bundle::read(bytes, store.schema_version().await?);
     let (header, rows) = read.map_err(|error| {
@@ -148,5 +148,5 @@ async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<bundle::Header> {
 #[derive(Serialize)]
 struct ImportedRuns<'a> {
     workspace: &'a Path,
-    header: &'a Header,
+    header: &'a BundleHeader,
 }

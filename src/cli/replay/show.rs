@@ -2,7 +2,7 @@
 //! timeline, as one page of HTML, or as the bytes of the provider calls.
 
 use crate::cli::args::instant;
-use crate::cli::lookup::{LAST, Named, filed_text, named};
+use crate::cli::args::lookup::{LAST, Named, filed_text, named};
 use crate::cli::screen::{self, Screen, Unwritten};
 use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::replay::select::Selection;

@@ -2,11 +2,12 @@
 //! another configuration or another text.
 
 use crate::cli::args::instant_of;
+use crate::cli::name_catalog;
 use crate::cli::screen::Columns;
-use crate::cli::{Command, CommandContext, Exit, Failure, name_catalog};
+use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::config::{self, Config, ConfigErrors, Problem};
 use crate::domain::Timestamp;
-use crate::replay::sweep::{Change, Effect, Judgement, Sweep, is_config};
+use crate::replay::sweep::{ChangedFile, Effect, Judgement, Sweep, is_config};
 use crate::replay::timeline::plural;
 use crate::runs::record::configs::Configs;
 use crate::store::{RunFilter, RunSummary, Store};
@@ -91,7 +92,7 @@ async fn sweep(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Ex
     judged.retain(|(_, of)| args.get_flag("all") || of.effect != Effect::Same);
     let changed = all - same - unknown;
     if context.json() {
-        context.screen.json(&SweepReport {
+        context.screen.json(&SweepRecord {
             runs: all,
             changed,
             unknown,
@@ -171,7 +172,7 @@ fn print_judgements(context: &CommandContext, judged: &[JudgedRun]) -> anyhow::R
 
 /// Counts of a sweep, and the judgements that are listed.
 #[derive(Serialize)]
-struct SweepReport<'a> {
+struct SweepRecord<'a> {
     runs: usize,
     changed: usize,
     unknown: usize,
@@ -180,7 +181,7 @@ struct SweepReport<'a> {
 }
 
 /// Reads one change from its argument.
-fn read(context: &CommandContext, typed: &str) -> Result<Change, Failure> {
+fn read(context: &CommandContext, typed: &str) -> Result<ChangedFile, Failure> {
     let (path, file) = match typed.split_once('=') {
         Some((path, file)) => (path, std::path::PathBuf::from(file)),
         None => (typed, context.workspace.join(typed)),
@@ -214,7 +215,7 @@ fn read(context: &CommandContext, typed: &str) -> Result<Change, Failure> {
         let message = format!("`{}` is larger than {TEXT_BYTES_MAX} bytes", file.display());
         return Err(Failure::new(Exit::NoInput, message).hint("no file that a run reads may be"));
     }
-    Ok(Change {
+    Ok(ChangedFile {
         path: path.to_owned(),
         text: std::fs::read_to_string(&file).map_err(unreadable)?,
     })
@@ -222,7 +223,7 @@ fn read(context: &CommandContext, typed: &str) -> Result<Change, Failure> {
 
 /// Refuses a change that no run could have read: of a file that no run reads, or with a problem
 /// that `config check` would report.
-fn check(context: &CommandContext, changes: &[Change]) -> anyhow::Result<()> {
+fn check(context: &CommandContext, changes: &[ChangedFile]) -> anyhow::Result<()> {
     let names = name_catalog();
     let is_changed = |problem: &Problem| changes.iter().any(|change| change.path == problem.file);
     let today = match config::load_without_secrets(&context.workspace, &names) {

@@ -2,9 +2,10 @@
 //! would ask something else today. Sends, starts and writes nothing.
 
 use crate::cli::args::instant;
-use crate::cli::lookup::runs_of;
+use crate::cli::args::lookup::runs_of;
+use crate::cli::name_catalog;
 use crate::cli::screen::progress;
-use crate::cli::{Command, CommandContext, Exit, name_catalog};
+use crate::cli::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, Timestamp};
 use crate::replay::timeline::plural;

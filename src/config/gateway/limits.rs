@@ -283,7 +283,7 @@ pub fn resolve(typed: &TypedLimits) -> Limits {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::gateway::limits::*;
+    use super::*;
 
     /// The settings' Debug text names every field, so a new limit cannot be missing here.
     #[test]

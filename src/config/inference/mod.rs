@@ -1,4 +1,8 @@
 //! `configs/inference.json`: the model that answers, and its bounds.
+//!
+//! - `providers`, `agents`: settings of adapters; `chat`, `think`: dialects of chat servers
+//! - `fallback`, `model_choices`: which model is asked, and which then
+//! - `prices`: `configs/prices.json`; `budgets`, `spending`: bounds, and those in force for one run
 
 pub mod agents;
 pub mod budgets;

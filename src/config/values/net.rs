@@ -132,7 +132,7 @@ pub fn is_near_url(text: &str, plain_http: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::values::net::*;
+    use super::*;
 
     #[test]
     fn plain_http_stays_on_this_machine() {

@@ -56,7 +56,7 @@ pub fn zone_hint(typed: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::values::zones::*;
+    use super::*;
 
     #[test]
     fn a_misspelt_zone_finds_its_name_and_a_city_without_one_finds_its_region() {

@@ -9,7 +9,7 @@ use super::claim::SenderClaim;
 use super::dns::DnsResolver;
 use super::records::DnsRecords;
 use super::relays::{RelayWord, judge};
-use super::results::{Report, Results};
+use super::results::{AuthenticationReport, Results};
 use super::signatures::{is_expired, word};
 use super::tags::Tags;
 use mail_auth::common::crypto::HashAlgorithm;
@@ -35,7 +35,7 @@ pub async fn verify(
     message: &AuthenticatedMessage<'_>,
     claim: &SenderClaim<'_>,
     trusted: &[String],
-    report: &mut Report,
+    report: &mut AuthenticationReport,
 ) -> ArcChain {
     let is_trusted = |domain: &str| trusted.iter().any(|name| name.eq_ignore_ascii_case(domain));
     let seals = &message.as_headers;

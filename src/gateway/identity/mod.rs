@@ -3,6 +3,13 @@
 //! A letter without anything to verify costs no DNS query: no public client address, no signature,
 //! no trusted relay. Every other letter has a bound on queries, a timeout per query, and a total
 //! timeout.
+//!
+//! - `claim`, `from`: the sender that a letter claims
+//! - `dns`, `records`: queries, keys and policies
+//! - `signatures`, `tags`: DKIM; `spf`: the client's permission; `arc_signers`: forwarders and lists
+//! - `policy`: DMARC over both
+//! - `relays`, `results`: results of a relay in front of us, and ours
+//! - `trust`: evidence to trust
 
 mod claim;
 pub mod dns;
@@ -24,7 +31,7 @@ use crate::mime::from_first_field;
 use claim::SenderClaim;
 use dns::DnsResolver;
 use mail_auth::AuthenticatedMessage;
-use results::Report;
+use results::AuthenticationReport;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +105,7 @@ impl SenderVerifier {
                 .any(|owner| owner.key() == claim.from.key()),
             is_allowed: self.access.allows(&claim.from),
         };
-        let mut report = Report::default();
+        let mut report = AuthenticationReport::default();
         let looking = tokio::time::timeout(
             VERIFICATION_MAX,
             self.investigate(&claim, relation, envelope, bytes, &mut report),
@@ -121,7 +128,7 @@ impl SenderVerifier {
         relation: SenderRelation,
         envelope: &Envelope,
         bytes: &[u8],
-        report: &mut Report,
+        report: &mut AuthenticationReport,
     ) -> TrustEvidence {
         let submitted_by = envelope.arrival.submitted_by.as_ref().map(Address::key);
         if relation.is_owner && submitted_by.is_some_and(|submitter| submitter == claim.from.key())

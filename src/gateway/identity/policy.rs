@@ -4,7 +4,7 @@
 use super::claim::SenderClaim;
 use super::dns::DnsResolver;
 use super::records::DnsRecords;
-use super::results::Report;
+use super::results::AuthenticationReport;
 use super::signatures::{Signatures, is_same_or_above};
 use super::spf::{self, SpfResult};
 use super::trust::Policy;
@@ -93,7 +93,7 @@ pub async fn ask(
     claim: &SenderClaim<'_>,
     found: &Signatures<'_>,
     spf: Option<SpfFinding>,
-    report: &mut Report,
+    report: &mut AuthenticationReport,
 ) -> DmarcEvaluation {
     let from_domain = claim.from.domain();
     if let Some(spf) = &spf {
@@ -161,7 +161,7 @@ pub async fn ask(
 
 /// Adds the outcome to the results, in the words of RFC 8601.
 fn add_dmarc(
-    report: &mut Report,
+    report: &mut AuthenticationReport,
     outcome: &DmarcOutput,
     policy: Policy,
     is_open: bool,

@@ -158,9 +158,9 @@ fn skip_comment(chars: &mut impl Iterator<Item = char>) -> Option<()> {
 
 /// Our own results, one method after the other.
 #[derive(Debug, Default)]
-pub struct Report(String);
+pub struct AuthenticationReport(String);
 
-impl Report {
+impl AuthenticationReport {
     /// Adds `method=result (reason) key=value …`. Reasons are ours; values may come from the
     /// letter.
     pub fn add(&mut self, method: &str, result: &str, reason: &str, properties: &[(&str, &str)]) {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_strangers_value_cannot_add_a_result() {
-        let mut report = Report::default();
+        let mut report = AuthenticationReport::default();
         report.add(
             "dkim",
             "fail",

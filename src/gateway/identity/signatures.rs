@@ -6,7 +6,7 @@
 use super::claim::{Gap, SenderClaim};
 use super::dns::DnsResolver;
 use super::records::{DnsRecords, is_related};
-use super::results::Report;
+use super::results::AuthenticationReport;
 use super::tags::Tags;
 use mail_auth::common::verify::VerifySignature;
 use mail_auth::dkim::{DkimError, Signature};
@@ -104,7 +104,7 @@ pub async fn verify<'a>(
     resolver: &DnsResolver,
     (message, keys): (&'a AuthenticatedMessage<'a>, &'a DnsRecords),
     claim: &SenderClaim<'_>,
-    report: &mut Report,
+    report: &mut AuthenticationReport,
 ) -> Signatures<'a> {
     let mut found = Signatures {
         strong: Vec::new(),

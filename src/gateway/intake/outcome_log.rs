@@ -3,7 +3,8 @@
 //! The only lines with whole addresses (decision D-61): without them an operator could not find a
 //! missing letter.
 
-use crate::domain::{Address, Envelope, filed};
+use crate::domain::mail::filed;
+use crate::domain::{Address, Envelope};
 use crate::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use std::net::IpAddr;
 

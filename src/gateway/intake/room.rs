@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// Number of runs that may be queued before the rows are counted again.
-pub(super) struct Allowance {
+pub(super) struct RunAllowance {
     left: AtomicI64,
     used_up: Notify,
 }
 
-impl Allowance {
+impl RunAllowance {
     /// Unbounded, until the queue is watched.
     pub(super) fn unwatched() -> Self {
         Self {

@@ -2,14 +2,14 @@
 
 use super::codes::Status;
 use super::fields::{Group, groups};
-use super::{Letter, Mention, Read, prose};
+use super::{Mention, Read, ReportLetter, prose};
 use crate::domain::{ReportAction, ReportKind};
 use crate::mime::structure;
 
 const STATUS_MEDIA: [&str; 2] = ["message/delivery-status", "message/global-delivery-status"];
 
 /// Reads the status fields; `None` when no recipient has any.
-pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
+pub(super) fn read(letter: &ReportLetter<'_>) -> Option<Read> {
     let part = letter.part(&STATUS_MEDIA).map(structure::text);
     let found = part
         .map(|text| groups(&text))

@@ -1,12 +1,12 @@
 //! Complaints (ARF, RFC 5965), requests to be left alone, and disposition notifications (RFC 8098).
 
 use super::fields::{Group, address, groups};
-use super::{Letter, Mention, Read};
+use super::{Mention, Read, ReportLetter};
 use crate::domain::{ReportAction, ReportKind};
 use crate::mime::structure;
 use crate::mime::structure::Part;
 
-pub(super) fn complaint(letter: &Letter<'_>) -> Option<Read> {
+pub(super) fn complaint(letter: &ReportLetter<'_>) -> Option<Read> {
     let Some(part) = letter.part(&["message/feedback-report"]) else {
         return unsubscription(letter);
     };
@@ -37,7 +37,7 @@ pub(super) fn complaint(letter: &Letter<'_>) -> Option<Read> {
 }
 
 /// Reads a request of Apple Mail to take its user off a list; the mail has a field of its own.
-fn unsubscription(letter: &Letter<'_>) -> Option<Read> {
+fn unsubscription(letter: &ReportLetter<'_>) -> Option<Read> {
     let asks = letter
         .header()
         .token("x-apple-unsubscribe")
@@ -58,7 +58,7 @@ fn unsubscription(letter: &Letter<'_>) -> Option<Read> {
     })
 }
 
-pub(super) fn disposition(letter: &Letter<'_>) -> Option<Read> {
+pub(super) fn disposition(letter: &ReportLetter<'_>) -> Option<Read> {
     let part = letter.part(&[
         "message/disposition-notification",
         "message/global-disposition-notification",
@@ -90,7 +90,7 @@ fn group_of(part: &Part<'_>) -> Vec<Group> {
     groups(&structure::text(part))
 }
 
-fn mention(address: String, letter: &Letter<'_>) -> Mention {
+fn mention(address: String, letter: &ReportLetter<'_>) -> Mention {
     Mention {
         address,
         original: None,

@@ -1,7 +1,7 @@
 //! Groups of fields as reports write them: `Name: value` lines, continued by indented ones, divided
 //! by blank lines (RFC 3464 section 2.1).
 
-use crate::mime::fields::ids;
+use crate::mime::headers::fields::ids;
 
 /// Groups of one report that are read.
 const GROUPS_MAX: usize = 200;

@@ -5,7 +5,7 @@
 //! line, or after a word such as `to`; the text about a recipient follows the address.
 
 use super::codes::{find_code, find_status};
-use super::{Letter, Mention, RECIPIENTS_MAX, Read, one_line};
+use super::{Mention, RECIPIENTS_MAX, Read, ReportLetter, one_line};
 use crate::domain::{Address, ReportAction, ReportKind};
 
 /// Most characters after an address that are taken for the text about it.
@@ -130,7 +130,7 @@ pub(super) fn before_returned(text: &str) -> (usize, &str) {
 }
 
 /// Reads a bounce by its prose; `None` when it does not look like a bounce or names no recipient.
-pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
+pub(super) fn read(letter: &ReportLetter<'_>) -> Option<Read> {
     let failed = failed_recipients(letter);
     if failed.is_empty() && !looks_like_one(letter) {
         return None;
@@ -179,7 +179,7 @@ pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
 
 /// Returns the explanation's text about the one recipient of a notification, if it quotes a
 /// refusal.
-pub(super) fn refusal_of(letter: &Letter<'_>, address: &str) -> Option<String> {
+pub(super) fn refusal_of(letter: &ReportLetter<'_>, address: &str) -> Option<String> {
     let found = places(letter);
     let is_stated = found
         .iter()
@@ -188,7 +188,7 @@ pub(super) fn refusal_of(letter: &Letter<'_>, address: &str) -> Option<String> {
 }
 
 /// Returns the recipients that Exim and Gmail name in `X-Failed-Recipients`.
-fn failed_recipients(letter: &Letter<'_>) -> Vec<String> {
+fn failed_recipients(letter: &ReportLetter<'_>) -> Vec<String> {
     let people = letter.header().recipients("x-failed-recipients");
     people
         .into_iter()
@@ -197,7 +197,7 @@ fn failed_recipients(letter: &Letter<'_>) -> Vec<String> {
         .collect()
 }
 
-fn looks_like_one(letter: &Letter<'_>) -> bool {
+fn looks_like_one(letter: &ReportLetter<'_>) -> bool {
     let header = letter.header();
     let subject = header.text("subject").unwrap_or_default().to_lowercase();
     let robots = [
@@ -228,14 +228,14 @@ fn looks_like_one(letter: &Letter<'_>) -> bool {
             && (is_robot || calls_itself || from.iter().all(|sender| sender.spec.is_empty())))
 }
 
-fn is_delay(letter: &Letter<'_>) -> bool {
+fn is_delay(letter: &ReportLetter<'_>) -> bool {
     let subject = letter.header().text("subject").unwrap_or_default();
     let text = one_line(&format!("{subject} {}", letter.explanation)).to_lowercase();
     DELAYS.iter().any(|words| text.contains(words))
 }
 
 /// An address in the explanation, and the position of the text about it.
-struct Place {
+struct AddressMention {
     address: String,
     /// Byte offset of its line.
     line: usize,
@@ -245,7 +245,7 @@ struct Place {
 
 /// Returns the addresses at the positions of recipients, in order, without the letter's own sender
 /// and receivers.
-fn places(letter: &Letter<'_>) -> Vec<Place> {
+fn places(letter: &ReportLetter<'_>) -> Vec<AddressMention> {
     let header = letter.header();
     let involved = ["from", "to", "cc", "delivered-to"]
         .into_iter()
@@ -260,7 +260,7 @@ fn places(letter: &Letter<'_>) -> Vec<Place> {
         if let Some((address, end)) = recipient_in(line) {
             let is_robot = ["postmaster", "mailer-daemon"].contains(&address.base_local().as_str());
             if !is_robot && !involved.contains(&address.key()) {
-                found.push(Place {
+                found.push(AddressMention {
                     address: address.to_string(),
                     line: line_start,
                     end: line_start + end,
@@ -358,9 +358,9 @@ fn address_in(word: &str, is_introduced: bool) -> Option<(Address, usize)> {
 
 /// Returns the explanation's text about one recipient: from the end of the address to the next
 /// other address; all of it when the address is absent or last.
-fn said_of(letter: &Letter<'_>, places: &[Place], address: &str) -> String {
+fn said_of(letter: &ReportLetter<'_>, places: &[AddressMention], address: &str) -> String {
     let text = letter.explanation.as_str();
-    let is_same = |place: &&Place| place.address.eq_ignore_ascii_case(address);
+    let is_same = |place: &&AddressMention| place.address.eq_ignore_ascii_case(address);
     let Some(first) = places.iter().find(is_same) else {
         return cut(text);
     };

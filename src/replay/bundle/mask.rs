@@ -96,12 +96,12 @@ fn bytes_cell(bytes: &[u8]) -> Value {
 }
 
 /// Consistent replacements for every name and address.
-pub struct Names {
+pub struct MaskedNames {
     /// Replacements, longest first, so that no name is replaced inside another.
     replaced: Vec<(String, String)>,
 }
 
-impl Names {
+impl MaskedNames {
     /// Collects the names in the rows: every address and Message-ID, and the names before
     /// addresses.
     pub fn of(rows: &[BundleRow]) -> Self {
@@ -237,7 +237,7 @@ mod tests {
             ),
             row("raw_letters", json!({ "bytes": { "base64": "Ym9i" } })),
         ];
-        Names::of(&rows).rename(&mut rows);
+        MaskedNames::of(&rows).rename(&mut rows);
         let text = format!("{rows:?}");
         assert!(
             !text.contains("bob@") && !text.contains("Bob") && !text.contains("Ym9i"),

@@ -2,7 +2,7 @@
 
 use super::page::{Line, Page, Tone, inline, span};
 use super::plural;
-use crate::replay::diff::{Comparison, Difference, StepPair};
+use crate::replay::diff::{Comparison, RunDifference, StepPair};
 
 /// Renders a comparison, the first difference first, then the others. `full` shows every stage and
 /// every difference.
@@ -37,7 +37,7 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
             span(Tone::Plain, format!("{:<24}  ", inline(&pair.name))),
             verdict,
         ]);
-        let is_first = |difference: &Difference| comparison.first.as_ref() == Some(difference);
+        let is_first = |difference: &RunDifference| comparison.first.as_ref() == Some(difference);
         let shown = if full { pair.differences.len() } else { 1 };
         for difference in pair
             .differences
@@ -66,14 +66,14 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
     page.into_lines()
 }
 
-fn place(difference: &Difference) -> String {
+fn place(difference: &RunDifference) -> String {
     match difference.place.as_str() {
         "" => inline(&difference.pair),
         place => format!("{}, {}", inline(&difference.pair), inline(place)),
     }
 }
 
-fn write_sides(page: &mut Page, difference: &Difference) {
+fn write_sides(page: &mut Page, difference: &RunDifference) {
     for (label, side) in [("a", &difference.a), ("b", &difference.b)] {
         let said = match side {
             Some(text) => span(Tone::Plain, inline(text)),

@@ -1,7 +1,7 @@
 //! First difference between a replayed run and its record, and the cause of it.
 
 use super::Fault;
-use super::record::{Call, Record};
+use super::record::{Record, RecordedCall};
 use crate::config::Config;
 use crate::domain::sha256_hex;
 use crate::store::StepKind;
@@ -24,12 +24,12 @@ pub struct Difference {
     /// `record …`.
     pub cause: String,
     #[serde(flatten)]
-    pub place: Place,
+    pub place: DifferencePlace,
 }
 
 /// First differing value of two bodies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct DifferencePlace {
     /// JSON Pointer; empty: the whole body.
     pub path: String,
     /// Recorded value, shortened.
@@ -39,7 +39,7 @@ pub struct Place {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place {
+        let DifferencePlace {
             path,
             recorded,
             replayed,
@@ -88,7 +88,7 @@ impl Found {
                 recorded,
                 replayed,
             } => {
-                let place = Place {
+                let place = DifferencePlace {
                     path: String::new(),
                     recorded,
                     replayed,
@@ -134,7 +134,7 @@ impl Difference {
             turn: turn.turn_index,
             attempt: turn.attempt,
             cause: "engine: it decides otherwise".to_owned(),
-            place: Place {
+            place: DifferencePlace {
                 path: String::new(),
                 recorded: recorded.to_owned(),
                 replayed: replayed.to_owned(),
@@ -145,24 +145,26 @@ impl Difference {
 
 /// Returns a request, or the options of the run, that do not match their stored digest.
 pub fn damage(record: &Record) -> Option<Difference> {
-    let request = |call: &Call| sha256_hex(&[call.turn.request_json.as_bytes()]);
-    let changed =
-        |call: &Call, what: &str, recorded: Option<&str>, replayed: Option<&str>| Difference {
-            turn: call.turn.turn_index,
-            attempt: call.turn.attempt,
-            cause: format!("record: {what} changed in the database"),
-            place: Place {
-                path: String::new(),
-                recorded: recorded.map_or_else(
-                    || "as usual".to_owned(),
-                    |digest| format!("sha256 {digest}"),
-                ),
-                replayed: replayed.map_or_else(
-                    || "as usual".to_owned(),
-                    |digest| format!("sha256 {digest}"),
-                ),
-            },
-        };
+    let request = |call: &RecordedCall| sha256_hex(&[call.turn.request_json.as_bytes()]);
+    let changed = |call: &RecordedCall,
+                   what: &str,
+                   recorded: Option<&str>,
+                   replayed: Option<&str>| Difference {
+        turn: call.turn.turn_index,
+        attempt: call.turn.attempt,
+        cause: format!("record: {what} changed in the database"),
+        place: DifferencePlace {
+            path: String::new(),
+            recorded: recorded.map_or_else(
+                || "as usual".to_owned(),
+                |digest| format!("sha256 {digest}"),
+            ),
+            replayed: replayed.map_or_else(
+                || "as usual".to_owned(),
+                |digest| format!("sha256 {digest}"),
+            ),
+        },
+    };
     if let Some(call) = record
         .calls
         .iter()
@@ -256,7 +258,7 @@ fn leaves(value: &Value) -> Vec<&str> {
 }
 
 /// Returns the first place at which two bodies differ.
-pub fn first_place(recorded: &str, replayed: &str) -> Place {
+pub fn first_place(recorded: &str, replayed: &str) -> DifferencePlace {
     let parsed = (
         serde_json::from_str::<Value>(recorded),
         serde_json::from_str::<Value>(replayed),
@@ -265,14 +267,14 @@ pub fn first_place(recorded: &str, replayed: &str) -> Place {
         && let Some((path, then, now)) = parting(then, now)
     {
         let (recorded, replayed) = shown_apart(then, now);
-        return Place {
+        return DifferencePlace {
             path,
             recorded,
             replayed,
         };
     }
     let (recorded, replayed) = apart(recorded, replayed);
-    Place {
+    DifferencePlace {
         path: String::new(),
         recorded,
         replayed,

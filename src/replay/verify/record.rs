@@ -22,7 +22,7 @@ const OLDER: &str = "it is older than the record of what decided beside the rows
 pub struct Record {
     pub run: RunSummary,
     /// Provider calls, in order.
-    pub calls: Vec<Call>,
+    pub calls: Vec<RecordedCall>,
     /// Steps, in order.
     pub steps: Vec<Step>,
     /// Contexts, in order.
@@ -36,7 +36,7 @@ pub struct Record {
 }
 
 /// One provider call.
-pub struct Call {
+pub struct RecordedCall {
     pub turn: StoredTurn,
     pub begun: Begun,
     /// Outcome; `None`: its end was not recorded.
@@ -64,7 +64,7 @@ impl Record {
         }
         let calls = turns
             .into_iter()
-            .map(Call::of)
+            .map(RecordedCall::of)
             .collect::<Result<Vec<_>, Fault>>()?;
         let contexts = AsOf::of_run(store, &run.id).await?;
         let mails = persona.mails_of_run(&run.id).await?;
@@ -246,7 +246,7 @@ impl Record {
     }
 }
 
-impl Call {
+impl RecordedCall {
     fn of(turn: StoredTurn) -> Result<Self, Fault> {
         if let Some(at) = turn.pruned_at {
             return Err(Fault::Pruned(at));
@@ -280,7 +280,7 @@ impl Call {
 
 /// Sorts calls in the order in which they were made: rows are listed by turn, and a repair of a
 /// later attempt may have asked an earlier turn again.
-fn in_order(mut calls: Vec<Call>) -> Vec<Call> {
+fn in_order(mut calls: Vec<RecordedCall>) -> Vec<RecordedCall> {
     calls.sort_by_key(|call| call.begun.found_calls);
     calls
 }

@@ -4,7 +4,7 @@
 //! Absent on purpose: anything that could reach beyond these values.
 
 use super::difference::{Found, What};
-use super::record::{Attempt, Call, Record};
+use super::record::{Attempt, Record, RecordedCall};
 use crate::clock::Clock;
 use crate::context::resolvers::Subject;
 use crate::context::resolvers::record::ReadLog;
@@ -71,7 +71,7 @@ impl RecordedEnv {
     }
 
     /// Returns the next call of this attempt.
-    fn coming(&self) -> Option<&Call> {
+    fn coming(&self) -> Option<&RecordedCall> {
         let next = self.next_call();
         self.attempt
             .calls
@@ -80,7 +80,7 @@ impl RecordedEnv {
     }
 
     /// Returns the last call that was made in this attempt.
-    pub(super) fn made(&self) -> Option<&Call> {
+    pub(super) fn made(&self) -> Option<&RecordedCall> {
         let made = self
             .next_call()
             .checked_sub(1)
@@ -221,7 +221,7 @@ impl RecordedEnv {
             calls: calls.len() as u32,
             ..JournalSoFar::default()
         };
-        for Call { turn, .. } in calls {
+        for RecordedCall { turn, .. } in calls {
             so_far
                 .attempts
                 .retain(|(index, _)| *index != turn.turn_index);

@@ -7,7 +7,7 @@ use crate::providers::{
     CallContext, Capabilities, Event, Phase, Provider, ProviderError, Request, RequestEncoder,
     Response, ToolArgs,
 };
-use crate::runs::record::call_record::Failure;
+use crate::runs::record::call_record::CallFailure;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl RecordedEnv {
             .ended
             .as_ref()
             .and_then(|ended| ended.error.as_ref())
-            .and_then(Failure::error)
+            .and_then(CallFailure::error)
         {
             Some(error) => vec![Err(error)],
             None => cut_off("nobody saw this call end"),

@@ -24,7 +24,7 @@ pub enum AgentEnd {
 }
 
 /// A call that has no result yet.
-struct OpenCall {
+struct UnfinishedCall {
     agent_id: String,
     id: String,
     name: String,
@@ -35,7 +35,7 @@ pub struct ObservedCalls {
     tier: Tier,
     /// Prefix of our own tools in the agent's names, where it may call them.
     ours: Option<String>,
-    open: Vec<OpenCall>,
+    open: Vec<UnfinishedCall>,
     /// Open calls of our own tools, by the agent's names.
     open_ours: Vec<String>,
     pub count: u32,
@@ -137,7 +137,7 @@ impl ObservedCalls {
             .await?;
             return Ok(Some(AgentEnd::Limit(FinishReason::LimitToolCalls)));
         }
-        self.open.push(OpenCall { agent_id, id, name });
+        self.open.push(UnfinishedCall { agent_id, id, name });
         Ok(None)
     }
 
@@ -166,7 +166,7 @@ impl ObservedCalls {
             return Ok(());
         };
         self.failures += u32::from(is_error);
-        let OpenCall { id, name, .. } = self.open.swap_remove(at);
+        let UnfinishedCall { id, name, .. } = self.open.swap_remove(at);
         let content = bounded(content, state);
         let payload = match is_error {
             true => verdict::failure(&name, "failed", &content),

@@ -4,7 +4,7 @@ use super::prices::rates;
 use crate::domain::{CostSource, TokenUsage, UsageLine};
 use crate::providers::{Phase, ProviderError, Response};
 use crate::runs::deps::RunDeps;
-use crate::runs::fallback::Route;
+use crate::runs::model_call::fallback::Route;
 use crate::store::Billing;
 
 /// Reports whether a failed call may still be billed.

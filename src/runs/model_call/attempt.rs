@@ -12,7 +12,7 @@ use crate::runs::budget::{cost, reservation};
 use crate::runs::checkpoint::to_json;
 use crate::runs::error::RunError;
 use crate::runs::provider_health::Moment;
-use crate::runs::record::call_record::{Ended, Failure, millis};
+use crate::runs::record::call_record::{CallFailure, Ended, millis};
 use crate::runs::state::LoopState;
 use crate::store::{JournalEntry, TurnAnswered, TurnFailed, TurnStarted};
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn ended(
         worked_ms: millis(state.elapsed()),
         calls: state.counters.tool_calls - before.0,
         failures: state.counters.tool_failures - before.1,
-        error: error.map(Failure::from),
+        error: error.map(CallFailure::from),
     };
     // Numbers and texts always have a JSON form.
     serde_json::to_string(&ended).ok()

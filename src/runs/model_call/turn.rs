@@ -2,6 +2,7 @@
 //! failures, this module executes the decision.
 
 use super::attempt::{self, Question};
+use super::{request_size, trim};
 use crate::domain::{ErrorClass, stable_seed};
 use crate::providers::contract::retry::longer_output_tokens;
 use crate::providers::{
@@ -10,9 +11,8 @@ use crate::providers::{
 };
 use crate::runs::agents::session;
 use crate::runs::error::RunError;
-use crate::runs::record::call_record::{BlockedBy, Failure};
+use crate::runs::record::call_record::{BlockedBy, CallFailure};
 use crate::runs::state::LoopState;
-use crate::runs::{request_size, trim};
 use std::time::Duration;
 
 /// Time for the final turn of a run that is out of time.
@@ -112,7 +112,7 @@ async fn call_or_rest(
         tries.calls = u32::MAX;
         state.blocked_by.push(BlockedBy::Rest {
             provider: name,
-            error: Failure::from(&resting),
+            error: CallFailure::from(&resting),
         });
         return Ok(Err(resting));
     }

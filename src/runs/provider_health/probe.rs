@@ -31,24 +31,24 @@ const WORD: &str = "ready";
 
 /// Calls of a probe, each with the name of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum ProbeCall {
     Text,
     Tool,
 }
 
-impl Call {
+impl ProbeCall {
     /// Returns the name in the fixtures.
     pub fn name(self) -> &'static str {
         match self {
-            Call::Text => "text",
-            Call::Tool => "one_call",
+            ProbeCall::Text => "text",
+            ProbeCall::Tool => "one_call",
         }
     }
 }
 
 /// Outcome of one call.
 pub struct Tried {
-    pub call: Call,
+    pub call: ProbeCall,
     pub outcome: Result<Response, ProviderError>,
     pub took: Duration,
     /// Captured files.
@@ -66,10 +66,10 @@ impl Tried {
             name == TOOL && matches!(args, ToolArgs::Object(_))
         };
         match self.call {
-            Call::Text if response.text().trim().is_empty() => {
+            ProbeCall::Text if response.text().trim().is_empty() => {
                 Some("the model answered with no text".to_owned())
             }
-            Call::Tool if !response.calls().any(echoes) => {
+            ProbeCall::Tool if !response.calls().any(echoes) => {
                 Some(format!("the model did not call the tool `{TOOL}`"))
             }
             _ => None,
@@ -97,10 +97,10 @@ pub struct Folder<'a> {
 
 impl Probe<'_> {
     /// Returns the calls that apply to this provider: an agent has our tools in a run only.
-    pub fn calls(&self) -> &'static [Call] {
+    pub fn calls(&self) -> &'static [ProbeCall] {
         match self.provider.capabilities(self.model).loop_owner {
-            LoopOwner::Engine => &[Call::Text, Call::Tool],
-            LoopOwner::Agent => &[Call::Text],
+            LoopOwner::Engine => &[ProbeCall::Text, ProbeCall::Tool],
+            LoopOwner::Agent => &[ProbeCall::Text],
         }
     }
 
@@ -113,7 +113,7 @@ impl Probe<'_> {
 
     /// Makes one call. Errors: the capture could not be written; the provider's own errors are in
     /// the outcome.
-    pub async fn make(&self, call: Call) -> io::Result<Tried> {
+    pub async fn make(&self, call: ProbeCall) -> io::Result<Tried> {
         let capture = self
             .capture
             .map(|folder| (folder, Arc::new(Capture::default())));
@@ -145,10 +145,10 @@ impl Probe<'_> {
         })
     }
 
-    fn request(&self, call: Call) -> Request {
+    fn request(&self, call: ProbeCall) -> Request {
         let (asked, tools) = match call {
-            Call::Text => (format!("Answer with the single word: {WORD}"), Vec::new()),
-            Call::Tool => {
+            ProbeCall::Text => (format!("Answer with the single word: {WORD}"), Vec::new()),
+            ProbeCall::Tool => {
                 let asked = format!("Call the tool `{TOOL}` once, with the text `{WORD}`.");
                 (asked, vec![echo()])
             }
@@ -199,7 +199,7 @@ fn echo() -> ToolSpec {
 
 impl Folder<'_> {
     /// Makes the folder, for its owner alone. Errors: a file of this call exists already.
-    fn prepare(&self, call: Call) -> io::Result<()> {
+    fn prepare(&self, call: ProbeCall) -> io::Result<()> {
         make_folder(self.path)?;
         let prefix = format!("{}.", call.name());
         for entry in std::fs::read_dir(self.path)? {
@@ -220,7 +220,7 @@ impl Folder<'_> {
     }
 
     /// Writes two files, both without secrets: the request, and the answer as it was received.
-    fn write(&self, call: Call, capture: &Capture) -> io::Result<Vec<PathBuf>> {
+    fn write(&self, call: ProbeCall, capture: &Capture) -> io::Result<Vec<PathBuf>> {
         let kept = capture.kept();
         let mut files = Vec::new();
         let parts = [

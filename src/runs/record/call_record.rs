@@ -90,7 +90,10 @@ pub fn amounts(budget: ThreadBudget) -> [Option<i64>; 4] {
 #[serde(rename_all = "snake_case")]
 pub enum BlockedBy {
     /// The circuit breaker of the provider is paused.
-    Rest { provider: String, error: Failure },
+    Rest {
+        provider: String,
+        error: CallFailure,
+    },
     /// A budget account of this scope could not pay it.
     #[serde(alias = "purse")]
     BudgetAccount { scope: String },
@@ -115,7 +118,7 @@ pub struct Ended {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Failure>,
+    pub error: Option<CallFailure>,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -124,7 +127,7 @@ fn is_zero(count: &u32) -> bool {
 
 /// Serde form of a [`ProviderError`], whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct CallFailure {
     pub class: String,
     pub phase: Phase,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +149,7 @@ pub struct Failure {
     pub message: String,
 }
 
-impl From<&ProviderError> for Failure {
+impl From<&ProviderError> for CallFailure {
     fn from(error: &ProviderError) -> Self {
         Self {
             class: error.class.as_str().to_owned(),
@@ -164,7 +167,7 @@ impl From<&ProviderError> for Failure {
     }
 }
 
-impl Failure {
+impl CallFailure {
     /// Returns the error as it was; `None` for a class that this version does not know.
     pub fn error(&self) -> Option<ProviderError> {
         Some(ProviderError {
@@ -208,8 +211,8 @@ mod tests {
             })),
             ..ProviderError::new(ErrorClass::RateLimited, Phase::BeforeFirstByte, "slow down")
         };
-        let json = serde_json::to_string(&Failure::from(&error)).expect("json");
-        let read: Failure = serde_json::from_str(&json).expect("the same form");
+        let json = serde_json::to_string(&CallFailure::from(&error)).expect("json");
+        let read: CallFailure = serde_json::from_str(&json).expect("the same form");
         assert_eq!(read.error(), Some(error));
     }
 }

@@ -5,7 +5,7 @@ use super::policy::{self, Asked};
 use super::verdict::{ToolVerdict, call_payload, finish, is_failure};
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
 use crate::runs::error::RunError;
-use crate::runs::mail;
+use crate::runs::reply::mail;
 use crate::runs::state::LoopState;
 use crate::store::{Executor, JournalEntry, Step, StepKind};
 use crate::tools::MailPolicy;

@@ -10,7 +10,7 @@ use super::verdict::ToolVerdict;
 use crate::domain::Withheld;
 use crate::providers::ToolArgs;
 use crate::runs::error::RunError;
-use crate::runs::send_limits;
+use crate::runs::reply::send_limits;
 use crate::store::{Step, StepKind};
 use crate::tools::{self, MailPolicy, RegisteredTool, ToolClass, ToolLimits};
 use serde_json::{Map, Value};

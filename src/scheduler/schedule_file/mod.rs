@@ -2,6 +2,12 @@
 //!
 //! A separate unit, so that a tool can write such a file and know that it will be accepted. Absent
 //! on purpose: rows, folders, clocks.
+//!
+//! - `file`: a file in its two parts; `front`, `front_matter`: YAML to keys
+//! - `timing`, `cron`: the slots; `options`: the other keys
+//! - `names`, `nearest`: names that exist, suggestions for those that do not
+//! - `prompt`, `tags`, `prompt_error`, `inbox`: the template, its limits, the letters in it
+//! - `schema`: the schema of answers
 
 pub mod cron;
 pub mod timing;

@@ -4,8 +4,9 @@
 //! letter would let a spammer fill that table.
 
 use crate::clock::Clock;
+use crate::domain::mail::filed;
 use crate::domain::{
-    MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld, filed,
+    MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld,
 };
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;

@@ -3,13 +3,13 @@
 use super::house::{configs, correspond, house};
 use crate::app::TestApp;
 use attache::domain::RunId;
-use attache::replay::sweep::{Change, Effect, Judgement, Sweep};
+use attache::replay::sweep::{ChangedFile, Effect, Judgement, Sweep};
 use serde_json::json;
 use std::process::Command;
 
 async fn swept(app: &TestApp, runs: &[RunId], path: &str, text: &str) -> Vec<Judgement> {
     let configs = configs(app);
-    let change = Change {
+    let change = ChangedFile {
         path: path.to_owned(),
         text: text.to_owned(),
     };

@@ -1,7 +1,7 @@
 //! `ingest`, `threads show`, `replay last` and `runs answer` after a letter that a rule files.
 
 use crate::guest_house::GuestHouse;
-use attache::domain::filed;
+use attache::domain::mail::filed;
 use attache::gateway::judge;
 
 /// From somebody whom nobody allowed, without proof.

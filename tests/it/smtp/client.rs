@@ -5,7 +5,7 @@ use attache::clock::{Clock, ManualClock};
 use attache::config::{Limits, ListenAddress};
 use attache::domain::{Address, Letter, Timestamp};
 use attache::gateway::ingress::smtp::{
-    Bound, ConnectionLimiter, MemoryShares, ServerContext, SmtpSettings, serve, serve_session,
+    BoundSocket, ConnectionLimiter, MemoryShares, ServerContext, SmtpSettings, serve, serve_session,
 };
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -32,9 +32,9 @@ pub fn clock() -> Arc<dyn Clock> {
 }
 
 /// A socket that the system chose the port of.
-pub async fn bind(settings: SmtpSettings) -> (Bound, SocketAddr) {
+pub async fn bind(settings: SmtpSettings) -> (BoundSocket, SocketAddr) {
     let any_port = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let bound = Bound::open(&any_port, settings).await.unwrap();
+    let bound = BoundSocket::open(&any_port, settings).await.unwrap();
     let address = bound.tcp_address().unwrap();
     (bound, address)
 }

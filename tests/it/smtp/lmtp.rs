@@ -4,7 +4,7 @@ use super::client::{Client, PATIENCE, house, settings, speak};
 use super::smuggling::{smuggling_attempt, smuggling_sequences};
 use crate::recording_door::RecordingDoor;
 use attache::config::{Limits, ListenAddress, ListenerKind};
-use attache::gateway::ingress::smtp::{Bound, SmtpSettings, serve};
+use attache::gateway::ingress::smtp::{BoundSocket, SmtpSettings, serve};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ fn lmtp(limits: Limits) -> SmtpSettings {
     }
 }
 
-async fn open(path: &Path) -> std::io::Result<Bound> {
+async fn open(path: &Path) -> std::io::Result<BoundSocket> {
     let address = ListenAddress::Unix {
         path: path.to_owned(),
         mode: 0o640,
     };
-    Bound::open(&address, lmtp(Limits::default())).await
+    BoundSocket::open(&address, lmtp(Limits::default())).await
 }
 
 #[tokio::test]

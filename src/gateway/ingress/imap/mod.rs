@@ -4,6 +4,11 @@
 //! `dial.rs` opens a session, `session.rs` has its commands, `sweep.rs` takes the letters. Every
 //! error ends the session; the next one begins after a pause. Absent on purpose: more than one
 //! connection per mailbox, and trust in the server's flags for new letters: the cursor is ours.
+//!
+//! - `dial`, `connection`, `formatting`, `nesting`: the wire
+//! - `token`, `kept_token`: OAuth
+//! - `session`: commands; `sweep`: the letters
+//! - `error`, `timeouts`: what went wrong, and how long to wait
 
 mod dial;
 mod error;

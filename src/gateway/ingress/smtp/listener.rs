@@ -5,7 +5,7 @@ use super::connection_limiter::{ConnectionPermit, Full};
 use super::proxy::{self, ProxiedClient};
 use super::reply;
 use super::session::{ServerContext, serve_session};
-use super::socket::{Bound, Caller};
+use super::socket::{BoundSocket, Caller};
 use crate::gateway::intake_contract::{LetterIntake, Shortage};
 use std::io::Write;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown`, then lets letters in flight finish within the grace period of a drain.
-pub async fn serve(bound: Bound, intake: Arc<dyn LetterIntake>, shutdown: CancellationToken) {
+pub async fn serve(bound: BoundSocket, intake: Arc<dyn LetterIntake>, shutdown: CancellationToken) {
     let server = ServerContext::new(intake, bound.settings.clone(), shutdown.clone());
     let grace_period = server.settings.limits.drain_grace_period();
     let mut sessions = JoinSet::new();

@@ -1,7 +1,7 @@
 //! The mail server: SMTP (RFC 5321) and LMTP (RFC 2033) with PIPELINING, SIZE, 8BITMIME,
 //! ENHANCEDSTATUSCODES, STARTTLS and AUTH.
 //!
-//! `listener` accepts connections on a `socket`; `proxy` reads the client's address;
+//! `listener` accepts connections on a `socket`; `tls` has our certificate; `proxy` reads the client's address;
 //! `connection_limiter` counts connections; `memory` divides the memory for their letters;
 //! `session` is the dialogue, with `transaction` and `login` as its parts; `connection` reads lines
 //! and batches replies over a `link`; `command`, `data` and `auth` are the grammars; `reply` has
@@ -32,7 +32,7 @@ pub use connection_limiter::ConnectionLimiter;
 pub use listener::serve;
 pub use memory::MemoryShares;
 pub use session::{ServerContext, serve_session};
-pub use socket::Bound;
+pub use socket::BoundSocket;
 pub use tls::{Certificates, Tls, TlsError};
 
 use crate::clock::Clock;

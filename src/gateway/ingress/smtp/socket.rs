@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// A listener with an open socket, and the settings of its sessions.
-pub struct Bound {
+pub struct BoundSocket {
     socket: Socket,
     pub(super) settings: SmtpSettings,
 }
@@ -26,7 +26,7 @@ pub(super) enum Caller {
     Unix(UnixStream),
 }
 
-impl Bound {
+impl BoundSocket {
     pub async fn open(address: &ListenAddress, settings: SmtpSettings) -> io::Result<Self> {
         let socket = match address {
             ListenAddress::Tcp(address) => Socket::Tcp(TcpListener::bind(address).await?),

@@ -1,0 +1,113 @@
+//! Arguments that several commands share, and their values.
+
+pub mod in_force;
+pub mod lookup;
+pub mod name_catalog;
+
+use super::{CommandContext, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::domain::{PersonaId, Timestamp};
+use crate::store::Store;
+use clap::{Arg, ArgMatches, value_parser};
+use std::time::Duration;
+
+/// Earliest instant that is accepted.
+const THE_FIRST: &str = "1970-01-01T00:00:00Z";
+
+/// Argument for an id, or a prefix or suffix of it.
+pub fn id_arg() -> Arg {
+    Arg::new("id")
+        .value_name("ID")
+        .required(true)
+        .help("Its id, or the last or first characters of it")
+}
+
+/// Arguments for the persona, the limit and the offset of a listing.
+pub fn page_args() -> [Arg; 3] {
+    let number = |name: &'static str, default: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("N")
+            .value_parser(value_parser!(u32))
+            .default_value(default)
+    };
+    [
+        Arg::new("persona")
+            .long("persona")
+            .value_name("ID")
+            .help("Only this persona's"),
+        number("limit", "50").help("Show so many at most"),
+        number("offset", "0").help("Pass over so many first"),
+    ]
+}
+
+/// The persona given by `--persona`; one whose folder was removed still has its rows.
+///
+/// Errors: a malformed id, and an id without folder and rows, so that a typing error does not yield
+/// an empty listing.
+pub async fn persona_of(
+    context: &CommandContext,
+    store: &Store,
+    args: &ArgMatches,
+) -> anyhow::Result<Option<PersonaId>> {
+    let Some(typed) = args.get_one::<String>("persona") else {
+        return Ok(None);
+    };
+    let id =
+        PersonaId::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let has_folder = context
+        .workspace
+        .join("personas")
+        .join(id.as_str())
+        .is_dir();
+    if !has_folder && !store.knows_persona(&id).await? {
+        let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
+        return Err(failure
+            .hint("`attache persona list` shows who lives here")
+            .into());
+    }
+    Ok(Some(id))
+}
+
+/// Value of a number argument that has a default.
+pub fn number(args: &ArgMatches, name: &str) -> u32 {
+    args.get_one::<u32>(name).copied().unwrap_or_default()
+}
+
+/// Value of a text argument; empty when it was not given.
+pub fn text<'a>(args: &'a ArgMatches, name: &str) -> &'a str {
+    args.get_one::<String>(name)
+        .map(String::as_str)
+        .unwrap_or_default()
+}
+
+/// Value of an argument that names an instant, as [`instant`] parses it.
+pub fn instant_of(args: &ArgMatches, name: &str) -> Result<Option<Timestamp>, Failure> {
+    args.get_one::<String>(name)
+        .map(|typed| instant(typed))
+        .transpose()
+}
+
+/// Parses `24h` (an age), a day in UTC (its beginning), or an instant.
+pub fn instant(typed: &str) -> Result<Timestamp, Failure> {
+    let ago = || {
+        let (count, unit) = typed.split_at(typed.find(|c: char| !c.is_ascii_digit())?);
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            _ => return None,
+        };
+        let span = Duration::from_secs(count.parse::<u64>().ok()?.checked_mul(seconds)?);
+        // A time before 1970 is a typing error.
+        Some(SystemClock::new().now().minus(span))
+            .filter(|at| Timestamp::parse(THE_FIRST).is_some_and(|first| *at > first))
+    };
+    let day = || Timestamp::parse(&format!("{typed}T00:00:00Z"));
+    Timestamp::parse(typed).or_else(day).or_else(ago).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("`{typed}` is not a time")).hint(
+            "write a span such as `24h` or `7d`, a day such as 2026-11-20 (from midnight UTC), or an instant such as 2026-11-20T09:00:00Z",
+        )
+    })
+}

@@ -1,0 +1,260 @@
+//! `attache config check|show|schema`: the problems, the effective values and the permitted keys of
+//! the configuration.
+
+mod summary;
+
+use super::args::in_force;
+use super::{Command, CommandContext, Exit, Failure, screen};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, ConfigErrors, Problem, effective, schema};
+use crate::gateway::ingress::smtp::ListenerFactory;
+use crate::runs::preflight::{self, ScheduleRequirements};
+use crate::scheduler::schedule_file::WorkspaceNames;
+use crate::scheduler::{self, Asks};
+use crate::tools;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use summary::Summary;
+
+pub struct ConfigCommand;
+
+impl Command for ConfigCommand {
+    fn clap(&self) -> clap::Command {
+        let kinds = schema::KINDS.iter().map(|kind| kind.name);
+        clap::Command::new("config")
+            .about("Check and show the configuration")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(
+                clap::Command::new("check")
+                    .about("List everything that is wrong, warn of what is surely unmeant, and sum up; exit code 65 if anything is wrong")
+                    .arg(
+                        Arg::new("strict")
+                            .long("strict")
+                            .action(ArgAction::SetTrue)
+                            .help("Exit with 65 for warnings too"),
+                    ),
+            )
+            .subcommand(
+                clap::Command::new("show")
+                    .about("Show the effective settings by file, defaults included, secrets left out"),
+            )
+            .subcommand(
+                clap::Command::new("schema")
+                    .about("Print the JSON Schema of a configuration file, or of all of them")
+                    .arg(Arg::new("file").value_name("FILE").value_parser(kinds.collect::<Vec<_>>()))
+                    .arg(
+                        Arg::new("write")
+                            .long("write")
+                            .action(ArgAction::SetTrue)
+                            .conflicts_with("file")
+                            .help("Write them to `configs/schema/` of the workspace instead"),
+                    ),
+            )
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            match args.subcommand() {
+                Some(("check", args)) => check(context, args.get_flag("strict")),
+                Some(("show", _)) => show(context),
+                Some(("schema", args)) if args.get_flag("write") => write_schemas(context),
+                Some(("schema", args)) => print_schema(context, args.get_one::<String>("file")),
+                _ => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+/// Result of the check, as `--json` prints it.
+#[derive(Serialize)]
+struct CheckReport {
+    problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+    /// `None` unless the configuration is usable.
+    summary: Option<Summary>,
+    /// Files that were edited after the engine that works here was started.
+    not_in_force: Vec<String>,
+}
+
+impl CheckReport {
+    fn of(context: &CommandContext) -> Self {
+        let not_in_force = in_force::edited(context);
+        match context.config() {
+            Ok(config) => {
+                let now = SystemClock::new().now();
+                let (problems, warnings) = beyond_the_files(&config);
+                let summary = problems.is_empty().then(|| Summary::of(&config, now));
+                Self {
+                    problems,
+                    warnings,
+                    summary,
+                    not_in_force,
+                }
+            }
+            Err(errors) => Self {
+                problems: errors.problems,
+                warnings: Vec::new(),
+                summary: None,
+                not_in_force,
+            },
+        }
+    }
+}
+
+fn check(context: &CommandContext, is_strict: bool) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let report = CheckReport::of(context);
+    let is_good = report.problems.is_empty() && (report.warnings.is_empty() || !is_strict);
+    let exit = if is_good { Exit::Ok } else { Exit::BadData };
+    for warning in &report.warnings {
+        screen::remark(&format!("warning: {warning}"));
+    }
+    in_force::remark(&report.not_in_force);
+    if context.json() {
+        context.screen.json(&report)?;
+        return Ok(exit);
+    }
+    for problem in &report.problems {
+        context.screen.line(problem.to_string())?;
+    }
+    let warned = match report.warnings.len() {
+        0 => String::new(),
+        1 => ", with 1 warning".to_owned(),
+        many => format!(", with {many} warnings"),
+    };
+    match report.problems.len() {
+        0 => context
+            .screen
+            .line(format!("the configuration is good{warned}"))?,
+        1 => context.screen.line("1 problem")?,
+        many => context.screen.line(format!("{many} problems"))?,
+    }
+    if let Some(summary) = &report.summary {
+        context.screen.fields(&summary.fields())?;
+    }
+    Ok(exit)
+}
+
+/// Problems and warnings beyond the single files: adapters, standing texts, responsibilities.
+fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (mut problems, mut warnings) = preflight::examine(config, clock.now());
+    let out_of_service = config.personas.out_of_service().iter();
+    problems.extend(out_of_service.flat_map(|out| out.problems.iter().cloned()));
+    if let Err(error) = ListenerFactory::open(&config.gateway, &config.limits, &[], &clock) {
+        let message = format!("{:#}", anyhow::Error::new(error));
+        let problem = config
+            .snapshot
+            .problem_at("configs/gateway.json", "/tls", message);
+        let hint = "`certificate` is a PEM file that begins with `-----BEGIN CERTIFICATE-----`, `key` the private key of its \
+                    first certificate; see that they are not exchanged";
+        problems.push(problem.hint(hint));
+    }
+    let names = WorkspaceNames::of(config, tools::builtin().names());
+    let survey = scheduler::survey(config.personas.iter(), &names, clock.now());
+    let of_file = |found: scheduler::FileProblem| Problem::of_file(&found.file, found.problem);
+    problems.extend(survey.problems.into_iter().map(of_file));
+    warnings.extend(survey.warnings.into_iter().map(of_file));
+    let of_its_own = |asks: &Asks| asks.run_options.model.is_some() || asks.budget_micros.is_some();
+    let schedules = survey
+        .asks
+        .into_iter()
+        .filter(of_its_own)
+        .filter_map(|asks| {
+            let Asks {
+                persona,
+                file,
+                run_options: options,
+                budget_micros,
+            } = asks;
+            Some(ScheduleRequirements {
+                file,
+                persona: config.personas.get(&persona)?,
+                options,
+                budget_micros,
+            })
+        });
+    problems.extend(preflight::schedule_problems(
+        config,
+        clock.now(),
+        &schedules.collect::<Vec<_>>(),
+    ));
+    let ordered = |found| ConfigErrors::of(found).map_or_else(Vec::new, |errors| errors.problems);
+    (ordered(problems), ordered(warnings))
+}
+
+fn show(context: &CommandContext) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let files = effective(&context.config()?);
+    if context.json() {
+        context.screen.json(&files)?;
+        return Ok(Exit::Ok);
+    }
+    for (file, settings) in &files {
+        context.screen.heading(file)?;
+        let mut lines = Vec::new();
+        flatten(String::new(), settings, &mut lines);
+        for (path, value) in lines {
+            context.screen.line(format!("  {path} = {value}"))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Appends one `path = value` line per setting; lists stay whole.
+fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (key, member) in members {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                flatten(path, member, lines);
+            }
+        }
+        Value::Null => lines.push((path, "(none)".to_owned())),
+        other => lines.push((path, other.to_string())),
+    }
+}
+
+fn print_schema(context: &CommandContext, name: Option<&String>) -> anyhow::Result<Exit> {
+    let named = |kind: &&schema::ConfigFileKind| name.is_some_and(|name| name == kind.name);
+    match schema::KINDS.iter().find(named) {
+        Some(kind) => context.screen.json(&(kind.schema)())?,
+        None => {
+            let all = schema::KINDS
+                .iter()
+                .map(|kind| (kind.name.to_owned(), (kind.schema)()));
+            context.screen.json(&all.collect::<Map<_, _>>())?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn write_schemas(context: &CommandContext) -> anyhow::Result<Exit> {
+    let folder = context.require_workspace()?.join("configs/schema");
+    let failed = |source: std::io::Error| {
+        Failure::new(
+            Exit::CannotCreate,
+            format!("cannot write to `{}`", folder.display()),
+        )
+        .because(source)
+    };
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    for kind in schema::KINDS {
+        std::fs::write(folder.join(format!("{}.json", kind.name)), kind.text()).map_err(failed)?;
+        context
+            .screen
+            .line(format!("configs/schema/{}.json", kind.name))?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,209 @@
+//! Exit codes of the process, and errors that choose one.
+
+use crate::cli::screen::Unwritten;
+use crate::config::ConfigErrors;
+use crate::store::{OpenError, StoreError};
+use std::fmt;
+use std::process::ExitCode;
+
+/// Exit codes. Above 2 they follow BSD's `sysexits.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Ok = 0,
+    /// Failed for a reason without a code of its own.
+    Failed = 1,
+    /// The command line was wrong.
+    Usage = 2,
+    /// Data was wrong: a configuration file, a letter, a script (`EX_DATAERR`).
+    BadData = 65,
+    /// A file, a run or a persona that was named does not exist (`EX_NOINPUT`).
+    NoInput = 66,
+    /// An external service does not answer: a provider, a smarthost (`EX_UNAVAILABLE`).
+    Unavailable = 69,
+    /// A file or folder cannot be created, or exists already (`EX_CANTCREAT`).
+    CannotCreate = 73,
+    /// The disk failed (`EX_IOERR`).
+    Broken = 74,
+    /// A retry may succeed: the database did not commit, or there is no room for the output
+    /// (`EX_TEMPFAIL`).
+    TryAgain = 75,
+    /// The workspace cannot be used: another engine holds it, or the folder is no workspace
+    /// (`EX_CONFIG`).
+    Workspace = 78,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// An error with an exit code and, where known, a hint. Its cause goes into `source`.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    message: String,
+    hint: Option<String>,
+    source: Option<anyhow::Error>,
+}
+
+impl Failure {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+            source: None,
+        }
+    }
+    /// Sets another exit code.
+    #[must_use]
+    pub fn with(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+    /// Sets the remedy for the reader: a sentence in lower case.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+    #[must_use]
+    pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Exit code of an error and its hint, from the outermost cause that has them.
+pub fn judge(error: &anyhow::Error) -> (Exit, Option<String>) {
+    error
+        .chain()
+        .find_map(verdict)
+        .unwrap_or((Exit::Failed, None))
+}
+
+fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<String>)> {
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return Some((failure.exit, failure.hint.clone()));
+    }
+    if let Some(unwritten) = cause.downcast_ref::<Unwritten>() {
+        return Some(match unwritten {
+            Unwritten::PipeClosed => (Exit::Ok, None),
+            Unwritten::Failed(_) => (Exit::TryAgain, None),
+        });
+    }
+    if cause.is::<ConfigErrors>() {
+        return Some((Exit::BadData, None));
+    }
+    if let Some(error) = cause.downcast_ref::<StoreError>() {
+        return Some(of_store(error));
+    }
+    cause.downcast_ref::<OpenError>().map(of_open)
+}
+
+fn of_open(error: &OpenError) -> (Exit, Option<String>) {
+    let (exit, hint) = match error {
+        OpenError::InUse { .. } => {
+            let hint = "stop that engine, or name another workspace with --workspace; `attache serve --take-over` \
+                replaces one that does not answer";
+            (Exit::Workspace, hint)
+        }
+        OpenError::Folder { path, source }
+            if source.kind() == std::io::ErrorKind::AlreadyExists =>
+        {
+            let hint = format!(
+                "`{path}` is a file; the engine needs a folder of that name: move the file away"
+            );
+            return (Exit::CannotCreate, Some(hint));
+        }
+        OpenError::Folder { .. } => {
+            let hint = "the engine needs a folder `data` in which its user may write, on a file system with locks";
+            (Exit::CannotCreate, hint)
+        }
+        OpenError::Sql(_) => {
+            let hint = "`data/attache.db` must be a database of attache in a folder in which this user may write";
+            (Exit::TryAgain, hint)
+        }
+        OpenError::Opening { .. } => {
+            let hint =
+                "try again in a moment: it may be making the database, or bringing it up to date";
+            (Exit::TryAgain, hint)
+        }
+        OpenError::Migrate(_) => {
+            let hint = "see to what it says and start again: what was brought up to date stays, and nothing is half done";
+            (Exit::TryAgain, hint)
+        }
+        OpenError::Gone { .. } => {
+            let hint = "put `data/attache.db` back, from a backup for example; to begin anew, move the whole folder `data` away";
+            (Exit::Workspace, hint)
+        }
+        OpenError::ForeignLog { .. } => {
+            let hint = "if `data/attache.db` was restored from a backup, move its `-wal` and `-shm` away: they hold what the \
+                database before it had not taken in, and would undo the restore";
+            (Exit::Workspace, hint)
+        }
+        OpenError::LogUnread { .. } => {
+            let hint = "copy the whole folder `data` to where this user may write, and look there";
+            (Exit::NoInput, hint)
+        }
+        OpenError::Damaged { .. } => {
+            let hint = "keep a copy of `data` as it is, and put a backup in place of `attache.db`, without the `-wal` and `-shm` of the old one; SQLite's `.recover` saves what can be read";
+            (Exit::BadData, hint)
+        }
+        OpenError::Older(_) => {
+            let hint = "start the engine once, which brings the database up to date";
+            (Exit::Failed, hint)
+        }
+        OpenError::Newer(_) => {
+            let hint = "use the attache that was here last, or a copy of `data` from before";
+            (Exit::Failed, hint)
+        }
+        OpenError::Archive => {
+            let hint =
+                "`attache replay show|diff` work there; name another workspace with --workspace";
+            (Exit::Workspace, hint)
+        }
+        _ => return (Exit::Failed, None),
+    };
+    (exit, Some(hint.to_owned()))
+}
+
+fn of_store(error: &StoreError) -> (Exit, Option<String>) {
+    if error.is_for_want_of_writing() {
+        let hint = "the folder `data` must lie on a disk that takes writes, and be this user's; what only looks works all the same";
+        return (Exit::TryAgain, Some(hint.to_owned()));
+    }
+    match error {
+        StoreError::Missing { .. } | StoreError::Ambiguous { .. } => (Exit::NoInput, None),
+        StoreError::NotCommitted(_) => (Exit::TryAgain, None),
+        StoreError::Moved(_) => {
+            let hint = "put `data/attache.db` back where it was, with its `-wal` beside it, and start again; stop the engine \
+                before you move or restore anything";
+            (Exit::Broken, Some(hint.to_owned()))
+        }
+        StoreError::CommitFailed(_) => {
+            let hint = "see to the disk and start again: whatever got a yes is stored, and what got none comes again";
+            (Exit::Broken, Some(hint.to_owned()))
+        }
+        StoreError::Fenced { .. } => {
+            let hint = "nothing was stored or sent by this engine since; the other one goes on with its work";
+            (Exit::Workspace, Some(hint.to_owned()))
+        }
+        _ => (Exit::Failed, None),
+    }
+}

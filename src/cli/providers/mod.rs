@@ -1,0 +1,408 @@
+//! `attache providers list|check|test`: the configured providers, their health, and the answer of
+//! one to a real call.
+//!
+//! `list` reads configuration and database, `check` asks the providers and costs nothing, `test`
+//! makes two small calls.
+
+mod test;
+
+use super::screen::Columns;
+use super::{Command, CommandContext, Exit, Failure};
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::domain::Timestamp;
+use crate::providers::{LoopOwner, ProviderError};
+use crate::runs::provider_health::status::{self, Finding, Seat, User};
+use crate::store::ProviderCalls;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use futures_util::future::{BoxFuture, join_all};
+use serde::Serialize;
+use std::path::PathBuf;
+
+pub struct ProvidersCommand;
+
+impl Command for ProvidersCommand {
+    fn clap(&self) -> clap::Command {
+        let id = || {
+            Arg::new("id")
+                .value_name("ID")
+                .help("A provider, as configs/inference.json calls it")
+        };
+        let check = clap::Command::new("check")
+            .about(
+                "Ask providers whether they work: endpoint or program, key, models; costs nothing",
+            )
+            .arg(
+                id().action(ArgAction::Append)
+                    .help("Only these [default: those that are in use]"),
+            );
+        let model = Arg::new("model").long("model").value_name("MODEL");
+        let capture = Arg::new("capture")
+            .long("capture")
+            .value_name("DIR")
+            .value_parser(value_parser!(PathBuf));
+        let test = clap::Command::new("test")
+            .about("Make two small real calls, a text and a tool call; costs what they cost")
+            .arg(id().required(true))
+            .arg(model.help("Ask this model [default: the one that is in use]"))
+            .arg(capture.help(
+                "Write what travels, both ways and without keys, into this folder; overwrites nothing",
+            ));
+        clap::Command::new("providers")
+            .about("Show the language models and agents, check that they work, try one out")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(
+                clap::Command::new("list").about(
+                    "List providers: who uses them, key, endpoint, last success and failure",
+                ),
+            )
+            .subcommand(check)
+            .subcommand(test)
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            context.require_workspace()?;
+            let config = context.config()?;
+            match args.subcommand() {
+                Some(("list", _)) => list(context, &config).await,
+                Some(("check", args)) => check(context, &config, args).await,
+                Some((_, args)) => test::test(context, &config, args).await,
+                None => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+async fn list(context: &CommandContext, config: &Config) -> anyhow::Result<Exit> {
+    let calls = context.shared_store().await?.provider_calls().await?;
+    let of = |seat: &Seat| calls.iter().find(|calls| calls.provider == seat.name);
+    let mut seats = status::seats(config);
+    seats.sort_by_key(|seat| seat.users.is_empty());
+    if context.json() {
+        let values: Vec<ProviderRecord<'_>> = seats
+            .iter()
+            .map(|seat| ProviderRecord::new(seat, of(seat)))
+            .collect();
+        context.screen.json(&values)?;
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<Vec<String>> = seats
+        .iter()
+        .map(|seat| listed_row(seat, of(seat)))
+        .collect();
+    let headings = [
+        "PROVIDER",
+        "USED BY",
+        "MODEL",
+        "KEY",
+        "ENDPOINT",
+        "CALLS",
+        "LAST SUCCESS",
+        "TOOK",
+        "LAST FAILURE",
+    ];
+    let columns = Columns::of(&headings).optional(&["TOOK", "ENDPOINT", "LAST SUCCESS", "CALLS"]);
+    context
+        .screen
+        .listing(columns, &rows, "there is no provider")?;
+    Ok(Exit::Ok)
+}
+
+fn listed_row(seat: &Seat, calls: Option<&ProviderCalls>) -> Vec<String> {
+    let joined = |of: fn(&User) -> &String| {
+        let mut words: Vec<&str> = seat.users.iter().map(|user| of(user).as_str()).collect();
+        words.dedup();
+        if words.is_empty() {
+            "-".to_owned()
+        } else {
+            words.join(", ")
+        }
+    };
+    let key = match (&seat.key_variable, seat.has_key) {
+        (None, _) => "none needed".to_owned(),
+        (Some(variable), true) => variable.clone(),
+        (Some(variable), false) => format!("{variable} is not set"),
+    };
+    let success = calls
+        .and_then(|calls| calls.last_success_at)
+        .map(|at| at.to_string());
+    let took = calls
+        .and_then(|calls| calls.last_latency_ms)
+        .map(|ms| format!("{ms} ms"));
+    let failure = calls.and_then(|calls| {
+        Some(format!(
+            "{} {}",
+            calls.last_failure_at?,
+            calls.last_failure_class.as_deref()?
+        ))
+    });
+    vec![
+        seat.name.clone(),
+        joined(|user| &user.who),
+        joined(|user| &user.model),
+        key,
+        seat.endpoint().unwrap_or_else(|| "-".to_owned()),
+        calls.map_or(0, |calls| calls.calls).to_string(),
+        success.unwrap_or_else(|| "never".to_owned()),
+        took.unwrap_or_else(|| "-".to_owned()),
+        failure.unwrap_or_else(|| "never".to_owned()),
+    ]
+}
+
+/// A provider with its use and its recorded calls.
+#[derive(Serialize)]
+struct ProviderRecord<'a> {
+    name: &'a str,
+    adapter: &'a str,
+    used_by: Vec<UserRecord<'a>>,
+    loop_owner: Option<&'static str>,
+    endpoint: Option<String>,
+    key: ProviderKeyRecord<'a>,
+    error: Option<String>,
+    calls: u64,
+    failures: u64,
+    last_success_at: Option<Timestamp>,
+    last_model: Option<&'a str>,
+    last_latency_ms: Option<u64>,
+    last_failure: Option<LastFailure<'a>>,
+}
+
+/// A persona or default that asks a provider.
+#[derive(Serialize)]
+struct UserRecord<'a> {
+    who: &'a str,
+    model: &'a str,
+}
+
+/// The variable of a provider's key.
+#[derive(Serialize)]
+struct ProviderKeyRecord<'a> {
+    needed: bool,
+    set: bool,
+    variable: Option<&'a str>,
+}
+
+/// The newest failed call.
+#[derive(Serialize)]
+struct LastFailure<'a> {
+    at: Timestamp,
+    class: Option<&'a str>,
+    message: Option<&'a str>,
+}
+
+impl<'a> ProviderRecord<'a> {
+    fn new(seat: &'a Seat, calls: Option<&'a ProviderCalls>) -> Self {
+        let owner = seat.loop_owner().map(|owner| match owner {
+            LoopOwner::Engine => "engine",
+            LoopOwner::Agent => "agent",
+        });
+        let failure = |calls: &'a ProviderCalls| {
+            Some(LastFailure {
+                at: calls.last_failure_at?,
+                class: calls.last_failure_class.as_deref(),
+                message: calls.last_failure_message.as_deref(),
+            })
+        };
+        Self {
+            name: &seat.name,
+            adapter: status::adapter(&seat.name),
+            used_by: users(seat),
+            loop_owner: owner,
+            endpoint: seat.endpoint(),
+            key: ProviderKeyRecord {
+                needed: seat.key_variable.is_some(),
+                set: seat.has_key,
+                variable: seat.key_variable.as_deref(),
+            },
+            error: seat.provider.as_ref().err().map(ToString::to_string),
+            calls: calls.map_or(0, |calls| calls.calls),
+            failures: calls.map_or(0, |calls| calls.failures),
+            last_success_at: calls.and_then(|calls| calls.last_success_at),
+            last_model: calls.and_then(|calls| calls.last_model.as_deref()),
+            last_latency_ms: calls.and_then(|calls| calls.last_latency_ms),
+            last_failure: calls.and_then(failure),
+        }
+    }
+}
+
+fn users(seat: &Seat) -> Vec<UserRecord<'_>> {
+    let users = seat.users.iter().map(|user| UserRecord {
+        who: &user.who,
+        model: &user.model,
+    });
+    users.collect()
+}
+
+async fn check(
+    context: &CommandContext,
+    config: &Config,
+    args: &ArgMatches,
+) -> anyhow::Result<Exit> {
+    let named: Vec<&String> = args
+        .get_many::<String>("id")
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut seats = status::seats(config);
+    for name in &named {
+        find(&seats, name)?;
+    }
+    seats.retain(|seat| {
+        if named.is_empty() {
+            !seat.users.is_empty()
+        } else {
+            named.contains(&&seat.name)
+        }
+    });
+    let clock = SystemClock::new();
+    let findings = join_all(seats.iter().map(|seat| status::check(seat, &clock))).await;
+    let found = || seats.iter().zip(&findings);
+    if context.json() {
+        context.screen.json(
+            &found()
+                .map(|(seat, finding)| CheckRecord::new(seat, finding))
+                .collect::<Vec<_>>(),
+        )?;
+    } else {
+        for (seat, finding) in found() {
+            context
+                .screen
+                .line(format!("{}\t{}", seat.name, finding_text(finding)))?;
+            for advice in advised(seat, finding) {
+                context.screen.line(format!("\t{advice}"))?;
+            }
+        }
+    }
+    Ok(if findings.iter().all(Finding::is_good) {
+        Exit::Ok
+    } else {
+        Exit::Failed
+    })
+}
+
+/// Formats a finding, or the reason that there is none, on one line.
+fn finding_text(finding: &Finding) -> String {
+    let health = match &finding.health {
+        Ok(health) => health,
+        Err(error) => return format!("does not work: {}: {error}", error.class),
+    };
+    let mut parts: Vec<String> = [&health.endpoint, &health.version]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
+    parts.push(format!("answered in {} ms", finding.latency.as_millis()));
+    if !health.models.is_empty() {
+        parts.push(format!("{} models", health.models.len()));
+    }
+    parts.extend(health.note.clone());
+    let works = if finding.is_good() {
+        "works"
+    } else {
+        "does not work"
+    };
+    format!("{works}: {}", parts.join(", "))
+}
+
+/// Recommended steps, one line each.
+fn advised(seat: &Seat, finding: &Finding) -> Vec<String> {
+    let missing = finding
+        .models
+        .iter()
+        .filter(|model| !model.is_listed)
+        .map(|listed| {
+            let near = listed
+                .near
+                .as_ref()
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_default();
+            format!("model `{}` is not among its models{near}", listed.model)
+        });
+    let error = finding
+        .health
+        .as_ref()
+        .err()
+        .map(|error| status::advice(seat, error.class));
+    let toolless = seat.without_tools.iter();
+    let toolless =
+        toolless.map(|persona| format!("its model does not get the tools of persona `{persona}`"));
+    error.into_iter().chain(missing).chain(toolless).collect()
+}
+
+/// Outcome of a check of one provider.
+#[derive(Serialize)]
+struct CheckRecord<'a> {
+    name: &'a str,
+    ok: bool,
+    used_by: Vec<UserRecord<'a>>,
+    endpoint: Option<String>,
+    version: Option<&'a str>,
+    latency_ms: u64,
+    models: Option<usize>,
+    in_use: Vec<ModelRecord<'a>>,
+    note: Option<&'a str>,
+    error: Option<ProviderErrorRecord<'a>>,
+    advice: Vec<String>,
+}
+
+/// A model in use, and whether the provider lists it.
+#[derive(Serialize)]
+struct ModelRecord<'a> {
+    model: &'a str,
+    listed: bool,
+    did_you_mean: Option<&'a str>,
+}
+
+/// An error of a provider.
+#[derive(Serialize)]
+struct ProviderErrorRecord<'a> {
+    class: &'static str,
+    message: &'a str,
+}
+
+impl<'a> From<&'a ProviderError> for ProviderErrorRecord<'a> {
+    fn from(error: &'a ProviderError) -> Self {
+        Self {
+            class: error.class.as_str(),
+            message: &error.message,
+        }
+    }
+}
+
+impl<'a> CheckRecord<'a> {
+    fn new(seat: &'a Seat, finding: &'a Finding) -> Self {
+        let health = finding.health.as_ref().ok();
+        let models = finding.models.iter().map(|listed| ModelRecord {
+            model: &listed.model,
+            listed: listed.is_listed,
+            did_you_mean: listed.near.as_deref(),
+        });
+        let endpoint = health.and_then(|health| health.endpoint.clone());
+        Self {
+            name: &seat.name,
+            ok: finding.is_good(),
+            used_by: users(seat),
+            endpoint: endpoint.or_else(|| seat.endpoint()),
+            version: health.and_then(|health| health.version.as_deref()),
+            latency_ms: u64::try_from(finding.latency.as_millis()).unwrap_or(u64::MAX),
+            models: health.map(|health| health.models.len()),
+            in_use: models.collect(),
+            note: health.and_then(|health| health.note.as_deref()),
+            error: finding.health.as_ref().err().map(ProviderErrorRecord::from),
+            advice: advised(seat, finding),
+        }
+    }
+}
+
+fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
+    seats.iter().find(|seat| seat.name == name).ok_or_else(|| {
+        let names: Vec<&str> = seats.iter().map(|seat| seat.name.as_str()).collect();
+        let failure = Failure::new(Exit::NoInput, format!("no provider `{name}`"));
+        failure.hint(format!("there are: {}", names.join(", ")))
+    })
+}

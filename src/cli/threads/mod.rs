@@ -1,0 +1,243 @@
+//! `attache threads list|show|raw|budget`: threads with their participants, messages and runs, and
+//! the bytes of a letter.
+
+pub mod budget;
+
+use super::args::lookup::not_found;
+use super::args::{id_arg, number, page_args, persona_of, text};
+use super::screen::Columns;
+use super::{Command, CommandContext, Exit};
+use crate::domain::MessageId;
+use crate::replay::{MessageRecord, RunRow, load_thread};
+use crate::store::{ThreadFilter, ThreadSession};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::{Arg, ArgMatches, value_parser};
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+
+pub struct ThreadsCommand;
+
+/// Maximum number of the newest runs that `show` lists.
+const RUNS_MAX: u32 = 100;
+
+impl Command for ThreadsCommand {
+    fn clap(&self) -> clap::Command {
+        let list = clap::Command::new("list")
+            .about("List threads, the last active first")
+            .args(page_args());
+        let limit = Arg::new("limit")
+            .long("limit")
+            .value_name("N")
+            .value_parser(value_parser!(u32).range(1..=10_000))
+            .default_value("100")
+            .help("Show the last N messages");
+        clap::Command::new("threads")
+            .about("List and show threads and letters")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(list)
+            .subcommand(
+                clap::Command::new("show")
+                    .about("Show a thread's messages and runs")
+                    .arg(id_arg())
+                    .arg(limit),
+            )
+            .subcommand(budget::command())
+            .subcommand(
+                clap::Command::new("raw")
+                    .about("Print a letter byte by byte, our Received field in front of it")
+                    .arg(id_arg()),
+            )
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            match args.subcommand() {
+                Some(("list", args)) => list(context, args).await,
+                Some(("show", args)) => show(context, args).await,
+                Some(("raw", args)) => raw(context, args).await,
+                Some(("budget", args)) => budget::run(context, args).await,
+                _ => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
+    let filter = ThreadFilter {
+        persona: persona_of(context, &store, args).await?,
+        limit: number(args, "limit"),
+        offset: number(args, "offset"),
+    };
+    let threads = store.list_threads(&filter).await?;
+    if context.json() {
+        context.screen.json(&threads)?;
+        return Ok(Exit::Ok);
+    }
+    let rows = threads.iter().map(|thread| {
+        vec![
+            thread.id.to_string(),
+            thread.updated_at.to_string(),
+            thread.persona.to_string(),
+            thread.messages.to_string(),
+            thread.runs.to_string(),
+            thread.open_runs.to_string(),
+            thread.held.clone().unwrap_or_default(),
+            thread.participants.join(", "),
+            thread.subject.clone(),
+        ]
+    });
+    let columns = Columns::of(&[
+        "ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT",
+    ])
+    .optional(&["RUNS", "MSGS", "OPEN", "PERSONA"]);
+    context
+        .screen
+        .listing(columns, &rows.collect::<Vec<_>>(), "no letter has come yet")?;
+    Ok(Exit::Ok)
+}
+
+async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
+    let id = text(args, "id");
+    let id = store
+        .find_thread(id)
+        .await
+        .map_err(|error| not_found(error, "`attache threads list`"))?;
+    let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
+    let sessions = store.thread_sessions(&id).await?;
+    if context.json() {
+        context.screen.json(&ThreadDetail {
+            id: &thread.id,
+            conversation: &thread.conversation,
+            persona: &thread.persona,
+            subject: &thread.subject,
+            participants: &thread.participants,
+            messages: &thread.messages,
+            runs: thread.runs.iter().map(|run| &run.run).collect(),
+            sessions: &sessions,
+        })?;
+        return Ok(Exit::Ok);
+    }
+    let mut fields = vec![
+        ("thread", thread.id.clone()),
+        ("conversation", thread.conversation.clone()),
+        ("persona", thread.persona.clone()),
+        ("subject", thread.subject.clone()),
+        ("participants", thread.participants.join(", ")),
+    ];
+    fields.extend(sessions.iter().map(|session| {
+        let ThreadSession {
+            provider,
+            model,
+            id,
+            state,
+            created_at,
+            used_at,
+        } = session;
+        let said =
+            format!("{provider}/{model} {id}, {state}, since {created_at}, last used {used_at}");
+        ("session", context.screen.moments(&said))
+    }));
+    context.screen.fields(&fields)?;
+    for message in &thread.messages {
+        let run = thread
+            .runs
+            .iter()
+            .find(|run| run.trigger.id == message.id)
+            .map(|run| &run.run);
+        show_message(context, message, run)?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn raw(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
+    let id = text(args, "id");
+    let found = |error| not_found(error, "`attache threads show`");
+    let message = store.find_message(id).await.map_err(found)?;
+    let letter = store.raw_letter(&message).await.map_err(found)?;
+    if context.json() {
+        context.screen.json(&RawLetterRecord {
+            id: &message,
+            trace: letter.trace.as_deref(),
+            bytes_base64: STANDARD.encode(&letter.bytes),
+        })?;
+        return Ok(Exit::Ok);
+    }
+    context
+        .screen
+        .bytes(letter.trace.unwrap_or_default().as_bytes())?;
+    context.screen.bytes(&letter.bytes)?;
+    Ok(Exit::Ok)
+}
+
+fn show_message(
+    context: &CommandContext,
+    message: &MessageRecord,
+    run: Option<&RunRow>,
+) -> anyhow::Result<()> {
+    let screen = &context.screen;
+    screen.line("")?;
+    let subject = message
+        .subject
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    screen.heading(format!(
+        "{}  {}  {subject}",
+        screen.moment(&message.received_at),
+        message.direction
+    ))?;
+    let trust = match &message.trust_basis {
+        Some(basis) => format!("{} ({basis})", message.trust),
+        None => message.trust.clone(),
+    };
+    let mut fields = vec![
+        ("id", message.id.clone()),
+        ("from", message.sender.clone()),
+        ("trust", trust),
+        ("disposition", message.disposition.clone()),
+    ];
+    for attachment in &message.attachments {
+        let (name, kind) = (&attachment.filename, &attachment.content_type);
+        fields.push((
+            "attachment",
+            format!("{name} ({kind}, {} bytes)", attachment.size_bytes),
+        ));
+    }
+    if let Some(run) = run {
+        fields.push(("run", format!("{} {}", run.id, run.state)));
+    }
+    if let Some((why, remedy)) = message.filed() {
+        fields.extend([("why", why.to_owned()), ("remedy", remedy)]);
+    }
+    screen.fields(&fields)?;
+    Ok(screen.behind("| ", message.text.trim_end())?)
+}
+
+/// A thread with its messages and runs.
+#[derive(Serialize)]
+struct ThreadDetail<'a> {
+    id: &'a str,
+    conversation: &'a str,
+    persona: &'a str,
+    subject: &'a str,
+    participants: &'a [String],
+    messages: &'a [MessageRecord],
+    runs: Vec<&'a RunRow>,
+    sessions: &'a [ThreadSession],
+}
+
+/// The bytes of a letter.
+#[derive(Serialize)]
+struct RawLetterRecord<'a> {
+    id: &'a MessageId,
+    trace: Option<&'a str>,
+    bytes_base64: String,
+}

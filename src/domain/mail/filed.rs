@@ -1,0 +1,217 @@
+//! The rules by which a letter is stored without a run, in words: the reason, and the owner's
+//! remedy. Pure.
+//!
+//! One table for every place that shows them: the log, notices, `ingest`, `threads show`, `replay`.
+
+use crate::domain::Address;
+
+/// A rule, the reason why it files a letter, and the remedy.
+struct FiledRule {
+    name: &'static str,
+    /// Sentence that continues "filed: ".
+    why: &'static str,
+    remedy: Remedy,
+}
+
+/// Action by which the owner gets a filed letter answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    /// The sender is not authenticated: have the letter answered once, or allow the sender.
+    Allow,
+    /// The letter is addressed to another name: have it answered once, or make that address an
+    /// alias.
+    Alias,
+    /// A limit is reached: wait, or raise the limit of this name.
+    Limit(&'static str),
+    /// A person decides whether the letter wants an answer; mostly it does not.
+    Answer,
+    /// No action: the letter is a record of something else.
+    Nothing,
+}
+
+static RULES: &[FiledRule] = &[
+    FiledRule {
+        name: "unauthenticated",
+        why: "nothing proves who sent it",
+        remedy: Remedy::Allow,
+    },
+    FiledRule {
+        name: "unverifiable",
+        why: "no name server said within five days who sent it",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
+        name: "not_addressed",
+        why: "it does not name the persona in To or Cc",
+        remedy: Remedy::Alias,
+    },
+    FiledRule {
+        name: "rate_limited",
+        why: "its sender has had as many answers as a correspondent may have in an hour or a day",
+        remedy: Remedy::Limit("replies_per_hour_max` and `replies_per_day_max"),
+    },
+    FiledRule {
+        name: "alternations",
+        why: "its thread has had as many answers as it may have in a day",
+        remedy: Remedy::Limit("alternations_max"),
+    },
+    FiledRule {
+        name: "hop_limit",
+        why: "it has gone from persona to persona as often as a mail may",
+        remedy: Remedy::Limit("persona_hops_max"),
+    },
+    FiledRule {
+        name: "malformed",
+        why: "it has no one sender in From",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
+        name: "unreadable",
+        why: "it is no email that can be read",
+        remedy: Remedy::Nothing,
+    },
+    FiledRule {
+        name: "own_persona",
+        why: "it bears a persona's address, and that persona did not send it",
+        remedy: Remedy::Nothing,
+    },
+    FiledRule {
+        name: "own_mail",
+        why: "it is a mail of this engine that came back",
+        remedy: Remedy::Nothing,
+    },
+    FiledRule {
+        name: "bounce",
+        why: "it reports on a mail of this engine",
+        remedy: Remedy::Nothing,
+    },
+    FiledRule {
+        name: "bounce_address",
+        why: "it came to the return address of a mail",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
+        name: "bounce_unknown",
+        why: "it came to a return address that no mail had",
+        remedy: Remedy::Nothing,
+    },
+    FiledRule {
+        name: "null_sender",
+        why: "its envelope names no sender, as mail servers send reports",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
+        name: "robot_sender",
+        why: "its From or its envelope has the address of a program",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
+        name: "import",
+        why: "it was imported as history",
+        remedy: Remedy::Answer,
+    },
+];
+
+/// Text of the rules of RFC 3834 and its kin, which all mean that a program wrote the letter.
+const AUTOMATIC: FiledRule = FiledRule {
+    name: "",
+    why: "its header says that a program sent it",
+    remedy: Remedy::Answer,
+};
+
+fn rule(name: &str) -> &'static FiledRule {
+    RULES
+        .iter()
+        .find(|rule| rule.name == name)
+        .unwrap_or(&AUTOMATIC)
+}
+
+/// Returns the rule of a disposition such as `filed:unauthenticated`.
+pub fn rule_of(disposition: &str) -> Option<&str> {
+    disposition.strip_prefix("filed:")
+}
+
+/// Returns the reason of the rule; the sentence continues "filed: ".
+pub fn why(name: &str) -> &'static str {
+    rule(name).why
+}
+
+/// Returns the remedy that the owner of the engine has for the letter `id`; `sender` is `None` when
+/// it is not an address.
+pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
+    let answer = format!("`attache runs answer {id}` has it answered");
+    match (rule(name).remedy, sender) {
+        (Remedy::Allow, Some(sender)) => format!(
+            "{answer}; `\"allow\": [\"{sender}\"]` under `access` in `configs/security.json` has {sender} answered from \
+             the next start on"
+        ),
+        (Remedy::Allow, None) | (Remedy::Answer, _) => answer,
+        (Remedy::Alias, _) => {
+            format!(
+                "{answer}; an address of the persona that it does name belongs to `aliases` in its `persona.json`"
+            )
+        }
+        (Remedy::Limit(limit), _) => format!(
+            "wait, or raise `{limit}` under `limits` in `configs/gateway.json` and start the engine again; then {answer}"
+        ),
+        (Remedy::Nothing, _) => {
+            format!("nothing has to be done; `attache threads raw {id}` prints it")
+        }
+    }
+}
+
+/// Rules that may file a letter of a person who waits for an answer. Mail of programs is filed as
+/// it should be; a reached limit has a notice of its own.
+pub const MISSED: &[&str] = &[
+    "unauthenticated",
+    "unverifiable",
+    "not_addressed",
+    "hop_limit",
+    "malformed",
+    "unreadable",
+    "bounce_address",
+];
+
+/// Returns the address of a From field in its display form, `Bob <bob@guest.example>`.
+pub fn address_in(from: &str) -> Option<Address> {
+    let (_, inner) = from.rsplit_once('<').unwrap_or(("", from));
+    Address::parse(inner.trim_end_matches('>').trim()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_field_is_what_stands_in_its_last_brackets() {
+        let found = |from| address_in(from).map(|address| address.to_string());
+        assert_eq!(
+            found("Bob <bob@guest.example>").as_deref(),
+            Some("bob@guest.example")
+        );
+        assert_eq!(
+            found("bob@guest.example").as_deref(),
+            Some("bob@guest.example")
+        );
+        assert_eq!(
+            found("<ada@x.test> <bob@guest.example>").as_deref(),
+            Some("bob@guest.example")
+        );
+        assert_eq!(found("(nobody)"), None);
+    }
+
+    #[test]
+    fn a_remedy_names_the_letter_and_the_sender_only_where_that_is_an_address() {
+        let bob = Address::parse("bob@guest.example").ok();
+        let said = remedy("unauthenticated", "0199", bob.as_ref());
+        assert!(
+            said.contains("`attache runs answer 0199`") && said.contains("[\"bob@guest.example\"]"),
+            "{said}"
+        );
+        assert_eq!(
+            remedy("unauthenticated", "0199", None),
+            "`attache runs answer 0199` has it answered"
+        );
+        assert!(remedy("alternations", "0199", None).contains("`alternations_max`"));
+    }
+}

@@ -1,0 +1,15 @@
+//! Text of a part, in both directions.
+//!
+//! - `charsets`: bytes to text; `text_file`: whether a file is text
+//! - `entities`, `tags`, `links`: HTML to shallow, well-formed HTML
+//! - `html`: HTML to text; `markdown`: Markdown to HTML
+//! - `quotes`: what is new in a reply
+
+pub mod charsets;
+pub mod entities;
+pub mod tags;
+pub mod links;
+pub mod html;
+pub mod markdown;
+pub mod quotes;
+pub mod text_file;

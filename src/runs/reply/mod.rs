@@ -1,0 +1,5 @@
+//! The answer of a run as a mail: its destination, the limits of sending, its bytes.
+
+pub mod destination;
+pub mod mail;
+pub mod send_limits;
