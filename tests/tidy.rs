@@ -18,8 +18,6 @@ mod cycles;
 mod figures;
 #[path = "tidy/maps.rs"]
 mod maps;
-#[path = "tidy/overlong.rs"]
-mod overlong;
 #[path = "tidy/names.rs"]
 mod names;
 

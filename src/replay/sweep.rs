@@ -274,11 +274,8 @@ fn asked(
         config.personas.get(&then.persona)?,
     );
     let first = |config: &Config, persona: &Persona| {
-        let choice = config
-            .inference
-            .choices_under(options, persona)
-            .into_iter()
-            .next();
+        let choices = config.inference.choices_under(options, persona);
+        let choice = choices.into_iter().next();
         choice
             .map(|choice| (choice.provider, choice.model))
             .unwrap_or_default()

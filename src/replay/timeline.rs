@@ -5,21 +5,23 @@
 
 mod page;
 mod sides;
+mod turns;
+mod words;
 
 pub(super) use page::inline;
 pub use page::{Line, Span, Tone};
 pub use sides::comparison;
+pub use words::plural;
+pub(super) use words::{offset, outcome_of, people, span_between, tokens, word};
 
 use super::{
     CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, RunRow,
-    ThreadRecord, TurnRecord, UsageRecord,
+    ThreadRecord,
 };
-use crate::domain::Timestamp;
 use page::{Page, span};
-use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::time::Duration;
+use turns::{write_call, write_turn};
+use words::state_tone;
 
 /// Renders the timeline of a run. `full` shows long values whole.
 pub fn run(record: &RunRecord, full: bool) -> Vec<Line> {
@@ -374,129 +376,6 @@ fn outcome_tone(outcome: &str) -> Tone {
     }
 }
 
-fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
-    let time = offset(&record.run.created_at, &turn.started_at);
-    let attempt = if turn.attempt > 1 {
-        format!(", try {}", turn.attempt)
-    } else {
-        String::new()
-    };
-    let name = format!("turn {}{attempt}", turn.turn_index);
-    let took = turn
-        .finished_at
-        .as_deref()
-        .map(|end| format!(", {}", span_between(&turn.started_at, end)));
-    let took = took.unwrap_or_default();
-    let asked = format!("  {}/{}", inline(&turn.provider), inline(&turn.model));
-    match (turn.state.as_str(), &turn.error) {
-        ("answered", _) => {
-            let stop = turn
-                .response
-                .as_ref()
-                .map(|response| word(&response["stop"]))
-                .unwrap_or_default();
-            let said = format!("{asked}: {}{took}, {stop}", tokens(&turn.usage));
-            page.pair(&time, &name, vec![span(Tone::Plain, said)]);
-            write_said(page, record, turn);
-        }
-        ("failed", error) => {
-            page.pair(
-                &time,
-                &name,
-                vec![span(Tone::Plain, format!("{asked}{took}"))],
-            );
-            let error = error.as_ref();
-            let why = error.map_or(String::new(), |e| {
-                format!("{}: {}", e.class, inline(&e.message))
-            });
-            page.inside(vec![span(Tone::Bad, format!("failed  {why}"))]);
-        }
-        _ => {
-            page.pair(&time, &name, vec![span(Tone::Plain, asked)]);
-            page.inside(vec![span(
-                Tone::Bad,
-                "no answer was recorded: it is under way, or the engine stopped",
-            )]);
-        }
-    }
-}
-
-/// Writes the model's text of a turn, unless it is shown below as the reply.
-fn write_said(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
-    let Some(response) = &turn.response else {
-        return;
-    };
-    let blocks = response["blocks"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    for block in blocks.iter().filter(|block| block["type"] == "thinking") {
-        page.inside(vec![span(Tone::Faint, "thinks")]);
-        page.quote(block["text"].as_str().unwrap_or_default());
-    }
-    let texts = blocks.iter().filter(|block| block["type"] == "text");
-    let text: String = texts.filter_map(|block| block["text"].as_str()).collect();
-    if text.trim().is_empty() {
-        return;
-    }
-    let is_mailed = record
-        .mails
-        .iter()
-        .any(|mail| mail.message.text.trim() == text.trim());
-    page.inside(vec![span(
-        Tone::Faint,
-        if is_mailed {
-            "says the text of the mail below"
-        } else {
-            "says"
-        },
-    )]);
-    if !is_mailed {
-        page.quote(&text);
-    }
-}
-
-fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
-    let took = call
-        .finished_at
-        .as_deref()
-        .map(|end| span_between(&call.called_at, end))
-        .unwrap_or_default();
-    let whose = if call.executor == "agent" {
-        " (the agent's own)"
-    } else {
-        ""
-    };
-    let rest = vec![
-        span(Tone::Plain, format!("  {}{whose}", inline(&call.tool))),
-        span(Tone::Faint, format!("  {took}")),
-    ];
-    page.pair(time, "call", rest);
-    match call.call.get("args") {
-        Some(args) => page.json(args),
-        None => {
-            page.inside(vec![span(Tone::Bad, "arguments that are not JSON")]);
-            page.json(&call.call);
-        }
-    }
-    match &call.result {
-        None => page.inside(vec![span(Tone::Bad, "no result was recorded")]),
-        Some(result) if call.succeeded() => {
-            page.inside(vec![span(Tone::Good, "ok")]);
-            page.json(result.get("result").unwrap_or(result));
-        }
-        Some(result) => {
-            let error = &result["error"];
-            let known = format!(
-                "{}: {}",
-                word(&error["code"]),
-                inline(error["message"].as_str().unwrap_or(""))
-            );
-            page.inside(vec![span(Tone::Bad, format!("failed  {known}"))]);
-        }
-    }
-}
-
 fn write_mail(page: &mut Page, time: &str, mail: &MailRecord) {
     write_message(page, time, &mail.message);
     let Some(delivery) = &mail.delivery else {
@@ -570,100 +449,5 @@ fn write_end(page: &mut Page, record: &RunRecord) {
             "cancel",
             run.cancel_requested_at.as_deref().unwrap_or_default(),
         );
-    }
-}
-
-/// Describes the rule by which a message was filed or withheld.
-pub(super) fn outcome_of(rule: &str) -> String {
-    let words = match rule {
-        "already_replied" => "the run had replied by `send_email` before",
-        "tool_only" => "this persona writes by `send_email` only",
-        "store_only" => "its responsibility has its answers stored and not mailed",
-        "not_allowed" => "`deliver_to` names somebody who is neither an owner nor in `send_allow`",
-        "outbound_not_configured" => "no outbound transport is configured",
-        "no_recipient" => "there is nobody to send it to",
-        other => return inline(other),
-    };
-    format!("{words} ({rule})")
-}
-
-pub(super) fn people(recipients: &Value, label: &str) -> String {
-    let listed = recipients[label]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    listed
-        .iter()
-        .filter_map(Value::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn state_tone(state: &str) -> Tone {
-    match state {
-        "succeeded" | "done" | "delivered" => Tone::Good,
-        "failed" | "cancelled" | "held" | "deferred" => Tone::Bad,
-        _ => Tone::Plain,
-    }
-}
-
-pub(super) fn tokens(usage: &UsageRecord) -> String {
-    let cached = match usage.cache_read_tokens {
-        0 => String::new(),
-        cached => format!(" (+{cached} cached)"),
-    };
-    let cost = match usage.cost_micros {
-        None => String::new(),
-        Some(micros) => format!(
-            ", ${}.{:06}",
-            micros / 1_000_000,
-            (micros % 1_000_000).abs()
-        ),
-    };
-    format!(
-        "{} tokens in{cached}, {} out{cost}",
-        usage.input_tokens, usage.output_tokens
-    )
-}
-
-/// Formats a count: `1 run`, `2 runs`.
-pub fn plural(count: impl TryInto<u64> + Copy + Display, noun: &str) -> String {
-    let is_one = count.try_into().is_ok_and(|count| count == 1);
-    format!("{count} {noun}{}", if is_one { "" } else { "s" })
-}
-
-/// Formats a short JSON value: a string as it is, the first key of an object.
-pub(super) fn word(value: &Value) -> String {
-    match value {
-        Value::String(word) => inline(word),
-        Value::Object(members) => members
-            .iter()
-            .next()
-            .map(|(key, of)| format!("{key}: {of}"))
-            .unwrap_or_default(),
-        _ => String::new(),
-    }
-}
-
-/// Formats `+12 ms` from the start of the run.
-pub(super) fn offset(start: &str, at: &str) -> String {
-    format!("+{}", span_between(start, at))
-}
-
-pub(super) fn span_between(start: &str, end: &str) -> String {
-    match (Timestamp::parse(start), Timestamp::parse(end)) {
-        (Some(start), Some(end)) => formatted(end.since(start)),
-        _ => String::new(),
-    }
-}
-
-/// Formats a duration in its most readable unit.
-fn formatted(span: Duration) -> String {
-    let ms = span.as_millis();
-    match ms {
-        0..10_000 => format!("{ms} ms"),
-        10_000..120_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
-        120_000..7_200_000 => format!("{} min", ms / 60_000),
-        _ => format!("{} h", ms / 3_600_000),
     }
 }

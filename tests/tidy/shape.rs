@@ -1,6 +1,5 @@
 //! The shape of files: lengths, headers, names, and that each is part of the crate.
 
-use crate::overlong;
 use crate::source::{File, after_closing, line_of, occurrences};
 
 const FILE_LINES_MAX: usize = 500;
@@ -34,7 +33,7 @@ pub fn file_length(file: &File) -> Vec<String> {
         "{}: {lines} lines, and {FILE_LINES_MAX} are allowed: split it where a second subject begins",
         file.path
     );
-    if lines > FILE_LINES_MAX && !overlong::FILES.contains(&file.path.as_str()) {
+    if lines > FILE_LINES_MAX {
         vec![complaint]
     } else {
         Vec::new()
@@ -58,8 +57,7 @@ pub fn function_length(file: &File) -> Vec<String> {
             line_of(&file.code, after_closing(&file.code, body)),
         );
         let lines = last - first + 1;
-        let known = overlong::FUNCTIONS.contains(&(file.path.as_str(), name.as_str()));
-        if lines > FUNCTION_LINES_MAX && !known {
+        if lines > FUNCTION_LINES_MAX {
             complaints.push(format!(
                 "{}:{first}: function `{name}` has {lines} lines, and {FUNCTION_LINES_MAX} are allowed: \
                  a value is missing that would name its steps",

@@ -189,23 +189,18 @@ fn fields(
         ("retries", retries),
         ("budget", budget),
     ];
-    fields.extend(
-        row.output_schema
-            .as_ref()
-            .map(|_| ("answers", "held to a JSON Schema".to_owned())),
-    );
-    fields.extend(
-        slots
-            .proposed_by
-            .as_ref()
-            .map(|run| ("proposed by", format!("run {run}"))),
-    );
-    fields.extend(
-        row.thread
-            .as_ref()
-            .map(|thread| ("thread", thread.to_string())),
-    );
-    fields.extend((row.failures > 0).then(|| ("failed in a row", row.failures.to_string())));
+    let some = |name: &'static str, value: Option<String>| value.map(|value| (name, value));
+    let answers = row.output_schema.as_ref();
+    let answers = answers.map(|_| "held to a JSON Schema".to_owned());
+    fields.extend(some("answers", answers));
+    let proposed_by = slots.proposed_by.as_ref();
+    fields.extend(some(
+        "proposed by",
+        proposed_by.map(|run| format!("run {run}")),
+    ));
+    fields.extend(some("thread", row.thread.as_ref().map(ToString::to_string)));
+    let failures = (row.failures > 0).then(|| row.failures.to_string());
+    fields.extend(some("failed in a row", failures));
     fields.extend(next.iter().map(|at| ("next", local_text(*at, zone))));
     fields.extend(last.iter().map(|slot| ("last", slot_line(slot, zone))));
     fields

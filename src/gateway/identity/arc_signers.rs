@@ -15,7 +15,7 @@ use super::tags::Tags;
 use mail_auth::common::crypto::HashAlgorithm;
 use mail_auth::common::verify::VerifySignature;
 use mail_auth::dkim::Canonicalization;
-use mail_auth::{AuthenticatedMessage, DkimResult, Parameters};
+use mail_auth::{ArcOutput, AuthenticatedMessage, DkimResult, Parameters};
 
 /// Maximum sets of one chain; each costs two DNS queries.
 const SETS_MAX: usize = 10;
@@ -95,18 +95,20 @@ pub async fn verify(
     {
         return ArcChain::Nothing;
     }
-    // The first signer saw the letter as it was sent; later ones saw the letter that the signer
-    // before them had left.
-    let authenticated = output.sets().iter().any(|set| {
-        let methods = own_results(set.results.value).and_then(|results| results.methods);
-        let word = methods.map(|methods| judge(&methods, claim.from.domain()));
-        matches!(word, Some(RelayWord::Signed | RelayWord::Passed))
-    });
-    if authenticated {
-        ArcChain::Authenticated
-    } else {
-        ArcChain::Nothing
+    match has_authenticated(&output, claim.from.domain()) {
+        true => ArcChain::Authenticated,
+        false => ArcChain::Nothing,
     }
+}
+
+/// Returns whether a signer of the chain authenticated the sender. The first one saw the letter as
+/// it was sent; later ones saw the letter that the signer before them had left.
+fn has_authenticated(chain: &ArcOutput<'_>, from_domain: &str) -> bool {
+    chain.sets().iter().any(|set| {
+        let methods = own_results(set.results.value).and_then(|results| results.methods);
+        let word = methods.map(|methods| judge(&methods, from_domain));
+        matches!(word, Some(RelayWord::Signed | RelayWord::Passed))
+    })
 }
 
 /// Reads the newest message signature as `c=relaxed/relaxed` when it has no `c=`. RFC 6376 defaults

@@ -136,13 +136,12 @@ pub async fn ask(
         true => strong,
         false => evaluate(resolver, message, &found.right, (spf.as_ref(), &policies)).await,
     };
-    let spf_is_missing = spf.is_none();
-    let failed =
-        !is_aligned && matches!(outcome.result(), DmarcResult::Fail(_) | DmarcResult::None);
-    let failed = failed && outcome.dmarc_record().is_some();
+    let failed = !is_aligned
+        && matches!(outcome.result(), DmarcResult::Fail(_) | DmarcResult::None)
+        && outcome.dmarc_record().is_some();
     // Without the client's address SPF is undecided, and so is DKIM with `l=` or with a key that
     // DNS did not return.
-    let is_open = spf_is_missing || found.is_cut_short || found.is_temporary;
+    let is_open = spf.is_none() || found.is_cut_short || found.is_temporary;
     let policy = match outcome.result() {
         _ if is_aligned => Policy::Kept,
         DmarcResult::Pass => Policy::Kept,

@@ -82,30 +82,15 @@ pub fn decide(evidence: &TrustEvidence, relation: SenderRelation, results: Strin
         (false, true) => Trust::Contact,
         (false, false) => Trust::Unknown,
     };
-    let (proof, level) = if evidence.is_signed {
-        ("signed by the sender's domain", level)
-    } else if evidence.relay == Some(RelayWord::Signed) {
-        // The relay does not tell which fields that signature covers, and any server may have
-        // replayed to the relay an owner's letter to another recipient.
-        (
-            "the trusted relay found an aligned dkim=pass",
-            level.min(Trust::Contact),
-        )
-    } else if evidence.relay == Some(RelayWord::Passed) {
-        (
-            "the trusted relay found dmarc=pass",
-            level.min(Trust::Contact),
-        )
-    } else if evidence.chain == Some(ArcChain::Authenticated) {
-        (
-            "vouched for by trusted ARC seals",
-            level.min(Trust::Contact),
-        )
-    } else {
+    let Some(proof) = proof(evidence) else {
         return unproven(
             evidence,
             found(Trust::Unauthenticated, why_unproven(evidence)),
         );
+    };
+    let level = match evidence.is_signed {
+        true => level,
+        false => level.min(Trust::Contact),
     };
     if !evidence.is_fresh {
         let unverified = found(
@@ -127,6 +112,23 @@ pub fn decide(evidence: &TrustEvidence, relation: SenderRelation, results: Strin
         coverage,
         is_direct: evidence.is_signed && evidence.is_direct,
         ..found(level, proof)
+    }
+}
+
+/// Names the strongest proof that the letter is its sender's.
+fn proof(evidence: &TrustEvidence) -> Option<&'static str> {
+    if evidence.is_signed {
+        return Some("signed by the sender's domain");
+    }
+    match evidence.relay {
+        // The relay does not tell which fields that signature covers, and any server may have
+        // replayed to the relay an owner's letter to another recipient.
+        Some(RelayWord::Signed) => Some("the trusted relay found an aligned dkim=pass"),
+        Some(RelayWord::Passed) => Some("the trusted relay found dmarc=pass"),
+        _ if evidence.chain == Some(ArcChain::Authenticated) => {
+            Some("vouched for by trusted ARC seals")
+        }
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Notices come with untrusted text already quoted (see [`crate::store::quoted`]); the text around
 //! it is the engine's own.
 
-use crate::domain::{NoticeKind, PersonaId};
+use crate::domain::NoticeKind;
 use crate::store::{PendingNotices, quoted};
 
 /// Maximum number of the newest notices that one mail lists; the others are counted.
@@ -52,11 +52,8 @@ fn headline(pending: &PendingNotices) -> String {
     let Some(newest) = pending.newest.first() else {
         return String::new();
     };
-    let of = newest
-        .persona
-        .as_ref()
-        .map(|persona: &PersonaId| format!(" of {persona}"))
-        .unwrap_or_default();
+    let persona = newest.persona.as_ref();
+    let of = persona.map_or(String::new(), |persona| format!(" of {persona}"));
     let subject = &newest.subject.id;
     let count = |one: &str, many: &str| match pending.count {
         1 => format!("a {one}{of}"),

@@ -8,6 +8,7 @@ mod codes;
 mod dsn;
 mod feedback;
 mod fields;
+mod phrases;
 mod prose;
 mod reason;
 
