@@ -188,6 +188,11 @@ fn sql_stays_in_the_store() {
 }
 
 #[test]
+fn columns_are_read_by_name() {
+    each(&src(), words::columns_by_position);
+}
+
+#[test]
 fn names_are_the_fields_words() {
     each(&src(), names::private_words);
 }

@@ -107,9 +107,9 @@ pub struct Audit {
 }
 
 pub(super) const PENDING: &str = "
-    SELECT (SELECT count(*) FROM runs WHERE state = 'running'),
-      (SELECT count(*) FROM deliveries WHERE state IN ('sending', 'committing')),
-      (SELECT count(*) FROM budget_reservations), (SELECT count(*) FROM held_letters)";
+    SELECT (SELECT count(*) FROM runs WHERE state = 'running') AS runs,
+      (SELECT count(*) FROM deliveries WHERE state IN ('sending', 'committing')) AS deliveries,
+      (SELECT count(*) FROM budget_reservations) AS calls, (SELECT count(*) FROM held_letters) AS letters";
 
 impl Audit {
     /// Opens the database file at `path`, also while an engine runs.
@@ -198,12 +198,12 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: AuditScope) -> Result<
         hashes::examine(conn, &mut findings).await?;
     }
     let pending = sqlx::query(PENDING).fetch_one(conn).await?;
-    let count = |column| pending.get::<i64, _>(column).unsigned_abs();
+    let count = |column: &str| pending.get::<i64, _>(column).unsigned_abs();
     findings.pending = PendingWork {
-        runs: count(0),
-        deliveries: count(1),
-        calls: count(2),
-        letters: count(3),
+        runs: count("runs"),
+        deliveries: count("deliveries"),
+        calls: count("calls"),
+        letters: count("letters"),
     };
     Ok(findings)
 }
@@ -214,14 +214,11 @@ async fn broken(
     sql: &'static str,
 ) -> std::result::Result<(u64, Vec<String>), sqlx::Error> {
     let (mut count, mut what) = (0, Vec::new());
-    let mut rows = sqlx::query(sql).fetch(conn);
-    while let Some(row) = rows.try_next().await? {
+    let mut rows = sqlx::query_scalar::<_, Option<String>>(sql).fetch(conn);
+    while let Some(id) = rows.try_next().await? {
         count += 1;
         if what.len() < LISTED_MAX {
-            what.push(
-                row.try_get::<Option<String>, _>(0)?
-                    .unwrap_or_else(|| "(no id)".to_owned()),
-            );
+            what.push(id.unwrap_or_else(|| "(no id)".to_owned()));
         }
     }
     Ok((count, what))

@@ -114,9 +114,9 @@ pub static KINDS: &[PrunedKind] = &[
 ];
 
 pub(super) const TURNS: &str = "
-    SELECT r.seq, r.id, (SELECT sum(octet_length(t.request_json) + coalesce(octet_length(t.response_json), 0)
-        + coalesce(octet_length(t.context_json), 0) + coalesce(octet_length(t.sources_json), 0)) FROM run_turns t WHERE t.run_id = r.id),
-      (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
+    SELECT r.seq AS position, r.id AS key, (SELECT sum(octet_length(t.request_json) + coalesce(octet_length(t.response_json), 0)
+        + coalesce(octet_length(t.context_json), 0) + coalesce(octet_length(t.sources_json), 0)) FROM run_turns t WHERE t.run_id = r.id) AS size_bytes,
+      (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL) AS row_count
     FROM runs r WHERE r.seq > $1 AND r.state IN ('succeeded', 'cancelled') AND r.finished_at < $2
       AND EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
     ORDER BY r.seq LIMIT $3";
@@ -125,7 +125,8 @@ pub(super) const PRUNE_TURNS: &str = "
     WHERE run_id IN (SELECT r.id FROM json_each($1) j JOIN runs r ON r.id = j.value
         WHERE r.state IN ('succeeded', 'cancelled')) AND pruned_at IS NULL";
 pub(super) const LETTERS: &str = "
-    SELECT m.seq, m.raw_id, octet_length(l.bytes), 1 FROM messages m JOIN raw_letters l ON l.id = m.raw_id
+    SELECT m.seq AS position, m.raw_id AS key, octet_length(l.bytes) AS size_bytes, 1 AS row_count
+    FROM messages m JOIN raw_letters l ON l.id = m.raw_id
     WHERE m.seq > $1 AND m.received_at < $2 AND l.pruned_at IS NULL
       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.trigger_message_id = m.id
         AND r.state NOT IN ('succeeded', 'cancelled', 'failed'))
@@ -134,8 +135,9 @@ pub(super) const PRUNE_LETTERS: &str = "
     UPDATE raw_letters SET bytes = x'', pruned_at = $2
     WHERE id IN (SELECT value FROM json_each($1)) AND pruned_at IS NULL";
 pub(super) const ATTACHMENTS: &str = "
-    SELECT m.seq, m.id, (SELECT sum(octet_length(a.bytes)) FROM attachments a WHERE a.message_id = m.id),
-      (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL)
+    SELECT m.seq AS position, m.id AS key,
+      (SELECT sum(octet_length(a.bytes)) FROM attachments a WHERE a.message_id = m.id) AS size_bytes,
+      (SELECT count(*) FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL) AS row_count
     FROM messages m WHERE m.seq > $1 AND m.received_at < $2
       AND EXISTS (SELECT 1 FROM attachments a WHERE a.message_id = m.id AND a.pruned_at IS NULL)
       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread_id = m.thread_id
@@ -145,7 +147,7 @@ pub(super) const PRUNE_ATTACHMENTS: &str = "
     UPDATE attachments SET bytes = x'', pruned_at = $2
     WHERE message_id IN (SELECT value FROM json_each($1)) AND pruned_at IS NULL";
 pub(super) const MAILS: &str = "
-    SELECT seq, id, octet_length(bytes), 1 FROM deliveries
+    SELECT seq AS position, id AS key, octet_length(bytes) AS size_bytes, 1 AS row_count FROM deliveries
     WHERE seq > $1 AND state IN ('done', 'cancelled') AND finished_at < $2 AND pruned_at IS NULL
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_MAILS: &str = "
@@ -153,7 +155,7 @@ pub(super) const PRUNE_MAILS: &str = "
     WHERE id IN (SELECT value FROM json_each($1)) AND state IN ('done', 'cancelled') AND pruned_at IS NULL";
 /// An interrupted fork is aged by its begin; a fork that continues writes its record again.
 pub(super) const FORKS: &str = "
-    SELECT rowid, id, octet_length(record_json), 1 FROM forks
+    SELECT rowid AS position, id AS key, octet_length(record_json) AS size_bytes, 1 AS row_count FROM forks
     WHERE rowid > $1 AND coalesce(finished_at, created_at) < $2 AND record_json <> '' ORDER BY rowid LIMIT $3";
 pub(super) const PRUNE_FORKS: &str = "
     UPDATE forks SET record_json = '' WHERE id IN (SELECT value FROM json_each($1)) AND $2 <> ''";
@@ -161,8 +163,8 @@ pub(super) const FORKS_KEPT: &str = "
     SELECT id FROM forks WHERE coalesce(finished_at, created_at) >= $1 AND record_json <> ''";
 /// The newest run, and the runs that may still begin a turn.
 pub(super) const RUNS_AT_WORK: &str = "
-    SELECT (SELECT coalesce(max(seq), 0) FROM runs), (SELECT json_group_array(id) FROM runs
-      WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))";
+    SELECT (SELECT coalesce(max(seq), 0) FROM runs) AS newest_seq, (SELECT json_group_array(id) FROM runs
+      WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS at_work_json";
 /// Digests named by a turn that stays when the turns before `$1` are pruned, of runs after `$2` or
 /// in `$3`; a configuration names its files.
 pub(super) const TEXTS_NAMED: &str = "
@@ -176,19 +178,20 @@ pub(super) const TEXTS_NAMED: &str = "
     SELECT sha256 FROM named WHERE sha256 IS NOT NULL
     UNION SELECT j.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
       json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') j";
-pub(super) const TEXT_SIZES: &str =
-    "SELECT sha256, octet_length(bytes) FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
+pub(super) const TEXT_SIZES: &str = "SELECT sha256, octet_length(bytes) AS size_bytes FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
 pub(super) const PRUNE_TEXTS: &str =
     "DELETE FROM contents WHERE sha256 IN (SELECT value FROM json_each($1))";
 /// The newest notice of a cause stays: the hour without a further mail of the cause counts from it.
 pub(super) const NOTICES: &str = "
-    SELECT seq, id, octet_length(summary) + octet_length(hint), 1 FROM notices n
+    SELECT seq AS position, id AS key, octet_length(summary) + octet_length(hint) AS size_bytes, 1 AS row_count
+    FROM notices n
     WHERE seq > $1 AND notified_at < $2 AND EXISTS (SELECT 1 FROM notices o WHERE o.cause = n.cause AND o.seq > n.seq)
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_NOTICES: &str = "
     DELETE FROM notices WHERE id IN (SELECT value FROM json_each($1)) AND notified_at IS NOT NULL AND $2 <> ''";
 pub(super) const DECISIONS: &str = "
-    SELECT seq, CAST(seq AS TEXT), octet_length(detail) + octet_length(rule), 1 FROM audit_log l
+    SELECT seq AS position, CAST(seq AS TEXT) AS key, octet_length(detail) + octet_length(rule) AS size_bytes,
+      1 AS row_count FROM audit_log l
     WHERE seq > $1 AND created_at < $2 AND subject_id NOT IN
       (SELECT id FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     ORDER BY seq LIMIT $3";
@@ -196,8 +199,9 @@ pub(super) const PRUNE_DECISIONS: &str = "
     DELETE FROM audit_log WHERE seq IN (SELECT CAST(value AS INTEGER) FROM json_each($1)) AND $2 <> ''";
 /// Counts have no number: the counts of one minute are deleted together.
 pub(super) const COUNTS: &str = "
-    SELECT CAST(strftime('%s', minute) AS INTEGER) AS second, minute, 8 * count(*), count(*) FROM correspondence
-    WHERE second > $1 AND minute < $2 GROUP BY minute ORDER BY second LIMIT $3";
+    SELECT CAST(strftime('%s', minute) AS INTEGER) AS position, minute AS key, 8 * count(*) AS size_bytes,
+      count(*) AS row_count FROM correspondence
+    WHERE position > $1 AND minute < $2 GROUP BY minute ORDER BY position LIMIT $3";
 pub(super) const PRUNE_COUNTS: &str = "
     DELETE FROM correspondence WHERE minute IN (SELECT value FROM json_each($1)) AND $2 <> ''";
 
@@ -220,17 +224,17 @@ impl Store {
                 .bind(BATCH_ROWS);
             let rows = find.fetch_all(self.readers()).await?;
             let Some(last) = rows.last() else { break };
-            after = last.get(0);
-            let sum = |column| {
+            after = last.get("position");
+            let sum = |column: &str| {
                 rows.iter()
                     .map(|row| row.get::<Option<i64>, _>(column).unwrap_or(0))
                     .sum::<i64>()
             };
-            pruned.bytes += sum(2).unsigned_abs();
+            pruned.bytes += sum("size_bytes").unsigned_abs();
             if dry {
-                pruned.rows += sum(3).unsigned_abs();
+                pruned.rows += sum("row_count").unsigned_abs();
             } else {
-                let keys: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
+                let keys: Vec<&str> = rows.iter().map(|row| row.get("key")).collect();
                 pruned.rows += self.prune(kind, json_list(keys.into_iter())).await?;
             }
         }
@@ -258,8 +262,8 @@ impl Store {
         let at_work = sqlx::query(RUNS_AT_WORK).fetch_one(self.readers()).await?;
         let since = TextsBefore {
             before: before.to_string(),
-            seq: at_work.get(0),
-            open_json: at_work.get(1),
+            seq: at_work.get("newest_seq"),
+            open_json: at_work.get("at_work_json"),
         };
         let named = since.everything().named(self.readers()).await?;
         let (mut pruned, mut after) = (Pruned::default(), String::new());
@@ -269,10 +273,13 @@ impl Store {
             let Some(last) = texts.last() else {
                 return Ok(pruned);
             };
-            after = last.get(0);
-            let texts = texts
-                .iter()
-                .map(|row| (row.get::<String, _>(0), row.get::<i64, _>(1)));
+            after = last.get("sha256");
+            let texts = texts.iter().map(|row| {
+                (
+                    row.get::<String, _>("sha256"),
+                    row.get::<i64, _>("size_bytes"),
+                )
+            });
             let gone: Vec<(String, i64)> = texts
                 .filter(|(sha256, _)| !named.contains(sha256))
                 .collect();

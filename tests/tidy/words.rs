@@ -137,6 +137,58 @@ pub fn sql(file: &File) -> Vec<String> {
     found.map(|literal| place(literal.line)).collect()
 }
 
+/// Columns of `src/store` read by their position, which another column in the statement would shift.
+pub fn columns_by_position(file: &File) -> Vec<String> {
+    if !is_in(&file.path, "src/store/") {
+        return Vec::new();
+    }
+    let lines = file.live.lines().enumerate();
+    let found = lines.filter(|(_, line)| line.contains("query_as") || reads_by_position(line));
+    found
+        .map(|(index, _)| {
+            format!(
+                "{}:{}: a column is read by its position: name it (`AS name`) and read it by its name",
+                file.path,
+                index + 1
+            )
+        })
+        .collect()
+}
+
+/// `row.get(0)`, `row.get::<String, _>(0)`, `row.try_get(0)`.
+fn reads_by_position(line: &str) -> bool {
+    let calls = [".get(", ".try_get(", ", _>("];
+    calls.iter().any(|call| {
+        line.split(call)
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+            .any(|(index, _)| index.parse::<usize>().is_ok())
+    })
+}
+
+#[test]
+fn a_column_read_by_its_position_is_found() {
+    let file = |line: &str| File::new("src/store/x.rs", &format!("fn f() {{ {line} }}"));
+    for bad in [
+        "row.get(0)",
+        "row.get::<String, _>(12)",
+        "sqlx::query_as(X)",
+    ] {
+        assert_eq!(columns_by_position(&file(bad)).len(), 1, "{bad}");
+    }
+    for good in [
+        "row.get(\"id\")",
+        "list.get(at)",
+        "row.get::<i64, _>(\"n\")",
+    ] {
+        assert_eq!(
+            columns_by_position(&file(good)),
+            Vec::<String>::new(),
+            "{good}"
+        );
+    }
+}
+
 fn follows(text: &str, first: &str, then: &str) -> bool {
     text.find(first)
         .is_some_and(|at| text[at + first.len()..].contains(then.trim_start()))

@@ -22,32 +22,32 @@ const HASHED: &[Hashed] = &[
         name: "letter-hash",
         says: "the bytes of a letter are not those that came",
         piece: "SELECT max(id) FROM (SELECT id FROM raw_letters WHERE id > $1 ORDER BY id LIMIT 64)",
-        rows: "SELECT id, sha256, bytes FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT id, sha256, bytes AS content FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "attachment-hash",
         says: "the bytes of an attachment are not those that came",
         piece: "SELECT max(id) FROM (SELECT id FROM attachments WHERE id > $1 ORDER BY id LIMIT 64)",
-        rows: "SELECT id, sha256, bytes FROM attachments WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT id, sha256, bytes AS content FROM attachments WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "request-hash",
         says: "a recorded request is not the one that was sent",
         piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64)",
-        rows: "SELECT run_id || ' turn ' || turn_index, request_sha256, request_json FROM run_turns
+        rows: "SELECT run_id || ' turn ' || turn_index AS id, request_sha256 AS sha256, request_json AS content FROM run_turns
             WHERE run_id > $1 AND run_id <= $2 AND pruned_at IS NULL",
     },
     Hashed {
         name: "content-hash",
         says: "a text that a context was assembled from is not the one that was read",
         piece: "SELECT max(sha256) FROM (SELECT sha256 FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 64)",
-        rows: "SELECT sha256, sha256, bytes FROM contents WHERE sha256 > $1 AND sha256 <= $2",
+        rows: "SELECT sha256 AS id, sha256, bytes AS content FROM contents WHERE sha256 > $1 AND sha256 <= $2",
     },
     Hashed {
         name: "prompt-hash",
         says: "a responsibility's prompt is not the one that was read from its file",
         piece: "SELECT max(id) FROM responsibilities WHERE id > $1",
-        rows: "SELECT id, prompt_sha256, prompt FROM responsibilities
+        rows: "SELECT id, prompt_sha256 AS sha256, prompt AS content FROM responsibilities
             WHERE id > $1 AND id <= $2 AND prompt_sha256 <> ''",
     },
 ];
@@ -104,12 +104,12 @@ async fn wrong(
             .bind(&last)
             .fetch(&mut *conn);
         while let Some(row) = rows.try_next().await? {
-            let bytes: &[u8] = row.try_get(2)?;
+            let bytes: &[u8] = row.try_get("content")?;
             *bytes_hashed += bytes.len() as u64;
-            if sha256_hex(&[bytes]) != row.try_get::<&str, _>(1)? {
+            if sha256_hex(&[bytes]) != row.try_get::<&str, _>("sha256")? {
                 *count += 1;
                 if what.len() < LISTED_MAX {
-                    what.push(row.try_get(0)?);
+                    what.push(row.try_get("id")?);
                 }
             }
         }

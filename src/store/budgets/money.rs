@@ -332,7 +332,13 @@ pub(in crate::store) async fn leave(
         .fetch_all(&mut *conn)
         .await?
     {
-        lose(conn, (run, row.get(0), row.get(1)), Billing::Unknown, now).await?;
+        lose(
+            conn,
+            (run, row.get("turn_index"), row.get("attempt")),
+            Billing::Unknown,
+            now,
+        )
+        .await?;
     }
     Ok(())
 }
@@ -340,7 +346,8 @@ pub(in crate::store) async fn leave(
 /// Books every call of an engine that is gone as spent, and wakes runs that wait for a budget.
 pub(in crate::store) async fn recover(conn: &mut SqliteConnection, now: &str) -> Result<()> {
     for row in sqlx::query(OPEN_CALLS).fetch_all(&mut *conn).await? {
-        let (run, turn_index, attempt): (String, u32, u32) = (row.get(0), row.get(1), row.get(2));
+        let (run, turn_index, attempt): (String, u32, u32) =
+            (row.get("run_id"), row.get("turn_index"), row.get("attempt"));
         lose(conn, (&run, turn_index, attempt), Billing::Unknown, now).await?;
     }
     sqlx::query(WAKE_WAITING).execute(conn).await?;
@@ -400,7 +407,12 @@ impl Store {
             .fetch_optional(self.readers())
             .await?;
         Ok(row.map_or_else(ThreadBudget::default, |row| {
-            thread_budget([row.get(0), row.get(1), row.get(2), row.get(3)])
+            thread_budget([
+                row.get("run_micros_max"),
+                row.get("run_tokens_max"),
+                row.get("day_micros_max"),
+                row.get("day_tokens_max"),
+            ])
         }))
     }
 

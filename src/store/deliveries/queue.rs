@@ -67,7 +67,7 @@ INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes
 SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8, $9 FROM messages WHERE id = $2;
 INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
 SELECT DISTINCT $1, value, 'queued', $6 FROM json_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2);
-SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2)";
+SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2) AS is_queued";
 
 /// Queues a mail inside another transaction of the store.
 ///
@@ -110,7 +110,7 @@ pub(in crate::store) fn with_delivery<'q>(
 
 /// Reads the result of [`INSERT`].
 pub(in crate::store) fn is_queued(inserted: &SqliteRow, delivery: &NewDelivery) -> Result<()> {
-    if inserted.try_get(0)? {
+    if inserted.try_get("is_queued")? {
         return Ok(());
     }
     Err(StoreError::Missing {

@@ -82,10 +82,10 @@ impl PersonaStore {
             .bind(self.persona.as_str());
         let rows = rows.fetch_all(self.store.readers()).await?;
         let assembly = |row: &sqlx::sqlite::SqliteRow| Assembly {
-            turn_index: row.get(0),
-            attempt: row.get(1),
-            request_json: row.get(2),
-            sources_json: row.get(3),
+            turn_index: row.get("turn_index"),
+            attempt: row.get("attempt"),
+            request_json: row.get("context_json"),
+            sources_json: row.get("sources_json"),
         };
         Ok(rows.iter().map(assembly).collect())
     }
@@ -99,7 +99,7 @@ impl PersonaStore {
         let rows = sqlx::query(CONTENTS).bind(json_list(digests.iter().copied()));
         let rows = rows.fetch_all(self.store.readers()).await?;
         let text = |row: &sqlx::sqlite::SqliteRow| {
-            let (digest, bytes): (String, &[u8]) = (row.get(0), row.get(1));
+            let (digest, bytes): (String, &[u8]) = (row.get("sha256"), row.get("bytes"));
             let is_damaged = sha256_hex(&[bytes]) != digest;
             (
                 digest,

@@ -38,7 +38,11 @@ impl PersonaStore {
         let Some(row) = output.fetch_optional(self.store.readers()).await? else {
             return Ok(None);
         };
-        let (schema_sha256, json, repairs) = (row.get(0), row.get(1), row.get(2));
+        let (schema_sha256, json, repairs) = (
+            row.get("schema_sha256"),
+            row.get("json"),
+            row.get("repairs"),
+        );
         let output = NewOutput {
             schema_sha256,
             json,

@@ -41,18 +41,20 @@ impl PersonaStore {
             .bind(run.as_str())
             .bind(self.persona.as_str());
         for row in turns.fetch_all(self.store.readers()).await? {
-            let (index, attempt): (u32, u32) = (row.get(0), row.get(1));
+            let (index, attempt): (u32, u32) = (row.get("turn_index"), row.get("attempt"));
             so_far.calls += 1;
             so_far.attempts.retain(|(turn, _)| *turn != index);
             so_far.attempts.push((index, attempt));
-            if let Some(context) = row.get::<Option<String>, _>(4) {
+            if let Some(context) = row.get::<Option<String>, _>("context_json") {
                 so_far.first_request_json = Some(context);
             }
-            if row.get::<&str, _>(2) == "answered" {
-                so_far
-                    .answers
-                    .push((index, row.get::<Option<String>, _>(3).unwrap_or_default()));
-                so_far.answered_by = Some((row.get(5), row.get(6)));
+            if row.get::<&str, _>("state") == "answered" {
+                so_far.answers.push((
+                    index,
+                    row.get::<Option<String>, _>("response_json")
+                        .unwrap_or_default(),
+                ));
+                so_far.answered_by = Some((row.get("provider"), row.get("model")));
             }
         }
         if so_far.attempts.is_empty() {
@@ -70,11 +72,11 @@ impl PersonaStore {
             .bind(self.persona.as_str());
         let rows = steps.fetch_all(self.store.readers()).await?;
         let step = |row: &sqlx::sqlite::SqliteRow| Step {
-            kind: StepKind::of(row.get(0)),
-            executor: Executor::of(row.get(1)),
-            tool_name: row.get(2),
-            tool_call_id: row.get(3),
-            payload_json: row.get(4),
+            kind: StepKind::of(row.get("event_type")),
+            executor: Executor::of(row.get("executor")),
+            tool_name: row.get("tool_name"),
+            tool_call_id: row.get("tool_call_id"),
+            payload_json: row.get("payload_json"),
         };
         Ok(rows.iter().map(step).collect())
     }

@@ -164,13 +164,13 @@ pub(in crate::store) async fn close_open_calls(
         .await?;
     let now: Timestamp = clock.now();
     for row in &open {
-        let (call, tool): (&str, &str) = (row.get(0), row.get(1));
+        let (call, tool): (&str, &str) = (row.get("tool_call_id"), row.get("tool_name"));
         let mut step = Step {
             kind: StepKind::Call,
-            executor: Executor::of(row.get(2)),
+            executor: Executor::of(row.get("executor")),
             tool_name: tool.to_owned(),
             tool_call_id: call.to_owned(),
-            payload_json: row.get(3),
+            payload_json: row.get("payload_json"),
         };
         let is_ours = step.executor == Executor::Engine && step.begun().is_some();
         let why = if is_ours && why.code != CUT_OFF.code {

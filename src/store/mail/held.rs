@@ -94,15 +94,15 @@ impl Store {
         asked
             .map(|row| {
                 let unreadable = |what| StoreError::Unreadable { what };
-                let held_at = Timestamp::parse(row.get(4));
+                let held_at = Timestamp::parse(row.get("held_at"));
                 Ok(HeldLetter {
-                    id: MessageId::new(row.get::<String, _>(0)),
-                    persona: PersonaId::parse(row.get(1))
+                    id: MessageId::new(row.get::<String, _>("id")),
+                    persona: PersonaId::parse(row.get("persona_id"))
                         .map_err(|_| unreadable("persona of a held letter"))?,
-                    envelope_json: row.get(2),
-                    bytes: row.get::<Vec<u8>, _>(3).into(),
+                    envelope_json: row.get("envelope_json"),
+                    bytes: row.get::<Vec<u8>, _>("bytes").into(),
                     held_at: held_at.ok_or(unreadable("time of a held letter"))?,
-                    attempts: row.get(5),
+                    attempts: row.get("attempts"),
                 })
             })
             .transpose()

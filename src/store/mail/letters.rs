@@ -42,8 +42,8 @@ impl Store {
             id: message.to_string(),
         })?;
         Ok(RawLetter {
-            trace: row.get(0),
-            bytes: row.get(1),
+            trace: row.get("trace"),
+            bytes: row.get("bytes"),
         })
     }
 }

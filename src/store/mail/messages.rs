@@ -193,7 +193,7 @@ impl PersonaStore {
             .bind(thread.as_str())
             .bind(self.persona.as_str());
         let rows = rows.fetch_all(self.store.readers()).await?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        Ok(rows.iter().map(|row| row.get("address")).collect())
     }
 
     /// Returns the participants of its thread who may read the message with that number.

@@ -217,9 +217,9 @@ struct Hit {
 
 fn hit(row: &SqliteRow) -> Hit {
     Hit {
-        seq: row.get(0),
-        subject: row.get(1),
-        sender: row.get(2),
+        seq: row.get("seq"),
+        subject: row.get("subject"),
+        sender: row.get("sender"),
     }
 }
 

@@ -193,8 +193,8 @@ impl Store {
         Ok(rows
             .iter()
             .map(|row| MailboxOutcome {
-                uid: row.get(0),
-                marked: row.get(1),
+                uid: row.get("uid"),
+                marked: row.get("marked"),
             })
             .collect())
     }
@@ -318,11 +318,11 @@ impl Store {
         let refused = |row: &SqliteRow| {
             let place = MailboxUid {
                 mailbox: mailbox.to_owned(),
-                uid_validity: row.get(0),
-                uid: row.get(1),
+                uid_validity: row.get("uid_validity"),
+                uid: row.get("uid"),
             };
-            let reason: Option<String> = row.get(2);
-            let noted_at = instant(row.get(3))?.unwrap_or(Timestamp::from_millis(0));
+            let reason: Option<String> = row.get("reason");
+            let noted_at = instant(row.get("noted_at"))?.unwrap_or(Timestamp::from_millis(0));
             Ok(RefusedLetter {
                 place,
                 reason: reason.unwrap_or_default(),
@@ -387,7 +387,7 @@ async fn meet(
         .fetch_optional(&mut *conn)
         .await?;
     let known = row.filter(|row| {
-        let (source, uid_validity): (&str, u32) = (row.get(0), row.get(1));
+        let (source, uid_validity): (&str, u32) = (row.get("source"), row.get("uid_validity"));
         source == contact.source && uid_validity != 0
     });
     let Some(row) = known else {
@@ -409,12 +409,12 @@ async fn meet(
             resync_uid: 0,
         });
     };
-    let history_until = instant(row.get(3))?;
-    if row.get::<u32, _>(1) == contact.uid_validity {
+    let history_until = instant(row.get("history_until"))?;
+    if row.get::<u32, _>("uid_validity") == contact.uid_validity {
         return Ok(MailboxCursor {
-            last_uid: row.get(2),
+            last_uid: row.get("last_uid"),
             history_until,
-            resync_uid: row.get(4),
+            resync_uid: row.get("resync_uid"),
         });
     }
     let renumbered = sqlx::query(RENUMBERED)

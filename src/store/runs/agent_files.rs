@@ -11,6 +11,7 @@ use crate::domain::{PersonaId, RunId, Timestamp, sha256_hex};
 use crate::store::PersonaStore;
 use crate::store::Result as StoreResult;
 use serde::{Deserialize, Serialize};
+use sqlx::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -47,18 +48,19 @@ impl PersonaStore {
     /// Returns the changes of our tools in the persona's folder since that instant.
     pub async fn expected_files(&self, since: Timestamp) -> StoreResult<ExpectedEffects> {
         let since = since.minus(BEGUN_BEFORE).to_string();
-        let rows = sqlx::query_as::<_, (String, String, Option<String>)>(EXPECTED);
+        let rows = sqlx::query(EXPECTED);
         let rows = rows
             .bind(self.persona.as_str())
             .bind(since)
             .fetch_all(self.store.readers())
             .await?;
         let mut expected = ExpectedEffects::default();
-        for (run, tool, after) in rows {
-            match tool.as_str() {
+        for row in rows {
+            let after: Option<String> = row.get("after");
+            match row.get("tool_name") {
                 "update_memory" => {
                     expected.memory.extend(after);
-                    expected.runs.insert(run);
+                    expected.runs.insert(row.get("run_id"));
                 }
                 _ => expected.proposals.extend(after),
             }

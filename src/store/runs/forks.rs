@@ -219,14 +219,14 @@ impl Store {
             .await?;
         let fork = |row: &SqliteRow| {
             Ok(StoredFork {
-                id: row.get(0),
-                run: RunId::new(row.get::<String, _>(1)),
-                persona: row.get(2),
-                at_turn: row.get(3),
-                change_json: row.get(4),
-                state: row.get(5),
+                id: row.get("id"),
+                run: RunId::new(row.get::<String, _>("run_id")),
+                persona: row.get("persona_id"),
+                at_turn: row.get("at_turn"),
+                change_json: row.get("change_json"),
+                state: row.get("state"),
                 created_at: crate::store::sql::timestamp(row, "created_at")?,
-                finished_at: row.get(7),
+                finished_at: row.get("finished_at"),
             })
         };
         rows.iter().map(fork).collect()

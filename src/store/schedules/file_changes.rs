@@ -9,7 +9,7 @@ use crate::store::schedules::slot_events;
 use crate::store::schedules::slot_rows::insert_missed;
 use crate::store::schedules::waiting::{FILE_CHANGED, end_waiting};
 use crate::store::{Result, Store};
-use sqlx::SqliteConnection;
+use sqlx::{Row, SqliteConnection};
 
 /// A change of one file, as read by the scheduler.
 #[derive(Debug, Clone)]
@@ -79,15 +79,15 @@ pub(in crate::store) const UPDATE_RESPONSIBILITY: &str = "
       prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,
       output_schema = $13, slot_options_json = $14, run_options_json = $15, fire_at = $16, is_done = $17, mark = $18,
       revision = revision + 1, cursor_at = $19, updated_at = $20
-    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL";
+    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL AS is_paused";
 pub(in crate::store) const SPOIL_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET error = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, removed_at = NULL,
       revision = revision + 1, cursor_at = $6, updated_at = $6
-    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL";
+    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL AS is_paused";
 pub(in crate::store) const REMOVE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET removed_at = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, error = NULL,
       revision = revision + 1, cursor_at = $5, updated_at = $5
-    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL";
+    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL AS is_paused";
 pub(in crate::store) const INHERIT_PAUSE: &str = "
     UPDATE responsibilities SET (paused_at, paused_by, failures) =
       (SELECT f.paused_at, f.paused_by, f.failures FROM responsibilities f WHERE f.id = $3)
@@ -106,7 +106,7 @@ pub(in crate::store) async fn apply(
         FileState::Unusable { .. } => SPOIL_RESPONSIBILITY,
         FileState::Removed => REMOVE_RESPONSIBILITY,
     };
-    let update = sqlx::query_as::<_, (String, bool)>(sql)
+    let update = sqlx::query(sql)
         .bind(change.persona.as_str())
         .bind(&change.file);
     let update = update.bind(seen.revision).bind(seen.cursor_at.to_string());
@@ -134,9 +134,10 @@ pub(in crate::store) async fn apply(
         .bind(change.now.to_string())
         .fetch_optional(&mut *conn)
         .await?;
-    let Some((id, is_paused)) = changed else {
+    let Some(changed) = changed else {
         return Ok(false);
     };
+    let (id, is_paused): (String, bool) = (changed.get("id"), changed.get("is_paused"));
     if let FileState::Unusable { error } = &change.to {
         let of = (&change.persona, id.as_str(), seen.revision + 1);
         events::responsibility_broken(conn, of, error, clock).await?;

@@ -185,7 +185,7 @@ async fn copy_back(
     is_idle: bool,
 ) -> Result<CheckpointEnd, sqlx::Error> {
     if is_idle {
-        let is_held: bool = sqlx::raw_sql(CUT).fetch_one(conn).await?.get(0);
+        let is_held: bool = sqlx::raw_sql(CUT).fetch_one(conn).await?.get("busy");
         return Ok(if is_held {
             CheckpointEnd::Held
         } else {
@@ -195,7 +195,7 @@ async fn copy_back(
     let pages: i64 = sqlx::raw_sql(LOG_LENGTH)
         .fetch_one(&mut *conn)
         .await?
-        .get(1);
+        .get("log");
     if pages < PAGES_MIN {
         return Ok(CheckpointEnd::Nothing);
     }

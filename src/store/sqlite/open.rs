@@ -149,7 +149,7 @@ impl Store {
         // on disk belongs to no engine.
         let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
         let engine = engine.first().ok_or(OpenError::Archive)?;
-        let (epoch, loop_key) = (engine.get(0), LoopKey::new(engine.get(1)));
+        let (epoch, loop_key) = (engine.get("epoch"), LoopKey::new(engine.get("loop_key")));
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
             .min_connections(0)

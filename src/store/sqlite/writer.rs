@@ -369,7 +369,7 @@ impl WriterTask {
     /// Executes a text; the epoch that it returns must be ours.
     async fn execute(&mut self, text: &'static str) -> std::result::Result<(), GroupEnd> {
         let said = sqlx::raw_sql(text).fetch_optional(&mut self.conn).await?;
-        match (said.map(|row| row.get::<i64, _>(0)), self.epoch) {
+        match (said.map(|row| row.get::<i64, _>("epoch")), self.epoch) {
             (Some(found), Some(ours)) if found != ours => {
                 tracing::error!(ours, found, "another engine has taken this workspace over");
                 Err(Halt::Fenced { epoch: found }.into())

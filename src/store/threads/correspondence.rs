@@ -28,11 +28,11 @@ pub(in crate::store) const RESERVE: &str = "
       WHERE who IS NOT NULL ON CONFLICT DO UPDATE SET mails = mails + 1;
     SELECT
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0),
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0) AS in_hour,
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM json_each($2))), 0),
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM json_each($2))), 0) AS in_day,
       coalesce((SELECT sum(mails) FROM correspondence WHERE persona_id = $1 AND minute >= $5
-        AND counterparty = $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))), 0)";
+        AND counterparty = $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))), 0) AS in_thread";
 pub(in crate::store) const GIVE_BACK: &str = "
     UPDATE correspondence SET mails = mails - 1 WHERE persona_id = $1 AND minute = $3 AND counterparty IN (
       SELECT value FROM json_each($2)
@@ -41,14 +41,14 @@ pub(in crate::store) const GIVE_BACK: &str = "
 pub(in crate::store) const SENT: &str = "
     SELECT
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $3) AS n FROM json_each($2))), 0),
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $3) AS n FROM json_each($2))), 0) AS in_hour,
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0),
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0) AS in_day,
       coalesce((SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND minute >= $4 AND counterparty = $6 || $5), 0)";
+        WHERE persona_id = $1 AND minute >= $4 AND counterparty = $6 || $5), 0) AS in_thread";
 pub(in crate::store) const OWN_MAIL: &str = "
     SELECT m.persona_id, m.hops, (SELECT json_group_array(r.recipient) FROM deliveries d
-      JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id)
+      JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id) AS recipients_json
     FROM messages m WHERE m.persona_id IN (SELECT value FROM json_each($1)) AND m.message_id = $2
       AND m.direction = 'outbound' AND m.disposition = 'sent' ORDER BY m.seq LIMIT 1";
 /// Counter key of a letter's sender, as the gateway recorded it.
@@ -89,9 +89,9 @@ pub(in crate::store) async fn reserve(
     let taken = taken.bind(wanted.account.thread_prefix());
     let taken = taken.fetch_one(&mut *conn).await?;
     let sent = Sent {
-        in_hour: taken.get(0),
-        in_day: taken.get(1),
-        in_thread: taken.get(2),
+        in_hour: taken.get("in_hour"),
+        in_day: taken.get("in_day"),
+        in_thread: taken.get("in_thread"),
     };
     let over = wanted.bounds.exceeded_by(sent);
     if over.is_some() {
@@ -125,8 +125,9 @@ impl Store {
         };
         Ok(Some(OwnMail {
             persona: crate::store::sql::persona_id(&row)?,
-            hops: row.get(1),
-            recipients: serde_json::from_str(row.get(2)).map_err(|_| unreadable())?,
+            hops: row.get("hops"),
+            recipients: serde_json::from_str(row.get("recipients_json"))
+                .map_err(|_| unreadable())?,
         }))
     }
 }
@@ -147,9 +148,9 @@ impl PersonaStore {
             .bind(wanted.account.thread_prefix());
         let sent = sent.fetch_one(self.store.readers()).await?;
         Ok(Sent {
-            in_hour: sent.get(0),
-            in_day: sent.get(1),
-            in_thread: sent.get(2),
+            in_hour: sent.get("in_hour"),
+            in_day: sent.get("in_day"),
+            in_thread: sent.get("in_thread"),
         })
     }
 

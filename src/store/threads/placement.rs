@@ -54,7 +54,7 @@ pub(in crate::store) const LINKED_CONVERSATIONS: &str = "
 /// The thread that a message joins, and the number of its recent answers.
 pub(in crate::store) const FIND_THREAD: &str = "
     SELECT id, (SELECT coalesce(sum(mails), 0) FROM correspondence
-      WHERE persona_id = $4 AND counterparty = $8 || id AND minute >= $5)
+      WHERE persona_id = $4 AND counterparty = $8 || id AND minute >= $5) AS answers
     FROM (SELECT t.id FROM threads t JOIN thread_participants p ON p.thread_id = t.id
       WHERE t.conversation_id = $1 AND p.address = $2
         AND ($6 IS NULL OR (
@@ -97,7 +97,7 @@ pub(in crate::store) const EQUAL_THREADS: &str = "
         (SELECT address || coalesce(' after ' || joined_after, '') AS address FROM thread_participants
           WHERE thread_id = t.id ORDER BY address)) AS everybody
       FROM threads t WHERE t.conversation_id = $1)
-    SELECT young.id, min(old.id) FROM people young JOIN people old
+    SELECT young.id AS young, min(old.id) AS old FROM people young JOIN people old
       ON old.everybody = young.everybody AND old.id < young.id GROUP BY young.id";
 pub(in crate::store) const FOLD_MESSAGES: &str =
     "UPDATE messages SET thread_id = $2 WHERE thread_id = $1";
@@ -236,7 +236,7 @@ async fn existing_thread(
         .bind(none_but)
         .bind(placing.account.thread_prefix());
     let found = find.fetch_optional(conn).await?;
-    Ok(found.map(|row| (row.get(0), row.get(1))))
+    Ok(found.map(|row| (row.get("id"), row.get("answers"))))
 }
 
 /// Merges conversations that a late letter links: they become the oldest of them, and threads among
@@ -260,7 +260,7 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
         .fetch_all(&mut *conn)
         .await?;
     for pair in pairs {
-        let (young, old): (String, String) = (pair.get(0), pair.get(1));
+        let (young, old): (String, String) = (pair.get("young"), pair.get("old"));
         for sql in [
             FOLD_MESSAGES,
             FOLD_RUNS,

@@ -79,7 +79,7 @@ pub(in crate::store) const SESSIONS_OF_THREAD: &str = "
     SELECT provider, model, session_id, state, created_at, used_at FROM provider_sessions
     WHERE thread_id = $1 ORDER BY used_at DESC, provider";
 pub(in crate::store) const RUN_MAILS: &str = "
-    SELECT count(*), coalesce(sum(m.thread_id = r.thread_id), 0) FROM messages m JOIN runs r ON r.id = m.run_id
+    SELECT count(*) AS mails, coalesce(sum(m.thread_id = r.thread_id), 0) AS replies FROM messages m JOIN runs r ON r.id = m.run_id
     WHERE m.run_id = $1 AND m.persona_id = $2 AND m.disposition = 'sent'";
 
 /// Checks, inside the transaction that queues a mail, that its run may send another mail: several
@@ -96,7 +96,7 @@ pub(in crate::store) async fn room_for_mail(
         .bind(persona.as_str())
         .fetch_one(conn)
         .await?;
-    match mails.get::<u32, _>(0) < max {
+    match mails.get::<u32, _>("mails") < max {
         true => Ok(()),
         false => Err(StoreError::MailsUsedUp { max }),
     }
@@ -126,10 +126,10 @@ impl Store {
             .await?;
         let session = |row: &sqlx::sqlite::SqliteRow| {
             Ok(ThreadSession {
-                provider: row.get(0),
-                model: row.get(1),
-                id: row.get(2),
-                state: row.get(3),
+                provider: row.get("provider"),
+                model: row.get("model"),
+                id: row.get("session_id"),
+                state: row.get("state"),
                 created_at: timestamp(row, "created_at")?,
                 used_at: timestamp(row, "used_at")?,
             })
@@ -151,8 +151,8 @@ impl PersonaStore {
             .bind(&key.options_sha256);
         let row = find.fetch_optional(self.store.readers()).await?;
         Ok(row.map(|row| KnownSession {
-            id: row.get(0),
-            usage_json: row.get(1),
+            id: row.get("session_id"),
+            usage_json: row.get("usage_json"),
         }))
     }
 
@@ -232,6 +232,6 @@ impl PersonaStore {
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let mails = mails.fetch_one(self.store.readers()).await?;
-        Ok((mails.get(0), mails.get::<i64, _>(1) > 0))
+        Ok((mails.get("mails"), mails.get::<i64, _>("replies") > 0))
     }
 }

@@ -105,13 +105,13 @@ impl ExportSnapshot {
             false => format!("'{name}', {name}"),
         };
         let fields = columns.iter().map(field).collect::<Vec<_>>().join(", ");
-        let sql = format!("SELECT json_object({fields}) FROM {table} WHERE {whose}");
+        let sql = format!("SELECT json_object({fields}) AS row_json FROM {table} WHERE {whose}");
         let mut rows = sqlx::query(AssertSqlSafe(sql))
             .bind(persona.as_str())
             .fetch(&mut self.conn);
         let mut count = 0;
         while let Some(row) = rows.try_next().await? {
-            if let Err(error) = each(row.try_get(0)?) {
+            if let Err(error) = each(row.try_get("row_json")?) {
                 return Ok(Err(error));
             }
             count += 1;

@@ -99,7 +99,7 @@ pub(in crate::store) const RUN_SUMMARIES: &str = "
     WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
 pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
 pub(in crate::store) const RUNS_ENDED: &str =
-    "SELECT state, count(*) FROM runs WHERE finished_at >= $1 GROUP BY state";
+    "SELECT state, count(*) AS runs FROM runs WHERE finished_at >= $1 GROUP BY state";
 
 pub(in crate::store) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
 
@@ -190,10 +190,10 @@ impl Store {
             .fetch_all(self.readers())
             .await?;
         let count = |row: &SqliteRow| {
-            let state = RunState::parse(row.get(0)).ok_or(StoreError::Unreadable {
+            let state = RunState::parse(row.get("state")).ok_or(StoreError::Unreadable {
                 what: "state of a run",
             })?;
-            Ok((state, row.get::<i64, _>(1).unsigned_abs()))
+            Ok((state, row.get::<i64, _>("runs").unsigned_abs()))
         };
         rows.iter().map(count).collect()
     }
