@@ -1,6 +1,7 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod crash;
+pub mod text;
 pub mod domain;
 pub mod clock;
 pub mod mime;

@@ -6,9 +6,9 @@
 use super::screen::progress;
 use super::{Command, CommandContext, Exit, Failure};
 use crate::gateway::intake::free_disk_bytes;
-use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, AuditScope, Broken, Findings, PendingWork};
 use crate::store::working_engine;
+use crate::text::plural;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;

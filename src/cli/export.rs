@@ -7,9 +7,9 @@
 use super::screen::progress;
 use super::{Command, CommandContext, Exit, Failure};
 use crate::domain::PersonaId;
-use crate::replay::timeline::plural;
 use crate::store::sqlite::backup;
 use crate::store::views::export::ExportSnapshot;
+use crate::text::plural;
 use anyhow::Context as _;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;

@@ -10,8 +10,8 @@ use crate::domain::{
     Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, ThreadBudget, ThreadId,
     Timestamp, day_of,
 };
-use crate::replay::timeline::plural;
 use crate::store::{Store, UsageBy, UsageSum};
+use crate::text::plural;
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
 use serde::Serialize;

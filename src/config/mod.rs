@@ -66,5 +66,5 @@ pub use settings::Config;
 pub use show::{effective, show_persona};
 pub use step::PLACEHOLDERS;
 pub use values::name_catalog::NameCatalog;
-pub use values::net::may_speak_http;
+pub use values::net::{is_loopback_host, may_speak_http};
 pub use values::zones::zone_hint;

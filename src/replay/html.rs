@@ -6,11 +6,12 @@
 
 mod write;
 
-use super::timeline::{offset, outcome_of, people, plural, span_between, tokens, word};
+use super::timeline::{offset, outcome_of, people, span_between, tokens, word};
 use super::{
     CallRecord, ContextRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, SlotRecord,
     ThreadRecord, TurnRecord,
 };
+use crate::text::plural;
 use serde_json::Value;
 use write::Html;
 

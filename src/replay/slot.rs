@@ -1,8 +1,8 @@
 //! Slot of a run, and the options that it sets, for people and programs.
 
-use super::timeline::plural;
 use crate::domain::DeliverTo;
 use crate::store::{RunOptionsInForce, SlotOfRun};
+use crate::text::plural;
 use serde::{Deserialize, Serialize};
 
 /// Slot of a responsibility's run. Options that equal the default are absent.

@@ -8,16 +8,15 @@ mod sides;
 mod turns;
 mod words;
 
-pub(super) use page::inline;
 pub use page::{Line, Span, Tone};
 pub use sides::comparison;
-pub use words::plural;
 pub(super) use words::{offset, outcome_of, people, span_between, tokens, word};
 
 use super::{
     CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, RunRow,
     ThreadRecord,
 };
+use crate::text::{one_line, plural};
 use page::{Page, span};
 use std::collections::BTreeSet;
 use turns::{write_call, write_turn};
@@ -73,7 +72,7 @@ pub fn thread(record: &ThreadRecord, full: bool) -> Vec<Line> {
     ]);
     page.line(vec![span(
         Tone::Plain,
-        format!("persona {}, {}", record.persona, inline(&record.subject)),
+        format!("persona {}, {}", record.persona, one_line(&record.subject)),
     )]);
     page.line(vec![span(
         Tone::Faint,
@@ -200,7 +199,7 @@ fn write_head(page: &mut Page, record: &RunRecord) {
     let (persona, trigger, profile) = (&run.persona, &run.trigger, &run.profile);
     page.line(vec![span(
         Tone::Plain,
-        inline(&format!(
+        one_line(&format!(
             "persona {persona}, trigger {trigger}, profile {profile}{model}"
         )),
     )]);
@@ -210,7 +209,7 @@ fn write_head(page: &mut Page, record: &RunRecord) {
         .flat_map(|slot| [format!("slot {}", slot.named()), slot.options()])
     {
         if !shown.is_empty() {
-            page.line(vec![span(Tone::Plain, inline(&shown))]);
+            page.line(vec![span(Tone::Plain, one_line(&shown))]);
         }
     }
     let failed = record
@@ -302,13 +301,13 @@ fn write_message(page: &mut Page, time: &str, message: &MessageRecord) {
 fn write_context(page: &mut Page, time: &str, context: &ContextRecord) {
     let used = format!(
         "  profile {}, about {} of {} tokens",
-        inline(&context.profile),
+        one_line(&context.profile),
         context.used_tokens,
         context.budget_tokens
     );
     page.pair(time, "context", vec![span(Tone::Plain, used)]);
     if let Some(note) = &context.note {
-        page.inside(vec![span(Tone::Bad, inline(note))]);
+        page.inside(vec![span(Tone::Bad, one_line(note))]);
     }
     let rows = context.entries.iter().map(|entry| {
         let why = entry.why.clone().unwrap_or_default();
@@ -337,11 +336,11 @@ fn write_shares(page: &mut Page, context: &ContextRecord) {
     } = context;
     let of = format!(
         "  profile {}, about {used_tokens} of {budget_tokens} tokens",
-        inline(profile)
+        one_line(profile)
     );
     page.pair("", "context", vec![span(Tone::Plain, of)]);
     if let Some(note) = &context.note {
-        page.inside(vec![span(Tone::Bad, inline(note))]);
+        page.inside(vec![span(Tone::Bad, one_line(note))]);
     }
     let rows = context.entries.iter().map(|entry| {
         let share = entry.tokens * 100 / (*used_tokens).max(1);
@@ -440,7 +439,7 @@ fn write_end(page: &mut Page, record: &RunRecord) {
     if let Some(error) = &run.error {
         page.inside(vec![span(
             Tone::Bad,
-            format!("{}: {}", error.class, inline(&error.message)),
+            format!("{}: {}", error.class, one_line(&error.message)),
         )]);
     }
     page.field("again", run.next_attempt_at.as_deref().unwrap_or_default());

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::domain::{Address, Timestamp, Trust};
 use crate::store::{FoundMessage, MessageSearch};
+use crate::text::truncated;
 use chrono::{Days, NaiveDate, NaiveTime};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -215,7 +216,7 @@ fn plain_line(text: &str) -> String {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
     let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().take(FIELD_CHARS_MAX).collect()
+    truncated(&line, FIELD_CHARS_MAX)
 }
 
 #[cfg(test)]

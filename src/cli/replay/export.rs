@@ -7,7 +7,7 @@ use crate::cli::screen::remark;
 use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::replay::bundle::{self, Label};
-use crate::replay::timeline::plural;
+use crate::text::plural;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;

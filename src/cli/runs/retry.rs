@@ -4,8 +4,8 @@ use super::ActionOutcome;
 use crate::cli::args::{id_arg, instant_of, persona_of};
 use crate::cli::{CommandContext, Exit};
 use crate::domain::{ErrorClass, RunId};
-use crate::replay::timeline::plural;
 use crate::store::{FailedRuns, Store};
+use crate::text::plural;
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use serde::Serialize;
 

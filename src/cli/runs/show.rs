@@ -4,6 +4,7 @@ use crate::cli::CommandContext;
 use crate::cli::screen::{Columns, Screen};
 use crate::config::dollars;
 use crate::replay::RunRecord;
+use crate::text::truncated;
 use serde_json::Value;
 
 pub fn show(context: &CommandContext, record: &RunRecord) -> anyhow::Result<()> {
@@ -203,7 +204,7 @@ fn calls(record: &RunRecord) -> Vec<Vec<String>> {
                 .to_owned(),
         };
         let arguments = call.call.get("args").unwrap_or(&call.call).to_string();
-        let arguments = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
+        let arguments = truncated(&arguments, ARGUMENTS_CHARS_MAX);
         vec![call.id.clone(), call.tool.clone(), ended, arguments]
     };
     record.calls.iter().map(row).collect()

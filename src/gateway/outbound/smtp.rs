@@ -25,7 +25,7 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::config::TransportSettings;
-use crate::config::{Smarthost, SmarthostTls};
+use crate::config::{Smarthost, SmarthostTls, is_loopback_host};
 use crate::domain::Address;
 use crate::store::{ClaimedDelivery, RecipientState};
 use connection::{OutboundConnection, Peer, TlsSetup};
@@ -438,7 +438,7 @@ fn tls_setup(
 ) -> Result<Option<TlsSetup>, SetupError> {
     let host = || smarthost.host.clone();
     if smarthost.tls == SmarthostTls::None {
-        return if is_loopback(&smarthost.host) {
+        return if is_loopback_host(&smarthost.host) {
             Ok(None)
         } else {
             Err(SetupError::ClearText { host: host() })
@@ -479,12 +479,4 @@ fn tls_setup(
         connector: TlsConnector::from(Arc::new(config)),
         server,
     }))
-}
-
-fn is_loopback(host: &str) -> bool {
-    let literal = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || literal
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
 }

@@ -17,6 +17,7 @@ use super::headers::fields::Fields;
 use super::limits::ParseLimits;
 use super::structure::{self, Kind, Part};
 use crate::domain::{DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient};
+use crate::text::truncated;
 use codes::{Status, find_code, find_status};
 use reason::Evidence;
 
@@ -138,8 +139,8 @@ impl<'a> ReportLetter<'a> {
             is_standard: read.is_standard,
             recipients,
             original_message_id: read.message_id.or_else(|| self.returned.message_id.clone()),
-            reporter: read.reporter.map(short),
-            detail: read.detail.map(short),
+            reporter: read.reporter.map(|text| truncated(&text, WORDS_CHARS_MAX)),
+            detail: read.detail.map(|text| truncated(&text, WORDS_CHARS_MAX)),
         }
     }
 
@@ -175,7 +176,7 @@ impl<'a> ReportLetter<'a> {
             action: mention.action,
             status: status.map(|status| status.to_string()),
             code,
-            diagnostic: diagnostic.chars().take(DIAGNOSTIC_CHARS_MAX).collect(),
+            diagnostic: truncated(&diagnostic, DIAGNOSTIC_CHARS_MAX),
             reason,
             is_hard: is_final && reason.is_about_the_address(),
         }
@@ -228,10 +229,6 @@ impl Returned {
                 .collect(),
         }
     }
-}
-
-fn short(text: String) -> String {
-    text.chars().take(WORDS_CHARS_MAX).collect()
 }
 
 /// Replaces folds and runs of blanks by one blank.

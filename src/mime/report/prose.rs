@@ -7,6 +7,7 @@
 use super::codes::{find_code, find_status};
 use super::{Mention, RECIPIENTS_MAX, Read, ReportLetter, one_line};
 use crate::domain::{Address, ReportAction, ReportKind};
+use crate::text::truncated;
 
 /// Most characters after an address that are taken for the text about it.
 const BLOCK_CHARS_MAX: usize = 4_000;
@@ -362,7 +363,7 @@ fn said_of(letter: &ReportLetter<'_>, places: &[AddressMention], address: &str) 
     let text = letter.explanation.as_str();
     let is_same = |place: &&AddressMention| place.address.eq_ignore_ascii_case(address);
     let Some(first) = places.iter().find(is_same) else {
-        return cut(text);
+        return truncated(text, BLOCK_CHARS_MAX);
     };
     let next = places
         .iter()
@@ -370,12 +371,8 @@ fn said_of(letter: &ReportLetter<'_>, places: &[AddressMention], address: &str) 
     let end = next.map_or(text.len(), |place| place.line);
     let said = text[first.end..end].trim_start_matches(['>', ':', ',', '.', ')', ']', ' ', '\n']);
     if one_line(said).is_empty() {
-        cut(text)
+        truncated(text, BLOCK_CHARS_MAX)
     } else {
-        cut(said)
+        truncated(said, BLOCK_CHARS_MAX)
     }
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(BLOCK_CHARS_MAX).collect()
 }

@@ -12,6 +12,7 @@ use crate::providers::child::marker::{self, ProcessMarker};
 use crate::providers::child::orphans::{self, Starting};
 use crate::providers::contract::traits::{Phase, ProviderCheck, ProviderError};
 use crate::providers::transport::lines::{Lines, OutputLimits, Tail};
+use crate::text::truncated;
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::{ExposeSecret, SecretString};
 use std::os::unix::fs::PermissionsExt;
@@ -284,9 +285,7 @@ impl std::fmt::Display for Ending {
             .rev()
             .map(str::trim)
             .find(|line| !line.is_empty());
-        last.map_or(Ok(()), |line| {
-            write!(f, ": {}", line.chars().take(300).collect::<String>())
-        })
+        last.map_or(Ok(()), |line| write!(f, ": {}", truncated(line, 300)))
     }
 }
 

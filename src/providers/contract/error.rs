@@ -2,6 +2,7 @@
 
 use crate::domain::{ErrorClass, TokenUsage};
 use crate::providers::contract::request::Parameter;
+use crate::text::truncated;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub struct ProviderError {
 impl ProviderError {
     pub fn new(class: ErrorClass, phase: Phase, message: impl Into<String>) -> Self {
         let message: String = message.into();
-        let message = message.chars().take(500).collect();
+        let message = truncated(&message, 500);
         Self {
             class,
             phase,

@@ -3,6 +3,7 @@
 //! Foreign text never starts a line: it stands behind a gutter, in JSON or behind a label, so that
 //! no letter can imitate the timeline around it.
 
+use crate::text::{one_line, shortened, truncated};
 use serde_json::Value;
 
 /// Lines of a quoted text that are shown unless `full`.
@@ -217,11 +218,10 @@ impl Page {
 
     /// Returns a text on one line, for a label or a cell.
     pub(super) fn short(&self, text: &str, chars_max: usize) -> String {
-        let text = inline(text);
-        let too_long = text.chars().count() > chars_max;
-        match too_long && !self.full {
-            true => format!("{}…", text.chars().take(chars_max).collect::<String>()),
-            false => text,
+        let text = one_line(text);
+        match self.full {
+            true => text,
+            false => shortened(&text, chars_max),
         }
     }
 
@@ -229,7 +229,7 @@ impl Page {
         let hidden = text.chars().count().saturating_sub(LINE_CHARS_MAX);
         match hidden > 0 && !self.full {
             true => {
-                let head: String = text.chars().take(LINE_CHARS_MAX).collect();
+                let head = truncated(text, LINE_CHARS_MAX);
                 format!("{head}… ({hidden} more characters)")
             }
             false => text.to_owned(),
@@ -247,13 +247,4 @@ impl Page {
             other => other.clone(),
         }
     }
-}
-
-/// Returns the text without line ends and other control characters.
-pub(in crate::replay) fn inline(text: &str) -> String {
-    let spaced: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,8 +1,9 @@
 //! Comparison of two runs, as lines. Pure.
 
-use super::page::{Line, Page, Tone, inline, span};
-use super::plural;
+use super::page::{Line, Page, Tone, span};
 use crate::replay::diff::{Comparison, RunDifference, StepPair};
+use crate::text::one_line;
+use crate::text::plural;
 
 /// Renders a comparison, the first difference first, then the others. `full` shows every stage and
 /// every difference.
@@ -34,7 +35,7 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
             count => span(Tone::Bad, plural(count, "difference")),
         };
         page.line(vec![
-            span(Tone::Plain, format!("{:<24}  ", inline(&pair.name))),
+            span(Tone::Plain, format!("{:<24}  ", one_line(&pair.name))),
             verdict,
         ]);
         let is_first = |difference: &RunDifference| comparison.first.as_ref() == Some(difference);
@@ -46,7 +47,7 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
             .filter(|of| full || !is_first(of))
         {
             if !difference.place.is_empty() {
-                page.inside(vec![span(Tone::Plain, inline(&difference.place))]);
+                page.inside(vec![span(Tone::Plain, one_line(&difference.place))]);
             }
             write_sides(&mut page, difference);
         }
@@ -68,15 +69,15 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
 
 fn place(difference: &RunDifference) -> String {
     match difference.place.as_str() {
-        "" => inline(&difference.pair),
-        place => format!("{}, {}", inline(&difference.pair), inline(place)),
+        "" => one_line(&difference.pair),
+        place => format!("{}, {}", one_line(&difference.pair), one_line(place)),
     }
 }
 
 fn write_sides(page: &mut Page, difference: &RunDifference) {
     for (label, side) in [("a", &difference.a), ("b", &difference.b)] {
         let said = match side {
-            Some(text) => span(Tone::Plain, inline(text)),
+            Some(text) => span(Tone::Plain, one_line(text)),
             None => span(Tone::Faint, "(nothing)"),
         };
         page.inside(vec![span(Tone::Faint, format!("  {label} | ")), said]);

@@ -1,8 +1,9 @@
 //! Turns of a timeline, with their answers and calls.
 
-use super::page::{Page, Tone, inline, span};
+use super::page::{Page, Tone, span};
 use super::words::{offset, span_between, tokens, word};
 use crate::replay::{CallRecord, RunRecord, TurnRecord};
+use crate::text::one_line;
 
 pub(super) fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
     let time = offset(&record.run.created_at, &turn.started_at);
@@ -17,7 +18,7 @@ pub(super) fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord)
         .as_deref()
         .map(|end| format!(", {}", span_between(&turn.started_at, end)));
     let took = took.unwrap_or_default();
-    let asked = format!("  {}/{}", inline(&turn.provider), inline(&turn.model));
+    let asked = format!("  {}/{}", one_line(&turn.provider), one_line(&turn.model));
     match (turn.state.as_str(), &turn.error) {
         ("answered", _) => {
             let stop = turn
@@ -37,7 +38,7 @@ pub(super) fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord)
             );
             let error = error.as_ref();
             let why = error.map_or(String::new(), |e| {
-                format!("{}: {}", e.class, inline(&e.message))
+                format!("{}: {}", e.class, one_line(&e.message))
             });
             page.inside(vec![span(Tone::Bad, format!("failed  {why}"))]);
         }
@@ -98,7 +99,7 @@ pub(super) fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
         ""
     };
     let rest = vec![
-        span(Tone::Plain, format!("  {}{whose}", inline(&call.tool))),
+        span(Tone::Plain, format!("  {}{whose}", one_line(&call.tool))),
         span(Tone::Faint, format!("  {took}")),
     ];
     page.pair(time, "call", rest);
@@ -120,7 +121,7 @@ pub(super) fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
             let known = format!(
                 "{}: {}",
                 word(&error["code"]),
-                inline(error["message"].as_str().unwrap_or(""))
+                one_line(error["message"].as_str().unwrap_or(""))
             );
             page.inside(vec![span(Tone::Bad, format!("failed  {known}"))]);
         }

@@ -1,10 +1,10 @@
 //! Words of a timeline: rules, states, sums, durations.
 
-use super::page::{Tone, inline};
+use super::page::Tone;
 use crate::domain::Timestamp;
 use crate::replay::UsageRecord;
+use crate::text::one_line;
 use serde_json::Value;
-use std::fmt::Display;
 use std::time::Duration;
 
 /// Describes the rule by which a message was filed or withheld.
@@ -16,7 +16,7 @@ pub(in crate::replay) fn outcome_of(rule: &str) -> String {
         "not_allowed" => "`deliver_to` names somebody who is neither an owner nor in `send_allow`",
         "outbound_not_configured" => "no outbound transport is configured",
         "no_recipient" => "there is nobody to send it to",
-        other => return inline(other),
+        other => return one_line(other),
     };
     format!("{words} ({rule})")
 }
@@ -60,16 +60,10 @@ pub(in crate::replay) fn tokens(usage: &UsageRecord) -> String {
     )
 }
 
-/// Formats a count: `1 run`, `2 runs`.
-pub fn plural(count: impl TryInto<u64> + Copy + Display, noun: &str) -> String {
-    let is_one = count.try_into().is_ok_and(|count| count == 1);
-    format!("{count} {noun}{}", if is_one { "" } else { "s" })
-}
-
 /// Formats a short JSON value: a string as it is, the first key of an object.
 pub(in crate::replay) fn word(value: &Value) -> String {
     match value {
-        Value::String(word) => inline(word),
+        Value::String(word) => one_line(word),
         Value::Object(members) => members
             .iter()
             .next()

@@ -5,6 +5,7 @@ use super::record::{Record, RecordedCall};
 use crate::config::Config;
 use crate::domain::sha256_hex;
 use crate::store::StepKind;
+use crate::text::shortened;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -316,7 +317,10 @@ fn shown_apart(then: Option<&Value>, now: Option<&Value>) -> (String, String) {
         |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
     match (then, now) {
         (Some(Value::String(then)), Some(Value::String(now))) => apart(then, now),
-        (then, now) => (short(&shown(then)), short(&shown(now))),
+        (then, now) => (
+            shortened(&shown(then), SHOWN_CHARS),
+            shortened(&shown(now), SHOWN_CHARS),
+        ),
     }
 }
 
@@ -332,17 +336,13 @@ fn apart(then: &str, now: &str) -> (String, String) {
         let rest: String = text.chars().skip(from).collect();
         format!(
             "{:?}",
-            short(&if from > 0 { format!("…{rest}") } else { rest })
+            shortened(
+                &if from > 0 { format!("…{rest}") } else { rest },
+                SHOWN_CHARS
+            )
         )
     };
     (cut(then), cut(now))
-}
-
-fn short(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

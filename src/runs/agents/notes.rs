@@ -4,6 +4,7 @@
 use crate::config::{AGENT_FOLDER, Tier};
 use crate::providers::AgentOptions;
 use crate::store::{Step, StepKind};
+use crate::text::shortened;
 
 /// Characters of one call, and of its result, in the list of earlier calls.
 const DONE_CHARS_MAX: usize = 300;
@@ -42,8 +43,8 @@ pub fn done_before(steps: &[Step]) -> Option<String> {
         format!(
             "- {} {} -> {}\n",
             call.tool_name,
-            short(&call.payload_json),
-            short(result)
+            shortened(&call.payload_json, DONE_CHARS_MAX),
+            shortened(result, DONE_CHARS_MAX)
         )
     });
     let lines: String = lines.collect();
@@ -54,13 +55,6 @@ pub fn done_before(steps: &[Step]) -> Option<String> {
              repeat what is done, and look before you repeat what is unknown:\n{more}{lines}"
         )
     })
-}
-
-fn short(text: &str) -> String {
-    match text.char_indices().nth(DONE_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

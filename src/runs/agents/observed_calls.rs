@@ -7,6 +7,7 @@ use crate::providers::{AgentOptions, FinishReason, Phase, ProviderError, Respons
 use crate::runs::state::LoopState;
 use crate::runs::tool_calls::verdict;
 use crate::store::{Executor, JournalEntry, NewCall, Step, StepKind, StoreError};
+use crate::text::truncated;
 use serde_json::json;
 
 /// Most names in a sentence for the operator.
@@ -246,7 +247,7 @@ impl ObservedCalls {
         tracing::warn!(run = %state.run.id, acts = self.acts.len(), "an agent failed after it had acted");
         ProviderError {
             acted: true,
-            message: message.chars().take(500).collect(),
+            message: truncated(&message, 500),
             ..error
         }
     }

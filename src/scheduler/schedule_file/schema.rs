@@ -1,6 +1,7 @@
 //! The JSON Schema for a responsibility's answers: a file in the persona's folder, checked together
 //! with the responsibility, so that no run begins that cannot end.
 
+use crate::text::truncated;
 use serde_json::Value;
 
 /// Maximum bytes of a schema file.
@@ -33,7 +34,7 @@ pub fn check(bytes: &[u8]) -> Result<String, String> {
         ));
     }
     let broken = |error: jsonschema::ValidationError<'_>| {
-        let words: String = error.masked().to_string().chars().take(WORDS_MAX).collect();
+        let words: String = truncated(&error.masked().to_string(), WORDS_MAX);
         format!("is no JSON Schema: at `{}`: {words}", error.instance_path())
     };
     jsonschema::validator_for(&schema).map_err(broken)?;

@@ -13,6 +13,7 @@ use crate::store::deliveries::transport::DOWN_AFTER;
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::notices::wording::quoted;
 use crate::store::{Result, Store, StoreError};
+use crate::text::truncated;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -207,7 +208,10 @@ impl Store {
         reason: &str,
         marked: bool,
     ) -> Result<()> {
-        let (reason, now) = (shortened(reason), self.clock().now().to_string());
+        let (reason, now) = (
+            truncated(reason, TEXT_CHARS_MAX),
+            self.clock().now().to_string(),
+        );
         self.write(move |conn| {
             Box::pin(async move {
                 let note = sqlx::query(NOTE_REFUSED)
@@ -275,7 +279,9 @@ impl Store {
                 let note = sqlx::query_scalar(NOTE_ERROR)
                     .bind(&failure.mailbox)
                     .bind(&failure.source);
-                let note = note.bind(shortened(&failure.error)).bind(now.to_string());
+                let note = note
+                    .bind(truncated(&failure.error, TEXT_CHARS_MAX))
+                    .bind(now.to_string());
                 let since: String = note.fetch_one(&mut *conn).await?;
                 let since = instant(Some(&since))?.unwrap_or(now);
                 if let Some(notice) = notice(&failure, since, now) {
@@ -448,8 +454,4 @@ fn instant(text: Option<&str>) -> Result<Option<Timestamp>> {
         })
     };
     text.map(read).transpose()
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(TEXT_CHARS_MAX).collect()
 }

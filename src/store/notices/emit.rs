@@ -2,6 +2,7 @@
 
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp};
 use crate::store::Result;
+use crate::text::truncated;
 use sqlx::SqliteConnection;
 
 /// Most characters of a summary or of a hint that are kept.
@@ -72,5 +73,5 @@ pub(in crate::store) async fn emit(
 }
 
 pub(in crate::store) fn bounded(text: &str) -> String {
-    text.chars().take(TEXT_CHARS_MAX).collect()
+    truncated(text, TEXT_CHARS_MAX)
 }

@@ -1,5 +1,7 @@
 //! Wording of notices for the owner: pure functions over the facts of an event.
 
+use crate::text::{one_line, shortened};
+
 /// Most characters of foreign text that [`quoted`] keeps.
 pub(in crate::store) const QUOTE_CHARS_MAX: usize = 120;
 
@@ -7,16 +9,7 @@ pub(in crate::store) const QUOTE_CHARS_MAX: usize = 120;
 /// Markdown nor a terminal finds anything to interpret.
 pub fn quoted(words: &str) -> String {
     let clean = words.replace('`', "'");
-    let clean: String = clean
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let mut line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = line.char_indices().nth(QUOTE_CHARS_MAX) {
-        line.truncate(end);
-        line.push('…');
-    }
-    format!("`{line}`")
+    format!("`{}`", shortened(&one_line(&clean), QUOTE_CHARS_MAX))
 }
 
 /// Most recipients that a notice names; the others are counted.

@@ -13,6 +13,7 @@ use crate::providers::contract::accumulate::{broken, token_count};
 use crate::providers::contract::traits::{
     Block, Event, FinishReason, ProviderError, Response, TokenUsage, ToolArgs,
 };
+use crate::text::truncated;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -61,7 +62,7 @@ impl CodexDecoder {
                 return vec![Event::ThinkingDelta(text_at(item, "text").to_owned())];
             }
             "error" if is_over => {
-                let words: String = text_at(item, "message").chars().take(300).collect();
+                let words: String = truncated(text_at(item, "message"), 300);
                 return vec![Event::Notice(format!("codex: {words}"))];
             }
             "agent_message" | "reasoning" | "error" | "todo_list" | "plan" => return Vec::new(),
