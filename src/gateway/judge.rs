@@ -2,7 +2,7 @@
 //!
 //! Absent on purpose: SPF, DKIM and DMARC, whose outcome is an argument, and the count of mails to
 //! one address, which only the transaction that stores a letter or queues a mail can know
-//! (`store/correspondence.rs`).
+//! (`store/threads/correspondence.rs`).
 
 use crate::config::{Access, Decision, Limits, Persona, Personas};
 use crate::domain::{

@@ -4,7 +4,7 @@
 //! The loop itself (`runs/execute.rs`) works on it, as on a run that is resumed after a crash:
 //! its journal is the recorded one up to the fork's turn, and then the provider is asked. Its
 //! effects stay inside: its tools work in a copy of the persona's folder, its mails are drafts in
-//! its own record, and its journal is a document of its own (`store/forks.rs`). Only its cost is
+//! its own record, and its journal is a document of its own (`store/runs/forks.rs`). Only its cost is
 //! real.
 
 mod document;

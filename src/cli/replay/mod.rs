@@ -11,7 +11,7 @@
 //! | `fork`, `forks` | runs a run again with a change, and lists such forks |
 //! | `sweep` | finds past runs that a changed file would have changed |
 //!
-//! Absent on purpose: finding a run by its id, which `cli/lookup.rs` does for every command.
+//! Absent on purpose: finding a run by its id, which `cli/args/lookup.rs` does for every command.
 
 mod show;
 mod sweep;

@@ -1,7 +1,7 @@
 //! Limits on a run's mail: for each correspondent and thread, and for hops from persona to persona.
 //!
 //! Absent on purpose: the count itself. It is taken in the transaction that queues a mail
-//! (`store/correspondence.rs`); the checks here come earlier, to save a call to the model or to
+//! (`store/threads/correspondence.rs`); the checks here come earlier, to save a call to the model or to
 //! give it the reason.
 
 use crate::domain::{Address, LoopToken, Trigger, Trust, Withheld};

@@ -216,7 +216,7 @@ fn configuration() -> String {
 
 /// Read from the source, because a number's doc comment is its description.
 fn exit_codes() -> String {
-    let source = read("src/cli/exit.rs");
+    let source = read("src/cli/process/exit.rs");
     let body = source
         .split("pub enum Exit {")
         .nth(1)
