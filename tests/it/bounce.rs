@@ -1,7 +1,7 @@
 //! What comes back: bounces read, matched with what was sent, believed or not, and never answered.
 
-mod believed;
-mod doubted;
+mod authenticated;
+mod unauthenticated;
 mod oracle;
 mod shapes;
 

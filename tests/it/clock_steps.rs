@@ -2,8 +2,8 @@
 //! than it was told to, nothing is done twice, and what is written says the time that it was.
 
 use crate::app::{START, TestApp, Workspace, note};
-use crate::outbound::house::{House, start};
 use crate::outbound::server::{Fault, Script, Server, Verb};
+use crate::outbound::world::{House, start};
 use attache::clock::Clock;
 use attache::domain::Timestamp;
 use attache::store::DeliveryState;

@@ -1,6 +1,6 @@
 //! The watched folder: which files are letters, for whom they are, and where they end.
 
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::WatchedFolder;
 use attache::domain::{Address, Via};
 use attache::gateway::ingress::folder::{FolderWatch, SweepReport, envelope_for_file, watch};

@@ -4,8 +4,8 @@
 //! Every family of attempts has honest twins in the same engine, whose secrets must arrive, and one control in which the
 //! guard is taken away.
 
-mod enemy;
+mod hostile_model;
 mod forgeries;
 mod latecomers;
 mod replays;
-mod scene;
+mod world;

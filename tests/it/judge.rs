@@ -1,7 +1,7 @@
 //! Who may write, who is written to, and whom no machine may answer: each rule with what just misses it.
 
 use crate::corpora::{corpus, files};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::{Access, Decision, Limits, Mode};
 use attache::domain::{
     Address, Arrival, Email, Envelope, Identity, LoopToken, OwnMail, PersonaId, Trust, Via,

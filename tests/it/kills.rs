@@ -4,7 +4,7 @@
 //! `ATTACHE_KILLS=1000` is the long form.
 
 use crate::app::audit;
-use crate::survival::place::{Running, Sink, attache, workspace};
+use crate::recovery::place::{Running, Sink, attache, workspace};
 use serde_json::json;
 use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::collections::BTreeMap;

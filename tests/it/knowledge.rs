@@ -2,7 +2,7 @@
 
 mod context;
 
-use crate::recording_door::persona;
+use crate::recording_intake::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::Persona;
 use attache::context::resolvers::knowledge::{

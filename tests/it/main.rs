@@ -1,72 +1,91 @@
-//! The one integration binary: one module per capability.
+//! The one integration binary: one module per capability, in the order and with the words of `tests/README.md`.
 
+// The harness
 mod app;
-mod automatic;
-mod archives;
-mod arrival;
-mod asof;
+mod guest_house;
+mod recording_intake;
+mod dns;
 mod corpora;
-#[cfg(debug_assertions)] // without them there are none
-mod crash_points;
-mod crashes;
-mod clock_steps;
-mod dkim;
-mod kills;
-mod money;
-mod notices;
+
+// From letter to answer
+mod road;
+mod threading;
+mod archives;
 mod isolation;
-mod keeping;
+mod runs;
+mod contexts;
 mod knowledge;
+mod tools;
+mod answers;
+mod structured;
+mod overflow;
+mod shutdown;
+mod behaviour;
+
+// Mail in
+mod smtp;
+mod imap;
+mod folder;
+mod import;
+mod arrival;
 mod mime;
-mod in_force;
-mod mistakes;
+mod letter_groups;
+mod shortage;
+
+// Who is believed, and who is answered
+mod identity;
+mod hijack;
+mod judge;
+mod automatic;
+mod unproven;
+mod filed;
+
+// Models, agents, money
 mod providers;
 mod providers_command;
 mod fallback;
-mod hostile;
-mod hijack;
 mod breaker;
-mod overflow;
-mod answers;
-mod endings;
+mod hostile;
+mod agents;
+mod opencode;
+mod supervisor;
+mod mcp;
+mod money;
+
+// Mail out
+mod outbound;
+mod dkim;
+mod bounce;
+mod notices;
+
+// By the clock
+mod scheduler;
+mod run_options;
+mod clock_steps;
+
+// Crashes and years
+mod crashes;
+#[cfg(debug_assertions)] // without them there are none
+mod crash_points;
+mod kills;
+mod recovery;
+mod maintenance;
+mod sql;
+
+// Looking back
+mod replay;
+mod context_as_of;
+mod verify;
+
+// The command line and the workspace
+mod cli;
+mod commands;
+mod browse;
+mod config;
+mod mistakes;
+mod init;
+mod in_force;
 mod out_of_service;
 mod protection;
-mod road;
-mod runs;
-mod scheduler;
-mod recording_door;
-mod shortage;
-mod smtp;
-mod sql;
-mod structured;
-mod terms;
-mod survival;
-mod threading;
-mod together;
-mod tools;
-mod config;
-mod cli;
-mod outbound;
-mod agents;
-mod behaviour;
-mod bounce;
-mod browse;
-mod replay;
-mod faces;
-mod filed;
-mod guest_house;
-mod folder;
-mod imap;
-mod init;
-mod import;
-mod judge;
-mod dns;
-mod identity;
 mod readme;
 mod docs;
-mod supervisor;
-mod verify;
-mod contexts;
-mod unproven;
-mod mcp;
-mod opencode;

@@ -5,7 +5,7 @@ mod check;
 mod faults;
 mod flow;
 mod garbage;
-pub mod house;
+pub mod world;
 mod operators;
 mod recovery;
 mod resting;

@@ -4,11 +4,11 @@
 //! value) and the timeline that must come of it, `NAME.txt`, with ids and instants normalised; the clock is a manual
 //! one. `ATTACHE_BLESS=1 cargo test --test it replay::` writes the timelines anew.
 
-mod apart;
+mod diff;
 mod fork;
 mod page;
 mod bundle;
-mod part;
+mod selection;
 
 use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::domain::{RunId, ThreadId};

@@ -7,7 +7,7 @@ mod floods;
 mod limits;
 mod lmtp;
 mod login;
-mod programs;
+mod other_clients;
 mod proxy;
 mod secure;
 mod slow;

@@ -3,7 +3,7 @@
 mod past;
 
 use crate::app::{PROVEN, TestApp, Workspace, note};
-use crate::terms::{fire, ready};
+use crate::run_options::{fire, ready};
 use serde_json::{Value, json};
 
 const LAUNDRY: &str = "desk@laundry.test";
@@ -339,7 +339,7 @@ async fn a_duty_that_reads_others_mail_writes_to_nobody_but_its_owners() {
 #[tokio::test]
 async fn a_duty_that_reads_nobodys_mail_writes_to_send_allow() {
     let app = ready(calling(&[mail_to(LAUNDRY)]), &json!({})).await;
-    let run = crate::terms::work(&app).await;
+    let run = crate::run_options::work(&app).await;
     assert_eq!(app.trace(&run).await, ["call send_email", "ok send_email"]);
     assert_eq!(recipients(&app)[0], LAUNDRY);
     app.check().await;

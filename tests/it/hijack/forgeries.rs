@@ -1,7 +1,7 @@
 //! Letters in somebody's name that prove nothing, prove another name, or come by a list, a relay or a seal.
 
-use super::enemy::ENEMY;
-use super::scene::{ALL, Draft, Scene};
+use super::hostile_model::ENEMY;
+use super::world::{ALL, Draft, Scene};
 use crate::identity::world::RELAY;
 use attache::domain::Address;
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! Whoever joins late, even honestly, sees nothing that was written before; nor does anybody see what was written beside
 //! them.
 
-use super::enemy::ENEMY;
-use super::scene::{Draft, Scene};
+use super::hostile_model::ENEMY;
+use super::world::{Draft, Scene};
 use attache::store::PersonaStore;
 
 const DANA: &str = "Dana <dana@small.test>";

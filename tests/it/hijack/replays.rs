@@ -1,7 +1,7 @@
 //! Genuine letters that the enemy was sent and hands over once more, with fields of her own around them.
 
-use super::enemy::ENEMY;
-use super::scene::{ALL, Draft, Scene};
+use super::hostile_model::ENEMY;
+use super::world::{ALL, Draft, Scene};
 
 /// Who wrote to Ada in confidence, and to the enemy about lunch.
 const VICTIMS: [(&str, &str); 3] = [

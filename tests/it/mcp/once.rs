@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use crate::app::{TestApp, audit, note};
-use crate::survival::classes::{ONCE, REPEATABLE, Ring, rung};
+use crate::recovery::classes::{ONCE, REPEATABLE, Ring, rung};
 use attache::domain::RunId;
 use attache::mcp::{McpError, serve_over};
 use attache::runs::deps::WorkerDeps;

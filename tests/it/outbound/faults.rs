@@ -1,7 +1,7 @@
 //! Seven verbs with six faults each: exact states, exact times, the exact state of the breaker, the same bytes again.
 
-use super::house::{GIVE_UP_AFTER, House, bytes, only, patient, start};
 use super::server::{Fault, Script, Server, Verb};
+use super::world::{GIVE_UP_AFTER, House, bytes, only, patient, start};
 use attache::domain::BreakerState;
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::SmtpTimeouts;

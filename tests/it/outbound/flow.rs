@@ -1,7 +1,7 @@
 //! Many mails: each once, side by side, over few connections.
 
-use super::house::{House, bytes, only, patient, start};
 use super::server::{Fault, Script, Server, Verb};
+use super::world::{House, bytes, only, patient, start};
 use attache::store::{DeliveryState, RecipientState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -359,7 +359,7 @@ async fn idle_connections_are_closed_politely_after_some_seconds() {
         timeouts: patient(),
         extra_root_pem: None,
     };
-    let transport = Arc::new(super::house::smtp(&house.clock, &server, &options, |_| {}));
+    let transport = Arc::new(super::world::smtp(&house.clock, &server, &options, |_| {}));
     let outbound = house.outbound_over(transport.clone());
     house.mail("one", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");

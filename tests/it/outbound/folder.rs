@@ -1,6 +1,6 @@
 //! The folder transport.
 
-use super::house::{House, bytes};
+use super::world::{House, bytes};
 use attache::clock::Clock;
 use attache::config::TransportSettings as Settings;
 use attache::gateway::outbound::{Setup, SetupError, transport};

@@ -1,7 +1,7 @@
 //! Servers that are broken or hostile: bounded in lines and bytes, deferred, and never taken for a yes.
 
-use super::house::{House, only};
 use super::server::{Script, Server};
+use super::world::{House, only};
 use attache::domain::BreakerState;
 use attache::store::{DeliveryState, RecipientState};
 

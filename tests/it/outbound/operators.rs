@@ -1,7 +1,7 @@
 //! What an operator sees of the outbox and may do with it.
 
-use super::house::{House, bytes, only, start};
 use super::server::{Fault, Script, Server, Verb};
+use super::world::{House, bytes, only, start};
 use attache::domain::{DeliveryId, PersonaId};
 use attache::store::{DeliveryFilter, DeliveryState, RecipientState, StoreError};
 
@@ -372,7 +372,7 @@ async fn all_that_failed_or_is_held_is_retried_with_one_command_and_health_says_
     for id in ["fa11ed00-1", "fa11ed00-2"] {
         house.mail(id, &["you@example.test"]).await;
     }
-    let outbound = house.outbound_with(&server, super::house::patient(), |smarthost| {
+    let outbound = house.outbound_with(&server, super::world::patient(), |smarthost| {
         smarthost.connections_max = 1;
     });
     outbound.work_once().await.expect("the store works");

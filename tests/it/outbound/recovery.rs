@@ -1,7 +1,7 @@
 //! Crashes: what an engine that is gone had in its hands.
 
-use super::house::{House, bytes, only, patient, reopened, start};
 use super::server::{Fault, Script, Server, Verb};
+use super::world::{House, bytes, only, patient, reopened, start};
 use attache::domain::DeliveryId;
 use attache::store::{
     DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, StoreError,

@@ -1,7 +1,7 @@
 //! When the transport itself does not work: it rests, and the mail pays nothing for it.
 
-use super::house::{GIVE_UP_AFTER, House, only, patient, reopened, start};
 use super::server::{Fault, Script, Server, Verb};
+use super::world::{GIVE_UP_AFTER, House, only, patient, reopened, start};
 use attache::domain::BreakerState;
 use attache::domain::DeliveryId;
 use attache::store::{DeliveryState, PowerCut, RecipientState, TransportState};

@@ -1,7 +1,7 @@
 //! What must never reach the wire, and TLS that never falls back.
 
-use super::house::{House, bytes, only, patient, smtp};
 use super::server::{Fault, Script, Server, Verb};
+use super::world::{House, bytes, only, patient, smtp};
 use attache::clock::Clock;
 use attache::config::SmarthostTls;
 use attache::domain::BreakerState;

@@ -1,7 +1,7 @@
 //! When nobody knows whether the server has the mail: every crash point of a delivery, and what `on_unknown` makes of it.
 
-use super::house::{House, bytes, only, patient, reopened, smtp, start};
 use super::server::{Fault, Script, Server, Verb};
+use super::world::{House, bytes, only, patient, reopened, smtp, start};
 use attache::config::OnUnknown;
 use attache::gateway::outbound::{Options, Outbound};
 use attache::store::{DeliveryState, PowerCut, RecipientState};

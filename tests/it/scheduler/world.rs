@@ -1,6 +1,6 @@
 //! A workspace with one persona, a clock that is told, and a scheduler over a real database.
 
-use crate::recording_door::persona;
+use crate::recording_intake::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Persona, Personas};
 use attache::domain::{Address, ErrorClass, Timestamp};

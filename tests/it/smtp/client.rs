@@ -1,6 +1,6 @@
 //! A server of our own and a client that reads all the time: in memory, byte at a time, or over a socket.
 
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Limits, ListenAddress};
 use attache::domain::{Address, Letter, Timestamp};

@@ -1,7 +1,7 @@
 //! Peers who hold what others need, and send nothing: memory for letters, and places. Each guard has its control.
 
 use super::client::{Client, PATIENCE, Server, settings};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::clock::ManualClock;
 use attache::config::{Limits, ListenerKind};
 use attache::domain::{Network, Timestamp};

@@ -2,7 +2,7 @@
 
 use super::client::{Client, PATIENCE, Way, connect, describe, glob, house};
 use crate::corpora::files;
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::{Limits, ListenerKind};
 use attache::gateway::ingress::smtp::SmtpSettings;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Limits of time, number and memory, and an orderly stop.
 
 use super::client::{Client, Server, Way, clock, connect, house, settings, speak};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::Limits;
 use attache::gateway::ingress::smtp::{
     ConnectionLimiter, MemoryShares, ServerContext, serve_session,

@@ -2,7 +2,7 @@
 
 use super::client::{Client, PATIENCE, house, settings, speak};
 use super::smuggling::{smuggling_attempt, smuggling_sequences};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::{Limits, ListenAddress, ListenerKind};
 use attache::gateway::ingress::smtp::{BoundSocket, SmtpSettings, serve};
 use std::os::unix::fs::PermissionsExt;

@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::secure::{Authority, read_until};
 use super::{client, client::Way};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::Limits;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

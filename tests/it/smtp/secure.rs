@@ -1,7 +1,7 @@
 //! A certificate made for one test, and a client that believes in it.
 
 use super::client::{Client, PATIENCE, Stream, Way, connect, settings};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Limits, Submitter, TlsFiles};
 use attache::domain::{Address, Timestamp};

@@ -1,7 +1,7 @@
 //! Clients that take their time, by limits that are short enough to wait for.
 
 use super::client::{Client, settings};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::{Limits, ListenerKind};
 use attache::gateway::ingress::smtp::{ServerContext, SmtpSettings, serve_session};
 use std::net::IpAddr;

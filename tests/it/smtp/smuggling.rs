@@ -1,7 +1,7 @@
 //! Smuggling, and that nothing depends on how the bytes are cut.
 
 use super::client::{house, speak};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::Limits;
 use proptest::prelude::*;
 use std::sync::Arc;

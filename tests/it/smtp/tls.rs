@@ -3,7 +3,7 @@
 use super::client::{Client, PATIENCE, Server, Way, connect, speak};
 use super::secure::{Authority, ask_for_tls, read_until};
 use super::smuggling::{smuggling_attempt, smuggling_sequences};
-use crate::recording_door::RecordingDoor;
+use crate::recording_intake::RecordingDoor;
 use attache::config::Limits;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::{LAUNDRY, calling, mail_to, memory, recipients};
 use crate::app::{PROVEN, TestApp, letter, note};
-use crate::terms::{fire, ready};
+use crate::run_options::{fire, ready};
 use attache::domain::{Address, Via};
 use attache::gateway::intake_contract::CopyOutcome;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A house with memory, knowledge and a correspondence, and what may happen to it later.
+//! A workspace with memory, knowledge and a correspondence, and what may happen to it later.
 
 use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::context::ContextCause;

@@ -1,6 +1,6 @@
 //! What is old goes, kind by kind, and nothing that is open, or that dedup, threading or a person's retry needs.
 
-use super::house::{WITH_PICTURE, attache, lived};
+use super::workspace::{WITH_PICTURE, attache, lived};
 use crate::app::{PROVEN, TestApp, note};
 use attache::clock::Clock;
 use attache::domain::{DeliveryId, Timestamp};

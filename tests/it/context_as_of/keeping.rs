@@ -1,6 +1,6 @@
 //! What is kept, and what is not: each text once, no secret, and nothing of the time before.
 
-use super::house::{configs, contexts, correspond, house, meddle};
+use super::workspace::{configs, contexts, correspond, house, meddle};
 use crate::app::TestApp;
 use attache::domain::{RunId, sha256_hex};
 use attache::runs::record::as_of::{AsOf, AsOfError};
@@ -61,7 +61,7 @@ async fn a_text_that_was_swept_away_is_kept_again_by_the_next_run() {
         ))
         .await;
     app.drain().await;
-    assert_eq!(super::house::cause(&app, &RunId::new(run)).await, None);
+    assert_eq!(super::workspace::cause(&app, &RunId::new(run)).await, None);
 }
 
 #[tokio::test]

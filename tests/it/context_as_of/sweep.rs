@@ -1,6 +1,6 @@
 //! Which past runs a changed file would have changed, and by whom.
 
-use super::house::{configs, correspond, house};
+use super::workspace::{configs, correspond, house};
 use crate::app::TestApp;
 use attache::domain::RunId;
 use attache::replay::sweep::{ChangedFile, Effect, Judgement, Sweep};

@@ -1,4 +1,4 @@
-//! A house that has lived: letters with and without runs, tools, mails, an attachment, a slot that fired.
+//! A workspace with a past: letters with and without runs, tools, mails, an attachment, a slot that fired.
 
 use crate::app::{TestApp, Workspace, proven_note as note};
 use serde_json::{Value, json};

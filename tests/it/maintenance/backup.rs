@@ -1,6 +1,6 @@
 //! Backups: made while an engine works, whole under their name or not there, and a working engine when restored.
 
-use super::house::{attache, lived};
+use super::workspace::{attache, lived};
 use crate::app::{TestApp, Workspace, note};
 use attache::store::audit::{Audit, AuditScope};
 use attache::store::sqlite::backup::{self, copy_database};

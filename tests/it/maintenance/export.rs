@@ -1,6 +1,6 @@
 //! Exports: everything of one persona, nothing of another, readable by others and by ourselves.
 
-use super::house::{attache, script};
+use super::workspace::{attache, script};
 use crate::app::{TestApp, Workspace, note};
 use serde_json::Value;
 use sqlx::Row;

@@ -1,6 +1,6 @@
 //! People who trust a persona with secrets, and a stranger who owns the model.
 
-use super::enemy::{self, ENEMY, secrets};
+use super::hostile_model::{self, ENEMY, secrets};
 use crate::app::{Workspace, letter};
 use crate::fallback;
 use crate::identity::world::{STRANGER, World};
@@ -72,7 +72,7 @@ impl Scene {
 
     /// `more` are further members of `authentication`.
     pub async fn with(more: Value) -> Self {
-        let enemy = enemy::start().await;
+        let enemy = hostile_model::start().await;
         let workspace: Workspace = fallback::workspace(&enemy, None);
         workspace.set("configs/inference.json", "/concurrency/runs_max", json!(4));
         workspace.persona("digest", "Digest");

@@ -4,7 +4,7 @@
 mod fencing;
 mod failing;
 mod poison;
-mod outside;
+mod killed;
 mod in_flight;
 pub mod classes;
 mod ending;

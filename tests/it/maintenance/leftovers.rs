@@ -1,7 +1,7 @@
 //! A database that is missing, and one that was put beside another one's log: nothing is begun anew and nothing undone
 //! without a word.
 
-use super::house::{attache, lived};
+use super::workspace::{attache, lived};
 use crate::app::{TestApp, Workspace, note};
 use attache::store::{OpenError, Store};
 use serde_json::json;

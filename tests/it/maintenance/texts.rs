@@ -2,7 +2,7 @@
 //! gone is neither different nor identical.
 
 use super::gc::{kind, old};
-use super::house::attache;
+use super::workspace::attache;
 use crate::app::{NOTE_DATE, TestApp, Workspace, proven_note as note};
 use attache::domain::{Timestamp, sha256_hex};
 use attache::replay::verify::{Outcome, Verified};

@@ -1,6 +1,6 @@
-//! One byte changed, and the culprit is named.
+//! One byte changed, and the file that made the difference is named.
 
-use super::house::{cause, correspond, house, meddle};
+use super::workspace::{cause, correspond, house, meddle};
 use crate::app::TestApp;
 use attache::domain::RunId;
 

@@ -1,4 +1,4 @@
-//! A model that works for somebody else.
+//! A model that obeys the text that it reads.
 
 use crate::fallback::says;
 use crate::providers::server::{Reply, Server};

@@ -1,6 +1,6 @@
 //! Whatever is edited, written, merged or returned after a run: its contexts come out as they were.
 
-use super::house::{cause, contexts, correspond, house, letter, meddle, told};
+use super::workspace::{cause, contexts, correspond, house, letter, meddle, told};
 use crate::app::TestApp;
 use attache::context::resolvers::live::Live;
 use attache::context::resolvers::reads::Folders;

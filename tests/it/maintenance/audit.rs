@@ -1,6 +1,6 @@
 //! The audit: every check is broken once, on a copy of a house that has lived, and then exactly that check complains.
 
-use super::house::{copy_database, lived};
+use super::workspace::{copy_database, lived};
 use attache::store::audit::{Audit, AuditScope, Holds, LOG_BYTES_MAX, checks};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};

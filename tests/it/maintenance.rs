@@ -4,6 +4,6 @@ mod audit;
 mod backup;
 mod export;
 mod gc;
-mod house;
+mod workspace;
 mod leftovers;
 mod texts;
