@@ -95,7 +95,7 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
             "delayed_after": spell(gateway.notices.delayed_after),
             "filed_interval": spell(gateway.notices.filed_interval),
         },
-        "limits": show_limits(limits),
+        "limits": limits,
     })
 }
 
@@ -133,44 +133,6 @@ fn show_smarthost(smarthost: &Smarthost) -> Value {
         "user": smarthost.credentials.as_ref().map(|(user, _)| user),
         "password": set(smarthost.credentials.is_some()),
         "connections_max": smarthost.connections_max,
-    })
-}
-
-fn show_limits(limits: &Limits) -> Value {
-    json!({
-        "letter_bytes_max": limits.letter_bytes_max,
-        "line_bytes_max": limits.line_bytes_max,
-        "header_bytes_max": limits.header_bytes_max,
-        "command_line_bytes_max": limits.command_line_bytes_max,
-        "recipients_max": limits.recipients_max,
-        "connections_max": limits.connections_max,
-        "connections_per_address_max": limits.connections_per_address_max,
-        "session_errors_max": limits.session_errors_max,
-        "session_duration_max": spell(limits.session_duration_max),
-        "session_idle_max": spell(limits.session_idle_max),
-        "handshake_max": spell(limits.handshake_max),
-        "greeting_delay": spell(limits.greeting_delay),
-        "letter_bytes_per_second_min": limits.letter_bytes_per_second_min,
-        "login_delay": spell(limits.login_delay),
-        "login_failures_max": limits.login_failures_max,
-        "open_runs_max": limits.open_runs_max,
-        "mime_depth_max": limits.mime_depth_max,
-        "mime_parts_max": limits.mime_parts_max,
-        "received_headers_max": limits.received_headers_max,
-        "html_bytes_max": limits.html_bytes_max,
-        "html_depth_max": limits.html_depth_max,
-        "references_max": limits.references_max,
-        "tool_result_bytes_max": limits.tool_result_bytes_max,
-        "file_bytes_max": limits.file_bytes_max,
-        "memory_bytes_max": limits.memory_bytes_max,
-        "attachments_bytes_max": limits.attachments_bytes_max,
-        "free_disk_bytes_min": limits.free_disk_bytes_min,
-        "replies_per_hour_max": limits.replies_per_hour_max,
-        "replies_per_day_max": limits.replies_per_day_max,
-        "alternations_max": limits.alternations_max,
-        "persona_hops_max": limits.persona_hops_max,
-        "duplicate_window": spell(limits.duplicate_window),
-        "drain_max": spell(limits.drain_max),
     })
 }
 

@@ -68,6 +68,20 @@ pub fn spell(span: Duration) -> String {
     )
 }
 
+/// Serde form of a [`Duration`] in a file.
+pub mod text {
+    use super::{Duration, TypedDuration, spell};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&spell(*span))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        TypedDuration::deserialize(deserializer).map(|typed| typed.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use crate::config::file::duration::TypedDuration;
 use crate::config::file::{ConfigFile, below, child};
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
-use limits::{Limits, TypedLimits};
+use limits::Limits;
 use listeners::{
     SmtpListener, Submitter, TlsFiles, TypedCertificate, TypedListener, TypedSubmitter,
 };
@@ -55,7 +55,7 @@ pub struct TypedGateway {
     /// Mails to the owners about failures.
     notices: Option<TypedNotices>,
     /// Limits; each that is left out has its default.
-    limits: Option<TypedLimits>,
+    limits: Option<Limits>,
 }
 
 /// A folder whose `*.eml` files are letters.
@@ -205,7 +205,7 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         },
         notices: notices::resolve(&file.document, typed.notices.as_ref(), ctx),
     };
-    let limits = typed.limits.as_ref().map(limits::resolve);
+    let limits = typed.limits.clone();
     (gateway, limits.unwrap_or_default())
 }
 

@@ -2,27 +2,44 @@
 //! without owners no such mail is sent.
 
 use crate::config::file::Document;
-use crate::config::file::duration::TypedDuration;
+use crate::config::file::duration::{self, TypedDuration};
 use crate::config::values::check_context::CheckContext;
 use crate::domain::PersonaId;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Mails to the owners about failures.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct TypedNotices {
     /// Persona that sends notices about the engine itself. Default: the first by id. Notices about
     /// a persona come from that persona's address.
     persona: Option<String>,
-    /// Minimum time between two mails about one cause. Default: 1h.
-    interval: Option<TypedDuration>,
-    /// Age at which a mail that is still queued causes a notice. Default: 4h.
-    delayed_after: Option<TypedDuration>,
+    /// Minimum time between two mails about one cause.
+    #[serde(with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    interval: Duration,
+    /// Age at which a mail that is still queued causes a notice.
+    #[serde(with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    delayed_after: Duration,
     /// Minimum time between two mails about letters to a persona that were filed and not answered;
-    /// `0s` sends none. Default: 1d.
-    filed_interval: Option<TypedDuration>,
+    /// `0s` sends none.
+    #[serde(with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    filed_interval: Duration,
+}
+
+impl Default for TypedNotices {
+    fn default() -> Self {
+        Self {
+            persona: None,
+            interval: Duration::from_secs(3600),
+            delayed_after: Duration::from_secs(4 * 3600),
+            filed_interval: Duration::from_secs(24 * 3600),
+        }
+    }
 }
 
 /// Mails to the owners about failures.
@@ -48,25 +65,16 @@ pub fn resolve(
     let typed = typed.unwrap_or(&none);
     let persona = typed.persona.as_deref();
     let persona = persona.and_then(|name| ctx.persona(file, "/notices/persona", name));
-    let interval = typed
-        .interval
-        .map_or(Duration::from_secs(3600), |span| span.0);
-    if interval < Duration::from_secs(60) {
+    if typed.interval < Duration::from_secs(60) {
         let problem = file.problem_at("/notices/interval", "must be a minute or more");
         ctx.report(
             problem.hint("a broken mail server would otherwise fill the mailbox of its owner"),
         );
     }
-    let delayed_after = typed
-        .delayed_after
-        .map_or(Duration::from_secs(4 * 3600), |span| span.0);
-    let filed_interval = typed
-        .filed_interval
-        .map_or(Duration::from_secs(24 * 3600), |span| span.0);
     NoticeSettings {
         persona,
-        interval,
-        delayed_after,
-        filed_interval,
+        interval: typed.interval,
+        delayed_after: typed.delayed_after,
+        filed_interval: typed.filed_interval,
     }
 }

@@ -16,12 +16,12 @@ pub mod think;
 
 use super::values::check_context::CheckContext;
 use crate::config::file::ConfigFile;
-use crate::config::file::duration::TypedDuration;
+use crate::config::file::duration::{self, TypedDuration};
 use budgets::{Budget, Budgets, TypedBudget};
 use fallback::{ModelChoice, TypedChoice};
 use providers::{ProviderSettings, TypedProvider};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -40,11 +40,13 @@ pub struct TypedInference {
     model: Option<String>,
     /// Models to call, in this order, when the provider fails. Default: none.
     fallback: Option<Vec<TypedChoice>>,
-    /// Also calls the next model when a model refuses to answer. Default: false.
-    fallback_on_refusal: Option<bool>,
-    /// Maximum output tokens of one call. Default: 4096.
+    /// Also calls the next model when a model refuses to answer.
+    #[serde(default)]
+    fallback_on_refusal: bool,
+    /// Maximum output tokens of one call.
+    #[serde(default = "default_output_tokens")]
     #[schemars(range(min = 1))]
-    max_output_tokens: Option<u32>,
+    max_output_tokens: u32,
     /// Sampling temperature. Left out, the provider's default applies.
     #[schemars(range(min = 0, max = 2))]
     temperature: Option<f32>,
@@ -54,11 +56,14 @@ pub struct TypedInference {
     /// Bounds on the cost of runs, days and months.
     budget: Option<TypedBudget>,
     /// Timeouts of provider calls.
-    timeouts: Option<TypedTimeouts>,
+    #[serde(default)]
+    timeouts: TypedTimeouts,
     /// Retries of provider calls and runs.
-    retry: Option<TypedCallRetry>,
+    #[serde(default)]
+    retry: TypedCallRetry,
     /// Bounds on concurrent runs.
-    concurrency: Option<TypedConcurrency>,
+    #[serde(default)]
+    concurrency: TypedConcurrency,
     /// Settings of providers that differ from their defaults, by provider name.
     providers: Option<BTreeMap<String, TypedProvider>>,
 }
@@ -101,46 +106,81 @@ impl TypedInference {
     }
 }
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+const fn default_output_tokens() -> u32 {
+    4096
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct TypedTimeouts {
-    /// Maximum time without data from a provider. Default: 90s.
-    idle: Option<TypedDuration>,
-    /// Maximum duration of a provider call. Default: 10m.
-    call: Option<TypedDuration>,
+    /// Maximum time without data from a provider.
+    #[serde(with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    idle: Duration,
+    /// Maximum duration of a provider call.
+    #[serde(with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    call: Duration,
 }
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+impl Default for TypedTimeouts {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(90),
+            call: Duration::from_secs(600),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct TypedCallRetry {
-    /// Attempts of one provider call inside a run. Default: 3.
+    /// Attempts of one provider call inside a run.
     #[schemars(range(min = 1, max = 20))]
-    call_attempts_max: Option<u32>,
-    /// Attempts of one run before it fails for good. Default: 5.
+    call_attempts_max: u32,
+    /// Attempts of one run before it fails for good.
     #[schemars(range(min = 1, max = 100))]
-    run_attempts_max: Option<u32>,
-    /// A retry delay longer than this parks the run. Default: 20s.
-    inline_wait_max: Option<TypedDuration>,
+    run_attempts_max: u32,
+    /// A retry delay longer than this parks the run.
+    #[serde(with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    inline_wait_max: Duration,
 }
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+impl Default for TypedCallRetry {
+    fn default() -> Self {
+        Self {
+            call_attempts_max: 3,
+            run_attempts_max: 5,
+            inline_wait_max: Duration::from_secs(20),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct TypedConcurrency {
-    /// Maximum concurrent runs of all personas. Default: 4.
+    /// Maximum concurrent runs of all personas.
     #[schemars(range(min = 1, max = 1000))]
-    runs_max: Option<usize>,
-    /// Maximum concurrent runs of one persona. Default: 2.
+    runs_max: usize,
+    /// Maximum concurrent runs of one persona.
     #[schemars(range(min = 1, max = 1000))]
-    runs_per_persona_max: Option<usize>,
+    runs_per_persona_max: usize,
+}
+
+impl Default for TypedConcurrency {
+    fn default() -> Self {
+        Self {
+            runs_max: 4,
+            runs_per_persona_max: 2,
+        }
+    }
 }
 
 /// Resolves the file. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) -> Inference {
     let typed = &file.typed;
-    let (no_times, no_retry, no_crowd) = Default::default();
-    let times: &TypedTimeouts = typed.timeouts.as_ref().unwrap_or(&no_times);
-    let retry: &TypedCallRetry = typed.retry.as_ref().unwrap_or(&no_retry);
-    let crowd: &TypedConcurrency = typed.concurrency.as_ref().unwrap_or(&no_crowd);
+    let (times, retry, crowd) = (&typed.timeouts, &typed.retry, &typed.concurrency);
     let provider = typed.provider.clone().unwrap_or_default();
     if file.typed.provider.is_some() && !ctx.knows_provider(&provider) {
         let problem = file.problem_at("/provider", format!("no provider `{provider}`"));
@@ -155,45 +195,30 @@ pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) ->
             typed.fallback.as_deref().unwrap_or_default(),
             ctx,
         ),
-        fallback_on_refusal: typed.fallback_on_refusal.unwrap_or(false),
-        max_output_tokens: typed.max_output_tokens.unwrap_or(4096),
+        fallback_on_refusal: typed.fallback_on_refusal,
+        max_output_tokens: typed.max_output_tokens,
         temperature: typed.temperature,
         budget: budgets::finish_run(typed.max_tool_turns, typed.budget.as_ref()),
         budgets: budgets::resolve(&file.document, typed.budget.as_ref(), ctx),
-        idle_timeout: positive(
-            file,
-            "/timeouts/idle",
-            times.idle,
-            Duration::from_secs(90),
-            ctx,
-        ),
-        call_timeout: positive(
-            file,
-            "/timeouts/call",
-            times.call,
-            Duration::from_secs(600),
-            ctx,
-        ),
-        call_attempts_max: retry.call_attempts_max.unwrap_or(3),
-        run_attempts_max: retry.run_attempts_max.unwrap_or(5),
-        inline_wait_max: retry
-            .inline_wait_max
-            .map_or(Duration::from_secs(20), |span| span.0),
+        idle_timeout: positive(file, "/timeouts/idle", times.idle, ctx),
+        call_timeout: positive(file, "/timeouts/call", times.call, ctx),
+        call_attempts_max: retry.call_attempts_max,
+        run_attempts_max: retry.run_attempts_max,
+        inline_wait_max: retry.inline_wait_max,
         providers: providers::resolve(&file.document, file.typed.provider_blocks(), ctx),
-        concurrent_runs_max: crowd.runs_max.unwrap_or(4),
-        concurrent_runs_per_persona_max: crowd.runs_per_persona_max.unwrap_or(2),
+        concurrent_runs_max: crowd.runs_max,
+        concurrent_runs_per_persona_max: crowd.runs_per_persona_max,
     }
 }
 
 fn positive(
     file: &ConfigFile<TypedInference>,
     pointer: &str,
-    typed: Option<TypedDuration>,
-    default: Duration,
+    typed: Duration,
     ctx: &mut CheckContext<'_>,
 ) -> Duration {
-    if typed.is_some_and(|span| span.0.is_zero()) {
+    if typed.is_zero() {
         ctx.report(file.problem_at(pointer, "must be more than nothing"));
     }
-    typed.map_or(default, |span| span.0)
+    typed
 }

@@ -46,9 +46,9 @@ pub struct TypedProvider {
     /// `plain_http`); the version is appended to a URL without a path. Default: the vendor's own.
     base_url: Option<String>,
     /// Permits `http` in `base_url` in a private network: an address of RFC 1918 or `fc00::/7`, or
-    /// a name under `.local`. Every host in that network can then read keys and mail. Default:
-    /// false.
-    plain_http: Option<bool>,
+    /// a name under `.local`. Every host in that network can then read keys and mail.
+    #[serde(default)]
+    plain_http: bool,
     /// Name of the environment variable, or of the line in `.secrets`, that holds the key. Default:
     /// the vendor's usual one.
     #[schemars(regex(pattern = r"^[A-Z][A-Z0-9_]*$"))]
@@ -57,10 +57,12 @@ pub struct TypedProvider {
     #[schemars(length(min = 1))]
     script: Option<String>,
     /// Chat completions (`openai`, `grok`, `openrouter`, `compat:NAME`): send `max_tokens` instead
-    /// of `max_completion_tokens`. Default: false.
-    legacy_max_tokens: Option<bool>,
-    /// Chat completions: leave `stream_options` out, for servers that refuse it. Default: false.
-    no_stream_usage: Option<bool>,
+    /// of `max_completion_tokens`.
+    #[serde(default)]
+    legacy_max_tokens: bool,
+    /// Chat completions: leave `stream_options` out, for servers that refuse it.
+    #[serde(default)]
+    no_stream_usage: bool,
     /// `ollama`: tokens of the model's context, question and answer together; a larger value takes
     /// more RAM. Default: 16384.
     #[schemars(range(min = 1024, max = 10_000_000))]
@@ -72,25 +74,30 @@ pub struct TypedProvider {
     /// `gemini` and `ollama`: switches the model's thinking before the answer on or off, or sets
     /// its level. Default: the model's own.
     think: Option<Think>,
-    /// Chat completions: leave `temperature` out, for reasoning models, which refuse it. Default:
-    /// false.
-    no_temperature: Option<bool>,
+    /// Chat completions: leave `temperature` out, for reasoning models, which refuse it.
+    #[serde(default)]
+    no_temperature: bool,
     /// Chat completions: send `store: false`, so that the vendor keeps nothing of the conversation.
-    /// Default: false.
-    no_store: Option<bool>,
-    /// Chat completions: give the system prompt the role `developer`. Default: false.
-    developer_role: Option<bool>,
-    /// Chat completions: send the tool's name with its result. Default: false.
-    named_tool_results: Option<bool>,
+    #[serde(default)]
+    no_store: bool,
+    /// Chat completions: give the system prompt the role `developer`.
+    #[serde(default)]
+    developer_role: bool,
+    /// Chat completions: send the tool's name with its result.
+    #[serde(default)]
+    named_tool_results: bool,
     /// Chat completions: insert an assistant message between the results of tools and the next user
-    /// message. Default: false.
-    assistant_after_tools: Option<bool>,
+    /// message.
+    #[serde(default)]
+    assistant_after_tools: bool,
     /// Chat completions: send `tools: []` where tools were called before and none is offered now.
-    /// Default: false, those tools are described again.
-    empty_tools: Option<bool>,
+    /// Otherwise those tools are described again.
+    #[serde(default)]
+    empty_tools: bool,
     /// Chat completions: send `strict: true` with tools and schemas; every schema must then name
-    /// all properties as required and permit no others. Default: false.
-    strict_schemas: Option<bool>,
+    /// all properties as required and permit no others.
+    #[serde(default)]
+    strict_schemas: bool,
     /// Chat completions: reasoning effort of the model. Default: not sent.
     reasoning_effort: Option<Effort>,
     /// Chat completions: method by which JSON output is requested. Default: `json_schema`.
@@ -179,7 +186,7 @@ fn one(
     let none = TypedProvider::default();
     let (is_there, typed) = (typed.is_some(), typed.unwrap_or(&none));
     let pointer = child("/providers", name);
-    let plain_http = typed.plain_http.unwrap_or(false);
+    let plain_http = typed.plain_http;
     let check = |url| check_base_url(url, plain_http);
     if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check) {
         ctx.report(
@@ -258,17 +265,16 @@ fn check_readers(file: &Document, name: &str, ctx: &mut CheckContext<'_>) {
 }
 
 fn switches(typed: &TypedProvider) -> ChatSwitches {
-    let on = |switch: Option<bool>| switch.unwrap_or(false);
     ChatSwitches {
-        legacy_max_tokens: on(typed.legacy_max_tokens),
-        no_stream_usage: on(typed.no_stream_usage),
-        no_temperature: on(typed.no_temperature),
-        no_store: on(typed.no_store),
-        developer_role: on(typed.developer_role),
-        named_tool_results: on(typed.named_tool_results),
-        assistant_after_tools: on(typed.assistant_after_tools),
-        empty_tools: on(typed.empty_tools),
-        strict_schemas: on(typed.strict_schemas),
+        legacy_max_tokens: typed.legacy_max_tokens,
+        no_stream_usage: typed.no_stream_usage,
+        no_temperature: typed.no_temperature,
+        no_store: typed.no_store,
+        developer_role: typed.developer_role,
+        named_tool_results: typed.named_tool_results,
+        assistant_after_tools: typed.assistant_after_tools,
+        empty_tools: typed.empty_tools,
+        strict_schemas: typed.strict_schemas,
         reasoning_effort: typed.reasoning_effort,
         structured_output: typed.structured_output.unwrap_or_default(),
         data_collection: typed.data_collection,

@@ -90,6 +90,11 @@ fn row(rows: &mut String, key: &str, schema: &Value, required: bool, depth: usiz
     {
         let _written = write!(text, " `{value}`: {meaning}");
     }
+    match &schema["default"] {
+        Value::Null | Value::Object(_) => {}
+        Value::String(value) => _ = write!(text, " Default: {value}."),
+        value => _ = write!(text, " Default: {value}."),
+    }
     if required {
         text += " Must be given.";
     }
