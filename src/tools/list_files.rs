@@ -1,6 +1,6 @@
 //! `list_files`: lists the persona's folder. The smallest tool: copy this file to start a new one.
 
-use super::arguments::read_args;
+use super::contract::arguments::read_args;
 use super::folder::{objection, on_disk, path_error, real_path};
 use super::{
     Effects, Reader, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,

@@ -1,6 +1,6 @@
 //! `read_file`: a piece of one text file in the persona's folder.
 
-use super::arguments::{count, read_args};
+use super::contract::arguments::{count, read_args};
 use super::folder::{on_disk, open_for, path_error, shown};
 use super::{
     Effects, Reader, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,

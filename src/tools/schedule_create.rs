@@ -4,7 +4,7 @@
 //! Absent on purpose: enabling, changing or removing anything, and every key that could widen a
 //! run's permissions or recipients.
 
-use super::arguments::read_args;
+use super::contract::arguments::read_args;
 use super::folder::{on_disk, path_error};
 use super::{
     CallTrace, Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,

@@ -1,7 +1,7 @@
 //! `search_email`: finds messages that the persona received or sent, as far as the recipient of the
 //! answer may see them.
 
-use super::arguments::{count, read_args};
+use super::contract::arguments::{count, read_args};
 use super::{
     Effects, MailPolicy, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
     ToolOutcome, arguments_schema,

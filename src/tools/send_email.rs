@@ -6,7 +6,7 @@
 mod attachments;
 mod recipients;
 
-use super::arguments::read_args;
+use super::contract::arguments::read_args;
 use super::folder::on_disk;
 use super::{
     Effects, MailDraft, MailPolicy, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,

@@ -3,7 +3,7 @@
 
 mod lines;
 
-use super::arguments::read_args;
+use super::contract::arguments::read_args;
 use super::folder::{on_disk, open_regular, path_error};
 use super::{
     CallTrace, Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,

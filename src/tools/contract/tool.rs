@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 /// `call` runs.
 pub trait Tool: Send + Sync {
     /// Declares the tool; it is asked once, when the tool enters a
-    /// [`ToolRegistry`](super::ToolRegistry).
+    /// [`ToolRegistry`](crate::tools::ToolRegistry).
     fn declaration(&self) -> ToolDeclaration;
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>>;
     /// Returns the state before a call of a [`ToolClass::Verifiable`] tool, and its expected
@@ -50,7 +50,7 @@ pub struct ToolDeclaration {
     /// Text that the model reads.
     pub description: String,
     /// JSON Schema of the arguments: an object with `additionalProperties: false`. Tools of this
-    /// engine make it from their typed arguments ([`arguments_schema`](super::arguments_schema)).
+    /// engine make it from their typed arguments ([`arguments_schema`](crate::tools::arguments_schema)).
     pub input_schema: Value,
     /// Permission of recovery when a call was started and no result was stored.
     pub class: ToolClass,

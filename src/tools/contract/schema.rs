@@ -79,7 +79,7 @@ fn without_null(schema: &Value) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tools::contract::schema::*;
     use serde::Deserialize;
 
     /// Arguments of a tool that does not exist.

@@ -2,10 +2,8 @@
 //! the tools of an MCP server.
 
 use super::arguments::{check_against, validator};
-use super::contract::{
-    CallTrace, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolOutcome,
-};
 use super::error::ToolError;
+use super::tool::{CallTrace, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolOutcome};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -135,7 +133,7 @@ impl ToolRegistry {
     }
 
     /// Returns a registry of tools whose names and schemas a test holds.
-    pub(super) fn of(tools: Vec<Box<dyn Tool>>) -> Self {
+    pub(in crate::tools) fn of(tools: Vec<Box<dyn Tool>>) -> Self {
         let tools = tools
             .into_iter()
             .map(|tool| Arc::new(RegisteredTool::new(tool)));

@@ -1,7 +1,7 @@
 //! Arguments of a tool call: checked against the tool's schema, with errors worded for the model,
 //! then read as a typed value.
 
-use super::ToolError;
+use crate::tools::ToolError;
 use jsonschema::error::ValidationErrorKind;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 const FAULTS_MAX: usize = 5;
 
 /// Compiles a schema. Errors: what is wrong with it.
-pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, String> {
+pub(in crate::tools) fn validator(schema: &Value) -> Result<jsonschema::Validator, String> {
     jsonschema::validator_for(schema)
         .map_err(|error| format!("the tool's own schema is broken: {error}"))
 }
 
 /// Checks arguments against a schema and its compiled form.
-pub(super) fn check_against(
+pub(in crate::tools) fn check_against(
     schema: &Value,
     validator: &jsonschema::Validator,
     args: &Map<String, Value>,
@@ -34,13 +34,15 @@ pub(super) fn check_against(
 }
 
 /// Reads checked arguments into a tool's own struct.
-pub(super) fn read_args<T: DeserializeOwned>(args: &Map<String, Value>) -> Result<T, ToolError> {
+pub(in crate::tools) fn read_args<T: DeserializeOwned>(
+    args: &Map<String, Value>,
+) -> Result<T, ToolError> {
     serde_json::from_value(Value::Object(without_nulls(args)))
         .map_err(|error| ToolError::mendable("bad_arguments", error.to_string()))
 }
 
 /// Reads a count as models write it: `5.0` is 5, and a negative one is 0.
-pub(super) fn count(typed: Option<f64>, default: usize) -> usize {
+pub(in crate::tools) fn count(typed: Option<f64>, default: usize) -> usize {
     // A cast from float to integer saturates, and turns NaN into 0.
     typed.map_or(default, |number| number as usize)
 }
@@ -165,7 +167,7 @@ fn clipped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tools::contract::arguments::*;
     use serde_json::json;
 
     fn check(tool: &str, args: &Value) -> Result<(), String> {

@@ -1,0 +1,16 @@
+//! What a tool is, declares, is given and returns. In reading order:
+//!
+//! - `error`, `mail_policy`: values that both a tool and its caller know
+//! - `tool`: the trait, the declaration, the inputs and the outcome of a call
+//! - `env`: the capabilities that a call is given
+//! - `schema`: the JSON Schema of typed arguments
+//! - `arguments`: the check of arguments, with errors worded for the model
+//! - `registry`: tools as one value, those of run time included
+
+pub mod arguments;
+pub mod env;
+pub mod error;
+pub mod mail_policy;
+pub mod registry;
+pub mod schema;
+pub mod tool;
