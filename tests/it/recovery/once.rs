@@ -110,7 +110,7 @@ impl Other {
     fn start(test: &str, tool: &Act, folder: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args([
-            &format!("survival::once::{test}"),
+            &format!("recovery::once::{test}"),
             "--exact",
             "--nocapture",
             "--test-threads=1",
