@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_holds_the_addresses_that_begin_as_it_does_and_no_others() {
+    fn a_network_holds_only_the_addresses_that_begin_as_it_does() {
         let holds = |network: &str, address: &str| {
             Network::parse(network).map(|n| n.contains(address.parse().unwrap_or([0; 4].into())))
         };

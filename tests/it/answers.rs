@@ -150,7 +150,7 @@ async fn an_answer_that_never_comes_to_a_word_goes_elsewhere_or_fails_and_the_ow
 }
 
 #[tokio::test]
-async fn a_vendor_that_refuses_the_larger_limit_does_not_hide_what_was_wrong() {
+async fn a_refusal_of_the_larger_limit_does_not_hide_what_was_wrong() {
     let server = Server::answering(|seen, _| match limit(seen) {
         4096 => only_thinks(),
         _ => refuses(
@@ -199,7 +199,7 @@ async fn words_before_a_call_are_the_answer_when_nothing_follows_it() {
 }
 
 #[tokio::test]
-async fn a_beginning_is_mailed_when_its_continuation_never_comes_to_a_word() {
+async fn a_beginning_is_mailed_when_its_continuation_has_no_word() {
     let server = Server::answering(|_, before| match before {
         0 => chunk(&json!({ "content": "From seven" }), "length"),
         _ => only_thinks(),
@@ -272,7 +272,7 @@ async fn reasoning_before_a_call_goes_back_where_it_came_from_under_the_name_tha
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_reasoning_gets_none_and_one_that_misses_it_gets_some() {
+async fn a_server_gets_no_reasoning_it_refuses_but_what_it_misses() {
     let picky = Server::answering(|seen, before| match (before, seen.body.contains("reasoning_content")) {
         (0, _) => reads(&json!({ "reasoning_content": "Let me look." })),
         (_, true) => refuses(
@@ -309,7 +309,7 @@ async fn a_server_that_takes_no_reasoning_gets_none_and_one_that_misses_it_gets_
 }
 
 #[tokio::test]
-async fn a_request_above_the_whole_rate_limit_is_made_shorter_and_then_goes_elsewhere() {
+async fn a_request_above_the_rate_limit_shrinks_then_goes_elsewhere() {
     let too_large = |status| {
         let why = "Request too large for m1 on tokens per minute (TPM): Limit 6000, Requested 7214";
         refuses(
@@ -358,7 +358,7 @@ async fn a_model_that_is_not_known_is_looked_for_at_the_next_provider() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_vendor_itself_could_not_read_is_written_again() {
+async fn a_call_that_its_vendor_could_not_read_is_written_again() {
     let unread = json!({ "message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "<" });
     let inside = Reply::stream(&format!("data: {}\n\n", json!({ "error": unread })));
     for reply in [refuses(400, &unread), inside] {

@@ -13,7 +13,7 @@ async fn app() -> TestApp {
 }
 
 #[tokio::test]
-async fn a_letter_keeps_its_bytes_and_has_its_received_field_beside_them() {
+async fn a_letter_keeps_its_bytes_with_its_received_field_beside_them() {
     let app = app().await;
     let mut letter = letter(&note(
         "q1@guest.example",

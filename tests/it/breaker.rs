@@ -101,7 +101,7 @@ async fn while_a_provider_rests_its_fallback_answers_without_asking_it() {
 }
 
 #[tokio::test]
-async fn a_success_in_between_and_answers_of_any_other_kind_start_the_count_again() {
+async fn a_success_or_an_answer_of_another_kind_restarts_the_count() {
     let bad = || refuses(503, &[]);
     let others = [
         says("Seven."),
@@ -120,7 +120,7 @@ async fn a_success_in_between_and_answers_of_any_other_kind_start_the_count_agai
 }
 
 #[tokio::test]
-async fn a_refused_account_is_asked_once_a_minute_and_not_once_a_letter() {
+async fn a_refused_account_is_asked_once_a_minute_not_once_a_letter() {
     for (status, class) in [(401, "auth"), (402, "billing")] {
         let one = Server::start(vec![refuses(status, &[])]).await;
         let app = workspace(&one, None).start().await;

@@ -173,7 +173,7 @@ fn the_workspace_is_an_option_or_a_variable_or_the_current_folder() {
 }
 
 #[test]
-fn a_listing_in_a_pipe_is_tab_separated_without_headings_or_colours() {
+fn a_piped_listing_is_tab_separated_without_headings_or_colours() {
     let listed = Workspace::new().run(&["persona", "list"]);
     let rows = listed
         .stdout
@@ -191,7 +191,7 @@ fn a_listing_in_a_pipe_is_tab_separated_without_headings_or_colours() {
 }
 
 #[test]
-fn a_listing_in_a_pipe_begins_with_its_headings_when_they_are_asked_for() {
+fn a_piped_listing_begins_with_its_headings_when_asked_for_them() {
     let workspace = Workspace::new();
     let listed = workspace.run(&["persona", "list", "--header"]).stdout;
     let plain = workspace.run(&["persona", "list"]).stdout;
@@ -340,7 +340,7 @@ fn printed(terminal: bool, json: bool) -> String {
 }
 
 #[test]
-fn a_listing_suits_its_reader_and_mail_never_drives_the_terminal() {
+fn a_listing_suits_its_reader_mail_never_drives_the_terminal() {
     assert_eq!(printed(false, false), "1\tHello\n22\t31mPay now please\n");
     assert_eq!(
         printed(true, false),

@@ -40,7 +40,7 @@ async fn parked_run() -> (TestApp, String) {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_not_kept_waiting_by_a_clock_that_was_set_back() {
+async fn a_waiting_run_is_not_kept_waiting_by_a_clock_set_back() {
     for (back, minded) in [(DAY, true), (2 * HOUR, true), (DAY, false)] {
         let (app, run) = parked_run().await;
         let clock = app.workspace.clock.clone();
@@ -79,7 +79,7 @@ async fn a_clock_set_forward_makes_due_what_waits_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn a_mail_that_waits_is_not_kept_waiting_either_and_its_recipients_show_it() {
+async fn a_waiting_mail_is_not_kept_waiting_by_a_clock_set_back() {
     for (back, minded) in [(DAY, true), (2 * HOUR, true), (2 * HOUR, false)] {
         let house = House::new().await;
         let script = Script {
@@ -130,7 +130,7 @@ async fn a_mail_that_waits_is_not_kept_waiting_either_and_its_recipients_show_it
 }
 
 #[tokio::test]
-async fn a_clock_set_back_while_no_engine_served_is_seen_by_waits_that_nobody_can_have_ordered() {
+async fn a_clock_set_back_during_downtime_is_seen_by_impossible_waits() {
     for (back, sent) in [(DAY, 1), (2 * HOUR, 0)] {
         let house = House::new().await;
         let server = Server::start(Script::default()).await;

@@ -417,7 +417,7 @@ fn every_file_is_told_of_and_one_refusal_decides_the_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_letter_that_the_database_cannot_take_now_ends_with_75_and_is_taken_later() {
+async fn a_letter_not_storable_now_ends_with_75_and_is_taken_later() {
     let workspace = Workspace::new();
     workspace.ok(&["runs", "list"]);
     let file = SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db"));

@@ -205,7 +205,7 @@ const NO_ROOM: &str = "
       BEGIN SELECT RAISE(ABORT, 'no room'); END;";
 
 #[tokio::test]
-async fn a_failure_that_could_not_be_stored_is_stored_later_and_its_run_tried_again() {
+async fn a_failure_not_stored_is_stored_later_and_its_run_tried_again() {
     let workspace = Workspace::new(&json!({ "turns": [{ "say": "From seven to ten." }] }));
     workspace.set(
         "configs/inference.json",

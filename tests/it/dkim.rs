@@ -260,7 +260,7 @@ fn key(domain: &str, selector: &str, file: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_is_signed_when_it_is_frozen_and_goes_out_as_it_was_frozen() {
+async fn an_answer_is_signed_when_frozen_and_goes_out_as_frozen() {
     let keys = json!([
         key("engine.test", "ed", "ed.pem"),
         key("engine.test", "rsa", "rsa.pem")

@@ -178,7 +178,7 @@ async fn what_we_asked_wrongly_and_what_was_refused_goes_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_in_its_answer_is_followed_by_the_next_where_that_is_wanted() {
+async fn a_model_that_refuses_is_followed_by_the_next_where_wanted() {
     let refusal = json!({ "choices": [{ "index": 0, "delta": { "refusal": "I cannot." }, "finish_reason": "content_filter" }] });
     for (wanted, state, asked) in [(true, "succeeded", 1), (false, "failed", 0)] {
         let (one, two) = (
@@ -277,7 +277,7 @@ async fn when_nobody_answers_the_first_error_is_the_cause_and_the_others_are_nam
 }
 
 #[tokio::test]
-async fn a_run_whose_whole_chain_is_busy_comes_back_by_itself_after_the_shortest_wait() {
+async fn a_run_whose_chain_is_busy_comes_back_after_the_shortest_wait() {
     let busy = |seconds| refuses(429, &[("retry-after", seconds)]);
     let one = Server::start(vec![busy("7200"), says("Seven.")]).await;
     let two = Server::start(vec![busy("3600")]).await;
@@ -408,7 +408,7 @@ async fn a_refused_parameter_is_left_out_once_and_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_is_refused_although_it_was_left_out_ends_the_run() {
+async fn a_parameter_refused_although_it_was_left_out_ends_the_run() {
     let app = TestApp::start(json!({ "rules": [
         { "error": { "class": "bad_request", "refused": "temperature" } },
     ] }))

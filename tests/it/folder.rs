@@ -89,7 +89,7 @@ fn address(text: &str) -> Address {
 }
 
 #[tokio::test]
-async fn a_file_becomes_a_letter_with_crlf_and_an_envelope_and_moves_to_processed() {
+async fn a_file_becomes_a_letter_with_crlf_and_moves_to_processed() {
     let mut fixture = Fixture::new();
     fixture.put("hi.eml", LETTER);
     assert_eq!(
@@ -288,7 +288,7 @@ async fn a_crash_between_commit_and_move_stores_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_letter_whose_file_cannot_be_moved_is_not_confirmed_until_it_is() {
+async fn a_letter_is_not_confirmed_until_its_file_is_moved() {
     let mut fixture = Fixture::new();
     fixture.put("hi.eml", LETTER);
     fixture.watch.sweep().await.unwrap();

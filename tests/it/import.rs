@@ -95,7 +95,7 @@ fn correspondence() -> String {
 }
 
 #[tokio::test]
-async fn a_correspondence_becomes_the_history_that_the_next_run_sees_in_the_order_of_time() {
+async fn a_correspondence_becomes_the_next_runs_history_in_time_order() {
     let app = TestApp::start(json!({ "rules": [{ "say": "Gladly." }] })).await;
     app.workspace.write("old.mbox", &correspondence());
     let archive = app.workspace.path().join("old.mbox");
@@ -172,7 +172,7 @@ async fn what_came_by_mail_or_was_sent_from_here_is_a_duplicate_in_an_archive() 
 }
 
 #[tokio::test]
-async fn a_maildir_is_read_with_its_flags_and_times_and_an_owners_letters_are_the_personas_own() {
+async fn a_maildir_has_flags_and_times_and_its_owner_is_the_persona() {
     let workspace = Workspace::new(&json!([]));
     workspace.write("box/tmp/1700000000.x", "not delivered yet");
     workspace.write("box/new/1700000001.a.host", &note("m1@x.test", "", "one"));

@@ -58,7 +58,7 @@ async fn each_edit_is_told_once_and_what_is_put_back_is_in_force_again() {
 }
 
 #[tokio::test]
-async fn a_run_of_a_persona_that_the_engine_does_not_know_waits_until_it_does() {
+async fn a_run_of_an_unknown_persona_waits_until_the_engine_knows_it() {
     let workspace = Workspace::new(&answering());
     workspace.persona("eve", "Eve");
     let app = workspace.start().await;

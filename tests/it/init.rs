@@ -45,7 +45,7 @@ fn texts(folder: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_new_workspace_has_one_persona_of_its_owner_and_nothing_of_the_guest_house() {
+fn a_new_workspace_has_its_owners_persona_and_no_guest_house() {
     let folder = TempDir::new().expect("a temporary folder");
     let said = init(
         folder.path(),
@@ -148,7 +148,7 @@ fn the_first_letter_is_answered_without_any_edit() {
 }
 
 #[test]
-fn a_workspace_that_is_there_is_left_alone_and_what_was_removed_stays_removed() {
+fn a_workspace_is_left_alone_and_what_was_removed_stays_removed() {
     let folder = TempDir::new().expect("a temporary folder");
     assert_eq!(init(folder.path(), &[]).code, 0);
     let house = folder.path().join("house");
@@ -222,7 +222,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_missing_file_says_what_it_must_say_at_least_and_that_is_enough() {
+fn a_missing_file_says_the_least_it_needs_and_that_is_enough() {
     let folder = TempDir::new().expect("a temporary folder");
     assert_eq!(init(folder.path(), &[]).code, 0);
     let house = folder.path().join("house");

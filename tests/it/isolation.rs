@@ -95,7 +95,7 @@ fn is_missing<T>(answer: Result<T, StoreError>) -> bool {
 }
 
 #[tokio::test]
-async fn a_letter_to_both_runs_once_for_each_and_each_answers_in_its_own_words() {
+async fn a_letter_to_both_runs_once_for_each_and_each_answers() {
     let (app, sides) = answered().await;
     for side in &sides {
         assert_eq!(app.outcome(side.run.as_str()).await.0, "succeeded");

@@ -234,7 +234,7 @@ async fn a_touched_file_with_the_same_text_is_not_indexed_again() {
 }
 
 #[tokio::test]
-async fn a_change_that_the_files_time_does_not_show_is_seen_while_the_file_is_young() {
+async fn a_change_that_the_file_time_hides_is_seen_in_a_young_file() {
     let run_deps = RunDeps::new().await;
     let now = run_deps.clock.now();
     let at = SystemTime::UNIX_EPOCH + Duration::from_millis(now.as_millis() as u64);

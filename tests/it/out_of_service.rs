@@ -236,7 +236,7 @@ async fn letters_of_a_folder_and_of_a_command_wait_for_a_persona_out_of_service(
 }
 
 #[test]
-fn a_check_names_what_is_wrong_and_an_engine_without_any_persona_does_not_start() {
+fn a_check_names_what_is_wrong_and_no_persona_means_no_start() {
     let workspace = workspace();
     workspace.set("personas/eve/persona.json", "/colour", json!("red"));
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));

@@ -71,7 +71,7 @@ fn assert_paired(request: &Value) {
 }
 
 #[tokio::test]
-async fn a_long_thread_is_made_shorter_once_in_whole_exchanges_and_the_report_says_so() {
+async fn a_long_thread_is_shortened_once_in_whole_exchanges() {
     let reads = json!({ "when": { "contains": "letter 1", "after_error": null },
         "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }] });
     let rest = json!([{ "when": { "after_tool": "read_file" }, "say": "Read." }, reads, { "say": "Fine." }]);

@@ -178,7 +178,7 @@ async fn success_and_failure_of_runs_are_counted_once_per_call() {
 }
 
 #[tokio::test]
-async fn a_check_fails_with_what_to_do_and_succeeds_when_all_in_use_work() {
+async fn a_check_fails_with_what_to_do_and_succeeds_when_all_works() {
     let server = Server::start(vec![models(&["model-a", "model-b"])]).await;
     let place = workspace(&server.url);
     let good = providers(&place, &["check", "--json"]).await;

@@ -24,7 +24,7 @@ async fn house(limits: serde_json::Value) -> (TestApp, Intake) {
 }
 
 #[tokio::test]
-async fn a_disk_below_its_reserve_refuses_letters_and_the_owner_is_told() {
+async fn a_disk_below_its_reserve_refuses_letters_and_tells_the_owner() {
     let (app, intake) = house(json!({ "free_disk_bytes_min": MORE_THAN_ANY_DISK })).await;
     assert!(!intake.has_room() && !intake.has_room());
     intake.tell_shortages().await;

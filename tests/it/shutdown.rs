@@ -38,7 +38,7 @@ async fn state(workspace: &Workspace, run: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_run_that_another_process_cancels_closes_its_connection_and_ends() {
+async fn a_run_cancelled_by_another_process_closes_its_connection() {
     let server = holding().await;
     let app = workspace(&server, None).start().await;
     let run = app
@@ -78,7 +78,7 @@ async fn a_run_that_another_process_cancels_closes_its_connection_and_ends() {
 }
 
 #[tokio::test]
-async fn a_shutdown_in_the_middle_of_a_call_closes_it_and_the_run_is_put_back() {
+async fn a_shutdown_amid_a_call_closes_it_and_the_run_is_put_back() {
     let server = holding().await;
     let workspace = workspace(&server, None);
     workspace.set("configs/gateway.json", "/limits/drain_max", json!("50ms"));
@@ -158,7 +158,7 @@ async fn time_counts_over_all_attempts_of_a_run_and_not_while_it_waits() {
 }
 
 #[tokio::test]
-async fn a_call_that_its_vendor_could_not_read_is_asked_for_again_and_three_end_the_run() {
+async fn an_unreadable_call_is_asked_for_again_and_three_end_the_run() {
     let unreadable = || json!({ "say": "", "stop": "malformed_call" });
     let reads =
         json!({ "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }] });
@@ -197,7 +197,7 @@ async fn a_call_that_its_vendor_could_not_read_is_asked_for_again_and_three_end_
 }
 
 #[tokio::test]
-async fn a_model_that_writes_wrong_arguments_three_times_in_a_row_is_stopped() {
+async fn a_model_with_wrong_arguments_three_times_in_a_row_is_stopped() {
     let wrong = json!({ "call": [{ "tool": "read_file", "raw": "{\"path\": " }] });
     let workspace = Workspace::new(
         &json!({ "rules": [{ "when": { "tools": false }, "say": "I cannot." }, wrong] }),
@@ -217,7 +217,7 @@ async fn a_model_that_writes_wrong_arguments_three_times_in_a_row_is_stopped() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_only_paused_is_sent_again_five_times_and_no_more() {
+async fn an_answer_only_paused_is_sent_again_five_times_and_no_more() {
     let script = json!({ "rules": [
         { "when": { "tools": false }, "say": "As far as I came." }, { "say": "", "stop": "paused" } ] });
     let workspace = Workspace::new(&script);
@@ -232,7 +232,7 @@ async fn an_answer_that_is_only_paused_is_sent_again_five_times_and_no_more() {
 }
 
 #[tokio::test]
-async fn an_agent_that_failed_after_it_had_acted_is_not_asked_again_by_itself() {
+async fn an_agent_that_failed_after_acting_is_not_asked_again() {
     let app = TestApp::start(json!({ "rules": [
         { "error": { "class": "overloaded", "acted": true, "retry_after_ms": 1 } } ] }))
     .await;

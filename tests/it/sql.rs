@@ -353,7 +353,7 @@ async fn hot_statements_find_their_rows_by_the_indexes_made_for_them() {
 }
 
 #[tokio::test]
-async fn a_scan_of_a_growing_table_is_found_behind_an_alias_and_in_an_index() {
+async fn a_scan_of_a_growing_table_is_found_behind_alias_and_index() {
     let (_folder, mut conn) = fresh_database().await;
     let tables = tables(&mut conn).await;
     let cases = [

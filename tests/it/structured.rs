@@ -70,7 +70,7 @@ pub async fn output(app: &TestApp, run: &str) -> Option<(String, i64)> {
 }
 
 #[tokio::test]
-async fn an_answer_that_fits_is_stored_as_canonical_json_and_mailed_in_a_fence() {
+async fn a_fitting_answer_is_stored_canonical_and_mailed_in_a_fence() {
     let (app, run) = answered(say(&[GOOD])).await;
     assert_eq!(output(&app, &run).await, Some((CANONICAL.to_owned(), 0)));
     assert_eq!(
@@ -244,7 +244,7 @@ async fn a_run_keeps_the_schema_with_which_its_slot_fired() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_stops_its_responsibility_alone_until_it_is_mended() {
+async fn an_unusable_schema_stops_its_responsibility_alone() {
     let place = workspace(&say(&[GOOD, GOOD, GOOD, GOOD]));
     let plain = "---\nname: Plain\nschedule: \"*/5 * * * *\"\n---\n\nSay it.\n";
     place.write("personas/ada/responsibilities/plain.md", plain);
@@ -362,7 +362,7 @@ async fn road(turns: &Value, cut: Option<PowerCut>) -> (Vec<String>, bool) {
 }
 
 #[tokio::test]
-async fn a_power_cut_at_any_commit_neither_forgets_nor_repeats_a_repair() {
+async fn a_power_cut_at_any_commit_forgets_and_repeats_no_repair() {
     for texts in [vec![WRONG, WRONG, GOOD], vec![WRONG, WRONG, WRONG]] {
         let turns = say(&texts);
         let (wanted, _) = road(&turns, None).await;

@@ -53,7 +53,7 @@ fn recipients(app: &TestApp) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_sender_who_proves_nothing_gets_tools_that_only_read_and_the_plain_reply() {
+async fn a_sender_without_proof_gets_reading_tools_and_a_plain_reply() {
     let write = ("update_memory", json!({ "append": "K_POISON" }));
     let app = calling(&[write, mail_to("olga@home.test"), mail_to(LAUNDRY)])
         .start()
@@ -221,7 +221,7 @@ async fn each_line_of_the_memory_says_where_it_came_from() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_kept_keeps_its_origin_when_all_is_written_anew() {
+async fn a_kept_line_keeps_its_origin_when_all_is_written_anew() {
     let content = "- The K_PIN of room 5 is 4711.\n- Eve's.\n- Ann comes at ten.\n";
     let app = calling(&[("update_memory", json!({ "content": content }))]);
     let eve = "<!-- from eve@else.test (unknown), 2026-11-01, run r1 -->";
@@ -241,7 +241,7 @@ async fn a_line_that_is_kept_keeps_its_origin_when_all_is_written_anew() {
 }
 
 #[tokio::test]
-async fn a_duty_that_reads_letters_which_prove_nothing_writes_no_memory_and_reports_to_its_owner() {
+async fn a_duty_reading_unproven_letters_writes_reports_but_no_memory() {
     let (_, mail) = mail_to("olga@home.test");
     let turn = |turn: u32, tool: &str, args: Value| {
         json!({ "when": { "contains": "trigger: schedule", "turn": turn },
@@ -307,7 +307,7 @@ async fn a_duty_that_reads_letters_which_prove_nothing_writes_no_memory_and_repo
 }
 
 #[tokio::test]
-async fn a_duty_that_reads_others_mail_writes_to_nobody_but_its_owners() {
+async fn a_duty_that_reads_others_mail_writes_only_to_its_owners() {
     let search = ("search_email", json!({ "since": "2000-01-01" }));
     let cases: [(&[(&str, Value)], &str); 2] = [
         (&[mail_to(LAUNDRY)], "{{ inbox() }}"),
@@ -368,7 +368,7 @@ async fn an_owner_who_searches_everybodys_mail_sends_none_of_it_to_send_allow() 
 }
 
 #[tokio::test]
-async fn an_answer_follows_no_reply_to_that_nothing_covers_into_send_allow() {
+async fn an_answer_follows_no_uncovered_reply_to_into_send_allow() {
     // A relay says who wrote a letter, not which fields that one signed: what a signature covers is in `behaviour::letters`.
     for more in ["", PROVEN] {
         let app = calling(&[]).start().await;

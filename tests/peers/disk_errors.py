@@ -42,7 +42,7 @@ def await_end(house, writers, what, has_failed=lambda: True):
     code = house.exit_code(20)
     took = time.monotonic() - failed
     check(f"{what}: the engine ends with {BROKEN}", code == BROKEN, f"{code}, {writers.replies()}\n{house.said()}")
-    # `survival::failing` holds it to a second; here the machine may be busy, and an engine that went on would never end.
+    # `recovery::failing` holds it to a second; here the machine may be busy, and an engine that went on would never end.
     check(f"{what}: soon", took < 10, took)
     taken = writers.close()
     check(f"{what}: who got no yes was told 4xx or nothing", set(writers.replies()) <= {"250", "451", "421", ""}, writers.replies())

@@ -222,7 +222,7 @@ fn a_stray_word_is_found_with_its_line() {
 }
 
 #[test]
-fn a_word_at_home_in_a_comment_in_a_string_or_in_a_test_is_no_stray() {
+fn a_word_in_a_comment_a_string_or_a_test_is_no_stray() {
     let text = "//! No `.unwrap()`.\nfn f() -> &'static str { \"println! and todo!\" }\n\
         fn g(x: Option<u8>) -> u8 { x.unwrap_or(0) }\n#[expect(dead_code, reason = \"r\")]\n\
         #[cfg(test)]\nmod tests { fn t() { Some(1).unwrap(); tokio::spawn(async {}); } }\n";

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_does_not_fit_into_the_queue_is_dropped_and_counted() {
+    fn a_line_that_does_not_fit_the_queue_is_dropped_and_counted() {
         let queue = Queue::default();
         queue.push(&vec![b'x'; WAITING_BYTES_MAX - 1]);
         queue.push(b"no\n");

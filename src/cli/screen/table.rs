@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_fits_keeps_everything_and_so_does_one_without_a_width() {
+    fn a_table_that_fits_or_has_no_width_keeps_everything() {
         for width in [None, Some(250)] {
             let shown = quiet(&columns(), &rows(), width);
             for kept in ["91a1-a7c9decaa857", "00:55:03+01:00", "HELD", "breakfasts"] {

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_comes_back_from_its_index_and_contents_or_says_what_is_missing() {
+    fn a_snapshot_comes_back_from_its_index_or_says_what_is_missing() {
         let files = [
             ("configs/a.json", "{}"),
             ("personas/ada/persona.json", "{\"name\": \"Ada\"}"),

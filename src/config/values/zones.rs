@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_zone_finds_its_name_and_a_city_without_one_finds_its_region() {
+    fn a_misspelt_zone_finds_its_name_and_a_city_finds_its_region() {
         assert_eq!(zone_hint("Europe/Berlni"), "did you mean `Europe/Berlin`?");
         assert_eq!(zone_hint("Europa/Berlin"), "did you mean `Europe/Berlin`?");
         assert_eq!(zone_hint("berlin"), "did you mean `Europe/Berlin`?");

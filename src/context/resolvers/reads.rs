@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_descriptors_is_nothing_that_an_operator_must_change() {
+    fn a_machine_without_descriptors_needs_no_change_by_an_operator() {
         let full = read(rustix::io::Errno::MFILE.raw_os_error());
         assert!(matches!(full, ResolveError::Machine { .. }), "{full}");
         let forbidden = read(rustix::io::Errno::ACCESS.raw_os_error());

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remedy_names_the_letter_and_the_sender_only_where_that_is_an_address() {
+    fn a_remedy_names_the_sender_only_where_that_is_an_address() {
         let bob = Address::parse("bob@guest.example").ok();
         let said = remedy("unauthenticated", "0199", bob.as_ref());
         assert!(

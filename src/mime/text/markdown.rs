@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_shows_where_it_leads_when_its_text_names_another_place() {
+    fn a_link_shows_where_it_leads_when_its_text_names_another() {
         let html =
             to_html("[**bank.example**](https://evil.test/phish) [the bank](https://evil.test/)");
         assert!(
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_text_is_none_and_a_page_takes_its_direction_from_its_text() {
+    fn a_link_without_text_is_none_and_text_gives_a_page_direction() {
         let html = to_html(
             "![][r]a [](https://evil.test/?d=1) [ ](https://evil.test/)\n\n[r]: https://evil.test/x",
         );

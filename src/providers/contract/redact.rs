@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_masked_however_a_server_spells_it_and_wherever_a_text_ends() {
+    fn a_secret_is_masked_however_spelt_and_wherever_a_text_ends() {
         let secret = "zq9hunter2+secret/KEY==";
         for text in [
             secret,

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_delivery_belongs_to_its_messages_persona_and_is_due_at_once() {
+    async fn a_delivery_belongs_to_its_messages_persona_and_is_due_now() {
         const ROWS: [&str; 3] = [
             "INSERT INTO conversations (id, persona_id, subject, created_at) VALUES ('c', 'ada', '', '')",
             "INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_commit_that_stored_nothing_for_certain_is_refused_and_the_next_one_is_not() {
+    async fn a_commit_that_stored_nothing_is_refused_the_next_one_is_not() {
         let conn = SqliteConnection::connect("sqlite::memory:")
             .await
             .expect("a database");

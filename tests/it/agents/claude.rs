@@ -127,7 +127,7 @@ fn prompt(request: &Request) -> String {
 }
 
 #[test]
-fn a_new_session_reads_the_whole_history_and_one_that_goes_on_what_is_new() {
+fn a_new_session_reads_all_history_an_old_one_only_what_is_new() {
     let mut request = Fake::new("").request("What is the code?");
     let (id, name) = ("c0_0".to_owned(), "search_email".to_owned());
     let call = Block::ToolCall {

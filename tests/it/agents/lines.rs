@@ -198,7 +198,7 @@ fn an_end_that_is_no_answer_is_told_as_what_it_is() {
 }
 
 #[test]
-fn a_program_that_breaks_off_at_any_byte_has_failed_or_said_the_same() {
+fn a_program_broken_off_at_any_byte_failed_or_said_the_same() {
     let cases = [
         "text",
         "one_call",

@@ -169,7 +169,7 @@ async fn an_agent_is_asked_before_it_is_killed() {
 }
 
 #[tokio::test]
-async fn a_child_that_keeps_the_pipe_holds_nobody_up_and_does_not_survive() {
+async fn a_child_that_keeps_the_pipe_holds_nobody_up_and_dies() {
     // The second one leaves the group, as the tools of some agents do.
     for child in [
         "sleep 1000 &",

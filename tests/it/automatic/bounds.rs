@@ -28,8 +28,7 @@ async fn dispositions(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_peer_without_marks_that_changes_its_ids_gets_six_answers_in_an_hour_and_twenty_in_a_day()
-{
+async fn a_peer_without_marks_gets_six_answers_an_hour_twenty_a_day() {
     let app = TestApp::start(yes()).await;
     let mut sent = Vec::new();
     let mut number = 0;
@@ -85,7 +84,7 @@ async fn a_peer_without_marks_that_changes_its_ids_gets_six_answers_in_an_hour_a
 }
 
 #[tokio::test]
-async fn a_correspondent_is_counted_once_whatever_tag_and_case_each_letter_bears() {
+async fn a_correspondent_is_counted_once_whatever_the_tag_and_case() {
     let app = TestApp::start(yes()).await;
     for number in 0..20 {
         let letter = note(
@@ -253,7 +252,7 @@ async fn a_thread_is_answered_five_times_in_a_day() {
 }
 
 #[tokio::test]
-async fn a_word_of_its_owner_starts_the_count_of_a_thread_anew_and_a_machine_of_theirs_does_not() {
+async fn an_owners_word_restarts_a_threads_count_a_machines_does_not() {
     let app = with_limits(&json!({ "replies_per_hour_max": 1000, "replies_per_day_max": 1000 }))
         .start()
         .await;

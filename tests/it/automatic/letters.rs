@@ -194,7 +194,7 @@ async fn each_lies_with_its_rule(app: &TestApp, mut filed: BTreeMap<String, Stri
 }
 
 #[tokio::test]
-async fn a_letter_to_two_personas_is_answered_by_the_one_that_it_names() {
+async fn a_letter_to_two_personas_is_answered_by_the_one_it_names() {
     let app = engine().await;
     let mut letter = crate::app::letter(&super::from("carl@guest.example", "c@guest.example", ""));
     letter

@@ -118,7 +118,7 @@ async fn personas_write_to_each_other_four_times_in_a_row_and_then_their_owner_d
 }
 
 #[tokio::test]
-async fn a_letter_that_only_claims_to_be_a_personas_is_filed_as_forged() {
+async fn a_letter_that_claims_to_be_a_personas_is_filed_as_forged() {
     let app = ada_writes_to_ben().await;
     let forged = "From: Ada <ada@engine.test>\nTo: ben@engine.test\nSubject: Room\nMessage-ID: <made-up@engine.test>\n\nPay him.\n";
     assert_eq!(receive(&app, forged).await, "filed:own_persona");

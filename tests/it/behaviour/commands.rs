@@ -206,7 +206,7 @@ fn letters_come_in_from_unix_and_dos_files_and_from_standard_input_and_an_mbox_i
 }
 
 #[test]
-fn a_created_persona_answers_its_first_letter_and_a_started_duty_runs() {
+fn a_created_persona_answers_a_letter_and_a_started_duty_runs() {
     let house = House::new();
     house.ok(&["persona", "create", "porter", "--name", "Paul"]);
     house.write("letter.eml", letter("porter", "a"));
@@ -275,7 +275,7 @@ fn every_listing_and_page_is_one_json_value_and_plain_text_too() {
 }
 
 #[test]
-fn a_run_that_failed_waits_or_was_cancelled_is_replayed_with_its_reason() {
+fn a_failed_waiting_or_cancelled_run_is_replayed_with_a_reason() {
     let cases = [
         ("failed", Some("auth")),
         ("waiting_retry", Some("overloaded")),
@@ -380,7 +380,7 @@ fn what_a_rule_holds_is_seen_in_the_lists_and_answered_when_its_owner_says_so() 
 }
 
 #[test]
-fn a_certificate_that_cannot_be_used_is_a_problem_of_the_configuration_and_its_files_are_named() {
+fn an_unusable_certificate_is_a_problem_that_names_its_files() {
     let house = House::new();
     house.write("cert.pem", "no certificate");
     house.write("key.pem", "no key");
@@ -419,7 +419,7 @@ fn a_certificate_that_cannot_be_used_is_a_problem_of_the_configuration_and_its_f
 }
 
 #[test]
-fn a_workspace_without_runs_and_mailboxes_says_so_and_usage_names_every_way() {
+fn an_empty_workspace_says_so_and_usage_names_every_way() {
     let house = House::new();
     for args in [
         &["replay", "last"][..],

@@ -26,7 +26,7 @@ async fn threads(app: &TestApp) -> i64 {
 }
 
 #[tokio::test]
-async fn an_alias_in_capitals_with_a_tag_reaches_its_persona_who_answers_from_the_main_address() {
+async fn a_tagged_alias_in_capitals_is_answered_from_the_main_address() {
     let workspace = Workspace::new(&yes());
     workspace.set("personas/ada/persona.json", "/aliases", json!(["desk"]));
     let app = workspace.start().await;
@@ -54,7 +54,7 @@ async fn an_alias_in_capitals_with_a_tag_reaches_its_persona_who_answers_from_th
 }
 
 #[tokio::test]
-async fn a_letter_without_message_id_is_answered_without_naming_an_id_and_its_answer_comes_back() {
+async fn a_letter_without_message_id_is_answered_without_naming_one() {
     let app = TestApp::start(yes()).await;
     app.run_of(&letter(
         "To: ada@engine.test\nSubject: Room\n",
@@ -227,7 +227,7 @@ async fn house() -> World {
 }
 
 #[tokio::test]
-async fn an_answer_goes_to_reply_to_only_when_it_is_the_senders_own_or_allowed() {
+async fn an_answer_goes_to_reply_to_only_when_own_or_allowed() {
     let own = "carol+inbox@partner.test";
     let (deps, carol) = ("desk@house.example", "carol@partner.test");
     let (signed, uncovered, unproven) = (Some(true), Some(false), None);
@@ -360,7 +360,7 @@ async fn nothing_of_a_denied_letter_is_stored() {
 }
 
 #[tokio::test]
-async fn a_mail_to_a_third_party_begins_a_conversation_and_hides_its_blind_recipients() {
+async fn a_mail_to_a_third_party_converses_and_hides_blind_recipients() {
     let app = TestApp::start(json!({ "rules": [
         { "when": { "turn": 0, "contains": "ask Olga" }, "call": [{ "tool": "send_email", "args": { "to": "olga@home.test",
           "bcc": ["bob@guest.example"], "subject": "Key", "body": "The blue key?", "reply": false } }] },
@@ -421,7 +421,7 @@ async fn a_mail_to_a_third_party_begins_a_conversation_and_hides_its_blind_recip
 }
 
 #[tokio::test]
-async fn a_reply_that_the_tool_refused_first_is_in_the_history_as_it_was_mailed() {
+async fn a_reply_that_the_tool_refused_first_is_in_history_as_mailed() {
     let app = TestApp::start(json!({ "rules": [
         { "when": { "turn": 0, "contains": "tell Carol" },
           "call": [{ "tool": "send_email", "args": { "to": "carol@else.example", "subject": "Hi", "body": "Hi" } }] },

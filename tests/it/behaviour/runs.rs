@@ -68,7 +68,7 @@ async fn a_long_letter_costs_history_nothing_while_there_is_room() {
 }
 
 #[tokio::test]
-async fn a_budget_drops_whole_old_exchanges_and_never_a_call_without_its_result() {
+async fn a_budget_drops_whole_old_exchanges_and_splits_no_call() {
     let workspace = Workspace::new(&reading()).talkative();
     workspace.set(
         "configs/inference.json",
@@ -161,7 +161,7 @@ async fn a_persona_s_own_text_is_whole_or_the_run_says_why_not() {
 }
 
 #[tokio::test]
-async fn a_required_step_that_gives_nothing_fails_the_run_until_it_gives_something() {
+async fn a_required_step_fails_the_run_until_it_gives_something() {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
     let step = json!({ "use": "load-file", "args": ["notes/rules.md"], "required": true });
     workspace.set(
@@ -305,7 +305,7 @@ fn mendings() -> Vec<Mending> {
 }
 
 #[tokio::test]
-async fn a_run_that_failed_in_any_way_can_be_retried_after_the_cause_is_mended() {
+async fn a_run_that_failed_can_be_retried_after_the_cause_is_mended() {
     for case in mendings() {
         let workspace = Workspace::new(&case.script);
         if let Some((file, pointer, value)) = case.broken {
@@ -352,7 +352,7 @@ async fn a_run_that_failed_in_any_way_can_be_retried_after_the_cause_is_mended()
 }
 
 #[tokio::test]
-async fn a_model_that_hangs_costs_its_time_limit_and_the_run_waits_for_a_better_day() {
+async fn a_model_that_hangs_costs_its_time_limit_and_the_run_waits() {
     let workspace = Workspace::new(&json!({ "rules": [{ "hang": true }] }));
     workspace.set(
         "configs/inference.json",

@@ -151,7 +151,7 @@ async fn every_mail_has_a_token_of_its_own_that_its_other_ids_do_not_tell() {
 }
 
 #[tokio::test]
-async fn a_persona_whose_name_leaves_no_room_writes_under_its_plain_address() {
+async fn a_name_that_leaves_no_room_gives_way_to_the_plain_address() {
     let workspace = workspace();
     let name = "a".repeat(60);
     workspace.write_json(

@@ -67,7 +67,7 @@ fn a_persona_is_shown_with_what_it_knows_and_what_is_left_out() {
 }
 
 #[test]
-fn a_persona_that_cannot_be_is_refused_before_anything_is_written() {
+fn an_impossible_persona_is_refused_before_anything_is_written() {
     let workspace = Workspace::new();
     let cases: [(&[&str], i32, &str); 7] = [
         (&["../evil", "--name", "E"], 2, "is not a persona id"),

@@ -479,6 +479,6 @@ async fn a_burst_ends_the_same_wherever_the_engine_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_and_a_mailbox_end_the_same_wherever_the_engine_dies() {
+async fn a_schedule_and_a_mailbox_end_alike_wherever_the_engine_dies() {
     sweep(&workloads::SCHEDULE_AND_MAILBOX).await;
 }

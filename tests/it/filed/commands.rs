@@ -15,7 +15,7 @@ fn stranger(id: &str) -> String {
 const WHY: &str = "nothing proves who sent it";
 
 #[test]
-fn a_letter_that_is_filed_says_why_and_how_it_is_answered_wherever_it_is_looked_for() {
+fn a_filed_letter_says_why_and_how_it_is_answered_everywhere() {
     let house = GuestHouse::new();
     house.write("bob.eml", &stranger("1"));
     let taken = house.ok(&["ingest", "bob.eml"]);
@@ -77,7 +77,7 @@ fn a_letter_that_is_filed_says_why_and_how_it_is_answered_wherever_it_is_looked_
 }
 
 #[test]
-fn a_letter_that_was_filed_after_the_last_run_is_mentioned_beside_it() {
+fn a_letter_filed_after_the_last_run_is_mentioned_beside_it() {
     let house = GuestHouse::new();
     house.ok(&["ingest", "configs/demo/letter.eml"]);
     house.write("bob.eml", &stranger("2"));
@@ -97,7 +97,7 @@ fn a_letter_that_was_filed_after_the_last_run_is_mentioned_beside_it() {
 }
 
 #[test]
-fn a_letter_that_ingest_names_a_recipient_for_counts_as_addressed() {
+fn a_letter_counts_as_addressed_when_ingest_names_a_recipient() {
     let house = GuestHouse::new();
     let letter = |to: &str| {
         format!(

@@ -68,7 +68,7 @@ async fn ask(scene: &Scene, ids: &[String]) {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_proved_brings_nobody_along_and_opens_nobodys_thread() {
+async fn an_unproven_name_brings_nobody_along_and_opens_no_thread() {
     let scene = Scene::start().await;
     secrets(&scene).await;
     let mut ids = Vec::new();

@@ -64,7 +64,7 @@ async fn joins_late(is_answered: bool) {
 }
 
 #[tokio::test]
-async fn a_letter_to_the_persona_alone_is_not_read_by_the_others_of_its_thread() {
+async fn a_letter_to_one_persona_is_not_read_by_others_of_its_thread() {
     let scene = Scene::start().await;
     let open = dana("d1", "KAPPA-OPEN").with("Cc: mallory@evil.test");
     scene.honest("small.test", &open).await;

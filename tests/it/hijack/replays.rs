@@ -249,7 +249,7 @@ async fn assert_twins(scene: &Scene, victims: &[usize]) {
 }
 
 #[tokio::test]
-async fn a_genuine_letter_that_is_handed_over_once_more_gives_its_bearer_nothing() {
+async fn a_genuine_letter_handed_over_again_gives_its_bearer_nothing() {
     let scene = Scene::start().await;
     let victims = [0, 1, 2];
     let attempts = play(&scene, &victims, true).await;

@@ -53,7 +53,7 @@ const HELD: &str = "SELECT count(*) FROM held_letters";
 const MESSAGES: &str = "SELECT count(*) FROM messages WHERE direction = 'inbound'";
 
 #[tokio::test]
-async fn an_allow_listed_name_is_not_believed_while_no_name_server_answers() {
+async fn an_allow_listed_name_is_not_believed_without_a_name_server() {
     let world = World::start().await;
     for name in ["_dmarc.partner.test", "_dmarc.home.test", "_dmarc.bob.test"] {
         world.dns.set(crate::dns::Zone::from([(
@@ -79,7 +79,7 @@ async fn an_allow_listed_name_is_not_believed_while_no_name_server_answers() {
 }
 
 #[tokio::test]
-async fn a_signature_whose_key_cannot_be_had_turns_no_refusal_into_an_answer() {
+async fn a_signature_without_a_key_turns_no_refusal_into_an_answer() {
     let world = World::start().await;
     world.dns.txt("_dmarc.strict.test", "v=DMARC1; p=reject");
     let forged = world.plain("carol@strict.test", "f", "");
@@ -103,7 +103,7 @@ async fn a_signature_whose_key_cannot_be_had_turns_no_refusal_into_an_answer() {
 }
 
 #[tokio::test]
-async fn a_fetched_letter_is_held_over_a_restart_and_answered_once_its_sender_is_known() {
+async fn a_letter_is_held_over_a_restart_until_its_sender_is_known() {
     let world = World::start().await;
     silent(&world.dns, "s1._domainkey.late.test");
     let carol = world.signed(

@@ -24,7 +24,7 @@ async fn people_of(world: &World, thread: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_forged_participant_joins_nobodys_thread_and_the_genuine_one_stays_in_it() {
+async fn a_forged_participant_joins_no_thread_and_the_genuine_stays() {
     let world = World::start().await;
     let reply = "In-Reply-To: <first@x.test>\r\nReferences: <first@x.test>\r\n";
     let genuine =
@@ -105,7 +105,7 @@ async fn somebody_who_cannot_prove_anything_still_has_one_thread() {
 }
 
 #[tokio::test]
-async fn an_allow_listed_name_is_taken_at_its_word_unless_its_domain_disowns_the_letter() {
+async fn an_allow_listed_name_counts_unless_its_domain_disowns_it() {
     let world = World::start().await;
     let signed = world.signed("partner.test", &world.plain("carol@partner.test", "c1", ""));
     let thread = thread_of(&world, &signed).await;
@@ -162,7 +162,7 @@ async fn whoever_proves_their_name_takes_the_place_of_the_one_who_only_claimed_i
 }
 
 #[tokio::test]
-async fn a_letter_joins_others_only_where_its_sender_signed_that_it_belongs_there() {
+async fn a_letter_joins_others_only_where_its_sender_signed_for_it() {
     let world = World::start().await;
     let whole = [
         "From",
@@ -230,7 +230,7 @@ async fn a_letter_joins_others_only_where_its_sender_signed_that_it_belongs_ther
 }
 
 #[tokio::test]
-async fn a_field_whose_name_two_readers_read_differently_is_signed_by_nobody() {
+async fn a_field_whose_name_reads_two_ways_is_signed_by_nobody() {
     let world = World::start().await;
     let whole = [
         "From",

@@ -33,7 +33,7 @@ async fn until_failed(app: &TestApp, server: &Server, command: &'static str, tim
 }
 
 #[tokio::test]
-async fn a_login_that_is_refused_is_told_at_once_and_once_until_a_fetch_was_good() {
+async fn a_refused_login_is_told_at_once_and_once_until_a_good_fetch() {
     let (app, server) = (app().await, Server::start().await);
     server.state().refuses = vec!["LOGIN"];
     until_failed(&app, &server, "LOGIN", 4).await;

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
-async fn a_password_is_quoted_for_login_and_sent_by_sasl_where_that_is_offered() {
+async fn a_password_is_quoted_for_login_and_sent_by_sasl_if_offered() {
     let (app, server) = (app().await, Server::start().await);
     sweep(&app, &server).await.expect("LOGIN works");
     assert_eq!(server.count("LOGIN"), 1);
@@ -43,7 +43,7 @@ async fn a_password_is_quoted_for_login_and_sent_by_sasl_where_that_is_offered()
 }
 
 #[tokio::test]
-async fn a_refused_login_is_not_repeated_soon_and_its_reason_is_kept_without_the_password() {
+async fn a_refused_login_is_not_repeated_soon_and_hides_the_password() {
     let (app, server) = (app().await, Server::start().await);
     let mut wrong = mailbox(&server);
     wrong.login = MailboxLogin::Password(SecretString::from("hunter2-secret"));
@@ -125,7 +125,7 @@ fn by_token(server: &Server, endpoint: &Endpoint) -> ImapMailbox {
 }
 
 #[tokio::test]
-async fn an_access_token_is_fetched_once_and_renewed_when_the_server_no_longer_takes_it() {
+async fn an_access_token_is_fetched_once_and_renewed_when_refused() {
     let (app, server) = (app().await, Server::start().await);
     server.state().tokens = vec!["first".to_owned(), "second".to_owned()];
     let endpoint = endpoint(&["first", "second"], 3600).await;
@@ -188,7 +188,7 @@ async fn a_token_near_its_end_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_rotated_refresh_token_outlives_the_engine_and_yields_to_a_configured_one() {
+async fn a_rotated_token_outlives_the_engine_until_one_is_configured() {
     let (app, server) = (app().await, Server::start().await);
     server.state().tokens = ["first", "second", "third", "anew"]
         .map(str::to_owned)
@@ -231,7 +231,7 @@ async fn a_rotated_refresh_token_outlives_the_engine_and_yields_to_a_configured_
 }
 
 #[tokio::test]
-async fn a_refused_refresh_token_gives_way_to_the_one_that_another_process_was_given() {
+async fn a_refused_refresh_token_yields_to_the_one_of_another_process() {
     let (app, server) = (app().await, Server::start().await);
     server.state().tokens = ["first", "second", "third"].map(str::to_owned).to_vec();
     let endpoint = endpoint(&["first", "second", "third"], 61).await;
@@ -251,7 +251,7 @@ async fn a_refused_refresh_token_gives_way_to_the_one_that_another_process_was_g
 }
 
 #[tokio::test]
-async fn a_refused_refresh_token_is_the_operators_to_mend_and_a_broken_endpoint_is_not() {
+async fn an_operator_mends_a_refused_token_but_no_broken_endpoint() {
     let (app, server) = (app().await, Server::start().await);
     for (status, body, refused) in [
         (

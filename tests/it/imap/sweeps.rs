@@ -59,7 +59,7 @@ async fn letters_are_taken_in_order_with_envelope_and_time_and_then_flagged() {
 }
 
 #[tokio::test]
-async fn a_connection_that_fails_at_any_step_costs_no_letter_and_runs_none_twice() {
+async fn a_connection_failure_at_any_step_loses_and_doubles_no_letter() {
     let app = app().await;
     let mut faults = 0;
     for fault in [

@@ -82,7 +82,7 @@ async fn a_server_that_offers_idle_and_refuses_it_is_polled() {
 }
 
 #[tokio::test]
-async fn a_server_that_stalls_at_any_step_is_left_and_the_letters_come_by_the_next_connection() {
+async fn a_server_that_stalls_is_left_and_its_letters_come_next_time() {
     let app = app().await;
     let impatient = ImapTimeouts {
         silence_max: Duration::from_millis(150),

@@ -83,7 +83,7 @@ async fn personas_do_not_see_each_others_knowledge() {
 }
 
 #[tokio::test]
-async fn a_letter_is_given_the_pieces_that_bear_on_it_with_their_places() {
+async fn a_letter_is_given_the_pieces_bearing_on_it_with_their_places() {
     let run_deps = RunDeps::new().await;
     run_deps.write(
         "rooms.md",
@@ -122,7 +122,7 @@ async fn a_letter_is_given_the_pieces_that_bear_on_it_with_their_places() {
 }
 
 #[tokio::test]
-async fn a_letter_that_nothing_bears_on_is_given_nothing_and_the_report_says_why() {
+async fn the_report_says_why_a_letter_is_given_nothing() {
     let run_deps = RunDeps::new().await;
     run_deps.write("rooms.md", "Thank you for what you will read here.");
     run_deps.sync().await;

@@ -280,7 +280,7 @@ fn every_check_has_a_control() {
 }
 
 #[tokio::test]
-async fn a_page_that_was_overwritten_is_found_by_exactly_the_check_of_pages() {
+async fn an_overwritten_page_is_found_by_exactly_the_check_of_pages() {
     let app = lived().await;
     let folder = tempfile::tempdir().expect("a folder");
     let database = folder.path().join("whole.db");

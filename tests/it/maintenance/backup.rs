@@ -51,8 +51,7 @@ async fn count(workspace: &Workspace, sql: &'static str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_under_load_has_every_letter_that_got_its_yes_before_it_and_restores_to_a_working_engine()
- {
+async fn a_backup_under_load_has_every_accepted_letter_and_restores() {
     let app = lived().await;
     for n in 0..20 {
         app.receive(&note(&format!("before-{n}@guest.example"), "", "Before."))

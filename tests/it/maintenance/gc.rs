@@ -76,7 +76,7 @@ pub async fn old() -> (TestApp, Timestamp) {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_goes_and_changes_nothing_and_then_exactly_that_goes() {
+async fn a_dry_run_changes_nothing_and_says_exactly_what_will_go() {
     let (app, before) = old().await;
     let was = sizes(&app).await;
     let said = throw_all(&app.engine.store, before, true).await;
@@ -117,8 +117,7 @@ async fn a_dry_run_says_what_goes_and_changes_nothing_and_then_exactly_that_goes
 }
 
 #[tokio::test]
-async fn a_reply_to_a_letter_whose_bytes_have_gone_joins_its_thread_and_is_answered_with_its_history()
- {
+async fn a_reply_to_a_letter_whose_bytes_have_gone_joins_its_thread() {
     let (app, before) = old().await;
     throw_all(&app.engine.store, before, false).await;
     let run = app

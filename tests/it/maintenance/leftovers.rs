@@ -44,7 +44,7 @@ fn a_mail(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_database_that_is_missing_or_empty_is_not_begun_anew_beside_what_is_left_of_it() {
+async fn a_missing_or_empty_database_is_not_begun_beside_its_remains() {
     let app = lived().await;
     let mail = a_mail(&app);
     for left in ["engine.lock", "attache.db-wal", &mail] {
@@ -101,7 +101,7 @@ async fn letters(workspace: &Workspace) -> i64 {
 }
 
 #[tokio::test]
-async fn a_backup_that_was_restored_beside_an_old_log_is_not_opened_until_the_log_is_gone() {
+async fn a_backup_restored_beside_an_old_log_is_not_opened() {
     let (app, workspace) = restored_over_a_log().await;
     for refused in opened(&workspace).await {
         assert!(

@@ -137,8 +137,7 @@ async fn with_words_like_digests() -> (TestApp, Timestamp, String) {
 }
 
 #[tokio::test]
-async fn a_word_of_a_letter_that_looks_like_a_digest_names_no_text_for_the_audit_and_keeps_none_from_going()
- {
+async fn a_word_like_a_digest_in_a_letter_names_no_text_for_the_audit() {
     let (app, before, _) = with_words_like_digests().await;
     app.check().await;
     assert!(has(&texts(&app).await, "Nothing yet."));
@@ -156,7 +155,7 @@ async fn a_word_of_a_letter_that_looks_like_a_digest_names_no_text_for_the_audit
 }
 
 #[tokio::test]
-async fn a_word_of_a_letter_that_is_the_digest_of_a_text_does_not_bring_it_into_an_export() {
+async fn a_word_in_a_letter_that_is_a_digest_exports_no_text() {
     let (app, _, young) = with_words_like_digests().await;
     let (code, said, stderr) = attache(
         app.workspace.path(),

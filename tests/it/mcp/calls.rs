@@ -55,7 +55,7 @@ async fn exactly_the_tools_of_the_persona_are_offered_with_their_schemas() {
 }
 
 #[tokio::test]
-async fn a_call_is_recorded_with_its_result_and_wrong_arguments_can_be_mended() {
+async fn a_call_is_recorded_and_its_wrong_arguments_can_be_mended() {
     let app = TestApp::start(json!({ "turns": [] })).await;
     let run = claimed(&app).await;
     let mut agent = Client::ready(app.workspace.path(), &run).await;
@@ -176,7 +176,7 @@ async fn of_many_servers_that_mail_at_once_no_more_do_than_the_run_may() {
 }
 
 #[tokio::test]
-async fn an_agent_that_answers_by_our_tool_is_not_answered_for_a_second_time() {
+async fn an_agent_that_answers_by_our_tool_is_not_answered_for_again() {
     let acts = vec![
         starts(),
         calls("x1", "Read"),

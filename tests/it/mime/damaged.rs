@@ -42,7 +42,7 @@ fn one_bad_byte_does_not_turn_a_whole_body_into_another_charset() {
 }
 
 #[test]
-fn a_body_that_calls_itself_iso_2022_jp_and_is_utf_8_is_read_as_utf_8() {
+fn a_utf_8_body_that_calls_itself_iso_2022_jp_is_read_as_utf_8() {
     let label = "text/plain; charset=ISO-2022-JP";
     assert_eq!(
         body(label, "朝食は七時からです".as_bytes()),

@@ -17,7 +17,7 @@ fn what_was_half_explained_says_file_place_cause_and_remedy() {
 }
 
 #[test]
-fn a_workspace_without_mistakes_has_no_warnings_and_is_summed_up() {
+fn a_workspace_without_mistakes_is_summed_up_without_warnings() {
     let place = Place::new();
     let said = place.run(&["config", "check", "--strict"]);
     let wanted = "the configuration is good
@@ -119,7 +119,7 @@ fn an_instant_that_went_by_is_past_and_not_done() {
 }
 
 #[test]
-fn a_model_without_a_price_and_a_file_that_nobody_reads_are_warned_of() {
+fn a_model_without_a_price_and_an_unread_file_are_warned_of() {
     let place = Place::new();
     place.write(".secrets", "OPENAI_API_KEY=sk-1\n");
     place.replace(

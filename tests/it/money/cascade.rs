@@ -36,7 +36,7 @@ fn run(spending: &Spending) -> Option<(i64, Origin)> {
 }
 
 #[test]
-fn a_run_has_the_nearest_bound_that_was_said_even_where_it_is_wider() {
+fn a_run_has_the_nearest_bound_said_even_where_it_is_wider() {
     let all = json!({ "cost_usd_max": 1, "tokens_max": 1000 });
     let own = json!({ "cost_usd_max": 2.5, "tokens_max": 2000 });
     let thread = |cost_micros_max, tokens_max| ThreadBudget {

@@ -218,7 +218,7 @@ async fn ledger(
 }
 
 #[tokio::test]
-async fn a_call_is_priced_by_the_provider_then_by_the_table_and_else_not_at_all() {
+async fn a_call_is_priced_by_the_provider_else_the_table_else_not() {
     let usage = json!({ "input_tokens": 1_000_000, "output_tokens": 1 });
     let script = json!({ "rules": [
         { "when": { "contains": "reported" }, "say": "Yes.", "usage": { "input_tokens": 5, "cost_micros": 77 } },

@@ -270,7 +270,7 @@ async fn a_thread_s_own_budget_holds_until_it_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_call_that_may_be_billed_is_kept_and_one_that_was_turned_away_is_not() {
+async fn a_call_that_may_be_billed_is_kept_one_turned_away_is_not() {
     let failing = |status: Option<u16>| {
         let mut error = json!({ "class": "bad_request" });
         if let Some(status) = status {
@@ -389,7 +389,7 @@ async fn a_responsibility_bounds_its_runs_and_the_listing_says_so() {
 }
 
 #[tokio::test]
-async fn a_thread_that_becomes_one_with_another_takes_its_budget_along() {
+async fn a_thread_that_becomes_one_with_another_takes_its_budget() {
     let app = workspace(json!({})).start().await;
     let thread_of = async |run: &str| {
         let row = app

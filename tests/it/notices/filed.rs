@@ -227,7 +227,7 @@ fn counting() -> GuestHouse {
 }
 
 #[test]
-fn a_duty_that_mails_where_there_are_no_owners_is_a_problem_of_its_file() {
+fn a_duty_that_mails_without_owners_is_a_problem_of_its_file() {
     let house = counting();
     house.ok(&["config", "check"]);
     house.set("configs/gateway.json", "/owners", json!([]));

@@ -6,7 +6,7 @@ use attache::store::MessageSearch;
 use sqlx::Row;
 
 #[tokio::test]
-async fn a_notice_has_nothing_of_a_letter_but_a_bounded_harmless_subject() {
+async fn a_notice_has_nothing_of_a_letter_but_a_harmless_subject() {
     let app = failing_app().await;
     let subject = format!(
         "[Click `here`](https://evil.example/) {}",
@@ -40,7 +40,7 @@ async fn a_notice_has_nothing_of_a_letter_but_a_bounded_harmless_subject() {
 }
 
 #[tokio::test]
-async fn a_persona_does_not_find_notices_and_the_owner_may_talk_to_it_about_one() {
+async fn a_persona_finds_no_notices_but_the_owner_may_talk_about_one() {
     let app = failing_app().await;
     fail(&app, 1, "x").await;
     let notice = app.notices().remove(0);

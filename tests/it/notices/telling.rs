@@ -8,7 +8,7 @@ use serde_json::json;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_run_that_fails_for_good_is_told_to_the_owners_at_once_and_once() {
+async fn a_run_that_fails_for_good_is_told_to_owners_at_once_and_once() {
     let workspace = Workspace::new(&failing());
     workspace.set(
         "configs/gateway.json",
@@ -57,7 +57,7 @@ async fn a_run_that_fails_for_good_is_told_to_the_owners_at_once_and_once() {
 }
 
 #[tokio::test]
-async fn a_thousand_failures_in_an_hour_make_two_mails_that_account_for_all_of_them() {
+async fn two_mails_account_for_a_thousand_failures_in_an_hour() {
     let app = failing_app().await;
     for minute in 0..50 {
         let emitted = (0..20).map(|n| {
@@ -211,7 +211,7 @@ async fn the_engine_speaks_in_the_name_that_is_configured_and_a_persona_in_its_o
 }
 
 #[tokio::test]
-async fn a_responsibility_that_cannot_be_used_is_told_once_per_revision() {
+async fn an_unusable_responsibility_is_told_once_per_revision() {
     let app = failing_app().await;
     let file = "personas/ada/responsibilities/digest.md";
     let (good, bad) = (
@@ -297,7 +297,7 @@ async fn interrupted(cut: PowerCut) -> bool {
 }
 
 #[tokio::test]
-async fn a_power_cut_at_any_commit_loses_no_notice_and_tells_none_twice() {
+async fn a_power_cut_at_any_commit_loses_and_doubles_no_notice() {
     for side in [PowerCut::BeforeCommit, PowerCut::AfterCommit] {
         let mut struck_at = 0;
         for commit in 1..100 {

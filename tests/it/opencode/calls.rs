@@ -217,7 +217,7 @@ async fn tool_parts_become_calls_with_one_result_and_those_of_strangers_do_not()
 }
 
 #[tokio::test]
-async fn a_stream_that_is_lost_is_made_up_for_without_missing_or_doubling_a_call() {
+async fn a_lost_stream_is_made_up_for_with_no_call_missed_or_doubled() {
     let first = vec![message(info("msg_1")), updated(running("c1", "read"))];
     // While nobody listened: c1 ended, c2 came and went.
     let third = vec![

@@ -29,7 +29,7 @@ async fn class_of(reply: (u16, Value)) -> ErrorClass {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_at_any_byte_is_an_error_and_never_an_answer() {
+async fn an_answer_cut_at_any_byte_is_an_error_and_never_an_answer() {
     let length = Play::default().reply.1.to_string().len();
     let at = |cut: usize, how: Cut| async move {
         let server = OpenCode::start(Play {
@@ -155,7 +155,7 @@ async fn a_cancelled_call_tells_the_server_to_stop() {
 }
 
 #[tokio::test]
-async fn a_model_without_its_provider_is_refused_before_anything_is_sent() {
+async fn a_model_without_its_provider_is_refused_before_sending() {
     let server = OpenCode::start(Play::default()).await;
     let mut wrong = request(new(), Tier::ReadOnly);
     wrong.model = "m1".into();
@@ -167,7 +167,7 @@ async fn a_model_without_its_provider_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_too_long_for_an_agent_is_refused_before_anything_is_sent() {
+async fn a_prompt_too_long_for_an_agent_is_refused_before_sending() {
     let server = OpenCode::start(Play::default()).await;
     let mut long = request(new(), Tier::ReadOnly);
     long.messages = vec![Message::user("x".repeat(33 * 1024 * 1024))];
@@ -182,7 +182,7 @@ async fn a_prompt_that_is_too_long_for_an_agent_is_refused_before_anything_is_se
 }
 
 #[tokio::test]
-async fn a_server_that_is_started_for_the_call_has_a_password_and_our_tools() {
+async fn a_server_started_for_the_call_has_a_password_and_our_tools() {
     let server = OpenCode::start(Play::default()).await;
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("opencode");

@@ -51,7 +51,7 @@ const TAGGED: [&str; 2] = [
 ];
 
 #[tokio::test]
-async fn a_way_out_that_works_is_gone_as_far_as_mail_from_for_every_persona_and_nothing_is_sent() {
+async fn a_way_out_that_works_is_gone_up_to_mail_from_sending_nothing() {
     for (implicit, tls) in [(false, "starttls"), (true, "implicit")] {
         let server = Server::start(tls_script(implicit)).await;
         let house = house(server.address.port(), json!({ "tls": tls, "user": "ada" }));
@@ -186,7 +186,7 @@ async fn a_closed_port_is_said_and_a_folder_is_tried() {
 }
 
 #[tokio::test]
-async fn after_one_refused_connection_nothing_is_called_well_and_the_log_says_why() {
+async fn after_one_refused_connection_nothing_is_called_well() {
     let port = closed_port();
     let house = house(port, json!({}));
     assert_eq!(

@@ -295,7 +295,7 @@ async fn ten_workers_send_each_mail_once() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closed_meanwhile_costs_the_next_mail_nothing() {
+async fn a_connection_closed_meanwhile_costs_the_next_mail_nothing() {
     let house = House::new().await;
     let server = Server::start(Script {
         mails_per_connection: 1,
@@ -373,7 +373,7 @@ async fn idle_connections_are_closed_politely_after_some_seconds() {
 }
 
 #[tokio::test]
-async fn a_mail_goes_out_as_soon_as_the_worker_is_woken_and_shutdown_ends_it() {
+async fn a_mail_goes_out_when_the_worker_wakes_and_shutdown_ends_it() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let outbound = house.outbound(&server);
@@ -424,7 +424,7 @@ async fn shutdown_finishes_the_mail_under_way_and_gives_back_the_others() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_more_keeps_no_engine_from_stopping() {
+async fn a_server_that_falls_silent_keeps_no_engine_from_stopping() {
     for (verb, left) in [
         (Verb::Data, DeliveryState::Sending),
         (Verb::EndOfData, DeliveryState::Committing),

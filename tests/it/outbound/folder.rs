@@ -80,7 +80,7 @@ async fn each_mail_becomes_one_file_and_stays_one_when_it_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_defers_and_one_that_cannot_be_made_is_said_at_start() {
+async fn an_unwritable_folder_defers_an_unmakable_is_said_at_start() {
     let house = House::new().await;
     let out = house.folder.path().join("out");
     let outbound = house.outbound_over(folder_transport(&house, &out).expect("the folder is made"));

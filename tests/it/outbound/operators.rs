@@ -360,8 +360,7 @@ async fn retries(house: &House, held: &DeliveryId) {
 }
 
 #[tokio::test]
-async fn all_that_failed_or_is_held_is_retried_with_one_command_and_health_says_why_nothing_moves()
-{
+async fn one_command_retries_all_that_failed_and_health_says_why() {
     let house = House::new().await;
     std::fs::create_dir(house.folder.path().join("configs")).expect("a folder");
     let server = Server::start(Script {

@@ -49,7 +49,7 @@ async fn crash_at(verb: Verb) -> (House, Server, DeliveryId) {
 }
 
 #[tokio::test]
-async fn a_crash_before_the_final_dot_leaves_no_trace_but_a_second_try() {
+async fn a_crash_before_the_final_dot_leaves_only_a_second_try() {
     let (house, server, id) = crash_at(Verb::Data).await;
     assert_eq!(house.delivery(&id).await.state, DeliveryState::Sending);
     let found = house
@@ -90,7 +90,7 @@ async fn a_crash_before_the_final_dot_leaves_no_trace_but_a_second_try() {
 }
 
 #[tokio::test]
-async fn a_crash_after_the_final_dot_sends_the_same_bytes_again_and_says_so() {
+async fn a_crash_after_the_final_dot_sends_the_same_bytes_again() {
     let (house, server, id) = crash_at(Verb::EndOfData).await;
     assert_eq!(house.delivery(&id).await.state, DeliveryState::Committing);
     server.set(|script| script.fault = None);

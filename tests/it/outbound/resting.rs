@@ -134,7 +134,7 @@ async fn refused_credentials_rest_the_transport_at_once_and_keep_the_mail() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_mechanism_of_ours_is_a_matter_of_credentials() {
+async fn a_server_without_our_mechanism_is_a_matter_of_credentials() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let outbound = house.outbound_with(&server, patient(), |smarthost| {

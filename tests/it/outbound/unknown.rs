@@ -65,7 +65,7 @@ const POINTS: [Point; 6] = [
 ];
 
 #[tokio::test]
-async fn a_power_cut_at_every_commit_of_a_delivery_ends_as_the_table_says() {
+async fn a_power_cut_at_every_commit_of_a_delivery_ends_by_the_table() {
     for Point {
         name,
         cut,
@@ -130,7 +130,7 @@ async fn a_power_cut_at_every_commit_of_a_delivery_ends_as_the_table_says() {
 
 /// O7: some recipients were refused for now when the others got the mail.
 #[tokio::test]
-async fn after_mixed_replies_and_a_crash_only_the_deferred_recipient_is_tried_again() {
+async fn after_a_crash_only_the_deferred_recipient_is_tried_again() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     server.set(|script| {
@@ -198,7 +198,7 @@ async fn notices(house: &House, kind: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_mail_that_the_server_may_have_is_held_where_that_is_wanted_until_somebody_decides() {
+async fn a_mail_that_the_server_may_have_is_held_until_a_decision() {
     let house = House::new().await;
     let server = Server::start(Script {
         fault: Some((Verb::EndOfData, Fault::Drop)),

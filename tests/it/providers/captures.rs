@@ -21,7 +21,7 @@ async fn captured(dialect: &str, reply: Reply) -> CapturedCall {
 }
 
 #[tokio::test]
-async fn an_answer_is_kept_byte_by_byte_however_it_is_framed_and_however_it_ends() {
+async fn an_answer_is_kept_byte_by_byte_however_framed_and_ended() {
     for dialect in ["anthropic", "openai"] {
         let body = std::fs::read_to_string(fixture(&format!("{dialect}/one_call.sse")))
             .expect("it exists");

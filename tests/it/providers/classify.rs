@@ -214,7 +214,7 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
 }
 
 #[test]
-fn a_bad_request_over_reasoning_says_whether_it_was_too_much_or_missed() {
+fn a_bad_request_says_whether_reasoning_was_too_much_or_missed() {
     let table = [
         (
             "Thinking mode does not support this tool_choice",

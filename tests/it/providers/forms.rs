@@ -97,7 +97,7 @@ fn formless(seen: &Seen) -> Result<Value, Refusal> {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_forms_is_asked_in_words_and_never_again_with_one() {
+async fn a_server_that_refuses_forms_is_asked_in_words_from_then_on() {
     let server = judged_by(formless, vec![say(WRONG), say(GOOD)]).await;
     let (app, run) = worked_off("compat:house", &server).await;
     assert_eq!(

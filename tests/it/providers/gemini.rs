@@ -201,7 +201,7 @@ async fn calls_of_another_model_carry_the_vendors_stand_in_and_nothing_of_the_ot
 }
 
 #[tokio::test]
-async fn a_call_that_its_own_model_did_not_sign_goes_back_unsigned_and_without_an_id_of_ours() {
+async fn a_call_that_its_own_model_did_not_sign_goes_back_unsigned() {
     let called = parts(
         json!([{"functionCall": {"name": "look", "args": {"n": 1}}}]),
         Some("STOP"),
@@ -218,7 +218,7 @@ async fn a_call_that_its_own_model_did_not_sign_goes_back_unsigned_and_without_a
 }
 
 #[test]
-fn a_result_is_always_an_object_that_says_whether_it_is_an_error() {
+fn a_result_is_an_object_that_says_whether_it_is_an_error() {
     let call = |id: &str| Block::ToolCall {
         id: id.into(),
         name: "look".into(),

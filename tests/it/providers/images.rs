@@ -200,7 +200,7 @@ fn an_image_counts_as_an_image_and_not_as_its_text() {
 }
 
 #[test]
-fn a_recorded_message_has_the_digest_of_an_image_and_text_as_before() {
+fn a_recorded_message_has_an_images_digest_and_text_as_before() {
     let text = json!({"role": "user", "blocks": [{"type": "text", "text": "Hi"}]});
     assert_eq!(json!(Message::user("Hi")), text);
     let recorded = json!({

@@ -170,7 +170,7 @@ fn settings_are_said_as_the_server_reads_them() {
 }
 
 #[test]
-fn a_model_that_must_not_call_is_offered_no_tool_and_only_then_is_bound_to_a_schema() {
+fn a_model_is_bound_to_a_schema_only_when_offered_no_tool() {
     let schema = json!({"type": "object", "required": ["ok"]});
     let output = Some(OutputSchema {
         name: "answer".into(),

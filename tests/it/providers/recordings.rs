@@ -293,8 +293,7 @@ fn plain(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_class_and_a_notice()
-{
+async fn a_letter_answered_by_recording_ends_with_a_mail_or_a_notice() {
     let explained: Vec<&str> = EXPLAINED.iter().map(|(id, _)| *id).collect();
     let (mut total, mut wrong) = (BTreeMap::<&str, u32>::new(), Vec::new());
     for dialect in DIALECTS {

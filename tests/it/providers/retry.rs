@@ -221,7 +221,7 @@ fn the_providers_word_beats_the_class_but_not_a_cancellation() {
 }
 
 #[test]
-fn a_parameter_is_left_out_once_whatever_the_class_and_the_tries() {
+fn a_parameter_is_left_out_once_whatever_the_class_and_tries() {
     for class in [ErrorClass::BadRequest, ErrorClass::Unsupported] {
         let refused = ProviderError {
             refused: Some(Parameter::Temperature),
@@ -287,7 +287,7 @@ fn an_input_is_made_shorter_once_to_what_the_window_leaves() {
 }
 
 #[test]
-fn an_answer_that_came_to_no_word_is_given_more_room_while_there_is_some() {
+fn an_answer_without_a_word_gets_more_room_while_there_is_some() {
     let error = failed(ErrorClass::OutputLimit);
     let with = |longer_output_tokens, has_fallback| {
         let size = Size {

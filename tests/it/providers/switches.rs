@@ -115,7 +115,7 @@ fn every_switch_changes_the_body_and_only_where_it_says() {
 }
 
 #[test]
-fn a_server_that_wants_an_empty_list_of_tools_gets_one_when_none_is_offered() {
+fn a_server_that_wants_an_empty_list_of_tools_gets_one() {
     let closed = Request {
         tools: vec![],
         ..conversation()

@@ -138,7 +138,7 @@ async fn runs_of_several_turns_are_never_refused_by_any_vendor() {
 }
 
 #[tokio::test]
-async fn a_run_at_its_last_turn_closes_the_tools_in_a_way_that_every_vendor_takes() {
+async fn a_run_at_its_last_turn_closes_the_tools_for_every_vendor() {
     for (provider, _) in KEYS {
         let server = server(provider, vec![say("").call("list_files", json!({}))]).await;
         let workspace = workspace(&[(provider, &server)]);

@@ -330,7 +330,7 @@ async fn a_wrong_key_and_a_deferred_answer_of_xai_are_what_they_are() {
 }
 
 #[tokio::test]
-async fn a_server_of_the_configuration_bears_its_name_and_needs_a_url_but_no_key() {
+async fn a_configured_server_bears_its_name_and_needs_a_url_not_a_key() {
     let nowhere = ProviderSettings {
         name: "compat:groq".into(),
         ..Default::default()

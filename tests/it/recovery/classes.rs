@@ -100,7 +100,7 @@ async fn cut_off(tool: &'static Ring) -> (TestApp, String) {
 }
 
 #[tokio::test]
-async fn a_call_that_must_not_be_made_twice_is_not_made_again_by_recovery_nor_by_the_model() {
+async fn recovery_and_model_repeat_no_call_that_must_be_made_once() {
     let (app, run) = cut_off(&ONCE).await;
     worker(&app, &ONCE).drain().await.expect("drained");
     assert_eq!(
@@ -194,7 +194,7 @@ async fn memory(
 }
 
 #[tokio::test]
-async fn a_memory_that_was_written_before_the_engine_died_is_seen_and_not_written_again() {
+async fn a_memory_written_before_the_engine_died_is_not_written_again() {
     let (app, trace, result, memory) =
         memory(json!({ "append": "Bob wants tea." }), |_| None).await;
     assert_eq!(trace, ["call update_memory", "ok update_memory"]);
@@ -213,7 +213,7 @@ async fn a_memory_that_is_as_before_is_written_after_all() {
 }
 
 #[tokio::test]
-async fn a_memory_that_somebody_else_changed_since_is_left_alone_and_the_owner_told() {
+async fn a_memory_that_another_changed_is_left_and_the_owner_told() {
     let other = |left: &str| Some(format!("{left}Carl wants coffee.\n"));
     let (app, trace, _, memory) = memory(json!({ "append": "Bob wants tea." }), other).await;
     assert_eq!(

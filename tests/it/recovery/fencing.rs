@@ -108,7 +108,7 @@ async fn an_engine_that_was_replaced_stores_nothing_and_its_serving_ends() {
 }
 
 #[test]
-fn a_second_engine_is_refused_within_a_second_and_told_which_process_has_the_workspace() {
+fn a_second_engine_is_refused_and_told_who_has_the_workspace() {
     let dir = workspace(
         Sink::default().open(),
         &json!({ "turns": [{ "say": "Yes." }] }),

@@ -115,7 +115,7 @@ fn refused(n: usize) -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn a_refused_write_of_a_group_is_undone_whole_and_the_others_are_stored_wherever_it_stands() {
+async fn a_refused_write_of_a_group_is_undone_whole_others_are_stored() {
     for places in [
         &[0][..],
         &[2],

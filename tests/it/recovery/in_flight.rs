@@ -114,7 +114,7 @@ async fn folder(note_is_kept: bool) -> (Workspace, Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_letter_file_that_ends_three_engines_is_set_aside_and_told_and_the_next_one_is_taken() {
+async fn a_letter_file_that_ends_three_engines_is_set_aside_and_told() {
     let (_place, stored, told) = folder(true).await;
     assert_eq!(stored, ["b-fine"]);
     assert!(
@@ -133,8 +133,7 @@ async fn the_control_without_what_was_written_down_no_letter_is_ever_set_aside()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_letter_in_a_mailbox_that_ends_three_engines_stays_there_untouched_and_the_next_one_is_taken()
- {
+async fn a_mailbox_letter_that_ends_three_engines_is_left_untouched() {
     let mailbox = server::Server::start().await;
     let deps = json!([{ "name": "desk", "host": "127.0.0.1", "port": mailbox.port, "tls": "none",
         "user": server::USER, "since": "all" }]);

@@ -80,8 +80,7 @@ async fn with_a_suspect() -> (TestApp, String) {
 }
 
 #[tokio::test]
-async fn a_suspect_that_hangs_keeps_others_waiting_for_seconds_and_proves_nothing_when_it_dies_beside_them()
- {
+async fn a_hanging_suspect_delays_others_for_seconds_proves_nothing() {
     let (app, run) = with_a_suspect().await;
     assert_eq!(claim(&app).await[0].id.as_str(), run);
     app.run_of(&note("o@guest.example", "", "When is lunch?"))
@@ -117,8 +116,7 @@ async fn a_suspect_that_hangs_keeps_others_waiting_for_seconds_and_proves_nothin
 }
 
 #[tokio::test]
-async fn a_run_that_takes_its_time_keeps_a_suspect_from_its_trial_for_seconds_and_everybody_else_no_longer()
- {
+async fn a_long_run_delays_a_suspect_and_everybody_else_for_seconds() {
     let (app, run) = with_a_suspect().await;
     app.workspace.clock.advance(SECOND);
     let app = app.restart().await;

@@ -79,7 +79,7 @@ async fn the_log_stays_short_however_much_is_written_and_is_cut_when_nobody_writ
 }
 
 #[tokio::test]
-async fn a_reader_holds_the_cut_up_loses_nothing_and_the_log_is_cut_when_it_has_gone() {
+async fn a_reader_delays_the_cut_of_the_log_and_loses_nothing() {
     let place = quiet().await;
     let app = &place.0;
     write(&place, MIB).await;

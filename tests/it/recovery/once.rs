@@ -209,8 +209,8 @@ fn done(house: &Workspace, subject: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_call_that_must_not_be_made_twice_acts_at_most_once_whenever_its_engine_is_killed() {
-    let test = "a_call_that_must_not_be_made_twice_acts_at_most_once_whenever_its_engine_is_killed";
+async fn a_call_not_to_be_made_twice_acts_at_most_once_after_a_kill() {
+    let test = "a_call_not_to_be_made_twice_acts_at_most_once_after_a_kill";
     if std::env::var(CHILD).is_ok() {
         return as_engine(&ONCE).await;
     }
@@ -252,8 +252,8 @@ async fn a_call_that_must_not_be_made_twice_acts_at_most_once_whenever_its_engin
 
 /// The control: what may be repeated is repeated after a kill that came when it had acted.
 #[tokio::test]
-async fn a_call_that_may_be_made_twice_acts_twice_when_its_engine_is_killed() {
-    let test = "a_call_that_may_be_made_twice_acts_twice_when_its_engine_is_killed";
+async fn a_call_that_may_be_made_twice_acts_twice_after_a_kill() {
+    let test = "a_call_that_may_be_made_twice_acts_twice_after_a_kill";
     if std::env::var(CHILD).is_ok() {
         return as_engine(&REPEATABLE).await;
     }

@@ -79,7 +79,7 @@ async fn an_opening_goes_on_when_the_one_before_it_is_done() {
 }
 
 #[test]
-fn a_server_that_cannot_open_the_database_in_time_asks_to_be_started_again() {
+fn a_server_that_cannot_open_the_database_asks_for_a_restart() {
     let dir = workspace(Sink::default().open(), &json!({ "rules": [] }));
     let _held = opening(&dir.path().join("data"));
     let mut server = attache(dir.path(), &["serve"])
@@ -98,8 +98,7 @@ fn a_server_that_cannot_open_the_database_in_time_asks_to_be_started_again() {
 }
 
 #[test]
-fn a_process_that_is_killed_while_it_makes_the_database_leaves_one_that_the_next_brings_up_to_date()
-{
+fn a_database_whose_making_was_killed_is_brought_up_to_date() {
     const STEP_BYTES: u64 = 40_000;
     let mut killed = 0;
     for round in 0..12 {

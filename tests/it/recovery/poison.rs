@@ -60,7 +60,7 @@ async fn said(app: &TestApp, run: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_run_that_stops_three_engines_at_one_step_is_put_aside_and_its_owner_told_once() {
+async fn a_run_that_stops_three_engines_is_put_aside_and_told_once() {
     let (mut app, run) = one_run(answer()).await;
     for crash in 1..=3 {
         assert_eq!(app.outcome(&run).await.0, "queued", "before crash {crash}");
@@ -95,7 +95,7 @@ async fn a_run_that_stops_three_engines_at_one_step_is_put_aside_and_its_owner_t
 }
 
 #[tokio::test]
-async fn a_crash_at_a_later_step_is_counted_anew_and_a_request_made_again_is_no_later_step() {
+async fn a_crash_counts_anew_at_a_later_step_but_not_at_a_repeat() {
     let (mut app, run) = one_run(answer()).await;
     for _ in 0..2 {
         app = dies(app, 1).await;

@@ -41,7 +41,7 @@ fn a_signal_that_comes_later_ends_the_engine_without_waiting() {
 }
 
 #[test]
-fn a_hang_up_says_that_the_configuration_is_read_at_the_start_and_the_engine_goes_on() {
+fn a_hang_up_says_that_nothing_is_reread_and_the_engine_goes_on() {
     let sink = Sink::default();
     let dir = workspace(sink.open(), &json!({ "rules": [{ "say": "At ten." }] }));
     let (mut log, writer) = std::io::pipe().expect("a pipe");

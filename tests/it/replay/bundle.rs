@@ -181,7 +181,7 @@ async fn an_imported_run_is_verified_where_nothing_else_of_its_workspace_is() {
 }
 
 #[tokio::test]
-async fn a_run_that_wrote_to_somebody_else_and_whose_fork_was_mailed_comes_back_too() {
+async fn a_run_that_wrote_elsewhere_and_whose_fork_mailed_comes_back() {
     let workspace = Workspace::new(&json!({ "turns": [
         { "call": [{ "tool": "send_email", "args":
             { "to": ["carol@supplier.example"], "subject": "Sheets", "body": "Twelve, please." } }] },

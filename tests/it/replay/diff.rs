@@ -348,7 +348,7 @@ async fn what_only_the_engine_notes_of_a_call_is_no_difference() {
 }
 
 #[tokio::test]
-async fn a_mail_that_both_have_is_no_difference_because_one_has_another_before_it() {
+async fn a_mail_that_both_have_is_no_difference_in_another_place() {
     let (_a, a) = play(&case("At seven.", ".")).await;
     let mut b = a.clone();
     let mut more = b.mails[0].clone();

@@ -28,7 +28,7 @@ fn shape(record: &RunRecord, selection: &Selection) -> (Vec<(u32, u32)>, Vec<Str
 }
 
 #[tokio::test]
-async fn a_selection_keeps_what_was_asked_for_and_says_what_it_left_out() {
+async fn a_selection_keeps_what_was_asked_and_says_what_it_left_out() {
     let (_app, record) = mended().await;
     let all = shape(&record, &Selection::default());
     assert_eq!((all.0.len(), all.1.len(), all.2), (4, 3, 1));

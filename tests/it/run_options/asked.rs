@@ -38,7 +38,7 @@ async fn its_own_model_comes_first_and_the_fallbacks_of_its_persona_stay_behind_
 }
 
 #[tokio::test]
-async fn a_provider_that_no_persona_asks_is_asked_when_a_responsibility_names_it() {
+async fn a_provider_that_only_a_responsibility_names_is_asked() {
     let (one, optional) = (
         Server::start(Vec::new()).await,
         Server::start(vec![says("Spare.")]).await,
@@ -214,7 +214,7 @@ async fn only_tools_of_its_list_that_its_persona_has_too_are_offered() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_outside_the_list_fails_as_that_of_an_unknown_one_does() {
+async fn a_call_of_a_tool_outside_the_list_fails_as_an_unknown_one() {
     let mail = json!({ "to": ["olga@home.test"], "subject": "Hello", "body": "Hello." });
     for (options, result) in [
         (json!({ "tools": ["read_file"] }), "unknown_tool"),

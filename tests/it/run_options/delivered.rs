@@ -216,8 +216,7 @@ async fn answers_into_a_thread_are_bound_as_replies_are() {
 }
 
 #[tokio::test]
-async fn a_letter_that_came_from_persona_to_persona_as_often_as_it_may_is_not_answered_into_its_thread()
- {
+async fn a_letter_between_personas_is_not_answered_past_its_limit() {
     for (hops, disposition) in [(2, "sent"), (4, "withheld:hop_limit")] {
         let (app, _) = thread_with_bob(
             saying(&["At seven.", "One."]),

@@ -82,7 +82,7 @@ async fn what_a_rule_held_what_was_sent_and_what_is_another_personas_is_not_in_i
 }
 
 #[tokio::test]
-async fn a_letter_is_given_as_far_as_it_begins_and_without_what_it_quotes() {
+async fn a_letter_is_given_as_it_begins_and_without_what_it_quotes() {
     let app = saying(&["Seven."; 4]).start().await;
     let long = "ä".repeat(700);
     app.receive(&note(

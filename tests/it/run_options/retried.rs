@@ -35,7 +35,7 @@ async fn failing(options: &Value, status: u16) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_tried_again_as_often_as_the_terms_say_and_a_lasting_one_never() {
+async fn a_passing_failure_is_tried_again_but_a_lasting_one_never() {
     for (retries, attempts) in [(0, "1"), (1, "2"), (3, "4")] {
         let options = json!({ "retries": retries });
         assert_eq!(

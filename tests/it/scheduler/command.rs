@@ -88,7 +88,7 @@ fn list_next_run_and_history_tell_one_story() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_and_a_file_that_cannot_be_used_are_said_so() {
+fn an_unknown_name_and_an_unusable_file_are_said_to_be_so() {
     let folder = workspace();
     let missing = attache(folder.path(), &["schedule", "run", "nope"]);
     assert_eq!(missing.status.code(), Some(66));
@@ -105,7 +105,7 @@ fn a_name_that_does_not_exist_and_a_file_that_cannot_be_used_are_said_so() {
 }
 
 #[test]
-fn a_file_is_checked_wherever_it_lies_and_its_next_slots_are_told() {
+fn a_file_is_checked_wherever_it_lies_and_tells_its_next_slots() {
     let folder = workspace();
     let outside = folder.path().join("draft.md");
     let text = "---\nname: Draft\nschedule: 0 9 * * 1-5\ntimezone: Europe/Berlin\nenabled: false\n---\nLook.\n";

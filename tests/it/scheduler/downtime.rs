@@ -48,7 +48,7 @@ async fn caught_up(world: &World) -> Vec<String> {
 
 /// Every slot of an hourly schedule is accounted for once, whatever the downtime and the policy.
 #[tokio::test]
-async fn a_minute_an_hour_a_month_and_two_years_of_downtime_are_accounted_for_by_each_policy() {
+async fn each_policy_accounts_for_downtimes_of_a_minute_to_two_years() {
     // (downtime, policy) -> fired, counted as missed, notices. The engine goes down at 06:59:30, the first slot is at 07:00.
     let table = [
         (MINUTE, "latest", 1, 0, 0),
@@ -97,7 +97,7 @@ async fn a_minute_an_hour_a_month_and_two_years_of_downtime_are_accounted_for_by
 }
 
 #[tokio::test]
-async fn all_fires_one_after_the_other_oldest_first_and_each_waits_for_the_end_of_the_one_before() {
+async fn all_fires_oldest_first_and_each_waits_for_the_one_before() {
     let world = every("0 * * * *", "catch_up: all", "2026-06-01T06:30:00Z").await;
     let report = world.tick_at("2026-06-01T10:30:00Z").await;
     assert_eq!((report.fired.len(), report.waiting), (1, 4), "{report:?}");
@@ -117,8 +117,7 @@ async fn all_fires_one_after_the_other_oldest_first_and_each_waits_for_the_end_o
 }
 
 #[tokio::test]
-async fn after_a_downtime_at_most_two_late_runs_are_at_work_and_slots_in_time_do_not_wait_for_them()
-{
+async fn after_downtime_at_most_two_late_runs_work_and_delay_no_slot() {
     let world = World::at("2026-06-01T06:30:00Z").await;
     for n in 0..9 {
         let head = format!("name: R{n}\nschedule: 0 7 * * *\ntimezone: UTC");
@@ -178,7 +177,7 @@ async fn a_late_run_that_is_parked_gives_its_place_away() {
 }
 
 #[tokio::test]
-async fn a_slot_that_waits_for_longer_than_the_window_is_missed_and_told() {
+async fn a_slot_that_waits_beyond_the_window_is_missed_and_told() {
     let options = "catch_up: all\ncatch_up_window: 3h";
     let world = every("0 * * * *", options, "2026-06-01T06:30:00Z").await;
     assert_eq!(world.tick_at("2026-06-01T08:30:00Z").await.fired.len(), 1);
@@ -212,7 +211,7 @@ async fn a_slot_that_waits_for_longer_than_the_window_is_missed_and_told() {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_400_days_forward_misses_what_lies_between_and_goes_on() {
+async fn a_clock_jump_of_400_days_misses_what_lies_between() {
     let world = every("0 9 * * *", "catch_up: latest", "2026-06-01T00:00:00Z").await;
     world.clock.set(at("2027-07-06T00:00:00Z"));
     assert_eq!(caught_up(&world).await, ["2027-07-05T09:00:00.000Z"]);
@@ -221,7 +220,7 @@ async fn a_clock_that_jumps_400_days_forward_misses_what_lies_between_and_goes_o
 }
 
 #[tokio::test]
-async fn a_clock_that_was_a_year_ahead_and_is_put_right_does_not_silence_what_it_touched() {
+async fn a_clock_put_right_by_a_year_does_not_silence_what_it_touched() {
     let world = every("0 9 * * *", "catch_up: latest", "2026-06-01T00:00:00Z").await;
     let before = world.scheduler.times();
     world.clock.set(at("2027-06-01T08:00:00Z"));
@@ -292,7 +291,7 @@ async fn five_hundred_slots_that_come_due_together_share_commits() {
 }
 
 #[tokio::test]
-async fn a_process_that_was_stopped_for_ten_minutes_finds_its_slot_late_and_once() {
+async fn a_process_stopped_for_ten_minutes_finds_its_slot_late_once() {
     let world = every("5 7 * * *", "catch_up: latest", "2026-06-01T07:00:00Z").await;
     let other = world.second_scheduler().await;
     world.clock.advance(Duration::from_secs(600));

@@ -164,7 +164,7 @@ async fn a_slot_that_an_edit_overtakes_is_accounted_for_as_missed() {
 }
 
 #[tokio::test]
-async fn a_disabled_a_removed_and_a_spoilt_file_do_not_fire_until_they_are_back() {
+async fn a_disabled_removed_or_spoilt_file_fires_only_when_it_is_back() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     let (on, off) = (
         "---\nname: A\nschedule: 0 * * * *\ntimezone: UTC\n---\nGo.",
@@ -284,7 +284,7 @@ async fn a_thread_that_is_not_the_persona_s_makes_a_file_unusable() {
 }
 
 #[tokio::test]
-async fn a_one_shot_that_was_written_in_time_fires_late_and_one_that_was_written_late_never() {
+async fn a_one_shot_written_in_time_fires_late_one_written_late_never() {
     let world = World::at("2026-06-01T12:00:00Z").await;
     let text = "---\nname: Once\nat: 2026-06-01T10:00:00Z\n---\nGo.";
     written(&world, "in-time.md", text, "2026-06-01T09:59:00Z");
@@ -353,8 +353,7 @@ async fn fires_again(world: &World, zone: chrono_tz::Tz) -> usize {
 }
 
 #[tokio::test]
-async fn a_one_shot_that_fired_does_not_fire_again_when_its_file_moves_is_copied_or_read_in_another_zone()
- {
+async fn a_one_shot_fires_once_though_moved_copied_or_in_another_zone() {
     const NEW_YORK: chrono_tz::Tz = chrono_tz::America::New_York;
     const BERLIN: chrono_tz::Tz = chrono_tz::Europe::Berlin;
     for fires in [true, false] {
@@ -413,7 +412,7 @@ async fn a_one_shot_that_fired_does_not_fire_again_when_its_file_moves_is_copied
 }
 
 #[tokio::test]
-async fn a_one_shot_that_fired_and_was_written_anew_for_another_instant_is_owed_again() {
+async fn a_fired_one_shot_written_for_another_instant_is_owed_again() {
     let world = World::at("2026-06-01T05:00:00Z").await;
     written(&world, "once.md", ONCE, "2026-06-01T04:00:00Z");
     world.sync().await;

@@ -100,7 +100,7 @@ async fn open_runs_of_letters_in_the_thread_do_not_count() {
 }
 
 #[tokio::test]
-async fn a_run_stands_in_the_thread_that_its_file_names_and_comes_home_when_it_names_none() {
+async fn a_run_stands_in_the_thread_its_file_names_or_comes_home() {
     let world = hourly("other", "catch_up: latest").await;
     world.tick_at("2026-06-01T07:00:00Z").await;
     let named = world.row("other.md").await.thread.expect("a thread");

@@ -103,7 +103,7 @@ async fn nothing_fires_between_the_fifth_failure_and_the_pause() {
 }
 
 #[tokio::test]
-async fn a_success_and_a_retry_that_succeeds_count_anew_and_what_is_cancelled_counts_for_nothing() {
+async fn a_success_starts_the_count_anew_and_a_cancelled_run_does_not() {
     let world = hourly("catch_up: latest").await;
     fail(&world, 4).await;
     assert_eq!(world.tick_at("2026-06-01T05:00:00Z").await.fired.len(), 1);
@@ -214,7 +214,7 @@ async fn a_file_that_is_renamed_stays_paused_and_keeps_its_failures() {
 }
 
 #[tokio::test]
-async fn a_pause_goes_to_and_fro_with_a_file_and_does_not_outlive_its_resumption() {
+async fn a_pause_goes_to_and_fro_with_a_file_until_its_resumption() {
     let world = hourly("catch_up: latest").await;
     assert!(
         world
@@ -280,7 +280,7 @@ async fn a_slot_that_does_not_end_within_its_grace_time_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_search_that_finds_no_slot_is_told_once_and_made_again_every_hour() {
+async fn a_search_that_finds_no_slot_is_told_once_and_repeated_hourly() {
     let world = hourly("catch_up: latest").await;
     // No calendar has such a day; a file that says so is refused, so the row is made by hand.
     let sql =

@@ -50,7 +50,7 @@ async fn nine_in_berlin_fires_once_on_both_nights_of_the_clock_change() {
 }
 
 #[tokio::test]
-async fn a_fired_slot_is_a_synthetic_message_and_a_run_of_the_responsibility_profile() {
+async fn a_fired_slot_is_a_synthetic_message_and_a_responsibility_run() {
     let world = digest_at("2026-03-28T20:00:00Z").await;
     let (_, run_id) = world.tick_at("2026-03-29T07:00:00Z").await.fired.remove(0);
     let runs = world.end_runs().await;
@@ -71,7 +71,7 @@ async fn a_fired_slot_is_a_synthetic_message_and_a_run_of_the_responsibility_pro
 }
 
 #[tokio::test]
-async fn after_downtime_the_newest_slot_fires_and_the_rest_is_one_missed_row() {
+async fn after_downtime_the_newest_slot_fires_the_rest_is_one_row() {
     let minute = digest_at("2026-06-01T06:59:30Z").await;
     assert_eq!(minute.tick_at("2026-06-01T07:00:30Z").await.fired.len(), 1);
     assert_eq!(minute.history().await, ["2026-06-01T07:00:00.000Z fired"]);
@@ -105,7 +105,7 @@ async fn after_downtime_the_newest_slot_fires_and_the_rest_is_one_missed_row() {
 }
 
 #[tokio::test]
-async fn a_slot_older_than_the_window_does_not_fire_and_is_accounted_for() {
+async fn a_slot_older_than_the_window_is_accounted_for_but_not_fired() {
     let world = World::at("2026-01-01T00:00:00Z").await;
     world.write(
         "yearly.md",
@@ -297,7 +297,7 @@ async fn a_firing_that_was_computed_before_an_edit_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_firing_that_fails_in_the_middle_leaves_nothing_and_is_tried_again() {
+async fn a_firing_that_fails_leaves_nothing_and_is_tried_again() {
     let world = digest_at("2026-06-01T00:00:00Z").await;
     world.write(
         "other.md",
@@ -330,7 +330,7 @@ async fn a_firing_that_fails_in_the_middle_leaves_nothing_and_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_cannot_be_rendered_is_a_missed_slot_with_its_reason() {
+async fn an_unrenderable_prompt_is_a_missed_slot_with_its_reason() {
     let world = digest_at("2026-06-01T00:00:00Z").await;
     world.install("exhausting.md");
     world.sync().await;
@@ -364,7 +364,7 @@ async fn a_prompt_that_cannot_be_rendered_is_a_missed_slot_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_start_by_hand_has_its_own_slot_and_leaves_the_schedule_alone() {
+async fn a_start_by_hand_has_its_own_slot_and_keeps_the_schedule() {
     let world = digest_at("2026-06-01T00:00:00Z").await;
     let before = world.row("digest.md").await;
     world.clock.set(at("2026-06-01T05:00:00Z"));

@@ -175,7 +175,7 @@ async fn small_letters_come_in_while_large_ones_hold_everything_else() {
 }
 
 #[tokio::test]
-async fn a_letter_that_stalls_is_cut_off_when_another_needs_its_memory() {
+async fn a_stalled_letter_is_cut_off_when_another_needs_its_memory() {
     let crowd = Crowd::guarded();
     let mut held = hold_all(&crowd).await;
     crowd.clock.advance(Duration::from_secs(10));

@@ -22,7 +22,7 @@ async fn bring_a_letter(client: &mut Client) {
 }
 
 #[tokio::test]
-async fn a_flood_of_commands_is_answered_or_cut_and_others_bring_their_letters_meanwhile() {
+async fn a_flood_of_commands_keeps_nobody_from_bringing_letters() {
     let server = Server::start(Limits::default()).await;
     for (line, is_error) in [
         ("NOOP", false),

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
-async fn a_silent_peer_is_told_and_cut_among_commands_and_inside_a_letter() {
+async fn a_silent_peer_is_told_and_cut_in_commands_and_in_a_letter() {
     let limits = Limits {
         session_idle_max: Duration::from_millis(60),
         ..Limits::default()
@@ -190,7 +190,7 @@ async fn a_letter_that_does_not_end_cannot_hold_up_the_stop() {
 }
 
 #[tokio::test]
-async fn all_connections_together_hold_a_bounded_number_of_letter_bytes() {
+async fn all_connections_together_hold_bounded_letter_bytes() {
     let intake = Arc::new(RecordingDoor::new());
     let mut settings = settings(Limits::default());
     let step = 64 * 1024;

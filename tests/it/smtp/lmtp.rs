@@ -28,7 +28,7 @@ async fn open(path: &Path) -> std::io::Result<BoundSocket> {
 }
 
 #[tokio::test]
-async fn a_letter_comes_through_a_socket_file_that_is_there_as_long_as_its_listener() {
+async fn a_socket_file_takes_letters_and_goes_with_its_listener() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run/lmtp.sock");
     let bound = open(&path).await.unwrap();

@@ -204,7 +204,7 @@ async fn a_guesser_waits_longer_each_time_and_is_shown_the_door() {
 }
 
 #[tokio::test]
-async fn a_network_that_failed_too_often_is_not_asked_any_more_even_by_new_connections() {
+async fn a_network_that_failed_too_often_is_not_asked_any_more() {
     let (authority, intake) = (Authority::new(), Arc::new(RecordingDoor::new()));
     let limits = Limits {
         login_failures_max: 2,

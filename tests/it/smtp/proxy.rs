@@ -50,7 +50,7 @@ async fn said_to(server: &Server, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_letter_comes_from_whom_the_proxy_says_and_no_tlv_is_taken_for_a_command() {
+async fn a_letter_comes_from_whom_the_proxy_says_no_tlv_is_a_command() {
     let server = server("127.0.0.0/8", Limits::default()).await;
     let mut with_tlv = header([203, 0, 113, 9]);
     with_tlv[15] = 12 + 9;
@@ -75,7 +75,7 @@ async fn a_letter_comes_from_whom_the_proxy_says_and_no_tlv_is_taken_for_a_comma
 }
 
 #[tokio::test]
-async fn a_client_behind_a_proxy_is_a_stranger_though_the_proxy_is_not() {
+async fn a_client_behind_a_proxy_is_a_stranger_the_proxy_is_not() {
     let server = server(
         "127.0.0.1",
         Limits {

@@ -48,7 +48,7 @@ async fn drip(client: &mut Client, piece: &[u8], tick: Duration) -> (String, Dur
 }
 
 #[tokio::test]
-async fn a_letter_that_drips_is_cut_though_it_is_never_silent_for_long() {
+async fn a_letter_that_drips_is_cut_though_never_silent_for_long() {
     let intake = Arc::new(RecordingDoor::new());
     let idle = Duration::from_millis(1000);
     let mut client = in_a_letter(

@@ -168,7 +168,7 @@ async fn an_implicit_listener_says_nothing_in_the_clear() {
 }
 
 #[tokio::test]
-async fn a_renewed_certificate_counts_from_the_next_handshake_and_a_broken_one_not_at_all() {
+async fn a_renewed_certificate_counts_from_the_next_handshake_if_good() {
     let authority = Authority::new();
     let intake = Arc::new(RecordingDoor::new());
     let house = authority.house(&intake, Limits::default(), true);

@@ -125,7 +125,7 @@ async fn the_same_call_within_the_tier_is_let_be() {
 }
 
 #[tokio::test]
-async fn an_agent_that_answers_somebody_who_proved_nothing_has_no_tools_of_its_own() {
+async fn an_agent_that_answers_an_unproven_sender_has_no_own_tools() {
     for (more, tier) in [("", Tier::None), (crate::app::PROVEN, Tier::Write)] {
         let house = House::new("write", vec![vec![starts(), says("Done."), ends("Done.")]]).await;
         house
@@ -208,7 +208,7 @@ async fn refusals_of_the_agents_own_rules_are_recorded_and_count_as_failures() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_model_is_asked_too_often_is_stopped_with_what_it_has() {
+async fn an_agent_asking_its_model_too_often_stops_with_what_it_has() {
     // The house lets a model be asked four times.
     let acts = |rounds: usize| {
         let mut acts = vec![starts(), says("I found the first half.")];
@@ -281,7 +281,7 @@ async fn an_agent_that_has_spent_what_its_run_may_cost_is_stopped() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_stopped_before_it_told_its_cost_may_have_used_all() {
+async fn an_agent_stopped_before_it_told_its_cost_may_have_used_all() {
     let acts = vec![
         starts(),
         calls("x1", "Read"),

@@ -80,7 +80,7 @@ async fn an_agent_that_did_something_is_not_asked_again_by_itself() {
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_leaves_no_call_open_and_the_next_attempt_knows_of_it() {
+async fn a_crash_leaves_no_call_open_and_the_next_attempt_knows_of_it() {
     let hangs = vec![
         starts(),
         calls("x1", "Write"),

@@ -305,7 +305,7 @@ async fn fires(house: &House) -> usize {
 }
 
 #[tokio::test]
-async fn a_duty_that_appears_or_changes_while_an_agent_works_does_not_fire() {
+async fn a_duty_new_or_changed_while_an_agent_works_does_not_fire() {
     let change: fn(&Path) = |folder| {
         write(folder, "responsibilities/evil.md", EVIL);
         write(folder, "responsibilities/tea.md", EVIL);

@@ -208,7 +208,7 @@ async fn two_letters_of_a_thread_never_share_a_session_at_once() {
 }
 
 #[tokio::test]
-async fn a_thread_shows_its_session_and_one_that_nobody_used_for_a_month_is_forgotten() {
+async fn a_thread_shows_its_session_one_unused_a_month_is_forgotten() {
     let house = House::new("full", vec![answers_in("ses_1")]).await;
     let run = house.letter("q1@guest.example", "").await;
     let thread = house

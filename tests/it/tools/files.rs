@@ -161,7 +161,7 @@ async fn hidden_files_stay_hidden_from_every_tool_by_every_spelling() {
 }
 
 #[tokio::test]
-async fn a_file_with_a_second_name_is_not_read_because_the_other_may_lie_anywhere() {
+async fn a_file_with_a_second_name_is_not_read() {
     let run_deps = RunDeps::new().await;
     std::fs::write(run_deps.outside(".secrets"), "K_SECRET").expect("a file");
     std::fs::hard_link(

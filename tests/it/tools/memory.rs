@@ -203,7 +203,7 @@ async fn two_runs_that_append_at_once_both_appear() {
 }
 
 #[tokio::test]
-async fn a_history_that_turns_into_a_link_and_back_is_never_written_through() {
+async fn a_history_that_turns_into_a_link_is_never_written_through() {
     let run_deps = RunDeps::new().await;
     fs::create_dir(run_deps.outside("elsewhere")).expect("a folder");
     fs::create_dir(run_deps.path("real")).expect("a folder");

@@ -199,7 +199,7 @@ async fn ten_proposals_may_wait_and_a_decision_makes_room() {
 }
 
 #[tokio::test]
-async fn a_run_proposes_the_owner_is_told_once_and_only_enabling_makes_it_fire() {
+async fn a_run_proposes_the_owner_is_told_only_enabling_makes_it_fire() {
     let script = json!({ "turns": [
         { "call": [{ "tool": "schedule_create", "args": {
             "name": "Tea", "prompt": "Remind Bob of tea.", "timezone": "UTC", "every": "1h" } }] },

@@ -122,7 +122,7 @@ async fn the_owners_traces_are_the_owners() {
 }
 
 #[tokio::test]
-async fn a_forged_letter_in_the_past_is_marked_and_closes_memory_and_send_allow() {
+async fn a_forged_letter_in_the_past_closes_memory_and_send_allow() {
     let calls = [
         ("update_memory", json!({ "append": "K_PLANTED" })),
         mail_to(LAUNDRY),
@@ -199,7 +199,7 @@ async fn what_an_owners_run_found_in_all_mail_binds_the_next_run_of_the_thread()
 }
 
 #[tokio::test]
-async fn a_reply_to_a_duty_that_read_others_mail_is_bound_as_the_duty_was() {
+async fn a_reply_to_a_duty_on_others_mail_is_bound_as_the_duty_was() {
     let calls = [
         ("update_memory", json!({ "append": "K_PLANTED" })),
         mail_to(LAUNDRY),

@@ -38,7 +38,7 @@ async fn found(sql: &'static str) -> Difference {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_is_one_runs_and_the_others_are_verified() {
+async fn an_unreadable_row_is_one_runs_and_the_others_are_verified() {
     let (app, run) = app().await;
     let other = app
         .run_of(&note("q2@guest.example", "", "And supper?"))
@@ -135,7 +135,7 @@ async fn verify_all_and_sweep_get_past_a_run_whose_own_row_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_run_of_earlier_rules_that_would_go_another_way_is_said_to_be_one() {
+async fn a_run_of_earlier_rules_that_would_differ_is_said_to_be_one() {
     for (is_earlier, is_changed) in [(true, true), (true, false), (false, true)] {
         let (app, run) = app().await;
         let mut rows = app.workspace.rows().await;

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_section_is_cut_between_paragraphs_then_lines_then_words() {
+    fn a_long_section_is_cut_by_paragraphs_then_lines_then_words() {
         let paragraph = "word ".repeat(200);
         let lengths = |text: &str| {
             chunks(text)

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_is_too_large_is_stepped_over_and_the_next_is_read() {
+    fn a_letter_that_is_too_large_is_stepped_over_the_next_is_read() {
         let large = format!(
             "From a@b.test Sat Jan 3 01:05:34 1996\nSubject: large\n\n{}\n\n",
             "x".repeat(300_000)

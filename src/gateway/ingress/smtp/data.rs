@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_ends_at_crlf_dot_crlf_and_loses_one_stuffed_dot_per_line_however_it_is_cut() {
+    fn a_letter_ends_at_crlf_dot_crlf_and_is_unstuffed_however_cut() {
         let cases: [(&[u8], &[u8]); 6] = [
             (b".\r\n", b""),
             (b"a\r\n.\r\n", b"a\r\n"),

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_gets_its_share_and_a_small_letter_more_and_a_relay_or_a_socket_has_no_share() {
+    fn a_network_gets_its_share_a_relay_or_a_socket_has_none() {
         let (memory, _) = pool(&["198.51.100.0/24"]);
         let (mut large, mut small) = (letter(&memory, "192.0.2.1"), letter(&memory, "192.0.2.1"));
         assert_eq!(
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_has_its_share_loses_a_slow_letter_for_a_new_one_of_its_own() {
+    fn a_network_at_its_share_loses_a_slow_letter_for_a_new_one() {
         let (memory, clock) = pool(&[]);
         let held = hold_all(&memory);
         clock.advance(PACE_SPAN);

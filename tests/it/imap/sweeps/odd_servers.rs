@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_letter_that_is_larger_than_it_claims_is_refused_and_the_others_are_taken() {
+async fn a_letter_larger_than_it_claims_is_refused_others_are_taken() {
     let app = app_with(json!({ "letter_bytes_max": 2000 })).await;
     let server = Server::start().await;
     server.deliver(&numbered(1));
@@ -35,7 +35,7 @@ async fn a_letter_that_is_larger_than_it_claims_is_refused_and_the_others_are_ta
 }
 
 #[tokio::test]
-async fn a_server_that_sends_letters_twice_or_will_not_flag_them_changes_nothing() {
+async fn a_server_that_sends_twice_or_will_not_flag_changes_nothing() {
     let (app, server) = (app().await, Server::start().await);
     server.state().repeats = true;
     server.state().refuses = vec!["UID STORE"];
@@ -111,7 +111,7 @@ async fn results_of_the_mailboxes_own_server_are_believed_only_when_it_is_named(
 }
 
 #[tokio::test]
-async fn a_letter_that_can_no_longer_prove_who_sent_it_is_still_the_same_letter() {
+async fn a_letter_that_no_longer_proves_its_sender_is_still_the_same() {
     let (app, server) = (app().await, Server::start().await);
     let results = "Authentication-Results: mx.mailbox.test; dmarc=pass header.from=guest.example\n\
         Received: from a by mx.mailbox.test; Fri, 20 Nov 2026 08:59:30 +0000\n";
@@ -179,7 +179,7 @@ async fn an_imported_letter_is_not_run_when_its_mailbox_is_read_later() {
 }
 
 #[tokio::test]
-async fn a_letter_that_its_server_does_not_hand_out_is_noted_and_one_that_vanished_is_not() {
+async fn a_letter_not_handed_out_is_noted_and_a_vanished_one_is_not() {
     let (app, server) = (app().await, Server::start().await);
     server.state().withholds = vec![2];
     deliver_some(&server, 0..3);

@@ -18,7 +18,7 @@ async fn a_budget_in_tokens_needs_no_price() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_price_is_refused_at_the_start_and_never_free() {
+async fn a_model_without_a_price_is_refused_at_start_and_never_free() {
     let workspace = workspace(json!({ "day_usd_max": 1 }));
     workspace.write_json(
         "configs/prices.json",
@@ -78,7 +78,7 @@ async fn a_model_without_a_price_is_refused_at_the_start_and_never_free() {
 }
 
 #[tokio::test]
-async fn a_budget_that_comes_later_does_not_let_a_model_without_a_price_be_asked() {
+async fn a_later_budget_lets_no_model_without_a_price_be_asked() {
     let workspace = workspace(json!({}));
     workspace.write_json(
         "configs/prices.json",

@@ -119,7 +119,7 @@ async fn what_the_vendor_refuses_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_model_name_that_would_lead_elsewhere_is_refused_and_nothing_is_sent() {
+async fn a_model_name_that_leads_elsewhere_is_refused_and_not_sent() {
     let server = Server::start(vec![Reply::stream("")]).await;
     let provider = adapter("gemini", &server.url);
     let wire = provider.encode_request(&request("hello")).expect("sound");

@@ -50,7 +50,7 @@ async fn an_edit_in_the_second_of_a_slot_takes_it_or_leaves_it_but_never_doubles
 }
 
 #[tokio::test]
-async fn a_slot_lost_to_an_edit_is_told_and_one_that_its_owner_took_away_is_not() {
+async fn a_slot_lost_to_an_edit_is_told_one_taken_away_is_not() {
     let text = "---\nname: R\nschedule: 0 9 * * *\ntimezone: UTC\n---\nGo.";
     let waits = text.replace("timezone", "overlap: buffer_one\ntimezone");
     for is_waiting in [false, true] {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_prompt_knows_the_time_the_slot_the_last_run_and_the_persona() {
+async fn a_prompt_knows_its_time_slot_last_run_and_persona() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     let persona = world.personas.iter().next().expect("a persona");
     let facts = PromptVariables {
@@ -28,7 +28,7 @@ async fn a_prompt_knows_the_time_the_slot_the_last_run_and_the_persona() {
 }
 
 #[test]
-fn a_prompt_that_could_never_be_rendered_is_refused_with_its_line() {
+fn a_prompt_that_can_never_be_rendered_is_refused_with_its_line() {
     let cases = [
         ("ok\n{{ nwo }}", Some(2), "unknown name `nwo`"),
         ("{{ persona.mail }}", Some(1), "unknown name `persona.mail`"),
