@@ -1,8 +1,8 @@
 //! How fast the road is: letters accepted over SMTP, replies with the scripted provider, context at thread lengths, and
 //! beside them the disk, a reference server and a long history.
 //!
-//! `cargo run_deps` prints those and how fast recorded runs are verified; `cargo run_deps -- postfix`, `cargo run_deps -- duties`,
-//! `cargo run_deps -- cron` and `cargo run_deps -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties`,
+//! `cargo bench -- cron` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
@@ -16,7 +16,7 @@ mod cron;
 mod duties;
 #[path = "road/growth.rs"]
 mod growth;
-#[path = "road/meter.rs"]
+#[path = "road/counters.rs"]
 mod counters;
 #[path = "../tests/it/scheduler/oracle.rs"]
 mod oracle;
@@ -49,7 +49,7 @@ fn main() {
         .enable_all()
         .build();
     runtime.expect("a runtime").block_on(async {
-        // `cargo run_deps -- replies` runs one section only.
+        // `cargo bench -- replies` runs one section only.
         let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
         let wants = |section: &str| wanted.as_deref().is_none_or(|name| name == section);
         let commits = disk_commits_per_second();

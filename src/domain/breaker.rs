@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_failure_in_a_row_pauses_and_each_failed_probe_doubles() {
+    fn third_failures_in_a_row_pause_and_each_failed_probe_doubles() {
         let mut breaker = breaker();
         let mut now = Duration::ZERO;
         assert_eq!(
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_credentials_pause_at_once_and_a_failed_probe_pauses_again() {
+    fn refused_credentials_pause_at_once_a_failed_probe_again() {
         let mut breaker = breaker();
         assert_eq!(breaker.refused(Duration::ZERO), MINUTE * 15);
         assert_eq!(breaker.state(MINUTE * 14), BreakerState::Open(MINUTE));

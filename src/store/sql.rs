@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parameters_of_a_second_text_are_numbered_on_and_paths_are_left_alone() {
+    fn a_second_texts_parameters_are_numbered_on_paths_left_alone() {
         let first = "UPDATE a SET b = $2 WHERE c = $1";
         assert_eq!(
             chained(first, "SELECT $1, $10"),

@@ -69,8 +69,7 @@ async fn facts(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_that_used_up_its_length_before_its_first_word_is_asked_for_again_with_more_room()
-{
+async fn an_answer_cut_before_its_first_word_is_asked_with_more_room() {
     let server = Server::answering(|seen, _| match limit(seen) {
         limit if limit > 4096 => says("From seven."),
         _ => only_thinks(),
@@ -123,7 +122,7 @@ async fn room_that_was_made_once_is_there_for_the_rest_of_the_run() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_comes_to_a_word_goes_elsewhere_or_fails_and_the_owner_is_told() {
+async fn an_answer_without_a_word_goes_elsewhere_or_fails_and_is_told() {
     let one = Server::start(vec![only_thinks()]).await;
     let (app, run) = letter_to(&one, None).await;
     assert_eq!(tries(&app, &run).await, ["0 compat:one/m1 output_limit"; 2]);
@@ -230,7 +229,7 @@ fn wants_its_reasoning(seen: &Seen) -> Option<Reply> {
 }
 
 #[tokio::test]
-async fn reasoning_before_a_call_goes_back_where_it_came_from_under_the_name_that_it_had() {
+async fn reasoning_before_a_call_goes_back_under_the_name_it_had() {
     let server = Server::answering(|seen, before| {
         wants_its_reasoning(seen).unwrap_or_else(|| match before {
             0 => reads(&json!({ "reasoning_content": "Let me look." })),

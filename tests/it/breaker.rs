@@ -33,7 +33,7 @@ fn then(failing: usize, reply: Reply, well: Reply) -> Vec<Reply> {
 }
 
 #[tokio::test]
-async fn five_failures_in_a_row_rest_the_provider_and_one_run_finds_out_whether_it_is_back() {
+async fn five_failures_rest_the_provider_and_one_run_tries_it_again() {
     for (status, class) in [(503, "overloaded"), (500, "transient"), (504, "timeout")] {
         let one = Server::start(then(6, refuses(status, &[]), says("Seven."))).await;
         let app = workspace(&one, None).start().await;
@@ -86,7 +86,7 @@ async fn a_rested_run_says_why_it_waits_and_until_when() {
 }
 
 #[tokio::test]
-async fn while_a_provider_rests_its_fallback_answers_without_asking_it() {
+async fn a_resting_providers_fallback_answers_without_asking_it() {
     let one = Server::start(vec![refuses(503, &[])]).await;
     let two = Server::start(vec![says("Seven.")]).await;
     let app = workspace(&one, Some(&two)).start().await;

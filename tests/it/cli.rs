@@ -159,7 +159,7 @@ fn a_folder_that_is_no_workspace_is_refused_and_left_alone() {
 }
 
 #[test]
-fn the_workspace_is_an_option_or_a_variable_or_the_current_folder() {
+fn the_workspace_is_an_option_a_variable_or_the_current_folder() {
     let workspace = Workspace::new();
     let mut by_variable = attache(&["persona", "list"]);
     by_variable

@@ -116,7 +116,7 @@ fn read_case(text: &str) -> (Workspace, Vec<String>) {
 }
 
 #[test]
-fn every_broken_file_is_explained_with_place_path_and_the_nearest_name() {
+fn broken_files_are_explained_with_place_path_and_nearest_name() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/config/broken");
     let (mut cases, mut differences) = (0, String::new());
     for entry in std::fs::read_dir(folder).expect("the cases") {
@@ -289,7 +289,7 @@ fn persona_arrived(config: &Config) {
 }
 
 #[test]
-fn the_environment_wins_over_the_file_of_secrets_and_an_empty_variable_is_none() {
+fn the_environment_wins_over_secrets_an_empty_variable_is_none() {
     let key = |workspace: &Workspace| {
         let key = workspace.loaded().inference.providers["anthropic"]
             .api_key
@@ -449,7 +449,7 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
 }
 
 #[test]
-fn every_setting_of_a_block_is_read_by_some_adapter_and_every_adapter_reads_only_settings() {
+fn adapters_read_every_setting_of_a_block_and_only_settings() {
     let inference = schema::KINDS
         .iter()
         .find(|kind| kind.name == "inference")

@@ -89,7 +89,7 @@ fn failures() -> Vec<(Reply, &'static str, &'static str)> {
 }
 
 #[tokio::test]
-async fn what_one_provider_cannot_do_the_next_one_does_and_everybody_can_see_it() {
+async fn what_one_provider_cannot_do_the_next_does_and_all_can_see_it() {
     for (reply, class, alone) in failures() {
         let (one, two) = (
             Server::start(vec![reply]).await,
@@ -255,7 +255,7 @@ async fn a_run_stays_with_its_fallback_and_no_tool_is_called_again() {
 }
 
 #[tokio::test]
-async fn when_nobody_answers_the_first_error_is_the_cause_and_the_others_are_named() {
+async fn with_no_answer_the_first_error_is_the_cause_others_are_named() {
     let (one, two) = (
         Server::start(vec![refuses(401, &[])]).await,
         Server::start(vec![refuses(403, &[])]).await,

@@ -146,7 +146,7 @@ async fn a_file_that_still_grows_waits_until_it_does_not() {
 }
 
 #[tokio::test]
-async fn temporary_hidden_and_foreign_files_folders_and_links_are_left_alone() {
+async fn temporary_hidden_and_foreign_files_and_links_are_left_alone() {
     let mut fixture = Fixture::new();
     for name in [".hidden.eml", "a.eml.tmp", "b.tmp", "notes.txt", "eml"] {
         fixture.put(name, LETTER);
@@ -163,7 +163,7 @@ async fn temporary_hidden_and_foreign_files_folders_and_links_are_left_alone() {
 }
 
 #[tokio::test]
-async fn files_are_taken_in_the_order_of_their_names_and_never_overwrite_each_other() {
+async fn files_are_taken_in_name_order_and_never_overwrite_each_other() {
     let mut fixture = Fixture::new();
     for (name, subject) in [("2.eml", "second"), ("1.eml", "first")] {
         fixture.put(name, LETTER.replace("hi", subject));
@@ -364,7 +364,7 @@ async fn the_longest_file_names_are_put_away_too() {
 }
 
 #[tokio::test]
-async fn the_watch_takes_what_is_left_in_the_folder_until_it_is_stopped() {
+async fn the_watch_takes_what_is_left_in_the_folder_until_stopped() {
     let fixture = Fixture::new();
     let stop = CancellationToken::new();
     let task = tokio::spawn(watch(fixture.watch, stop.clone()));

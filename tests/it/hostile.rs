@@ -57,7 +57,7 @@ async fn one_run(
 }
 
 #[tokio::test]
-async fn whatever_a_provider_streams_the_run_has_an_end_of_the_right_class() {
+async fn whatever_a_provider_streams_the_run_ends_in_the_right_class() {
     let said = |text: &str| delta(&json!({ "content": text }), "stop").to_string();
     let body = String::from_utf8(says("Seven.").bytes).expect("text");
     let (_, body) = body.split_once("\r\n\r\n").expect("a head");
@@ -220,7 +220,7 @@ async fn a_provider_that_never_stops_asking_for_more_is_left() {
 }
 
 #[tokio::test]
-async fn arguments_of_any_depth_are_the_models_to_mend_and_the_run_can_be_resumed() {
+async fn deep_arguments_are_the_models_to_mend_and_the_run_resumable() {
     for levels in [10, 63, 64, 100, 120, 125, 126, 127, 128, 100_000] {
         let server = Server::answering(move |_, n| match n {
             0 => calls(&format!("{{\"path\":{}}}", nested(levels))),

@@ -148,7 +148,7 @@ async fn a_correspondence_becomes_the_next_runs_history_in_time_order() {
 }
 
 #[tokio::test]
-async fn what_came_by_mail_or_was_sent_from_here_is_a_duplicate_in_an_archive() {
+async fn what_came_by_mail_or_was_sent_is_a_duplicate_in_an_archive() {
     let app = TestApp::start(json!({ "rules": [{ "say": "Gladly." }] })).await;
     app.run_of(&note("live@guest.example", "", "Is there a room?"))
         .await;
@@ -213,7 +213,7 @@ async fn a_maildir_has_flags_and_times_and_its_owner_is_the_persona() {
 }
 
 #[tokio::test]
-async fn letters_that_cannot_be_stored_are_named_with_their_reasons_and_the_others_are_taken() {
+async fn letters_not_storable_are_named_with_reasons_the_others_taken() {
     let workspace = Workspace::new(&json!([]));
     workspace.set(
         "configs/gateway.json",

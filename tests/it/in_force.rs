@@ -13,7 +13,7 @@ fn own_pid() -> String {
 }
 
 #[tokio::test]
-async fn each_edit_is_told_once_and_what_is_put_back_is_in_force_again() {
+async fn each_edit_is_told_once_what_is_put_back_is_in_force_again() {
     let app = TestApp::start(answering()).await;
     let (place, snapshot) = (
         app.engine.config.workspace.clone(),

@@ -136,7 +136,7 @@ const MACHINE_HEADERS: &[(Option<&str>, &[&str])] = &[
 ];
 
 #[test]
-fn headers_of_machines_forbid_an_answer_and_their_near_misses_do_not() {
+fn headers_of_machines_forbid_an_answer_and_near_misses_do_not() {
     for (expected, headers) in MACHINE_HEADERS {
         for lines in *headers {
             assert_eq!(header(lines), *expected, "{lines}");
@@ -145,7 +145,7 @@ fn headers_of_machines_forbid_an_answer_and_their_near_misses_do_not() {
 }
 
 #[test]
-fn senders_behind_which_nobody_reads_are_not_answered_and_people_are() {
+fn senders_behind_which_nobody_reads_are_not_answered() {
     let robots = [
         "mailer-daemon",
         "MAILER-DAEMON",
@@ -212,7 +212,7 @@ fn senders_behind_which_nobody_reads_are_not_answered_and_people_are() {
 }
 
 #[test]
-fn the_null_sender_our_own_personas_and_malformed_letters_are_not_answered() {
+fn null_senders_own_personas_malformed_letters_get_no_answer() {
     let plain = read("From: bob@client.example");
     assert_eq!(rule(None, &plain), Some("null_sender"));
     assert_eq!(rule(Some("bob@client.example"), &plain), None);
@@ -265,7 +265,7 @@ fn known(mail: Option<OwnMail>) -> Records {
 }
 
 #[test]
-fn mail_between_personas_is_told_from_forged_and_returned_mail_by_our_own_records() {
+fn our_records_tell_personas_mail_from_forged_and_returned_mail() {
     let returned = Records {
         by_token: own_mail("ada", 1, "bob@client.example"),
         ..noted("o@x", 1)

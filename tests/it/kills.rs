@@ -165,7 +165,7 @@ async fn column(rows: &mut SqliteConnection, sql: &'static str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn letters_that_got_a_yes_are_answered_once_however_often_the_engine_is_killed() {
+async fn letters_that_got_a_yes_are_answered_once_whatever_the_kills() {
     let sink = Sink::default();
     let turns = json!([{ "call": [{ "tool": "list_files", "args": {} }] }, { "say": "From seven to ten." }]);
     let dir = workspace(sink.open(), &json!({ "turns": turns }));

@@ -299,7 +299,7 @@ async fn what_is_too_much_or_not_a_text_file_is_skipped_and_said() {
 }
 
 #[tokio::test]
-async fn text_tables_and_pages_are_knowledge_whatever_the_case_of_their_names() {
+async fn text_tables_and_pages_are_knowledge_in_any_case_of_name() {
     let run_deps = RunDeps::new().await;
     run_deps.write("notes.TXT", "# no heading\nThe porter sleeps.");
     let rows: String = (0..200)
@@ -339,7 +339,7 @@ async fn text_tables_and_pages_are_knowledge_whatever_the_case_of_their_names() 
 }
 
 #[tokio::test]
-async fn text_that_is_not_utf_8_is_read_as_what_it_is_or_left_out_by_name() {
+async fn text_not_in_utf_8_is_read_as_what_it_is_or_left_out_by_name() {
     let run_deps = RunDeps::new().await;
     run_deps.write(
         "a.md",

@@ -76,7 +76,7 @@ async fn together(app: &TestApp, letters: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn letters_that_wait_together_become_what_they_would_have_become_alone() {
+async fn letters_waiting_together_become_what_they_would_have_alone() {
     let (one_by_one, at_once) = (quiet().await, quiet().await);
     let mut alone = Vec::new();
     for eml in letters() {

@@ -109,7 +109,7 @@ async fn a_bad_persona_file_stops_that_persona_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn letters_runs_and_duties_of_a_persona_out_of_service_wait_for_it() {
+async fn letters_runs_and_duties_wait_for_a_persona_out_of_service() {
     let workspace = workspace();
     workspace.write(
         "personas/eve/responsibilities/tea.md",
@@ -166,7 +166,7 @@ async fn letters_runs_and_duties_of_a_persona_out_of_service_wait_for_it() {
 }
 
 #[tokio::test]
-async fn two_personas_with_one_address_are_both_out_of_service_and_a_third_is_not() {
+async fn two_personas_with_one_address_are_out_of_service_a_third_not() {
     let workspace = workspace();
     workspace.persona("carl", "Carl");
     workspace.set("personas/carl/persona.json", "/aliases", json!(["eve"]));
@@ -185,7 +185,7 @@ async fn two_personas_with_one_address_are_both_out_of_service_and_a_third_is_no
 }
 
 #[tokio::test]
-async fn letters_of_a_folder_and_of_a_command_wait_for_a_persona_out_of_service() {
+async fn folder_and_command_letters_wait_for_a_persona_out_of_service() {
     let workspace = workspace();
     workspace.set(
         "configs/gateway.json",

@@ -118,7 +118,7 @@ async fn a_long_thread_is_shortened_once_in_whole_exchanges() {
 }
 
 #[tokio::test]
-async fn an_input_that_cannot_be_made_short_enough_fails_or_goes_to_a_larger_model() {
+async fn an_input_not_short_enough_fails_or_goes_to_a_larger_model() {
     let long = note("q@guest.example", "", &"Rain and wind. ".repeat(1000));
     for (fallback, state, calls) in [(false, "failed", 1), (true, "succeeded", 2)] {
         let workspace = house(&narrow(Value::Null, json!([{ "say": "Fine." }])));
@@ -179,7 +179,7 @@ fn library(script: &Value) -> Workspace {
 }
 
 #[tokio::test]
-async fn results_of_earlier_turns_go_before_the_history_and_the_newest_stays() {
+async fn results_of_earlier_turns_go_before_history_the_newest_stays() {
     let app = library(&reader(&json!({ "when": { "turn": 99 }, "say": "" })))
         .start()
         .await;

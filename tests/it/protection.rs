@@ -65,7 +65,7 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn everything_that_is_written_is_for_its_owner_alone_whatever_the_umask() {
+fn everything_written_is_for_its_owner_alone_whatever_the_umask() {
     let place = workspace();
     attache(
         place.path(),
@@ -120,7 +120,7 @@ fn everything_that_is_written_is_for_its_owner_alone_whatever_the_umask() {
 }
 
 #[test]
-fn what_others_may_read_from_before_is_said_and_changes_nothing_else() {
+fn what_others_may_read_from_before_is_said_and_nothing_changed() {
     let place = workspace();
     attache(place.path(), &["ingest", "letter.eml"]);
     let set = |path: &str, mode: u32| {
@@ -152,7 +152,7 @@ fn what_others_may_read_from_before_is_said_and_changes_nothing_else() {
 }
 
 #[test]
-fn neither_the_memory_nor_a_core_of_an_engine_is_for_others_of_its_user() {
+fn no_memory_or_core_of_an_engine_is_for_others_of_its_user() {
     let place = workspace();
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command

@@ -112,7 +112,7 @@ async fn a_shutdown_amid_a_call_closes_it_and_the_run_is_put_back() {
 }
 
 #[tokio::test]
-async fn time_counts_over_all_attempts_of_a_run_and_not_while_it_waits() {
+async fn time_counts_over_all_attempts_of_a_run_not_while_it_waits() {
     let clock: Arc<OnceLock<Arc<ManualClock>>> = Arc::default();
     let of_server = clock.clone();
     let server = Server::answering(move |_, before| match of_server.get() {

@@ -172,7 +172,7 @@ async fn letters_of_one_thread_run_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn somebody_in_cc_of_a_forged_owner_finds_nothing_that_they_could_not_read() {
+async fn somebody_in_cc_of_a_forged_owner_finds_nothing_more_to_read() {
     let app = TestApp::start(json!({ "rules": [
         { "when": { "turn": 0, "contains": "what is the code" },
           "call": [{ "tool": "search_email", "args": { "query": "safe" } }] },

@@ -104,7 +104,7 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
 }
 
 #[tokio::test]
-async fn notes_stand_beside_the_letter_between_marks_and_not_in_the_system_text() {
+async fn notes_stand_beside_the_letter_in_marks_not_in_system_text() {
     let app = calling(&[]).start().await;
     let run = app
         .run_of(&note("q1@guest.example", PROVEN, "Which room?"))
@@ -156,7 +156,7 @@ async fn notes_cannot_close_their_marks() {
 }
 
 #[tokio::test]
-async fn notes_are_not_shown_to_a_sender_who_proves_nothing_and_the_report_says_so() {
+async fn notes_are_kept_from_unproven_senders_and_the_report_says_so() {
     let app = calling(&[
         ("read_file", json!({ "path": "active.md" })),
         ("list_files", json!({})),
@@ -346,7 +346,7 @@ async fn a_duty_that_reads_nobodys_mail_writes_to_send_allow() {
 }
 
 #[tokio::test]
-async fn an_owner_who_searches_everybodys_mail_sends_none_of_it_to_send_allow() {
+async fn an_owner_searching_all_mail_sends_none_of_it_to_send_allow() {
     let search = ("search_email", json!({ "since": "2000-01-01" }));
     let app = calling(&[search, mail_to(LAUNDRY)]).start().await;
     app.receive(&note("q1@guest.example", "", "K_INBOX"))

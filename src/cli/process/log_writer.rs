@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_disk_does_not_take_is_counted_in_lines_and_the_next_line_begins_anew() {
+    fn lines_lost_to_a_full_disk_are_counted_the_next_begins_anew() {
         let (mut disk, mut is_open) = (
             Disk {
                 room: 6,

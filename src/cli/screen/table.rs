@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_column_that_matters_gets_the_room_before_columns_that_can_be_spared() {
+    fn the_column_that_matters_gets_room_before_those_to_be_spared() {
         let mut rows = rows();
         rows[0][4] = "filed:unauthenticated".to_owned();
         rows[0][3] = "7".to_owned();

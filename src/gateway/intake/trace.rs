@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_says_who_handed_the_letter_over_to_whom_how_and_when() {
+    fn the_field_says_who_handed_the_letter_to_whom_how_and_when() {
         assert_eq!(
             field(|_| ()),
             "Received: from mx.guest.example ([192.0.2.7])\r\n by mail.engine.test (Attache) with ESMTP id 0199\r\n \

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn references_keep_the_root_and_the_latest_and_end_with_the_answered_id() {
+    fn references_keep_root_and_latest_and_end_with_the_answered_id() {
         let old: Vec<String> = (0..500).map(|n| format!("{n}@x.test")).collect();
         let refs = reply_references(&old, Some("last@x.test"));
         assert_eq!(refs.len(), REFERENCES_MAX);

@@ -88,7 +88,7 @@ mod tests {
     use super::tokens;
 
     #[test]
-    fn estimates_are_rounded_up_and_count_other_scripts_by_the_character() {
+    fn estimates_round_up_and_count_other_scripts_by_the_character() {
         assert_eq!(
             (
                 tokens(""),

@@ -63,7 +63,7 @@ mod tests {
     use crate::store::Executor;
 
     #[test]
-    fn what_was_done_is_listed_with_its_results_and_our_own_loop_is_not() {
+    fn what_was_done_is_listed_with_results_and_our_own_loop_is_not() {
         let step = |kind, id: &str, payload: &str| Step {
             kind,
             executor: Executor::Agent,

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn three_unusable_calls_in_a_row_stop_and_one_that_works_starts_the_count_again() {
+    fn three_unusable_calls_in_a_row_stop_a_working_one_starts_over() {
         let result = |code: &str| Block::ToolResult {
             call_id: "c".into(),
             name: "t".into(),

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_archived_letters_are_in_the_order_of_time_and_before_all_others() {
+    fn archived_letters_are_numbered_by_time_and_before_all_others() {
         let last_second = Timestamp::parse("9999-12-31T23:59:59Z").expect("an instant");
         let times = [
             Timestamp::from_millis(-5000),

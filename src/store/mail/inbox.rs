@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_of_a_millisecond_stands_between_its_beginning_and_that_of_the_next() {
+    fn an_id_of_a_millisecond_stands_between_its_start_and_the_next() {
         let at = Timestamp::parse("2026-11-20T09:00:00.123Z").expect("an instant");
         let before = Timestamp::from_millis(at.as_millis() - 1);
         let id = "01a1f82f-6a7b-7000-8000-000000000001";

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_by_column_are_joined_and_a_wordless_one_finds_nothing() {
+    fn column_filters_are_joined_and_a_wordless_one_finds_nothing() {
         let search = |query: Option<&str>, from: Option<&str>| MessageSearch {
             query: query.map(str::to_owned),
             from: from.map(str::to_owned),

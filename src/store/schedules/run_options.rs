@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_read_back_as_they_were_written_and_usual_ones_write_nothing() {
+    fn terms_read_back_as_written_and_usual_ones_write_nothing() {
         assert_eq!(slot_options_json(&SlotOptions::default()), "{}");
         assert_eq!(run_options_json(&RunOptions::default()), "{}");
         assert_eq!(slot_options("{}").expect("usual"), SlotOptions::default());

@@ -45,7 +45,7 @@ fn said(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_a_trial_captures_gives_the_same_answer_once_more_without_the_secret() {
+fn what_a_trial_captures_answers_the_same_without_the_secret() {
     let leak = "echo '{\"type\":\"noise\",\"token\":\"'$FAKE_TOKEN'\"}'";
     // A trial is of the tier `none`.
     let begins = CLAUDE_BEGINS.replace("\"Glob\",\"Grep\",\"Read\"", "");

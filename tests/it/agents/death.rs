@@ -140,7 +140,7 @@ fn succeeds(mut command: Command) {
 }
 
 #[test]
-fn what_an_agent_started_dies_with_its_engine_and_what_fled_with_the_next_one() {
+fn what_an_agent_started_dies_with_its_engine_or_the_next_one() {
     let (pair, place) = (StepPair::new(), workspace());
     succeeds(pair.attache(&place, &["ingest", "letter.eml"]));
     let engine = pair

@@ -232,7 +232,7 @@ fn a_program_broken_off_at_any_byte_failed_or_said_the_same() {
 }
 
 #[test]
-fn the_sum_of_a_codex_thread_is_told_and_what_a_call_added_is_counted() {
+fn a_codex_thread_tells_its_sum_and_what_calls_add_is_counted() {
     let used = TokenUsage {
         input_tokens: 1,
         cache_read_tokens: 60,

@@ -118,7 +118,7 @@ fn opencode(house: &House, tier: Tier, writes: bool, path: &str) -> bool {
 }
 
 #[test]
-fn links_and_second_names_lead_no_agent_out_of_its_folder_nor_into_what_it_may_not_change() {
+fn links_and_second_names_lead_no_agent_where_it_may_not_change() {
     let house = House::new();
     let absolute = |path: &str| text(&house.path(path));
     let (inside, outside) = (

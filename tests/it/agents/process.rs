@@ -77,7 +77,7 @@ async fn an_agent_sees_the_allow_list_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_prompt_and_the_instructions_come_over_standard_input_alone() {
+async fn the_prompt_and_instructions_come_over_standard_input_alone() {
     let fake = curious();
     fake.ask("claude", context()).await.expect("it answers");
     let (arguments, stdin) = (fake.text("cmdline"), fake.text("stdin"));
@@ -249,7 +249,7 @@ async fn an_agent_that_dies_in_the_middle_has_not_answered() {
 }
 
 #[tokio::test]
-async fn too_much_of_anything_is_an_error_and_too_many_complaints_are_not() {
+async fn too_much_of_anything_is_an_error_too_many_complaints_are_not() {
     let zeros = |count: u32, to: &str| format!("head -c {count} /dev/zero | tr '\\0' 'x' {to}");
     let fake = script(&[CLAUDE_BEGINS, &zeros(20 << 20, ""), CLAUDE_ANSWERS]);
     let error = fake

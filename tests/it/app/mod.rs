@@ -3,6 +3,8 @@
 //! [`TestApp::check`] asserts the invariants that no test asks for: those of `attache doctor --audit`, and that nothing
 //! is left on the road.
 
+pub mod rows;
+
 use attache::app::{Drained, Engine};
 use attache::clock::ManualClock;
 use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timestamp, Via};

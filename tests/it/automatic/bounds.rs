@@ -1,6 +1,7 @@
 //! How much anybody may be sent: at the door, before the model is asked, and when a mail is queued.
 
 use super::{MINUTE, count, from, model_calls, receive, word, yes};
+use crate::app::rows;
 use crate::app::{PROVEN, TestApp, Workspace, letter, note};
 use attache::domain::Address;
 use serde_json::{Value, json};
@@ -146,8 +147,7 @@ async fn one_who_is_over_the_bound_costs_nobody_else_an_answer() {
 }
 
 #[tokio::test]
-async fn letters_that_were_queued_together_are_answered_up_to_the_bound_and_the_model_is_not_asked_for_more()
- {
+async fn letters_queued_together_ask_the_model_only_up_to_the_bound() {
     let app = TestApp::start(yes()).await;
     let mut runs = Vec::new();
     for n in 0..9 {
@@ -191,7 +191,7 @@ async fn letters_that_were_queued_together_are_answered_up_to_the_bound_and_the_
 }
 
 #[tokio::test]
-async fn of_runs_that_race_for_the_last_mail_one_is_withheld_when_it_is_queued() {
+async fn of_runs_racing_for_the_last_mail_one_is_withheld_when_queued() {
     let workspace = with_limits(&json!({ "replies_per_hour_max": 1 }));
     workspace.write_json(
         "configs/script.json",
@@ -281,11 +281,7 @@ async fn an_owners_word_restarts_a_threads_count_a_machines_does_not() {
     };
     assert_eq!(guest(1).await, "run");
     // Somebody has copied her in: what a guest who proves nothing writes into Cc does not.
-    let sql = "INSERT INTO thread_participants (thread_id, address) SELECT id, 'olga@home.test' FROM threads";
-    sqlx::query(sql)
-        .execute(&mut app.workspace.rows().await)
-        .await
-        .expect("a participant");
+    rows::participant(&mut app.workspace.rows().await, None, "olga@home.test").await;
     for n in 2..=5 {
         assert_eq!(guest(n).await, "run", "letter {n}");
     }
@@ -349,7 +345,7 @@ async fn send_email_tells_the_model_that_somebody_has_had_enough() {
 }
 
 #[tokio::test]
-async fn nobody_but_an_owner_can_make_a_persona_write_to_its_owner_without_bound() {
+async fn only_an_owner_makes_a_persona_write_its_owner_without_bound() {
     let call = json!([{ "tool": "send_email", "args": { "to": "olga@home.test", "subject": "Psst", "body": "Hello.", "reply": false } }]);
     let workspace = Workspace::new(&json!({ "rules": [
         { "when": { "turn": 0 }, "call": call }, { "when": { "turn": 1 }, "say": "Done." },

@@ -101,8 +101,7 @@ async fn engine() -> TestApp {
 }
 
 #[tokio::test]
-async fn no_automatic_letter_is_answered_and_each_is_filed_with_its_rule_while_near_misses_are_answered()
- {
+async fn automatic_letters_are_filed_by_rule_and_near_misses_answered() {
     let app = engine().await;
     let mut wrong = Vec::new();
     let mut filed = BTreeMap::new();

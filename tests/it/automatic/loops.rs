@@ -94,7 +94,7 @@ async fn written(app: &TestApp) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_engines_that_answer_each_other_stop_within_ten_mails_and_stay_silent_for_a_day() {
+async fn two_engines_answering_each_other_stop_within_ten_mails() {
     let (to_south, to_north) = (Road::new().await, Road::new().await);
     let north = engine("engine.test", &to_south).await;
     let south = engine("other.test", &to_north).await;

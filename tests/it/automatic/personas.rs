@@ -80,7 +80,7 @@ async fn ada_writes_to_ben() -> TestApp {
 }
 
 #[tokio::test]
-async fn personas_write_to_each_other_four_times_in_a_row_and_then_their_owner_decides() {
+async fn personas_write_each_other_four_times_then_the_owner_decides() {
     let app = ada_writes_to_ben().await;
     let mut became = Vec::new();
     let mut last = None;
@@ -134,7 +134,7 @@ async fn a_letter_that_claims_to_be_a_personas_is_filed_as_forged() {
 }
 
 #[tokio::test]
-async fn our_own_mail_that_comes_back_under_another_name_is_known_by_its_sealed_note() {
+async fn own_mail_back_under_another_name_is_known_by_its_sealed_note() {
     let app = two().await;
     app.run_of(&from("carl@guest.example", "a@guest.example", ""))
         .await;

@@ -97,7 +97,7 @@ fn letter(to: &str, id: &str) -> String {
 }
 
 #[test]
-fn config_check_reads_the_texts_too_and_a_bad_one_stops_only_what_needs_it() {
+fn config_check_reads_texts_too_a_bad_one_stops_what_needs_it() {
     let house = House::new();
     house.write("configs/prompts/system.md", "You are {{ persona.nmae }}.");
     std::fs::remove_file(house.path("personas/digest/PERSONA.md")).expect("it was there");
@@ -150,7 +150,7 @@ fn config_check_reads_the_texts_too_and_a_bad_one_stops_only_what_needs_it() {
 }
 
 #[test]
-fn letters_come_in_from_unix_and_dos_files_and_from_standard_input_and_an_mbox_is_refused() {
+fn letters_come_by_file_or_standard_input_an_mbox_is_refused() {
     let house = House::new();
     house.write("unix.eml", letter("concierge", "a"));
     house.write("dos.eml", letter("concierge", "b").replace('\n', "\r\n"));
@@ -315,7 +315,7 @@ fn a_failed_waiting_or_cancelled_run_is_replayed_with_a_reason() {
 }
 
 #[test]
-fn an_engine_without_listeners_serves_and_keeps_others_off_its_workspace() {
+fn an_engine_without_listeners_serves_and_keeps_others_off() {
     let house = House::new();
     let mut command = house.command(&["serve"]);
     let mut child = command
@@ -345,7 +345,7 @@ fn an_engine_without_listeners_serves_and_keeps_others_off_its_workspace() {
 }
 
 #[test]
-fn what_a_rule_holds_is_seen_in_the_lists_and_answered_when_its_owner_says_so() {
+fn what_a_rule_holds_is_listed_and_answered_when_its_owner_says() {
     let house = House::new();
     let listed = "From: Carl <carl@guest.example>\nTo: concierge@guesthouse.example\nSubject: WorkspaceNames\n\
         Message-ID: <offer@guest.example>\nList-Id: <offers.guest.example>\n\nTen rooms, cheap.\n";

@@ -88,7 +88,7 @@ async fn a_letter_without_message_id_is_answered_without_naming_one() {
 }
 
 #[tokio::test]
-async fn the_id_given_to_a_letter_without_one_is_the_same_in_every_engine() {
+async fn an_id_for_a_letter_without_one_is_the_same_in_every_engine() {
     let mut ids = Vec::new();
     for _ in 0..2 {
         let app = TestApp::start(yes()).await;
@@ -125,7 +125,7 @@ async fn message_ids_keep_their_case_and_length_in_the_answer() {
 }
 
 #[tokio::test]
-async fn subjects_get_one_prefix_also_when_there_is_none_or_no_subject() {
+async fn subjects_get_one_prefix_also_with_none_or_no_subject() {
     for (subject, wanted) in [
         ("", "Re:"),
         ("RE: Room", "RE: Room"),
@@ -166,7 +166,7 @@ async fn html_without_text_is_read_as_text_and_kept_as_html() {
 }
 
 #[tokio::test]
-async fn attachments_of_one_name_are_two_files_and_the_prompt_lists_both() {
+async fn attachments_of_one_name_are_two_files_both_in_the_prompt() {
     let app = TestApp::start(yes()).await;
     let head = "To: ada@engine.test\nReply-To: Bob at work <bob@office.example>\nSubject: Plans\n\
                 Message-ID: <a@guest.example>\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n";

@@ -208,7 +208,7 @@ async fn a_required_step_fails_the_run_until_it_gives_something() {
 }
 
 #[tokio::test]
-async fn usage_is_the_sum_of_the_answered_tries_over_retries_and_attempts() {
+async fn usage_is_the_sum_of_answered_tries_over_retries_and_attempts() {
     let usage = json!({ "input_tokens": 100, "output_tokens": 10, "cost_micros": 7 });
     let app = TestApp::start(json!({ "rules": [
         { "when": { "turn": 0 }, "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }],
@@ -403,7 +403,7 @@ async fn a_model_that_hangs_costs_its_time_limit_and_the_run_waits() {
 }
 
 #[tokio::test]
-async fn history_says_where_a_long_letter_was_cut_and_that_a_long_thread_has_more() {
+async fn history_says_where_a_letter_is_cut_and_a_thread_has_more() {
     let app = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }))
         .talkative()
         .start()

@@ -6,7 +6,7 @@ use attache::store::{DeliveryState, RecipientState, StoreError};
 use serde_json::json;
 
 #[tokio::test]
-async fn every_shape_changes_the_delivery_that_it_is_about_and_starts_no_run() {
+async fn every_shape_changes_its_own_delivery_and_starts_no_run() {
     let app = workspace().start().await;
     let mut failures = 0;
     for (name, expected) in shapes() {
@@ -149,7 +149,7 @@ async fn a_mail_that_came_back_can_be_sent_once_more_by_hand() {
 }
 
 #[tokio::test]
-async fn anything_else_at_a_return_address_is_filed_and_never_answered() {
+async fn anything_else_at_a_return_address_is_filed_never_answered() {
     let app = workspace().start().await;
     let sent = send(&app, "q1@guest.example").await;
     let away = note(

@@ -95,7 +95,7 @@ async fn a_report_about_somebody_else_is_noted_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn reports_to_the_plain_address_are_filed_and_shown_and_change_nothing() {
+async fn reports_to_the_plain_address_are_filed_shown_change_nothing() {
     let app = workspace().start().await;
     let sent = send(&app, "q1@guest.example").await;
     let shapes = shapes();
@@ -126,7 +126,7 @@ async fn reports_to_the_plain_address_are_filed_and_shown_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn every_mail_has_a_token_of_its_own_that_its_other_ids_do_not_tell() {
+async fn every_mail_has_its_own_token_that_its_other_ids_do_not_tell() {
     let app = workspace().start().await;
     let first = send(&app, "q1@guest.example").await;
     let second = send(&app, "q2@guest.example").await;

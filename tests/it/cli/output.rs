@@ -106,7 +106,7 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn every_letter_is_taken_when_the_reader_of_the_output_goes_away() {
+fn every_letter_is_taken_when_the_output_reader_goes_away() {
     let workspace = Workspace::new();
     let sample = std::fs::read_to_string(workspace.path("configs/demo/letter.eml"))
         .expect("the sample letter");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_engine_serves_alone_answers_what_is_ingested_beside_it_and_stops_on_sigterm() {
+fn an_engine_serves_alone_answers_mail_and_stops_on_sigterm() {
     let workspace = Workspace::new();
     let server = workspace.serve();
     assert!(
@@ -29,7 +29,7 @@ fn an_engine_serves_alone_answers_what_is_ingested_beside_it_and_stops_on_sigter
 }
 
 #[test]
-fn serve_takes_letters_without_a_persona_text_and_says_that_it_is_missing() {
+fn serve_takes_letters_without_a_persona_text_and_says_so() {
     let workspace = Workspace::new();
     std::fs::remove_file(workspace.path().join("personas/concierge/PERSONA.md"))
         .expect("it is there");

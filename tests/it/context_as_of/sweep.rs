@@ -110,7 +110,7 @@ fn sweep_command(app: &TestApp, more: &[&str]) -> (Option<i32>, String, String) 
 }
 
 #[tokio::test]
-async fn the_command_reads_the_workspace_as_it_is_now_and_says_how_many() {
+async fn the_command_reads_the_workspace_as_it_is_and_says_how_many() {
     let app = house().start().await;
     correspond(&app).await;
     app.workspace

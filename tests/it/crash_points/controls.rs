@@ -30,7 +30,7 @@ fn has(complaints: &[String], wanted: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sweep_complains_when_an_interrupted_run_is_not_taken_up_again() {
+async fn the_sweep_complains_when_an_interrupted_run_is_not_taken_up() {
     let forgotten = "UPDATE runs SET state = 'cancelled'";
     let found = complaints("R6", forgotten).await;
     assert!(
@@ -40,7 +40,7 @@ async fn the_sweep_complains_when_an_interrupted_run_is_not_taken_up_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sweep_complains_when_a_committed_answer_is_asked_for_again() {
+async fn the_sweep_complains_when_a_committed_answer_is_asked_again() {
     let forgotten = "
         UPDATE run_turns SET state = 'started', response_json = NULL, finished_at = NULL;
         DELETE FROM thread_tool_events;";
@@ -52,14 +52,14 @@ async fn the_sweep_complains_when_a_committed_answer_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sweep_complains_when_a_mail_that_may_have_been_sent_is_sent_again_without_a_flag() {
+async fn the_sweep_complains_when_mail_is_sent_again_without_a_flag() {
     let unmarked = "UPDATE deliveries SET state = 'sending' WHERE state = 'committing'";
     let found = complaints("O5", unmarked).await;
     assert!(has(&found, "2 copies"), "{found:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sweep_complains_when_what_a_death_left_does_not_agree_with_itself() {
+async fn the_sweep_complains_when_what_a_death_left_disagrees() {
     let miscounted = "UPDATE runs SET input_tokens = input_tokens + 1";
     let found = complaints("R6", miscounted).await;
     assert!(has(&found, "audit: run-differs-from-turns"), "{found:#?}");

@@ -39,7 +39,7 @@ fn called(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_listed_point_has_a_call_site_and_no_call_site_an_unlisted_name() {
+fn every_listed_point_has_a_call_site_and_no_other_name_has_one() {
     let mut texts = Vec::new();
     sources(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),

@@ -129,7 +129,7 @@ fn codes_of(engine: &Engine) -> Vec<String> {
 const REFUSED: &str = "a recipient is refused";
 
 #[test]
-fn every_letter_and_every_refused_recipient_has_one_line_with_sender_persona_verdict_and_remedy() {
+fn every_letter_and_refused_recipient_has_one_line_with_remedy() {
     let house = GuestHouse::new();
     house.set(
         "configs/gateway.json",

@@ -242,7 +242,7 @@ async fn the_word_of_a_relay_proves_a_name_and_no_field() {
 
 /// What an owner's letter counts for depends on who was meant to get it.
 #[tokio::test]
-async fn an_owners_letter_is_an_order_only_to_the_persona_that_it_names() {
+async fn an_owners_letter_is_an_order_only_to_the_persona_it_names() {
     let scene = Scene::with(json!({})).await;
     let olga = |to: &str, id: &str| Draft::new("Olga <olga@home.test>", to, id, "Do it.");
     let no_to: &[&str] = &["From", "Subject", "Date", "Message-ID"];
@@ -301,7 +301,7 @@ async fn an_owners_letter_is_an_order_only_to_the_persona_that_it_names() {
 }
 
 #[tokio::test]
-async fn an_owners_own_servers_prove_the_order_only_in_the_owners_name() {
+async fn an_owners_servers_prove_the_order_only_in_the_owners_name() {
     let scene = Scene::with(json!({})).await;
     let ada = "ada@engine.test";
     let olga = |to: &str, id: &str| Draft::new("Olga <olga@home.test>", to, id, "Do it.");

@@ -16,7 +16,7 @@ fn mallory(id: &str) -> Draft {
 }
 
 #[tokio::test]
-async fn whoever_is_copied_in_late_sees_what_follows_and_nothing_before() {
+async fn whoever_is_copied_in_late_sees_only_what_follows() {
     for is_answered in [true, false] {
         joins_late(is_answered).await;
     }

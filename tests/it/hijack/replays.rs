@@ -275,7 +275,7 @@ async fn a_genuine_letter_handed_over_again_gives_its_bearer_nothing() {
 }
 
 #[tokio::test]
-async fn without_the_guard_the_same_attempts_tell_the_enemy_everything() {
+async fn without_the_guard_the_same_attempts_tell_the_enemy_all() {
     let scene = Scene::start().await;
     play(&scene, &[0], false).await;
     let loot = scene.loot().await;

@@ -1,6 +1,7 @@
 //! People who trust a persona with secrets, and a stranger who owns the model.
 
 use super::hostile_model::{self, ENEMY, secrets};
+use crate::app::rows;
 use crate::app::{Workspace, letter};
 use crate::fallback;
 use crate::identity::world::{STRANGER, World};
@@ -171,12 +172,10 @@ impl Scene {
 
     /// Lets Mallory be of the company, as if the door had believed it.
     pub async fn without_guard(&self) {
-        let mut rows = self.world.app.workspace.rows().await;
-        for sql in [
-            "INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT id, 'mallory@evil.test' FROM threads",
-            "UPDATE messages SET readers_json = NULL",
-        ] {
-            sqlx::query(sql).execute(&mut rows).await.expect("changed");
-        }
+        let mut database = self.world.app.workspace.rows().await;
+        rows::participant(&mut database, None, "mallory@evil.test").await;
+        let everybody = "UPDATE messages SET readers_json = NULL";
+        let changed = sqlx::query(everybody).execute(&mut database).await;
+        changed.expect("changed");
     }
 }

@@ -319,7 +319,7 @@ async fn id11_an_old_letter_sent_again_proves_nothing() {
 }
 
 #[tokio::test]
-async fn id11_a_letter_that_waited_in_a_mailbox_is_as_old_as_it_was_when_it_got_there() {
+async fn id11_a_letter_in_a_mailbox_is_as_old_as_when_it_got_there() {
     let world = World::start().await;
     let eml = world.signed("home.test", &world.plain(OWNER, "waited", ""));
     let arrived = world.now();

@@ -26,7 +26,7 @@ async fn disposition(world: &World, eml: &str) -> String {
 }
 
 #[tokio::test]
-async fn forged_letters_use_up_nothing_of_the_sender_whose_name_they_bear() {
+async fn forged_letters_use_up_nothing_of_the_sender_named_in_them() {
     let world = world(json!({ "replies_per_hour_max": 3 })).await;
     let forged = |n: usize| world.plain(CAROL, &format!("forged{n}"), "");
     let genuine = |n: usize| {
@@ -59,7 +59,7 @@ async fn forged_letters_use_up_nothing_of_the_sender_whose_name_they_bear() {
 }
 
 #[tokio::test]
-async fn forged_letters_in_a_thread_do_not_end_it_for_the_one_whose_thread_it_is() {
+async fn forged_letters_do_not_end_a_thread_for_the_one_whose_it_is() {
     let world = world(json!({ "alternations_max": 4 })).await;
     let reply = "In-Reply-To: <first@x.test>\r\n";
     let first = world.signed("partner.test", &world.plain(CAROL, "first", ""));

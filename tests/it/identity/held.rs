@@ -195,7 +195,7 @@ async fn lie_as_they_were_judged(app: &TestApp, known: &MessageId, unknown: &Mes
 }
 
 #[tokio::test]
-async fn what_nobody_could_say_for_five_days_is_filed_and_what_is_denied_by_then_too() {
+async fn what_nobody_could_say_or_is_denied_in_five_days_is_filed() {
     let world = World::start().await;
     let never = of_carol(&world, "never");
     silent(&world.dns, "away._domainkey.partner.test");

@@ -1,6 +1,7 @@
 //! Whose thread a letter joins depends on who is known to have sent it (decision D-22).
 
 use super::world::{USUAL, World};
+use crate::app::rows;
 use serde_json::json;
 
 async fn thread_of(world: &World, eml: &str) -> String {
@@ -135,18 +136,12 @@ async fn an_allow_listed_name_counts_unless_its_domain_disowns_it() {
 }
 
 #[tokio::test]
-async fn whoever_proves_their_name_takes_the_place_of_the_one_who_only_claimed_it() {
+async fn whoever_proves_a_name_takes_the_place_of_who_only_claimed_it() {
     let world = World::with(json!({})).await;
     let claimed = thread_of(&world, &world.plain("ann@small.test", "a1", "")).await;
     // The persona wrote into that thread to Ann, so the address is a participant.
-    let mut rows = world.app.workspace.rows().await;
-    let insert =
-        "INSERT INTO thread_participants (thread_id, address) VALUES ($1, 'ann@small.test')";
-    sqlx::query(insert)
-        .bind(&claimed)
-        .execute(&mut rows)
-        .await
-        .expect("a row");
+    let mut database = world.app.workspace.rows().await;
+    rows::participant(&mut database, Some(&claimed), "ann@small.test").await;
     let proven = world.signed(
         "small.test",
         &world.plain("ann@small.test", "a2", "In-Reply-To: <a1@x.test>\r\n"),

@@ -13,7 +13,7 @@ use serde_json::json;
 use std::time::Duration;
 
 #[tokio::test]
-async fn letters_are_taken_in_order_with_envelope_and_time_and_then_flagged() {
+async fn letters_are_taken_in_order_with_envelope_time_then_flagged() {
     let (app, server) = (app().await, Server::start().await);
     server.deliver_at(&numbered(1), "20-Nov-2026 07:30:00 -0200");
     server.deliver(&format!(
@@ -108,7 +108,7 @@ async fn a_connection_failure_at_any_step_loses_and_doubles_no_letter() {
 }
 
 #[tokio::test]
-async fn an_engine_that_dies_at_any_commit_runs_every_letter_once_and_flags_only_what_is_stored() {
+async fn an_engine_dying_at_any_commit_runs_every_letter_once() {
     let mut deaths = 0;
     for after in [false, true] {
         for at in 1.. {
@@ -194,7 +194,7 @@ async fn new_numbers_for_old_letters_start_no_run() {
 }
 
 #[tokio::test]
-async fn what_lay_there_at_the_first_contact_is_left_alone_also_under_new_numbers() {
+async fn what_lay_there_at_first_is_left_alone_also_under_new_numbers() {
     let (app, server) = (app().await, Server::start().await);
     let now_on = || {
         let mut mailbox = mailbox(&server);
@@ -258,7 +258,7 @@ async fn another_account_under_the_same_name_begins_anew() {
 }
 
 #[tokio::test]
-async fn moved_letters_end_in_a_folder_that_is_made_when_it_is_missing() {
+async fn moved_letters_end_in_a_folder_that_is_made_when_missing() {
     for capabilities in [&["MOVE"][..], &["UIDPLUS"][..], &[][..]] {
         let (app, server) = (app().await, Server::start().await);
         server.state().capabilities = ["IMAP4rev1"]
@@ -295,7 +295,7 @@ async fn moved_letters_end_in_a_folder_that_is_made_when_it_is_missing() {
 }
 
 #[tokio::test]
-async fn what_the_door_could_not_store_stays_unflagged_and_is_taken_later() {
+async fn what_the_door_could_not_store_is_unflagged_and_taken_later() {
     let (app, server) = (app().await, Server::start().await);
     deliver_some(&server, 0..3);
     // Commit 1 is the first contact, 2 the first letter, 3 the second.
@@ -320,7 +320,7 @@ async fn what_the_door_could_not_store_stays_unflagged_and_is_taken_later() {
 }
 
 #[tokio::test]
-async fn letters_that_are_refused_for_good_are_noted_left_as_they_are_and_fetched_once() {
+async fn letters_refused_for_good_are_noted_left_and_fetched_once() {
     let app = app_with(json!({ "letter_bytes_max": 2000 })).await;
     app.workspace.clock.advance(Duration::from_secs(1));
     let server = Server::start().await;

@@ -131,7 +131,7 @@ async fn works_when_restored(app: &TestApp, file: &Path) {
 }
 
 #[tokio::test]
-async fn what_was_in_the_hands_of_the_engine_is_sent_by_the_restored_one_as_the_very_same_mail() {
+async fn mail_in_an_engines_hands_is_sent_the_same_by_a_restored_one() {
     let app = lived().await;
     let sent = app.sent();
     let queue = "UPDATE deliveries SET state = 'committing', finished_at = NULL;
@@ -191,7 +191,7 @@ async fn messages(workspace: &Workspace) -> u64 {
 
 /// It would take the place of what an engine may have open: whatever came later would be lost with a yes.
 #[tokio::test]
-async fn the_database_itself_is_never_replaced_by_its_backup_by_whatever_name() {
+async fn the_database_is_never_replaced_by_its_backup_under_any_name() {
     let app = lived().await;
     let folder = tempfile::tempdir().expect("a folder");
     let (link, hard) = (

@@ -65,7 +65,7 @@ async fn correspondence(app: &TestApp) -> Vec<(String, String, String, String, S
 }
 
 #[tokio::test]
-async fn an_export_has_everything_of_its_persona_and_nothing_of_another() {
+async fn an_export_has_all_of_its_persona_and_nothing_of_another() {
     let app = two().await;
     let folder = tempfile::tempdir().expect("a folder");
     let to = folder.path().join("ada");
@@ -107,7 +107,7 @@ async fn an_export_has_everything_of_its_persona_and_nothing_of_another() {
 }
 
 #[tokio::test]
-async fn what_was_exported_is_imported_with_the_same_messages_in_the_same_threads() {
+async fn exports_are_imported_with_the_same_messages_and_threads() {
     let app = two().await;
     let folder = tempfile::tempdir().expect("a folder");
     let to = folder.path().join("ada");

@@ -142,7 +142,7 @@ async fn a_reply_to_a_letter_whose_bytes_have_gone_joins_its_thread() {
 }
 
 #[tokio::test]
-async fn what_failed_keeps_what_a_retry_needs_and_a_mail_whose_bytes_have_gone_is_not_sent_again() {
+async fn what_failed_can_be_retried_and_mail_without_bytes_cannot() {
     let (app, before) = old().await;
     let fail = "UPDATE deliveries SET state = 'failed' WHERE seq = (SELECT min(seq) FROM deliveries);
         UPDATE delivery_recipients SET state = 'failed'
@@ -188,7 +188,7 @@ async fn what_failed_keeps_what_a_retry_needs_and_a_mail_whose_bytes_have_gone_i
 }
 
 #[tokio::test]
-async fn thrown_away_in_the_middle_and_again_it_is_all_gone_and_the_audit_clean_each_time() {
+async fn thrown_away_midway_and_again_all_is_gone_and_the_audit_clean() {
     for commit in 1..=4 {
         let (app, before) = old().await;
         app.engine.store.cut_power(PowerCut::AfterCommit(commit));
@@ -254,7 +254,7 @@ async fn replay_says_that_a_run_was_thrown_away() {
 }
 
 #[tokio::test]
-async fn counts_that_a_bound_may_ask_for_stay_and_a_day_in_the_future_is_refused() {
+async fn counts_a_bound_may_ask_for_stay_a_future_day_is_refused() {
     let (app, _) = old().await;
     app.receive(&crate::app::note("new@guest.example", "", "When?"))
         .await

@@ -128,7 +128,7 @@ async fn a_backup_restored_beside_an_old_log_is_not_opened() {
 }
 
 #[tokio::test]
-async fn the_control_sqlite_itself_opens_the_two_together_and_the_restore_is_undone() {
+async fn the_control_sqlite_opens_both_and_the_restore_is_undone() {
     let (app, workspace) = restored_over_a_log().await;
     assert_eq!(letters(&workspace).await, letters(&app.workspace).await);
 }

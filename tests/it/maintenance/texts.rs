@@ -31,7 +31,7 @@ fn count(verified: &[Verified], is_it: fn(&Outcome) -> bool) -> usize {
 
 /// Control: with `TEXTS_NAMED` giving nothing, the texts of the young run go too and it cannot be verified.
 #[tokio::test]
-async fn texts_go_with_the_last_turn_that_named_them_and_what_stays_can_be_verified() {
+async fn texts_go_with_the_last_turn_naming_them_the_rest_verifies() {
     let (app, before) = old().await;
     app.workspace
         .write("personas/ada/active.md", "Bob likes the lake.");
@@ -193,7 +193,7 @@ async fn what_a_run_that_failed_was_told_stays() {
 }
 
 #[tokio::test]
-async fn verify_counts_what_was_thrown_away_apart_and_does_not_fail_for_it() {
+async fn verify_counts_what_was_thrown_away_apart_and_does_not_fail() {
     let (app, before) = old().await;
     app.drain().await;
     app.engine
@@ -246,7 +246,7 @@ async fn gc_of_forks(app: &TestApp, age: &str, more: &[&str]) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn old_forks_lose_their_record_and_their_folder_and_keep_their_number() {
+async fn old_forks_lose_record_and_folder_and_keep_their_number() {
     let (app, _) = old().await;
     app.drain().await;
     let sql = "SELECT id FROM runs ORDER BY seq LIMIT 1";

@@ -25,7 +25,7 @@ async fn give_up(app: &TestApp, run: &str) {
 }
 
 #[tokio::test]
-async fn exactly_the_tools_of_the_persona_are_offered_with_their_schemas() {
+async fn exactly_the_tools_of_the_persona_are_offered_with_schemas() {
     let workspace = Workspace::new(&json!({ "turns": [] }));
     workspace.write_json(
         "personas/ada/persona.json",
@@ -148,7 +148,7 @@ async fn the_bounds_of_a_run_hold_over_all_its_tool_servers() {
 }
 
 #[tokio::test]
-async fn of_many_servers_that_mail_at_once_no_more_do_than_the_run_may() {
+async fn of_many_servers_mailing_at_once_no_more_do_than_the_run_may() {
     let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
     workspace.set(
         "configs/inference.json",

@@ -62,7 +62,7 @@ async fn a_server_of_an_engine_that_is_gone_does_nothing_more() {
 }
 
 #[tokio::test]
-async fn no_key_of_a_provider_is_needed_and_a_broken_configuration_is_said() {
+async fn no_provider_key_is_needed_and_a_broken_configuration_is_said() {
     let workspace = Workspace::new(&json!({ "turns": [] }));
     let app = workspace.start().await;
     let run = claimed(&app).await;

@@ -3,6 +3,6 @@
 use super::place::explained;
 
 #[test]
-fn fifty_mistakes_that_nobody_had_made_before_are_explained_with_file_place_cause_and_remedy() {
+fn fifty_new_mistakes_are_explained_with_place_cause_and_remedy() {
     explained("anew.txt", 50);
 }

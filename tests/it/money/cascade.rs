@@ -83,7 +83,7 @@ fn a_run_has_the_nearest_bound_said_even_where_it_is_wider() {
 }
 
 #[test]
-fn every_day_and_month_is_a_purse_of_its_own_and_all_of_them_hold() {
+fn every_day_and_month_is_a_purse_of_its_own_and_all_hold() {
     let all = json!({ "day_usd_max": 10, "month_tokens_max": 900, "persona_day_usd_max": 4, "persona_month_usd_max": 40,
         "thread_day_usd_max": 1, "on_budget": "answer", "timezone": "Pacific/Auckland" });
     let found = resolved(

@@ -238,7 +238,7 @@ async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
 }
 
 #[tokio::test]
-async fn parallel_runs_under_kills_never_spend_more_than_the_day_s_budget() {
+async fn parallel_runs_under_kills_never_overspend_the_days_budget() {
     let (runs, kills) = (
         from_environment("MONEY_RUNS", 150),
         from_environment("MONEY_KILLS", 5),

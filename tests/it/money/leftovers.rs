@@ -216,7 +216,7 @@ fn house(script: Value, budget: Value) -> Workspace {
 }
 
 #[tokio::test]
-async fn runs_that_wait_for_each_other_s_change_do_not_wait_with_it_in_hand() {
+async fn runs_waiting_for_each_others_change_do_not_hold_it() {
     let paused = json!({ "when": { "turn": 0 }, "stop": "paused", "usage": { "output_tokens": 50 }, "delay_ms": 300 });
     let script =
         json!({ "rules": [paused, { "say": "Seven.", "usage": { "output_tokens": 20 } }] });

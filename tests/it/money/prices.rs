@@ -83,7 +83,7 @@ fn shipped() -> Prices {
 }
 
 #[test]
-fn the_sample_prices_know_the_models_of_the_readme_and_every_current_family() {
+fn sample_prices_know_the_readmes_models_and_current_families() {
     let prices = shipped();
     let found = |provider: &str, model: &str| {
         let rates = prices.find(provider, model, day("2026-11-22"));

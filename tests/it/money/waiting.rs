@@ -52,7 +52,7 @@ async fn succeeded(app: &TestApp) -> usize {
 }
 
 #[tokio::test]
-async fn runs_wait_for_the_next_day_go_on_by_themselves_and_the_owner_is_told_once_a_day() {
+async fn runs_wait_for_the_next_day_and_the_owner_is_told_once_a_day() {
     let app = workspace(json!({ "day_usd_max": 0.0012, "timezone": "Europe/Berlin" }))
         .start()
         .await;
@@ -138,7 +138,7 @@ async fn a_raised_budget_lets_waiting_runs_go_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn with_answer_a_run_ends_with_a_fixed_honest_sentence_and_the_owner_is_told_once() {
+async fn with_answer_a_run_ends_in_a_fixed_sentence_the_owner_is_told() {
     let app = workspace(json!({ "day_usd_max": 0.0005, "on_budget": "answer" }))
         .start()
         .await;

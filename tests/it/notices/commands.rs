@@ -86,7 +86,7 @@ async fn the_list_says_what_was_told_when_and_by_which_mail() {
 }
 
 #[tokio::test]
-async fn the_morning_after_an_expired_key_all_its_runs_are_queued_again_at_one_word() {
+async fn all_runs_of_an_expired_key_are_queued_again_at_one_word() {
     let app = failing_app().await;
     fail(&app, 3, "old").await;
     app.workspace.clock.advance(HOUR * 20);
@@ -157,7 +157,7 @@ async fn the_morning_after_an_expired_key_all_its_runs_are_queued_again_at_one_w
 }
 
 #[tokio::test]
-async fn under_json_an_error_is_one_object_on_one_line_with_its_exit_code() {
+async fn under_json_an_error_is_one_object_on_a_line_with_exit_code() {
     let app = failing_app().await;
     for (args, code, said) in [
         (

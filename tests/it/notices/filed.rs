@@ -37,7 +37,7 @@ async fn pass(app: &TestApp, time: Duration) {
 }
 
 #[tokio::test]
-async fn the_first_filed_letter_is_told_at_once_and_later_ones_together_once_a_day() {
+async fn the_first_filed_letter_is_told_at_once_later_ones_once_a_day() {
     let app = strict().start().await;
     let first = receive(&app, &from("Bob <bob@stranger.example>", "1", "")).await;
     app.drain().await;
@@ -96,7 +96,7 @@ async fn the_first_filed_letter_is_told_at_once_and_later_ones_together_once_a_d
 }
 
 #[tokio::test]
-async fn mail_of_programs_is_no_reason_to_tell_and_who_wants_no_such_mail_gets_none() {
+async fn mail_of_programs_is_not_told_and_who_wants_none_gets_none() {
     let app = strict().start().await;
     for (id, more) in [
         ("1", "List-Id: <news.x.example>\n"),

@@ -1,6 +1,7 @@
 //! Who learns of what: the owners, of no letter more than its subject, and nobody through a persona.
 
 use super::{HOUR, ada, fail, failing, failing_app, mails};
+use crate::app::rows;
 use crate::app::{Workspace, letter, note, parse};
 use attache::store::MessageSearch;
 use sqlx::Row;
@@ -80,7 +81,7 @@ async fn a_persona_finds_no_notices_but_the_owner_may_talk_about_one() {
 }
 
 #[tokio::test]
-async fn notices_of_a_cause_share_a_thread_until_somebody_else_reads_it() {
+async fn notices_of_a_cause_share_a_thread_until_another_reads_it() {
     let app = failing_app().await;
     for round in ["first", "second"] {
         fail(&app, 1, round).await;
@@ -98,14 +99,8 @@ async fn notices_of_a_cause_share_a_thread_until_somebody_else_reads_it() {
     let stored = mails(&app).await;
     assert_eq!(stored[0].2, stored[1].2);
     // As when the owner copies somebody into an answer.
-    let sql =
-        "INSERT INTO thread_participants (thread_id, address) VALUES ($1, 'bob@guest.example')";
-    let mut rows = app.workspace.rows().await;
-    sqlx::query(sql)
-        .bind(&stored[1].2)
-        .execute(&mut rows)
-        .await
-        .expect("a participant");
+    let mut database = app.workspace.rows().await;
+    rows::participant(&mut database, Some(&stored[1].2), "bob@guest.example").await;
     fail(&app, 1, "third").await;
     let stored = mails(&app).await;
     assert_eq!(stored.len(), 3);

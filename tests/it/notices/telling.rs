@@ -103,7 +103,7 @@ async fn two_mails_account_for_a_thousand_failures_in_an_hour() {
 }
 
 #[tokio::test]
-async fn causes_do_not_wait_for_each_other_and_a_fact_raised_again_is_the_same_fact() {
+async fn causes_wait_for_no_other_and_a_fact_raised_again_is_the_same() {
     let app = failing_app().await;
     let store = &app.engine.store;
     assert!(
@@ -143,7 +143,7 @@ async fn causes_do_not_wait_for_each_other_and_a_fact_raised_again_is_the_same_f
 }
 
 #[tokio::test]
-async fn runs_that_succeed_are_cancelled_or_wait_for_another_try_are_not_told() {
+async fn runs_succeeded_cancelled_or_waiting_to_retry_are_not_told() {
     let script = json!({ "rules": [
         { "when": { "contains": "overloaded" }, "error": { "class": "overloaded", "retry_after_ms": 900_000 } },
         { "say": "Good day." },
@@ -185,7 +185,7 @@ async fn without_owners_facts_are_kept_and_told_when_there_are_some() {
 }
 
 #[tokio::test]
-async fn the_engine_speaks_in_the_name_that_is_configured_and_a_persona_in_its_own() {
+async fn the_engine_speaks_in_the_configured_name_personas_in_theirs() {
     let workspace = Workspace::new(&failing());
     workspace.persona("bea", "Bea");
     workspace.set(

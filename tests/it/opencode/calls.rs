@@ -95,7 +95,7 @@ async fn usage_is_the_last_value_of_every_message_summed() {
 }
 
 #[tokio::test]
-async fn every_round_is_told_once_and_what_is_said_is_captured_for_whoever_asked() {
+async fn every_round_is_told_once_and_captured_for_whoever_asked() {
     let finish = |id: &str, session: &str, reason: &str| {
         json!({ "type": "step-finish", "id": id, "sessionID": session,
         "messageID": "msg_1", "reason": reason, "cost": 0.002, "tokens": { "input": 10, "output": 5 } })
@@ -175,7 +175,7 @@ fn is_frame_of_call(event: &Event) -> bool {
 }
 
 #[tokio::test]
-async fn tool_parts_become_calls_with_one_result_and_those_of_strangers_do_not() {
+async fn tool_parts_become_calls_with_one_result_strangers_do_not() {
     let mut stranger = completed("c9", "bash", "x");
     stranger["sessionID"] = json!("ses_other");
     let failed = tool(

@@ -219,7 +219,7 @@ fn no_wait_is_shorter_than_the_standard_asks_for() {
 
 /// What FO2 is about, at another scale: the reply comes long after every other phase would have given up.
 #[tokio::test]
-async fn the_reply_to_the_final_dot_is_waited_for_longer_than_any_other() {
+async fn the_reply_to_the_final_dot_is_awaited_longer_than_any_other() {
     let house = House::new().await;
     let server = Server::start(Script {
         fault: Some((Verb::EndOfData, Fault::Late)),
@@ -252,7 +252,7 @@ async fn the_reply_to_the_final_dot_is_waited_for_longer_than_any_other() {
 }
 
 #[tokio::test]
-async fn trouble_before_the_first_mail_is_the_transports_and_a_refused_password_the_owners() {
+async fn early_trouble_is_the_transports_a_bad_password_the_owners() {
     let faults = [
         Fault::Temporary,
         Fault::Permanent,
@@ -407,7 +407,7 @@ async fn a_recipient_who_has_the_mail_never_gets_it_again() {
 }
 
 #[tokio::test]
-async fn when_nobody_is_accepted_the_connection_is_reset_and_serves_the_next_mail() {
+async fn when_nobody_is_accepted_a_reset_connection_serves_the_next() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     server.set(|script| {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn the_wire_carries_the_frozen_bytes_dot_stuffed_and_nothing_else() {
+async fn the_wire_carries_only_the_frozen_bytes_dot_stuffed() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let outbound = house.outbound(&server);
@@ -79,7 +79,7 @@ async fn the_wire_carries_the_frozen_bytes_dot_stuffed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn no_arrangement_of_dots_and_line_ends_changes_a_mail_or_ends_it_early() {
+async fn no_dots_or_line_ends_change_a_mail_or_end_it_early() {
     const PIECES: [&str; 8] = [
         ".",
         "..",
@@ -218,7 +218,7 @@ async fn a_server_is_asked_once_what_it_offers() {
 }
 
 #[tokio::test]
-async fn reports_are_asked_for_where_the_server_offers_them_and_never_about_notices() {
+async fn reports_are_asked_for_where_offered_and_never_about_notices() {
     for (kind, sender, notify) in [
         ("mail", "ada@engine.test", " NOTIFY=FAILURE,DELAY"),
         ("mail", "", " NOTIFY=NEVER"),
@@ -395,7 +395,7 @@ async fn a_mail_goes_out_when_the_worker_wakes_and_shutdown_ends_it() {
 }
 
 #[tokio::test]
-async fn shutdown_finishes_the_mail_under_way_and_gives_back_the_others() {
+async fn shutdown_finishes_mail_under_way_and_gives_back_the_others() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     server.set(|script| script.fault = Some((Verb::Data, Fault::Stall)));

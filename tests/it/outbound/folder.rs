@@ -37,7 +37,7 @@ fn folder_transport(
 }
 
 #[tokio::test]
-async fn each_mail_becomes_one_file_and_stays_one_when_it_is_sent_again() {
+async fn each_mail_becomes_one_file_and_stays_one_when_sent_again() {
     let house = House::new().await;
     let out = house.folder.path().join("data/out");
     let outbound = house.outbound_over(folder_transport(&house, &out).expect("the folder is made"));

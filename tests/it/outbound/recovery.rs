@@ -185,7 +185,7 @@ async fn a_living_engine_does_not_recover_its_own_work() {
 }
 
 #[tokio::test]
-async fn without_the_commit_before_the_final_dot_the_mail_is_not_completed() {
+async fn without_the_commit_before_the_final_dot_no_mail_is_completed() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let id = house.mail("first", &["you@example.test"]).await;
@@ -233,7 +233,7 @@ async fn old_mail_of_an_engine_that_slept_for_a_week_gets_one_try() {
 }
 
 #[tokio::test]
-async fn an_outcome_that_could_not_be_stored_is_stored_later_and_the_mail_not_sent_again() {
+async fn an_unstored_outcome_is_stored_later_and_no_mail_sent_again() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let outbound = house.outbound(&server);

@@ -11,7 +11,7 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn the_third_failure_in_a_row_rests_the_transport_and_costs_no_more_attempts() {
+async fn third_failures_rest_the_transport_and_cost_no_more_attempts() {
     let house = House::new().await;
     let server = Server::start(Script {
         fault: Some((Verb::Connect, Fault::Drop)),
@@ -80,7 +80,7 @@ async fn the_third_failure_in_a_row_rests_the_transport_and_costs_no_more_attemp
 }
 
 #[tokio::test]
-async fn refused_credentials_rest_the_transport_at_once_and_keep_the_mail() {
+async fn refused_credentials_rest_the_transport_and_keep_the_mail() {
     for (command, reply) in [
         ("AUTH", "535 5.7.8 bad credentials"),
         ("AUTH", "534 5.7.9 mechanism too weak"),
@@ -258,7 +258,7 @@ async fn told(house: &House) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn the_owner_hears_once_of_a_smarthost_that_is_away_and_the_outbox_says_until_when() {
+async fn an_absent_smarthost_is_told_once_the_outbox_says_until_when() {
     let house = House::new().await;
     let server = Server::start(Script {
         fault: Some((Verb::Connect, Fault::Shutdown)),
@@ -323,7 +323,7 @@ async fn the_owner_hears_once_of_a_smarthost_that_is_away_and_the_outbox_says_un
 }
 
 #[tokio::test]
-async fn the_owner_hears_once_of_a_refused_password_also_over_a_restart() {
+async fn the_owner_hears_once_of_a_refused_password_over_a_restart() {
     let house = House::new().await;
     let offers = vec!["AUTH PLAIN"];
     let server = Server::start(Script {
@@ -370,7 +370,7 @@ async fn the_owner_hears_once_of_a_refused_password_also_over_a_restart() {
 }
 
 #[tokio::test]
-async fn whatever_keeps_a_connection_from_serving_rests_the_transport_at_the_third_time() {
+async fn a_connection_kept_from_serving_thrice_rests_the_transport() {
     for (verb, fault) in [
         (Verb::Connect, Fault::Permanent),
         (Verb::Ehlo, Fault::Drop),
@@ -408,7 +408,7 @@ async fn whatever_keeps_a_connection_from_serving_rests_the_transport_at_the_thi
 }
 
 #[tokio::test]
-async fn mail_that_is_too_old_is_given_up_some_at_a_time_and_each_with_its_fact() {
+async fn mail_too_old_is_given_up_some_at_a_time_each_with_its_fact() {
     let house = House::new().await;
     house.mails(600).await;
     house.clock.advance(GIVE_UP_AFTER);

@@ -299,7 +299,7 @@ async fn other_failures_are_not_held() {
 }
 
 #[tokio::test]
-async fn the_owner_hears_of_a_failed_mail_once_and_never_of_a_failed_notice() {
+async fn the_owner_hears_once_of_failed_mail_never_of_failed_notices() {
     for (kind, told) in [("mail", 1), ("notice", 0)] {
         let house = House::new().await;
         let server = Server::start(Script {

@@ -1,6 +1,7 @@
 //! A workspace with a real database, a clock that stands still, and mails to send.
 
 use super::server::Server;
+use crate::app::rows;
 use attache::clock::ManualClock;
 use attache::config::{MailRetry, OnUnknown, Smarthost, SmarthostTls};
 use attache::domain::{DeliveryId, Timestamp};
@@ -109,49 +110,24 @@ impl House {
         bytes: &[u8],
     ) {
         let now = attache::clock::Clock::now(&*self.clock).to_string();
-        let conversation =
-            "INSERT OR IGNORE INTO conversations (id, persona_id, subject, created_at)
-            VALUES ('c', 'ada', 'Dots', $1)";
-        sqlx::query(conversation)
-            .bind(&now)
-            .execute(&mut *conn)
-            .await
-            .expect("a conversation");
-        let thread =
-            "INSERT OR IGNORE INTO threads (id, conversation_id, persona_id, subject, created_at,
-            updated_at) VALUES ('t', 'c', 'ada', 'Dots', $1, $1)";
-        sqlx::query(thread)
-            .bind(&now)
-            .execute(&mut *conn)
-            .await
-            .expect("a thread");
-        let message = "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject,
-            text_body, received_at, trust, disposition)
-            VALUES ('m-' || $1, 't', 'ada', 'outbound', $1 || '@engine.test', 'ada', 'Dots', '', $2, 'engine', 'sent')";
-        sqlx::query(message)
-            .bind(id)
-            .bind(&now)
-            .execute(&mut *conn)
-            .await
-            .expect("a message");
-        let delivery =
-            "INSERT INTO deliveries (id, persona_id, message_id, envelope_from, bytes, state,
-            next_attempt_at, created_at) VALUES ($1, 'ada', 'm-' || $1, $2, $3, 'queued', $4, $4)";
-        let delivery = sqlx::query(delivery)
-            .bind(id)
-            .bind(from)
-            .bind(bytes)
-            .bind(&now);
-        delivery.execute(&mut *conn).await.expect("a delivery");
-        for recipient in recipients {
-            let row = "INSERT INTO delivery_recipients (delivery_id, recipient, state) VALUES ($1, $2, 'queued')";
-            sqlx::query(row)
-                .bind(id)
-                .bind(recipient)
-                .execute(&mut *conn)
-                .await
-                .expect("a recipient");
-        }
+        rows::thread(conn, ("ada", "t", "Dots"), &now, &[]).await;
+        let (message, message_id) = (format!("m-{id}"), format!("{id}@engine.test"));
+        let row = rows::Message {
+            id: &message,
+            persona: "ada",
+            thread: "t",
+            direction: "outbound",
+            message_id: &message_id,
+            sender: "ada",
+            recipients_json: "{}",
+            subject: "Dots",
+            body: "",
+            received_at: &now,
+            trust: "engine",
+            disposition: "sent",
+        };
+        rows::message(conn, row).await;
+        rows::delivery(conn, (id, &message, from), recipients, bytes, &now).await;
     }
 
     pub fn outbound(&self, server: &Server) -> Outbound {

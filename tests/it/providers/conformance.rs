@@ -313,7 +313,7 @@ impl Decoder for Credulous {
 }
 
 #[tokio::test]
-async fn the_suite_finds_a_decoder_that_believes_a_stream_that_was_cut() {
+async fn the_suite_finds_a_decoder_that_believes_a_cut_stream() {
     let credulous = wire("openai", || {
         Box::new(Credulous(ChunkDecoder::new(None, Family::OpenAi, true, 0)))
     });

@@ -169,7 +169,7 @@ async fn content_may_come_in_parts_and_usage_inside_the_choice() {
 }
 
 #[tokio::test]
-async fn without_done_and_without_the_usage_we_asked_for_the_answer_was_cut() {
+async fn with_neither_done_nor_usage_the_answer_was_cut() {
     let text = delta(r#"{"content":"a"}"#);
     let error = openai_with(true, &[&text, STOP]).await.expect_err("cut");
     assert_eq!(
@@ -439,7 +439,7 @@ fn a_request_is_worded_exactly_as_the_vendor_wants_it() {
 }
 
 #[test]
-fn the_last_call_at_a_limit_offers_no_tool_and_settings_change_names() {
+fn the_last_call_at_a_limit_has_no_tool_settings_change_names() {
     let request = Request {
         tool_choice: ToolChoice::None,
         temperature: None,

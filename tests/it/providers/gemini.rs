@@ -157,7 +157,7 @@ async fn signatures_of_thoughts_and_of_empty_parts_go_back_too() {
 }
 
 #[tokio::test]
-async fn calls_of_another_model_carry_the_vendors_stand_in_and_nothing_of_the_other() {
+async fn calls_of_another_model_carry_only_the_vendors_stand_in() {
     let signature_of_first = |body: &Value| {
         let parts = body["contents"][1]["parts"]
             .as_array()

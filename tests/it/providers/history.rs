@@ -250,14 +250,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_becomes_valid_and_stays_as_it_is_when_normalised_again(history in any_history()) {
+    fn any_history_becomes_valid_and_stays_so_when_normalised_again(history in any_history()) {
         let once = normal(&history);
         prop_assert_eq!(fault(&once), None);
         prop_assert_eq!(normal(&once), once);
     }
 
     #[test]
-    fn no_state_of_another_family_or_model_survives_and_every_own_one_does(
+    fn no_state_of_another_family_or_model_survives_every_own_does(
         history in any_history(),
         family in prop::sample::select(vec!["anthropic", "openrouter", "gemini"]),
     ) {

@@ -442,7 +442,7 @@ async fn an_endless_answer_is_cut_off() {
 }
 
 #[test]
-fn settings_that_cannot_work_or_would_expose_the_key_are_refused() {
+fn settings_that_expose_the_key_or_cannot_work_are_refused() {
     let with = |base_url: &str, key: Option<&str>| ProviderSettings {
         base_url: Some(base_url.into()),
         api_key: key.map(SecretString::from),

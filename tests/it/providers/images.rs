@@ -60,7 +60,7 @@ fn encoded(id: &str, asked: &Request) -> String {
 const SENTENCE: &str = "(Attached image, which you cannot see: `dot.png`, image/png, 70 bytes.)";
 
 #[test]
-fn an_image_is_worded_exactly_as_the_vendor_wants_it_and_a_file_in_words() {
+fn an_image_is_worded_as_the_vendor_wants_and_a_file_in_words() {
     for id in ["anthropic", "openai", "gemini", "ollama"] {
         let path = fixture(&format!("images/{id}.json"));
         let expected = std::fs::read_to_string(&path).expect("it exists");
@@ -129,7 +129,7 @@ fn every_judge_takes_the_image_and_refuses_it_damaged() {
 }
 
 #[test]
-fn an_image_of_another_kind_too_large_or_without_its_bytes_is_described() {
+fn an_image_of_another_kind_too_large_or_byteless_is_described() {
     let mut other = image(true);
     other.file.media_type = "image/tiff".into();
     let mut large = image(true);

@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_was_said_before_every_vendor_takes_what_its_adapter_sends(
+    fn whatever_was_said_every_vendor_takes_what_its_adapter_sends(
         history in any_history(),
         has_tools in any::<bool>(),
         last_call in any::<bool>(),

@@ -34,7 +34,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_was_said_before_the_natives_take_what_their_adapters_send(
+    fn whatever_was_said_natives_take_what_their_adapters_send(
         history in any_history(),
         has_tools in any::<bool>(),
         last_call in any::<bool>(),
@@ -215,7 +215,7 @@ fn the_judge_of_gemini_refuses_what_the_api_refuses() {
 }
 
 #[test]
-fn the_judge_of_gemini_looks_at_heads_and_at_the_age_of_the_model() {
+fn the_judge_of_gemini_looks_at_heads_and_the_age_of_the_model() {
     let whole = seen("gemini", "model-x", sound("gemini").to_string());
     let status = |head: String| {
         let refusal = strict_gemini::check(&Seen {
@@ -320,7 +320,7 @@ const OLLAMA_FAULTS: &[Fault] = &[
 ];
 
 #[test]
-fn the_judge_of_ollama_refuses_what_the_server_refuses_or_would_get_wrong() {
+fn ollamas_judge_refuses_what_the_server_refuses_or_gets_wrong() {
     refused("ollama", strict_ollama::check, OLLAMA_FAULTS);
     let whole = seen("ollama", "model-x", sound("ollama").to_string());
     let elsewhere = Seen {

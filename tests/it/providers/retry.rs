@@ -147,7 +147,7 @@ fn waits_double_up_to_the_cap_with_full_jitter() {
 }
 
 #[test]
-fn the_providers_own_wait_decides_between_now_elsewhere_and_later() {
+fn the_providers_wait_decides_between_now_elsewhere_and_later() {
     let limited = |asked| ProviderError {
         retry_after: Some(asked),
         ..failed(ErrorClass::RateLimited)

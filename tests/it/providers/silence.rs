@@ -60,7 +60,7 @@ async fn answered(provider: &str, server: &Strict, proxy: &Server) -> String {
 }
 
 #[tokio::test]
-async fn nothing_of_a_call_is_logged_and_no_proxy_of_the_environment_sees_it() {
+async fn no_log_and_no_proxy_of_the_environment_sees_a_call() {
     let proxy = Server::start(vec![Reply::new(502, &[], "")]).await;
     for (provider, _) in KEYS {
         let server = server(provider, vec![say(ANSWER)]).await;

@@ -166,7 +166,7 @@ fn a_server_that_wants_an_empty_list_of_tools_gets_one() {
 }
 
 #[test]
-fn what_a_server_refused_before_is_left_out_or_said_the_other_way() {
+fn what_a_server_refused_is_left_out_or_said_the_other_way() {
     let all = ChatSwitches {
         strict_schemas: true,
         reasoning_effort: Some(Effort::High),
@@ -280,7 +280,7 @@ fn a_schema_that_does_not_travel_must_stand_in_the_prompt() {
 }
 
 #[test]
-fn openrouter_is_told_who_may_serve_and_how_hard_to_think_in_its_own_words() {
+fn openrouter_is_told_who_may_serve_and_how_hard_to_think() {
     let plain = body_of("openrouter", ChatSwitches::default(), &conversation());
     assert_eq!(
         (plain.get("provider"), plain.get("reasoning")),

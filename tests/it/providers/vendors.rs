@@ -35,7 +35,7 @@ fn usage(usage: Value) -> Value {
 }
 
 #[tokio::test]
-async fn xai_counts_reasoning_beside_the_answer_only_where_its_total_says_so() {
+async fn xai_counts_reasoning_apart_only_where_its_total_says_so() {
     let table = [
         // Beside: 10 + 3 + 4 = 17.
         (
@@ -133,7 +133,7 @@ async fn a_cost_is_only_believed_where_its_unit_is_known() {
 }
 
 #[tokio::test]
-async fn openrouters_reasoning_goes_back_as_it_came_and_to_nobody_else() {
+async fn openrouters_reasoning_goes_back_as_it_came_to_nobody_else() {
     let bytes = wire_of("openrouter").stream_of("thinking");
     let response = wire_of("openrouter")
         .decoded(vec![bytes.as_bytes()])
@@ -278,7 +278,7 @@ async fn openrouter_hears_who_calls_and_from_where_if_that_is_wished() {
 }
 
 #[tokio::test]
-async fn openrouters_key_is_tried_before_its_list_which_is_open_to_everybody() {
+async fn openrouters_key_is_tried_before_its_list_open_to_everybody() {
     let json = [("content-type", "application/json")];
     let refused = Reply::new(
         401,

@@ -68,7 +68,7 @@ async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
 }
 
 #[test]
-fn twenty_ends_under_load_come_in_time_whatever_the_model_and_the_mail_server_do() {
+fn twenty_ends_under_load_come_in_time_whatever_the_servers_do() {
     let houses: Vec<_> = (0..HOUSES)
         .map(|house| std::thread::spawn(move || ends(house)))
         .collect();

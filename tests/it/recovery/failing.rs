@@ -31,8 +31,7 @@ async fn dialogue(address: std::net::SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn an_engine_whose_commit_fails_says_no_to_everybody_and_ends_with_an_error_within_a_second()
-{
+async fn an_engine_whose_commit_fails_says_no_and_ends_in_a_second() {
     for commit in 1..=3 {
         let app = Workspace::new(&script()).start().await;
         let listeners = app.engine.bind().await.expect("a port");
@@ -85,7 +84,7 @@ async fn an_engine_whose_commit_fails_says_no_to_everybody_and_ends_with_an_erro
 
 /// What it stored would be in a file that nobody finds.
 #[tokio::test]
-async fn an_engine_whose_database_was_moved_or_replaced_says_no_and_ends() {
+async fn an_engine_with_database_moved_or_replaced_says_no_and_ends() {
     for replaced in [false, true] {
         let app = Workspace::new(&script()).start().await;
         let listeners = app.engine.bind().await.expect("a port");
@@ -128,7 +127,7 @@ async fn an_engine_whose_database_was_moved_or_replaced_says_no_and_ends() {
 }
 
 #[tokio::test]
-async fn an_engine_whose_log_cannot_be_copied_back_ends_and_the_next_one_has_everything() {
+async fn an_engine_unable_to_copy_its_log_back_ends_and_loses_nothing() {
     let sink = Sink::default();
     let dir = workspace(sink.open(), &json!({ "rules": [{ "hang": true }] }));
     let engine = Running::start(dir.path(), &[]);

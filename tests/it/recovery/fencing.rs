@@ -36,7 +36,7 @@ async fn replaced(app: &TestApp) -> Engine {
 }
 
 #[tokio::test]
-async fn an_engine_that_was_replaced_stores_nothing_and_its_serving_ends() {
+async fn a_replaced_engine_stores_nothing_and_its_serving_ends() {
     let app = TestApp::start(json!({ "turns": [{ "say": "From seven to ten." }] })).await;
     app.receive(&note("before@guest.example", "", "When?"))
         .await
@@ -130,7 +130,7 @@ fn a_second_engine_is_refused_and_told_who_has_the_workspace() {
 
 /// The first engine is stopped with a letter, a run and a mail in its hands, and wakes when all is over.
 #[tokio::test]
-async fn an_engine_that_was_stopped_and_replaced_writes_and_sends_nothing_when_it_wakes() {
+async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     let sink = Sink::default();
     let script = json!({ "rules": [
         { "when": { "contains": "slow" }, "say": "Slowly.", "delay_ms": 1500 },

@@ -124,7 +124,7 @@ async fn a_letter_file_that_ends_three_engines_is_set_aside_and_told() {
 }
 
 #[tokio::test]
-async fn the_control_without_what_was_written_down_no_letter_is_ever_set_aside() {
+async fn the_control_without_what_was_written_sets_no_letter_aside() {
     let (_place, stored, told) = folder(false).await;
     assert_eq!(
         (stored, told),

@@ -49,8 +49,7 @@ async fn under_kills(waits: bool) -> (TestApp, String, String) {
 }
 
 #[tokio::test]
-async fn runs_are_not_put_aside_because_somebody_kills_engine_after_engine_at_any_moment_of_its_first_minute()
- {
+async fn runs_are_not_put_aside_by_kills_of_engine_after_engine() {
     let (app, state, attempts) = under_kills(true).await;
     assert_eq!(state, "queued");
     assert!(
@@ -64,7 +63,7 @@ async fn runs_are_not_put_aside_because_somebody_kills_engine_after_engine_at_an
 }
 
 #[tokio::test]
-async fn the_control_engines_that_try_suspects_as_soon_as_they_live_put_the_innocent_aside() {
+async fn the_control_trying_suspects_at_once_puts_the_innocent_aside() {
     let (_app, state, _attempts) = under_kills(false).await;
     assert_eq!(state, "failed");
 }
@@ -142,7 +141,7 @@ async fn a_long_run_delays_a_suspect_and_everybody_else_for_seconds() {
 }
 
 #[tokio::test]
-async fn what_happens_to_an_engine_that_was_asked_to_end_counts_against_nobody() {
+async fn what_happens_to_an_engine_asked_to_end_counts_against_nobody() {
     for asked in [true, false] {
         let (app, run) = with_a_suspect().await;
         assert_eq!(claim(&app).await.len(), 1);

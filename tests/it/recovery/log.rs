@@ -70,7 +70,7 @@ async fn is_cut(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn the_log_stays_short_however_much_is_written_and_is_cut_when_nobody_writes() {
+async fn the_log_stays_short_and_is_cut_when_nobody_writes() {
     let place = quiet().await;
     let longest = write(&place, 96 * MIB).await;
     assert!(longest < BOUND, "the log grew to {longest} bytes");

@@ -41,7 +41,7 @@ fn ingest(folder: &Path, number: usize) -> Child {
 }
 
 #[test]
-fn an_engine_and_commands_that_start_at_once_on_a_new_workspace_all_find_it_made() {
+fn an_engine_and_commands_at_once_all_find_a_new_workspace_made() {
     for round in 0..ROUNDS {
         let dir = workspace(
             Sink::default().open(),

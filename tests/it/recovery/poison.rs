@@ -172,7 +172,7 @@ async fn ends_well(app: &TestApp, run: &ClaimedRun) {
 }
 
 #[tokio::test]
-async fn runs_that_were_only_beside_a_poisonous_one_are_cleared_one_by_one() {
+async fn runs_only_beside_a_poisonous_one_are_cleared_one_by_one() {
     let mut app = Workspace::new(&answer()).talkative().start().await;
     let mut runs = Vec::new();
     for n in 0..10 {
@@ -214,7 +214,7 @@ async fn runs_that_were_only_beside_a_poisonous_one_are_cleared_one_by_one() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_killed_by_a_letter_serves_the_others_all_the_while() {
+async fn an_engine_killed_by_a_letter_serves_the_others_all_the_while() {
     let script = json!({ "rules": [
         { "when": { "contains": "poison" }, "hang": true },
         { "say": "From seven to ten." },

@@ -142,7 +142,7 @@ async fn an_exported_run_comes_back_whole_and_without_secrets() {
 }
 
 #[tokio::test]
-async fn an_imported_run_is_verified_where_nothing_else_of_its_workspace_is() {
+async fn an_imported_run_is_verified_without_its_workspace() {
     let app = Workspace::new(&json!({ "turns": [
         { "call": [{ "tool": "list_files", "args": {} }] },
         { "say": "At seven." },

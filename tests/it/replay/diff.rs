@@ -30,7 +30,7 @@ fn first(comparison: &Comparison) -> (String, String) {
 }
 
 #[tokio::test]
-async fn two_runs_of_the_same_thing_are_the_same_but_for_ids_and_times() {
+async fn two_runs_of_one_thing_are_the_same_but_for_ids_and_times() {
     let (_a, a) = play(&case("At seven.", ".")).await;
     let (_b, mut b) = play(&case("At seven.", ".")).await;
     let comparison = compare(&a, &b, false);

@@ -150,7 +150,7 @@ async fn a_span_of_time_cuts_at_its_ends() {
 }
 
 #[tokio::test]
-async fn the_context_is_told_with_its_shares_and_requests_come_back_byte_by_byte() {
+async fn the_context_is_told_by_shares_and_requests_come_back_exactly() {
     let (app, record) = mended().await;
     let text = timeline::plain(&timeline::context(&record));
     assert!(

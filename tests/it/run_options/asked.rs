@@ -9,7 +9,7 @@ use crate::replay::attache;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn its_own_model_comes_first_and_the_fallbacks_of_its_persona_stay_behind_it() {
+async fn its_own_model_comes_first_the_personas_fallbacks_behind_it() {
     let one = Server::start(vec![
         says("By another model."),
         refuses(503, &[]),
@@ -125,7 +125,7 @@ async fn money_is_set_aside_for_the_model_that_is_asked() {
 }
 
 #[test]
-fn what_a_responsibility_asks_for_is_looked_at_before_it_comes_due() {
+fn what_a_responsibility_asks_for_is_looked_at_before_it_is_due() {
     let schedule = |front: &str| {
         format!("---\nname: Report\nschedule: \"0 9 * * *\"\n{front}---\n\nWhat came in?\n")
     };

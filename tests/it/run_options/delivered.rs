@@ -42,7 +42,7 @@ async fn an_answer_goes_to_the_people_it_names_and_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn nobody_is_mailed_whom_the_configuration_does_not_allow_any_more() {
+async fn nobody_is_mailed_whom_the_configuration_no_longer_allows() {
     let people = json!({ "deliver_to": { "people": ["ann@home.test", "olga@home.test"] } });
     let app = ready(saying(&["Three lines."]), &people).await;
     let run = work(&app).await;
@@ -63,7 +63,7 @@ async fn nobody_is_mailed_whom_the_configuration_does_not_allow_any_more() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_only_stored_is_stored_whole_and_mailed_to_nobody() {
+async fn an_answer_only_stored_is_stored_whole_and_mailed_to_nobody() {
     for (options, disposition, mails) in [
         (json!({ "deliver_to": "store" }), "withheld:store_only", 0),
         (json!({}), "sent", 1),

@@ -84,7 +84,7 @@ async fn what_a_file_says_its_run_is_held_to() {
 }
 
 #[test]
-fn the_responsibilities_that_ship_are_due_when_they_say_and_run_by_hand() {
+fn shipped_responsibilities_are_due_as_they_say_and_run_by_hand() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let house = folder.path().join("house");
     let json = |args: &[&str]| -> Value {

@@ -60,7 +60,7 @@ async fn letters_come_newest_first_and_only_those_of_the_span() {
 }
 
 #[tokio::test]
-async fn what_a_rule_held_what_was_sent_and_what_is_another_personas_is_not_in_it() {
+async fn what_is_held_sent_or_another_personas_is_not_in_the_inbox() {
     let place = saying(&["Seven."; 4]);
     place.persona("eve", "Eve");
     let app = place.start().await;
@@ -153,7 +153,7 @@ async fn prompt(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn each_letter_is_told_of_by_the_first_slot_after_it_and_by_no_other() {
+async fn each_letter_is_told_by_the_first_slot_after_it_and_no_other() {
     let app = looking("{{ inbox(since=last_run) }}").await;
     let mut told = Vec::new();
     for round in ["One", "Two", "Three"] {

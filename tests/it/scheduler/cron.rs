@@ -165,7 +165,7 @@ fn a_day_that_a_zone_skipped_is_not_replayed_and_ends_nothing() {
 }
 
 #[test]
-fn two_restricted_day_fields_match_either_and_an_open_one_matches_both() {
+fn two_restricted_day_fields_match_either_and_an_open_one_both() {
     let march = |text| {
         slots(
             text,
@@ -190,7 +190,7 @@ fn two_restricted_day_fields_match_either_and_an_open_one_matches_both() {
 }
 
 #[test]
-fn what_is_not_a_five_field_schedule_is_refused_with_a_sentence_that_helps() {
+fn what_is_not_a_five_field_schedule_is_refused_with_help() {
     let cases = [
         ("", "has 0 fields"),
         ("0 9 * *", "has 4 fields"),
@@ -270,7 +270,7 @@ fn walk(zones: &[Tz], dice: Dice, expressions: usize) {
 }
 
 #[test]
-fn slots_agree_with_a_minute_by_minute_walk_around_every_clock_change_of_ten_years() {
+fn slots_agree_with_a_minute_walk_around_every_clock_change() {
     walk(&oracle::ZONES[..10], Dice(20_261_120), 8);
 }
 
@@ -280,7 +280,7 @@ fn slots_agree_with_that_walk_in_odd_zones_too() {
 }
 
 #[test]
-fn slots_of_sparse_expressions_agree_with_that_walk_over_the_whole_ten_years() {
+fn sparse_expressions_agree_with_that_walk_over_ten_years() {
     let sparse = |text: &String| !text.starts_with('*') && !text.contains(" * ");
     let expressions: Vec<_> = oracle::expressions(Dice(20_261_122), 40)
         .into_iter()

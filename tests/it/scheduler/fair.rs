@@ -59,7 +59,7 @@ async fn a_backlog_of_thousands_does_not_hide_the_runs_of_others() {
 }
 
 #[tokio::test]
-async fn whose_fewest_runs_are_at_work_comes_first_and_then_who_waits_for_longest() {
+async fn who_has_fewest_runs_at_work_is_first_then_who_waits_longest() {
     let world = queued(&[("anna", 5), ("bert", 5), ("carl", 5)]).await;
     assert_eq!(claim(&world, 1, 4).await, ["anna1"]);
     assert_eq!(claim(&world, 2, 4).await, ["bert1", "carl1"]);

@@ -194,7 +194,7 @@ async fn a_disabled_removed_or_spoilt_file_fires_only_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn responsibilities_of_a_persona_that_left_the_configuration_stop() {
+async fn responsibilities_of_a_persona_no_longer_configured_stop() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     world.install("digest.md");
     world.sync().await;

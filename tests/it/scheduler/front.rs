@@ -136,7 +136,7 @@ fn everything_that_a_file_may_say_is_understood() {
 }
 
 #[test]
-fn what_a_file_leaves_out_has_its_default_and_an_answer_goes_where_it_says() {
+fn what_a_file_omits_is_default_an_answer_goes_where_it_says() {
     let bare = good("name: A\nschedule: 0 9 * * *");
     assert_eq!(
         (bare.slot_options, bare.run_options),
@@ -414,7 +414,7 @@ fn hostile_files_cost_little_and_say_what_is_wrong() {
 }
 
 #[test]
-fn whatever_is_typed_ends_in_a_duty_or_in_one_line_about_a_line_of_the_file() {
+fn whatever_is_typed_ends_in_a_duty_or_in_one_line_about_a_line() {
     let whole = "---\nname: \"Digest\"\nschedule: '0 9 * * *'\ntimezone: Europe/Berlin # here\nenabled: true\ntools: [send_email]\n\
                  deliver_to:\n  mail:\n    - ann@example.test\nbudget: >-\n  0.25\njitter: 5m\n---\n\
                  It is {{ now }}: {% for l in inbox(since=\"1d\") %}{{ l.subject }}{% endfor %}\n";

@@ -36,7 +36,7 @@ async fn rendered(
 }
 
 #[tokio::test]
-async fn letters_since_the_last_run_are_a_block_that_is_marked_as_data() {
+async fn letters_since_the_last_run_are_a_block_marked_as_data() {
     let letters = [
         letter("2026-06-10T08:00:00Z", "Lunch"),
         letter("2026-06-09T09:00:01Z", "Invoice"),
@@ -181,7 +181,7 @@ fn a_call_that_is_not_offered_is_refused_with_its_line() {
 }
 
 #[test]
-fn only_prompts_that_look_at_letters_want_some_and_as_far_back_as_they_look() {
+fn prompts_want_letters_only_as_far_back_as_they_look() {
     let (slot, last) = (at("2026-06-10T09:00:00Z"), at("2026-06-09T09:00:00Z"));
     assert_eq!(
         letters_wanted("{{ now }} inbox() {# inbox() #}", slot, Some(last)),

@@ -16,7 +16,7 @@ fn add(world: &World, name: &str, options: &str) {
 }
 
 #[tokio::test]
-async fn buffer_one_keeps_the_first_slot_that_overlaps_and_skips_those_after_it() {
+async fn buffer_one_keeps_the_first_overlapping_slot_skips_later_ones() {
     let world = hourly("r", "overlap: buffer_one\ngrace: 12h").await;
     assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired.len(), 1);
     assert_eq!(world.tick_at("2026-06-01T08:00:00Z").await.waiting, 1);
@@ -129,7 +129,7 @@ async fn a_run_stands_in_the_thread_its_file_names_or_comes_home() {
 }
 
 #[tokio::test]
-async fn whoever_is_written_to_anew_gets_a_thread_without_what_others_were_told() {
+async fn whoever_is_written_to_anew_gets_nothing_others_were_told() {
     let world = hourly("r", "deliver_to: store").await;
     let mut threads = Vec::new();
     // The owner may read what was stored; Ann may not, nor may Ben what Ann was told, nor Ann what the owner was.

@@ -30,7 +30,7 @@ async fn fail(world: &World, n: u32) {
 }
 
 #[tokio::test]
-async fn five_failures_in_a_row_pause_with_one_notice_and_a_person_resumes() {
+async fn five_failures_pause_with_one_notice_and_a_person_resumes() {
     let world = hourly("catch_up: latest").await;
     fail(&world, FAILURES_MAX).await;
     assert_eq!(world.row("r.md").await.failures, 5);
@@ -334,7 +334,7 @@ async fn a_search_that_finds_no_slot_is_told_once_and_repeated_hourly() {
 }
 
 #[tokio::test]
-async fn the_last_run_is_the_last_that_succeeded_so_that_a_failure_swallows_no_letters() {
+async fn the_last_run_is_the_last_success_failures_swallow_no_letters() {
     let world = World::at("2026-06-01T00:30:00Z").await;
     let prompt = "{% if last_run %}Since {{ last_run }}{% else %}First{% endif %}";
     world.write(

@@ -401,7 +401,7 @@ async fn a_spoilt_responsibility_is_not_started_by_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_heartbeat_synchronises_fires_and_wakes_the_workers_until_it_is_stopped() {
+async fn the_heartbeat_synchronises_fires_wakes_workers_until_stopped() {
     let world = World::at("2026-06-01T06:59:00Z").await;
     world.install("digest.md");
     let world = Arc::new(world);

@@ -126,7 +126,7 @@ async fn beside_five_unfinished_letters(crowd: &Crowd) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn five_unfinished_letters_of_one_network_keep_nobody_else_from_theirs() {
+async fn five_unfinished_letters_of_one_network_keep_out_nobody_else() {
     let crowd = Crowd::guarded();
     assert_eq!(
         beside_five_unfinished_letters(&crowd).await,
@@ -135,7 +135,7 @@ async fn five_unfinished_letters_of_one_network_keep_nobody_else_from_theirs() {
 }
 
 #[tokio::test]
-async fn the_control_without_shares_the_same_five_letters_refuse_everybodys() {
+async fn the_control_without_shares_five_letters_refuse_everybodys() {
     let bytes = 3 * LETTER_BYTES_MAX;
     let shares = MemoryShares {
         bytes,
@@ -267,7 +267,7 @@ async fn the_last_places_are_kept_for_who_has_brought_letters_before() {
 }
 
 #[tokio::test]
-async fn silent_connections_that_hold_all_places_are_cut_off_long_before_their_time() {
+async fn silent_connections_that_hold_all_places_are_cut_off_early() {
     let (server, mut silent) = crowded(Duration::from_secs(30)).await;
     // A thirtieth of the time that they had: a second.
     let served = async {
@@ -289,7 +289,7 @@ async fn silent_connections_that_hold_all_places_are_cut_off_long_before_their_t
 }
 
 #[tokio::test]
-async fn who_talks_and_brings_no_letter_has_to_leave_a_crowd_and_may_stay_otherwise() {
+async fn who_talks_without_a_letter_leaves_a_crowd_or_else_may_stay() {
     for (connections_max, said) in [
         (1, "421 4.4.2 connected for too long"),
         (100, "250 2.0.0 ok"),

@@ -92,7 +92,7 @@ async fn who_writes_and_never_reads_is_not_read_any_more_and_then_cut() {
 }
 
 #[tokio::test]
-async fn letters_that_break_off_anywhere_are_not_stored_and_keep_no_place() {
+async fn letters_broken_off_anywhere_are_not_stored_and_keep_no_place() {
     let limits = Limits {
         connections_per_address_max: 2,
         ..Limits::default()

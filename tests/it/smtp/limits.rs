@@ -142,7 +142,7 @@ async fn an_idle_session_is_small() {
 }
 
 #[tokio::test]
-async fn stopping_says_421_to_idle_peers_and_lets_a_letter_in_flight_finish() {
+async fn stopping_says_421_to_idle_peers_and_lets_a_letter_finish() {
     let server = Server::start(Limits::default()).await;
     let (mut idle, mut busy) = (server.connect().await, server.connect().await);
     idle.greet().await;

@@ -82,7 +82,7 @@ fn writes() -> Vec<Act> {
 }
 
 #[tokio::test]
-async fn the_first_call_outside_the_tier_ends_the_agent_and_fails_the_run() {
+async fn one_call_outside_the_tier_ends_the_agent_and_fails_the_run() {
     let mut acts = writes();
     acts.insert(3, Act::IsDeaf);
     let house = House::new("read_only", vec![acts]).await;
@@ -177,7 +177,7 @@ async fn one_call_too_many_ends_with_an_honest_partial_answer() {
 }
 
 #[tokio::test]
-async fn refusals_of_the_agents_own_rules_are_recorded_and_count_as_failures() {
+async fn refusals_of_the_agents_own_rules_are_recorded_as_failures() {
     let denied = || {
         tells(Event::Denied {
             name: "Bash".into(),

@@ -155,7 +155,7 @@ const CHANGES: &[Change] = &[
 ];
 
 #[tokio::test]
-async fn what_an_agent_changes_silently_is_put_back_its_run_fails_and_its_owner_is_told() {
+async fn what_an_agent_changes_silently_is_put_back_and_fails_its_run() {
     for (change, path) in CHANGES {
         let tier = if path.contains("knowledge") {
             "full"
@@ -203,7 +203,7 @@ async fn what_an_agent_changes_silently_is_put_back_its_run_fails_and_its_owner_
 }
 
 #[tokio::test]
-async fn what_was_there_instead_is_kept_because_it_may_be_its_owners_own_edit() {
+async fn what_was_there_instead_is_kept_as_its_owners_possible_edit() {
     let change: fn(&Path) = |folder| write(folder, "PERSONA.md", "My new text.");
     let house = House::new(
         "read_only",
@@ -246,7 +246,7 @@ async fn what_an_agent_writes_into_its_own_folder_stays() {
 }
 
 #[tokio::test]
-async fn what_our_own_tools_write_for_an_agent_stays_and_nothing_beside_it() {
+async fn what_our_tools_write_for_an_agent_stays_and_nothing_else() {
     let remember = Act::Uses("update_memory", json!({ "append": "Bob lost his keys." }));
     let propose =
         json!({ "name": "Keys", "prompt": "Ask Bob.", "timezone": "UTC", "schedule": "0 9 * * *" });
@@ -342,7 +342,7 @@ async fn a_duty_new_or_changed_while_an_agent_works_does_not_fire() {
 }
 
 #[tokio::test]
-async fn what_an_agent_changed_before_its_engine_died_is_put_back_by_the_next_one() {
+async fn what_an_agent_changed_before_its_engine_died_is_put_back() {
     let change: fn(&Path) = |folder| write(folder, "PERSONA.md", "You are evil.");
     let house = House::new(
         "read_only",

@@ -74,7 +74,7 @@ async fn a_call_that_is_run_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_newest_twenty_versions_are_kept_even_within_a_millisecond() {
+async fn twenty_newest_versions_are_kept_even_within_a_millisecond() {
     let run_deps = RunDeps::new().await;
     for n in 0..15 {
         run_deps

@@ -4,6 +4,7 @@
 mod syntax;
 
 use super::{RunDeps, answered};
+use crate::app::rows;
 use attache::store::MessageSearch;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -37,49 +38,25 @@ async fn connection(run_deps: &RunDeps) -> SqliteConnection {
 
 async fn thread(conn: &mut SqliteConnection, persona: &str, id: &str, people: &[&str]) {
     let at = "2026-11-01T00:00:00.000Z";
-    for sql in [
-        "INSERT INTO conversations (id, persona_id, subject, created_at) VALUES ($1, $2, '', $3)",
-        "INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at) VALUES ($1, $1, $2, '', $3, $3)",
-    ] {
-        sqlx::query(sql)
-            .bind(id)
-            .bind(persona)
-            .bind(at)
-            .execute(&mut *conn)
-            .await
-            .expect("a row");
-    }
-    for person in people {
-        let sql = "INSERT INTO thread_participants (thread_id, address) VALUES ($1, $2)";
-        sqlx::query(sql)
-            .bind(id)
-            .bind(*person)
-            .execute(&mut *conn)
-            .await
-            .expect("a row");
-    }
+    rows::thread(conn, (persona, id, ""), at, people).await;
 }
 
 async fn message(conn: &mut SqliteConnection, persona: &str, id: &str, seed: Seed<'_>) {
-    let sql = "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, recipients_json, subject, \
-               text_body, received_at, trust, disposition) VALUES ($1, $2, $3, $4, $1, $5, $6, $7, $8, $9, 'contact', $10)";
-    let query = sqlx::query(sql)
-        .bind(id)
-        .bind(seed.thread)
-        .bind(persona)
-        .bind(seed.direction);
-    let query = query
-        .bind(seed.sender)
-        .bind(r#"{"to": ["ada@engine.test"]}"#)
-        .bind(seed.subject);
-    let query = query
-        .bind(seed.body)
-        .bind(format!("2026-11-{:02}T12:00:00.000Z", seed.day));
-    query
-        .bind(seed.disposition)
-        .execute(conn)
-        .await
-        .expect("a message");
+    let row = rows::Message {
+        id,
+        persona,
+        thread: seed.thread,
+        direction: seed.direction,
+        message_id: id,
+        sender: seed.sender,
+        recipients_json: r#"{"to": ["ada@engine.test"]}"#,
+        subject: seed.subject,
+        body: seed.body,
+        received_at: &format!("2026-11-{:02}T12:00:00.000Z", seed.day),
+        trust: "contact",
+        disposition: seed.disposition,
+    };
+    rows::message(conn, row).await;
 }
 
 /// Carol's thread with a question and its answer, the owner's own thread, and somebody else's persona.
@@ -180,7 +157,7 @@ async fn an_owner_and_a_schedule_search_everything_of_this_persona() {
 }
 
 #[tokio::test]
-async fn an_owner_who_is_not_alone_finds_what_everybody_there_may_read() {
+async fn an_owner_not_alone_finds_what_everybody_there_may_read() {
     let mut run_deps = run_deps().await;
     run_deps.mail.answers = Some(answered("Owner@home.test"));
     let mut found = ids(&run_deps, json!({"query": "supper"})).await;
@@ -191,7 +168,7 @@ async fn an_owner_who_is_not_alone_finds_what_everybody_there_may_read() {
 /// The first look takes in ten thousand messages, and each further one three times as many; letters of an archive have
 /// numbers below 0.
 #[tokio::test]
-async fn what_was_written_long_ago_is_found_behind_many_messages_each_once_and_the_newest_first() {
+async fn what_was_written_long_ago_is_found_once_and_newest_first() {
     let mut run_deps = run_deps().await;
     as_owner(&mut run_deps);
     let mut conn = connection(&run_deps).await;
@@ -403,7 +380,7 @@ async fn the_answer_is_bounded_in_number_and_size() {
 
 /// Controls: ordered by number alone, or with the filter of readers left out, this fails.
 #[tokio::test]
-async fn the_better_hit_comes_first_and_what_the_asker_may_not_read_takes_no_place() {
+async fn the_better_hit_comes_first_unreadable_ones_take_no_place() {
     let mut run_deps = run_deps().await;
     let mut conn = connection(&run_deps).await;
     let body = "The sauna is warm.";

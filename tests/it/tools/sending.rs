@@ -98,7 +98,7 @@ async fn lists_are_read_as_models_write_them_and_nobody_stands_twice() {
 }
 
 #[tokio::test]
-async fn who_is_not_allowed_is_refused_in_every_field_without_naming_outsiders() {
+async fn who_is_not_allowed_is_refused_everywhere_naming_no_outsiders() {
     let run_deps = RunDeps::new().await;
     for field in ["to", "cc", "bcc"] {
         let mut args = json!({"to": "owner@home.test", "body": "x", "subject": "x"});

@@ -159,7 +159,7 @@ async fn a_forged_letter_in_the_past_closes_memory_and_send_allow() {
 }
 
 #[tokio::test]
-async fn what_an_owners_run_found_in_all_mail_binds_the_next_run_of_the_thread() {
+async fn what_an_owners_run_found_in_all_mail_binds_the_threads_next() {
     let search = ("search_email", json!({ "since": "2000-01-01" }));
     let calls = [
         search,

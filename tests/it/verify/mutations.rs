@@ -73,7 +73,7 @@ async fn an_unreadable_row_is_one_runs_and_the_others_are_verified() {
 
 /// What a person does: `--all` over a database in which the row of a run itself, and not only of its record, is spoiled.
 #[tokio::test]
-async fn verify_all_and_sweep_get_past_a_run_whose_own_row_cannot_be_read() {
+async fn verify_all_and_sweep_get_past_a_run_whose_row_is_unreadable() {
     let spoils = [
         "UPDATE runs SET created_at = 'yesterday' WHERE id = $1",
         "UPDATE runs SET persona_id = 'No One' WHERE id = $1",

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_untagged_lines_are_stepped_over_and_unknown_literals_are_not() {
+    async fn unknown_untagged_lines_are_stepped_over_unknown_literals_not() {
         let mut connection =
             wire_with(b"* XSTRANGE (1 2\r\n* 3 EXISTS\r\n* XSTRANGE {3}\r\nabc\r\n").await;
         let said = connection
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn parentheses_without_end_end_the_connection_and_not_the_process() {
+    async fn parentheses_without_end_end_the_connection_not_the_process() {
         let nested = "(".repeat(200_000);
         let mut connection =
             wire_with(format!("* 1 FETCH (BODYSTRUCTURE {nested}").as_bytes()).await;

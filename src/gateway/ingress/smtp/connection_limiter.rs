@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_places_are_for_who_has_brought_letters_and_for_relays() {
+    fn the_last_places_are_for_who_brought_letters_and_for_relays() {
         let open_connections =
             OpenConnections::new(20, 20, vec![Network::parse("198.51.100.0/24").unwrap()]);
         open_connections.remember("192.0.2.1".parse().ok());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_stress_when_fewer_than_a_fifth_of_the_places_are_free() {
+    fn there_is_stress_when_fewer_than_a_fifth_of_places_are_free() {
         let open_connections = OpenConnections::new(10, 10, Vec::new());
         let mut permits: Vec<ConnectionPermit> = (0..8)
             .filter_map(|_| open_connections.enter().ok())
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_remembered_longest_without_a_letter_is_forgotten_first() {
+    fn the_longest_remembered_without_a_letter_is_forgotten_first() {
         let open_connections = OpenConnections::new(1, 1, Vec::new());
         let address = |n: usize| IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()));
         for n in (0..KNOWN_NETWORKS_MAX).chain([0, KNOWN_NETWORKS_MAX]) {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_logins_wait_longer_each_time_then_lock_their_network_out_for_a_while() {
+    fn failed_logins_wait_ever_longer_then_lock_their_network_out() {
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
         let limits = Limits {
             login_failures_max: 7,

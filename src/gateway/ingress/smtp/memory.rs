@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_for_small_letters_is_not_given_to_large_ones_and_steps_are_small() {
+    fn what_is_kept_for_small_letters_is_not_given_to_large_ones() {
         let (memory, _) = pool(&[]);
         let held = hold_all(&memory);
         let (mut large, mut small) = (letter(&memory, "192.0.2.5"), letter(&memory, "192.0.2.6"));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn when_there_is_no_room_the_letter_that_came_on_longest_ago_is_cut_and_no_other() {
+    fn without_room_only_the_letter_that_came_on_longest_ago_is_cut() {
         let (memory, clock) = pool(&[]);
         let mut held = hold_all(&memory);
         let mut large = letter(&memory, "192.0.2.5");

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reply_is_one_short_ascii_line_whose_status_class_is_that_of_its_code() {
+    fn every_reply_is_a_short_ascii_line_with_the_class_of_its_code() {
         for (i, reply) in ALL.iter().enumerate() {
             let mut line = Vec::new();
             reply.write_to(&mut line);

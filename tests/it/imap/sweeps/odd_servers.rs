@@ -87,7 +87,7 @@ async fn a_long_backlog_is_taken_in_batches() {
 }
 
 #[tokio::test]
-async fn results_of_the_mailboxes_own_server_are_believed_only_when_it_is_named() {
+async fn results_of_the_mailbox_server_are_believed_only_when_named() {
     for (named, trust) in [
         (Some("mx.mailbox.test"), "contact"),
         (Some("mx.other.test"), "unauthenticated"),
@@ -229,7 +229,7 @@ async fn a_letter_not_handed_out_is_noted_and_a_vanished_one_is_not() {
 }
 
 #[tokio::test]
-async fn where_there_is_no_room_or_no_lasting_number_nothing_is_fetched() {
+async fn without_room_or_a_lasting_number_nothing_is_fetched() {
     let (full, server) = (
         app_with(json!({ "free_disk_bytes_min": u64::MAX })).await,
         Server::start().await,

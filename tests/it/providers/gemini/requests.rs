@@ -89,7 +89,7 @@ fn what_was_refused_before_is_left_out() {
 }
 
 #[tokio::test]
-async fn what_it_refuses_of_a_request_is_named_so_that_it_can_be_left_out() {
+async fn what_it_refuses_of_a_request_is_named_to_be_left_out() {
     let table = [
         (
             "Function calling with a response mime type: 'application/json' is unsupported",

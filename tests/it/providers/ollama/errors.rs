@@ -84,7 +84,7 @@ async fn an_error_on_a_line_of_its_own_ends_the_answer() {
 }
 
 #[tokio::test]
-async fn an_overflow_that_the_server_finds_says_the_size_of_the_memory() {
+async fn an_overflow_the_server_finds_says_the_size_of_the_memory() {
     // What the runner says comes as a text within the text.
     let runner = json!({"error": {"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9000,
         "n_ctx": 8192, "message": "request (9000 tokens) exceeds the available context size (8192 tokens)"}});

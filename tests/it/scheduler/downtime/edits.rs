@@ -21,7 +21,7 @@ async fn a_one_shot_fires_once_and_is_done() {
 }
 
 #[tokio::test]
-async fn an_edit_in_the_second_of_a_slot_takes_it_or_leaves_it_but_never_doubles_it() {
+async fn an_edit_in_the_second_of_a_slot_never_doubles_it() {
     let edit = |minute: u32| {
         format!("---\nname: R\nschedule: '{minute} 7 * * *'\ntimezone: UTC\n---\nChanged.")
     };
@@ -152,7 +152,7 @@ async fn an_edit_ends_what_waits() {
 }
 
 #[tokio::test]
-async fn jitter_is_stable_bounded_and_spread_and_leaves_the_slot_what_it_is() {
+async fn jitter_is_stable_bounded_spread_and_leaves_the_slot_as_it_is() {
     let timing = Timing::parse("0 9 * * *", chrono_tz::UTC).expect("a schedule");
     let options = SlotOptions {
         jitter: HOUR,

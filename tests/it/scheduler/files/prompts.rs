@@ -94,7 +94,7 @@ fn checked(body: String) -> Result<(), String> {
 }
 
 #[test]
-fn code_that_could_grow_without_bound_or_exhaust_a_stack_is_refused_with_what_is_wrong() {
+fn code_that_could_grow_unbounded_or_exhaust_a_stack_is_refused() {
     let doubling = |inner: &str| {
         format!(
             "{{% for a in [\"xx\"] %}}{}{{{{ a|length }}}}{}",
