@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_reaches_private_networks_only_where_told_so() {
+    fn plain_http_reaches_private_networks_only_where_permitted() {
         let near = [
             "http://192.168.1.20:11434",
             "http://10.0.0.1/v1",
