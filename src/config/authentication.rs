@@ -10,7 +10,7 @@ use crate::config::file::duration::{TypedDuration, spell};
 use crate::config::file::{Document, child};
 use crate::domain::Network;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -22,8 +22,10 @@ const DNS_PORT: u16 = 53;
 const TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
 /// Mode of a rule: refuse, or only record the letters that it would have refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
+    #[default]
     Enforce,
     Monitor,
 }
@@ -76,32 +78,17 @@ pub struct TrustedRelay {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedAuthentication {
-    /// Handling of letters that fail the policy of their alleged sender's domain. `enforce` (the
-    /// default): refused or withheld as that policy requests; `monitor`: accepted, and the verdict
-    /// is written to the log and `audit_log`.
-    mode: Option<TypedMode>,
+    /// Handling of letters that fail the policy of their alleged sender's domain. `enforce`:
+    /// refused or withheld as that policy requests; `monitor`: accepted, and the verdict is written
+    /// to the log and `audit_log`.
+    #[serde(default)]
+    mode: Mode,
     /// Name servers for the verification.
     resolver: Option<TypedResolver>,
     /// Mail servers in front of this one whose `Authentication-Results` are trusted.
     trusted_relays: Option<Vec<TypedRelay>>,
     /// Domains of forwarders and mailing lists whose ARC seals are trusted.
     trusted_arc_signers: Option<Vec<String>>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TypedMode {
-    Enforce,
-    Monitor,
-}
-
-impl From<Option<TypedMode>> for Mode {
-    fn from(typed: Option<TypedMode>) -> Self {
-        match typed {
-            None | Some(TypedMode::Enforce) => Mode::Enforce,
-            Some(TypedMode::Monitor) => Mode::Monitor,
-        }
-    }
 }
 
 /// Name servers for the verification.
@@ -159,7 +146,7 @@ pub fn resolve(
         ctx.report(problem);
     }
     Authentication {
-        mode: typed.mode.into(),
+        mode: typed.mode,
         resolver: ResolverSettings { servers, timeout },
         trusted_relays: resolve_relays(file, typed, ctx),
         trusted_arc_signers: resolve_arc_signers(file, typed, ctx),

@@ -40,8 +40,9 @@ struct TypedStepObject {
     /// Maximum tokens that this step may contribute.
     #[schemars(range(min = 1))]
     budget_tokens: Option<usize>,
-    /// `true`: the run fails when this step contributes nothing. Default: false.
-    required: Option<bool>,
+    /// `true`: the run fails when this step contributes nothing.
+    #[serde(default)]
+    required: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -120,7 +121,7 @@ fn resolve_step(
             resolver: object.resolver.clone(),
             args: object.args.clone().unwrap_or_default(),
             budget_tokens: object.budget_tokens,
-            required: object.required.unwrap_or(false),
+            required: object.required,
         },
     };
     check_resolver(file, pointer, &step, ctx);

@@ -9,7 +9,7 @@ use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
 use crate::domain::{Address, PersonaId};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Maximum characters of a display name.
@@ -35,9 +35,9 @@ pub struct TypedPersona {
     address: Option<String>,
     /// Further addresses of the persona.
     aliases: Option<Vec<String>>,
-    /// Handling of the model's final text: `final` mails it into the thread, `tool_only` leaves
-    /// sending to `send_email`. Default: `final`.
-    reply: Option<TypedReply>,
+    /// Handling of the model's final text.
+    #[serde(default)]
+    reply: ReplyMode,
     /// Provider, instead of the one in `configs/inference.json`; needs `model`.
     provider: Option<String>,
     /// Model, instead of the one in `configs/inference.json`.
@@ -53,17 +53,12 @@ pub struct TypedPersona {
     budget: Option<TypedPersonaBudget>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum TypedReply {
-    Final,
-    ToolOnly,
-}
-
 /// Handling of the model's final text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ReplyMode {
     /// Mails it into the thread, unless the run already replied there.
+    #[default]
     Final,
     /// Only `send_email` sends.
     ToolOnly,
@@ -175,10 +170,7 @@ pub fn resolve(
             ctx,
         )?,
         aliases,
-        reply: match typed.reply {
-            None | Some(TypedReply::Final) => ReplyMode::Final,
-            Some(TypedReply::ToolOnly) => ReplyMode::ToolOnly,
-        },
+        reply: typed.reply,
         provider: typed.provider.clone(),
         model: typed.model.clone(),
         fallback: typed

@@ -4,11 +4,11 @@
 use super::values::check_context::CheckContext;
 use super::values::net::domain;
 use crate::config::authentication;
-use crate::config::authentication::{Authentication, Mode, TypedAuthentication, TypedMode};
+use crate::config::authentication::{Authentication, Mode, TypedAuthentication};
 use crate::config::file::{ConfigFile, child};
 use crate::domain::Address;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Access control for letters to personas, and permitted recipients of their mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -30,21 +30,16 @@ pub struct TypedSecurity {
 #[serde(deny_unknown_fields)]
 struct TypedAccess {
     /// `enforce` refuses letters; `monitor` refuses none and writes to the log and `audit_log`
-    /// which ones it would have refused. Default: `enforce`.
-    mode: Option<TypedMode>,
-    /// Decision on a letter whose sender matches no pattern. Default: `allow`.
-    default_decision: Option<TypedDecision>,
+    /// which ones it would have refused.
+    #[serde(default)]
+    mode: Mode,
+    /// Decision on a letter whose sender matches no pattern.
+    #[serde(default)]
+    default_decision: Decision,
     /// Address patterns, in which `*` stands for any text and `?` for one character.
     allow: Option<Vec<String>>,
     /// Address patterns, in which `*` stands for any text and `?` for one character.
     deny: Option<Vec<String>>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum TypedDecision {
-    Allow,
-    Deny,
 }
 
 /// `configs/security.json`.
@@ -66,8 +61,10 @@ pub struct Access {
     pub deny: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Decision {
+    #[default]
     Allow,
     Deny,
 }
@@ -92,11 +89,8 @@ pub fn resolve(file: &ConfigFile<TypedSecurity>, ctx: &mut CheckContext<'_>) -> 
     }
     Security {
         access: Access {
-            mode: access.mode.into(),
-            default_decision: match access.default_decision {
-                None | Some(TypedDecision::Allow) => Decision::Allow,
-                Some(TypedDecision::Deny) => Decision::Deny,
-            },
+            mode: access.mode,
+            default_decision: access.default_decision,
             allow: resolve_patterns(file, "/access/allow", access.allow.as_deref(), ctx),
             deny: resolve_patterns(file, "/access/deny", access.deny.as_deref(), ctx),
         },

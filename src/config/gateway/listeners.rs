@@ -7,7 +7,7 @@ use crate::domain::{Address, Network};
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ const SOCKET_MODE: &str = "0660";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedListener {
-    /// Protocol: `smtp` or `lmtp`. Default: `smtp`.
+    /// Protocol: `smtp` or `lmtp`.
     #[serde(default)]
     kind: TypedListenerKind,
     /// IP address and port, such as `127.0.0.1:2525` or `[::1]:2525`, or `unix:` and a path
@@ -35,14 +35,15 @@ pub struct TypedListener {
     /// TLS mode. Default: `starttls` with a certificate, `none` on Unix sockets and without a
     /// certificate.
     tls: Option<TypedListenerTls>,
-    /// Offer AUTH, under TLS, to the users in `submission`. Default: false.
-    auth: Option<bool>,
+    /// Offer AUTH, under TLS, to the users in `submission`.
+    #[serde(default)]
+    auth: bool,
     /// Addresses or networks that may connect; each connection must begin with a PROXY protocol v2
     /// header.
     proxy_protocol: Option<Vec<String>>,
 }
 
-#[derive(Debug, Default, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum TypedListenerKind {
     #[default]
@@ -207,10 +208,7 @@ pub fn resolve(
     }
     let submission = resolve_submission(file, typed.submission, owners, ctx);
     let is_read = !typed.listeners.is_empty() || !file.has("/listeners");
-    if is_read
-        && file.has("/submission")
-        && !typed.listeners.iter().any(|one| one.auth == Some(true))
-    {
+    if is_read && file.has("/submission") && !typed.listeners.iter().any(|one| one.auth) {
         let problem = file.problem_at_key(
             "/submission",
             "nobody can log in: no listener has `\"auth\": true`",
@@ -248,7 +246,7 @@ fn resolve_listener(
         kind,
         address,
         tls,
-        auth: typed.auth.unwrap_or(false),
+        auth: typed.auth,
         proxy_protocol: resolve_proxies(file, pointer, typed, ctx),
     };
     check_listener(file, pointer, &listener, ctx);

@@ -1,13 +1,13 @@
 //! `mailboxes` in `configs/gateway.json`: IMAP mailboxes from which letters are fetched.
 
-use crate::config::file::duration::{TypedDuration, spell};
+use crate::config::file::duration::{self, TypedDuration, spell};
 use crate::config::file::{Document, child};
 use crate::config::values::check_context::CheckContext;
 use crate::config::values::net::{check_base_url, domain, is_loopback_host};
 use crate::domain::PersonaId;
 use schemars::JsonSchema;
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,6 @@ use std::time::Duration;
 const PASSWORD_VARIABLE: &str = "ATTACHE_IMAP_PASSWORD";
 /// Maximum number of mailboxes of one engine; each has its own connection.
 const MAILBOXES_MAX: usize = 100;
-const POLL_DEFAULT: Duration = Duration::from_secs(300);
 const POLL_MIN: Duration = Duration::from_secs(1);
 
 /// An IMAP mailbox from which letters are fetched. Its password or tokens come from the environment
@@ -49,16 +48,18 @@ pub struct TypedMailbox {
     folder: Option<String>,
     /// Action on the server after a letter is stored. Default: `{"flag": "\\Seen"}`.
     after: Option<TypedAfter>,
-    /// Applies `after` also to letters that are refused for good. Default: false, they stay
-    /// unchanged.
-    mark_refused: Option<bool>,
+    /// Applies `after` also to letters that are refused for good, which otherwise stay unchanged.
+    #[serde(default)]
+    mark_refused: bool,
     /// Letters to fetch: `now` for letters that arrive after the first connection, or `all`.
-    /// Default: `now`.
-    since: Option<TypedSince>,
+    #[serde(default)]
+    since: TypedSince,
     /// Persona that gets letters without a local recipient.
     fallback: Option<String>,
-    /// Interval between two polls, also when the server announces new letters. Default: 5m.
-    poll: Option<TypedDuration>,
+    /// Interval between two polls, also when the server announces new letters.
+    #[serde(default = "default_poll", with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    poll: Duration,
     /// The authserv-id of the server whose `Authentication-Results` in these letters are trusted.
     /// Default: none.
     #[schemars(length(min = 1))]
@@ -99,9 +100,14 @@ enum TypedAfter {
     Move(String),
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+const fn default_poll() -> Duration {
+    Duration::from_secs(300)
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum TypedSince {
+    #[default]
     Now,
     All,
 }
@@ -275,8 +281,7 @@ fn resolve_one(
             position.problem_at(key, "must be one line of text", ctx);
         }
     }
-    let poll = typed.poll.map_or(POLL_DEFAULT, |span| span.0);
-    if poll < POLL_MIN {
+    if typed.poll < POLL_MIN {
         position.problem_at("poll", format!("must be at least {}", spell(POLL_MIN)), ctx);
     }
     let login = resolve_login(position, typed, ctx);
@@ -292,10 +297,10 @@ fn resolve_one(
         user: typed.user.clone(),
         folder: typed.folder.clone().unwrap_or_else(|| "INBOX".to_owned()),
         after: resolve_after(position, typed, ctx),
-        mark_refused: typed.mark_refused.unwrap_or(false),
-        from_now_on: !matches!(typed.since, Some(TypedSince::All)),
+        mark_refused: typed.mark_refused,
+        from_now_on: !matches!(typed.since, TypedSince::All),
         fallback,
-        poll,
+        poll: typed.poll,
         authserv_id: typed.authserv_id.as_ref().map(|id| id.to_ascii_lowercase()),
         login: login?,
     })

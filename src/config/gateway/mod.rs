@@ -8,7 +8,7 @@ pub mod outbound;
 
 use super::values::check_context::CheckContext;
 use super::values::net::{address_hint, domain, domain_hint};
-use crate::config::file::duration::TypedDuration;
+use crate::config::file::duration::{self, TypedDuration};
 use crate::config::file::{ConfigFile, below, child};
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
@@ -20,7 +20,7 @@ use mailboxes::{ImapMailbox, TypedMailbox};
 use notices::{NoticeSettings, TypedNotices};
 use outbound::{BounceAddress, OnUnknown, PASSWORD_VARIABLE, TransportSettings, TypedOutbound};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,7 +51,8 @@ pub struct TypedGateway {
     /// Transport of outgoing mail. Left out, no mail can be sent.
     outbound: Option<TypedOutbound>,
     /// Retries of outgoing mail.
-    retry: Option<TypedMailRetry>,
+    #[serde(default)]
+    retry: TypedMailRetry,
     /// Mails to the owners about failures.
     notices: Option<TypedNotices>,
     /// Limits; each that is left out has its default.
@@ -67,16 +68,32 @@ struct TypedFolder {
     path: String,
     /// Persona that gets letters without a local recipient.
     fallback: Option<String>,
-    /// Interval between two polls. Default: 2s.
-    poll: Option<TypedDuration>,
+    /// Interval between two polls.
+    #[serde(default = "default_folder_poll", with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    poll: Duration,
+}
+
+const fn default_folder_poll() -> Duration {
+    Duration::from_secs(2)
 }
 
 /// Retries of outgoing mail.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct TypedMailRetry {
-    /// Age of a mail after which its unfinished recipients fail. Default: 5d.
-    give_up_after: Option<TypedDuration>,
+    /// Age of a mail after which its unfinished recipients fail.
+    #[serde(with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    give_up_after: Duration,
+}
+
+impl Default for TypedMailRetry {
+    fn default() -> Self {
+        Self {
+            give_up_after: Duration::from_secs(5 * 24 * 3600),
+        }
+    }
 }
 
 /// `configs/gateway.json`.
@@ -181,7 +198,6 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         submission: typed.submission.as_deref().unwrap_or_default(),
     };
     let sockets = listeners::resolve(&file.document, &typed_sockets, &owners, ctx);
-    let give_up_after = typed.retry.as_ref().and_then(|retry| retry.give_up_after);
     let mailboxes = typed.mailboxes.as_deref().unwrap_or_default();
     let gateway = Gateway {
         mail_domain,
@@ -195,12 +211,12 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         outbound,
         signers: signers.unwrap_or_default(),
         bounce_address: typed_outbound
-            .map(TypedOutbound::bounce_address)
+            .map(|outbound| outbound.bounce_address)
             .unwrap_or_default(),
         retry: MailRetry {
-            give_up_after: give_up_after.map_or(Duration::from_secs(5 * 24 * 3600), |s| s.0),
+            give_up_after: typed.retry.give_up_after,
             on_unknown: typed_outbound
-                .map(TypedOutbound::on_unknown)
+                .map(|outbound| outbound.on_unknown)
                 .unwrap_or_default(),
         },
         notices: notices::resolve(&file.document, typed.notices.as_ref(), ctx),
@@ -267,8 +283,7 @@ fn resolve_folders(
                 format!("`{}` is watched twice", typed.path),
             ));
         }
-        let poll = typed.poll.map_or(Duration::from_secs(2), |span| span.0);
-        if poll.is_zero() {
+        if typed.poll.is_zero() {
             ctx.report(file.problem_at(&child(&pointer, "poll"), "must be more than nothing"));
         }
         let at = child(&pointer, "fallback");
@@ -277,7 +292,7 @@ fn resolve_folders(
         folders.push(WatchedFolder {
             path,
             fallback,
-            poll,
+            poll: typed.poll,
         });
     }
     folders

@@ -7,7 +7,7 @@ use crate::config::values::net::{domain, is_loopback_host};
 use crate::mime::{Signer, Signers};
 use schemars::JsonSchema;
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -36,25 +36,23 @@ pub struct TypedOutbound {
     user: Option<String>,
     /// `smarthost`: the variable that holds the password. Default: `ATTACHE_SMTP_PASSWORD`.
     password_variable: Option<String>,
-    /// `smarthost`: maximum concurrent connections. Default: 4.
+    /// `smarthost`: maximum concurrent connections.
+    #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 100))]
-    connections_max: Option<u16>,
+    connections_max: u16,
     /// Keys that sign every mail from their domain (DKIM). With at least one key, every persona's
     /// domain needs one.
     dkim: Option<Vec<TypedDkim>>,
-    /// Handling of a mail whose acceptance by the server is unknown. Default: `resend`.
-    on_unknown: Option<TypedOnUnknown>,
-    /// Envelope sender of personas' mail: `tagged` is `name+b.TOKEN@domain`, by which a bounce is
-    /// recognised and authenticated; `plain` is the persona's address, for smarthosts that accept
-    /// no other. Default: `tagged`.
-    bounce_address: Option<TypedBounceAddress>,
+    /// Handling of a mail whose acceptance by the server is unknown.
+    #[serde(default)]
+    pub on_unknown: OnUnknown,
+    /// Envelope sender of personas' mail.
+    #[serde(default)]
+    pub bounce_address: BounceAddress,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum TypedBounceAddress {
-    Tagged,
-    Plain,
+const fn default_connections() -> u16 {
+    4
 }
 
 /// A DKIM key.
@@ -70,15 +68,6 @@ struct TypedDkim {
     /// exclude other users.
     #[schemars(length(min = 1))]
     key: String,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum TypedOnUnknown {
-    /// Sends the mail again, with the same bytes: at least once, at worst twice.
-    Resend,
-    /// Holds the mail until an operator decides: at most once without an operator.
-    Hold,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -97,7 +86,8 @@ enum TypedSmarthostTls {
 }
 
 /// The envelope sender of a persona's mail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum BounceAddress {
     /// `persona+b.TOKEN@domain`: a bounce is recognised and authenticated by its recipient.
     #[default]
@@ -134,7 +124,8 @@ pub enum SmarthostTls {
 }
 
 /// Handling of a mail whose acceptance by the server is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum OnUnknown {
     /// Sends the mail again, marked: at least once, at worst twice.
     #[default]
@@ -149,18 +140,6 @@ impl TypedOutbound {
         self.password_variable
             .as_deref()
             .unwrap_or(PASSWORD_VARIABLE)
-    }
-    pub fn on_unknown(&self) -> OnUnknown {
-        match self.on_unknown {
-            None | Some(TypedOnUnknown::Resend) => OnUnknown::Resend,
-            Some(TypedOnUnknown::Hold) => OnUnknown::Hold,
-        }
-    }
-    pub fn bounce_address(&self) -> BounceAddress {
-        match self.bounce_address {
-            None | Some(TypedBounceAddress::Tagged) => BounceAddress::Tagged,
-            Some(TypedBounceAddress::Plain) => BounceAddress::Plain,
-        }
     }
 }
 
@@ -233,7 +212,7 @@ fn resolve_smarthost(
         port: typed.port.unwrap_or(port),
         tls,
         credentials: typed.user.clone().zip(resolve_password(file, typed, ctx)),
-        connections_max: usize::from(typed.connections_max.unwrap_or(4)),
+        connections_max: usize::from(typed.connections_max),
     })
 }
 
