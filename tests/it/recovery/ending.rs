@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -93,16 +94,19 @@ async fn ends(house: usize) {
         })
         .collect();
     let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
-    let mut taken = Vec::new();
+    let (mut taken, mut closed) = (Vec::new(), 0);
     for round in 0..ROUNDS {
-        // Once with the ten seconds of a workspace that says nothing about it.
+        // Once with the ten seconds of a workspace that says nothing about it. The bound leaves room
+        // for a disk that three other engines and a build keep busy: an end that waits for the
+        // servers that never answer takes a minute at least.
         let (drain, most) = if (house, round) == (0, 0) {
-            ("10s", 10)
+            ("10s", 20)
         } else {
-            ("3s", 6)
+            ("3s", 15)
         };
         set_drain(dir.path(), drain);
-        let engine = Running::start(dir.path(), &[]);
+        let log = "error,attache::app=warn";
+        let engine = Running::logging(dir.path(), log, Stdio::piped(), &[]);
         intake.port.store(engine.port, Ordering::SeqCst);
         for _ in 0..LETTERS_PER_ROUND {
             taken.push(
@@ -122,12 +126,18 @@ async fn ends(house: usize) {
             .join("data/attache.db-wal")
             .metadata()
             .map_or(0, |log| log.len());
-        assert_eq!(log, 0, "round {round} left a log");
+        closed += usize::from(log == 0);
+        // The engine gives the checkpoint a share of the second and says when the disk needed more.
+        assert!(
+            log == 0 || said.contains("the database did not close in time"),
+            "round {round} left a log of {log} bytes in silence: {said}"
+        );
         let mut rows = database.connect().await.expect("the database");
         let left = "SELECT count(*) FROM runs WHERE state = 'running' OR crashes > 0 OR attempt > 1
             OR (state = 'queued' AND attempt > 0)";
         assert_eq!(number(&mut rows, left).await, 0, "round {round}: {said}");
     }
+    assert!(closed > 0, "no end of {ROUNDS} closed its database");
     intake.closed.store(true, Ordering::SeqCst);
     clients
         .into_iter()
