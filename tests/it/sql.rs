@@ -52,6 +52,10 @@ const HOT: &[(&str, &[&str])] = &[
         ],
     ),
     ("history::NEWEST_LETTER", &["messages_by_thread"]),
+    (
+        "sessions::RUN_MAILS",
+        &["messages_by_run", "sqlite_autoindex_runs_1"],
+    ),
     ("messages::READERS", &["INTEGER PRIMARY KEY", "PRIMARY KEY"]),
     ("run_options::SLOT_OF_RUN", &["responsibility_slots_by_run"]),
     ("history::PAST_STEPS", &["thread_tool_events_by_message"]),

@@ -78,9 +78,11 @@ pub(in crate::store) const FORGET_SESSIONS: &str = "
 pub(in crate::store) const SESSIONS_OF_THREAD: &str = "
     SELECT provider, model, session_id, state, created_at, used_at FROM provider_sessions
     WHERE thread_id = $1 ORDER BY used_at DESC, provider";
+/// The persona is the run's: asked of `messages`, it would tempt the planner to walk all mail of the
+/// persona by `messages_by_time`.
 pub(in crate::store) const RUN_MAILS: &str = "
     SELECT count(*) AS mails, coalesce(sum(m.thread_id = r.thread_id), 0) AS replies FROM messages m JOIN runs r ON r.id = m.run_id
-    WHERE m.run_id = $1 AND m.persona_id = $2 AND m.disposition = 'sent'";
+    WHERE m.run_id = $1 AND r.persona_id = $2 AND m.disposition = 'sent'";
 
 /// Checks, inside the transaction that queues a mail, that its run may send another mail: several
 /// processes send for a run.
