@@ -122,7 +122,7 @@ pub(super) const TURNS: &str = "
     ORDER BY r.seq LIMIT $3";
 pub(super) const PRUNE_TURNS: &str = "
     UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, pruned_at = $2
-    WHERE run_id IN (SELECT r.id FROM json_each($1) j JOIN runs r ON r.id = j.value
+    WHERE run_id IN (SELECT r.id FROM jsonb_each($1) j JOIN runs r ON r.id = j.value
         WHERE r.state IN ('succeeded', 'cancelled')) AND pruned_at IS NULL";
 pub(super) const LETTERS: &str = "
     SELECT m.seq AS position, m.raw_id AS key, octet_length(l.bytes) AS size_bytes, 1 AS row_count
@@ -133,7 +133,7 @@ pub(super) const LETTERS: &str = "
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_LETTERS: &str = "
     UPDATE raw_letters SET bytes = x'', pruned_at = $2
-    WHERE id IN (SELECT value FROM json_each($1)) AND pruned_at IS NULL";
+    WHERE id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
 pub(super) const ATTACHMENTS: &str = "
     SELECT m.seq AS position, m.id AS key,
       (SELECT sum(octet_length(a.bytes)) FROM attachments a WHERE a.message_id = m.id) AS size_bytes,
@@ -145,20 +145,20 @@ pub(super) const ATTACHMENTS: &str = "
     ORDER BY m.seq LIMIT $3";
 pub(super) const PRUNE_ATTACHMENTS: &str = "
     UPDATE attachments SET bytes = x'', pruned_at = $2
-    WHERE message_id IN (SELECT value FROM json_each($1)) AND pruned_at IS NULL";
+    WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND pruned_at IS NULL";
 pub(super) const MAILS: &str = "
     SELECT seq AS position, id AS key, octet_length(bytes) AS size_bytes, 1 AS row_count FROM deliveries
     WHERE seq > $1 AND state IN ('done', 'cancelled') AND finished_at < $2 AND pruned_at IS NULL
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_MAILS: &str = "
     UPDATE deliveries SET bytes = x'', pruned_at = $2
-    WHERE id IN (SELECT value FROM json_each($1)) AND state IN ('done', 'cancelled') AND pruned_at IS NULL";
+    WHERE id IN (SELECT value FROM jsonb_each($1)) AND state IN ('done', 'cancelled') AND pruned_at IS NULL";
 /// An interrupted fork is aged by its begin; a fork that continues writes its record again.
 pub(super) const FORKS: &str = "
     SELECT rowid AS position, id AS key, octet_length(record_json) AS size_bytes, 1 AS row_count FROM forks
     WHERE rowid > $1 AND coalesce(finished_at, created_at) < $2 AND record_json <> '' ORDER BY rowid LIMIT $3";
 pub(super) const PRUNE_FORKS: &str = "
-    UPDATE forks SET record_json = '' WHERE id IN (SELECT value FROM json_each($1)) AND $2 <> ''";
+    UPDATE forks SET record_json = '' WHERE id IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 pub(super) const FORKS_KEPT: &str = "
     SELECT id FROM forks WHERE coalesce(finished_at, created_at) >= $1 AND record_json <> ''";
 /// The newest run, and the runs that may still begin a turn.
@@ -169,7 +169,7 @@ pub(super) const RUNS_AT_WORK: &str = "
 /// in `$3`; a configuration names its files.
 pub(super) const TEXTS_NAMED: &str = "
     WITH kept AS (
-      SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM json_each($3)))
+      SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM jsonb_each($3)))
         AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
     ), named (sha256) AS (
       SELECT t.sha256 FROM kept k JOIN turn_texts t ON t.run_id = k.id WHERE t.pruned_at IS NULL
@@ -180,7 +180,7 @@ pub(super) const TEXTS_NAMED: &str = "
       json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') j";
 pub(super) const TEXT_SIZES: &str = "SELECT sha256, octet_length(bytes) AS size_bytes FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
 pub(super) const PRUNE_TEXTS: &str =
-    "DELETE FROM contents WHERE sha256 IN (SELECT value FROM json_each($1))";
+    "DELETE FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 /// The newest notice of a cause stays: the hour without a further mail of the cause counts from it.
 pub(super) const NOTICES: &str = "
     SELECT seq AS position, id AS key, octet_length(summary) + octet_length(hint) AS size_bytes, 1 AS row_count
@@ -188,7 +188,7 @@ pub(super) const NOTICES: &str = "
     WHERE seq > $1 AND notified_at < $2 AND EXISTS (SELECT 1 FROM notices o WHERE o.cause = n.cause AND o.seq > n.seq)
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_NOTICES: &str = "
-    DELETE FROM notices WHERE id IN (SELECT value FROM json_each($1)) AND notified_at IS NOT NULL AND $2 <> ''";
+    DELETE FROM notices WHERE id IN (SELECT value FROM jsonb_each($1)) AND notified_at IS NOT NULL AND $2 <> ''";
 pub(super) const DECISIONS: &str = "
     SELECT seq AS position, CAST(seq AS TEXT) AS key, octet_length(detail) + octet_length(rule) AS size_bytes,
       1 AS row_count FROM audit_log l
@@ -196,14 +196,14 @@ pub(super) const DECISIONS: &str = "
       (SELECT id FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_DECISIONS: &str = "
-    DELETE FROM audit_log WHERE seq IN (SELECT CAST(value AS INTEGER) FROM json_each($1)) AND $2 <> ''";
+    DELETE FROM audit_log WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
 /// Counts have no number: the counts of one minute are deleted together.
 pub(super) const COUNTS: &str = "
     SELECT CAST(strftime('%s', minute) AS INTEGER) AS position, minute AS key, 8 * count(*) AS size_bytes,
       count(*) AS row_count FROM correspondence
     WHERE position > $1 AND minute < $2 GROUP BY minute ORDER BY position LIMIT $3";
 pub(super) const PRUNE_COUNTS: &str = "
-    DELETE FROM correspondence WHERE minute IN (SELECT value FROM json_each($1)) AND $2 <> ''";
+    DELETE FROM correspondence WHERE minute IN (SELECT value FROM jsonb_each($1)) AND $2 <> ''";
 
 impl Store {
     /// Prunes rows of one kind that are older than `before`; with `dry` it only counts. Each batch

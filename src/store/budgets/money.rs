@@ -67,17 +67,17 @@ pub enum Billing {
 pub(in crate::store) const RESERVE: &str = "
     INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
       SELECT value ->> 'scope', coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)),
-        value ->> 'period', $6, $7 FROM json_each($4) WHERE true
+        value ->> 'period', $6, $7 FROM jsonb_each($4) WHERE true
       ON CONFLICT DO UPDATE SET reserved_micros = reserved_micros + excluded.reserved_micros,
         reserved_tokens = reserved_tokens + excluded.reserved_tokens;
     INSERT INTO budget_reservations (run_id, turn_index, attempt, accounts_json, day, micros, tokens)
       SELECT $1, $2, $3, (SELECT json_group_array(json_set(value, '$.owner',
-        coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)))) FROM json_each($4)), $5, $6, $7;
+        coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)))) FROM jsonb_each($4)), $5, $6, $7;
     SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $6 AS reserved_micros, p.spent_tokens,
       p.reserved_tokens - $7 AS reserved_tokens, w.value ->> 'micros' AS micros_max, w.value ->> 'tokens' AS tokens_max,
       coalesce(p.spent_micros + $6 + (w.value ->> 'left') <= w.value ->> 'micros', 1)
         AND coalesce(p.spent_tokens + $7 <= w.value ->> 'tokens', 1) AS held
-    FROM json_each($4) w JOIN budget_accounts p
+    FROM jsonb_each($4) w JOIN budget_accounts p
       ON p.scope = w.value ->> 'scope' AND p.period = w.value ->> 'period'
         AND p.owner = coalesce(w.value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1))
     WHERE p.spent_micros + p.reserved_micros + (w.value ->> 'left') > w.value ->> 'micros'
@@ -93,7 +93,7 @@ pub(in crate::store) const FINISH: &str = "
       l.value ->> 'input', l.value ->> 'cache_read', l.value ->> 'cache_write', l.value ->> 'output',
       l.value ->> 'reasoning', l.value ->> 'estimated', l.value ->> 'cost', l.value ->> 'source', l.value ->> 'version',
       CASE WHEN l.value ->> 'cost' IS NULL THEN h.micros END, coalesce(h.day, substr($7, 1, 10)), $7
-    FROM json_each($4) l, run_turns t
+    FROM jsonb_each($4) l, run_turns t
     LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
     WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3;
     UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,

@@ -67,7 +67,7 @@ SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.su
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE ($1 IS NULL OR d.persona_id = $1)
-  AND (json_array_length($2) = 0 OR d.state IN (SELECT value FROM json_each($2)))
+  AND (json_array_length($2) = 0 OR d.state IN (SELECT value FROM jsonb_each($2)))
 ORDER BY d.seq DESC LIMIT $3";
 
 pub(in crate::store) const ONE: &str = "
@@ -85,7 +85,7 @@ ORDER BY d.seq";
 
 pub(in crate::store) const RECIPIENTS: &str = "
 SELECT delivery_id, recipient, state, attempts, next_attempt_at, last_code, last_reply, bounced_at
-FROM delivery_recipients WHERE delivery_id IN (SELECT value FROM json_each($1))
+FROM delivery_recipients WHERE delivery_id IN (SELECT value FROM jsonb_each($1))
 ORDER BY delivery_id, recipient";
 
 pub(in crate::store) const STATE: &str = "SELECT state FROM deliveries WHERE id = $1";

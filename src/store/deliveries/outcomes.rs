@@ -42,7 +42,7 @@ pub struct RecipientOutcome {
 
 pub(in crate::store) const MARK_COMMITTING: &str = "
 UPDATE deliveries SET state = 'committing'
-WHERE id IN (SELECT value FROM json_each($1)) AND epoch = $2 AND state = 'sending'
+WHERE id IN (SELECT value FROM jsonb_each($1)) AND epoch = $2 AND state = 'sending'
 RETURNING id";
 
 /// Stores the verdicts of some attempts, with the resulting states of their deliveries. `$1` is a
@@ -55,7 +55,7 @@ UPDATE delivery_recipients SET
   next_attempt_at = CASE WHEN v.value ->> 'state' = 'deferred' AND NOT o.value ->> 'hold' THEN o.value ->> 'next' END,
   last_code = v.value ->> 'code',
   last_reply = v.value ->> 'reply'
-FROM json_each($1) AS o, json_each(o.value, '$.recipients') AS v
+FROM jsonb_each($1) AS o, json_each(o.value, '$.recipients') AS v
 WHERE delivery_id = o.value ->> 'id' AND recipient = v.value ->> 'recipient'
   AND delivery_recipients.state IN ('queued', 'deferred')
   AND EXISTS (SELECT 1 FROM deliveries d WHERE d.id = delivery_id AND d.epoch = $2 AND d.state IN ('sending', 'committing'));
@@ -71,7 +71,7 @@ FROM (
     (SELECT count(*) FROM delivery_recipients
      WHERE delivery_id = o.value ->> 'id' AND state IN ('queued', 'deferred')) AS open,
     (SELECT count(*) FROM delivery_recipients WHERE delivery_id = o.value ->> 'id' AND state = 'failed') AS failed
-  FROM json_each($1) AS o
+  FROM jsonb_each($1) AS o
 ) AS r
 WHERE id = r.delivery AND epoch = $2 AND state IN ('sending', 'committing')
 RETURNING id, state";

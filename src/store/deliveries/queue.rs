@@ -66,7 +66,7 @@ INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes
   kind, bounce_token)
 SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8, $9 FROM messages WHERE id = $2;
 INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
-SELECT DISTINCT $1, value, 'queued', $6 FROM json_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2);
+SELECT DISTINCT $1, value, 'queued', $6 FROM jsonb_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2);
 SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2) AS is_queued";
 
 /// Queues a mail inside another transaction of the store.
@@ -136,7 +136,7 @@ RETURNING seq, id, persona_id, message_id, run_id, kind, envelope_from, bytes, a
 
 pub(in crate::store) const OPEN_RECIPIENTS: &str = "
 SELECT delivery_id, recipient FROM delivery_recipients
-WHERE delivery_id IN (SELECT value FROM json_each($1)) AND state IN ('queued', 'deferred')
+WHERE delivery_id IN (SELECT value FROM jsonb_each($1)) AND state IN ('queued', 'deferred')
 ORDER BY delivery_id, recipient";
 
 pub(in crate::store) const RECOVER_SENDING: &str = "
@@ -159,7 +159,7 @@ const EXPIRED_AT_ONCE: u64 = 256;
 pub(in crate::store) const EXPIRE_RECIPIENTS: &str = "
 UPDATE delivery_recipients SET state = 'failed', next_attempt_at = NULL,
   last_reply = substr('gave up: ' || coalesce(last_reply, 'the transport was not available'), 1, 500)
-WHERE state IN ('queued', 'deferred') AND delivery_id IN (SELECT value FROM json_each($1))";
+WHERE state IN ('queued', 'deferred') AND delivery_id IN (SELECT value FROM jsonb_each($1))";
 
 pub(in crate::store) const EXPIRE: &str = "
 UPDATE deliveries SET state = 'failed', next_attempt_at = NULL, finished_at = $2

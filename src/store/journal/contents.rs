@@ -49,7 +49,7 @@ pub struct StoredText {
 pub(in crate::store) const INSERT_CONTENT: &str =
     "INSERT OR IGNORE INTO contents (sha256, bytes) VALUES ($1, $2)";
 pub(in crate::store) const CONTENTS: &str = "
-    SELECT sha256, bytes FROM contents WHERE sha256 IN (SELECT value FROM json_each($1))";
+    SELECT sha256, bytes FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const ASSEMBLIES: &str = "
     SELECT turn_index, attempt, context_json, sources_json FROM run_turns
     WHERE run_id = $1 AND persona_id = $2 AND context_json IS NOT NULL ORDER BY turn_index, attempt";
@@ -62,7 +62,7 @@ pub(in crate::store) const MESSAGES_BY_SEQ: &str = "
       'letters', CASE WHEN m.metadata_json ->> '$.letters.count' > 0
         THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
     FROM messages m LEFT JOIN runs r ON r.id = m.run_id
-    WHERE m.seq IN (SELECT value FROM json_each($1)) AND +m.persona_id = $2";
+    WHERE m.seq IN (SELECT value FROM jsonb_each($1)) AND +m.persona_id = $2";
 /// The first steps of runs; the parameter is `[[run, number of steps], …]`.
 pub(in crate::store) const FIRST_STEPS: &str = "
     SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type,
@@ -70,7 +70,7 @@ pub(in crate::store) const FIRST_STEPS: &str = "
       'payload_json', substr(payload_json, 1, $3),
       'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
         THEN payload_json END))
-    FROM (SELECT e.* FROM json_each($1) AS w JOIN thread_tool_events e ON e.run_id = w.value ->> 0
+    FROM (SELECT e.* FROM jsonb_each($1) AS w JOIN thread_tool_events e ON e.run_id = w.value ->> 0
       WHERE e.step_index < (w.value ->> 1) AND e.persona_id = $2
       ORDER BY e.parent_message_id, e.run_id, e.step_index)";
 

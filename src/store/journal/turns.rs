@@ -89,7 +89,7 @@ pub(in crate::store) const START_TURN: &str = "
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
       limits_json = coalesce($13, limits_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
-    SELECT CASE WHEN $16 IS NOT NULL THEN (SELECT json_group_array(value) FROM json_each($16) AS named
+    SELECT CASE WHEN $16 IS NOT NULL THEN (SELECT json_group_array(value) FROM jsonb_each($16) AS named
       WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = named.value)) END AS missing
     FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
 /// End of a call: its row and the sums of the run.

@@ -19,7 +19,7 @@ pub(in crate::store) const ARRIVALS: &str = "
         value ->> 'known_as' AS known_as, value ->> 'duplicates_since' AS duplicates_since,
         value ->> 'has_own_id' AS has_own_id, value ->> 'counterparty' AS counterparty, value ->> 'joins_as' AS joins_as,
         value ->> 'nearest' AS nearest, value ->> 'all_of' AS all_of, value ->> 'none_but' AS none_but,
-        value ->> 'thread_prefix' AS thread_prefix FROM json_each($1)),
+        value ->> 'thread_prefix' AS thread_prefix FROM jsonb_each($1)),
       linked AS MATERIALIZED (SELECT *, (SELECT json_group_array(DISTINCT conversation_id) FROM message_links
           WHERE persona_id = persona AND rfc_message_id IN (SELECT value FROM json_each(ids))) AS conversations,
         (SELECT min(conversation_id) FROM message_links

@@ -42,7 +42,7 @@ pub(in crate::store) const LAST_SUMMARY: &str =
 pub(in crate::store) const HAS_NEW: &str = "
     SELECT EXISTS (SELECT 1 FROM messages
       WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
-        AND disposition IN (SELECT value FROM json_each($2)))";
+        AND disposition IN (SELECT value FROM jsonb_each($2)))";
 pub(in crate::store) const FILED_SINCE: &str = "
     SELECT persona_id, disposition, count(*) AS letters, max(seq) AS last FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
@@ -50,7 +50,7 @@ pub(in crate::store) const FILED_SINCE: &str = "
 pub(in crate::store) const MISSED_LETTERS: &str = "
     SELECT id, persona_id, sender, subject, disposition FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
-      AND +persona_id = $2 AND disposition IN (SELECT value FROM json_each($3)) ORDER BY seq DESC LIMIT $4";
+      AND +persona_id = $2 AND disposition IN (SELECT value FROM jsonb_each($3)) ORDER BY seq DESC LIMIT $4";
 pub(in crate::store) const MARK_SUMMARY: &str = "
     UPDATE filed_summaries SET through_seq = $2, sent_at = $3 WHERE id = 1 AND through_seq = $1";
 

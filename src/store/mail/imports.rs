@@ -19,7 +19,7 @@ pub enum ArchivedWay {
 
 /// Whenever and however the letter came.
 pub(in crate::store) const KNOWN: &str = "
-    SELECT id FROM messages WHERE persona_id = $1 AND dedup_key IN (SELECT value FROM json_each($2)) LIMIT 1";
+    SELECT id FROM messages WHERE persona_id = $1 AND dedup_key IN (SELECT value FROM jsonb_each($2)) LIMIT 1";
 /// Mail that this engine wrote itself is in its outbox already.
 pub(in crate::store) const WRITTEN_HERE: &str = "
     SELECT id FROM messages WHERE persona_id = $1 AND message_id = $2 AND direction = 'outbound' LIMIT 1";

@@ -19,29 +19,29 @@ use sqlx::SqliteConnection;
 pub(in crate::store) const STORE_LETTERS: &str = "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at)
       SELECT value ->> 'conversation', value ->> 'persona', value ->> 'subject', value ->> 'root', value ->> 'received_at'
-      FROM json_each($1) WHERE true ON CONFLICT (id) DO NOTHING;
+      FROM jsonb_each($1) WHERE true ON CONFLICT (id) DO NOTHING;
     INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT l.value ->> 'persona', j.value, l.value ->> 'conversation'
-      FROM json_each($1) l, json_each(l.value ->> 'linked_ids') j;
+      FROM jsonb_each($1) l, json_each(l.value ->> 'linked_ids') j;
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
       SELECT value ->> 'thread', value ->> 'conversation', value ->> 'persona', value ->> 'subject',
         value ->> 'received_at', value ->> 'received_at'
-      FROM json_each($1) WHERE true
+      FROM jsonb_each($1) WHERE true
       ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, excluded.updated_at);
     INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
       SELECT l.value ->> 'thread', j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
           (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = l.value ->> 'thread') END
-      FROM json_each($1) l, json_each(l.value ->> 'joining') j
+      FROM jsonb_each($1) l, json_each(l.value ->> 'joining') j
         LEFT JOIN thread_participants u ON u.thread_id = l.value ->> 'thread' AND u.address = 'unverified:' || j.value;
     DELETE FROM thread_participants WHERE (thread_id, address) IN (
-      SELECT value ->> 'thread', value ->> 'leaving' FROM json_each($1));
+      SELECT value ->> 'thread', value ->> 'leaving' FROM jsonb_each($1));
     DELETE FROM correspondence WHERE (persona_id, counterparty) IN (
-      SELECT value ->> 'persona', value ->> 'counter' FROM json_each($1)
-      UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM json_each($1));
+      SELECT value ->> 'persona', value ->> 'counter' FROM jsonb_each($1)
+      UNION ALL SELECT value ->> 'persona', 'unverified:' || (value ->> 'counter') FROM jsonb_each($1));
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       SELECT value ->> 'raw', value ->> 'persona', value ->> 'sha256', value ->> 'envelope_json',
         substr($3, value ->> '$.bytes[0]', value ->> '$.bytes[1]'), value ->> 'trace'
-      FROM json_each($2);
+      FROM jsonb_each($2);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
         disposition, metadata_json, hops, readers_json)
@@ -53,11 +53,11 @@ pub(in crate::store) const STORE_LETTERS: &str = "
         CAST(substr($3, value ->> '$.html_body[0]', value ->> '$.html_body[1]') AS TEXT),
         value ->> 'received_at', value ->> 'trust', value ->> 'raw', value ->> 'dedup_key', value ->> 'ack_confirmed',
         value ->> 'disposition', value ->> 'metadata_json', value ->> 'hops', value ->> 'readers_json'
-      FROM json_each($2);
+      FROM jsonb_each($2);
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at, budget_micros)
       SELECT value ->> 'run', value ->> 'persona', value ->> 'thread', value ->> 'trigger', value ->> 'message',
         value ->> 'profile', 'queued', value ->> 'queued_at', value ->> 'budget_micros'
-      FROM json_each($1) WHERE value ->> 'run' IS NOT NULL";
+      FROM jsonb_each($1) WHERE value ->> 'run' IS NOT NULL";
 
 /// Place of a letter, and its run.
 #[derive(Serialize)]

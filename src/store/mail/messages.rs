@@ -48,7 +48,7 @@ pub(in crate::store) const INSERT_MESSAGE: &str = "
     INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
       SELECT r.thread_id, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
           (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = r.thread_id) END
-      FROM runs r, json_each($25) j
+      FROM runs r, jsonb_each($25) j
         LEFT JOIN thread_participants u ON u.thread_id = r.thread_id AND u.address = 'unverified:' || j.value
       WHERE r.id = $17 AND $2 IS NULL;
     UPDATE threads SET updated_at = $14
@@ -62,7 +62,7 @@ pub(in crate::store) const INSERT_ATTACHMENT: &str = "
     INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes, sha256,
       content_id, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 pub(in crate::store) const CONFIRM_ACK: &str = "
-    UPDATE messages SET ack_confirmed = 1 WHERE id IN (SELECT value FROM json_each($1))";
+    UPDATE messages SET ack_confirmed = 1 WHERE id IN (SELECT value FROM jsonb_each($1))";
 
 impl Store {
     /// Records that the peer saw our acknowledgement of these messages.

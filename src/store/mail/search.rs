@@ -76,7 +76,7 @@ WHERE f.messages_fts MATCH $1 AND f.rowid > $6 AND m.persona_id = $2 AND m.direc
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
-        SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+        SELECT 1 FROM jsonb_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))))
 ORDER BY f.rowid DESC LIMIT $7";
 
@@ -89,7 +89,7 @@ WHERE f.messages_fts MATCH $1 AND f.rowid > $7 AND f.rowid <= $8 AND m.persona_i
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
-        SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+        SELECT 1 FROM jsonb_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))))
 ORDER BY +f.rowid DESC LIMIT $6";
 
@@ -98,7 +98,7 @@ pub(in crate::store) const SHOW_HITS: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
        m.trust,
        substr(m.text_body, 1, 20000) AS snippet
-FROM json_each($1) hit CROSS JOIN messages m ON m.seq = hit.value ORDER BY hit.key";
+FROM jsonb_each($1) hit CROSS JOIN messages m ON m.seq = hit.value ORDER BY hit.key";
 
 pub(in crate::store) const LAST_SEQ: &str = "SELECT coalesce(max(seq), 0) FROM messages";
 
@@ -111,7 +111,7 @@ FROM messages m
 WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($2, '') AND m.received_at < coalesce($3, '~')
   AND ($4 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
-        SELECT 1 FROM json_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+        SELECT 1 FROM jsonb_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))))
 ORDER BY m.received_at DESC, m.seq DESC
 LIMIT $5";

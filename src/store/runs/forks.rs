@@ -88,7 +88,7 @@ pub(in crate::store) const FORK_ENV: &str = "
       l.value ->> 'cache_write', l.value ->> 'output', l.value ->> 'reasoning', l.value ->> 'estimated',
       l.value ->> 'cost', l.value ->> 'source', l.value ->> 'version',
       CASE WHEN l.value ->> 'cost' IS NULL THEN h.micros END, coalesce(h.day, substr($8, 1, 10)), $8, $9
-    FROM json_each($4) l
+    FROM jsonb_each($4) l
     LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3";
 
 impl Store {

@@ -30,7 +30,7 @@ pub(in crate::store) const DUE_RESPONSIBILITIES: &str = "
       AND coalesce(r.fire_at, '') <= $1 AND (coalesce(r.fire_at, ''), r.id) > ($2, $3)
     ORDER BY coalesce(r.fire_at, ''), r.id LIMIT $4";
 pub(in crate::store) const SET_MARKS: &str = "
-    UPDATE responsibilities SET mark = m.value ->> 1 FROM json_each($1) AS m
+    UPDATE responsibilities SET mark = m.value ->> 1 FROM jsonb_each($1) AS m
     WHERE responsibilities.id = m.value ->> 0";
 pub(in crate::store) const SET_NEXT_SLOT: &str = "
     UPDATE responsibilities SET next_slot_at = $4, fire_at = $5, is_done = $6 WHERE id = $1 AND revision = $2 AND cursor_at = $3";

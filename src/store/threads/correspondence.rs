@@ -20,36 +20,36 @@ use sqlx::{Row, SqliteConnection};
 /// address in an hour and in a day, and the answers of the thread.
 pub(in crate::store) const RESERVE: &str = "
     DELETE FROM correspondence WHERE persona_id = $1 AND minute < $5 AND counterparty IN (
-      SELECT value FROM json_each($2)
+      SELECT value FROM jsonb_each($2)
       UNION ALL SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)));
     INSERT INTO correspondence (persona_id, counterparty, minute, mails)
-      SELECT $1, who, $3, 1 FROM (SELECT value AS who FROM json_each($2)
+      SELECT $1, who, $3, 1 FROM (SELECT value AS who FROM jsonb_each($2)
         UNION SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)))
       WHERE who IS NOT NULL ON CONFLICT DO UPDATE SET mails = mails + 1;
     SELECT
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0) AS in_hour,
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM jsonb_each($2))), 0) AS in_hour,
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM json_each($2))), 0) AS in_day,
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM jsonb_each($2))), 0) AS in_day,
       coalesce((SELECT sum(mails) FROM correspondence WHERE persona_id = $1 AND minute >= $5
         AND counterparty = $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))), 0) AS in_thread";
 pub(in crate::store) const GIVE_BACK: &str = "
     UPDATE correspondence SET mails = mails - 1 WHERE persona_id = $1 AND minute = $3 AND counterparty IN (
-      SELECT value FROM json_each($2)
+      SELECT value FROM jsonb_each($2)
       UNION SELECT $6 || coalesce($5, (SELECT thread_id FROM runs WHERE id = $4)))";
 /// The counts that [`RESERVE`] returns, without increasing them.
 pub(in crate::store) const SENT: &str = "
     SELECT
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $3) AS n FROM json_each($2))), 0) AS in_hour,
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $3) AS n FROM jsonb_each($2))), 0) AS in_hour,
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0) AS in_day,
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM jsonb_each($2))), 0) AS in_day,
       coalesce((SELECT sum(mails) FROM correspondence
         WHERE persona_id = $1 AND minute >= $4 AND counterparty = $6 || $5), 0) AS in_thread";
 pub(in crate::store) const OWN_MAIL: &str = "
     SELECT m.persona_id, m.hops, (SELECT json_group_array(r.recipient) FROM deliveries d
       JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id) AS recipients_json
-    FROM messages m WHERE m.persona_id IN (SELECT value FROM json_each($1)) AND m.message_id = $2
+    FROM messages m WHERE m.persona_id IN (SELECT value FROM jsonb_each($1)) AND m.message_id = $2
       AND m.direction = 'outbound' AND m.disposition = 'sent' ORDER BY m.seq LIMIT 1";
 /// Counter key of a letter's sender, as the gateway recorded it.
 pub(in crate::store) const COUNTERPARTY: &str = "

@@ -88,7 +88,7 @@ pub(in crate::store) const NEWEST_LETTER: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages m WHERE thread_id = $1 AND seq < $2 AND +persona_id = $3 AND direction = 'inbound' AND disposition = 'run'
-      AND NOT EXISTS (SELECT 1 FROM json_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+      AND NOT EXISTS (SELECT 1 FROM jsonb_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable
         WHERE readable.seq = m.seq AND readable.address = reader.value))
     ORDER BY seq DESC LIMIT 1";
 /// The trigger of a run in one row: the message's columns, its attachments, and whether its thread
@@ -106,7 +106,7 @@ pub(in crate::store) const TRIGGER: &str = "
       (SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
          'size_bytes', size_bytes)) FROM attachments WHERE message_id = m.id ORDER BY id) AS attachments,
       (SELECT json_group_array(address ORDER BY address) FROM readable WHERE readable.seq = m.seq
-         AND address NOT IN (SELECT value FROM json_each($5))) AS readers,
+         AND address NOT IN (SELECT value FROM jsonb_each($5))) AS readers,
       EXISTS (SELECT 1 FROM messages p
         WHERE p.seq IN (
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND seq < m.seq
@@ -115,7 +115,7 @@ pub(in crate::store) const TRIGGER: &str = "
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND direction = 'outbound'
               ORDER BY seq DESC LIMIT $6))
           AND NOT EXISTS (SELECT 1 FROM readable reader WHERE reader.seq = m.seq
-            AND reader.address NOT IN (SELECT value FROM json_each($5))
+            AND reader.address NOT IN (SELECT value FROM jsonb_each($5))
             AND NOT EXISTS (SELECT 1 FROM readable r WHERE r.seq = p.seq AND r.address = reader.address))) AS has_past
     FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
 pub(in crate::store) const ATTACHMENT_INFOS: &str = "
@@ -136,7 +136,7 @@ pub(in crate::store) const PAST_MESSAGES: &str = "
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
           WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
-      WHERE NOT EXISTS (SELECT 1 FROM json_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+      WHERE NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))
         AND +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4)
@@ -150,7 +150,7 @@ pub(in crate::store) const PAST_STEPS: &str = "
       'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
         THEN payload_json END))
     FROM (SELECT * FROM thread_tool_events
-      WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
+      WHERE parent_message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2
       ORDER BY parent_message_id, run_id, step_index)";
 
 /// Number of messages that are examined for any that the readers may see.

@@ -50,7 +50,7 @@ pub(in crate::store) struct Placing<'a> {
 /// The conversations that some Message-IDs are linked to, as a JSON array.
 pub(in crate::store) const LINKED_CONVERSATIONS: &str = "
     SELECT json_group_array(DISTINCT conversation_id) FROM message_links
-    WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2))";
+    WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM jsonb_each($2))";
 /// The thread that a message joins, and the number of its recent answers.
 pub(in crate::store) const FIND_THREAD: &str = "
     SELECT id, (SELECT coalesce(sum(mails), 0) FROM correspondence
@@ -59,8 +59,8 @@ pub(in crate::store) const FIND_THREAD: &str = "
       WHERE t.conversation_id = $1 AND p.address = $2
         AND ($6 IS NULL OR (
           NOT EXISTS (SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id
-            AND o.address NOT IN (SELECT value FROM json_each($7)))
-          AND NOT EXISTS (SELECT 1 FROM json_each($6) wanted WHERE NOT EXISTS (SELECT 1 FROM thread_participants o
+            AND o.address NOT IN (SELECT value FROM jsonb_each($7)))
+          AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) wanted WHERE NOT EXISTS (SELECT 1 FROM thread_participants o
             WHERE o.thread_id = t.id AND o.address = wanted.value))))
       ORDER BY EXISTS (SELECT 1 FROM messages m WHERE m.persona_id = $4 AND m.message_id = $3 AND m.thread_id = t.id)
         DESC, t.updated_at DESC, t.id DESC LIMIT 1)";
@@ -72,23 +72,23 @@ pub(in crate::store) const PLACE: &str = "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at) VALUES ($3, $1, $4, $5, $6)
       ON CONFLICT (id) DO NOTHING;
     INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
-      SELECT $1, value, $3 FROM json_each($2);
+      SELECT $1, value, $3 FROM jsonb_each($2);
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
       VALUES ($7, $3, $1, $4, $6, $6) ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, $6);
     INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
       SELECT $7, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
           (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = $7) END
-      FROM json_each($8) j
+      FROM jsonb_each($8) j
         LEFT JOIN thread_participants u ON u.thread_id = $7 AND u.address = 'unverified:' || j.value;
     DELETE FROM thread_participants WHERE thread_id = $7 AND address = $9";
 pub(in crate::store) const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
 
 pub(in crate::store) const MOVE_THREADS: &str = "
-    UPDATE threads SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM json_each($2))";
+    UPDATE threads SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM jsonb_each($2))";
 pub(in crate::store) const MOVE_LINKS: &str = "
-    UPDATE message_links SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM json_each($2))";
+    UPDATE message_links SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM jsonb_each($2))";
 pub(in crate::store) const DELETE_CONVERSATIONS: &str = "
-    DELETE FROM conversations WHERE id IN (SELECT value FROM json_each($1))";
+    DELETE FROM conversations WHERE id IN (SELECT value FROM jsonb_each($1))";
 /// Threads of one conversation with the same participants since the same message, youngest first,
 /// with the oldest such thread.
 pub(in crate::store) const EQUAL_THREADS: &str = "

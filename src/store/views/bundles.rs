@@ -18,50 +18,50 @@ const MESSAGES_MAX: u32 = 5000;
 
 pub(in crate::store) const CONVERSATIONS: &str = "
     SELECT * FROM conversations WHERE id IN (SELECT conversation_id FROM threads WHERE id IN (
-      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1))
-      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM json_each($1))))";
+      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
+      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1))))";
 /// Threads of the runs, and threads that they wrote into: mail to another recipient is a thread of
 /// its own.
 pub(in crate::store) const THREADS: &str = "
     SELECT * FROM threads WHERE id IN (
-      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1))
-      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM json_each($1)))";
+      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
+      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
 pub(in crate::store) const PARTICIPANTS: &str = "
     SELECT * FROM thread_participants WHERE thread_id IN (
-      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1))
-      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM json_each($1)))";
+      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
+      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
 pub(in crate::store) const RAW_LETTERS: &str = "
     SELECT * FROM raw_letters WHERE id IN (SELECT raw_id FROM messages WHERE id IN
-      (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM json_each($1))))";
+      (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))))";
 /// The triggering letters, the messages that the runs wrote, and the messages that they could see
 /// in their threads. Only the letters include their bytes.
 pub(in crate::store) const MESSAGES: &str = "
     SELECT * FROM messages WHERE id IN (
-      SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM json_each($1))
-      UNION SELECT id FROM messages WHERE run_id IN (SELECT value FROM json_each($1))
+      SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1))
+      UNION SELECT id FROM messages WHERE run_id IN (SELECT value FROM jsonb_each($1))
       UNION SELECT p.id FROM runs r JOIN messages t ON t.id = r.trigger_message_id
         JOIN messages p ON p.thread_id = r.thread_id
-        WHERE r.id IN (SELECT value FROM json_each($1)) AND (p.seq < t.seq OR p.direction = 'outbound'))
+        WHERE r.id IN (SELECT value FROM jsonb_each($1)) AND (p.seq < t.seq OR p.direction = 'outbound'))
     ORDER BY seq DESC LIMIT $2";
 pub(in crate::store) const ATTACHMENTS: &str = "
     SELECT * FROM attachments WHERE message_id IN
-      (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM json_each($1)))";
+      (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM jsonb_each($1)))";
 /// The runs with the earlier runs of their threads, to which the traces of a history belong.
 pub(in crate::store) const RUNS: &str = "
     SELECT DISTINCT b.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
-    WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY b.seq";
+    WHERE r.id IN (SELECT value FROM jsonb_each($1)) ORDER BY b.seq";
 /// Responsibilities of the runs, whose slots hold the run options.
 pub(in crate::store) const RESPONSIBILITIES: &str = "
     SELECT * FROM responsibilities WHERE id IN (
-      SELECT responsibility_id FROM responsibility_slots WHERE run_id IN (SELECT value FROM json_each($1)))";
+      SELECT responsibility_id FROM responsibility_slots WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
 pub(in crate::store) const SLOTS: &str =
-    "SELECT * FROM responsibility_slots WHERE run_id IN (SELECT value FROM json_each($1))";
+    "SELECT * FROM responsibility_slots WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const TURNS: &str =
-    "SELECT * FROM run_turns WHERE run_id IN (SELECT value FROM json_each($1))";
+    "SELECT * FROM run_turns WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 /// What the contexts were assembled from: every digest that their sources name, and the files that a configuration among
 /// them names.
 pub(in crate::store) const CONTENTS: &str = "
-    WITH named (sha256) AS (SELECT t.sha256 FROM turn_texts t WHERE t.run_id IN (SELECT value FROM json_each($1)))
+    WITH named (sha256) AS (SELECT t.sha256 FROM turn_texts t WHERE t.run_id IN (SELECT value FROM jsonb_each($1)))
     SELECT * FROM contents WHERE sha256 IN (
       SELECT sha256 FROM named
       UNION SELECT f.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
@@ -69,16 +69,16 @@ pub(in crate::store) const CONTENTS: &str = "
 pub(in crate::store) const STEPS: &str = "
     SELECT DISTINCT e.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
       JOIN thread_tool_events e ON e.run_id = b.id
-    WHERE r.id IN (SELECT value FROM json_each($1))";
+    WHERE r.id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const OUTPUTS: &str =
-    "SELECT * FROM run_outputs WHERE run_id IN (SELECT value FROM json_each($1))";
+    "SELECT * FROM run_outputs WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const DELIVERIES: &str =
-    "SELECT * FROM deliveries WHERE run_id IN (SELECT value FROM json_each($1))";
+    "SELECT * FROM deliveries WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const RECIPIENTS: &str = "
     SELECT * FROM delivery_recipients WHERE delivery_id IN
-      (SELECT id FROM deliveries WHERE run_id IN (SELECT value FROM json_each($1)))";
+      (SELECT id FROM deliveries WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
 pub(in crate::store) const LEDGER: &str =
-    "SELECT * FROM usage_ledger WHERE run_id IN (SELECT value FROM json_each($1))";
+    "SELECT * FROM usage_ledger WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 
 /// Every exported table, after the tables that its rows reference.
 const TABLES: &[(&str, &str)] = &[

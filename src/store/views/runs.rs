@@ -84,11 +84,11 @@ pub(in crate::store) const RUNS_OF_THREAD: &str = "
     SELECT id FROM runs WHERE thread_id = $1 AND persona_id = $2 ORDER BY seq DESC LIMIT $3";
 
 pub(in crate::store) const LATEST_RUNS: &str = "
-    SELECT id FROM runs WHERE (json_array_length($3) = 0 OR state IN (SELECT value FROM json_each($3)))
+    SELECT id FROM runs WHERE (json_array_length($3) = 0 OR state IN (SELECT value FROM jsonb_each($3)))
       AND created_at >= $4 AND ($5 = '' OR finished_at >= $5) ORDER BY seq DESC LIMIT $1 OFFSET $2";
 pub(in crate::store) const LATEST_RUNS_OF: &str = "
     SELECT id FROM runs WHERE persona_id = $6
-      AND (json_array_length($3) = 0 OR state IN (SELECT value FROM json_each($3)))
+      AND (json_array_length($3) = 0 OR state IN (SELECT value FROM jsonb_each($3)))
       AND created_at >= $4 AND ($5 = '' OR finished_at >= $5) ORDER BY seq DESC LIMIT $1 OFFSET $2";
 pub(in crate::store) const RUN_SUMMARIES: &str = "
     SELECT r.id, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, m.subject, m.sender, r.profile, r.state,
@@ -96,7 +96,7 @@ pub(in crate::store) const RUN_SUMMARIES: &str = "
       r.error_message, r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.output_tokens,
       r.reasoning_tokens, r.cost_micros, r.limits_json, r.created_at, r.started_at, r.finished_at
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id
-    WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
+    WHERE r.id IN (SELECT value FROM jsonb_each($1)) ORDER BY r.seq DESC";
 pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
 pub(in crate::store) const RUNS_ENDED: &str =
     "SELECT state, count(*) AS runs FROM runs WHERE finished_at >= $1 GROUP BY state";

@@ -60,14 +60,14 @@ pub(in crate::store) const THREAD_SUMMARIES: &str = "
       (SELECT count(*) FROM runs r WHERE r.thread_id = t.id
         AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS open_runs,
       (SELECT m.disposition FROM messages m WHERE m.thread_id = t.id ORDER BY m.seq DESC LIMIT 1) AS disposition
-    FROM threads t WHERE t.id IN (SELECT value FROM json_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
+    FROM threads t WHERE t.id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
 pub(in crate::store) const MESSAGES_OF_THREAD: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE thread_id = $1 AND persona_id = $2 ORDER BY seq DESC LIMIT $3";
 pub(in crate::store) const ATTACHMENTS_OF: &str = "
     SELECT message_id, filename, content_type, size_bytes FROM attachments
-    WHERE message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2 ORDER BY message_id, id";
+    WHERE message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2 ORDER BY message_id, id";
 
 pub(in crate::store) const HAS_THREAD: &str =
     "SELECT EXISTS (SELECT 1 FROM threads WHERE id = $1 AND persona_id = $2)";
