@@ -86,7 +86,7 @@ static COMMANDS: &[&dyn Command] = &[
 ///
 /// Implementations are unit structs. Print through [`CommandContext::screen`] only (a closed pipe must not
 /// panic) and respect `--json` there; return errors as values: [`Failure`] where an exit code or a
-/// hint is known, any other error with anyhow context. To add a command, copy `persona.rs`, add
+/// hint is known, any other error with anyhow context. To add a command, copy `gc.rs`, add
 /// `mod x;` and a line in [`COMMANDS`].
 pub trait Command: Sync {
     /// Builds its name, help and arguments. The caller adds global arguments.

@@ -1,7 +1,7 @@
 //! The grammar of a pipeline step: `name` or `name(arg, …)`, with placeholders such as
 //! `{persona_id}` in arguments.
 
-/// Permitted placeholders; the harness replaces them when it assembles a run's context.
+/// Permitted placeholders; the run loop replaces them when it assembles a run's context.
 pub const PLACEHOLDERS: &[&str] = &["persona_id", "thread_id", "trigger"];
 
 /// Error of a step that cannot be parsed.

@@ -54,7 +54,7 @@ pub struct Intake {
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
     verifier: SenderVerifier,
-    /// Wakes the harness after a run was queued.
+    /// Wakes the run worker after a run was queued.
     runs_queued: Arc<Notify>,
     allowance: RunAllowance,
     shortages: Shortages,

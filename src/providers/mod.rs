@@ -1,7 +1,7 @@
-//! Adapters to language models and agents: one file each, under the contract of `contract/traits.rs`.
+//! Adapters to language models and agents, under the contract of `contract/traits.rs`.
 //!
-//! A new adapter is one file with an `ADAPTER` constant, and two lines here: its `mod` and its
-//! place in [`PROVIDERS`]. `scripted.rs` is the smallest one.
+//! A new adapter is a file or folder of `api` or `agents` with an `ADAPTER` constant, its `mod` and
+//! its place in `ADAPTERS` of that folder. `api/grok.rs` is the smallest adapter to a model.
 
 pub mod contract;
 pub mod transport;

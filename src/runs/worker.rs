@@ -1,4 +1,4 @@
-//! Worker of the harness: claims due runs, executes them concurrently, stores their failures.
+//! Worker: claims due runs, executes them concurrently, stores their failures.
 //!
 //! Wake-ups are hints; the table is polled once a second in any case, so a lost hint costs a
 //! second.

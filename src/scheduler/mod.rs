@@ -3,7 +3,7 @@
 //! Three independent steps: [`Scheduler::sync`] makes rows of files, [`Scheduler::tick`] makes runs
 //! of due rows, and the heartbeat calls both. A slot's row alone decides that it fires, so any
 //! number of schedulers may tick. Absent on purpose: running anything; a run waits in its row for
-//! the harness.
+//! `runs`.
 
 pub mod schedule_file;
 pub mod slots;

@@ -1,4 +1,4 @@
-//! `send_email`: drafts a mail to recipients that this run may write to. The harness queues it with
+//! `send_email`: drafts a mail to recipients that this run may write to. The run loop queues it with
 //! the call's result.
 //!
 //! Absent on purpose: sockets, headers, Message-IDs, MIME. A draft is a value.

@@ -1,4 +1,4 @@
-//! The tools as the harness calls them: arguments checked, then the call, on a real folder and a real database.
+//! The tools as the run loop calls them: arguments checked, then the call, on a real folder and a real database.
 
 mod files;
 mod memory;
@@ -107,7 +107,7 @@ impl RunDeps {
         }
     }
 
-    /// Calls a tool as the harness does: schema first.
+    /// Calls a tool as the run loop does: schema first.
     pub async fn call(&self, tool: &str, args: Value) -> Result<ToolOutcome, ToolError> {
         let args = args.as_object().expect("an object").clone();
         let tools = builtin();

@@ -23,7 +23,7 @@ pub struct Limits {
     /// Maximum bytes of an SMTP command line.
     #[schemars(range(min = 512))]
     pub command_line_bytes_max: usize,
-    /// Maximum recipients of a letter.
+    /// Accepted recipients of a letter above which further ones are refused with 452.
     #[schemars(range(min = 1))]
     pub recipients_max: usize,
     /// Maximum concurrent SMTP connections.

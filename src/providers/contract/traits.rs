@@ -1,4 +1,4 @@
-//! Contract between the harness and every language model or command-line agent.
+//! Contract between the run loop and every language model or command-line agent.
 //!
 //! Typed blocks rather than one vendor's messages, because signatures, stop reasons and error flags
 //! must survive the round trip.

@@ -1,7 +1,7 @@
 //! Texts by their digests, and the assemblies of a run that were made from them.
 //!
 //! A text is stored by the transaction of the first turn that contains it, and only if it is not
-//! stored yet. The role and the order of the texts are in the harness's note in
+//! stored yet. The role and the order of the texts are in the run loop's note in
 //! `run_turns.sources_json`.
 
 use crate::config::Snapshot;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Sources of an assembled context.
 #[derive(Debug, Clone)]
 pub struct NewSources {
-    /// The harness's note of its sources; it names `texts` and `config` by their digests.
+    /// The run loop's note of its sources; it names `texts` and `config` by their digests.
     pub json: String,
     /// Texts by digest.
     pub texts: BTreeMap<String, Arc<str>>,

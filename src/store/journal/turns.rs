@@ -34,7 +34,7 @@ pub struct TurnStarted {
     pub reservation: Option<CallReservation>,
     /// Configuration of the call, where no context of this turn includes it.
     pub config: Option<Arc<Snapshot>>,
-    /// Begin of the call, as the harness records it.
+    /// Begin of the call, as the run loop records it.
     pub begun_json: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub struct TurnAnswered {
     pub lines: Vec<UsageLine>,
     /// Working time of the run so far.
     pub worked: Duration,
-    /// End of the call, as the harness records it.
+    /// End of the call, as the run loop records it.
     pub ended_json: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub struct TurnFailed {
     pub billing: Billing,
     /// Working time of the run so far.
     pub worked: Duration,
-    /// End of the call, as the harness records it.
+    /// End of the call, as the run loop records it.
     pub ended_json: Option<String>,
 }
 

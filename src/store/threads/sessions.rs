@@ -43,7 +43,7 @@ const FORGOTTEN_MAX: i64 = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownSession {
     pub id: String,
-    /// Its total usage so far, as the harness recorded it.
+    /// Its total usage so far, as the run loop recorded it.
     pub usage_json: Option<String>,
 }
 

@@ -32,7 +32,7 @@ pub struct StoredTurn {
     pub finished_at: Option<Timestamp>,
     /// The normalised first request, where the call was the first with that context.
     pub context_json: Option<String>,
-    /// Begin and end of the call, as the harness recorded them.
+    /// Begin and end of the call, as the run loop recorded them.
     pub begun_json: Option<String>,
     pub ended_json: Option<String>,
     /// Instant at which request and answer were pruned.

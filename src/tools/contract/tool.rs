@@ -167,7 +167,7 @@ pub struct ToolOutcome {
     pub mail: Option<MailDraft>,
 }
 
-/// A mail as a tool or the final answer drafts it; the harness adds identity, threading headers and
+/// A mail as a tool or the final answer drafts it; the run loop adds identity, threading headers and
 /// frozen bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MailDraft {

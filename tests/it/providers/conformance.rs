@@ -33,29 +33,41 @@ const CASES: &[&str] = &[
     "comments_and_pings",
 ];
 /// One wire: who speaks it, how it is framed, and what reads it.
-pub struct RequestEncoder {
+pub struct ConformanceCase {
     pub name: &'static str,
     framing: Framing,
     decoder: fn() -> Box<dyn Decoder>,
 }
 
 /// Every wire; a new adapter adds a line and its ten streams in `tests/fixtures/providers/NAME/`.
-pub const WIRES: &[RequestEncoder] = &[
+pub const WIRES: &[ConformanceCase] = &[
     wire("anthropic", || Box::new(AnthropicDecoder::new(None))),
     wire("openai", || chunks(Family::OpenAi)),
     wire("grok", || chunks(Family::Grok)),
     wire("openrouter", || chunks(Family::OpenRouter)),
     wire("compat", || chunks(Family::OpenAi)),
     wire("gemini", || Box::new(GeminiDecoder::new(None, 0))),
-    RequestEncoder {
+    ConformanceCase {
         name: "ollama",
         framing: Framing::Lines,
         decoder: || Box::new(OllamaDecoder::new(None, 0, 16_384)),
     },
 ];
 
-const fn wire(name: &'static str, decoder: fn() -> Box<dyn Decoder>) -> RequestEncoder {
-    RequestEncoder {
+/// Adapters that read no stream of a model: they follow a script, or start a program whose output has tests of its own.
+const WITHOUT_WIRE: &[&str] = &["scripted", "claude", "codex", "opencode", "pi"];
+
+#[test]
+fn every_adapter_to_a_model_is_in_the_table_of_wires() {
+    let missing: Vec<_> = attache::providers::adapters()
+        .map(|adapter| adapter.id)
+        .filter(|id| !WITHOUT_WIRE.contains(id) && !WIRES.iter().any(|wire| wire.name == *id))
+        .collect();
+    assert!(missing.is_empty(), "no line in WIRES for {missing:?}");
+}
+
+const fn wire(name: &'static str, decoder: fn() -> Box<dyn Decoder>) -> ConformanceCase {
+    ConformanceCase {
         name,
         framing: Framing::ServerSent,
         decoder,
@@ -66,7 +78,7 @@ fn chunks(family: Family) -> Box<dyn Decoder> {
     Box::new(ChunkDecoder::new(None, family, true, 0))
 }
 
-pub fn wire_of(name: &str) -> &'static RequestEncoder {
+pub fn wire_of(name: &str) -> &'static ConformanceCase {
     WIRES
         .iter()
         .find(|wire| wire.name == name)
@@ -74,7 +86,7 @@ pub fn wire_of(name: &str) -> &'static RequestEncoder {
 }
 
 /// Every wire in every situation.
-fn everything() -> impl Iterator<Item = (&'static RequestEncoder, &'static str)> {
+fn everything() -> impl Iterator<Item = (&'static ConformanceCase, &'static str)> {
     WIRES
         .iter()
         .flat_map(|wire| CASES.iter().map(move |case| (wire, *case)))
@@ -84,7 +96,7 @@ pub fn read(path: &str) -> String {
     std::fs::read_to_string(fixture(path)).expect(path)
 }
 
-impl RequestEncoder {
+impl ConformanceCase {
     /// What the wire's server sends in a situation.
     pub fn stream_of(&self, case: &str) -> String {
         let ending = if self.framing == Framing::Lines {
@@ -238,7 +250,7 @@ async fn every_adapter_tells_the_same_story_in_every_situation() {
 }
 
 /// Splits a stream at every byte. Errors: where the meaning changed.
-async fn split_everywhere(wire: &RequestEncoder, bytes: &[u8]) -> Result<(), String> {
+async fn split_everywhere(wire: &ConformanceCase, bytes: &[u8]) -> Result<(), String> {
     let whole = wire.decoded(vec![bytes]).await;
     for at in 0..=bytes.len() {
         if wire.decoded(vec![&bytes[..at], &bytes[at..]]).await != whole {
@@ -252,7 +264,7 @@ async fn split_everywhere(wire: &RequestEncoder, bytes: &[u8]) -> Result<(), Str
 }
 
 /// Cuts a stream at every byte. Errors: where the rest passes for an answer, or fails as what it is not.
-async fn cut_everywhere(wire: &RequestEncoder, bytes: &[u8]) -> Result<(), String> {
+async fn cut_everywhere(wire: &ConformanceCase, bytes: &[u8]) -> Result<(), String> {
     let whole = wire.decoded(vec![bytes]).await;
     let mut failures = 0;
     for at in 0..bytes.len() {
