@@ -4,6 +4,7 @@
 //! `prepare` and never `describe`: sqlx 0.9.0 crashes the process when it describes a column of an FTS5 table.
 
 mod source;
+mod statistics;
 
 use attache::clock::ManualClock;
 use attache::domain::Timestamp;
