@@ -60,6 +60,8 @@ pub async fn assemble(
     report.note = note;
     let sources = as_of::sources(&state.deps.config, &order, seen, &report).map_err(json_bug)?;
     state.first.system = context.system();
+    state.first.messages.clear();
+    let shared_json = to_json(&state.first)?;
     state.first.messages = context.messages();
     let words = context.words(&state.deps.tools);
     state.label = state.label.having_read(words);
@@ -71,6 +73,7 @@ pub async fn assemble(
     state.fresh_context = Some(AssembledContext {
         request_json: to_json(&kept)?,
         report_json: to_json(&report)?,
+        shared_json,
         limits_json: bounds::limits_json(&state.spending),
         sources,
     });

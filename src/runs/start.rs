@@ -73,12 +73,11 @@ pub async fn begin<'a>(
         without: Vec::new(),
         blocked_by: Vec::new(),
         is_config_kept: false,
+        last_request: None,
         found_calls: 0,
     };
-    let journal = match run.has_journal {
-        true => deps.env.journal_so_far(run).await?,
-        false => JournalSoFar::default(),
-    };
+    let journal = journal_of(deps, run).await?;
+    state.last_request.clone_from(&journal.last_request);
     match &journal.first_request_json {
         Some(json) => recovery::resume(&mut state, json, &journal)?,
         None => {
@@ -90,6 +89,14 @@ pub async fn begin<'a>(
         }
     }
     Ok(state)
+}
+
+/// Returns the journal of earlier attempts.
+async fn journal_of(deps: &RunDeps, run: &ClaimedRun) -> Result<JournalSoFar, RunError> {
+    Ok(match run.has_journal {
+        true => deps.env.journal_so_far(run).await?,
+        false => JournalSoFar::default(),
+    })
 }
 
 /// Returns a request without messages.

@@ -21,8 +21,8 @@ use crate::runs::provider_health::Moment;
 use crate::runs::record::call_record::{Begun, BlockedBy, Claim, RULES, amounts, millis};
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::{
-    AssembledContext, ClaimedRun, JournalEntry, MessageOutcome, NewOutbound, RunOptionsInForce,
-    Step, StepKind, StoreError,
+    AssembledContext, ClaimedRun, DigestedText, JournalEntry, MessageOutcome, NewOutbound,
+    RunOptionsInForce, Step, StoreError,
 };
 use crate::tools::RegisteredTool;
 use std::collections::{BTreeSet, HashMap};
@@ -89,6 +89,8 @@ pub struct LoopState<'a> {
     pub blocked_by: Vec<BlockedBy>,
     /// `true`: the configuration is in the database, under its digest.
     pub is_config_kept: bool,
+    /// Exact body of the last request that was committed.
+    pub last_request: Option<DigestedText>,
     /// Number of calls in the journal when the attempt began.
     pub(super) found_calls: u32,
 }
@@ -292,7 +294,7 @@ impl<'a> LoopState<'a> {
             "R9",
             entries
                 .iter()
-                .any(|entry| matches!(entry, JournalEntry::Step(s) if s.kind == StepKind::Result))
+                .any(|entry| matches!(entry, JournalEntry::Step(s) if s.kind == crate::store::StepKind::Result))
         );
         crate::crash::crash_point!("O1", has_mail);
         if has_mail {

@@ -115,13 +115,14 @@ pub static KINDS: &[PrunedKind] = &[
 
 pub(super) const TURNS: &str = "
     SELECT r.seq AS position, r.id AS key, (SELECT sum(octet_length(t.request_json) + coalesce(octet_length(t.response_json), 0)
-        + coalesce(octet_length(t.context_json), 0) + coalesce(octet_length(t.sources_json), 0)) FROM run_turns t WHERE t.run_id = r.id) AS size_bytes,
+        + coalesce(octet_length(t.context_json), 0) + coalesce(octet_length(t.packed), 0) + coalesce(octet_length(t.sources_json), 0)) FROM run_turns t WHERE t.run_id = r.id) AS size_bytes,
       (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL) AS row_count
     FROM runs r WHERE r.seq > $1 AND r.state IN ('succeeded', 'cancelled') AND r.finished_at < $2
       AND EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
     ORDER BY r.seq LIMIT $3";
 pub(super) const PRUNE_TURNS: &str = "
-    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, pruned_at = $2
+    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
+      packed_with = NULL, pruned_at = $2
     WHERE run_id IN (SELECT r.id FROM jsonb_each($1) j JOIN runs r ON r.id = j.value
         WHERE r.state IN ('succeeded', 'cancelled')) AND pruned_at IS NULL";
 pub(super) const LETTERS: &str = "
@@ -174,6 +175,7 @@ pub(super) const TEXTS_NAMED: &str = "
     ), named (sha256) AS (
       SELECT t.sha256 FROM kept k JOIN turn_texts t ON t.run_id = k.id WHERE t.pruned_at IS NULL
       UNION SELECT t.begun_json ->> '$.config' FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+      UNION SELECT t.packed_with FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
     )
     SELECT sha256 FROM named WHERE sha256 IS NOT NULL
     UNION SELECT j.value FROM named n JOIN contents c ON c.sha256 = n.sha256,

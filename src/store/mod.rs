@@ -46,6 +46,7 @@ pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
 pub use journal::contents::{Assembly, NewSources, StoredText};
 pub use journal::outbound::{MessageOutcome, NewOutbound};
 pub use journal::outputs::{NewOutput, StoredOutput};
+pub use journal::packed::DigestedText;
 pub use journal::resume::JournalSoFar;
 pub use journal::step::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use journal::writer::{JournalEntry, RunFinished};

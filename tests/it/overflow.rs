@@ -1,5 +1,6 @@
 //! An input that does not fit the model: made shorter once, in whole exchanges, and what was sent is what is kept.
 
+use crate::app::turns;
 use crate::app::{TestApp, Workspace, note};
 use crate::fallback::tries;
 use serde_json::{Value, json};
@@ -44,11 +45,14 @@ fn letter(n: usize, body: &str) -> String {
 
 /// The context of a run as it is kept, and its report.
 async fn kept(app: &TestApp, run: &str) -> (Value, Value) {
-    let sql = "SELECT (SELECT context_json FROM run_turns WHERE run_id = runs.id AND context_json IS NOT NULL
-        ORDER BY turn_index DESC, attempt DESC LIMIT 1), context_report_json FROM runs WHERE id = $1";
-    let row = app.row(sql, run).await;
-    let read = |at: usize| serde_json::from_str(row[at].as_deref().expect("json")).expect("json");
-    (read(0), read(1))
+    let turns = turns::of_run(&app.engine.store, &mut app.workspace.rows().await, run).await;
+    let context = turns
+        .iter()
+        .rev()
+        .find_map(|turn| turn.context_json.as_deref());
+    let row = app.row("SELECT context_report_json FROM runs WHERE id = $1", run);
+    let read = |json: Option<&str>| serde_json::from_str(json.expect("json")).expect("json");
+    (read(context), read(row.await[0].as_deref()))
 }
 
 /// Every call of a request is followed by its result in the next message, and every result by nothing else's.

@@ -144,7 +144,7 @@ fn most(
 /// call is not begun.
 pub async fn begin(state: &mut LoopState<'_>, started: TurnStarted) -> Result<(), RunError> {
     let mut looks = 0;
-    let mut beginning = JournalEntry::TurnStarted(started);
+    let mut beginning = JournalEntry::TurnStarted(Box::new(started));
     loop {
         // Registered before the account is checked, so that no release is missed in between.
         let given_back = state.deps.given_back.notified();

@@ -3,7 +3,7 @@
 //!
 //! Absent on purpose: what follows from a failure (`turn.rs`).
 
-use crate::domain::{ErrorClass, sha256_hex};
+use crate::domain::ErrorClass;
 use crate::providers::{
     self, Block, CallContext, FinishReason, LoopOwner, Phase, ProviderError, Response, ToolChoice,
 };
@@ -14,7 +14,7 @@ use crate::runs::error::RunError;
 use crate::runs::provider_health::Moment;
 use crate::runs::record::call_record::{CallFailure, Ended, millis};
 use crate::runs::state::LoopState;
-use crate::store::{JournalEntry, TurnAnswered, TurnFailed, TurnStarted};
+use crate::store::{DigestedText, JournalEntry, TurnAnswered, TurnFailed, TurnStarted};
 use std::time::Duration;
 
 /// Tool calls accepted from one answer, unless the run may make more: each call is two rows, and
@@ -48,11 +48,13 @@ pub async fn make(
         Err(error) => return Ok(Err(error)),
     };
     let attempt = state.next_attempt(turn_index);
+    let body = DigestedText::new(encoded.as_str());
     let started = TurnStarted {
         turn_index,
         attempt,
         request_json: encoded.clone(),
-        request_sha256: sha256_hex(&[encoded.as_bytes()]),
+        request_sha256: body.sha256.clone(),
+        earlier: state.last_request.clone(),
         provider: state.route.name.clone(),
         model: request.model.clone(),
         context: state.fresh_context.take(),
@@ -67,7 +69,7 @@ pub async fn make(
     };
     reservation::begin(state, started).await?;
     state.blocked_by.clear();
-    state.is_config_kept = true;
+    (state.is_config_kept, state.last_request) = (true, Some(body));
     let before = (state.counters.tool_calls, state.counters.tool_failures);
     crate::crash::crash_point!("R3");
     let answered = call(state, &encoded, turn_index, question.until).await;

@@ -4,6 +4,7 @@
 use super::{Broken, Findings, LISTED_MAX};
 use crate::domain::sha256_hex;
 use crate::store::Result;
+use crate::store::journal::packed::Unpacker;
 use futures_util::TryStreamExt;
 use sqlx::{Row, SqliteConnection};
 
@@ -34,8 +35,10 @@ const HASHED: &[Hashed] = &[
         name: "request-hash",
         says: "a recorded request is not the one that was sent",
         piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64)",
-        rows: "SELECT run_id || ' turn ' || turn_index AS id, request_sha256 AS sha256, request_json AS content FROM run_turns
-            WHERE run_id > $1 AND run_id <= $2 AND pruned_at IS NULL",
+        rows: "SELECT t.run_id || ' turn ' || t.turn_index AS id, t.request_sha256 AS sha256, t.request_json, t.request_sha256,
+              t.context_json, t.packed, c.bytes AS dictionary
+            FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
+            WHERE t.run_id > $1 AND t.run_id <= $2 AND t.pruned_at IS NULL ORDER BY t.run_id, t.turn_index, t.attempt",
     },
     Hashed {
         name: "content-hash",
@@ -103,8 +106,16 @@ async fn wrong(
             .bind(&after)
             .bind(&last)
             .fetch(&mut *conn);
+        let mut unpacker = Unpacker::default();
         while let Some(row) = rows.try_next().await? {
-            let bytes: &[u8] = row.try_get("content")?;
+            let is_packed = row.try_column("packed").is_ok();
+            let request = is_packed.then(|| unpacker.read(&row).map(|bodies| bodies.request));
+            let bytes = match &request {
+                None => row.try_get("content")?,
+                Some(Ok(request)) => request.as_bytes(),
+                // Damaged, so it is not what was sent.
+                Some(Err(_)) => &[],
+            };
             *bytes_hashed += bytes.len() as u64;
             if sha256_hex(&[bytes]) != row.try_get::<&str, _>("sha256")? {
                 *count += 1;

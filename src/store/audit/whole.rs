@@ -48,7 +48,7 @@ pub(super) static CHECKS: &[AuditCheck] = &[
             UNION ALL SELECT 'attachment ' || id FROM attachments WHERE pruned_at IS NOT NULL AND length(bytes) > 0
             UNION ALL SELECT 'delivery ' || id FROM deliveries WHERE pruned_at IS NOT NULL AND length(bytes) > 0
             UNION ALL SELECT 'turn of ' || run_id FROM run_turns WHERE pruned_at IS NOT NULL
-              AND (length(request_json) > 0 OR response_json IS NOT NULL OR context_json IS NOT NULL)",
+              AND (length(request_json) > 0 OR response_json IS NOT NULL OR context_json IS NOT NULL OR packed IS NOT NULL)",
     },
     AuditCheck {
         group: "AU10",
@@ -57,7 +57,9 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         hint: "the run cannot be verified or forked; if other checks fail too, restore the newest backup",
         holds: Holds::Always,
         sql: "SELECT DISTINCT 'text ' || t.sha256 || ' of run ' || t.run_id FROM turn_texts t
-            WHERE t.pruned_at IS NULL AND NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = t.sha256)",
+            WHERE t.pruned_at IS NULL AND NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = t.sha256)
+            UNION SELECT 'text ' || t.packed_with || ' of run ' || t.run_id FROM run_turns t
+            WHERE t.packed_with IS NOT NULL AND NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = t.packed_with)",
     },
     AuditCheck {
         group: "AU13",

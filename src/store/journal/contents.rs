@@ -6,6 +6,7 @@
 
 use crate::config::Snapshot;
 use crate::domain::{RunId, sha256_hex};
+use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::sql::{from_json, json_list};
 use crate::store::threads::history::{
     PastMessage, PastMessageJson, PastStep, PastStepJson, past_message, past_step,
@@ -51,8 +52,10 @@ pub(in crate::store) const INSERT_CONTENT: &str =
 pub(in crate::store) const CONTENTS: &str = "
     SELECT sha256, bytes FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const ASSEMBLIES: &str = "
-    SELECT turn_index, attempt, context_json, sources_json FROM run_turns
-    WHERE run_id = $1 AND persona_id = $2 AND context_json IS NOT NULL ORDER BY turn_index, attempt";
+    SELECT t.turn_index, t.attempt, t.request_json, t.request_sha256, t.context_json, t.packed, c.bytes AS dictionary,
+      t.sources_json
+    FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
+    WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
 /// Messages by their numbers, in any thread. Their disposition and unreached recipients may have
 /// changed; the caller has its own record of both.
 pub(in crate::store) const MESSAGES_BY_SEQ: &str = "
@@ -81,13 +84,18 @@ impl PersonaStore {
             .bind(run.as_str())
             .bind(self.persona.as_str());
         let rows = rows.fetch_all(self.store.readers()).await?;
-        let assembly = |row: &sqlx::sqlite::SqliteRow| Assembly {
-            turn_index: row.get("turn_index"),
-            attempt: row.get("attempt"),
-            request_json: row.get("context_json"),
-            sources_json: row.get("sources_json"),
-        };
-        Ok(rows.iter().map(assembly).collect())
+        let (mut unpacker, mut assemblies) = (Unpacker::default(), Vec::new());
+        for row in &rows {
+            if let Some(request_json) = unpacker.read(row)?.context {
+                assemblies.push(Assembly {
+                    turn_index: row.get("turn_index"),
+                    attempt: row.get("attempt"),
+                    request_json,
+                    sources_json: row.get("sources_json"),
+                });
+            }
+        }
+        Ok(assemblies)
     }
 
     /// Returns texts by their digests; missing texts are absent from the map. A digest gives access
@@ -170,12 +178,15 @@ impl NewSources {
     }
 
     /// The digests that must be there when the note is, as a JSON array. The files of the configuration came with it.
-    pub(in crate::store) fn digests(&self) -> String {
+    /// `shared` is the dictionary of the turn's bodies.
+    pub(in crate::store) fn digests(&self, shared: Option<&DigestedText>) -> String {
+        let shared = shared.map(|shared| shared.sha256.as_str());
         json_list(
             self.texts
                 .keys()
                 .map(String::as_str)
-                .chain([self.config.sha256()]),
+                .chain([self.config.sha256()])
+                .chain(shared),
         )
     }
 
@@ -184,6 +195,7 @@ impl NewSources {
         &self,
         conn: &mut SqliteConnection,
         missing_json: &str,
+        shared: Option<&DigestedText>,
     ) -> Result<()> {
         let missing: Vec<String> = serde_json::from_str(missing_json)
             .map_err(|_| StoreError::Unreadable { what: "contents" })?;
@@ -195,6 +207,8 @@ impl NewSources {
                     insert(conn, &sha256_hex(&[text.as_bytes()]), text).await?;
                 }
                 insert(conn, digest, self.config.index()).await?;
+            } else if let Some(shared) = shared.filter(|shared| shared.sha256 == *digest) {
+                insert(conn, digest, &shared.text).await?;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 //!
 //! - `step`: a call or a result of a tool, as a value.
 //! - `writer`: entries of one transaction, and the end of a run.
+//! - `packed`: bodies of calls, compressed.
 //! - `turns`: calls of a provider, with their reservation and their cost.
 //! - `contents`: texts of assembled contexts, by their digests.
 //! - `steps`: rows of steps, and open calls that are closed.
@@ -13,6 +14,7 @@
 
 pub(in crate::store) mod step;
 pub(in crate::store) mod writer;
+pub(in crate::store) mod packed;
 pub(in crate::store) mod turns;
 pub(in crate::store) mod contents;
 pub(in crate::store) mod steps;

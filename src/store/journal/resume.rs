@@ -1,6 +1,7 @@
 //! The journal of a run as read back, for resuming after a crash.
 
 use crate::domain::RunId;
+use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::{PersonaStore, Result};
 use sqlx::Row;
@@ -10,6 +11,8 @@ use sqlx::Row;
 pub struct JournalSoFar {
     /// The normalised first request; `None` when no turn was started.
     pub first_request_json: Option<String>,
+    /// Exact body of the last request.
+    pub last_request: Option<DigestedText>,
     /// Answered turns in order: index and normalised response.
     pub answers: Vec<(u32, String)>,
     /// Provider and model of the last answer.
@@ -27,8 +30,10 @@ pub struct JournalSoFar {
 }
 
 pub(in crate::store) const JOURNAL_TURNS: &str = "
-    SELECT turn_index, attempt, state, response_json, context_json, provider, model FROM run_turns
-    WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
+    SELECT t.turn_index, t.attempt, t.state, t.response_json, t.request_json, t.request_sha256, t.context_json, t.packed,
+      c.bytes AS dictionary, t.provider, t.model
+    FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
+    WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
 pub(in crate::store) const JOURNAL_STEPS: &str = "
     SELECT event_type, executor, tool_name, tool_call_id, payload_json FROM thread_tool_events
     WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
@@ -36,7 +41,7 @@ pub(in crate::store) const JOURNAL_STEPS: &str = "
 impl PersonaStore {
     /// Reads the journal of a run.
     pub async fn journal_so_far(&self, run: &RunId) -> Result<JournalSoFar> {
-        let mut so_far = JournalSoFar::default();
+        let (mut so_far, mut unpacker) = (JournalSoFar::default(), Unpacker::default());
         let turns = sqlx::query(JOURNAL_TURNS)
             .bind(run.as_str())
             .bind(self.persona.as_str());
@@ -45,9 +50,12 @@ impl PersonaStore {
             so_far.calls += 1;
             so_far.attempts.retain(|(turn, _)| *turn != index);
             so_far.attempts.push((index, attempt));
-            if let Some(context) = row.get::<Option<String>, _>("context_json") {
-                so_far.first_request_json = Some(context);
-            }
+            let bodies = unpacker.read(&row)?;
+            so_far.last_request = Some(DigestedText {
+                sha256: row.get("request_sha256"),
+                text: bodies.request,
+            });
+            so_far.first_request_json = bodies.context.or(so_far.first_request_json);
             if row.get::<&str, _>("state") == "answered" {
                 so_far.answers.push((
                     index,

@@ -5,11 +5,12 @@
 //! and every run has at least one turn.
 
 use crate::config::Snapshot;
-use crate::domain::{ErrorClass, TokenUsage, UsageLine};
+use crate::domain::{ErrorClass, PersonaId, TokenUsage, UsageLine};
 use crate::store::Result;
 use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::journal::contents::NewSources;
+use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::chained;
 use crate::store::sql::{Statement, to_ms};
@@ -26,6 +27,8 @@ pub struct TurnStarted {
     /// The exact body of the request.
     pub request_json: String,
     pub request_sha256: String,
+    /// Request of the turn before, which this one mostly repeats; `None`: not known.
+    pub earlier: Option<DigestedText>,
     pub provider: String,
     pub model: String,
     /// First turn of a run: the assembled context and its report.
@@ -44,6 +47,9 @@ pub struct AssembledContext {
     /// The normalised first request.
     pub request_json: String,
     pub report_json: String,
+    /// The part of the request that the persona's other requests have, too, as JSON: all but the
+    /// messages.
+    pub shared_json: String,
     /// The bounds on tokens and money, each with its origin.
     pub limits_json: String,
     pub sources: NewSources,
@@ -81,11 +87,28 @@ pub struct TurnFailed {
     pub ended_json: Option<String>,
 }
 
+impl TurnStarted {
+    /// Returns the texts to be packed.
+    pub(in crate::store) fn plain<'a>(&'a self, persona: &'a PersonaId) -> PlainTurn<'a> {
+        let context = self.context.as_ref();
+        let key = |context: &'a AssembledContext| {
+            let config = context.sources.config.sha256();
+            [persona.as_str(), &self.provider, &self.model, config]
+        };
+        PlainTurn {
+            request: &self.request_json,
+            context: context.map(|context| context.request_json.as_str()),
+            earlier: self.earlier.as_ref(),
+            shared: context.map(|context| (key(context), context.shared_json.as_str())),
+        }
+    }
+}
+
 /// A returned row means that the run is this engine's, and names the missing contents.
 pub(in crate::store) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
-      state, started_at, context_json, begun_json, sources_json)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15);
+      state, started_at, context_json, begun_json, sources_json, packed, packed_with)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15, $17, $18);
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
       limits_json = coalesce($13, limits_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
@@ -118,6 +141,7 @@ pub(in crate::store) async fn start(
     conn: &mut SqliteConnection,
     frame: &Frame<'_>,
     turn: &TurnStarted,
+    packed: &PackedTurn,
 ) -> Result<()> {
     let (run, context) = (frame.key.run.as_str(), turn.context.as_ref());
     let bare = turn
@@ -136,19 +160,27 @@ pub(in crate::store) async fn start(
         .bind(run)
         .bind(turn.turn_index)
         .bind(turn.attempt);
+    let is_plain = packed.bytes.is_none();
+    let plain_context = context.filter(|_| is_plain);
     let start = start
         .bind(frame.persona)
-        .bind(&turn.request_json)
+        .bind(if is_plain {
+            turn.request_json.as_str()
+        } else {
+            ""
+        })
         .bind(&turn.request_sha256);
     let start = start.bind(&turn.provider).bind(&turn.model).bind(frame.now);
-    let start = start.bind(context.map(|context| context.request_json.as_str()));
+    let start = start.bind(plain_context.map(|context| context.request_json.as_str()));
     let start = start
         .bind(context.map(|context| context.report_json.as_str()))
         .bind(frame.epoch);
     let start = start.bind(context.map(|context| context.limits_json.as_str()));
     let start = start.bind(turn.begun_json.as_deref());
     let start = start.bind(context.map(|context| context.sources.json.as_str()));
-    let start = start.bind(sources.map(NewSources::digests));
+    let start = start.bind(sources.map(|sources| sources.digests(packed.shared.as_deref())));
+    let start = start.bind(packed.bytes.as_deref());
+    let start = start.bind(packed.shared.as_ref().map(|shared| shared.sha256.as_str()));
     let start = match &turn.reservation {
         Some(reservation) => money::with_reservation(start, call, reservation),
         None => start,
@@ -167,7 +199,11 @@ pub(in crate::store) async fn start(
         .get::<Option<&str>, _>("missing")
         .filter(|missing| *missing != "[]");
     match sources.zip(missing) {
-        Some((sources, missing)) => sources.insert(conn, missing).await,
+        Some((sources, missing)) => {
+            sources
+                .insert(conn, missing, packed.shared.as_deref())
+                .await
+        }
         None => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use crate::domain::{ErrorClass, PersonaId, RunState, StopReason, Timestamp};
 use crate::store::journal::outbound;
 use crate::store::journal::outbound::NewOutbound;
 use crate::store::journal::outputs::{self, NewOutput};
+use crate::store::journal::packed::PackedTurn;
 use crate::store::journal::step::Step;
 use crate::store::journal::steps;
 use crate::store::journal::turns::{self, TurnAnswered, TurnFailed, TurnStarted};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 /// One entry of a run's journal.
 #[derive(Debug, Clone)]
 pub enum JournalEntry {
-    TurnStarted(TurnStarted),
+    TurnStarted(Box<TurnStarted>),
     TurnAnswered(TurnAnswered),
     TurnFailed(TurnFailed),
     Step(Step),
@@ -58,7 +59,19 @@ impl PersonaStore {
         let entries = entries.into();
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
         let clock = self.store.clock().clone();
-        let ids: Vec<String> = entries.iter().map(|_| clock.new_id()).collect();
+        let rows: Vec<EntryRow> = entries
+            .iter()
+            .map(|entry| EntryRow {
+                id: clock.new_id(),
+                // Before the transaction: other writers do not wait for it.
+                packed: match entry {
+                    JournalEntry::TurnStarted(turn) => {
+                        PackedTurn::of(self.store.shared_parts(), &turn.plain(&persona))
+                    }
+                    _ => PackedTurn::default(),
+                },
+            })
+            .collect();
         let now = clock.now();
         self.store
             .write(move |conn| {
@@ -72,8 +85,8 @@ impl PersonaStore {
                         clock,
                     };
                     let mut is_ours = false;
-                    for (entry, id) in entries.iter().zip(&ids) {
-                        is_ours |= writer.write(conn, entry, id).await?;
+                    for (entry, row) in entries.iter().zip(&rows) {
+                        is_ours |= writer.write(conn, entry, row).await?;
                     }
                     if !is_ours {
                         writer.fence(conn).await?;
@@ -83,6 +96,12 @@ impl PersonaStore {
             })
             .await
     }
+}
+
+/// What an entry's row needs beside the entry.
+struct EntryRow {
+    id: String,
+    packed: PackedTurn,
 }
 
 struct JournalWriter {
@@ -101,19 +120,19 @@ impl JournalWriter {
         &self,
         conn: &mut SqliteConnection,
         entry: &JournalEntry,
-        id: &str,
+        row: &EntryRow,
     ) -> Result<bool> {
         match entry {
-            JournalEntry::TurnStarted(turn) => {
-                turns::start(conn, &self.frame(), turn).await.map(|()| true)
-            }
+            JournalEntry::TurnStarted(turn) => turns::start(conn, &self.frame(), turn, &row.packed)
+                .await
+                .map(|()| true),
             JournalEntry::TurnAnswered(turn) => turns::answered(conn, &self.frame(), turn)
                 .await
                 .map(|()| false),
             JournalEntry::TurnFailed(turn) => turns::failed(conn, &self.frame(), turn)
                 .await
                 .map(|()| false),
-            JournalEntry::Step(step) => self.step(conn, step, id).await.map(|()| true),
+            JournalEntry::Step(step) => self.step(conn, step, &row.id).await.map(|()| true),
             JournalEntry::Mail(mail) => {
                 let of = (&self.key.run, &self.persona);
                 outbound::insert(conn, of, mail, self.now)

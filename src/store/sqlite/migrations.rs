@@ -65,6 +65,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     33 "0033_filed",
     34 "0034_field_words",
     35 "0035_letter_quarantined",
+    36 "0036_packed_requests",
 };
 
 #[cfg(test)]

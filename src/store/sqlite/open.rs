@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::crash::is_unsafe_sync;
 use crate::domain::LoopKey;
 use crate::store::Result;
+use crate::store::journal::packed::SharedParts;
 use crate::store::runs::poison_runs::PoisonRuns;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::job::Job;
@@ -47,6 +48,7 @@ struct Inner {
     epoch: i64,
     loop_key: LoopKey,
     poison_runs: PoisonRuns,
+    shared_parts: SharedParts,
     can_write: bool,
     /// Lock of the workspace while the store is open; the operating system frees it when the
     /// process dies.
@@ -179,6 +181,7 @@ impl Store {
             epoch,
             loop_key,
             poison_runs,
+            shared_parts: SharedParts::default(),
             can_write,
             _lock: lock,
         };
@@ -214,6 +217,10 @@ impl Store {
 
     pub(in crate::store) fn readers(&self) -> &SqlitePool {
         &self.inner.readers
+    }
+
+    pub(in crate::store) fn shared_parts(&self) -> &SharedParts {
+        &self.inner.shared_parts
     }
 
     pub(in crate::store) fn poison_runs(&self) -> &PoisonRuns {

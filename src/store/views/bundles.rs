@@ -5,6 +5,7 @@
 //! it is ever due.
 
 use crate::domain::RunId;
+use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::{Result, Store, StoreError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -56,8 +57,10 @@ pub(in crate::store) const RESPONSIBILITIES: &str = "
       SELECT responsibility_id FROM responsibility_slots WHERE run_id IN (SELECT value FROM jsonb_each($1)))";
 pub(in crate::store) const SLOTS: &str =
     "SELECT * FROM responsibility_slots WHERE run_id IN (SELECT value FROM jsonb_each($1))";
-pub(in crate::store) const TURNS: &str =
-    "SELECT * FROM run_turns WHERE run_id IN (SELECT value FROM jsonb_each($1))";
+/// Requests and contexts leave as the texts that they are: a reader looks for words in them.
+pub(in crate::store) const TURNS: &str = "
+    SELECT t.*, c.bytes AS dictionary FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
+    WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.run_id, t.turn_index, t.attempt";
 /// What the contexts were assembled from: every digest that their sources name, and the files that a configuration among
 /// them names.
 pub(in crate::store) const CONTENTS: &str = "
@@ -151,8 +154,12 @@ impl Store {
                 .bind(MESSAGES_MAX)
                 .fetch_all(self.readers())
                 .await?;
+            let mut unpacker = Unpacker::default();
             for row in &found {
                 let mut cells = cells(row)?;
+                if *table == "run_turns" {
+                    put_bodies(&mut cells, unpacker.read(row)?);
+                }
                 for power in POWERS {
                     cells
                         .get_mut(*power)
@@ -297,6 +304,15 @@ fn ids_of(rows: &[BundleRow], table: &str) -> BTreeSet<String> {
 
 fn text(row: &BundleRow, column: &str) -> Option<String> {
     row.cells.get(column)?.as_str().map(str::to_owned)
+}
+
+/// Replaces the packed bodies of a turn by their texts.
+pub(in crate::store) fn put_bodies(cells: &mut Map<String, Value>, bodies: Bodies) {
+    cells.insert("request_json".to_owned(), json!(bodies.request.as_ref()));
+    cells.insert("context_json".to_owned(), json!(bodies.context));
+    for column in ["packed", "packed_with", "dictionary"] {
+        cells.shift_remove(column);
+    }
 }
 
 fn cells(row: &SqliteRow) -> Result<Map<String, Value>> {

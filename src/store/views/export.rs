@@ -3,9 +3,14 @@
 
 use crate::domain::PersonaId;
 use crate::store::Result;
+use crate::store::journal::packed::Unpacker;
+use crate::store::sql::from_json;
+use crate::store::views::bundles::put_bodies;
 use futures_util::TryStreamExt;
+use serde_json::{Map, Value};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
@@ -25,7 +30,10 @@ const TABLES: &[(&str, &str)] = &[
     ("raw_letters", "persona_id = $1"),
     ("attachments", "persona_id = $1"),
     ("runs", "persona_id = $1"),
-    ("run_turns", "persona_id = $1"),
+    (
+        "run_turns",
+        "persona_id = $1 ORDER BY run_id, turn_index, attempt",
+    ),
     ("thread_tool_events", "persona_id = $1"),
     ("run_outputs", "persona_id = $1"),
     ("forks", "persona_id = $1"),
@@ -53,6 +61,30 @@ pub(in crate::store) const MAILS: &str = "
 /// Bytes are not text: they are exported as mails, or are parts of them.
 pub(in crate::store) const COLUMNS: &str =
     "SELECT name FROM pragma_table_info($1) WHERE type <> 'BLOB' ORDER BY cid";
+
+/// Returns the columns from which the bodies of a turn are read; none for other tables.
+fn bodies_of(table: &str) -> &'static str {
+    match table {
+        "run_turns" => {
+            ", request_json, request_sha256, context_json, packed,
+              (SELECT bytes FROM contents WHERE sha256 = packed_with) AS dictionary"
+        }
+        _ => "",
+    }
+}
+
+/// Nests the bodies of a turn, as far as they are JSON.
+fn nest(cells: &mut Map<String, Value>) {
+    for column in ["request_json", "context_json"] {
+        if let Some(text) = cells.get_mut(column)
+            && let Some(nested) = text
+                .as_str()
+                .and_then(|text| serde_json::from_str(text).ok())
+        {
+            *text = nested;
+        }
+    }
+}
 
 /// A mail of an export.
 #[derive(Debug)]
@@ -105,13 +137,22 @@ impl ExportSnapshot {
             false => format!("'{name}', {name}"),
         };
         let fields = columns.iter().map(field).collect::<Vec<_>>().join(", ");
-        let sql = format!("SELECT json_object({fields}) AS row_json FROM {table} WHERE {whose}");
+        let bodies = bodies_of(table);
+        let sql =
+            format!("SELECT json_object({fields}) AS row_json{bodies} FROM {table} WHERE {whose}");
         let mut rows = sqlx::query(AssertSqlSafe(sql))
             .bind(persona.as_str())
             .fetch(&mut self.conn);
-        let mut count = 0;
+        let (mut count, mut unpacker) = (0, Unpacker::default());
         while let Some(row) = rows.try_next().await? {
-            if let Err(error) = each(row.try_get("row_json")?) {
+            let mut row_json: Cow<'_, str> = Cow::Borrowed(row.try_get("row_json")?);
+            if !bodies.is_empty() {
+                let mut cells: Map<String, Value> = from_json(&row_json, "turn")?;
+                put_bodies(&mut cells, unpacker.read(&row)?);
+                nest(&mut cells);
+                row_json = Cow::Owned(Value::Object(cells).to_string());
+            }
+            if let Err(error) = each(&row_json) {
                 return Ok(Err(error));
             }
             count += 1;

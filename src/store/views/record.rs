@@ -3,6 +3,7 @@
 
 use crate::domain::{RunId, Timestamp, TokenUsage};
 use crate::store::budgets::usage_row::usage;
+use crate::store::journal::packed::{Bodies, Unpacker};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::sql::{optional_timestamp, timestamp};
 use crate::store::threads::history::{StoredMessage, stored_message};
@@ -40,10 +41,12 @@ pub struct StoredTurn {
 }
 
 pub(in crate::store) const TURNS_OF_RUN: &str = "
-    SELECT turn_index, attempt, state, request_json, request_sha256, response_json, provider, model, input_tokens,
-      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_micros, error_class, error_message,
-      started_at, finished_at, context_json, begun_json, ended_json, pruned_at
-    FROM run_turns WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
+    SELECT t.turn_index, t.attempt, t.state, t.request_json, t.request_sha256, t.response_json, t.provider, t.model,
+      t.input_tokens, t.cache_read_tokens, t.cache_write_tokens, t.output_tokens, t.reasoning_tokens, t.cost_micros,
+      t.error_class, t.error_message, t.started_at, t.finished_at, t.context_json, t.packed, c.bytes AS dictionary,
+      t.begun_json, t.ended_json, t.pruned_at
+    FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
+    WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
 pub(in crate::store) const TIMED_STEPS: &str = "
     SELECT event_type, executor, tool_name, tool_call_id, payload_json, created_at FROM thread_tool_events
     WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
@@ -60,10 +63,11 @@ impl PersonaStore {
         let rows = sqlx::query(TURNS_OF_RUN)
             .bind(run.as_str())
             .bind(self.persona.as_str());
+        let mut unpacker = Unpacker::default();
         rows.fetch_all(self.store.readers())
             .await?
             .iter()
-            .map(stored_turn)
+            .map(|row| stored_turn(row, unpacker.read(row)?))
             .collect()
     }
 
@@ -110,12 +114,12 @@ impl PersonaStore {
     }
 }
 
-fn stored_turn(row: &SqliteRow) -> Result<StoredTurn> {
+fn stored_turn(row: &SqliteRow, bodies: Bodies) -> Result<StoredTurn> {
     Ok(StoredTurn {
         turn_index: row.get("turn_index"),
         attempt: row.get("attempt"),
         state: row.get("state"),
-        request_json: row.get("request_json"),
+        request_json: bodies.request.as_ref().to_owned(),
         request_sha256: row.get("request_sha256"),
         response_json: row.get("response_json"),
         provider: row.get("provider"),
@@ -125,7 +129,7 @@ fn stored_turn(row: &SqliteRow) -> Result<StoredTurn> {
         error_message: row.get("error_message"),
         started_at: timestamp(row, "started_at")?,
         finished_at: optional_timestamp(row, "finished_at")?,
-        context_json: row.get("context_json"),
+        context_json: bodies.context,
         begun_json: row.get("begun_json"),
         ended_json: row.get("ended_json"),
         pruned_at: optional_timestamp(row, "pruned_at")?,

@@ -4,6 +4,7 @@
 //! is left on the road.
 
 pub mod rows;
+pub mod turns;
 
 use attache::app::{Drained, Engine};
 use attache::clock::ManualClock;
@@ -313,16 +314,10 @@ impl TestApp {
     /// The exact requests of a run, in order.
     pub async fn prompts(&self, run: &str) -> Vec<Value> {
         let mut rows = self.workspace.rows().await;
-        let sql =
-            "SELECT request_json FROM run_turns WHERE run_id = $1 ORDER BY turn_index, attempt";
-        let found = sqlx::query_scalar::<_, String>(sql)
-            .bind(run)
-            .fetch_all(&mut rows)
-            .await
-            .expect("turns");
-        found
+        let turns = turns::of_run(&self.engine.store, &mut rows, run).await;
+        turns
             .iter()
-            .map(|json| serde_json::from_str(json).expect("json"))
+            .map(|turn| serde_json::from_str(&turn.request_json).expect("json"))
             .collect()
     }
 

@@ -108,7 +108,11 @@ async fn runs_of_the_time_before_are_said_to_be_old() {
     meddle(&app, "UPDATE run_turns SET sources_json = NULL").await;
     let old = AsOf::of_run(&app.engine.store, &runs[0]).await;
     assert!(matches!(old, Err(AsOfError::NotRecorded(_))));
-    meddle(&app, "UPDATE run_turns SET context_json = NULL").await;
+    meddle(
+        &app,
+        "UPDATE run_turns SET packed = NULL, packed_with = NULL",
+    )
+    .await;
     let none = AsOf::of_run(&app.engine.store, &runs[0]).await;
     assert!(matches!(none, Err(AsOfError::NoContext(_))));
 }

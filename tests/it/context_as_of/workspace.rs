@@ -1,5 +1,6 @@
 //! A workspace with memory, knowledge and a correspondence, and what may happen to it later.
 
+use crate::app::turns;
 use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::context::ContextCause;
 use attache::domain::RunId;
@@ -117,8 +118,8 @@ pub async fn meddle(app: &TestApp, sql: &'static str) -> u64 {
 
 /// The context as the run's row keeps it.
 pub async fn told(app: &TestApp, run: &RunId) -> Value {
-    let sql = "SELECT context_json FROM run_turns WHERE run_id = $1 AND context_json IS NOT NULL
-        ORDER BY turn_index, attempt LIMIT 1";
-    let row = app.row(sql, run.as_str()).await;
-    serde_json::from_str(row[0].as_deref().expect("a context")).expect("json")
+    let mut rows = app.workspace.rows().await;
+    let turns = turns::of_run(&app.engine.store, &mut rows, run.as_str()).await;
+    let context = turns.iter().find_map(|turn| turn.context_json.as_deref());
+    serde_json::from_str(context.expect("a context")).expect("json")
 }

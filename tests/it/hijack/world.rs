@@ -1,8 +1,8 @@
 //! People who trust a persona with secrets, and a stranger who owns the model.
 
 use super::hostile_model::{self, ENEMY, secrets};
-use crate::app::rows;
 use crate::app::{Workspace, letter};
+use crate::app::{rows, turns};
 use crate::fallback;
 use crate::identity::world::{STRANGER, World};
 use crate::providers::server::Server;
@@ -141,15 +141,14 @@ impl Scene {
             let mail = crate::app::parse(row.get(0));
             told.extend(secrets(&mail.text));
         }
-        let prompts = "SELECT t.request_json FROM run_turns t JOIN runs r ON r.id = t.run_id
-            JOIN messages m ON m.id = r.trigger_message_id WHERE instr(m.sender, $1) > 0";
-        for row in sqlx::query(prompts)
-            .bind(address)
-            .fetch_all(&mut rows)
-            .await
-            .expect("prompts")
-        {
-            told.extend(secrets(row.get(0)));
+        let runs = "SELECT r.id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
+            WHERE instr(m.sender, $1) > 0";
+        let runs = sqlx::query(runs).bind(address).fetch_all(&mut rows);
+        for run in runs.await.expect("runs") {
+            let store = &self.world.app.engine.store;
+            for turn in turns::of_run(store, &mut rows, run.get(0)).await {
+                told.extend(secrets(&turn.request_json));
+            }
         }
         told
     }

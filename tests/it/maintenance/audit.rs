@@ -160,8 +160,12 @@ const CONTROLS: &[(&str, &str)] = &[
     ("run-of-a-gone-engine", "UPDATE runs SET state = 'running', epoch = 99 WHERE seq = {run}"),
     ("letter-hash", "UPDATE raw_letters SET bytes = CAST(bytes || x'00' AS BLOB)"),
     ("attachment-hash", "UPDATE attachments SET bytes = x'6c616b66'"),
-    ("request-hash", "UPDATE run_turns SET request_json = request_json || ' ' WHERE turn_index = 1"),
-    ("content-hash", "UPDATE contents SET bytes = CAST(bytes || x'00' AS BLOB)"),
+    ("request-hash", "UPDATE run_turns SET packed = CAST(packed || ' ' AS BLOB) WHERE turn_index = 1"),
+    (
+        "content-hash",
+        "UPDATE contents SET bytes = CAST(bytes || x'00' AS BLOB)
+         WHERE sha256 NOT IN (SELECT packed_with FROM run_turns WHERE packed_with IS NOT NULL)",
+    ),
     ("prompt-hash", "UPDATE responsibilities SET prompt = 'Look away.'"),
 ];
 

@@ -31,7 +31,7 @@ async fn throw_all(store: &Store, before: Timestamp, dry: bool) -> Vec<(&'static
 
 /// Rows and bytes of everything that may go.
 async fn sizes(app: &TestApp) -> Vec<(String, i64, i64)> {
-    let sql = "SELECT 'turns', count(*), sum(length(request_json)) FROM run_turns
+    let sql = "SELECT 'turns', count(*), sum(length(request_json) + coalesce(length(packed), 0)) FROM run_turns
         UNION ALL SELECT 'letters', count(*), sum(length(bytes)) FROM raw_letters
         UNION ALL SELECT 'attachments', count(*), sum(length(bytes)) FROM attachments
         UNION ALL SELECT 'mails', count(*), sum(length(bytes)) FROM deliveries
@@ -153,7 +153,7 @@ async fn what_failed_can_be_retried_and_mail_without_bytes_cannot() {
         .await
         .expect("rows");
     throw_all(&app.engine.store, before, false).await;
-    let kept = "SELECT length(bytes) > 0, (SELECT min(length(request_json)) > 0 FROM run_turns
+    let kept = "SELECT length(bytes) > 0, (SELECT min(length(packed)) > 0 FROM run_turns
         WHERE run_id = (SELECT id FROM runs ORDER BY seq LIMIT 1)), id FROM deliveries WHERE seq >= $1 ORDER BY seq";
     let rows = sqlx::query(kept)
         .bind(0)

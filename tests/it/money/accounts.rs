@@ -88,6 +88,7 @@ impl Bank {
             attempt: 1,
             request_json: "{}".to_owned(),
             request_sha256: String::new(),
+            earlier: None,
             provider: "scripted".to_owned(),
             model: "test".to_owned(),
             context: None,
@@ -99,7 +100,10 @@ impl Bank {
                 left_elsewhere: 0,
             }),
         };
-        match self.journal(run, JournalEntry::TurnStarted(started)).await {
+        match self
+            .journal(run, JournalEntry::TurnStarted(Box::new(started)))
+            .await
+        {
             Ok(()) => {
                 self.open.push((run, self.turns, micros));
                 self.turns += 1;

@@ -56,13 +56,14 @@ fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> JournalEntry {
         cost_micros_max: bound,
         tokens_max: bound,
     });
-    JournalEntry::TurnStarted(TurnStarted {
+    JournalEntry::TurnStarted(Box::new(TurnStarted {
         begun_json: None,
         config: None,
         turn_index,
         attempt: 1,
         request_json: "{}".to_owned(),
         request_sha256: String::new(),
+        earlier: None,
         provider: "scripted".to_owned(),
         model: "test".to_owned(),
         context: None,
@@ -73,7 +74,7 @@ fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> JournalEntry {
             left_in_run: 0,
             left_elsewhere: 0,
         }),
-    })
+    }))
 }
 
 fn ends(turn_index: u32, cost: i64) -> JournalEntry {

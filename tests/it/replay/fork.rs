@@ -44,7 +44,7 @@ async fn road(app: &TestApp) -> Vec<i64> {
     let row = sqlx::query(
         "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM deliveries), (SELECT count(*) FROM runs),
            (SELECT count(*) FROM run_turns), (SELECT count(*) FROM thread_tool_events),
-           (SELECT count(*) FROM notices), (SELECT sum(length(request_json)) FROM run_turns),
+           (SELECT count(*) FROM notices), (SELECT sum(length(packed)) FROM run_turns),
            (SELECT sum(input_tokens) FROM runs), (SELECT count(*) FROM knowledge_files),
            (SELECT count(*) FROM correspondence), (SELECT count(*) FROM budget_reservations)",
     );

@@ -2,7 +2,8 @@
 
 use super::{fixture, play};
 use crate::app::TestApp;
-use attache::domain::Timestamp;
+use crate::app::turns;
+use attache::domain::{Timestamp, sha256_hex};
 use attache::replay::select::Selection;
 use attache::replay::{RunRecord, timeline};
 use std::time::Duration;
@@ -157,12 +158,12 @@ async fn the_context_is_told_by_shares_and_requests_come_back_exactly() {
         text.contains("BYTES") && text.contains("SHARE") && text.contains("current-input"),
         "{text}"
     );
-    let stored = app.row(
-        "SELECT request_json FROM run_turns WHERE run_id = $1 ORDER BY turn_index, attempt",
-        &record.run.id,
-    );
-    for (turn, stored) in record.turns.iter().zip(stored.await) {
-        assert_eq!(Some(turn.request_sent()), stored);
+    let mut rows = app.workspace.rows().await;
+    let stored = turns::of_run(&app.engine.store, &mut rows, &record.run.id).await;
+    for (turn, stored) in record.turns.iter().zip(stored) {
+        assert_eq!(turn.request_sent(), stored.request_json);
+        let digest = sha256_hex(&[stored.request_json.as_bytes()]);
+        assert_eq!(digest, stored.request_sha256);
     }
     let odd = r#"{ "a": 1.0e2, "big": 123456789012345678901234567890 }"#;
     let turn = attache::replay::TurnRecord {

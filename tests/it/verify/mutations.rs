@@ -1,5 +1,6 @@
 //! One byte of a record changed: the first request that cannot be the same any more is named, and who made it differ.
 
+use crate::app::turns;
 use crate::app::{TestApp, proven_note as note};
 use crate::replay::attache;
 use attache::replay::verify::{Difference, Outcome};
@@ -23,6 +24,7 @@ async fn app() -> (TestApp, String) {
 async fn found(sql: &'static str) -> Difference {
     let (app, run) = app().await;
     let mut rows = app.workspace.rows().await;
+    turns::unpack(&app.engine.store, &mut rows).await;
     let changed = sqlx::query(sql)
         .bind(&run)
         .execute(&mut rows)
@@ -139,6 +141,7 @@ async fn a_run_of_earlier_rules_that_would_differ_is_said_to_be_one() {
     for (is_earlier, is_changed) in [(true, true), (true, false), (false, true)] {
         let (app, run) = app().await;
         let mut rows = app.workspace.rows().await;
+        turns::unpack(&app.engine.store, &mut rows).await;
         if is_changed {
             let change = "UPDATE run_turns SET request_json = replace(request_json, 'Lists the files', 'Names the files')
                 WHERE run_id = $1";

@@ -1,0 +1,296 @@
+//! Requests of a run, packed: the exact body of a provider call and, where the row has one, its
+//! context, in one zstd frame (RFC 8878).
+//!
+//! The dictionary of a frame is the request before it, which it mostly repeats; for the first
+//! request of a run it is the part that all requests of a persona share, kept once in `contents`.
+//! So a run costs what is new in it. The digest of the body (`request_sha256`) proves that what is
+//! unpacked is what was sent.
+//!
+//! Layout: a byte that names the dictionary ([`NO_DICTIONARY`], [`IN_CONTENTS`], or
+//! [`EARLIER_REQUEST`] with the 64 characters of its digest), the lengths of request and context in
+//! bytes, 4 bytes each in little-endian order ([`NO_CONTEXT`]: there is none), the frame.
+
+use crate::domain::sha256_hex;
+use crate::store::{Result, StoreError};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+const NO_DICTIONARY: u8 = 0;
+const IN_CONTENTS: u8 = 1;
+const EARLIER_REQUEST: u8 = 2;
+const DIGEST_CHARS: usize = 64;
+const NO_CONTEXT: u32 = u32::MAX;
+/// Level of zstd; its default.
+const LEVEL: i32 = 3;
+/// Requests kept while rows are read. The one before would do: a turn follows the last that was
+/// committed.
+const REQUESTS_KEPT: usize = 8;
+/// Shared parts kept in memory; more are found again in the next run.
+const SHARED_MAX: usize = 256;
+
+/// A text with its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestedText {
+    pub sha256: String,
+    pub text: Arc<str>,
+}
+
+impl DigestedText {
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        Self {
+            sha256: sha256_hex(&[text.as_bytes()]),
+            text,
+        }
+    }
+}
+
+/// Persona, provider, model and digest of the configuration: requests that agree in them share most
+/// of their text.
+pub(in crate::store) type SharedKey<'a> = [&'a str; 4];
+
+/// Dictionaries for first requests, each from the first run of its key that this process saw.
+#[derive(Default)]
+pub(in crate::store) struct SharedParts(Mutex<HashMap<[String; 4], Arc<DigestedText>>>);
+
+/// Texts of a turn, before they are packed.
+pub(in crate::store) struct PlainTurn<'a> {
+    pub request: &'a str,
+    pub context: Option<&'a str>,
+    /// Request of the turn before.
+    pub earlier: Option<&'a DigestedText>,
+    /// What the request shares with those of other runs, for a first request.
+    pub shared: Option<(SharedKey<'a>, &'a str)>,
+}
+
+impl SharedParts {
+    fn of(&self, key: SharedKey<'_>, text: &str) -> Arc<DigestedText> {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if parts.len() >= SHARED_MAX {
+            parts.clear();
+        }
+        let new = || Arc::new(DigestedText::new(text));
+        parts
+            .entry(key.map(str::to_owned))
+            .or_insert_with(new)
+            .clone()
+    }
+}
+
+/// The bodies of a turn as they are stored.
+#[derive(Debug, Clone, Default)]
+pub(in crate::store) struct PackedTurn {
+    /// `None`: the bodies are stored as they are, because they are not smaller packed.
+    pub bytes: Option<Vec<u8>>,
+    /// Text in `contents` that the bytes need.
+    pub shared: Option<Arc<DigestedText>>,
+}
+
+impl PackedTurn {
+    pub fn of(parts: &SharedParts, turn: &PlainTurn<'_>) -> Self {
+        let (dictionary, shared) = match (turn.earlier, turn.shared) {
+            (Some(earlier), _) => (Dictionary::Earlier(earlier), None),
+            (None, Some((key, text))) => {
+                let shared = parts.of(key, text);
+                (Dictionary::Shared(shared.text.clone()), Some(shared))
+            }
+            (None, None) => (Dictionary::None, None),
+        };
+        let bodies = (turn.request, turn.context);
+        match pack(bodies, &dictionary) {
+            Ok(bytes) if bytes.len() < bodies.0.len() => Self {
+                bytes: Some(bytes),
+                shared,
+            },
+            Ok(_) => Self::default(),
+            Err(error) => {
+                tracing::warn!(%error, "a request is stored without compression");
+                Self::default()
+            }
+        }
+    }
+}
+
+enum Dictionary<'a> {
+    None,
+    Shared(Arc<str>),
+    Earlier(&'a DigestedText),
+}
+
+fn pack(
+    (request, context): (&str, Option<&str>),
+    dictionary: &Dictionary<'_>,
+) -> io::Result<Vec<u8>> {
+    let length = |text: &str| u32::try_from(text.len()).map_err(io::Error::other);
+    let mut packed = Vec::new();
+    let mut compressor = match dictionary {
+        Dictionary::None => {
+            packed.push(NO_DICTIONARY);
+            zstd::bulk::Compressor::new(LEVEL)?
+        }
+        Dictionary::Shared(text) => {
+            packed.push(IN_CONTENTS);
+            zstd::bulk::Compressor::with_dictionary(LEVEL, text.as_bytes())?
+        }
+        Dictionary::Earlier(request) => {
+            packed.push(EARLIER_REQUEST);
+            packed.extend(request.sha256.as_bytes());
+            zstd::bulk::Compressor::with_dictionary(LEVEL, request.text.as_bytes())?
+        }
+    };
+    packed.extend(length(request)?.to_le_bytes());
+    packed.extend(context.map_or(Ok(NO_CONTEXT), length)?.to_le_bytes());
+    let bodies = [request, context.unwrap_or_default()].concat();
+    packed.extend(compressor.compress(bodies.as_bytes())?);
+    Ok(packed)
+}
+
+/// The bodies of a turn as they were sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct Bodies {
+    pub request: Arc<str>,
+    pub context: Option<String>,
+}
+
+/// Reads the bodies of turns, in the order of their rows (run, turn, attempt): a row may need the one
+/// before it.
+#[derive(Default)]
+pub(in crate::store) struct Unpacker {
+    /// The last requests, newest first.
+    requests: VecDeque<DigestedText>,
+}
+
+impl Unpacker {
+    /// Reads a row with the columns `request_json`, `context_json`, `request_sha256`, `packed` and
+    /// `dictionary`, the bytes in `contents` that `packed_with` names.
+    ///
+    /// Errors: [`StoreError::Unreadable`] when the bytes are damaged or what they need is missing.
+    pub fn read(&mut self, row: &SqliteRow) -> Result<Bodies> {
+        let bodies = match row.get::<Option<&[u8]>, _>("packed") {
+            None => Bodies {
+                request: row.get::<&str, _>("request_json").into(),
+                context: row.get("context_json"),
+            },
+            Some(packed) => {
+                self.unpack(packed, row.get("dictionary"))
+                    .ok_or(StoreError::Unreadable {
+                        what: "request of a turn",
+                    })?
+            }
+        };
+        self.keep(DigestedText {
+            sha256: row.get("request_sha256"),
+            text: bodies.request.clone(),
+        });
+        Ok(bodies)
+    }
+
+    fn keep(&mut self, request: DigestedText) {
+        self.requests.truncate(REQUESTS_KEPT - 1);
+        self.requests.push_front(request);
+    }
+
+    fn unpack(&self, packed: &[u8], shared: Option<&[u8]>) -> Option<Bodies> {
+        let (kind, rest) = packed.split_first()?;
+        let (dictionary, rest) = match *kind {
+            NO_DICTIONARY => (&[][..], rest),
+            IN_CONTENTS => (shared?, rest),
+            EARLIER_REQUEST => {
+                let (digest, rest) = rest.split_at_checked(DIGEST_CHARS)?;
+                let named = |request: &&DigestedText| request.sha256.as_bytes() == digest;
+                let request = self.requests.iter().find(named)?;
+                (request.text.as_bytes(), rest)
+            }
+            _ => return None,
+        };
+        let (request, rest) = rest.split_first_chunk()?;
+        let (context, frame) = rest.split_first_chunk()?;
+        let (request, context) = (u32::from_le_bytes(*request), u32::from_le_bytes(*context));
+        let has_context = context != NO_CONTEXT;
+        let context = if has_context { context } else { 0 };
+        let (request, context) = (
+            usize::try_from(request).ok()?,
+            usize::try_from(context).ok()?,
+        );
+        let size = zstd::zstd_safe::get_frame_content_size(frame).ok()??;
+        if size != (request + context) as u64 {
+            return None;
+        }
+        let mut unpacker = zstd::bulk::Decompressor::with_dictionary(dictionary).ok()?;
+        let bodies = unpacker.decompress(frame, request + context).ok()?;
+        let mut bodies = String::from_utf8(bodies).ok()?;
+        if !bodies.is_char_boundary(request) {
+            return None;
+        }
+        let context = bodies.split_off(request);
+        Some(Bodies {
+            request: bodies.into(),
+            context: has_context.then_some(context),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = r#"{"system":"Answer in the language of the letter. Say only what you know.","messages":["Until when?"]}"#;
+    const SECOND: &str = r#"{"system":"Answer in the language of the letter. Say only what you know.","messages":["Until when?","Zehn Uhr, früh."]}"#;
+
+    fn packed(bodies: (&str, Option<&str>), dictionary: &Dictionary<'_>) -> Vec<u8> {
+        pack(bodies, dictionary).expect("zstd")
+    }
+
+    fn bodies(request: &str, context: Option<&str>) -> Bodies {
+        let context = context.map(str::to_owned);
+        Bodies {
+            request: request.into(),
+            context,
+        }
+    }
+
+    #[test]
+    fn bodies_come_back_as_they_went_with_every_dictionary() {
+        let mut unpacker = Unpacker::default();
+        for context in [None, Some(""), Some(SECOND)] {
+            let alone = packed((FIRST, context), &Dictionary::None);
+            assert_eq!(unpacker.unpack(&alone, None), Some(bodies(FIRST, context)));
+            let shared = packed((FIRST, context), &Dictionary::Shared(SECOND.into()));
+            let unpacked = unpacker.unpack(&shared, Some(SECOND.as_bytes()));
+            assert_eq!(unpacked, Some(bodies(FIRST, context)));
+        }
+        let first = DigestedText::new(FIRST);
+        let second = packed((SECOND, None), &Dictionary::Earlier(&first));
+        assert!(
+            second.len() < DIGEST_CHARS + SECOND.len() / 2,
+            "{}",
+            second.len()
+        );
+        assert_eq!(
+            unpacker.unpack(&second, None),
+            None,
+            "the first request is not known"
+        );
+        unpacker.keep(first);
+        assert_eq!(unpacker.unpack(&second, None), Some(bodies(SECOND, None)));
+    }
+
+    #[test]
+    fn damaged_bytes_give_nothing_or_another_text() {
+        let whole = packed((SECOND, Some(FIRST)), &Dictionary::Shared(FIRST.into()));
+        let unpacker = Unpacker::default();
+        let read = |bytes: &[u8]| unpacker.unpack(bytes, Some(FIRST.as_bytes()));
+        let sound = read(&whole);
+        for cut in 0..whole.len() {
+            assert_eq!(read(&whole[..cut]), None, "cut at {cut}");
+        }
+        for place in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[place] ^= 0x15;
+            assert_ne!(read(&changed), sound, "changed at {place}");
+        }
+    }
+}
