@@ -246,10 +246,12 @@ async fn a_thread_shows_its_session_one_unused_a_month_is_forgotten() {
     );
 
     let day = Duration::from_secs(24 * 60 * 60);
-    house.app.workspace.clock.advance(day * 27);
+    // From its last use: the clock has caught up with the files' times since.
+    let unused = |days| session.used_at.plus(day * days);
+    house.app.workspace.clock.set(unused(27));
     let house = house.restart().await;
     assert_eq!(known(&house).await.len(), 1);
-    house.app.workspace.clock.advance(day * 5);
+    house.app.workspace.clock.set(unused(32));
     let house = house.restart().await;
     assert_eq!(known(&house).await, []);
 }
