@@ -7,7 +7,7 @@ pub mod rows;
 pub mod turns;
 
 use attache::app::{Drained, Engine};
-use attache::clock::ManualClock;
+use attache::clock::{Clock, ManualClock};
 use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timestamp, Via};
 use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use attache::providers::RequestEncoder;
@@ -439,6 +439,12 @@ pub fn without_marks(memory: &str) -> String {
 pub fn dated_now(note: &str) -> String {
     let now = chrono::Utc::now().to_rfc2822();
     note.replace(NOTE_DATE, &now)
+}
+
+/// A note written on the day of a clock: one that caught up with real files is days or years past [`START`].
+pub fn dated_by(clock: &ManualClock, note: &str) -> String {
+    let now = chrono::DateTime::parse_from_rfc3339(&clock.now().to_string()).expect("an instant");
+    note.replace(NOTE_DATE, &now.to_rfc2822())
 }
 
 /// A [`note`] from somebody whose relay found a signature: a contact, whose runs may use all tools.

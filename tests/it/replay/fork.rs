@@ -452,7 +452,7 @@ async fn of_a_run_that_was_thrown_away_everything_says_so() {
         "replay",
         "sweep",
         "--since",
-        "30d",
+        "2026-01-01",
         "--change",
         "personas/ada/PERSONA.md",
     ];

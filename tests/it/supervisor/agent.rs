@@ -1,6 +1,6 @@
 //! A command-line agent as the engine sees it, played from a list, and a house whose provider it is.
 
-use crate::app::{TestApp, Workspace, proven_note as note};
+use crate::app::{TestApp, Workspace, dated_by, proven_note as note};
 use crate::mcp::client::{Client, PROGRAM, catch_up, reply};
 use attache::config::Tier;
 use attache::domain::ErrorClass;
@@ -303,10 +303,9 @@ impl House {
 
     /// A letter, worked off; gives its run.
     pub async fn letter(&self, id: &str, more: &str) -> String {
-        let run = self
-            .app
-            .run_of(&note(id, more, "Please look after it."))
-            .await;
+        let letter = note(id, more, "Please look after it.");
+        let letter = dated_by(&self.app.workspace.clock, &letter);
+        let run = self.app.run_of(&letter).await;
         self.work().await;
         run
     }
