@@ -95,12 +95,14 @@ impl Outbound {
     pub async fn run(&self, wake: &Notify, shutdown: CancellationToken, grace_period: Duration) {
         let mut under_way = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
+            let mut wait = POLL;
             if under_way.len() <= self.claim_max() / 2 {
                 match self.claim_due(self.claim_max() - under_way.len()).await {
-                    Ok(mails) => {
+                    Ok(Due::Now(mails)) => {
                         under_way
                             .extend(mails.into_iter().map(|mail| self.deliver(mail, &shutdown)));
                     }
+                    Ok(Due::Later(left)) => wait = wait.min(left),
                     Err(error) => tracing::error!(%error, "cannot claim outbound mail"),
                 }
             }
@@ -108,7 +110,7 @@ impl Outbound {
                 () = shutdown.cancelled() => {}
                 Some(sent) = under_way.next(), if !under_way.is_empty() => complain(sent),
                 () = wake.notified() => {}
-                () = tokio::time::sleep(self.until_next_look().await) => self.transport.close_idle(false).await,
+                () = tokio::time::sleep(wait) => self.transport.close_idle(false).await,
             }
         }
         let finished = async {
@@ -139,18 +141,16 @@ impl Outbound {
     }
 
     /// As [`Outbound::claim`], without a write transaction when nothing is due.
-    async fn claim_due(&self, limit: usize) -> Result<Vec<ClaimedDelivery>> {
+    async fn claim_due(&self, limit: usize) -> Result<Due> {
         let idle = self.recovered.initialized() && lock(&self.unrecorded).is_empty();
-        if idle
-            && self
-                .store
-                .next_delivery_due()
-                .await?
-                .is_none_or(|due| due > self.clock.now())
-        {
-            return Ok(Vec::new());
+        if idle {
+            let next = self.store.next_delivery_due().await?;
+            let left = next.map_or(POLL, |due| due.since(self.clock.now()));
+            if !left.is_zero() {
+                return Ok(Due::Later(left));
+            }
         }
-        self.claim(limit).await
+        self.claim(limit).await.map(Due::Now)
     }
 
     async fn claim(&self, limit: usize) -> Result<Vec<ClaimedDelivery>> {
@@ -384,19 +384,14 @@ impl Outbound {
     fn state(&self) -> BreakerState {
         lock(&self.breaker).state(self.clock.monotonic())
     }
+}
 
-    /// Time until the next poll: [`POLL`], or less when a mail is due earlier.
-    async fn until_next_look(&self) -> Duration {
-        match self.store.next_delivery_due().await {
-            Ok(Some(due)) if matches!(self.state(), BreakerState::Closed) => {
-                // Due mail that is not claimed yet waits for a connection, whose release wakes the
-                // loop.
-                let left = due.since(self.clock.now());
-                if left.is_zero() { POLL } else { left.min(POLL) }
-            }
-            _ => POLL,
-        }
-    }
+/// Answer of a poll.
+enum Due {
+    /// Mails that were claimed; none while the transport is paused.
+    Now(Vec<ClaimedDelivery>),
+    /// Nothing is due for this long.
+    Later(Duration),
 }
 
 /// The commit that marks the delivery `committing`.
