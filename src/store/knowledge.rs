@@ -63,6 +63,10 @@ WHERE knowledge_fts MATCH $1 AND c.persona_id = $2
 ORDER BY rank, c.path, c.chunk_index
 LIMIT $3";
 
+/// A negative number merges segments of all levels, that many pages at most (fts5.html, section 6.8).
+pub(super) const MERGE_KNOWLEDGE: &str = "
+INSERT INTO knowledge_fts (knowledge_fts, rank) VALUES ('merge', -1000)";
+
 impl PersonaStore {
     /// Returns every indexed file, by path.
     pub async fn knowledge_state(&self) -> Result<Vec<KnowledgeFile>> {
@@ -129,6 +133,19 @@ impl PersonaStore {
                             .execute(&mut *conn)
                             .await?;
                     }
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Merges what earlier changes left of the index in pieces. A search looks up each of its terms in every piece, so
+    /// this belongs after changes and not before a search.
+    pub async fn merge_knowledge(&self) -> Result<()> {
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    sqlx::query(MERGE_KNOWLEDGE).execute(conn).await?;
                     Ok(())
                 })
             })

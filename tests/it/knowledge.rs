@@ -14,6 +14,8 @@ use attache::context::resolvers::{Contribution, Piece, Resolver, ResolverCall, S
 use attache::domain::{MessageId, PersonaId, ThreadId, Timestamp, Trigger};
 use attache::store::{KnowledgeChunk, KnowledgeFile, PersonaStore, Store, StoredMessage};
 use cap_std::fs_utf8::Dir;
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -62,6 +64,15 @@ impl RunDeps {
     fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         std::fs::create_dir_all(self.path(name).parent().expect("a parent")).expect("folders");
         std::fs::write(self.path(name), text).expect("a file");
+    }
+
+    /// Pieces of the index in each of which a search looks up every term.
+    async fn index_segments(&self) -> i64 {
+        let path = self.workspace.path().join("data/attache.db");
+        let options = SqliteConnectOptions::new().filename(path);
+        let mut rows = options.connect().await.expect("the database");
+        let count = sqlx::query_scalar("SELECT count(DISTINCT segid) FROM knowledge_fts_idx");
+        count.fetch_one(&mut rows).await.expect("a count")
     }
 
     async fn sync(&self) -> KnowledgeSyncReport {
@@ -445,4 +456,34 @@ async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
         refused.map_err(|e| e.to_string()),
         Err("cannot read the folder `knowledge`".to_owned())
     );
+}
+
+#[tokio::test]
+async fn a_sync_leaves_an_index_in_one_piece() {
+    let deps = RunDeps::new().await;
+    for number in 0..12 {
+        deps.write(
+            &format!("note{number}.md"),
+            format!("Room {number} has a lake view."),
+        );
+        deps.sync().await;
+    }
+    assert_eq!(deps.index_segments().await, 1);
+    assert_eq!(deps.found(&["lake"]).await.len(), 10);
+    // The control: the same changes without a sync around them.
+    for number in 0..3 {
+        let file = KnowledgeFile {
+            path: format!("knowledge/late{number}.md"),
+            sha256: String::new(),
+            modified_ms: 0,
+            size_bytes: 1,
+        };
+        let chunk = KnowledgeChunk {
+            heading: String::new(),
+            body: format!("Boat {number} is on the lake."),
+        };
+        let replaced = deps.ada.replace_knowledge_file(file, vec![chunk]).await;
+        replaced.expect("replaced");
+    }
+    assert_eq!(deps.index_segments().await, 4);
 }

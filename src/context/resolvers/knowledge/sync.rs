@@ -238,6 +238,9 @@ pub async fn sync_knowledge(
         store.remove_knowledge_file(&path).await?;
         report.removed.push(path);
     }
+    if !report.indexed.is_empty() || !report.removed.is_empty() {
+        store.merge_knowledge().await?;
+    }
     Ok(report)
 }
 
