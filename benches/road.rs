@@ -10,6 +10,8 @@
 mod app;
 #[path = "road/client.rs"]
 mod client;
+#[path = "road/copies.rs"]
+mod copies;
 #[path = "road/cron.rs"]
 mod cron;
 #[path = "road/duties.rs"]
@@ -18,6 +20,8 @@ mod duties;
 mod growth;
 #[path = "road/counters.rs"]
 mod counters;
+#[path = "road/history.rs"]
+mod history;
 #[path = "../tests/it/scheduler/oracle.rs"]
 mod oracle;
 #[path = "road/postfix.rs"]
@@ -79,6 +83,12 @@ fn main() {
             let many = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
             println!("\nwith 1000 messages stored -> with {many}:");
             growth::growth(many).await;
+        }
+        if wanted.as_deref() == Some("history") {
+            let sizes: Vec<usize> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
+            let sizes = if sizes.is_empty() { vec![1_000, 10_000, 100_000, 1_000_000] } else { sizes };
+            println!("\nwhole replies by the letters that are stored:");
+            history::history(&sizes).await;
         }
         if wanted.as_deref() == Some("cron") {
             println!("\nslots of random expressions, against a look at every minute of ten years:");

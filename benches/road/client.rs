@@ -71,41 +71,52 @@ pub async fn send_all(
     clients.join_all().await.into_iter().flatten().collect()
 }
 
-async fn send(address: SocketAddr, client: String, letters: usize) -> Vec<Duration> {
-    let stream = TcpStream::connect(address).await.expect("connected");
-    stream.set_nodelay(true).expect("no delay");
-    let mut stream = BufReader::new(stream);
-    reply(&mut stream, "220").await;
-    stream
-        .get_mut()
-        .write_all(b"EHLO bench.example\r\n")
-        .await
-        .expect("sent");
-    reply(&mut stream, "250").await;
+async fn send(address: SocketAddr, name: String, letters: usize) -> Vec<Duration> {
+    let mut client = Client::connect(address).await;
     let mut waits = Vec::with_capacity(letters);
     let body = "A line of a letter that is neither short nor long.\n".repeat(LETTER_BYTES / 51);
     for number in 0..letters {
-        let letter =
-            note(&format!("{client}.{number}@guest.example"), "", &body).replace('\n', "\r\n");
-        let began = Instant::now();
-        let envelope = "MAIL FROM:<bob@guest.example>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n";
-        stream
-            .get_mut()
-            .write_all(envelope.as_bytes())
-            .await
-            .expect("sent");
-        for code in ["250", "250", "354"] {
-            reply(&mut stream, code).await;
-        }
-        stream
-            .get_mut()
-            .write_all(format!("{letter}.\r\n").as_bytes())
-            .await
-            .expect("sent");
-        reply(&mut stream, "250").await;
-        waits.push(began.elapsed());
+        let letter = note(&format!("{name}.{number}@guest.example"), "", &body);
+        waits.push(client.send(&letter).await);
     }
     waits
+}
+
+/// A connection that letters from `bob@guest.example` to `ada@engine.test` go through one after another.
+pub struct Client(BufReader<TcpStream>);
+
+impl Client {
+    pub async fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("connected");
+        stream.set_nodelay(true).expect("no delay");
+        let mut client = Self(BufReader::new(stream));
+        reply(&mut client.0, "220").await;
+        client.write("EHLO bench.example\r\n").await;
+        reply(&mut client.0, "250").await;
+        client
+    }
+
+    /// Sends a letter; gives the time from MAIL to 250.
+    pub async fn send(&mut self, letter: &str) -> Duration {
+        let letter = letter.replace('\n', "\r\n");
+        let began = Instant::now();
+        self.write("MAIL FROM:<bob@guest.example>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n")
+            .await;
+        for code in ["250", "250", "354"] {
+            reply(&mut self.0, code).await;
+        }
+        self.write(&format!("{letter}.\r\n")).await;
+        reply(&mut self.0, "250").await;
+        began.elapsed()
+    }
+
+    async fn write(&mut self, text: &str) {
+        self.0
+            .get_mut()
+            .write_all(text.as_bytes())
+            .await
+            .expect("sent");
+    }
 }
 
 async fn reply(stream: &mut BufReader<TcpStream>, code: &str) {

@@ -21,6 +21,15 @@ pub fn cpu_time() -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
+/// Bytes that this process read from disk and wrote to disk so far (proc_pid_io(5)); zeros where that cannot be read.
+pub fn disk_bytes() -> [u64; 2] {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    ["read_bytes: ", "write_bytes: "].map(|name| {
+        let line = io.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+    })
+}
+
 /// fdatasync after each small append: the floor under every durable accept.
 pub fn disk_commits_per_second() -> f64 {
     use std::io::Write;
@@ -48,4 +57,17 @@ pub fn percentile(waits: &mut [Duration], of_hundred: usize) -> f64 {
 pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
+}
+
+/// Adds a line of JSON to the file that `ATTACHE_BENCH_JSON` names, for figures that are kept.
+pub fn record(figures: &serde_json::Value) {
+    use std::io::Write;
+    let Some(path) = std::env::var_os("ATTACHE_BENCH_JSON") else {
+        return;
+    };
+    let file = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path);
+    writeln!(file.expect("a file for figures"), "{figures}").expect("a line");
 }
