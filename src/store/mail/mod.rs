@@ -14,6 +14,7 @@
 //! - `letters`: raw bytes of a stored letter.
 //! - `inbox`: the newest letters of a persona.
 //! - `search`: full text.
+//! - `search_index`: merging of the full-text index.
 //!
 //! Not here: the thread of a message (`threads`), its delivery (`deliveries`).
 
@@ -31,3 +32,4 @@ pub(in crate::store) mod imports;
 pub(in crate::store) mod letters;
 pub(in crate::store) mod inbox;
 pub(in crate::store) mod search;
+pub(in crate::store) mod search_index;

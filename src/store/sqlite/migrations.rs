@@ -66,6 +66,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     34 "0034_field_words",
     35 "0035_letter_quarantined",
     36 "0036_packed_requests",
+    37 "0037_search_merge",
 };
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! the content of the disk is unknown, and the next one may succeed without having written anything
 //! (the PostgreSQL wiki's page "Fsync Errors").
 
+use crate::store::mail::search_index::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::job::{Job, JobOutcome, Write};
 use crate::store::sqlite::log::Log;
@@ -86,6 +87,7 @@ impl GroupWriter {
         let work = WriterTask {
             conn,
             log,
+            merge: SearchIndexMerge::default(),
             epoch,
             identity,
             power_cut: power_cut.clone(),
@@ -187,6 +189,7 @@ impl<E: Into<CommitRefusal>> From<E> for GroupEnd {
 struct WriterTask {
     conn: SqliteConnection,
     log: Log,
+    merge: SearchIndexMerge,
     epoch: Option<i64>,
     identity: Option<FileIdentity>,
     power_cut: Arc<Mutex<Option<PowerCut>>>,
@@ -275,6 +278,11 @@ impl WriterTask {
             tracing::error!(%error, writes = group.len(), "the database refused a transaction");
         }
         ended?;
+        if self.epoch.is_some() {
+            self.merge
+                .before_commit(&mut self.conn, group.len())
+                .await?;
+        }
         if let Some(Err(error)) = self.identity.as_ref().map(FileIdentity::holds) {
             tracing::error!(%error, "the database was moved, replaced or removed; nothing more is stored");
             return Err(Halt::Moved(Arc::new(error)).into());
