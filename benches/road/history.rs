@@ -164,6 +164,13 @@ impl Serving {
             self.mails += 1;
             self.wait_for_mails().await;
             self.latencies.push(began.elapsed());
+            if began.elapsed().as_millis() > 20 {
+                println!(
+                    "    {} round {round} letter {number}: {:?}",
+                    self.letters,
+                    began.elapsed()
+                );
+            }
         }
         let (began, cpu, disk) = (Instant::now(), cpu_time(), disk_bytes());
         let name = format!("round{round}");

@@ -28,6 +28,8 @@ const LEVEL: i32 = 3;
 /// Requests kept while rows are read. The one before would do: a turn follows the last that was
 /// committed.
 const REQUESTS_KEPT: usize = 8;
+/// Most bytes of the bodies of a turn; larger ones are stored as they are. A bundle from elsewhere may claim any size.
+const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Shared parts kept in memory; more are found again in the next run.
 const SHARED_MAX: usize = 256;
 
@@ -144,6 +146,9 @@ fn pack(
     packed.extend(length(request)?.to_le_bytes());
     packed.extend(context.map_or(Ok(NO_CONTEXT), length)?.to_le_bytes());
     let bodies = [request, context.unwrap_or_default()].concat();
+    if bodies.len() > BODIES_BYTES_MAX {
+        return Err(io::Error::other("the request is too large to be packed"));
+    }
     packed.extend(compressor.compress(bodies.as_bytes())?);
     Ok(packed)
 }
@@ -174,12 +179,11 @@ impl Unpacker {
                 request: row.get::<&str, _>("request_json").into(),
                 context: row.get("context_json"),
             },
-            Some(packed) => {
-                self.unpack(packed, row.get("dictionary"))
-                    .ok_or(StoreError::Unreadable {
-                        what: "request of a turn",
-                    })?
-            }
+            Some(packed) => self
+                .unpack(packed, row.get("dictionary"), BODIES_BYTES_MAX)
+                .ok_or(StoreError::Unreadable {
+                    what: "request of a turn",
+                })?,
         };
         self.keep(DigestedText {
             sha256: row.get("request_sha256"),
@@ -193,7 +197,7 @@ impl Unpacker {
         self.requests.push_front(request);
     }
 
-    fn unpack(&self, packed: &[u8], shared: Option<&[u8]>) -> Option<Bodies> {
+    fn unpack(&self, packed: &[u8], shared: Option<&[u8]>, bytes_max: usize) -> Option<Bodies> {
         let (kind, rest) = packed.split_first()?;
         let (dictionary, rest) = match *kind {
             NO_DICTIONARY => (&[][..], rest),
@@ -216,7 +220,7 @@ impl Unpacker {
             usize::try_from(context).ok()?,
         );
         let size = zstd::zstd_safe::get_frame_content_size(frame).ok()??;
-        if size != (request + context) as u64 {
+        if size != (request + context) as u64 || request + context > bytes_max {
             return None;
         }
         let mut unpacker = zstd::bulk::Decompressor::with_dictionary(dictionary).ok()?;
@@ -240,6 +244,8 @@ mod tests {
     const FIRST: &str = r#"{"system":"Answer in the language of the letter. Say only what you know.","messages":["Until when?"]}"#;
     const SECOND: &str = r#"{"system":"Answer in the language of the letter. Say only what you know.","messages":["Until when?","Zehn Uhr, früh."]}"#;
 
+    const MAX: usize = BODIES_BYTES_MAX;
+
     fn packed(bodies: (&str, Option<&str>), dictionary: &Dictionary<'_>) -> Vec<u8> {
         pack(bodies, dictionary).expect("zstd")
     }
@@ -257,9 +263,12 @@ mod tests {
         let mut unpacker = Unpacker::default();
         for context in [None, Some(""), Some(SECOND)] {
             let alone = packed((FIRST, context), &Dictionary::None);
-            assert_eq!(unpacker.unpack(&alone, None), Some(bodies(FIRST, context)));
+            assert_eq!(
+                unpacker.unpack(&alone, None, MAX),
+                Some(bodies(FIRST, context))
+            );
             let shared = packed((FIRST, context), &Dictionary::Shared(SECOND.into()));
-            let unpacked = unpacker.unpack(&shared, Some(SECOND.as_bytes()));
+            let unpacked = unpacker.unpack(&shared, Some(SECOND.as_bytes()), MAX);
             assert_eq!(unpacked, Some(bodies(FIRST, context)));
         }
         let first = DigestedText::new(FIRST);
@@ -270,19 +279,22 @@ mod tests {
             second.len()
         );
         assert_eq!(
-            unpacker.unpack(&second, None),
+            unpacker.unpack(&second, None, MAX),
             None,
             "the first request is not known"
         );
         unpacker.keep(first);
-        assert_eq!(unpacker.unpack(&second, None), Some(bodies(SECOND, None)));
+        assert_eq!(
+            unpacker.unpack(&second, None, MAX),
+            Some(bodies(SECOND, None))
+        );
     }
 
     #[test]
     fn damaged_bytes_give_nothing_or_another_text() {
         let whole = packed((SECOND, Some(FIRST)), &Dictionary::Shared(FIRST.into()));
         let unpacker = Unpacker::default();
-        let read = |bytes: &[u8]| unpacker.unpack(bytes, Some(FIRST.as_bytes()));
+        let read = |bytes: &[u8]| unpacker.unpack(bytes, Some(FIRST.as_bytes()), MAX);
         let sound = read(&whole);
         for cut in 0..whole.len() {
             assert_eq!(read(&whole[..cut]), None, "cut at {cut}");
@@ -292,5 +304,18 @@ mod tests {
             changed[place] ^= 0x15;
             assert_ne!(read(&changed), sound, "changed at {place}");
         }
+    }
+
+    #[test]
+    fn a_small_frame_that_becomes_too_large_is_not_unpacked() {
+        let long = "a".repeat(10_000);
+        let frame = packed((&long, None), &Dictionary::None);
+        assert!(frame.len() < 100, "{}", frame.len());
+        let unpacker = Unpacker::default();
+        assert_eq!(
+            unpacker.unpack(&frame, None, 10_000),
+            Some(bodies(&long, None))
+        );
+        assert_eq!(unpacker.unpack(&frame, None, 9_999), None);
     }
 }
