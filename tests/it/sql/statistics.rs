@@ -112,8 +112,103 @@ async fn an_index_that_steals_a_plan_is_found() {
     let stolen = "SELECT count(*), coalesce(sum(m.thread_id = r.thread_id), 0) FROM messages m
         JOIN runs r ON r.id = m.run_id WHERE m.run_id = $1 AND m.persona_id = $2 AND m.disposition = 'sent'";
     let mended = stolen.replace("m.persona_id", "r.persona_id");
-    let found = |plan: Vec<String>, index| plan.iter().any(|step| is_used(index, step));
-    assert!(found(plan(&mut conn, stolen).await, "messages_by_time"));
-    assert!(!found(plan(&mut conn, stolen).await, "messages_by_run"));
-    assert!(found(plan(&mut conn, &mended).await, "messages_by_run"));
+    let found = |plan: &[String], index| plan.iter().any(|step| is_used(index, step));
+    let (stolen, mended) = (
+        plan(&mut conn, stolen).await,
+        plan(&mut conn, &mended).await,
+    );
+    assert!(found(&stolen, "messages_by_time"));
+    assert!(!found(&stolen, "messages_by_run"));
+    assert!(found(&mended, "messages_by_run"));
+
+    let (_folder, mut counted) = counted_database().await;
+    let mut most = 0;
+    for step in &stolen {
+        most = most.max(expected_rows(&mut counted, step).await.unwrap_or(0));
+    }
+    assert!(most > ROWS_MAX, "{most} rows: {stolen:#?}");
+    for step in &mended {
+        let rows = expected_rows(&mut counted, step).await.unwrap_or(0);
+        assert!(rows <= ROWS_MAX, "{rows} rows: {step}");
+    }
+}
+
+/// Most rows that a look-up may expect without a word in [`WIDE`].
+const ROWS_MAX: u64 = 5_000;
+
+/// Statements with a look-up that gives many rows of a table which grows, and why that is no harm.
+const WIDE: &[(&str, &str)] = &[
+    (
+        "gc::TEXT_SIZES",
+        "in the order of the key, ends at its limit",
+    ),
+    (
+        "search::SEARCH_MESSAGES_BY_DATE",
+        "newest first, ends at its limit",
+    ),
+    ("runs::LATEST_RUNS_OF", "newest first, ends at its limit"),
+    (
+        "threads::LATEST_THREADS_OF",
+        "newest first, ends at its limit",
+    ),
+    ("threads::KNOWS_PERSONA", "ends at the first row"),
+    ("export::MAILS", "a person wants all mail of a persona"),
+    (
+        "letters::MESSAGES_LIKE",
+        "a person typed the beginning of an id",
+    ),
+    ("ids::RUNS_LIKE", "a person typed the beginning of an id"),
+    ("ids::THREADS_LIKE", "a person typed the beginning of an id"),
+    (
+        "ids::DELIVERIES_LIKE",
+        "a person typed the beginning of an id",
+    ),
+];
+
+/// Rows that a step of a plan expects by the statistics; `None` when it is no look-up in an index.
+async fn expected_rows(conn: &mut SqliteConnection, step: &str) -> Option<u64> {
+    let (_, index) = step
+        .split_once("INDEX ")
+        .or_else(|| step.split_once("USING PRIMARY KEY"))?;
+    let (name, terms) = index.split_once('(')?;
+    let name = match name.trim() {
+        "" => {
+            let table = step.strip_prefix("SEARCH ")?.split(' ').next()?;
+            format!("sqlite_autoindex_{table}_1")
+        }
+        name => name.to_owned(),
+    };
+    let equal = terms
+        .split(" AND ")
+        .take_while(|term| term.contains("=?"))
+        .count();
+    let counts = sqlx::query_scalar("SELECT stat FROM sqlite_stat1 WHERE idx = $1");
+    let counts: Option<String> = counts
+        .bind(name)
+        .fetch_optional(conn)
+        .await
+        .expect("counts");
+    counts?.split(' ').nth(equal)?.parse().ok()
+}
+
+#[tokio::test]
+async fn no_look_up_gives_many_rows_unless_its_statement_says_why() {
+    let (_folder, mut conn) = counted_database().await;
+    let (mut complaints, mut wide) = (Vec::new(), Vec::new());
+    for statement in statements_of_the_store() {
+        for step in plan(&mut conn, &statement.sql).await {
+            let rows = expected_rows(&mut conn, &step).await.unwrap_or(0);
+            if rows > ROWS_MAX {
+                wide.push(statement.name.clone());
+                if !WIDE.iter().any(|(known, _)| *known == statement.name) {
+                    complaints.push(format!("{}: {rows} rows: {step}", statement.name));
+                }
+            }
+        }
+    }
+    let stale = WIDE
+        .iter()
+        .filter(|(known, _)| !wide.iter().any(|name| name == known));
+    complaints.extend(stale.map(|(known, _)| format!("{known}: take it out of WIDE")));
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }
