@@ -90,6 +90,10 @@ fn main() {
             println!("\nwhole replies by the letters that are stored:");
             history::history(&sizes).await;
         }
+        if wanted.as_deref() == Some("thread") {
+            println!("\nwhole replies in one thread:");
+            history::one_thread().await;
+        }
         if wanted.as_deref() == Some("cron") {
             println!("\nslots of random expressions, against a look at every minute of ten years:");
             cron::cron();

@@ -19,9 +19,11 @@ const BURST: usize = 400;
 const SINGLE: usize = 60;
 const CONNECTIONS: usize = 8;
 const RESPONSIBILITIES: usize = 20;
+/// Letters of a round for one thread.
+const ONE_THREAD: usize = 200;
 
 /// An engine that serves a workspace with so many letters in it.
-struct Serving {
+pub struct Serving {
     letters: usize,
     workspace: Workspace,
     address: SocketAddr,
@@ -82,8 +84,7 @@ pub async fn history(sizes: &[usize]) {
         }));
     }
     for serving in all {
-        serving.stop.cancel();
-        serving.task.await.expect("no panic").expect("served");
+        serving.stop().await;
     }
 }
 
@@ -95,19 +96,27 @@ struct Summary {
 }
 
 impl Serving {
+    /// Without a letter.
+    pub async fn fresh() -> Self {
+        Self::begin(house(), 0).await
+    }
+
     async fn of(letters: usize) -> Self {
         let workspace = house();
         let mut first = Self::begin(workspace, ORIGINALS).await;
         first.answer("original", CONNECTIONS, ORIGINALS).await;
-        first.stop.cancel();
-        first.task.await.expect("no panic").expect("served");
-        copies::multiply(&mut first.workspace.rows().await, letters).await;
+        let workspace = first.stop().await;
+        copies::multiply(&mut workspace.rows().await, letters).await;
         // What the kernel still has to write would be measured with the first letters.
-        let database = std::fs::File::open(first.workspace.path().join("data/attache.db"));
+        let database = std::fs::File::open(workspace.path().join("data/attache.db"));
         database.and_then(|file| file.sync_all()).expect("written");
-        let mails = first.mails;
-        let again = Self::begin(first.workspace, letters).await;
-        Self { mails, ..again }
+        Self::begin(workspace, letters).await
+    }
+
+    pub async fn stop(self) -> Workspace {
+        self.stop.cancel();
+        self.task.await.expect("no panic").expect("served");
+        self.workspace
     }
 
     async fn begin(workspace: Workspace, letters: usize) -> Self {
@@ -128,15 +137,27 @@ impl Serving {
         }
     }
 
-    /// Sends letters and waits until each is answered.
-    async fn answer(&mut self, name: &str, connections: usize, letters: usize) {
+    /// Sends letters, each of a thread of its own, and waits until each is answered.
+    pub async fn answer(&mut self, name: &str, connections: usize, letters: usize) {
+        self.answer_in(None, name, connections, letters).await;
+    }
+
+    /// `thread`: Message-ID that all letters refer to.
+    async fn answer_in(
+        &mut self,
+        thread: Option<&'static str>,
+        name: &str,
+        connections: usize,
+        letters: usize,
+    ) {
         let mut clients = tokio::task::JoinSet::new();
         for client in 0..connections {
             let (address, name) = (self.address, format!("00000000.{name}.{client}"));
             clients.spawn(async move {
                 let mut client = Client::connect(address).await;
                 for number in 0..letters / connections {
-                    client.send(&question(&format!("{name}.{number}"))).await;
+                    let id = format!("{name}.{number}");
+                    client.send(&question(&id, thread)).await;
                 }
             });
         }
@@ -162,7 +183,7 @@ impl Serving {
         for number in 0..SINGLE {
             let began = Instant::now();
             client
-                .send(&question(&format!("00000000.single{round}.{number}")))
+                .send(&question(&format!("00000000.single{round}.{number}"), None))
                 .await;
             self.mails += 1;
             self.wait_for_mails().await;
@@ -198,11 +219,37 @@ impl Serving {
     }
 }
 
+/// Replies in one thread, beside as many in threads of their own, in turns.
+pub async fn one_thread() {
+    const THREAD: &str = "00000000.thread.0.0@guest.example";
+    let mut serving = Serving::fresh().await;
+    serving.answer("thread", 1, 1).await;
+    let mut rates = [Vec::new(), Vec::new()];
+    for round in 0..ROUNDS {
+        for (rates, thread) in rates.iter_mut().zip([None, Some(THREAD)]) {
+            let name = format!("{round}.{}", thread.is_some());
+            let began = Instant::now();
+            serving
+                .answer_in(thread, &name, CONNECTIONS, ONE_THREAD)
+                .await;
+            rates.push(ONE_THREAD as f64 / began.elapsed().as_secs_f64());
+        }
+    }
+    let [own, one] = rates.map(counters::median);
+    let ratio = one / own;
+    println!(
+        "  {ONE_THREAD} letters: {own:.0} replies/s in threads of their own, {one:.0} in one thread: ×{ratio:.2}"
+    );
+    record(&json!({ "bench": "one_thread", "own_per_s": own, "one_per_s": one, "ratio": ratio }));
+    serving.stop().await;
+}
+
 /// A short letter whose sender is proven, so that tools are offered.
-fn question(id: &str) -> String {
+fn question(id: &str, thread: Option<&str>) -> String {
+    let references = thread.map_or(String::new(), |id| format!("References: <{id}>\n"));
     note(
         &format!("{id}@guest.example"),
-        app::PROVEN,
+        &format!("{}{references}", app::PROVEN),
         "When is breakfast, and may Olga bring her dog?",
     )
 }

@@ -6,7 +6,9 @@
 //! says so and measures nothing.
 
 use crate::client::{LETTER_BYTES, Listener, open, send_all, workspace};
-use crate::counters::{cpu_time, median};
+use crate::counters::{cpu_time, median, record};
+use crate::history::Serving;
+use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,10 +17,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 
 const ROUNDS: usize = 3;
-const LETTERS: usize = 2_000;
-const CONNECTIONS: usize = 32;
-/// Postfix's own test client, and ours.
-const CLIENTS: [Client; 3] = [Client::Source, Client::SourceKept, Client::Ours];
+/// Postfix's own test client, and ours, with connections at once and letters.
+const CASES: [(Client, usize, usize); 5] = [
+    (Client::Ours, 1, 600),
+    (Client::Ours, 8, 2_000),
+    (Client::Ours, 32, 2_000),
+    (Client::SourceKept, 32, 2_000),
+    (Client::Source, 32, 2_000),
+];
+/// Connections and letters of the whole replies.
+const REPLIES: (usize, usize) = (8, 800);
 
 #[derive(Clone, Copy)]
 enum Client {
@@ -26,7 +34,7 @@ enum Client {
     Source,
     /// `smtp-source -d`, which keeps its connections.
     SourceKept,
-    /// The one of this dependencies.
+    /// The one of this bench.
     Ours,
 }
 
@@ -40,30 +48,31 @@ impl Client {
     }
 
     /// Letters in a second.
-    async fn rate(self, address: SocketAddr, name: &str) -> f64 {
+    async fn rate(
+        self,
+        address: SocketAddr,
+        name: &str,
+        connections: usize,
+        letters: usize,
+    ) -> f64 {
         let began = Instant::now();
         match self {
             Client::Ours => {
-                let sent = send_all(address, name, CONNECTIONS, LETTERS).await;
+                let sent = send_all(address, name, connections, letters).await;
                 return sent.len() as f64 / began.elapsed().as_secs_f64();
             }
-            Client::Source => source(address, &[]).await,
-            Client::SourceKept => source(address, &["-d"]).await,
+            Client::Source => source(address, connections, letters, &[]).await,
+            Client::SourceKept => source(address, connections, letters, &["-d"]).await,
         }
-        LETTERS as f64 / began.elapsed().as_secs_f64()
+        letters as f64 / began.elapsed().as_secs_f64()
     }
 }
 
-async fn source(address: SocketAddr, more: &[&str]) {
+async fn source(address: SocketAddr, connections: usize, letters: usize, more: &[&str]) {
     let mut source = Command::new("smtp-source");
-    source.args([
-        "-s",
-        &CONNECTIONS.to_string(),
-        "-m",
-        &LETTERS.to_string(),
-        "-l",
-        &LETTER_BYTES.to_string(),
-    ]);
+    let (connections, letters) = (connections.to_string(), letters.to_string());
+    let size = LETTER_BYTES.to_string();
+    source.args(["-s", &connections, "-m", &letters, "-l", &size]);
     source
         .args(["-f", "bob@guest.example", "-t", "ada@engine.test"])
         .args(more)
@@ -77,37 +86,79 @@ pub async fn side_by_side() {
         Ok(postfix) => postfix,
         Err(why) => return println!("  SKIPPED: {why}"),
     };
-    for client in CLIENTS {
-        let (mut theirs, mut ours, mut ratios, mut cost) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for round in 0..ROUNDS {
-            let postfix_rate = client.rate(postfix.address, "postfix").await;
-            postfix.empty().await;
-            let workspace = workspace();
-            let engine = open(&workspace).await;
-            let listener = Listener::of(&engine).await;
-            let before = cpu_time();
-            let our_rate = client
-                .rate(listener.address, &format!("ours.{round}"))
-                .await;
-            cost.push((cpu_time() - before).as_secs_f64() * 1e6 / LETTERS as f64);
-            listener.stop().await;
-            theirs.push(postfix_rate);
-            ours.push(our_rate);
-            ratios.push(our_rate / postfix_rate);
-        }
-        let [theirs, ours, ratio, cost] = [theirs, ours, ratios, cost].map(median);
-        println!(
-            "  {:<15} {CONNECTIONS} at once: Postfix {theirs:>6.0}/s, ours {ours:>6.0}/s: ×{ratio:.2} ({cost:.0} µs of CPU each{})",
-            client.name(),
-            if matches!(client, Client::Ours) {
-                ", client included"
-            } else {
-                ""
-            }
-        );
+    for case in CASES {
+        accepts(&postfix, case).await;
     }
+    replies(&postfix).await;
     postfix.stop().await;
+}
+
+async fn accepts(postfix: &Postfix, (client, connections, letters): (Client, usize, usize)) {
+    let (mut theirs, mut ours, mut ratios, mut cost) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let postfix_rate = client
+            .rate(postfix.address, "postfix", connections, letters)
+            .await;
+        postfix.empty().await;
+        let workspace = workspace();
+        let engine = open(&workspace).await;
+        let listener = Listener::of(&engine).await;
+        let before = cpu_time();
+        let name = format!("ours.{round}");
+        let our_rate = client
+            .rate(listener.address, &name, connections, letters)
+            .await;
+        cost.push((cpu_time() - before).as_secs_f64() * 1e6 / letters as f64);
+        listener.stop().await;
+        theirs.push(postfix_rate);
+        ours.push(our_rate);
+        ratios.push(our_rate / postfix_rate);
+    }
+    let [theirs, ours, ratio, cost] = [theirs, ours, ratios, cost].map(median);
+    let client_too = if matches!(client, Client::Ours) {
+        ", client included"
+    } else {
+        ""
+    };
+    println!(
+        "  {:<15} {connections:>2} at once: Postfix {theirs:>6.0}/s, ours {ours:>6.0}/s: ×{ratio:.2} ({cost:.0} µs of CPU each{client_too})",
+        client.name(),
+    );
+    record(
+        &json!({ "bench": "postfix", "client": client.name(), "connections": connections, "postfix_per_s": theirs,
+        "ours_per_s": ours, "ratio": ratio, "cpu_us": cost }),
+    );
+}
+
+/// Letters that are answered, beside letters that Postfix only takes.
+async fn replies(postfix: &Postfix) {
+    let (connections, letters) = REPLIES;
+    let (mut theirs, mut ours, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let postfix_rate = Client::Ours
+            .rate(postfix.address, "postfix", connections, letters)
+            .await;
+        postfix.empty().await;
+        let mut serving = Serving::fresh().await;
+        let began = Instant::now();
+        serving
+            .answer(&format!("ours.{round}"), connections, letters)
+            .await;
+        let our_rate = letters as f64 / began.elapsed().as_secs_f64();
+        serving.stop().await;
+        theirs.push(postfix_rate);
+        ours.push(our_rate);
+        ratios.push(our_rate / postfix_rate);
+    }
+    let [theirs, ours, ratio] = [theirs, ours, ratios].map(median);
+    println!(
+        "  whole replies, letters over {connections} connections: Postfix takes {theirs:>5.0}/s, ours answers {ours:>5.0}/s: ×{ratio:.2}"
+    );
+    record(
+        &json!({ "bench": "postfix_replies", "connections": connections, "postfix_per_s": theirs, "ours_per_s": ours,
+        "ratio": ratio }),
+    );
 }
 
 /// An instance of our own.
