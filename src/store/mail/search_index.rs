@@ -11,7 +11,7 @@ use sqlx::SqliteConnection;
 const WRITES: usize = 8;
 /// Most pages of 4 kB that a merge writes for each of these writes. A reply is about eight writes and three messages, each
 /// of which is merged once for each level: five times in a database of a million.
-const PAGES_PER_WRITE: usize = 2;
+const PAGES_PER_WRITE: usize = 1;
 /// Most pages of one merge: a millisecond or two.
 const PAGES_MAX: usize = 64;
 
