@@ -2,17 +2,25 @@
 
 use super::resolvers::words::WordsRead;
 use crate::domain::Trust;
-use crate::tools::{self, ToolRegistry};
+use crate::tools::{self, ResultWords, ToolRegistry};
 use serde_json::Value;
 
-/// Whose words a tool's recorded result holds.
+/// Returns the trust and the readers of the words that a tool's recorded result holds. A tool that does not say whose they
+/// are may have returned anybody's. A name that is in no registry is an invented one, which was refused, or an agent's own
+/// tool: what agents read is bounded by their tier.
 pub fn words_of_result(tools: &ToolRegistry, tool: &str, payload: &str) -> WordsRead {
-    if !tools.reads_private(tool) {
-        return WordsRead::default();
-    }
-    let Ok(payload) = serde_json::from_str::<Value>(payload) else {
-        return WordsRead::UNKNOWN;
+    let is_of_letters = match tools.result_words(tool) {
+        None | Some(ResultWords::Engine) => return WordsRead::default(),
+        Some(ResultWords::Unknown) => false,
+        Some(ResultWords::Letters) => true,
     };
+    match serde_json::from_str(payload) {
+        Ok(payload) if is_of_letters => words_of_letters(&payload),
+        _ => WordsRead::UNKNOWN,
+    }
+}
+
+fn words_of_letters(payload: &Value) -> WordsRead {
     let (result, found) = (&payload["result"], payload["result"]["messages"].as_array());
     let is_of_others = result["scope"] != tools::SCOPE_OF_THREAD;
     let found = found.map(Vec::as_slice).unwrap_or_default();

@@ -3,8 +3,8 @@
 use super::contract::arguments::read_args;
 use super::folder::{objection, on_disk, path_error, real_path};
 use super::{
-    Effects, Reader, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
+    Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome, arguments_schema,
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
@@ -39,6 +39,8 @@ impl Tool for ListFiles {
             input_schema: arguments_schema::<ListFilesArgs>(),
             class: ToolClass::Repeatable,
             effects: Effects::NONE,
+            // What comes from elsewhere, such as a web page, is `Unknown`.
+            result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
                 files: true,
                 ..ToolCapabilities::NONE

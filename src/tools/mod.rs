@@ -25,7 +25,7 @@ pub use contract::mail_policy::{Answered, MailPolicy};
 pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use contract::schema::arguments_schema;
 pub use contract::tool::{
-    CallTrace, DraftAttachment, Effects, MailDraft, Reader, Tool, ToolCall, ToolClass,
+    CallTrace, DraftAttachment, Effects, MailDraft, Reader, ResultWords, Tool, ToolCall, ToolClass,
     ToolDeclaration, ToolLimits, ToolOutcome, WriteOrigin,
 };
 pub use search_email::SCOPE_OF_THREAD;

@@ -3,8 +3,8 @@
 use super::contract::arguments::{count, read_args};
 use super::folder::{on_disk, open_for, path_error, shown};
 use super::{
-    Effects, Reader, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolLimits, ToolOutcome, arguments_schema,
+    Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolLimits, ToolOutcome, arguments_schema,
 };
 use crate::mime;
 use cap_std::fs_utf8::Dir;
@@ -45,6 +45,7 @@ impl Tool for ReadFile {
             input_schema: arguments_schema::<ReadFileArgs>(),
             class: ToolClass::Repeatable,
             effects: Effects::NONE,
+            result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
                 files: true,
                 ..ToolCapabilities::NONE

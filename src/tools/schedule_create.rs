@@ -7,8 +7,8 @@
 use super::contract::arguments::read_args;
 use super::folder::{on_disk, path_error};
 use super::{
-    CallTrace, Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
+    CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome, arguments_schema,
 };
 use crate::domain::{Timestamp, sha256_hex};
 use crate::scheduler::schedule_file::{ParseContext, Responsibility, WorkspaceNames, file, prompt};
@@ -77,6 +77,7 @@ impl Tool for ScheduleCreate {
                 changes_state: true,
                 ..Effects::NONE
             },
+            result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
                 files: true,
                 ..ToolCapabilities::NONE

@@ -3,8 +3,8 @@
 
 use super::contract::arguments::{count, read_args};
 use super::{
-    Effects, MailPolicy, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
+    Effects, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome, arguments_schema,
 };
 use crate::domain::{Address, Timestamp, Trust};
 use crate::store::{FoundMessage, MessageSearch};
@@ -61,6 +61,7 @@ impl Tool for SearchEmail {
                 reads_private: true,
                 ..Effects::NONE
             },
+            result_words: ResultWords::Letters,
             capabilities: ToolCapabilities {
                 mail: true,
                 search: true,

@@ -9,8 +9,8 @@ mod recipients;
 use super::contract::arguments::read_args;
 use super::folder::on_disk;
 use super::{
-    Effects, MailDraft, MailPolicy, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
+    Effects, MailDraft, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
+    ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
 };
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
@@ -82,6 +82,7 @@ impl Tool for SendEmail {
                 sends_out: true,
                 ..Effects::NONE
             },
+            result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
                 files: true,
                 mail: true,

@@ -6,8 +6,8 @@ mod lines;
 use super::contract::arguments::read_args;
 use super::folder::{on_disk, open_regular, path_error};
 use super::{
-    CallTrace, Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
+    CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome, arguments_schema,
 };
 use crate::domain::{Timestamp, sha256_hex};
 use cap_std::fs_utf8::{Dir, File, OpenOptions};
@@ -51,6 +51,7 @@ impl Tool for UpdateMemory {
                 changes_state: true,
                 ..Effects::NONE
             },
+            result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
                 files: true,
                 ..ToolCapabilities::NONE

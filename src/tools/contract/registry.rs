@@ -3,7 +3,9 @@
 
 use super::arguments::{check_against, validator};
 use super::error::ToolError;
-use super::tool::{CallTrace, Effects, Tool, ToolCall, ToolClass, ToolDeclaration, ToolOutcome};
+use super::tool::{
+    CallTrace, Effects, ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolOutcome,
+};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -154,10 +156,9 @@ impl ToolRegistry {
         self.tools.iter().map(|tool| tool.name())
     }
 
-    /// Reports whether the tool of that name returns what not every reader may see.
-    pub fn reads_private(&self, name: &str) -> bool {
-        self.find(name)
-            .is_some_and(|tool| tool.effects().reads_private)
+    /// Returns the source of the text in the results of a tool; `None` for a name that no tool has.
+    pub fn result_words(&self, name: &str) -> Option<ResultWords> {
+        self.find(name).map(|tool| tool.declaration.result_words)
     }
 }
 

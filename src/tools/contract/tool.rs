@@ -56,6 +56,8 @@ pub struct ToolDeclaration {
     pub class: ToolClass,
     /// Effects of a call beyond its result; they decide which runs may make one.
     pub effects: Effects,
+    /// Source of the text that its results hold; the label of the run goes down to it.
+    pub result_words: ResultWords,
     /// Capabilities that a call is given, and no other.
     pub capabilities: ToolCapabilities,
 }
@@ -81,6 +83,19 @@ impl Effects {
         changes_state: false,
         runs_code: false,
     };
+}
+
+/// Source of the text in a tool's results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResultWords {
+    /// Unknown, such as a web page or the answer of a server: it may be a stranger's, and not for every reader of the
+    /// thread. A tool that says nothing counts as this.
+    #[default]
+    Unknown,
+    /// Letters, each with its trust, in the format of `search_email`.
+    Letters,
+    /// This engine, or files that the run's reader may read.
+    Engine,
 }
 
 /// Reader of files: what it sees can end in an answer to it.

@@ -5,7 +5,8 @@ use attache::runs::deps::WorkerDeps;
 use attache::runs::worker::Worker;
 use attache::store::PowerCut;
 use attache::tools::{
-    Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
+    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -26,6 +27,7 @@ impl Tool for Ring {
                 "required": ["bell"], "additionalProperties": false }),
             class: self.0,
             effects: Effects::NONE,
+            result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
                 files: true,
                 ..ToolCapabilities::NONE

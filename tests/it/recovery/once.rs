@@ -9,7 +9,8 @@ use attache::clock::SystemClock;
 use attache::runs::deps::WorkerDeps;
 use attache::runs::worker::Worker;
 use attache::tools::{
-    Effects, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError, ToolOutcome,
+    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome,
 };
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -40,6 +41,7 @@ impl Tool for Act {
                 "required": ["word"], "additionalProperties": false }),
             class: self.0,
             effects: Effects::NONE,
+            result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
                 files: true,
                 ..ToolCapabilities::NONE
