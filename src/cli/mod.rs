@@ -6,6 +6,7 @@
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`
 //! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
+//! - the kill switch: `halt`
 //! - for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
@@ -33,6 +34,7 @@ mod doctor;
 mod backup;
 mod export;
 mod gc;
+mod halt;
 pub mod screen;
 mod args;
 
@@ -78,6 +80,9 @@ static COMMANDS: &[&dyn Command] = &[
     &backup::Backup,
     &export::Export,
     &gc::Gc,
+    // The kill switch.
+    &halt::HaltCommand,
+    &halt::ResumeCommand,
     // For agents.
     &mcp::McpCommand,
 ];

@@ -18,7 +18,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +43,8 @@ pub struct Worker {
     /// Failures that did not commit (the disk was full). If they were dropped, their runs would
     /// look busy until the next start.
     unsettled: Vec<(RunId, RunFailure)>,
+    /// Runs that a halt stopped, not yet put back.
+    stopped: Vec<(RunId, RunningRun)>,
     /// Personas with runs that are not in this engine's configuration: created since its start, or
     /// removed.
     unknown: BTreeSet<PersonaId>,
@@ -55,6 +57,8 @@ struct RunningRun {
     worked: Duration,
     /// Monotonic time of its start.
     began: Duration,
+    persona: PersonaId,
+    task: AbortHandle,
 }
 
 /// A run that ended, and its failure if that could not be stored.
@@ -62,13 +66,14 @@ type EndedRun = (RunId, Option<RunFailure>);
 
 impl Worker {
     pub fn new(deps: Arc<WorkerDeps>) -> Self {
-        let (running, open, unknown) = Default::default();
+        let (running, open, unknown, stopped) = Default::default();
         Self {
             deps,
             running,
             backlog: false,
             open,
             unsettled: Vec::new(),
+            stopped,
             unknown,
         }
     }
@@ -76,6 +81,13 @@ impl Worker {
     /// Works until `shutdown`, then gives running runs the grace period of a drain to end, and puts
     /// the rest back.
     pub async fn run(mut self, wake: Arc<Notify>, shutdown: CancellationToken) {
+        for halt in self.deps.store.halts().await.unwrap_or_default() {
+            let who = halt
+                .persona
+                .as_ref()
+                .map_or("every persona", PersonaId::as_str);
+            tracing::warn!(who, since = %halt.halted_at, "halted: letters wait for `attache resume`");
+        }
         // An interval, not a sleep: a busy engine must poll for cancellations too.
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -85,7 +97,10 @@ impl Worker {
                 () = shutdown.cancelled() => {}
                 () = wake.notified() => {}
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
-                _ = poll.tick() => self.pass_on_cancellations().await,
+                _ = poll.tick() => {
+                    self.pass_on_cancellations().await;
+                    self.pass_on_halts().await;
+                }
             }
             while let Some(ended) = self.running.try_join_next() {
                 self.ended(ended);
@@ -134,15 +149,10 @@ impl Worker {
         self.backlog = count == free;
         for run in claimed {
             let cancel = CancellationToken::new();
-            let open = RunningRun {
-                cancel: cancel.clone(),
-                worked: run.worked,
-                began: self.deps.clock.monotonic(),
-            };
-            self.open.insert(run.id.clone(), open);
-            let deps = self.deps.clone();
-            self.running.spawn(async move {
-                let worked = AssertUnwindSafe(work_on(&deps, &run, &cancel))
+            let (id, persona, worked) = (run.id.clone(), run.persona.clone(), run.worked);
+            let (deps, stop) = (self.deps.clone(), cancel.clone());
+            let task = self.running.spawn(async move {
+                let worked = AssertUnwindSafe(work_on(&deps, &run, &stop))
                     .catch_unwind()
                     .await;
                 let unsettled = match worked {
@@ -151,6 +161,15 @@ impl Worker {
                 };
                 (run.id, unsettled)
             });
+            let began = self.deps.clock.monotonic();
+            let open = RunningRun {
+                cancel,
+                worked,
+                began,
+                persona,
+                task,
+            };
+            self.open.insert(id, open);
         }
         Ok(count)
     }
@@ -188,6 +207,10 @@ impl Worker {
     }
 
     async fn finish_leftovers(&mut self) {
+        let stopped = std::mem::take(&mut self.stopped);
+        let put_back = join_all(stopped.iter().map(|(run, open)| self.put_back(run, open))).await;
+        let left = stopped.into_iter().zip(put_back).filter(|(_, done)| !done);
+        self.stopped.extend(left.map(|(stopped, _)| stopped));
         for (run, failure) in std::mem::take(&mut self.unsettled) {
             match self.deps.store.fail_run(&run, failure.clone()).await {
                 Ok(()) | Err(StoreError::WrongState { .. }) => {}
@@ -203,9 +226,13 @@ impl Worker {
                 self.unsettled
                     .extend(unsettled.map(|failure| (run, failure)));
             }
-            // Only a shutdown aborts runs; their rows are put back by `wind_down` or recovered by
-            // the next start.
-            Err(error) => tracing::info!(%error, "a run was aborted"),
+            // A halt or a shutdown aborts runs. Their rows are put back when their tasks have ended, so that nothing is
+            // committed for a run that another task may claim: by `finish_leftovers`, `wind_down` or the next start.
+            Err(error) => {
+                tracing::info!(%error, "a run was aborted");
+                let is_it = |_: &RunId, open: &mut RunningRun| open.task.id() == error.id();
+                self.stopped.extend(self.open.extract_if(is_it));
+            }
         }
     }
 
@@ -225,6 +252,23 @@ impl Worker {
         }
     }
 
+    /// Aborts the runs of personas that were halted: any process can do that in a row.
+    async fn pass_on_halts(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        match self.deps.store.halts().await {
+            Ok(halts) => {
+                let stopped =
+                    |open: &&RunningRun| halts.iter().any(|halt| halt.stops(&open.persona));
+                for open in self.open.values().filter(stopped) {
+                    open.task.abort();
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot read halts"),
+        }
+    }
+
     async fn wind_down(mut self) {
         let grace_period = tokio::time::sleep(self.deps.config.limits.drain_grace_period());
         tokio::pin!(grace_period);
@@ -240,13 +284,17 @@ impl Worker {
             self.ended(ended);
         }
         self.finish_leftovers().await;
-        join_all(self.open.iter().map(|(run, open)| self.put_back(run, open))).await;
     }
 
-    async fn put_back(&self, run: &RunId, open: &RunningRun) {
+    /// Queues a run again whose task was aborted; returns `false` when that could not be stored.
+    async fn put_back(&self, run: &RunId, open: &RunningRun) -> bool {
         let worked = open.worked + self.deps.clock.monotonic().saturating_sub(open.began);
-        if let Err(error) = self.deps.store.requeue_run(run, worked).await {
-            tracing::debug!(%run, %error, "not put back; the next start recovers it");
+        match self.deps.store.requeue_run(run, worked).await {
+            Ok(()) | Err(StoreError::WrongState { .. }) => true,
+            Err(error) => {
+                tracing::debug!(%run, %error, "not put back; the next claim or the next start does it");
+                false
+            }
         }
     }
 }

@@ -74,6 +74,7 @@ pub use notices::wording::quoted;
 pub use runs::crashes::RecoveredRuns;
 pub use runs::fence::RunKey;
 pub use runs::forks::{ForkMoney, NewFork, StoredFork};
+pub use runs::halts::PersonaHalt;
 pub use runs::providers::ProviderCalls;
 pub use runs::queue::{ClaimedRun, NewRun, RunFailure};
 pub use runs::run_control::{Cancellation, FailedRuns};

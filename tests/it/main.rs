@@ -3,6 +3,7 @@
 // The harness
 mod app;
 mod guest_house;
+mod halt;
 mod recording_intake;
 mod dns;
 mod corpora;

@@ -227,6 +227,7 @@ const WALKS: &[(&str, &str)] = &[
         "as for `messages::INSERT_MESSAGE`",
     ),
     ("search::LAST_SEQ", "the last row, found in one step"),
+    ("halts::HALTS", "one row per persona at most"),
 ];
 
 /// Indexes that hold only rows that somebody still works on: walking one whole is bounded by the work at hand.

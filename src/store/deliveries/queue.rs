@@ -128,6 +128,7 @@ WHERE seq IN (
     SELECT seq, row_number() OVER due AS place, sum(size) OVER due AS total FROM (
       SELECT seq, next_attempt_at, length(bytes) AS size FROM deliveries
       WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at <= $2
+        AND (kind = 'notice' OR NOT EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', deliveries.persona_id)))
       ORDER BY next_attempt_at, seq LIMIT $3
     ) WINDOW due AS (ORDER BY next_attempt_at, seq)
   ) WHERE place = 1 OR total <= $4

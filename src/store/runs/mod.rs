@@ -5,6 +5,7 @@
 //! - `crashes`: recovery of the runs of an engine that died.
 //! - `poison_runs`: runs that end the engine, tried alone.
 //! - `run_control`: cancellations and retries of operators.
+//! - `halts`: the kill switch.
 //! - `providers`: statistics of provider calls.
 //! - `forks`: runs made again from a turn of a run.
 //! - `agent_files`: files of a persona that agents may not change.
@@ -16,6 +17,7 @@ pub(in crate::store) mod queue;
 pub(in crate::store) mod crashes;
 pub(in crate::store) mod poison_runs;
 pub(in crate::store) mod run_control;
+pub(in crate::store) mod halts;
 pub(in crate::store) mod providers;
 pub(in crate::store) mod forks;
 pub mod agent_files;

@@ -94,7 +94,8 @@ pub(in crate::store) const CLAIM_RUNS: &str = "
            WHERE r.persona_id = busy.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
              AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
            ORDER BY r.seq LIMIT 1)
-        FROM busy WHERE busy.id IS NOT NULL AND busy.id NOT IN (SELECT value FROM jsonb_each($9))),
+        FROM busy WHERE busy.id IS NOT NULL AND busy.id NOT IN (SELECT value FROM jsonb_each($9))
+          AND NOT EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', busy.id))),
       next (id, working) AS MATERIALIZED (
         SELECT id, working FROM ready WHERE working < $4 AND first IS NOT NULL ORDER BY working, first LIMIT $3)
       SELECT seq FROM (

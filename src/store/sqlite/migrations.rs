@@ -67,6 +67,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     35 "0035_letter_quarantined",
     36 "0036_packed_requests",
     37 "0037_search_merge",
+    38 "0038_halts",
 };
 
 #[cfg(test)]

@@ -1,0 +1,129 @@
+//! `attache halt` and `attache resume`: the kill switch, beside a working engine or without one.
+
+use super::args::{persona_of, text};
+use super::{Command, CommandContext, Exit, screen};
+use crate::domain::PersonaId;
+use crate::store::PersonaHalt;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+
+pub struct HaltCommand;
+
+impl Command for HaltCommand {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("halt")
+            .about("Stop all runs and their mail, or one persona's, until `attache resume`")
+            .after_help(
+                "Letters are still taken and wait; so do scheduled runs. A run at work is stopped within a second and goes on \
+                 where it was. A mail that a server is being given goes out; notices to the owner do, too.",
+            )
+            .arg(persona_arg("Only this persona"))
+            .arg(
+                Arg::new("reason")
+                    .long("reason")
+                    .value_name("TEXT")
+                    .help("Kept with it, for whoever asks later"),
+            )
+            .arg(
+                Arg::new("list")
+                    .long("list")
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with_all(["persona", "reason"])
+                    .help("Only show what is halted"),
+            )
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let store = context.store_of_engine().await?;
+            if args.get_flag("list") {
+                return show(context, &store.halts().await?);
+            }
+            let persona = persona_of(context, &store, args).await?;
+            let is_new = store.halt(persona.as_ref(), text(args, "reason")).await?;
+            show(context, &store.halts().await?)?;
+            if !context.json() {
+                let persona = option_of(persona.as_ref());
+                let next = format!("`attache resume{persona}` lets work go on");
+                screen::remark(if is_new {
+                    &next
+                } else {
+                    "it was halted before"
+                });
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}
+
+pub struct ResumeCommand;
+
+impl Command for ResumeCommand {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("resume")
+            .about("Lift what `attache halt` stopped")
+            .arg(persona_arg("Only this persona's halt"))
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let store = context.store_of_engine().await?;
+            let persona = persona_of(context, &store, args).await?;
+            let was_halted = store.lift_halt(persona.as_ref()).await?;
+            let left = store.halts().await?;
+            show(context, &left)?;
+            if !context.json() && !was_halted {
+                let remark = match left.first() {
+                    Some(other) => format!(
+                        "there was no such halt; `attache resume{}` lifts what is shown",
+                        option_of(other.persona.as_ref())
+                    ),
+                    None => "nothing was halted".to_owned(),
+                };
+                screen::remark(&remark);
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}
+
+fn persona_arg(help: &'static str) -> Arg {
+    Arg::new("persona")
+        .long("persona")
+        .value_name("ID")
+        .help(help)
+}
+
+/// The option that names the persona in a command; empty for every persona.
+fn option_of(persona: Option<&PersonaId>) -> String {
+    persona.map_or(String::new(), |persona| format!(" --persona {persona}"))
+}
+
+fn show(context: &CommandContext, halts: &[PersonaHalt]) -> anyhow::Result<Exit> {
+    if context.json() {
+        context.screen.json(&halts)?;
+        return Ok(Exit::Ok);
+    }
+    for halt in halts {
+        let who = halt
+            .persona
+            .as_ref()
+            .map_or("every persona".to_owned(), |persona| format!("`{persona}`"));
+        let reason = match halt.reason.as_str() {
+            "" => String::new(),
+            reason => format!(": {}", screen::one_line(reason)),
+        };
+        let line = format!("{who} is halted since {}{reason}", halt.halted_at);
+        context.screen.line(line)?;
+    }
+    if halts.is_empty() {
+        context.screen.line("nothing is halted")?;
+    }
+    Ok(Exit::Ok)
+}
