@@ -118,6 +118,9 @@ async fn report(
         context.screen.json(&report)?;
     } else {
         report.print(context)?;
+        for halt in store.halts().await? {
+            super::screen::remark(&super::halt::sentence(&halt));
+        }
     }
     Ok(exit)
 }

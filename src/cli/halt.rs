@@ -111,19 +111,23 @@ fn show(context: &CommandContext, halts: &[PersonaHalt]) -> anyhow::Result<Exit>
         return Ok(Exit::Ok);
     }
     for halt in halts {
-        let who = halt
-            .persona
-            .as_ref()
-            .map_or("every persona".to_owned(), |persona| format!("`{persona}`"));
-        let reason = match halt.reason.as_str() {
-            "" => String::new(),
-            reason => format!(": {}", screen::one_line(reason)),
-        };
-        let line = format!("{who} is halted since {}{reason}", halt.halted_at);
-        context.screen.line(line)?;
+        context.screen.line(sentence(halt))?;
     }
     if halts.is_empty() {
         context.screen.line("nothing is halted")?;
     }
     Ok(Exit::Ok)
+}
+
+/// `every persona is halted since …: REASON`, for a person.
+pub(super) fn sentence(halt: &PersonaHalt) -> String {
+    let who = halt
+        .persona
+        .as_ref()
+        .map_or("every persona".to_owned(), |persona| format!("`{persona}`"));
+    let reason = match halt.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {}", screen::one_line(reason)),
+    };
+    format!("{who} is halted since {}{reason}", halt.halted_at)
 }

@@ -44,7 +44,7 @@ pub use mail::report::{
 };
 pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
-pub use run::{ErrorClass, RunState, StopReason, Trigger, Withheld};
+pub use run::{ErrorClass, RunState, RunWait, StopReason, Trigger, Withheld};
 pub use schedule::{CatchUp, DeliverTo, Overlap, PausedBy, RunOptions, SlotOptions};
 pub use time::Timestamp;
 pub use usage::{CostSource, Rates, TokenUsage, UsageLine};

@@ -106,6 +106,16 @@ word_enum!(
 );
 
 word_enum!(
+    /// Reason why a queued run does not begin, where a row says it.
+    RunWait {
+        /// Its persona, or every persona, is halted.
+        Halted = "halted",
+        /// A run of its thread that was queued earlier has not ended.
+        EarlierRun = "earlier_run",
+    }
+);
+
+word_enum!(
     /// Kind of the failure that ended a run or a provider call; decides who acts and whether it is
     /// retried.
     ErrorClass {

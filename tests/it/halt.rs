@@ -40,6 +40,15 @@ async fn attache(workspace: &Workspace, args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+/// What `runs list` says that a run waits for.
+async fn waits_for(workspace: &Workspace, run: &str) -> Value {
+    let runs = attache(workspace, &["runs", "list"]).await;
+    let found = runs
+        .as_array()
+        .and_then(|runs| runs.iter().find(|row| row["id"] == run));
+    found.expect("the run")["waits_for"].clone()
+}
+
 #[tokio::test]
 async fn a_halted_persona_takes_letters_and_answers_them_when_it_is_resumed() {
     let app = house().await;
@@ -56,6 +65,8 @@ async fn a_halted_persona_takes_letters_and_answers_them_when_it_is_resumed() {
     let other = app.run_of(&letter_to("bea", "b")).await;
     assert_eq!(app.drain().await.runs, 1);
     assert_eq!(app.outcome(&waiting).await.0, "queued");
+    assert_eq!(waits_for(&app.workspace, &waiting).await, json!("halted"));
+    assert_eq!(waits_for(&app.workspace, &other).await, Value::Null);
     assert_eq!(app.outcome(&other).await.0, "succeeded");
     assert_eq!(app.sent().len(), 1);
 
@@ -75,6 +86,23 @@ async fn a_halted_persona_takes_letters_and_answers_them_when_it_is_resumed() {
     assert_eq!(app.drain().await.runs, 1);
     assert_eq!(app.outcome(&waiting).await.0, "succeeded");
     assert_eq!(app.sent().len(), 2);
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_run_says_that_it_waits_for_an_earlier_one_of_its_thread() {
+    let app = house().await;
+    let first = app.run_of(&letter_to("ada", "a")).await;
+    let second = note(
+        "b@guest.example",
+        "References: <a@guest.example>\n",
+        "And lunch?",
+    );
+    let second = app.run_of(&second).await;
+    assert_eq!(waits_for(&app.workspace, &first).await, Value::Null);
+    assert_eq!(waits_for(&app.workspace, &second).await, "earlier_run");
+    app.drain().await;
+    assert_eq!(waits_for(&app.workspace, &second).await, Value::Null);
     app.check().await;
 }
 

@@ -117,8 +117,9 @@ async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
         return Ok(Exit::Ok);
     }
     let rows = runs.iter().map(|run| {
-        let why = run.error_class.map(|class| class.to_string());
+        let why = run.waits_for.map(|wait| wait.to_string());
         let why = why
+            .or_else(|| run.error_class.map(|class| class.to_string()))
             .or_else(|| run.stop_reason.map(|stop| stop.to_string()))
             .unwrap_or_default();
         vec![

@@ -3,8 +3,8 @@
 //! Absent on purpose: the details of a run (`record.rs`), and changes (`runs/run_control.rs`).
 
 use crate::domain::{
-    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, TokenUsage,
-    Trigger,
+    ErrorClass, MessageId, PersonaId, RunId, RunState, RunWait, StopReason, ThreadId, Timestamp,
+    TokenUsage, Trigger,
 };
 use crate::store::budgets::usage_row::usage;
 use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
@@ -52,6 +52,7 @@ pub struct RunSummary {
     pub provider: Option<String>,
     pub model: Option<String>,
     pub stop_reason: Option<StopReason>,
+    pub waits_for: Option<RunWait>,
     pub error_class: Option<ErrorClass>,
     pub error_message: Option<String>,
     /// Sum over its turns.
@@ -94,7 +95,10 @@ pub(in crate::store) const RUN_SUMMARIES: &str = "
     SELECT r.id, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, m.subject, m.sender, r.profile, r.state,
       r.attempt, r.next_attempt_at, r.cancel_requested_at, r.provider, r.model, r.stop_reason, r.error_class,
       r.error_message, r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.output_tokens,
-      r.reasoning_tokens, r.cost_micros, r.limits_json, r.created_at, r.started_at, r.finished_at
+      r.reasoning_tokens, r.cost_micros, r.limits_json, r.created_at, r.started_at, r.finished_at,
+      CASE WHEN r.state NOT IN ('queued', 'waiting_retry') THEN NULL
+        WHEN EXISTS (SELECT 1 FROM halts h WHERE h.persona_id IN ('', r.persona_id)) THEN 'halted'
+        WHEN r.behind = 1 THEN 'earlier_run' END AS waits_for
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id
     WHERE r.id IN (SELECT value FROM jsonb_each($1)) ORDER BY r.seq DESC";
 pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
@@ -122,6 +126,7 @@ pub(in crate::store) fn run_summary(row: &SqliteRow) -> Result<RunSummary> {
         provider: row.get("provider"),
         model: row.get("model"),
         stop_reason: word("stop_reason").as_deref().and_then(StopReason::parse),
+        waits_for: word("waits_for").as_deref().and_then(RunWait::parse),
         error_class: word("error_class").as_deref().and_then(ErrorClass::parse),
         error_message: row.get("error_message"),
         usage: usage(row),
