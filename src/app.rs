@@ -8,13 +8,13 @@ use crate::clock::Clock;
 use crate::config::in_force::{self, Edits};
 use crate::config::{Config, ConfigErrors, ImapMailbox, Problem, WatchedFolder};
 use crate::domain::{Address, PersonaId};
+use crate::gateway::engine_mail_worker::EngineMailWorker;
 use crate::gateway::ingress::folder::{self, FolderWatch};
 use crate::gateway::ingress::imap::{self, MailboxWatch};
 use crate::gateway::ingress::in_flight::InFlightMarker;
 use crate::gateway::ingress::smtp::{self, BoundSocket, ListenerFactory};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
-use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
 use crate::providers::child::marker;
 use crate::runs::deps::WorkerDeps;
@@ -53,7 +53,7 @@ pub struct Engine {
     deps: Arc<WorkerDeps>,
     intake: Arc<Intake>,
     outbound: Option<Arc<Outbound>>,
-    notices: Notices,
+    engine_mail: EngineMailWorker,
     scheduler: Scheduler,
     worker: Worker,
     runs_queued: Arc<Notify>,
@@ -111,8 +111,8 @@ impl Engine {
         if let Err(error) = in_force::note(&config.snapshot, &config.workspace) {
             tracing::warn!(%error, "commands beside this engine cannot tell what was edited since its start");
         }
-        let notices = Notices::new(store.clone(), config.clone());
-        notices
+        let engine_mail = EngineMailWorker::new(&store, &config);
+        engine_mail
             .note_out_of_service()
             .await
             .context("noting which personas are out of service")?;
@@ -130,7 +130,7 @@ impl Engine {
             deps,
             intake,
             outbound,
-            notices,
+            engine_mail,
             scheduler,
             worker,
             runs_queued,
@@ -176,6 +176,11 @@ impl Engine {
                 .verify_held()
                 .await
                 .context("verifying held letters")?;
+            let written = self
+                .engine_mail
+                .work_once()
+                .await
+                .context("carrying out commands and telling the owner")?;
             let runs = worker.drain().await.context("working off runs")?;
             let mut mails = 0;
             if let Some(outbound) = &self.outbound {
@@ -190,14 +195,9 @@ impl Engine {
                     }
                 }
             }
-            let notices = self
-                .notices
-                .work_once()
-                .await
-                .context("telling the owner")?;
             drained.runs += runs;
             drained.mails += mails;
-            if letters + runs + mails + notices == 0 {
+            if letters + runs + mails + written == 0 {
                 return Ok(drained);
             }
         }
@@ -319,10 +319,10 @@ impl Engine {
             work.road
                 .spawn(async move { outbound.run(&mail_queued, stop, grace_period).await });
         }
-        let (notices, mail_queued, stop) =
-            (self.notices, self.mail_queued.clone(), shutdown.clone());
+        let (engine_mail, mail_queued, stop) =
+            (self.engine_mail, self.mail_queued.clone(), shutdown.clone());
         work.road
-            .spawn(async move { notices.run(&mail_queued, stop).await });
+            .spawn(async move { engine_mail.run(&mail_queued, stop).await });
         let edits = Edits::since(&self.config.snapshot, &self.config.workspace);
         work.intake.spawn(tell_edits(edits, shutdown.clone()));
         work
@@ -381,7 +381,7 @@ async fn recover(store: &Store, config: &Config) -> anyhow::Result<()> {
             "an agent's processes had outlived their engine; they were killed"
         );
     }
-    file_guards::recover(store, &config.workspace)
+    file_guards::recover(store, config)
         .await
         .context("putting back what agents changed")?;
     let recovered = store.recover_runs().await.context("recovering runs")?;

@@ -100,6 +100,22 @@ mod armed {
             "R11",
             "a request to cancel the run; the worker has just seen it",
         ),
+        (
+            "A1",
+            "nothing of a question: it stands in a transaction that is not committed, with its call",
+        ),
+        (
+            "A2",
+            "an open question: its decision stands in a transaction that is not committed",
+        ),
+        (
+            "A3",
+            "an open question: its decision with all effects stands in a transaction that is not committed",
+        ),
+        (
+            "A4",
+            "an approved call that is written down as begun; its tool has not run",
+        ),
         ("O1", "a queued mail"),
         ("O2", "a claimed mail; the transport was not asked"),
         ("O3", "a claimed mail; the server waits for its bytes"),
@@ -116,6 +132,16 @@ mod armed {
             "O7",
             "the same; one recipient has the mail and another one not yet",
         ),
+        (
+            "MC1",
+            "a command by mail with its letter; its effect stands in a transaction that is not committed",
+        ),
+        (
+            "MC2",
+            "the effect of the command; the answer stands in a transaction that is not committed",
+        ),
+        ("MC3", "the effect of the command, with its outcome"),
+        ("MC4", "the effect of the command, and its queued answer"),
         ("SC1", "nothing of the slot: its work is in memory"),
         (
             "SC2",

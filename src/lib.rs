@@ -5,6 +5,7 @@ pub mod text;
 pub mod domain;
 pub mod clock;
 pub mod mime;
+pub mod policy;
 pub mod config;
 pub mod store;
 pub mod tools;

@@ -32,6 +32,55 @@ pub fn plural(count: impl TryInto<u64> + Copy + Display, noun: &str) -> String {
     format!("{count} {noun}{}", if is_one { "" } else { "s" })
 }
 
+/// Writes out characters that hide or reorder others: control characters but line ends and tabs, those that set the
+/// direction of text, and those without width, as `⟨U+202E⟩`.
+pub fn visible(text: &str) -> String {
+    let is_hidden = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || matches!(c, '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+                | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+                | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFB}'
+                | '\u{E0000}'..='\u{E0FFF}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => shown.push_str(&format!("⟨U+{:04X}⟩", u32::from(c))),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// Matches `*` (any run of bytes) and `?` (any one byte); worst-case time is proportional to the
+/// product of the lengths.
+pub fn glob_matches(glob: &str, text: &str) -> bool {
+    let (glob, text) = (glob.as_bytes(), text.as_bytes());
+    let (mut g, mut t) = (0, 0);
+    // Offset after the last star, and the end of the text that the star matches.
+    let mut retry: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match glob.get(g) {
+            Some(b'*') => {
+                retry = Some((g + 1, t));
+                g += 1;
+            }
+            Some(&c) if c == b'?' || c == text[t] => {
+                g += 1;
+                t += 1;
+            }
+            _ => match retry {
+                None => return false,
+                Some((behind, swallowed)) => {
+                    retry = Some((behind, swallowed + 1));
+                    (g, t) = (behind, swallowed + 1);
+                }
+            },
+        }
+    }
+    glob[g..].iter().all(|&c| c == b'*')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +97,15 @@ mod tests {
     #[test]
     fn a_line_has_neither_line_ends_nor_control_characters() {
         assert_eq!(one_line(" a\r\n\tb\u{7}c \u{85}d\u{a0}e "), "a b c d e");
+    }
+
+    #[test]
+    fn no_character_hides_another() {
+        assert_eq!(
+            visible("a\u{202e}b\u{200b}c\r\n\td"),
+            "a⟨U+202E⟩b⟨U+200B⟩c⟨U+000D⟩\n\td"
+        );
+        assert_eq!(visible("Grüße 🙂"), "Grüße 🙂");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! - `process`: protection of the process, log lines, exit codes
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
-//! - setup: `init`, `config`, `persona`, `schedule`, `providers`
+//! - setup: `init`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`
 //! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
-//! - the kill switch: `halt`
+//! - permission: `approvals`, `policy`; the kill switch: `halt`
 //! - for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
@@ -18,6 +18,7 @@ mod notices;
 mod mcp;
 mod outbox;
 mod persona;
+mod workspace;
 mod schedule;
 mod ingest;
 mod import;
@@ -35,6 +36,8 @@ mod backup;
 mod export;
 mod gc;
 mod halt;
+mod approvals;
+mod policy;
 pub mod screen;
 mod args;
 
@@ -59,6 +62,7 @@ static COMMANDS: &[&dyn Command] = &[
     &init::Init,
     &config::ConfigCommand,
     &persona::PersonaCommand,
+    &workspace::WorkspaceCommand,
     &schedule::ScheduleCommand,
     &providers::ProvidersCommand,
     // Work.
@@ -80,6 +84,9 @@ static COMMANDS: &[&dyn Command] = &[
     &backup::Backup,
     &export::Export,
     &gc::Gc,
+    // Permission.
+    &approvals::ApprovalsCommand,
+    &policy::PolicyCommand,
     // The kill switch.
     &halt::HaltCommand,
     &halt::ResumeCommand,

@@ -128,7 +128,7 @@ fn show(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn find<'c>(config: &'c Config, id: &str) -> Result<&'c Persona, Failure> {
+pub(super) fn find<'c>(config: &'c Config, id: &str) -> Result<&'c Persona, Failure> {
     let parsed = PersonaId::parse(id).ok();
     parsed
         .and_then(|id| config.personas.get(&id))

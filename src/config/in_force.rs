@@ -5,7 +5,10 @@
 //! compare without asking it. Absent on purpose: `PERSONA.md`, knowledge and responsibilities,
 //! which are read for each run.
 
-use crate::config::file::{ConfigLocation, ConfigSource, PRICES_FILE, Snapshot, persona_file};
+use crate::config::file::{
+    ConfigLocation, ConfigSource, POLICY_FILE, PRICES_FILE, Snapshot, persona_file,
+    persona_policy_file,
+};
 use crate::config::secrets;
 use crate::domain::sha256_hex;
 use serde::{Deserialize, Serialize};
@@ -70,9 +73,9 @@ fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<Str
     let personas = names
         .iter()
         .filter(|name| !name.starts_with('.'))
-        .map(|name| persona_file(name));
+        .flat_map(|name| [persona_file(name), persona_policy_file(name)]);
     let new = personas
-        .chain([PRICES_FILE.to_owned()])
+        .chain([PRICES_FILE, POLICY_FILE].map(str::to_owned))
         .filter(|file| !recorded.contains_key(file));
     edited.extend(new.filter(|file| source.has(file)));
     edited
@@ -126,9 +129,9 @@ impl Edits {
         let personas = source.persona_folders().unwrap_or_default();
         let files = personas
             .iter()
-            .map(|name| persona_file(name))
+            .flat_map(|name| [persona_file(name), persona_policy_file(name)])
             .chain(self.recorded.keys().cloned());
-        let files = files.chain([secrets::FILE, PRICES_FILE].map(str::to_owned));
+        let files = files.chain([secrets::FILE, PRICES_FILE, POLICY_FILE].map(str::to_owned));
         let look = |file: String| {
             let found = std::fs::metadata(self.workspace.join(&file)).ok();
             (

@@ -12,6 +12,7 @@
 //! - `inference`: `configs/inference.json` and `configs/prices.json`
 //! - `context`: `configs/context.json`
 //! - `security`: `configs/security.json`, with `authentication`
+//! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
 //! - `persona`: `personas/<id>/persona.json`; `personas` holds all of them
 //! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
 //! - `load`: reads and checks every file
@@ -29,6 +30,7 @@ mod inference;
 mod context;
 mod security;
 mod authentication;
+mod policy;
 mod persona;
 mod personas;
 mod settings;
@@ -50,7 +52,10 @@ pub use gateway::notices::NoticeSettings;
 pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings};
 pub use gateway::{Gateway, MailRetry, WatchedFolder};
 pub use inference::Inference;
-pub use inference::agents::{AGENT_FOLDER, AgentSettings, Tier, is_protected};
+pub use inference::agents::{
+    AGENT_FOLDER, AgentBounds, AgentSettings, CORRESPONDENTS_FOLDER, Tier, is_for_owner_alone,
+    is_protected,
+};
 pub use inference::budgets::{Budget, Budgets, PersonaBudget, dollars, micros_of};
 pub use inference::chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
 pub use inference::fallback::ModelChoice;
@@ -61,6 +66,7 @@ pub use inference::think::Think;
 pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};
 pub use persona::{BadName, Persona, ReplyMode, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
+pub use policy::{ApprovalSettings, PolicySettings, REPLY};
 pub use security::{Access, Decision, Security};
 pub use settings::Config;
 pub use show::{effective, show_persona};

@@ -8,6 +8,7 @@ use super::values::net::address_hint;
 use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
 use crate::domain::{Address, PersonaId};
+use crate::policy::PolicyRule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -92,6 +93,8 @@ pub struct Persona {
     pub timezone: chrono_tz::Tz,
     /// Its own bounds, where it has any.
     pub budget: PersonaBudget,
+    /// Rules of its `policy.json`, which stand behind those of `configs/policy.json`.
+    pub rules: Vec<PolicyRule>,
     /// Absolute path of its folder.
     pub folder: PathBuf,
 }
@@ -180,6 +183,7 @@ pub fn resolve(
         tools: typed.tools.clone(),
         timezone,
         budget: budgets::resolve_persona(typed.budget.as_ref()),
+        rules: Vec::new(),
         folder: ctx.workspace.join("personas").join(id.as_str()),
     })
 }

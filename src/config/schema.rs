@@ -6,6 +6,7 @@ use crate::config::file::json_schema;
 use crate::config::gateway::TypedGateway;
 use crate::config::inference::TypedInference;
 use crate::config::persona::TypedPersona;
+use crate::config::policy::TypedPolicy;
 use crate::config::security::TypedSecurity;
 use serde_json::Value;
 
@@ -37,6 +38,10 @@ pub static KINDS: &[ConfigFileKind] = &[
     ConfigFileKind {
         name: "security",
         schema: json_schema::of::<TypedSecurity>,
+    },
+    ConfigFileKind {
+        name: "policy",
+        schema: json_schema::of::<TypedPolicy>,
     },
     ConfigFileKind {
         name: "persona",

@@ -8,6 +8,7 @@ use crate::config::file::{Problem, Snapshot};
 use crate::config::gateway::Gateway;
 use crate::config::inference::Inference;
 use crate::config::personas::Personas;
+use crate::config::policy::PolicySettings;
 use crate::config::security::Security;
 use crate::domain::LoopKey;
 use secrecy::SecretString;
@@ -30,6 +31,8 @@ pub struct Config {
     /// Steps by profile name; `thread` and `responsibility` always exist.
     pub context: BTreeMap<String, ContextProfile>,
     pub security: Security,
+    /// Without rules when there is no `configs/policy.json`.
+    pub policy: PolicySettings,
     pub limits: Limits,
     pub personas: Personas,
     /// Key by which several engines recognise each other's mail; `None`: each database has its own.

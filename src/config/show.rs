@@ -12,7 +12,8 @@ use crate::config::authentication;
 use crate::config::context::ContextStep;
 use crate::config::file::duration::spell;
 use crate::config::file::{
-    CONTEXT_FILE, GATEWAY_FILE, INFERENCE_FILE, PRICES_FILE, SECURITY_FILE, persona_file,
+    CONTEXT_FILE, GATEWAY_FILE, INFERENCE_FILE, POLICY_FILE, PRICES_FILE, SECURITY_FILE,
+    persona_file,
 };
 use crate::config::gateway::Gateway;
 use crate::config::inference::Inference;
@@ -50,6 +51,9 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     let shown =
         json!({"access": access, "authentication": authentication, "send_allow": send_allow});
     files.insert(SECURITY_FILE.to_owned(), shown);
+    let policy = &config.policy;
+    let shown = json!({"rules": policy.rules, "approvals": policy.approvals});
+    files.insert(POLICY_FILE.to_owned(), shown);
     for persona in config.personas.iter() {
         files.insert(persona_file(persona.id.as_str()), show_persona(persona));
     }
@@ -70,6 +74,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "tools": persona.tools,
         "timezone": persona.timezone.name(),
         "budget": budgets::show_persona(&persona.budget),
+        "rules": persona.rules,
     })
 }
 
@@ -95,6 +100,8 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
             "delayed_after": spell(gateway.notices.delayed_after),
             "filed_interval": spell(gateway.notices.filed_interval),
         },
+        "commands": gateway.commands,
+        "sender_notes": gateway.sender_notes,
         "limits": limits,
     })
 }
@@ -178,6 +185,7 @@ fn show_provider(settings: &ProviderSettings) -> Value {
         "think": settings.think,
         "binary": agent.binary,
         "tier": agent.tier,
+        "accept_unsandboxed": agent.accept_unsandboxed,
         // Names only: values may be secrets.
         "environment": agent.environment.iter().map(|(name, _)| name).collect::<Vec<_>>(),
     });

@@ -13,12 +13,12 @@ pub use report::{ContextCause, ContextReport, EntryOutcome, ReportEntry};
 pub use results::words_of_result;
 
 use crate::config::{ContextProfile, ContextStep, Persona};
+use crate::domain::TextLabel;
 use crate::domain::{MessageId, ThreadId, Timestamp, sha256_hex};
 use crate::providers::contract::traits::{Block, Message, Role};
 use crate::tools::ToolRegistry;
 use resolvers::reads::Reads;
 use resolvers::thread_history::newest_within;
-use resolvers::words::WordsRead;
 use resolvers::{Contribution, Exchange, Piece, ResolveError, ResolverCall, Subject};
 
 /// Context of a run, before any provider's dialect.
@@ -29,6 +29,8 @@ pub struct Context {
     /// Whole exchanges, oldest first.
     pub history: Vec<Exchange>,
     pub input: Input,
+    /// Label of the notes beside the input.
+    pub notes_label: TextLabel,
 }
 
 /// Input that the run answers.
@@ -184,7 +186,7 @@ fn expand(arg: &str, sources: Sources<'_>) -> String {
 /// Returns bytes and estimated tokens.
 fn size(piece: &Piece) -> (usize, usize) {
     let bytes = match piece {
-        Piece::ActiveMemory(text)
+        Piece::ActiveMemory { text, .. }
         | Piece::System { text, .. }
         | Piece::Metadata(text)
         | Piece::Input(text) => text.len(),
@@ -212,7 +214,7 @@ fn block_bytes(block: &Block) -> usize {
 /// Returns the digest of the part of a piece that is sent; `None` when nothing is.
 fn digest(piece: &Piece) -> Option<String> {
     match piece {
-        Piece::ActiveMemory(text)
+        Piece::ActiveMemory { text, .. }
         | Piece::System { text, .. }
         | Piece::Metadata(text)
         | Piece::Input(text) => Some(sha256_hex(&[text.as_bytes()])),
@@ -293,10 +295,14 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
             metadata: String::new(),
             notes: None,
         },
+        notes_label: TextLabel::default(),
     };
     for item in gathered {
         match item.piece {
-            Piece::ActiveMemory(text) => context.input.notes = Some(text),
+            Piece::ActiveMemory { text, label } => {
+                context.input.notes = Some(text);
+                context.notes_label = label;
+            }
             Piece::System { text, .. } => context.system_sections.push(text),
             Piece::History(exchanges) => context.history.extend(exchanges),
             Piece::Metadata(text) => context.input.metadata.push_str(&text),
@@ -308,13 +314,13 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
 
 impl Context {
     /// Returns the trust of the texts that the run is given besides its own letter.
-    pub fn words(&self, tools: &ToolRegistry) -> WordsRead {
+    pub fn words(&self, tools: &ToolRegistry) -> TextLabel {
         let past = self.history.iter();
         let found = past.clone().flat_map(|exchange| &exchange.results);
         let found = found.map(|(tool, payload)| words_of_result(tools, tool, payload));
-        past.map(|exchange| exchange.words)
+        past.map(|exchange| exchange.words.clone())
             .chain(found)
-            .fold(WordsRead::default(), WordsRead::and)
+            .fold(self.notes_label.clone(), TextLabel::and)
     }
 
     /// Returns the system text, section by section. It holds nothing that a letter can influence.

@@ -6,7 +6,9 @@ use std::fmt;
 macro_rules! id_type {
     ($(#[$doc:meta] $name:ident),+ $(,)?) => {$(
         #[$doc]
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+        #[derive(
+            Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+        )]
         pub struct $name(String);
 
         impl $name {

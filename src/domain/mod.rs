@@ -4,24 +4,28 @@
 //! - `mail`: addresses, letters, senders, reports
 //! - `run`, `usage`, `budget`: runs, what they use, and their bounds
 //! - `schedule`: options of responsibilities
-//! - `notice`: kinds of events for an owner
+//! - `approval`: questions to an owner; `notice`: kinds of events for an owner
+//! - `memory_lines`: lines of a persona's memory, and who sees them
 //! - `breaker`, `network`: circuit breakers, ranges of addresses
 //!
 //! Absent on purpose: I/O, clocks, async, rows. Wire bodies and configuration files have structs of
 //! their own in the modules that own those formats.
 
 pub mod mail;
+pub mod approval;
 pub mod breaker;
 pub mod budget;
 pub mod digest;
 pub mod schedule;
 pub mod id;
 pub mod notice;
+pub mod memory_lines;
 pub mod network;
 pub mod run;
 pub mod time;
 pub mod usage;
 
+pub use approval::{ApprovalKind, ApprovalState, approval_address, approval_token};
 pub use breaker::{Breaker, BreakerState, Tolerance};
 pub use budget::{
     Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, OnBudget, Origin,
@@ -33,15 +37,18 @@ pub use id::{
     ResponsibilityId, RunId, ThreadId,
 };
 pub use mail::address::{Address, Mailbox};
+pub use mail::command::{CommandLine, CommandRefusal, MailCommand};
 pub use mail::email::{
     Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via,
 };
 pub use mail::identity::{Coverage, DomainPolicy, Identity};
+pub use mail::label::{Readers, TextLabel};
 pub use mail::loop_token::{LoopKey, LoopToken, OwnMail};
 pub use mail::report::{
     BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient,
     bounce_address, bounce_token,
 };
+pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use run::{ErrorClass, RunState, RunWait, StopReason, Trigger, Withheld};

@@ -24,6 +24,14 @@ macro_rules! word_enum {
             }
         }
 
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(from)?;
+                let unknown = || serde::de::Error::custom(format!("unknown word `{text}`"));
+                Self::parse(&text).ok_or_else(unknown)
+            }
+        }
+
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 to.serialize_str(self.as_str())
@@ -102,6 +110,8 @@ word_enum!(
         Alternations = "alternations",
         /// The mail has reached the limit of hops from persona to persona.
         HopLimit = "hop_limit",
+        /// A rule of the policy refuses it, or its owner was asked and did not approve.
+        NotApproved = "not_approved",
     }
 );
 

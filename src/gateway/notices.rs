@@ -10,30 +10,24 @@
 
 pub mod letter;
 
+use super::approvals::station::OwnerQuestions;
+use super::engine_mail::{self, ENGINE_NAME, EngineDraft, Unmailable};
 use crate::config::{Config, Persona};
 use crate::domain::{
-    Address, ConversationId, DeliveryId, LoopToken, MessageId, NoticeId, NoticeKind, NoticeSubject,
-    ThreadId, Trust, sha256_hex,
+    Address, ConversationId, NoticeId, NoticeKind, NoticeSubject, ThreadId, sha256_hex,
 };
-use crate::mime::{self, Automatic, ComposeError, Outgoing, SignError};
+use crate::mime::Automatic;
 use crate::store::{
-    Content, DeliveryKind, NewDelivery, NewNotice, NoticeMail, PendingNotices, Place, Result,
-    Store, StoreError, quoted,
+    Content, DeliveryKind, NewNotice, NoticeMail, PendingNotices, Place, Result, Store, StoreError,
+    quoted,
 };
-use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
-/// Interval between two polls of the table.
-const POLL: Duration = Duration::from_secs(1);
 /// Interval between two searches of the outbox for delayed mail, and of the letters for filed ones.
 const DELAY_SWEEP: Duration = Duration::from_secs(60);
-/// Display name of the sender; the address is a persona's.
-const DISPLAY_NAME: &str = "Attaché";
 
-/// Turns the store's pending notices into mails to the owners.
+/// Turns the store's pending notices, and questions of personas, into mails to the owners.
 pub struct Notices {
     store: Store,
     config: Arc<Config>,
@@ -41,13 +35,16 @@ pub struct Notices {
     owners: Vec<Address>,
     /// Monotonic time of the last search for delays.
     swept: Mutex<Option<Duration>>,
+    questions: OwnerQuestions,
 }
 
 impl Notices {
     /// Uses the store's clock.
     pub fn new(store: Store, config: Arc<Config>) -> Self {
         let owners = readers(&config);
+        let questions = OwnerQuestions::new(store.clone(), config.clone(), owners.clone());
         Self {
+            questions,
             store,
             config,
             owners,
@@ -77,7 +74,7 @@ impl Notices {
         if Self::silence(&self.config).is_some() {
             return Ok(0);
         }
-        let mut notified = 0;
+        let mut notified = self.questions.work_once().await?;
         for pending in self
             .store
             .pending_notices(self.config.gateway.notices.interval, letter::LISTED_MAX)
@@ -86,23 +83,6 @@ impl Notices {
             notified += usize::from(self.tell(&pending).await?);
         }
         Ok(notified)
-    }
-
-    /// Works until `shutdown`; `mail_queued` wakes the outbound worker.
-    pub async fn run(&self, mail_queued: &Notify, shutdown: CancellationToken) {
-        while !shutdown.is_cancelled() {
-            match self.work_once().await {
-                Ok(0) => {}
-                Ok(_some) => mail_queued.notify_one(),
-                Err(error) => {
-                    tracing::error!(%error, "cannot tell the owner what happened; trying again");
-                }
-            }
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = tokio::time::sleep(POLL) => {}
-            }
-        }
     }
 
     /// Delayed mail is searched for here, not at an attempt: while the transport is unavailable
@@ -200,62 +180,31 @@ impl Notices {
         pending: &PendingNotices,
         persona: &Persona,
     ) -> std::result::Result<NoticeMail, Unmailable> {
-        let clock = self.store.clock();
-        let id = MessageId::new(clock.new_id());
         let before = pending.before.as_ref();
-        let message_id = mime::new_message_id(id.as_str(), persona.address.domain());
-        let key = self
-            .config
-            .loop_key
-            .as_ref()
-            .unwrap_or(self.store.loop_key());
-        let outgoing = Outgoing {
-            loop_token: Some(key.seal(&LoopToken {
-                hops: 1,
-                message_id: message_id.clone(),
-            })),
-            message_id,
-            date: clock.now(),
-            from_name: DISPLAY_NAME.to_owned(),
-            from: persona.address.clone(),
+        let draft = EngineDraft {
+            from_name: ENGINE_NAME.to_owned(),
             to: self.owners.clone(),
-            cc: Vec::new(),
             subject: letter::subject(pending),
-            in_reply_to: before.map(|mail| mail.rfc_message_id.clone()),
-            references: before.map_or_else(Vec::new, |mail| {
-                mime::reply_references(&mail.references, Some(&mail.rfc_message_id))
-            }),
-            automatic: Automatic::Generated,
             body_markdown: letter::body(pending),
-            attachments: Vec::new(),
-        };
-        let bytes = mime::compose(&outgoing)?;
-        let delivery = NewDelivery {
-            id: DeliveryId::new(clock.new_id()),
-            message_id: id.clone(),
-            run_id: None,
+            in_reply_to: before.map(|mail| mail.rfc_message_id.clone()),
+            references: before.map_or_else(Vec::new, |mail| mail.references.clone()),
+            automatic: Automatic::Generated,
+            hops: 1,
             kind: DeliveryKind::Notice,
-            envelope_from: String::new(),
-            recipients: self.owners.iter().map(Address::to_string).collect(),
-            bytes: self
-                .config
-                .gateway
-                .signers
-                .seal(bytes, &outgoing.from, outgoing.date)?,
         };
-        let place = self.place(pending, &outgoing);
+        let mail = engine_mail::compose((&self.config, &self.store), persona, draft)?;
         Ok(NoticeMail {
             persona: persona.id.clone(),
-            id,
-            place,
-            content: content(&outgoing),
-            delivery,
+            id: mail.id,
+            place: self.place(pending, &mail.content),
+            content: mail.content,
+            delivery: mail.delivery,
         })
     }
 
     /// The thread of the cause, as long as only owners participate: a participant whom an owner has
     /// added meanwhile must not learn of other people's mail.
-    fn place(&self, pending: &PendingNotices, outgoing: &Outgoing) -> Place {
+    fn place(&self, pending: &PendingNotices, mail: &Content) -> Place {
         let clock = self.store.clock();
         let owners: Vec<String> = self.owners.iter().map(Address::key).collect();
         let is_private = pending
@@ -263,7 +212,7 @@ impl Notices {
             .as_ref()
             .is_some_and(|mail| mail.readers.iter().all(|reader| owners.contains(reader)));
         Place {
-            mentioned: outgoing.references.clone(),
+            mentioned: mail.references.clone(),
             joins_as: owners.first().filter(|_| is_private).cloned(),
             participants: owners,
             joins_only: None,
@@ -273,15 +222,6 @@ impl Notices {
             new_thread: ThreadId::new(clock.new_id()),
         }
     }
-}
-
-/// Error of composing the mail of a notice.
-#[derive(Debug, thiserror::Error)]
-enum Unmailable {
-    #[error(transparent)]
-    Compose(#[from] ComposeError),
-    #[error(transparent)]
-    Sign(#[from] SignError),
 }
 
 /// The owners' addresses, without those that lead back into the engine.
@@ -314,22 +254,4 @@ fn speaker<'c>(
     named
         .or_else(configured)
         .or_else(|| config.personas.iter().next())
-}
-
-/// Content of the stored message, equal to the mail that is sent.
-fn content(outgoing: &Outgoing) -> Content {
-    let to: Vec<String> = outgoing.to.iter().map(Address::to_string).collect();
-    Content {
-        rfc_message_id: outgoing.message_id.clone(),
-        in_reply_to: outgoing.in_reply_to.clone(),
-        references: outgoing.references.clone(),
-        sender: format!("{} <{}>", outgoing.from_name, outgoing.from),
-        recipients_json: json!({ "to": to, "cc": [] }).to_string(),
-        subject: outgoing.subject.clone(),
-        text_body: outgoing.body_markdown.clone(),
-        fresh_text: None,
-        html_body: None,
-        trust: Trust::System.as_str(),
-        metadata_json: "{}".to_owned(),
-    }
 }

@@ -2,21 +2,22 @@
 
 use crate::config::Persona;
 use crate::context::resolvers::Subject;
-use crate::context::resolvers::words::WordsRead;
 use crate::domain::ErrorClass;
+use crate::domain::TextLabel;
 use crate::providers::ToolArgs;
+use crate::runs::approvals::ask;
 use crate::runs::checkpoint::words_of_context;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
 use crate::runs::label::RunLabel;
 use crate::runs::reply::mail;
 use crate::runs::tool_calls::context::ToolCallContext;
-use crate::runs::tool_calls::policy::{self, Asked};
-use crate::runs::tool_calls::verdict::{ToolVerdict, call_payload, finish, is_failure};
+use crate::runs::tool_calls::policy::{self, Asked, NextStep, PreparedCall};
+use crate::runs::tool_calls::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
 use crate::store::{
     ClaimedRun, Executor, JournalEntry, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError,
 };
-use crate::tools::{RegisteredTool, ToolClass};
+use crate::tools::{MailPolicy, RegisteredTool, ToolClass, ToolOutcome};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
     JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -24,8 +25,9 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -58,11 +60,11 @@ impl Toolbox {
         let run_options = deps.options_of(&run).await?;
         let first_request = store.journal_so_far(&run.id).await?.first_request_json;
         let words =
-            first_request.map_or(Ok(WordsRead::default()), |json| words_of_context(&json))?;
+            first_request.map_or(Ok(TextLabel::default()), |json| words_of_context(&json))?;
         let label = RunLabel::of(&subject);
         let (persona, tools) = (
             persona.clone(),
-            deps.tools(persona, &run_options.run_options, label),
+            deps.tools(&run, persona, &run_options.run_options, &label),
         );
         let key = RunKey {
             run: run.id.clone(),
@@ -89,11 +91,12 @@ impl Toolbox {
         let _alone = self.turn.lock().await;
         let args = ToolArgs::of(args);
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
-        let label = self.label.after_all(
+        let label = self.label.clone().after_all(
             &self.deps.tools,
             &self.store.steps_of_run(&self.run.id).await?,
         );
-        let ctx = self.ctx(label, mails as usize, replied);
+        let calls = self.store.calls_so_far(&self.run.id).await?;
+        let ctx = self.ctx(label, calls, (mails as usize, replied));
         let mail = mail::mail_policy(&ctx).await?;
         // A call that is cut off here is not resumed, because the agent's loop is not ours; but its
         // expected effects are recorded, so that its owner is notified and its file is known.
@@ -103,21 +106,25 @@ impl Toolbox {
             args: &args,
             begun: None,
         };
+        let prepared = match self.refused_unseen(calls, asked).await? {
+            Some(verdict) => PreparedCall::ended(verdict),
+            None => policy::prepare(&ctx, asked, &mail).await?,
+        };
+        let (expected, judged) = (prepared.expected.as_ref(), prepared.judged.as_ref());
         let call = NewCall {
             executor: Executor::Engine,
             tool_name: name.to_owned(),
-            payload_json: call_payload(&args, policy::begin(&ctx, asked, &mail).await),
+            payload_json: call_payload(&args, expected, judged),
         };
         let id = self.store.record_call(&self.key, call).await?;
-        let verdict = match self.store.calls_so_far(&self.run.id).await? {
-            calls if calls > self.deps.config.inference.budget.tool_calls_max => policy::used_up(),
-            _ => {
-                let asked = Asked { id: &id, ..asked };
-                match self.tools.iter().find(|tool| tool.name() == name) {
-                    Some(tool) if self.asks_again(tool, asked).await? => policy::not_again(),
-                    _ => policy::execute(&ctx, asked, &mail).await?,
-                }
+        let asked = Asked { id: &id, ..asked };
+        let verdict = match (prepared.next, &prepared.judged) {
+            (NextStep::Ended(verdict), _) => verdict,
+            (NextStep::Ask(outcome), Some(judged)) => {
+                let outcome = outcome.map(|outcome| *outcome);
+                self.ask(&ctx, (asked, judged), outcome, &mail).await?
             }
+            (NextStep::Call | NextStep::Ask(_), _) => policy::execute(&ctx, asked, &mail).await?,
         };
         match self.conclude(&ctx, name, &id, verdict).await {
             // Another server of this run has sent the last permitted mail meanwhile.
@@ -129,14 +136,58 @@ impl Toolbox {
         }
     }
 
-    /// Reports whether this call repeats one with an unknown outcome, of a tool that must not be
-    /// run twice.
-    async fn asks_again(&self, tool: &RegisteredTool, asked: Asked<'_>) -> Result<bool, RunError> {
-        if tool.class() != ToolClass::Once {
-            return Ok(false);
+    /// Returns the verdict on a call that is not even decided on: one too many, or one that repeats a call with an unknown
+    /// outcome of a tool that must not be run twice.
+    async fn refused_unseen(
+        &self,
+        calls: u32,
+        asked: Asked<'_>,
+    ) -> Result<Option<ToolVerdict>, RunError> {
+        if calls >= self.deps.config.inference.budget.tool_calls_max {
+            return Ok(Some(policy::used_up()));
         }
+        let tool = self.tools.iter().find(|tool| tool.name() == asked.name);
+        let Some(tool) = tool.filter(|tool| tool.class() == ToolClass::Once) else {
+            return Ok(None);
+        };
         let steps = self.store.steps_of_run(&self.run.id).await?;
-        Ok(policy::asks_again(tool, &steps, asked.name, asked.args))
+        let is_again = policy::asks_again(tool, &steps, asked.name, asked.args);
+        Ok(is_again.then(policy::not_again))
+    }
+
+    /// Asks the owner about a mail. The agent goes on meanwhile: its process cannot wait for days. An approval sends the
+    /// mail as it is.
+    async fn ask(
+        &self,
+        ctx: &ToolCallContext<'_>,
+        (asked, judged): (Asked<'_>, &JudgedCall),
+        outcome: Option<ToolOutcome>,
+        mail: &MailPolicy,
+    ) -> Result<ToolVerdict, RunError> {
+        if outcome
+            .as_ref()
+            .is_none_or(|outcome| outcome.mail.is_none())
+        {
+            let message = "this needs your owner's approval, for which an agent cannot wait; finish without it and say so";
+            return Ok(ToolVerdict::Failed {
+                code: "needs_approval",
+                message: message.to_owned(),
+            });
+        }
+        let approval = ask::of_call(ctx, (asked, judged), outcome, mail, (false, Duration::ZERO))?;
+        let entry = JournalEntry::Ask(Box::new(approval));
+        match self.store.journal(&self.key, vec![entry]).await {
+            Ok(()) => Ok(ToolVerdict::Done(ToolOutcome {
+                result: json!({
+                    "queued": false,
+                    "waits_for_owner": true,
+                    "note": "your owner is asked; if they approve, the mail is sent as it is, so do not send it again",
+                }),
+                ..ToolOutcome::default()
+            })),
+            Err(StoreError::ApprovalsUsedUp) => Ok(ask::used_up()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Commits a call's result with its effect, all or nothing.
@@ -156,13 +207,18 @@ impl Toolbox {
             payload_json: payload.clone(),
         })];
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
-            entries.push(JournalEntry::Mail(Box::new(mail::outbound(ctx, draft)?)));
+            entries.push(JournalEntry::Mail(Box::new(mail::outbound(ctx, *draft)?)));
         }
         self.store.journal(&self.key, entries).await?;
         Ok(payload)
     }
 
-    fn ctx(&self, label: RunLabel, mails_sent: usize, replied: bool) -> ToolCallContext<'_> {
+    fn ctx(
+        &self,
+        label: RunLabel,
+        calls: u32,
+        (mails_sent, replied): (usize, bool),
+    ) -> ToolCallContext<'_> {
         ToolCallContext {
             deps: &self.deps,
             run: &self.run,
@@ -171,6 +227,7 @@ impl Toolbox {
             tools: &self.tools,
             label,
             cancel: &self.cancel,
+            calls,
             mails_sent,
             replied,
             pending: &[],

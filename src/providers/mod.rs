@@ -11,7 +11,7 @@ pub mod scripted;
 pub mod agents;
 pub mod child;
 
-use crate::config::ProviderSettings;
+use crate::config::{AgentBounds, ProviderSettings};
 use crate::domain::ErrorClass;
 use std::path::Path;
 
@@ -37,6 +37,8 @@ pub struct Adapter {
     /// Settings that it reads of its block, in groups; any other setting is an error of the
     /// configuration.
     pub settings: &'static [&'static [&'static str]],
+    /// Tiers that an agent's program holds; `None`: it is no agent with tools of its own.
+    pub bounds: Option<AgentBounds>,
     /// Reads its settings; opens no connection. Errors: phase `Config`.
     pub build: fn(&ProviderSettings) -> Result<Box<dyn Provider>, ProviderError>,
 }

@@ -43,6 +43,7 @@ pub const ADAPTER: Adapter = Adapter {
     id: "scripted",
     key_variable: None,
     settings: &[&["script", "tier"]],
+    bounds: None,
     build,
 };
 

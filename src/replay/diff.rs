@@ -279,12 +279,13 @@ impl DiffView {
     }
 }
 
-/// Returns the model's part of a call; the expected effects that a verifiable tool recorded are the
-/// engine's own.
+/// Returns the model's part of a call; the expected effects that a verifiable tool recorded, and
+/// the decision on the call, are the engine's own.
 fn asked_for(call: &CallRecord) -> Value {
     let mut asked = call.call.clone();
     if let Some(members) = asked.as_object_mut() {
         members.remove("begun");
+        members.remove("policy");
     }
     asked
 }

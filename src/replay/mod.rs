@@ -8,7 +8,8 @@
 //! - `timeline`, `html`: a record for people; `bundle`: records as a file
 //! - `diff`: two runs compared
 //! - `verify`: runs executed again over their records
-//! - `fork`: a run continued differently; `sweep`: past runs under a changed file
+//! - `fork`: a run continued differently; `sweep`: past runs under a changed file; `policy_preview`: recorded calls under
+//!   changed rules
 
 mod load;
 mod slot;
@@ -18,6 +19,7 @@ pub mod fork;
 pub mod select;
 pub mod timeline;
 pub mod sweep;
+pub mod policy_preview;
 pub mod verify;
 pub mod html;
 

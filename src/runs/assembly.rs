@@ -64,7 +64,7 @@ pub async fn assemble(
     let shared_json = to_json(&state.first)?;
     state.first.messages = context.messages();
     let words = context.words(&state.deps.tools);
-    state.label = state.label.having_read(words);
+    state.label = state.label.clone().having_read(words.clone());
     let kept = ContextCheckpoint {
         request: state.first.clone(),
         stubbed: state.stubbed.clone(),

@@ -1,7 +1,7 @@
 //! Stored first request of a run, from which a later attempt continues.
 
-use crate::context::resolvers::words::WordsRead;
 use crate::domain::ErrorClass;
+use crate::domain::TextLabel;
 use crate::providers::Request;
 use crate::runs::error::RunError;
 use crate::store::StoreError;
@@ -18,12 +18,12 @@ pub struct ContextCheckpoint {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub stubbed: BTreeSet<String>,
     /// Trust of the texts in the context besides the run's own letter.
-    #[serde(default, skip_serializing_if = "WordsRead::is_nothing")]
-    pub words: WordsRead,
+    #[serde(default, skip_serializing_if = "TextLabel::is_nothing")]
+    pub words: TextLabel,
 }
 
 /// Returns the trust of the texts in a run's context, by its stored first request.
-pub fn words_of_context(first_request_json: &str) -> Result<WordsRead, RunError> {
+pub fn words_of_context(first_request_json: &str) -> Result<TextLabel, RunError> {
     let kept: ContextCheckpoint = from_json(first_request_json)?;
     Ok(kept.words)
 }

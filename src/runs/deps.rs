@@ -8,6 +8,7 @@ use super::label::RunLabel;
 use super::provider_health::ProviderHealth;
 use super::provider_health::adapters::{LazyProviders, build_providers};
 use super::provider_health::breakers::CircuitBreakers;
+use super::tool_calls::run_facts;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger};
@@ -140,13 +141,14 @@ impl RunDeps {
         }
     }
 
-    /// Returns the tools that a run with these options may use, of those that its persona and its
-    /// label permit, in the order of `tools`.
+    /// Returns the tools that a run with these options may use, of those that its persona, its
+    /// label and the policy permit, in the order of `tools`.
     pub fn tools(
         &self,
+        run: &ClaimedRun,
         persona: &Persona,
         options: &RunOptions,
-        label: RunLabel,
+        label: &RunLabel,
     ) -> Vec<Arc<RegisteredTool>> {
         let lists = [&persona.tools, &options.tools];
         let granted = |tool: &&Arc<RegisteredTool>| {
@@ -155,7 +157,10 @@ impl RunDeps {
                 .flatten()
                 .all(|names| names.iter().any(|name| name == tool.name()))
         };
-        let open = |tool: &&Arc<RegisteredTool>| label.closed(tool.effects()).is_none();
+        let open = |tool: &&Arc<RegisteredTool>| {
+            label.closed(tool.effects()).is_none()
+                && run_facts::is_offered(&self.config, (run, persona), label, tool)
+        };
         self.tools
             .iter()
             .filter(granted)

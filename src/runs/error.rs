@@ -30,6 +30,9 @@ pub enum RunError {
     BudgetExhausted(Box<BudgetExhausted>),
     #[error("the store failed")]
     Store(#[from] StoreError),
+    /// The run is parked until its owner decides; everything of it is committed.
+    #[error("it waits for its owner's approval")]
+    WaitsForApproval,
     /// Cancelled on request.
     #[error("cancelled")]
     Cancelled,
@@ -43,6 +46,8 @@ impl RunError {
             RunError::Machine { .. } => ErrorClass::Transient,
             RunError::Store(_) => ErrorClass::Store,
             RunError::BudgetExhausted(_) => ErrorClass::Budget,
+            // No end of a run: nothing is stored of it.
+            RunError::WaitsForApproval => ErrorClass::Transient,
             RunError::Cancelled => ErrorClass::Cancelled,
         }
     }

@@ -9,6 +9,7 @@ use super::state::LoopState;
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
 use crate::providers::{Block, FinishReason, Message, Response, Role, ToolChoice};
 use crate::runs::agents::partial;
+use crate::runs::approvals::reply::{self, ReplyDecision};
 use crate::runs::budget::{counters, exhausted};
 use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
@@ -197,6 +198,13 @@ async fn finish(
                     state.commit(None).await?;
                     return Err(error);
                 }
+            };
+            let mail = match mail {
+                None => None,
+                Some(mail) => match reply::judge(state, mail).await? {
+                    ReplyDecision::Store(mail) => Some(*mail),
+                    ReplyDecision::Sent => None,
+                },
             };
             if let Some(mail) = &mail
                 && matches!(mail.outcome, MessageOutcome::Send { .. })

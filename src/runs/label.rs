@@ -6,29 +6,27 @@
 
 use crate::config::Tier;
 use crate::context::resolvers::Subject;
-use crate::context::resolvers::words::WordsRead;
 use crate::context::words_of_result;
-use crate::domain::{Trigger, Trust};
+use crate::domain::memory_lines::HAVING_READ;
+use crate::domain::{Readers, TextLabel, Trigger, Trust};
 use crate::store::{Step, StepKind};
 use crate::tools::{Effects, MailPolicy, Reader, ToolRegistry, WriteOrigin};
 use serde_json::Value;
 
-/// Lowest trust of the texts that a run has read, and whether they were addressed to others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Lowest trust of the texts that a run has read, and who may read all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLabel {
     /// Trust of the sender that triggered the run; `System` for a schedule.
     pub sender: Trust,
     /// Lowest trust of the texts that it has read.
     pub floor: Trust,
-    /// `true`: it has read mail that its sender may not have seen.
-    pub read_others_mail: bool,
+    /// Addresses that may read all of them. What the run was written itself, it may act on with everyone.
+    pub readers: Readers,
 }
 
 /// Reason why `send_allow` is closed to a run whose sender is no contact.
 const NO_CONTACT: &str = "its sender is no known contact";
 const UNPROVEN_WORDS: &str = "it has read a letter whose sender has proved nothing";
-const OTHERS_MAIL: &str =
-    "it has read mail of others, so it may write to its owner and to this thread only";
 
 impl RunLabel {
     /// Returns the label of a run that has read only what it answers.
@@ -40,12 +38,12 @@ impl RunLabel {
         let label = Self {
             sender,
             floor: sender,
-            read_others_mail: false,
+            readers: Readers::Everyone,
         };
         match letters["count"].as_u64() {
             Some(count) if count > 0 => {
                 let lowest = letters["lowest_trust"].as_str().unwrap_or_default();
-                label.having_read(WordsRead::of_others_letters(lowest))
+                label.having_read(TextLabel::of_others_letters(lowest))
             }
             _ => label,
         }
@@ -53,13 +51,13 @@ impl RunLabel {
 
     /// Returns the label after these texts were read.
     #[must_use]
-    pub fn having_read(self, words: WordsRead) -> Self {
-        let floor = words
+    pub fn having_read(self, text: TextLabel) -> Self {
+        let floor = text
             .lowest
             .map_or(self.floor, |lowest| self.floor.min(lowest));
         Self {
             floor,
-            read_others_mail: self.read_others_mail || words.of_others,
+            readers: self.readers.and(text.readers),
             ..self
         }
     }
@@ -86,7 +84,7 @@ impl RunLabel {
     }
 
     /// Returns the reason why a tool with these effects is closed to the run; `None`: it is open.
-    pub fn closed(self, effects: Effects) -> Option<&'static str> {
+    pub fn closed(&self, effects: Effects) -> Option<&'static str> {
         let is_unproven = self.sender == Trust::Unauthenticated;
         if is_unproven && (effects.sends_out || effects.changes_state || effects.runs_code) {
             return Some(
@@ -103,13 +101,9 @@ impl RunLabel {
     }
 
     /// Restricts the recipients by the label.
-    pub fn limit(self, mail: MailPolicy) -> MailPolicy {
+    pub fn limit(&self, mail: MailPolicy) -> MailPolicy {
         let closed = match self {
             _ if !self.follows_send_allow() => NO_CONTACT,
-            Self {
-                read_others_mail: true,
-                ..
-            } => OTHERS_MAIL,
             Self {
                 floor: Trust::Unauthenticated,
                 ..
@@ -124,12 +118,12 @@ impl RunLabel {
     }
 
     /// Reports whether `send_allow` applies to the sender that triggered the run.
-    pub fn follows_send_allow(self) -> bool {
+    pub fn follows_send_allow(&self) -> bool {
         self.sender >= Trust::Contact
     }
 
     /// Returns the reader that files are read as.
-    pub fn reader(self) -> Reader {
+    pub fn reader(&self) -> Reader {
         match self.sender {
             Trust::Unauthenticated => Reader::Unproven,
             _ if self.floor >= Trust::Owner => Reader::Owner,
@@ -139,7 +133,7 @@ impl RunLabel {
 
     /// Returns the highest tier of an agent in this run: its own tools read and write without
     /// asking us.
-    pub fn tier(self, configured: Tier) -> Tier {
+    pub fn tier(&self, configured: Tier) -> Tier {
         match (self.sender, self.floor) {
             // Such an agent would read the memory, which is in the persona's folder.
             (Trust::Unauthenticated, _) => Tier::None,
@@ -149,7 +143,7 @@ impl RunLabel {
     }
 
     /// Returns the origin that is recorded with each memory line of the run.
-    pub fn origin(self, subject: &Subject) -> WriteOrigin {
+    pub fn origin(&self, subject: &Subject) -> WriteOrigin {
         let message = &subject.message;
         let metadata: Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
         let from = match subject.trigger {
@@ -161,7 +155,7 @@ impl RunLabel {
         };
         let trust = match self.floor < self.sender {
             true => format!(
-                "{}, having read {}",
+                "{}{HAVING_READ}{}",
                 self.sender.as_str(),
                 self.floor.as_str()
             ),
@@ -171,6 +165,8 @@ impl RunLabel {
             from,
             trust,
             at: message.received_at,
+            readers: self.readers.clone(),
+            audience: subject.audience(),
         }
     }
 }

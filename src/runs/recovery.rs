@@ -2,7 +2,8 @@
 
 use super::checkpoint::{ContextCheckpoint, from_json};
 use super::state::LoopState;
-use crate::providers::{FinishReason, Response};
+use crate::providers::{FinishReason, Message, Response};
+use crate::runs::approvals::reply;
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::dispatch;
 use crate::store::JournalSoFar;
@@ -19,22 +20,28 @@ pub fn resume(
         stubbed,
         words,
     } = from_json(first_json)?;
-    state.label = state.label.having_read(words);
+    state.label = state.label.clone().having_read(words);
     (state.first.system, state.first.messages) = (request.system, request.messages);
     state.stubbed = stubbed;
     if let Some((name, model)) = &journal.answered_by {
         state.route = state.chain.go_on(state.route.clone(), name, model);
     }
     state.known_steps.clone_from(&journal.steps);
+    state.approvals.clone_from(&journal.approvals);
     state.found_calls = journal.calls;
     state.turn_attempts = journal.attempts.iter().copied().collect();
     state.mails_sent = journal.mails as usize;
     state.replied = journal.replied;
     state.counters.turns = u32::try_from(journal.answers.len()).unwrap_or(u32::MAX);
-    let mut answers = journal.answers.iter().peekable();
-    while let Some((_, json)) = answers.next() {
+    let mut answers = journal.answers.iter().zip(1..).peekable();
+    while let Some(((_, json), number)) = answers.next() {
         let response: Response = from_json(json)?;
         state.counters.usage = state.counters.usage.plus(response.usage);
+        if let Some(note) = reply::edit_note(&journal.steps, number) {
+            state.append(response, Vec::new());
+            state.said.push(Message::user(note));
+            continue;
+        }
         match answers.peek() {
             // Every earlier answer has all its results, or the next turn would not have
             // started.

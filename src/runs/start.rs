@@ -36,7 +36,7 @@ pub async fn begin<'a>(
     let sent = about.sent;
     let subject = Subject::of(run.trigger, about);
     let label = RunLabel::of(&subject);
-    let tools = deps.tools(persona, &run_options.run_options, label);
+    let tools = deps.tools(run, persona, &run_options.run_options, &label);
     let first = blank(deps, &route, &tools);
     let (spending, budget) = bounds::bounds(deps, run, persona);
     let mut state = LoopState {
@@ -58,6 +58,7 @@ pub async fn begin<'a>(
         stubbed: BTreeSet::new(),
         resumed: None,
         known_steps: Vec::new(),
+        approvals: Vec::new(),
         turn_attempts: HashMap::new(),
         counters: Counters::default(),
         pending: Vec::new(),

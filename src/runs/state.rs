@@ -21,8 +21,8 @@ use crate::runs::provider_health::Moment;
 use crate::runs::record::call_record::{Begun, BlockedBy, Claim, RULES, amounts, millis};
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::{
-    AssembledContext, ClaimedRun, DigestedText, JournalEntry, MessageOutcome, NewOutbound,
-    RunOptionsInForce, Step, StoreError,
+    ApprovalOfRun, AssembledContext, ClaimedRun, DigestedText, JournalEntry, MessageOutcome,
+    NewOutbound, RunOptionsInForce, Step, StoreError,
 };
 use crate::tools::RegisteredTool;
 use std::collections::{BTreeSet, HashMap};
@@ -64,6 +64,8 @@ pub struct LoopState<'a> {
     pub resumed: Option<Response>,
     /// Steps of earlier attempts.
     pub known_steps: Vec<Step>,
+    /// Questions to the owner of earlier attempts.
+    pub approvals: Vec<ApprovalOfRun>,
     /// Highest attempt per turn of earlier attempts.
     pub turn_attempts: HashMap<u32, u32>,
     pub counters: Counters,
@@ -120,8 +122,9 @@ impl<'a> LoopState<'a> {
             persona: self.persona,
             subject: &self.subject,
             tools: &self.tools,
-            label: self.label,
+            label: self.label.clone(),
             cancel: self.cancel,
+            calls: self.counters.tool_calls,
             mails_sent: self.mails_sent,
             replied: self.replied,
             pending: &self.pending,
@@ -149,6 +152,11 @@ impl<'a> LoopState<'a> {
         let worked = self.deps.provider_health.worked(self.began, moment);
         // In the precision of the record.
         self.elapsed = Duration::from_millis(millis(self.run.worked + worked));
+    }
+
+    /// Returns the working time of this run over all its attempts, as of now. For the record of a run that is parked only.
+    pub fn worked(&self) -> Duration {
+        self.run.worked + self.deps.clock.monotonic().saturating_sub(self.began)
     }
 
     /// Returns the time left until that working time, from now. For timeouts of a call only: no
@@ -247,7 +255,7 @@ impl<'a> LoopState<'a> {
         request.without.clone_from(&self.without);
         request
             .system
-            .extend(request.agent.as_ref().and_then(notes::where_to_write));
+            .extend(request.agent.as_ref().and_then(notes::where_to_work));
         request.messages.extend(self.said_for_model());
         request
             .messages
@@ -260,7 +268,7 @@ impl<'a> LoopState<'a> {
     }
 
     /// Commits everything pending together with `entry`. An entry that a budget account could not
-    /// pay is pending again.
+    /// pay is pending again, and so is what was to commit with a question for which there is no room.
     pub async fn commit(&mut self, entry: Option<JournalEntry>) -> Result<(), RunError> {
         let mut entries = std::mem::take(&mut self.pending);
         entries.extend(entry);
@@ -279,8 +287,14 @@ impl<'a> LoopState<'a> {
         let gives_back = entries.iter().any(settles);
         let entries = Arc::new(entries);
         if let Err(error) = self.deps.env.journal(self.run, entries.clone()).await {
-            if matches!(error, StoreError::BudgetExhausted(_)) {
-                self.pending = Arc::unwrap_or_clone(entries);
+            match error {
+                StoreError::BudgetExhausted(_) => self.pending = Arc::unwrap_or_clone(entries),
+                StoreError::ApprovalsUsedUp => {
+                    self.pending = Arc::unwrap_or_clone(entries);
+                    self.pending
+                        .retain(|entry| !matches!(entry, JournalEntry::Ask(_)));
+                }
+                _ => {}
             }
             return Err(error.into());
         }

@@ -10,7 +10,7 @@ use super::execute::execute;
 use crate::domain::{
     ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, stable_seed,
 };
-use crate::store::{ClaimedRun, NewNotice, RunFailure, StoreError};
+use crate::store::{ClaimedRun, NewNotice, RunFailure, StoreError, SweptApprovals};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use std::collections::{BTreeSet, HashMap};
@@ -98,6 +98,7 @@ impl Worker {
                 () = wake.notified() => {}
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
                 _ = poll.tick() => {
+                    self.sweep_approvals().await;
                     self.pass_on_cancellations().await;
                     self.pass_on_halts().await;
                 }
@@ -113,6 +114,7 @@ impl Worker {
     pub async fn drain(&mut self) -> Result<usize, StoreError> {
         let (mut worked, mut tried) = (0, false);
         loop {
+            self.deps.store.sweep_approvals().await?;
             worked += self.claim().await?;
             match self.running.join_next().await {
                 Some(ended) => {
@@ -233,6 +235,19 @@ impl Worker {
                 let is_it = |_: &RunId, open: &mut RunningRun| open.task.id() == error.id();
                 self.stopped.extend(self.open.extract_if(is_it));
             }
+        }
+    }
+
+    /// Ends questions to owners whose time is over, and those that a later letter overtook.
+    async fn sweep_approvals(&self) {
+        match self.deps.store.sweep_approvals().await {
+            Ok(swept) if swept == SweptApprovals::default() => {}
+            Ok(swept) => tracing::info!(
+                expired = swept.expired,
+                overtaken = swept.overtaken,
+                "questions to owners ended without an answer"
+            ),
+            Err(error) => tracing::warn!(%error, "cannot end questions to owners"),
         }
     }
 
@@ -366,6 +381,10 @@ async fn finish(
         tracing::warn!(run = %run.id, "the run was taken over; its result is dropped");
         return None;
     }
+    if let RunError::WaitsForApproval = &error {
+        tracing::info!(run = %run.id, persona = %run.persona, "the run waits for its owner; `attache approvals list` shows the question");
+        return None;
+    }
     if let RunError::BudgetExhausted(empty) = &error {
         return exhausted::park(deps, run, empty, worked).await;
     }
@@ -373,7 +392,10 @@ async fn finish(
     let retry_in = match &error {
         RunError::Provider { retry_in, .. } => *retry_in,
         RunError::Store(_) | RunError::Machine { .. } => Some(RUN_RETRY_WAITS[0]),
-        RunError::Fatal { .. } | RunError::BudgetExhausted(_) | RunError::Cancelled => None,
+        RunError::Fatal { .. }
+        | RunError::BudgetExhausted(_)
+        | RunError::WaitsForApproval
+        | RunError::Cancelled => None,
     };
     let attempts_max = run
         .attempts_max

@@ -239,7 +239,7 @@ impl Scheduler {
             sender: address,
             subject: row.name.clone(),
             text_body,
-            trust: Trust::System.as_str(),
+            trust: Trust::System,
             metadata_json: metadata.to_string(),
             ..Content::default()
         };

@@ -7,7 +7,7 @@ use super::schedule_file::{FileError, ParseContext};
 use super::slots::ScheduleInForce;
 use crate::config::{Persona, Personas};
 use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
-use crate::store::runs::agent_files::is_guarded;
+use crate::store::files::guard::is_guarded;
 use crate::store::{
     FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult,
     StoredResponsibility, UsableFile,

@@ -13,7 +13,9 @@
 //! - `budgets`: reservations and the ledger.
 //! - `knowledge`: indexed files of a persona.
 //! - `schedules`: responsibilities and slots.
-//! - `notices`: events for the owner.
+//! - `files`: files that agents may change, and those that they may not.
+//! - `notices`: events for the owner. `approvals`: questions to the owner.
+//! - `commands`: commands of owners by mail, and what the engine writes into threads itself.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning.
 //!
@@ -32,12 +34,26 @@ mod budgets;
 mod knowledge;
 mod deliveries;
 mod notices;
+mod approvals;
+mod commands;
 mod schedules;
+pub mod files;
 pub mod views;
 pub mod audit;
 pub mod gc;
 
+pub use approvals::list::{ApprovalStats, ApprovalView, PendingApproval};
+pub use approvals::mails::{PendingExplanation, QuestionMail};
+pub use approvals::record::{
+    ApprovalOfRun, ApprovalVerdict, DecisionOutcome, NewApproval, NewApprovalAnswer, NewDecision,
+};
+pub use approvals::sweep::SweptApprovals;
 pub use budgets::money::{Billing, BudgetExhausted, CallReservation, budget_reached};
+pub use commands::act::CLOCK_SKEW_MAX;
+pub use commands::answer::EngineMail;
+pub use commands::record::{CommandOutcome, NewMailCommand, OpenCommand};
+pub use commands::resets::ThreadReset;
+pub use commands::sender_notes::{NewSenderNote, NoteCandidate, SenderNoteKind};
 pub use deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};
@@ -91,6 +107,7 @@ pub use threads::place::{Company, Place};
 pub use threads::reply_limits::{Account, MailBounds, MailReservation, ReplyLimits, Sent};
 pub use threads::sessions::{KnownSession, SessionKey, ThreadSession};
 pub use views::bundles::BundleRow;
+pub use views::calls::JudgedCallRow;
 pub use views::ids::ID_PIECE_CHARS_MIN;
 pub use views::record::StoredTurn;
 pub use views::runs::{RunFilter, RunSummary};
@@ -149,6 +166,9 @@ pub enum StoreError {
     /// The run has reached its limit of mails; nothing of the transaction is stored.
     #[error("this run has sent all {max} mails that it may send")]
     MailsUsedUp { max: u32 },
+    /// The persona has as many open questions as it may, or the run has asked as many; nothing of the transaction is stored.
+    #[error("there are as many open questions to the owner as there may be")]
+    ApprovalsUsedUp,
     /// A stored value cannot be parsed: the file was changed by another program.
     #[error("unreadable {what} in the database")]
     Unreadable { what: &'static str },

@@ -6,6 +6,9 @@
 //! path with all links followed ([`real_path`]), for every tool alike.
 
 use super::{Reader, ToolError};
+use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, is_for_owner_alone};
+use crate::domain::TextLabel;
+use crate::domain::memory_lines::label_of_lines;
 use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use std::io::{self, ErrorKind};
 
@@ -28,12 +31,9 @@ where
     })
 }
 
-/// Files for the persona's owner alone: its configuration, its responsibilities, and earlier
-/// versions of its memory.
-const OWNERS: [&str; 3] = ["persona.json", "responsibilities", VERSIONS];
 /// Earlier versions of the memory.
 const VERSIONS: &str = ".memory";
-/// File that is closed to unauthenticated senders: it holds text of other letters.
+/// The persona's memory, whose lines have labels of their own.
 const MEMORY: &str = "active.md";
 
 /// Reason why a file in the folder is closed.
@@ -43,8 +43,7 @@ pub(super) struct Closed(pub &'static str);
 /// Reports whether a file or folder may be read, by its path with links followed.
 pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
     let first = real.split('/').find(|name| !matches!(*name, "" | "."));
-    let is_owners =
-        first.is_some_and(|first| OWNERS.iter().any(|name| first.eq_ignore_ascii_case(name)));
+    let is_owners = first.is_some_and(is_for_owner_alone);
     let names = real.split('/').filter(|name| !matches!(*name, "" | "."));
     let shows_versions = reader == Reader::Owner && first == Some(VERSIONS);
     if names
@@ -56,10 +55,25 @@ pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
     if is_owners && reader != Reader::Owner {
         return Err(Closed("it is for your owner alone"));
     }
-    if reader == Reader::Unproven && first.is_some_and(|first| first.eq_ignore_ascii_case(MEMORY)) {
-        return Err(Closed("whoever you answer has proved nothing"));
+    if is_of_correspondents(real) {
+        return Err(Closed("it was written in answers to others"));
     }
     Ok(())
+}
+
+/// Reports whether a path, with links followed, is in the workspace.
+pub(super) fn is_in_workspace(real: &str) -> bool {
+    let first = real.split('/').find(|name| !matches!(*name, "" | "."));
+    first == Some(AGENT_FOLDER)
+}
+
+/// Reports whether a path is in the workspace of a run that was not the owner's: such words would
+/// count as the owner's in any other run.
+fn is_of_correspondents(real: &str) -> bool {
+    let mut names = real.split('/').filter(|name| !matches!(*name, "" | "."));
+    let is =
+        |name: Option<&str>, folder| name.is_some_and(|name| name.eq_ignore_ascii_case(folder));
+    is(names.next(), AGENT_FOLDER) && is(names.next(), CORRESPONDENTS_FOLDER)
 }
 
 /// Returns a path with its links followed, so that the checked name is the name of the opened file.
@@ -72,6 +86,19 @@ pub(super) fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<Stri
     match objection(&real, reader) {
         Ok(()) => Ok(real),
         Err(closed) => Err(not_allowed("file_not_allowed", path, closed)),
+    }
+}
+
+/// Returns the label of a file's text: files that a correspondent may not read are for the owner alone, and the lines of a
+/// memory are as trustworthy as who had them written down.
+pub(super) fn label_of(folder: &Dir, path: &str, text: &str) -> TextLabel {
+    let real = folder.canonicalize(path).ok();
+    let real = real.as_ref().map_or(path, |real| real.as_str());
+    let is_open = objection(real, Reader::Correspondent).is_ok();
+    match real {
+        MEMORY => TextLabel::PRIVATE.and(label_of_lines(text)),
+        _ if is_open => TextLabel::default(),
+        _ => TextLabel::PRIVATE,
     }
 }
 

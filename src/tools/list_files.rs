@@ -58,7 +58,10 @@ impl Tool for ListFiles {
                 list(folder, &path, bytes_max, reader)
             })
             .await?;
-            Ok(ToolOutcome { result, mail: None })
+            Ok(ToolOutcome {
+                result,
+                ..ToolOutcome::default()
+            })
         })
     }
 }

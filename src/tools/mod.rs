@@ -29,7 +29,10 @@ pub use contract::tool::{
     ToolDeclaration, ToolLimits, ToolOutcome, WriteOrigin,
 };
 pub use search_email::SCOPE_OF_THREAD;
-pub use send_email::{MAIL_LIMIT_REACHED, is_listed, no_more_mails};
+pub use send_email::{
+    MAIL_LIMIT_REACHED, RecipientPlace, is_listed, no_more_mails, recipient_no_reader,
+    recipient_not_allowed,
+};
 
 /// Returns the tools of this engine, in the order the model sees them.
 pub fn builtin() -> ToolRegistry {

@@ -1,7 +1,7 @@
 //! `read_file`: a piece of one text file in the persona's folder.
 
 use super::contract::arguments::{count, read_args};
-use super::folder::{on_disk, open_for, path_error, shown};
+use super::folder::{label_of, on_disk, open_for, path_error, shown};
 use super::{
     Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolLimits, ToolOutcome, arguments_schema,
@@ -57,11 +57,18 @@ impl Tool for ReadFile {
         Box::pin(async move {
             let args: ReadFileArgs = read_args(call.args)?;
             let (limits, reader) = (call.limits.clone(), call.reader);
-            let result = on_disk(call.env.files()?, move |folder| {
-                read_piece(folder, &args, &limits, reader)
+            let (result, label) = on_disk(call.env.files()?, move |folder| {
+                let piece = read_piece(folder, &args, &limits, reader)?;
+                let text = piece["content"].as_str().unwrap_or_default();
+                let label = label_of(folder, &args.path, text);
+                Ok((piece, label))
             })
             .await?;
-            Ok(ToolOutcome { result, mail: None })
+            Ok(ToolOutcome {
+                result,
+                label,
+                ..ToolOutcome::default()
+            })
         })
     }
 }

@@ -90,7 +90,10 @@ impl Tool for ScheduleCreate {
             let proposal = Proposal::read(&call)?;
             let result = proposal.to_json();
             on_disk(call.env.files()?, move |folder| proposal.write(folder)).await?;
-            Ok(ToolOutcome { result, mail: None })
+            Ok(ToolOutcome {
+                result,
+                ..ToolOutcome::default()
+            })
         })
     }
 
@@ -125,7 +128,10 @@ impl Tool for ScheduleCreate {
                 if expected.is_object() && json!(now) == expected["before"] {
                     CallTrace::Untouched
                 } else if json!(now) == expected["after"] {
-                    CallTrace::Done(Box::new(ToolOutcome { result, mail: None }))
+                    CallTrace::Done(Box::new(ToolOutcome {
+                        result,
+                        ..ToolOutcome::default()
+                    }))
                 } else {
                     CallTrace::Neither
                 },

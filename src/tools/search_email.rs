@@ -6,7 +6,7 @@ use super::{
     Effects, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolOutcome, arguments_schema,
 };
-use crate::domain::{Address, Timestamp, Trust};
+use crate::domain::{Address, Readers, TextLabel, Timestamp, Trust};
 use crate::store::{FoundMessage, MessageSearch};
 use crate::text::truncated;
 use chrono::{Days, NaiveDate, NaiveTime};
@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const LIMIT_DEFAULT: usize = 10;
 const LIMIT_MAX: usize = 50;
@@ -84,8 +85,12 @@ impl Tool for SearchEmail {
             // Requests an extra row, to know whether there are more.
             search.limit = limit as u32 + 1;
             let found = call.env.search()?.messages(&search).await?;
-            let result = answer(&found, scope, limit, call.limits.result_bytes_max);
-            Ok(ToolOutcome { result, mail: None })
+            let (result, shown) = answer(&found, scope, limit, call.limits.result_bytes_max);
+            Ok(ToolOutcome {
+                result,
+                label: label_of(&found[..shown], scope),
+                ..ToolOutcome::default()
+            })
         })
     }
 }
@@ -168,26 +173,63 @@ fn instant(field: &str, text: &str, end: bool) -> Result<Timestamp, ToolError> {
     Ok(Timestamp::from(day.and_time(NaiveTime::MIN).and_utc()))
 }
 
-fn answer(found: &[FoundMessage], scope: &str, limit: usize, result_bytes_max: usize) -> Value {
+/// Returns the result, and how many of the messages it shows.
+fn answer(
+    found: &[FoundMessage],
+    scope: &str,
+    limit: usize,
+    result_bytes_max: usize,
+) -> (Value, usize) {
     let mut messages: Vec<Value> = found.iter().take(limit).map(described).collect();
     loop {
         let more = messages.len() < found.len();
         let answer =
             json!({ "scope": scope, "count": messages.len(), "more": more, "messages": messages });
         if messages.is_empty() || answer.to_string().len() <= result_bytes_max {
-            return answer;
+            return (answer, messages.len());
         }
         messages.pop();
     }
 }
 
+/// Returns the label of found messages. What everybody in the run's thread may see limits no recipient; any other message
+/// may be read by its sender and by whom it names in To and Cc.
+fn label_of(found: &[FoundMessage], scope: &str) -> TextLabel {
+    let label = |message: &FoundMessage| TextLabel {
+        lowest: (message.direction == "inbound").then(|| Trust::of_stored(&message.trust)),
+        readers: match scope {
+            SCOPE_OF_THREAD => Readers::Everyone,
+            _ => Readers::Only(readers_of(message)),
+        },
+    };
+    found
+        .iter()
+        .map(label)
+        .fold(TextLabel::default(), TextLabel::and)
+}
+
+fn readers_of(message: &FoundMessage) -> BTreeSet<String> {
+    let recipients: Value = serde_json::from_str(&message.recipients_json).unwrap_or_default();
+    let named = addresses(&recipients, "to").chain(addresses(&recipients, "cc"));
+    let bare = |text: &str| {
+        let bare = text.rsplit_once('<').map_or(text, |(_, address)| address);
+        Address::parse(bare.trim_end_matches('>').trim()).ok()
+    };
+    named
+        .chain([message.sender.as_str()])
+        .filter_map(bare)
+        .map(|address| address.key())
+        .collect()
+}
+
+fn addresses<'v>(recipients: &'v Value, field: &str) -> impl Iterator<Item = &'v str> {
+    let list = recipients[field].as_array();
+    list.into_iter().flatten().filter_map(Value::as_str)
+}
+
 fn described(found: &FoundMessage) -> Value {
     let recipients: Value = serde_json::from_str(&found.recipients_json).unwrap_or_default();
-    let to = recipients["to"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str);
+    let to = addresses(&recipients, "to");
     let mut message = json!({
         "id": found.id.as_str(),
         "thread": found.thread_id.as_str(),

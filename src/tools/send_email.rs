@@ -14,7 +14,7 @@ use super::{
 };
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
-pub use recipients::is_listed;
+pub use recipients::{RecipientPlace, is_listed, recipient_no_reader, recipient_not_allowed};
 use recipients::{Recipients, read_recipients};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -108,8 +108,10 @@ impl Tool for SendEmail {
                 None => Vec::new(),
                 Some(paths) => {
                     let limits = call.limits.clone();
+                    let owners = &call.env.mail()?.owners;
+                    let reader = recipients.readers_of_files(call.reader, owners);
                     on_disk(call.env.files()?, move |folder| {
-                        read_attachments(folder, paths.texts(), &limits)
+                        read_attachments(folder, paths.texts(), &limits, reader)
                     })
                     .await?
                 }
@@ -126,7 +128,8 @@ impl Tool for SendEmail {
             };
             Ok(ToolOutcome {
                 result: described(&draft),
-                mail: Some(draft),
+                mail: Some(Box::new(draft)),
+                ..ToolOutcome::default()
             })
         })
     }

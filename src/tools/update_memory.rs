@@ -9,7 +9,7 @@ use super::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolOutcome, arguments_schema,
 };
-use crate::domain::{Timestamp, sha256_hex};
+use crate::domain::{MemoryAudience, Timestamp, sha256_hex, visible_to};
 use cap_std::fs_utf8::{Dir, File, OpenOptions};
 use futures_util::future::BoxFuture;
 use lines::{MemoryLines, mark};
@@ -61,16 +61,16 @@ impl Tool for UpdateMemory {
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let (change, mark) = (
-                MemoryChange::read(read_args(call.args)?)?,
-                mark(call.origin, call.run),
-            );
+            let change = MarkedChange::of(&call)?;
             let (now, bytes_max) = (call.clock.now(), call.limits.memory_bytes_max);
             let result = on_disk(call.env.files()?, move |folder| {
-                update(folder, (&change, &mark), now, bytes_max)
+                update(folder, &change, now, bytes_max)
             })
             .await?;
-            Ok(ToolOutcome { result, mail: None })
+            Ok(ToolOutcome {
+                result,
+                ..ToolOutcome::default()
+            })
         })
     }
 
@@ -79,10 +79,9 @@ impl Tool for UpdateMemory {
         call: ToolCall<'a>,
     ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
-            let change = MemoryChange::read(read_args(call.args)?)?;
+            let change = MarkedChange::of(&call)?;
             let before = on_disk(call.env.files()?, read_memory).await?;
-            let mark = mark(call.origin, call.run);
-            let after = change.applied_to(before.as_deref().unwrap_or_default(), &mark);
+            let after = change.applied_to(before.as_deref().unwrap_or_default());
             Ok(json!({ "before": digest(before.as_deref()), "after": digest(Some(&after)) }))
         })
     }
@@ -100,12 +99,12 @@ impl Tool for UpdateMemory {
             Ok(if digest == expected["before"] && expected.is_object() {
                 CallTrace::Untouched
             } else if digest == expected["after"] {
-                let result = result_json(
-                    true,
-                    now.map_or(0, |now| now.len()),
-                    call.limits.memory_bytes_max,
-                );
-                CallTrace::Done(Box::new(ToolOutcome { result, mail: None }))
+                let shown = visible_to(&now.unwrap_or_default(), &call.origin.audience).shown;
+                let result = result_json(true, shown.len(), call.limits.memory_bytes_max);
+                CallTrace::Done(Box::new(ToolOutcome {
+                    result,
+                    ..ToolOutcome::default()
+                }))
             } else {
                 CallTrace::Neither
             })
@@ -170,9 +169,45 @@ impl MemoryChange {
     }
 }
 
+/// A change with the mark of its new lines. It changes what the run sees; other lines stay, at the end.
+struct MarkedChange {
+    change: MemoryChange,
+    mark: String,
+    audience: MemoryAudience,
+}
+
+impl MarkedChange {
+    fn of(call: &ToolCall<'_>) -> Result<Self, ToolError> {
+        Ok(Self {
+            change: MemoryChange::read(read_args(call.args)?)?,
+            mark: mark(call.origin, call.run),
+            audience: call.origin.audience.clone(),
+        })
+    }
+
+    fn applied_to(&self, before: &str) -> String {
+        let visible = visible_to(before, &self.audience);
+        let changed = self.change.applied_to(&visible.shown, &self.mark);
+        // What the run does not see makes no difference to what it is told.
+        match visible.hidden.is_empty() {
+            true => self.change.applied_to(before, &self.mark),
+            false if changed == visible.shown => before.to_owned(),
+            false => join(changed, &visible.hidden),
+        }
+    }
+}
+
+/// Joins two texts of whole lines.
+fn join(mut first: String, second: &str) -> String {
+    if !first.is_empty() && !first.ends_with('\n') {
+        first.push('\n');
+    }
+    first + second
+}
+
 fn update(
     folder: &Dir,
-    (change, mark): (&MemoryChange, &str),
+    change: &MarkedChange,
     now: Timestamp,
     bytes_max: usize,
 ) -> Result<Value, ToolError> {
@@ -191,13 +226,14 @@ fn update(
     lock.lock().map_err(failed)?;
 
     let before = read_memory(folder)?;
-    let after = change.applied_to(before.as_deref().unwrap_or_default(), mark);
+    let after = change.applied_to(before.as_deref().unwrap_or_default());
+    let shown = visible_to(&after, &change.audience).shown;
     if after.len() > bytes_max {
         let hint = format!(
             "the memory would have {} bytes with the marks of where its lines came from, and at most {bytes_max} are \
              allowed; it has {} now: shorten it with `content`",
-            after.len(),
-            before.map_or(0, |b| b.len()),
+            shown.len(),
+            before.map_or(0, |b| visible_to(&b, &change.audience).shown.len()),
         );
         return Err(ToolError::mendable("memory_too_large", hint));
     }
@@ -208,7 +244,7 @@ fn update(
         }
         replace(folder, &after).map_err(failed)?;
     }
-    Ok(result_json(changed, after.len(), bytes_max))
+    Ok(result_json(changed, shown.len(), bytes_max))
 }
 
 /// Reads the memory; `None` when there is no such file.

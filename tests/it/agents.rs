@@ -6,6 +6,7 @@ mod claude;
 mod command;
 mod death;
 mod lines;
+mod misbehaving;
 mod places;
 mod process;
 
@@ -32,7 +33,7 @@ struct Fake {
 impl Fake {
     fn new(script: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        std::fs::create_dir(dir.path().join("work")).expect("a folder to work in");
+        std::fs::create_dir_all(dir.path().join("work/workspace")).expect("a folder to work in");
         // Whatever the test does to it, its group is known.
         let script =
             format!("printf '%s' \"${{ATTACHE_AGENT_GROUP##*:}}\" > \"$OUT/group\"\n{script}\n");
@@ -60,6 +61,8 @@ impl Fake {
             binary: Some(text(&fake)),
             found: None,
             tier: Tier::ReadOnly,
+            tier_for_others: Tier::ReadOnly,
+            accept_unsandboxed: false,
             environment: environment
                 .map(|(name, value)| (name.to_owned(), SecretString::from(value)))
                 .into(),
@@ -91,6 +94,7 @@ impl Fake {
                 session: AgentSession::New(SESSION.into()),
                 tier: Tier::ReadOnly,
                 folder: self.path("work").display().to_string(),
+                workspace: "workspace".into(),
                 turns_max: 7,
                 tool_calls_max: 9,
                 cost_micros_max: Some(1_500_000),

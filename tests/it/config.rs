@@ -1,5 +1,6 @@
 //! Configuration files become settings, or every problem at once. Cases are files below `fixtures/config/broken/`.
 
+mod agents;
 mod shown;
 
 use attache::config::{
@@ -30,6 +31,7 @@ fn name_catalog() -> NameCatalog {
             ("openai", "OPENAI_API_KEY"),
         ],
         settings: attache::cli::name_catalog().settings,
+        agents: Vec::new(),
     }
 }
 

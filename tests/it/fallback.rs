@@ -210,7 +210,7 @@ async fn a_model_that_refuses_is_followed_by_the_next_where_wanted() {
 #[tokio::test]
 async fn a_run_stays_with_its_fallback_and_no_tool_is_called_again() {
     let one = Server::start(vec![reads("knowledge/house.md"), refuses(404, &[])]).await;
-    let two = Server::start(vec![reads("active.md"), says("From seven to ten.")]).await;
+    let two = Server::start(vec![reads("PERSONA.md"), says("From seven to ten.")]).await;
     let app = workspace(&one, Some(&two)).start().await;
     let run = app
         .run_of(&note("q@guest.example", "", "When is breakfast?"))

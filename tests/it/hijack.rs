@@ -8,4 +8,4 @@ mod hostile_model;
 mod forgeries;
 mod latecomers;
 mod replays;
-mod world;
+pub mod world;

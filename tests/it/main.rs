@@ -37,8 +37,12 @@ mod shortage;
 mod identity;
 mod hijack;
 mod judge;
+mod mail_commands;
+mod sender_notes;
 mod automatic;
 mod unproven;
+mod approvals;
+mod policy;
 mod filed;
 
 // Models, agents, money
@@ -50,6 +54,7 @@ mod hostile;
 mod agents;
 mod opencode;
 mod supervisor;
+mod workspaces;
 mod mcp;
 mod money;
 

@@ -53,6 +53,11 @@ const HOT: &[(&str, &[&str])] = &[
         ],
     ),
     ("history::NEWEST_LETTER", &["messages_by_thread"]),
+    ("record::OPEN_COMMANDS", &["mail_commands_open"]),
+    ("sender_notes::FAILED_WITHOUT_NOTE", &["runs_failed"]),
+    ("sender_notes::SLOW_WITHOUT_NOTE", &["runs_open"]),
+    ("act::LATER_HALT_COMMAND", &["mail_commands_halts"]),
+    ("answer::ANSWERS_SINCE", &["mail_commands_answered"]),
     (
         "sessions::RUN_MAILS",
         &["messages_by_run", "sqlite_autoindex_runs_1"],
@@ -146,6 +151,31 @@ const HOT: &[(&str, &[&str])] = &[
 
 /// Statements that may walk a whole table that grows, and why.
 const WALKS: &[(&str, &str)] = &[
+    (
+        "list::APPROVALS",
+        "a person asked; newest first, ends at its limit",
+    ),
+    (
+        "list::OPEN_APPROVALS",
+        "the index of open questions, of which a persona has twenty at most",
+    ),
+    (
+        "list::APPROVALS_SINCE",
+        "a person asked for statistics; ends at its limit",
+    ),
+    (
+        "list::RUNS_SINCE",
+        "a person asked for statistics, once per command",
+    ),
+    (
+        "mails::UNASKED",
+        "the index of questions that nobody was asked yet",
+    ),
+    (
+        "mails::TO_EXPLAIN",
+        "the index of answers that are to be explained",
+    ),
+    ("list::APPROVALS_ENDING", "a person typed the end of an id"),
     ("forks::FORKS", "newest first, ends at its limit"),
     (
         "open::RAISE_EPOCH",

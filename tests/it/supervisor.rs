@@ -5,3 +5,4 @@ mod bounds;
 mod failures;
 mod files;
 mod sessions;
+mod workspace;

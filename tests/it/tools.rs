@@ -11,8 +11,8 @@ use attache::clock::{Clock, ManualClock};
 use attache::domain::{Address, PersonaId, RunId, Timestamp, Trust};
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
-    Answered, MailPolicy, Reader, ToolCall, ToolEnv, ToolError, ToolLimits, ToolOutcome,
-    ToolResources, WriteOrigin, builtin,
+    Answered, MailPolicy, Reader, RecipientPlace, ToolCall, ToolEnv, ToolError, ToolLimits,
+    ToolOutcome, ToolResources, WriteOrigin, builtin, recipient_not_allowed,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
@@ -64,6 +64,10 @@ impl RunDeps {
             from: "carol@partner.test".into(),
             trust: "contact".into(),
             at: Timestamp::parse("2026-11-20T07:59:00Z").expect("an instant"),
+            readers: attache::domain::Readers::Everyone,
+            audience: attache::domain::MemoryAudience {
+                people: ["carol@partner.test".to_owned()].into(),
+            },
         };
         let limits = ToolLimits {
             result_bytes_max: 4096,
@@ -124,7 +128,16 @@ impl RunDeps {
             origin: &self.origin,
             reader: self.reader,
         };
-        tool.call(call).await
+        let outcome = tool.call(call).await?;
+        // As the table does for a run that may ask nobody.
+        let draft = outcome.mail.iter();
+        let mut named = draft.flat_map(|draft| draft.to.iter().chain(&draft.cc).chain(&draft.bcc));
+        let is_outside =
+            |to: &&Address| RecipientPlace::of(to, &self.mail) == RecipientPlace::Outside;
+        match named.find(is_outside) {
+            Some(address) => Err(recipient_not_allowed(address, &self.mail)),
+            None => Ok(outcome),
+        }
     }
 
     pub async fn result(&self, tool: &str, args: Value) -> Value {

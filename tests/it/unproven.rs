@@ -1,6 +1,6 @@
 //! What the runs of senders who prove nothing may read, write and send, and what runs that read others' mail may.
 
-mod past;
+pub mod past;
 
 use crate::app::{PROVEN, TestApp, Workspace, note};
 use crate::run_options::{fire, ready};

@@ -15,6 +15,9 @@ pub fn name_catalog() -> NameCatalog {
             .map(|resolver| (resolver.name(), resolver.arguments()))
             .collect(),
         tools: tools::builtin().names().map(str::to_owned).collect(),
+        agents: adapters()
+            .filter_map(|adapter| adapter.bounds.map(|bounds| (adapter.id, bounds)))
+            .collect(),
         key_variables: keys.collect(),
         settings: adapters()
             .map(|adapter| (adapter.id, adapter.settings.concat()))

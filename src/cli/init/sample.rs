@@ -58,6 +58,14 @@ pub static FILES: &[(&str, &str)] = &[
         include_str!("../../../configs/schema/prices.json"),
     ),
     (
+        "configs/schema/policy.json",
+        include_str!("../../../configs/schema/policy.json"),
+    ),
+    (
+        "configs/policy.json",
+        include_str!("../../../configs/policy.json"),
+    ),
+    (
         "configs/schema/security.json",
         include_str!("../../../configs/schema/security.json"),
     ),

@@ -9,7 +9,7 @@ use super::screen::Columns;
 use super::{Command, CommandContext, Exit};
 use crate::domain::MessageId;
 use crate::replay::{MessageRecord, RunRow, load_thread};
-use crate::store::{ThreadFilter, ThreadSession};
+use crate::store::{ThreadFilter, ThreadReset, ThreadSession};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
@@ -111,6 +111,7 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
         .map_err(|error| not_found(error, "`attache threads list`"))?;
     let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
     let sessions = store.thread_sessions(&id).await?;
+    let resets = store.thread_resets(&id).await?;
     if context.json() {
         context.screen.json(&ThreadDetail {
             id: &thread.id,
@@ -121,6 +122,7 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
             messages: &thread.messages,
             runs: thread.runs.iter().map(|run| &run.run).collect(),
             sessions: &sessions,
+            resets: &resets,
         })?;
         return Ok(Exit::Ok);
     }
@@ -143,6 +145,10 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
         let said =
             format!("{provider}/{model} {id}, {state}, since {created_at}, last used {used_at}");
         ("session", context.screen.moments(&said))
+    }));
+    fields.extend(resets.iter().map(|reset| {
+        let said = format!("{}: later runs do not see what is older", reset.reset_at);
+        ("reset", context.screen.moments(&said))
     }));
     context.screen.fields(&fields)?;
     for message in &thread.messages {
@@ -232,6 +238,8 @@ struct ThreadDetail<'a> {
     messages: &'a [MessageRecord],
     runs: Vec<&'a RunRow>,
     sessions: &'a [ThreadSession],
+    /// Where the history of later runs begins, the newest first.
+    resets: &'a [ThreadReset],
 }
 
 /// The bytes of a letter.

@@ -6,11 +6,17 @@ pub const GATEWAY_FILE: &str = "configs/gateway.json";
 pub const INFERENCE_FILE: &str = "configs/inference.json";
 pub const PRICES_FILE: &str = "configs/prices.json";
 pub const CONTEXT_FILE: &str = "configs/context.json";
+pub const POLICY_FILE: &str = "configs/policy.json";
 pub const SECURITY_FILE: &str = "configs/security.json";
 
 /// Path of a persona's file below the workspace.
 pub fn persona_file(id: &str) -> String {
     format!("personas/{id}/persona.json")
+}
+
+/// Path of a persona's policy below the workspace.
+pub fn persona_policy_file(id: &str) -> String {
+    format!("personas/{id}/policy.json")
 }
 
 /// Builds an absolute path without `.` and `..`, so that equal paths compare equal.

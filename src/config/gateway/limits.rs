@@ -94,6 +94,18 @@ pub struct Limits {
     /// Maximum bytes of the attachments of one mail.
     #[schemars(range(min = 1))]
     pub attachments_bytes_max: usize,
+    /// Maximum bytes of a persona's `workspace/`.
+    #[schemars(range(min = 1))]
+    pub workspace_bytes_max: u64,
+    /// Maximum files, folders and links in a persona's `workspace/`.
+    #[schemars(range(min = 1))]
+    pub workspace_files_max: usize,
+    /// Earlier versions of files in a persona's `workspace/` that are kept; the oldest go first.
+    #[schemars(range(min = 1))]
+    pub workspace_versions_max: usize,
+    /// Maximum bytes of those versions; the oldest go first.
+    #[schemars(range(min = 1))]
+    pub workspace_versions_bytes_max: u64,
     /// Free disk space in bytes below which letters are refused with 452.
     pub free_disk_bytes_min: u64,
     /// Automatic mails that a persona may send to one person in an hour; verified owners do not
@@ -156,6 +168,10 @@ impl Default for Limits {
             file_bytes_max: 1024 * 1024,
             memory_bytes_max: 16 * 1024,
             attachments_bytes_max: 10 * 1024 * 1024,
+            workspace_bytes_max: 256 * 1024 * 1024,
+            workspace_files_max: 10_000,
+            workspace_versions_max: 1000,
+            workspace_versions_bytes_max: 256 * 1024 * 1024,
             free_disk_bytes_min: 64 * 1024 * 1024,
             replies_per_hour_max: 6,
             replies_per_day_max: 20,

@@ -1,10 +1,12 @@
 //! `configs/gateway.json`: incoming and outgoing mail.
 
+pub mod commands;
 pub mod limits;
 pub mod listeners;
 pub mod mailboxes;
 pub mod notices;
 pub mod outbound;
+pub mod sender_notes;
 
 use super::values::check_context::CheckContext;
 use super::values::net::{address_hint, domain, domain_hint};
@@ -12,6 +14,7 @@ use crate::config::file::duration::{self, TypedDuration};
 use crate::config::file::{ConfigFile, below, child};
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
+use commands::CommandSettings;
 use limits::Limits;
 use listeners::{
     SmtpListener, Submitter, TlsFiles, TypedCertificate, TypedListener, TypedSubmitter,
@@ -20,6 +23,7 @@ use mailboxes::{ImapMailbox, TypedMailbox};
 use notices::{NoticeSettings, TypedNotices};
 use outbound::{BounceAddress, OnUnknown, PASSWORD_VARIABLE, TransportSettings, TypedOutbound};
 use schemars::JsonSchema;
+use sender_notes::SenderNoteSettings;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,6 +59,12 @@ pub struct TypedGateway {
     retry: TypedMailRetry,
     /// Mails to the owners about failures.
     notices: Option<TypedNotices>,
+    /// Commands of owners in the first line of a letter.
+    #[serde(default)]
+    commands: CommandSettings,
+    /// One short mail to the sender of a letter whose run failed or takes long.
+    #[serde(default)]
+    sender_notes: SenderNoteSettings,
     /// Limits; each that is left out has its default.
     limits: Option<Limits>,
 }
@@ -119,6 +129,8 @@ pub struct Gateway {
     pub bounce_address: BounceAddress,
     pub retry: MailRetry,
     pub notices: NoticeSettings,
+    pub commands: CommandSettings,
+    pub sender_notes: SenderNoteSettings,
 }
 
 /// A folder whose `*.eml` files are letters.
@@ -199,6 +211,8 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
     };
     let sockets = listeners::resolve(&file.document, &typed_sockets, &owners, ctx);
     let mailboxes = typed.mailboxes.as_deref().unwrap_or_default();
+    commands::check(&file.document, &typed.commands, ctx);
+    sender_notes::check(&file.document, &typed.sender_notes, ctx);
     let gateway = Gateway {
         mail_domain,
         host_name,
@@ -220,6 +234,8 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
                 .unwrap_or_default(),
         },
         notices: notices::resolve(&file.document, typed.notices.as_ref(), ctx),
+        commands: typed.commands.clone(),
+        sender_notes: typed.sender_notes.clone(),
     };
     let limits = typed.limits.clone();
     (gateway, limits.unwrap_or_default())

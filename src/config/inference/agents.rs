@@ -6,27 +6,46 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The only folder, below its persona's, in which an agent of tier `write` may write.
+/// Working folder of agents, below their persona's folder: the only one in which agents, and tools
+/// that write files, may write.
 pub const AGENT_FOLDER: &str = "workspace";
-/// Entries of a persona's folder that no agent may change, in any tier. Compared in lower case,
-/// because some file systems ignore case.
-const PROTECTED: [&str; 7] = [
-    "persona.md",
+/// Folder below [`AGENT_FOLDER`] with one folder for each group of correspondents.
+pub const CORRESPONDENTS_FOLDER: &str = "correspondents";
+/// Entries of a persona's folder for its owner alone: its configuration, its responsibilities,
+/// its memory, of which each run is shown the lines that are for it, and what was written in runs of
+/// the owner.
+const OWNERS: [&str; 5] = [
     "persona.json",
+    "responsibilities",
     "active.md",
     ".memory",
-    "responsibilities",
-    "schemas",
-    "knowledge",
+    AGENT_FOLDER,
 ];
 
-/// Reports whether a path below a persona's folder is one that no agent may change.
+/// Reports whether a path below a persona's folder is one that no agent may change, in any tier.
+/// Another spelling of the workspace is another folder, or the same one where the file system
+/// ignores case; then it is only refused.
 pub fn is_protected(path: &Path) -> bool {
-    let first = path
-        .components()
-        .next()
-        .map(|part| part.as_os_str().to_string_lossy().to_ascii_lowercase());
-    first.is_some_and(|first| PROTECTED.contains(&first.as_str()))
+    let first = path.components().next();
+    first.is_none_or(|first| first.as_os_str() != AGENT_FOLDER)
+}
+
+/// Reports whether the first name of a path below a persona's folder is for its owner alone. Case is
+/// ignored, as some file systems do.
+pub fn is_for_owner_alone(first: &str) -> bool {
+    OWNERS.iter().any(|name| first.eq_ignore_ascii_case(name))
+}
+
+/// Tiers up to which an agent's own program keeps to its folders. Beyond them only a sandbox of the
+/// operating system could.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentBounds {
+    /// Highest tier at which it cannot be told to write elsewhere.
+    pub writes: Tier,
+    /// As `writes`, where a server that runs already is used (`base_url`).
+    pub writes_of_server: Tier,
+    /// Highest tier at which it cannot be told to read elsewhere and to answer with it.
+    pub reads: Tier,
 }
 
 /// Settings of one agent.
@@ -38,6 +57,11 @@ pub struct AgentSettings {
     /// requests without starting it.
     pub found: Option<PathBuf>,
     pub tier: Tier,
+    /// Highest tier in runs of others than the owner: `None` where nothing bounds what the agent
+    /// reads.
+    pub tier_for_others: Tier,
+    /// `true`: no tier is refused for want of a sandbox.
+    pub accept_unsandboxed: bool,
     /// Complete environment of the program: names and values.
     pub environment: Vec<(String, SecretString)>,
     /// The workspace of the agent's run, by which its leftover processes are found.
@@ -54,10 +78,10 @@ pub struct AgentSettings {
 pub enum Tier {
     /// No permissions.
     None,
-    /// Reads and searches files of its folder.
+    /// Reads and searches files of its persona's folder.
     #[default]
     ReadOnly,
-    /// Writes files below `workspace/` of its folder.
+    /// Writes files in its workspace.
     Write,
     /// Runs commands and reaches the network.
     Full,

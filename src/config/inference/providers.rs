@@ -113,6 +113,11 @@ pub struct TypedProvider {
     binary: Option<String>,
     /// Agents: actions that are permitted without our tools. Default: `read_only`.
     tier: Option<Tier>,
+    /// Agents: permits a `tier` at which nothing of this program keeps the agent in its workspace,
+    /// because a sandbox of yours does, or you bear what it does with your rights. It may then read
+    /// everything that you can read, in runs of correspondents too.
+    #[serde(default)]
+    accept_unsandboxed: bool,
     /// Agents: further variables of the environment, or lines of `.secrets`, that the program may
     /// see.
     environment: Option<Vec<String>>,
@@ -201,6 +206,7 @@ fn one(
     if is_there {
         check_readers(file, name, ctx);
     }
+    let (tier, tier_for_others) = tiers(file, name, typed, ctx);
     let visible = ENVIRONMENT
         .iter()
         .copied()
@@ -226,11 +232,48 @@ fn one(
         agent: AgentSettings {
             binary: typed.binary.clone(),
             found: None,
-            tier: typed.tier.unwrap_or_default(),
+            tier,
+            tier_for_others,
+            accept_unsandboxed: typed.accept_unsandboxed,
             environment: environment.collect(),
             workspace: Some(ctx.workspace.to_path_buf()),
             stop_grace: None,
         },
+    }
+}
+
+/// Returns the tier of an agent in runs of its owner, and in those of others. A tier at which nothing
+/// keeps it from writing elsewhere is a problem, unless it is accepted.
+fn tiers(
+    file: &Document,
+    name: &str,
+    typed: &TypedProvider,
+    ctx: &mut CheckContext<'_>,
+) -> (Tier, Tier) {
+    let tier = typed.tier.unwrap_or_default();
+    let known = ctx.names.agents.iter().find(|(id, _)| *id == name);
+    let Some((_, bounds)) = known.filter(|_| !typed.accept_unsandboxed) else {
+        return (tier, tier);
+    };
+    let held = match typed.base_url {
+        Some(_) => bounds.writes_of_server,
+        None => bounds.writes,
+    };
+    if tier > held {
+        let message = format!(
+            "at the tier `{}`, `{name}` can be told to write wherever you can write, and nothing here holds it",
+            tier.as_str()
+        );
+        let problem = file.problem_at(&child(&child("/providers", name), "tier"), message);
+        ctx.report(problem.hint(format!(
+            "write `\"tier\": \"{}\"`; or run it in a sandbox of the operating system, and say so by \
+             `\"accept_unsandboxed\": true`",
+            held.as_str()
+        )));
+    }
+    match tier > bounds.reads {
+        true => (tier, Tier::None),
+        false => (tier, tier),
     }
 }
 

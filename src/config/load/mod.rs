@@ -13,17 +13,18 @@ use super::values::name_catalog::NameCatalog;
 use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
     CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, INFERENCE_FILE,
-    PRICES_FILE, Problem, SECURITY_FILE, Snapshot,
+    POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, Snapshot,
 };
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::Personas;
+use crate::config::policy::{PolicySettings, TypedPolicy};
 use crate::config::secrets::Secrets;
 use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
 use crate::config::warnings::CheckedFiles;
-use crate::config::{context, gateway, inference, secrets, security, warnings};
+use crate::config::{context, gateway, inference, policy, secrets, security, warnings};
 use crate::domain::LoopKey;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -177,7 +178,8 @@ fn load_from(
     let gateway = settings.gateway.as_ref().map(|(gateway, _)| gateway);
     // Without a mail domain, addresses are checked in a reserved one (RFC 2606 section 2).
     let domain = gateway.map_or("unknown.invalid", |gateway| gateway.mail_domain.as_str());
-    let persona_files = personas::read(domain, &mut ctx);
+    let policy = settings.policy.clone().unwrap_or_default();
+    let persona_files = personas::read(domain, &policy.rules, &mut ctx);
     consistency::check_addresses(files.gateway.as_ref(), gateway, &persona_files, &mut ctx);
     if let (Some(file), Some(inference)) = (&files.inference, &settings.inference) {
         consistency::check_providers(file, inference, &persona_files, &mut ctx);
@@ -198,6 +200,7 @@ fn load_from(
         prices: settings.prices.unwrap_or_default(),
         context: settings.context.ok_or_else(|| missing("context"))?,
         security: settings.security.ok_or_else(|| missing("security"))?,
+        policy,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
         warnings,
@@ -216,6 +219,7 @@ struct TypedFiles {
     prices: Option<ConfigFile<TypedPrices>>,
     context: Option<ConfigFile<TypedContext>>,
     security: Option<ConfigFile<TypedSecurity>>,
+    policy: Option<ConfigFile<TypedPolicy>>,
 }
 
 /// Resolved settings of [`TypedFiles`].
@@ -225,6 +229,7 @@ struct ResolvedFiles {
     prices: Option<Prices>,
     context: Option<BTreeMap<String, ContextProfile>>,
     security: Option<Security>,
+    policy: Option<PolicySettings>,
 }
 
 impl TypedFiles {
@@ -235,6 +240,7 @@ impl TypedFiles {
             prices: ctx.read_if_there(PRICES_FILE),
             context: ctx.read(CONTEXT_FILE),
             security: ctx.read(SECURITY_FILE),
+            policy: ctx.read_if_there(POLICY_FILE),
         }
     }
 
@@ -257,6 +263,7 @@ impl TypedFiles {
                 .security
                 .as_ref()
                 .map(|file| security::resolve(file, ctx)),
+            policy: self.policy.as_ref().map(|file| policy::resolve(file, ctx)),
         }
     }
 

@@ -1,11 +1,13 @@
 //! The personas of a workspace: their list, their files, and those that are out of service.
 
-use crate::config::file::{ConfigErrors, ConfigFile, Problem, persona_file};
+use crate::config::file::{ConfigErrors, ConfigFile, Problem, persona_file, persona_policy_file};
 use crate::config::persona;
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::OutOfService;
+use crate::config::policy::{self, TypedPolicy};
 use crate::config::values::check_context::CheckContext;
 use crate::domain::PersonaId;
+use crate::policy::PolicyRule;
 
 /// Maximum number of folders read below `personas/`; more are reported as a problem.
 const PERSONAS_MAX: usize = 10_000;
@@ -48,13 +50,21 @@ pub fn list(ctx: &mut CheckContext<'_>) -> Vec<PersonaId> {
     ids
 }
 
-/// Reads the file of every persona; a faulty one is left out.
-pub fn read(domain: &str, ctx: &mut CheckContext<'_>) -> Vec<(ConfigFile<TypedPersona>, Persona)> {
+/// Reads the file of every persona, and its policy, whose rules stand behind `rules`; a faulty one is left out.
+pub fn read(
+    domain: &str,
+    rules: &[PolicyRule],
+    ctx: &mut CheckContext<'_>,
+) -> Vec<(ConfigFile<TypedPersona>, Persona)> {
     let mut read = Vec::new();
     for id in ctx.persona_ids.clone() {
         read.extend(ctx.on_behalf_of(id.as_str(), |ctx| {
             let file = ctx.read::<TypedPersona>(&persona_file(id.as_str()))?;
-            let resolved = persona::resolve(&file, &id, domain, ctx)?;
+            let mut resolved = persona::resolve(&file, &id, domain, ctx)?;
+            let policy = ctx.read_if_there::<TypedPolicy>(&persona_policy_file(id.as_str()));
+            resolved.rules = policy.map_or_else(Vec::new, |file| {
+                policy::resolve_of_persona(&file, &id, rules, ctx)
+            });
             Some((file, resolved))
         }));
     }

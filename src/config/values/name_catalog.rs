@@ -1,5 +1,6 @@
 //! The names that configuration files may use. Higher units define them.
 
+use crate::config::inference::agents::AgentBounds;
 use std::ops::RangeInclusive;
 
 /// The names that files may use. Higher modules define them, so they are an argument.
@@ -9,6 +10,8 @@ pub struct NameCatalog {
     /// Resolvers with their permitted numbers of arguments.
     pub resolvers: Vec<(&'static str, RangeInclusive<usize>)>,
     pub tools: Vec<String>,
+    /// Agents with the tiers that their programs hold.
+    pub agents: Vec<(&'static str, AgentBounds)>,
     /// Providers with the variable of their key. A provider without a key is not listed.
     pub key_variables: Vec<(&'static str, &'static str)>,
     /// Providers with the keys that they read from their block in `configs/inference.json`.

@@ -2,11 +2,11 @@
 //! the input.
 //!
 //! Not for runs of unauthenticated senders: the notes of other letters would reach any sender who
-//! claims a name.
+//! claims a name. Other runs see the lines that all their readers may see.
 
 use super::reads::BaseFolder;
 use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens};
-use crate::domain::Trust;
+use crate::domain::{Trust, visible_to};
 use futures_util::future::BoxFuture;
 
 const FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -38,13 +38,20 @@ impl Resolver for ActiveMemory {
                         &format!("active.md of `{}`", call.persona.id),
                     )
                 })?;
-            let text = text.as_deref().unwrap_or_default().trim();
+            let visible = visible_to(
+                text.as_deref().unwrap_or_default().trim(),
+                &call.subject.audience(),
+            );
+            let text = visible.shown.trim();
             if text.is_empty() {
                 return Ok(Contribution::nothing(format!("no text in `{source}`")));
             }
             let cut = cut_to_tokens(text, call.budget_tokens);
             let note = cut.is_some().then(|| "cut at its budget".to_owned());
-            let piece = Piece::ActiveMemory(cut.unwrap_or_else(|| text.to_owned()));
+            let piece = Piece::ActiveMemory {
+                text: cut.unwrap_or_else(|| text.to_owned()),
+                label: visible.label,
+            };
             Ok(Contribution::one(source, piece).noted(note))
         })
     }

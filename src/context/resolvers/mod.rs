@@ -6,7 +6,6 @@
 //! - `load_file`: the smallest resolver; copy it to start a new one
 //! - `persona`, `active_memory`, `knowledge`, `thread_history`, `invocation_metadata`,
 //!   `current_input`
-//! - `words`: the trust of the texts that a resolver gives
 //!
 //! Not here: the budget over all pieces and the order of the steps (`context`).
 
@@ -18,18 +17,17 @@ pub mod load_file;
 pub mod persona;
 pub mod active_memory;
 pub mod knowledge;
-pub mod words;
 pub mod thread_history;
 pub mod invocation_metadata;
 pub mod current_input;
 
 use crate::config::Persona;
-use crate::domain::{Timestamp, Trigger, Trust};
+use crate::domain::{Address, MemoryAudience, TextLabel, Timestamp, Trigger, Trust};
 use crate::providers::contract::traits::Message;
 use crate::store::{AttachmentInfo, StoreError, StoredMessage, TriggerMessage};
 use futures_util::future::BoxFuture;
 use reads::{Files, Reads};
-use words::WordsRead;
+use std::collections::BTreeSet;
 
 /// Resolvers, in the order in which the sample pipeline uses them.
 pub static RESOLVERS: &[&dyn Resolver] = &[
@@ -132,6 +130,18 @@ impl Subject {
         }
     }
 
+    /// Returns the people who may read what the run writes, besides the owners.
+    pub fn audience(&self) -> MemoryAudience {
+        let mut people: BTreeSet<String> = self.readers.iter().cloned().collect();
+        if self.sender_trust() < Trust::Owner {
+            let metadata: serde_json::Value =
+                serde_json::from_str(&self.message.metadata_json).unwrap_or_default();
+            let sender = metadata["sender"].as_str().map(Address::parse);
+            people.extend(sender.and_then(Result::ok).map(|sender| sender.key()));
+        }
+        MemoryAudience { people }
+    }
+
     /// Returns the trust of the sender that triggered the run.
     pub fn sender_trust(&self) -> Trust {
         Trust::of_stored(&self.message.trust)
@@ -141,8 +151,8 @@ impl Subject {
 /// One piece of context.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// The persona's short working memory.
-    ActiveMemory(String),
+    /// The persona's short working memory, as far as the run's readers may see it.
+    ActiveMemory { text: String, label: TextLabel },
     /// A section of the system text. `required` ones are never dropped.
     System { text: String, required: bool },
     /// Whole exchanges, oldest first.
@@ -159,7 +169,7 @@ pub struct Exchange {
     pub messages: Vec<Message>,
     pub tokens: usize,
     /// Trust of the texts in it, except for tool results.
-    pub words: WordsRead,
+    pub words: TextLabel,
     /// Names and recorded results of its tool calls.
     pub results: Vec<(String, String)>,
 }
@@ -279,7 +289,7 @@ impl Piece {
     /// Returns estimated tokens.
     pub fn tokens(&self) -> usize {
         match self {
-            Piece::ActiveMemory(text)
+            Piece::ActiveMemory { text, .. }
             | Piece::System { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => estimate_tokens(text),
@@ -289,7 +299,7 @@ impl Piece {
 
     fn cut(&mut self, tokens: usize) {
         match self {
-            Piece::ActiveMemory(text)
+            Piece::ActiveMemory { text, .. }
             | Piece::System { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => {
@@ -305,7 +315,7 @@ impl Piece {
 
     fn is_empty(&self) -> bool {
         match self {
-            Piece::ActiveMemory(text)
+            Piece::ActiveMemory { text, .. }
             | Piece::System { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => text.is_empty(),

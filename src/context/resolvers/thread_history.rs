@@ -6,8 +6,8 @@
 //! result ever loses its call.
 
 use super::reads::ReadError;
-use super::words::WordsRead;
 use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
+use crate::domain::TextLabel;
 use crate::domain::{MessageId, Trust};
 use crate::providers::contract::traits::{Block, IMAGE_TOKENS, Message, Role, ToolArgs};
 use crate::store::{PastMessage, PastStep, Step, StepKind};
@@ -152,15 +152,15 @@ fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec
 
 /// Returns the trust of an exchange's texts: the letter itself, and letters that were put into a
 /// prompt.
-fn words(head: &PastMessage) -> WordsRead {
+fn words(head: &PastMessage) -> TextLabel {
     let letter = match head.direction.as_str() {
-        "outbound" => WordsRead::default(),
-        _ => WordsRead::of_past_letter(head.trust),
+        "outbound" => TextLabel::default(),
+        _ => TextLabel::of_past_letter(head.trust),
     };
     letter.and(
         head.letters
             .as_deref()
-            .map(WordsRead::of_others_letters)
+            .map(TextLabel::of_others_letters)
             .unwrap_or_default(),
     )
 }

@@ -84,10 +84,20 @@ pub struct Letter {
 
 /// Trust in the sender's identity; fixed at the gateway, never raised by content.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Trust {
+    #[default]
     Unauthenticated,
     Unknown,
     Contact,

@@ -29,6 +29,9 @@ enum Remedy {
     Nothing,
 }
 
+/// Rule of letters whose first line is a command of an owner.
+pub const COMMAND_RULE: &str = "command";
+
 static RULES: &[FiledRule] = &[
     FiledRule {
         name: "unauthenticated",
@@ -96,6 +99,11 @@ static RULES: &[FiledRule] = &[
         remedy: Remedy::Nothing,
     },
     FiledRule {
+        name: "approval_answer",
+        why: "it answers a question to the owner",
+        remedy: Remedy::Nothing,
+    },
+    FiledRule {
         name: "null_sender",
         why: "its envelope names no sender, as mail servers send reports",
         remedy: Remedy::Answer,
@@ -104,6 +112,11 @@ static RULES: &[FiledRule] = &[
         name: "robot_sender",
         why: "its From or its envelope has the address of a program",
         remedy: Remedy::Answer,
+    },
+    FiledRule {
+        name: COMMAND_RULE,
+        why: "its first line is a command of an owner, which the engine carries out",
+        remedy: Remedy::Nothing,
     },
     FiledRule {
         name: "import",

@@ -1,6 +1,7 @@
 //! Outcome of the gateway's verification of a letter's sender.
 
 use super::email::Trust;
+use crate::domain::time::Timestamp;
 
 /// The outcome of verification; stored with the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub struct Identity {
     /// `true`: the sender or the sender's own server handed the letter to us, without a forwarder
     /// between.
     pub is_direct: bool,
+    /// Instant at which the sender is known to have sent the letter, at the latest: the earliest that an aligned signature
+    /// bears, or the arrival where the sender logged in. `None` without such proof.
+    pub sent_at: Option<Timestamp>,
     /// The rule that lowered the trust below the proven or requested one; written to `audit_log`.
     pub lowered_by: Option<&'static str>,
     /// The results in the format of RFC 8601, without the field's name; empty when nothing was
@@ -100,6 +104,7 @@ impl Identity {
             disowned: None,
             coverage: Coverage::default(),
             is_direct: false,
+            sent_at: None,
             lowered_by: None,
             results: String::new(),
         }

@@ -121,17 +121,23 @@ impl<'a> SenderClaim<'a> {
         {
             return Some(Gap::FieldAdded);
         }
-        let made = i64::try_from(made).ok().filter(|made| *made > 0);
-        let made = made.map(|seconds| Timestamp::from_millis(seconds.saturating_mul(1000)));
-        let dated = self.date.filter(|_| times("date") > 0);
-        if made.is_none() && dated.is_none() {
+        let mut instants = self.instants(covered, made).peekable();
+        if instants.peek().is_none() {
             return Some(Gap::Undated);
         }
-        (!made
-            .into_iter()
-            .chain(dated)
-            .all(|instant| self.is_fresh(instant)))
-        .then_some(Gap::Stale)
+        (!instants.all(|instant| self.is_fresh(instant))).then_some(Gap::Stale)
+    }
+
+    /// Earliest instant that a signature of these fields, made at `made`, bears: its own and a signed `Date`.
+    pub fn signed_at(&self, covered: &[String], made: u64) -> Option<Timestamp> {
+        self.instants(covered, made).min()
+    }
+
+    fn instants(&self, covered: &[String], made: u64) -> impl Iterator<Item = Timestamp> + use<> {
+        let made = i64::try_from(made).ok().filter(|made| *made > 0);
+        let made = made.map(|seconds| Timestamp::from_millis(seconds.saturating_mul(1000)));
+        let dated = self.date.filter(|_| times(covered, "date") > 0);
+        made.into_iter().chain(dated)
     }
 }
 

@@ -138,6 +138,7 @@ impl SenderVerifier {
                 is_submitted: true,
                 is_direct: true,
                 coverage: Coverage::WHOLE,
+                sent_at: Some(claim.arrived),
                 ..TrustEvidence::default()
             };
         }
@@ -173,6 +174,7 @@ impl SenderVerifier {
             .is_some_and(|spf| spf.passed_for(&claim.from, envelope));
         let asked = policy::ask(&self.resolver, message, claim, &found, spf, report).await;
         (evidence.is_signed, evidence.coverage) = (asked.is_aligned, asked.coverage);
+        evidence.sent_at = asked.sent_at;
         evidence.policy = asked.policy;
         evidence.is_temporary = asked.is_temporary;
         evidence.gap = found.gap;

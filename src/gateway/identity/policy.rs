@@ -8,7 +8,7 @@ use super::results::AuthenticationReport;
 use super::signatures::{Signatures, is_same_or_above};
 use super::spf::{self, SpfResult};
 use super::trust::Policy;
-use crate::domain::{Address, Coverage, DomainPolicy, Envelope};
+use crate::domain::{Address, Coverage, DomainPolicy, Envelope, Timestamp};
 use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::{
     AuthenticatedMessage, DkimOutput, DmarcOutput, DmarcResult, Parameters, SpfOutput,
@@ -81,6 +81,8 @@ pub struct DmarcEvaluation {
     pub is_aligned: bool,
     /// Fields that such signatures cover.
     pub coverage: Coverage,
+    /// Earliest instant that such signatures bear.
+    pub sent_at: Option<Timestamp>,
     pub policy: Policy,
     /// `true`: a DNS answer that could have changed the outcome is missing.
     pub is_temporary: bool,
@@ -129,7 +131,7 @@ pub async fn ask(
             None if is_unknown(&strong) => false,
             None => signers().any(|signer| is_same_or_above(signer, from_domain)),
         };
-    let coverage = coverage(resolver, message, claim, found, (&strong, &policies)).await;
+    let (coverage, sent_at) = coverage(resolver, message, claim, found, (&strong, &policies)).await;
     // A delayed or slightly changed letter is still its sender's: only a letter that the domain
     // neither signed nor sent is `Disowned`.
     let outcome = match found.right.len() == found.strong.len() {
@@ -149,12 +151,12 @@ pub async fn ask(
         _ => Policy::Silent,
     };
     add_dmarc(report, &outcome, policy, is_open, from_domain);
-    let is_temporary = !is_aligned && (found.is_temporary || is_unknown(&outcome));
     DmarcEvaluation {
         is_aligned,
         coverage,
+        sent_at,
         policy,
-        is_temporary,
+        is_temporary: !is_aligned && (found.is_temporary || is_unknown(&outcome)),
     }
 }
 
@@ -186,7 +188,7 @@ fn add_dmarc(
     );
 }
 
-/// Coverage of all aligned signatures together; each must be aligned by itself, because a field
+/// Coverage of all aligned signatures together, and the earliest instant that they bear; each must be aligned by itself, because a field
 /// that another domain signed is not authenticated by the sender. `all` is the outcome for all
 /// signatures.
 async fn coverage(
@@ -195,9 +197,9 @@ async fn coverage(
     claim: &SenderClaim<'_>,
     found: &Signatures<'_>,
     (all, policies): (&DmarcOutput, &DnsRecords),
-) -> Coverage {
+) -> (Coverage, Option<Timestamp>) {
     let from_domain = claim.from.domain();
-    let mut coverage = Coverage::default();
+    let (mut coverage, mut sent_at) = (Coverage::default(), None);
     for output in &found.strong {
         let Some(signature) = output.signature() else {
             continue;
@@ -213,9 +215,11 @@ async fn coverage(
             };
         if is_aligned {
             coverage = coverage.or(claim.coverage(&signature.h));
+            let signed = claim.signed_at(&signature.h, signature.t);
+            sent_at = sent_at.into_iter().chain(signed).min();
         }
     }
-    coverage
+    (coverage, sent_at)
 }
 
 async fn evaluate(

@@ -4,7 +4,7 @@ use super::arc_signers::ArcChain;
 use super::claim::Gap;
 use super::relays::RelayWord;
 use super::signatures::AMBIGUOUS;
-use crate::domain::{Coverage, DomainPolicy, Identity, Trust};
+use crate::domain::{Coverage, DomainPolicy, Identity, Timestamp, Trust};
 
 /// Evidence about one letter.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +15,8 @@ pub struct TrustEvidence {
     pub is_signed: bool,
     /// Fields that such signatures cover.
     pub coverage: Coverage,
+    /// Earliest instant that such signatures bear.
+    pub sent_at: Option<Timestamp>,
     /// `true`: the sender, or a server that may send for this exact address, handed the letter
     /// over.
     pub is_direct: bool,
@@ -63,6 +65,7 @@ pub fn decide(evidence: &TrustEvidence, relation: SenderRelation, results: Strin
         return Identity {
             coverage: evidence.coverage,
             is_direct: true,
+            sent_at: evidence.sent_at,
             ..submitted
         };
     }
@@ -111,6 +114,7 @@ pub fn decide(evidence: &TrustEvidence, relation: SenderRelation, results: Strin
     Identity {
         coverage,
         is_direct: evidence.is_signed && evidence.is_direct,
+        sent_at: evidence.sent_at.filter(|_| evidence.is_signed),
         ..found(level, proof)
     }
 }

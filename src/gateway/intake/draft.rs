@@ -5,13 +5,17 @@ use super::returns::ReturnedLetter;
 use super::{Intake, Understood, trace};
 use crate::clock::Clock;
 use crate::config::Persona;
+use crate::domain::mail::filed::COMMAND_RULE;
 use crate::domain::{
     Address, Attachment, AttachmentId, Coverage, Email, Envelope, Identity, Mailbox, MessageId,
     NoticeId, RawLetterId, RunId, Timestamp, Trigger, Trust, Via, sha256_hex,
 };
+use crate::gateway::approvals::answer::{AnswerInput, read_answer};
 use crate::gateway::judge::{self, Records};
 use crate::mime::from_first_field;
-use crate::store::{Account, Content, MailBounds, NewAttachment, NewInbound, NewRun, ReplyLimits};
+use crate::store::{
+    Account, Content, MailBounds, NewApprovalAnswer, NewAttachment, NewInbound, NewRun, ReplyLimits,
+};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -129,21 +133,19 @@ impl Draft<'_> {
     pub fn copy(&self, persona: &Persona) -> NewInbound {
         let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
         let (held_by, hops) = self.verdict(persona);
-        let is_answerable = held_by.is_none();
         let trust = self.trust_of(persona);
+        let answer = self.approval_answer(persona, trust, held_by);
+        let held_by = answer.as_ref().map_or(held_by, |_| Some("approval_answer"));
+        let is_free = held_by.is_none();
+        let command = is_free.then(|| self.command(persona, trust)).flatten();
+        let held_by = held_by.or(command.is_some().then_some(COMMAND_RULE));
+        let is_answerable = held_by.is_none();
         let from_owner = is_answerable && trust == Trust::Owner;
         let bounds = MailBounds::new(&self.intake.config.limits);
         let account = Account::of(trust.as_str());
         let reply_limits = |sender: Address| ReplyLimits {
             counterparty: account.key(&sender),
             bounds,
-        };
-        let new_run = || NewRun {
-            id: RunId::new(clock.new_id()),
-            trigger: Trigger::Email,
-            profile: "thread".to_owned(),
-            budget_micros: None,
-            attempts_max: None,
         };
         let id = self
             .id
@@ -172,25 +174,48 @@ impl Draft<'_> {
             also_known_as: self.dedup.also.clone(),
             has_own_id: self.dedup.has_own_id,
             duplicates_since: self.duplicates_since(clock.now()),
-            received_at: self
-                .envelope
-                .arrival
-                .arrived_at
-                .unwrap_or_else(|| clock.now()),
+            received_at: self.received_at(),
             fetched_from: self.envelope.arrival.mailbox.clone(),
             ack_confirmed: self.dedup.has_own_id,
             report: self
                 .returned
                 .report_for(&persona.id, || NoticeId::new(clock.new_id())),
-            run: is_answerable.then(new_run),
+            answer,
+            run: is_answerable.then(|| new_run(clock)),
             disposition: held_by.map_or("run".to_owned(), |rule| format!("filed:{rule}")),
             hops,
             from_owner,
+            command,
             reply_limits: email
                 .sender()
                 .filter(|_| is_answerable && !from_owner)
                 .map(reply_limits),
         }
+    }
+
+    /// The answer to a question of this persona's that the letter is.
+    fn approval_answer(
+        &self,
+        persona: &Persona,
+        trust: Trust,
+        held_by: Option<&str>,
+    ) -> Option<NewApprovalAnswer> {
+        read_answer(AnswerInput {
+            config: &self.intake.config,
+            persona: &persona.id,
+            envelope: self.envelope,
+            email: &self.understood.email,
+            identity: &self.identity,
+            trust,
+            held_by,
+            clock: self.intake.clock.as_ref(),
+        })
+    }
+
+    /// Arrival at the engine, or at the mailbox from which the letter was fetched.
+    pub(super) fn received_at(&self) -> Timestamp {
+        let arrived_at = self.envelope.arrival.arrived_at;
+        arrived_at.unwrap_or_else(|| self.intake.clock.now())
     }
 
     /// Start of the window for duplicates. A mailbox may return a letter after years as if it were
@@ -285,7 +310,7 @@ impl Draft<'_> {
             text_body: email.text.clone(),
             fresh_text: (email.fresh_text != email.text).then(|| email.fresh_text.clone()),
             html_body: email.html.clone(),
-            trust: trust.as_str(),
+            trust,
             metadata_json: self.metadata_json(trust),
         }
     }
@@ -316,6 +341,17 @@ impl Draft<'_> {
             },
         })
         .to_string()
+    }
+}
+
+/// Returns the run that answers a letter.
+fn new_run(clock: &dyn Clock) -> NewRun {
+    NewRun {
+        id: RunId::new(clock.new_id()),
+        trigger: Trigger::Email,
+        profile: "thread".to_owned(),
+        budget_micros: None,
+        attempts_max: None,
     }
 }
 

@@ -271,7 +271,7 @@ impl<S: AgentProtocol> Agent<S> {
         let args = invocation.argv.get(1..).unwrap_or_default();
         let mut process = self
             .program
-            .start(args, Path::new(&invocation.options.folder))?;
+            .start(args, Path::new(&invocation.options.working_folder()))?;
         let mut pieces: VecDeque<String> = invocation.stdin.into();
         process.send(&pieces.pop_front().unwrap_or_default());
         let keeps_open = !pieces.is_empty();

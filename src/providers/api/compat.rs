@@ -17,6 +17,7 @@ pub const ADAPTER: Adapter = Adapter {
     id: "compat",
     key_variable: None,
     settings: &[http::SETTINGS, openai::SETTINGS],
+    bounds: None,
     build,
 };
 

@@ -16,6 +16,7 @@ pub const ADAPTER: Adapter = Adapter {
     id: "grok",
     key_variable: Some("XAI_API_KEY"),
     settings: &[http::SETTINGS, openai::SETTINGS],
+    bounds: None,
     build,
 };
 

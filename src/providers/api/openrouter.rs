@@ -22,6 +22,7 @@ pub const ADAPTER: Adapter = Adapter {
         openai::SETTINGS,
         &["data_collection", "attribution_url"],
     ],
+    bounds: None,
     build,
 };
 

@@ -32,7 +32,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 const FINAL_TURN: Duration = Duration::from_millis(200);
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
 /// Settings of every block with a program.
-pub const SETTINGS: &[&str] = &["binary", "tier", "environment"];
+pub const SETTINGS: &[&str] = &["binary", "tier", "accept_unsandboxed", "environment"];
 const PIECE_BYTES: usize = 64 * 1024;
 /// Script of the group leader. It ignores signals: it must outlive the agent to keep the group's
 /// number. `read` ends when our end of the pipe closes.

@@ -96,8 +96,12 @@ pub enum Parameter {
 pub struct AgentOptions {
     pub session: AgentSession,
     pub tier: Tier,
-    /// Working folder; absolute.
+    /// Folder of the persona, in which the agent may read; absolute.
     pub folder: String,
+    /// Working folder, relative to `folder`: the only one in which the agent may write. Empty for a
+    /// test call, and in records of earlier versions: the folder itself.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workspace: String,
     pub turns_max: u32,
     pub tool_calls_max: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +110,16 @@ pub struct AgentOptions {
     /// has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_server: Option<ToolServer>,
+}
+
+impl AgentOptions {
+    /// Returns the absolute path of the folder in which the agent works.
+    pub fn working_folder(&self) -> String {
+        match self.workspace.as_str() {
+            "" => self.folder.clone(),
+            workspace => format!("{}/{workspace}", self.folder),
+        }
+    }
 }
 
 /// Conversation of the agent's own that a call is part of.

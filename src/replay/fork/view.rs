@@ -126,6 +126,8 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
                 created_at: now,
             });
         }
+        // A fork asks nobody.
+        JournalEntry::Ask(_) | JournalEntry::ApprovedBegun { .. } => {}
         JournalEntry::Finished(end) => finish(record, end, now),
     }
 }
@@ -227,7 +229,7 @@ fn draft(record: &RunRecord, mail: &NewOutbound, now: String) -> MessageRecord {
         text: content.text_body.clone(),
         fresh_text: content.fresh_text.clone(),
         received_at: now,
-        trust: content.trust.to_owned(),
+        trust: content.trust.as_str().to_owned(),
         trust_basis: None,
         authentication_results: None,
         disposition: match &mail.outcome {

@@ -15,6 +15,9 @@ pub(in crate::replay) fn outcome_of(rule: &str) -> String {
         "store_only" => "its responsibility has its answers stored and not mailed",
         "not_allowed" => "`deliver_to` names somebody who is neither an owner nor in `send_allow`",
         "outbound_not_configured" => "no outbound transport is configured",
+        "not_approved" => {
+            "a rule of the policy refuses it, or its owner was asked and did not approve"
+        }
         "no_recipient" => "there is nobody to send it to",
         other => return one_line(other),
     };

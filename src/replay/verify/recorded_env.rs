@@ -127,6 +127,8 @@ impl RecordedEnv {
             JournalEntry::Mail(_)
             | JournalEntry::TurnFailed(_)
             | JournalEntry::Output(_)
+            | JournalEntry::Ask(_)
+            | JournalEntry::ApprovedBegun { .. }
             | JournalEntry::Finished(_) => Ok(()),
         }
     }
@@ -326,9 +328,9 @@ impl RecordedRun for RecordedEnv {
         })
     }
 
-    fn expected_effects(&self, call: &str) -> Option<Value> {
-        self.recorded(StepKind::Call, call)
-            .and_then(|(_, step)| step.begun())
+    fn call_payload(&self, call: &str) -> Option<Value> {
+        let (_, step) = self.recorded(StepKind::Call, call)?;
+        serde_json::from_str(&step.payload_json).ok()
     }
 
     fn result(&self, call: &str) -> Option<String> {

@@ -1,7 +1,7 @@
-//! Notes of the engine to an agent: where it may write, and which calls an interrupted attempt has
+//! Notes of the engine to an agent: where it works, and which calls an interrupted attempt has
 //! made already.
 
-use crate::config::{AGENT_FOLDER, Tier};
+use crate::config::Tier;
 use crate::providers::AgentOptions;
 use crate::store::{Step, StepKind};
 use crate::text::shortened;
@@ -11,17 +11,21 @@ const DONE_CHARS_MAX: usize = 300;
 /// Calls in that list; the last ones, because unfinished work counts most.
 const DONE_CALLS_MAX: usize = 30;
 
-/// Returns the note on the folder for an agent that may write.
-pub fn where_to_write(options: &AgentOptions) -> Option<String> {
-    let only = match options.tier {
-        Tier::None | Tier::ReadOnly => return None,
-        Tier::Write => ", and nowhere else",
-        Tier::Full => "",
+/// Returns the note on the folders for an agent that may read or write files.
+pub fn where_to_work(options: &AgentOptions) -> Option<String> {
+    // Records of earlier versions had no workspace.
+    if options.tier == Tier::None || options.workspace.is_empty() {
+        return None;
+    }
+    let (folder, working) = (&options.folder, options.working_folder());
+    let writes = match options.tier {
+        Tier::None | Tier::ReadOnly => "You may change nothing.",
+        Tier::Write | Tier::Full => {
+            "You may write there, and nowhere else: a run in which anything else of that folder changes fails."
+        }
     };
     Some(format!(
-        "[engine] You may write files in `{}/{AGENT_FOLDER}`{only}. `PERSONA.md`, `persona.json`, `active.md`, `.memory`, \
-         `responsibilities`, `schemas` and `knowledge` are for reading: a run in which they change fails.",
-        options.folder
+        "[engine] You work in `{working}`. Your own files are in `{folder}`, for reading. {writes}"
     ))
 }
 

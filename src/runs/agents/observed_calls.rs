@@ -20,6 +20,8 @@ pub enum AgentEnd {
     Disallowed(String),
     /// It changed these files, which no agent may change.
     Changed(String),
+    /// It has filled its workspace; what to do about it.
+    OverQuota(String),
     /// It reached a bound of the run.
     Limit(FinishReason),
 }
@@ -182,7 +184,7 @@ impl ObservedCalls {
         name: &str,
         args: &ToolArgs,
     ) -> Result<String, ProviderError> {
-        let mut payload_json = verdict::call_payload(args, None);
+        let mut payload_json = verdict::call_payload(args, None, None);
         if payload_json.len() > state.deps.config.limits.tool_result_bytes_max {
             let shortened = bounded(&payload_json, state);
             payload_json = json!({ "args": { "shortened": shortened } }).to_string();

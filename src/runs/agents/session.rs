@@ -1,6 +1,6 @@
 //! Preparation of an agent's call: its options for this run, and the session that it resumes.
 
-use crate::config::Tier;
+use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, Tier};
 use crate::domain::{ErrorClass, sha256_hex};
 use crate::providers::{
     AgentOptions, AgentSession, LoopOwner, ProviderError, TOOL_SERVER_NAME, TokenUsage, ToolServer,
@@ -8,6 +8,10 @@ use crate::providers::{
 use crate::runs::error::RunError;
 use crate::runs::state::LoopState;
 use crate::store::SessionKey;
+use crate::tools::Reader;
+
+/// Characters of the digest that names the folder of a group of correspondents.
+const WORKSPACE_NAME_CHARS: usize = 16;
 
 /// Sets the agent's options for the present route. Called before every call.
 pub async fn prepare(state: &mut LoopState<'_>) -> Result<(), RunError> {
@@ -30,6 +34,7 @@ async fn options(state: &LoopState<'_>, key: &SessionKey) -> Result<AgentOptions
         session: session(state, key).await?,
         tier: tier(state),
         folder: folder(state),
+        workspace: workspace(state),
         turns_max: budget.turns_max,
         tool_calls_max: budget.tool_calls_max,
         // Less what earlier attempts have spent.
@@ -40,9 +45,31 @@ async fn options(state: &LoopState<'_>, key: &SessionKey) -> Result<AgentOptions
 
 fn tier(state: &LoopState<'_>) -> Tier {
     let settings = state.deps.config.inference.providers.get(&state.route.name);
-    state
-        .label
-        .tier(settings.map_or(Tier::default(), |settings| settings.agent.tier))
+    let configured = settings.map_or(Tier::default(), |settings| {
+        match state.label.reader() {
+            Reader::Owner => settings.agent.tier,
+            // What it read would end in an answer to them.
+            Reader::Correspondent | Reader::Unproven => settings.agent.tier_for_others,
+        }
+    });
+    state.label.tier(configured)
+}
+
+/// Returns the working folder, relative to the persona's: of the owner's runs the workspace itself,
+/// of others one that only runs with the same readers, of the same trust, in the same thread have.
+fn workspace(state: &LoopState<'_>) -> String {
+    if state.label.reader() == Reader::Owner {
+        return AGENT_FOLDER.to_owned();
+    }
+    let readers = state.subject.readers.join(" ");
+    let of = [
+        state.subject.message.thread.as_str(),
+        readers.as_str(),
+        state.label.sender.as_str(),
+    ];
+    let digest = sha256_hex(&[of.join("\0").as_bytes()]);
+    let name = digest.get(..WORKSPACE_NAME_CHARS).unwrap_or_default();
+    format!("{AGENT_FOLDER}/{CORRESPONDENTS_FOLDER}/{name}")
 }
 
 fn folder(state: &LoopState<'_>) -> String {
@@ -107,7 +134,7 @@ fn key(state: &LoopState<'_>) -> Result<SessionKey, RunError> {
         thread: state.subject.message.thread.clone(),
         provider: state.route.name.clone(),
         model: state.route.model.clone(),
-        folder: folder(state),
+        folder: format!("{}/{}", folder(state), workspace(state)),
         options_sha256: sha256_hex(&[
             described[0],
             b"\0",

@@ -6,6 +6,7 @@
 
 use super::observed_calls::{AgentEnd, ObservedCalls, stored};
 use super::options::is_session_id;
+use crate::config::Tier;
 use crate::domain::ErrorClass;
 use crate::providers::child::process;
 use crate::providers::contract::accumulate::Accumulator;
@@ -13,9 +14,10 @@ use crate::providers::{
     AgentOptions, Block, CallContext, Event, FinishReason, Phase, ProviderError, Response,
     TokenUsage,
 };
-use crate::runs::env::file_guards;
+use crate::runs::env::file_guards::{self, GuardOrder};
 use crate::runs::error::RunError;
 use crate::runs::state::LoopState;
+use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{SessionKey, Unanswered};
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -24,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Time in addition to the grace period of an adapter's program; then the stream is dropped.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
+/// Silence of an agent after which its workspace is looked at: it may be filling it.
+const QUOTA_CHECKED_AFTER: Duration = Duration::from_secs(5);
 const NOT_FINISHED: Unanswered = Unanswered {
     code: "not_finished",
     message: "the agent ended without saying how this call ended",
@@ -47,10 +51,15 @@ pub async fn complete(
             message,
         ));
     };
+    let order = GuardOrder {
+        working: options.workspace.clone(),
+        writes: options.tier >= Tier::Write,
+        quota: WorkspaceQuota::from(&state.deps.config.limits),
+    };
     state
         .deps
         .env
-        .guard(state.run, state.persona, options.tier)
+        .guard(state.run, state.persona, &order)
         .await
         .map_err(unguarded)?;
     let asked = context.cancel.clone();
@@ -68,7 +77,7 @@ pub async fn complete(
     let is_asked = match &end {
         Ok(AgentEnd::Finished(_)) | Err(_) => false,
         Ok(AgentEnd::Disallowed(_)) => !state.route.provider.ends_when_dropped(),
-        Ok(AgentEnd::Limit(_) | AgentEnd::Changed(_)) => true,
+        Ok(AgentEnd::Limit(_) | AgentEnd::Changed(_) | AgentEnd::OverQuota(_)) => true,
     };
     if is_asked {
         stop.cancel();
@@ -76,9 +85,20 @@ pub async fn complete(
     }
     // Kills a process that has not ended by itself.
     drop(events);
-    let end = match state.deps.env.release(state.run, state.persona).await {
-        Ok(changed) if changed.is_empty() => end,
-        Ok(changed) => Ok(AgentEnd::Changed(file_guards::named(&changed))),
+    let released = state
+        .deps
+        .env
+        .release(state.run, state.persona, order.quota)
+        .await;
+    let end = match released {
+        Ok(changes) if !changes.undone.is_empty() => {
+            Ok(AgentEnd::Changed(file_guards::named(&changes.undone)))
+        }
+        // Of an agent that may not write, the owner has filled it.
+        Ok(changes) => match changes.over_quota.filter(|_| order.writes) {
+            Some(message) => Ok(AgentEnd::OverQuota(message)),
+            None => end,
+        },
         Err(error) => Err(unguarded(error)),
     };
     watch.finish(state, end).await
@@ -126,10 +146,18 @@ impl Watch {
         asked: &CancellationToken,
     ) -> Result<AgentEnd, ProviderError> {
         let mut accumulator = Accumulator::default();
+        let overdue = overdue(asked, self.grace_period);
+        tokio::pin!(overdue);
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = overdue(asked, self.grace_period) => {
+                () = tokio::time::sleep(QUOTA_CHECKED_AFTER) => {
+                    match self.over_quota(state).await {
+                        Some(message) => return Ok(AgentEnd::OverQuota(message)),
+                        None => continue,
+                    }
+                }
+                () = &mut overdue => {
                     let message = "the call was cancelled";
                     return Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, message));
                 }
@@ -164,6 +192,9 @@ impl Watch {
                 is_error,
             } => {
                 self.calls.answered(state, &id, &content, is_error).await?;
+                if let Some(message) = self.over_quota(state).await {
+                    return Ok(Some(AgentEnd::OverQuota(message)));
+                }
                 return Ok(self.calls.failed_too_often(state));
             }
             Event::Round { usage, goes_on } => {
@@ -179,6 +210,15 @@ impl Watch {
             Event::ThinkingDelta(_) | Event::ToolCall { .. } | Event::Finished(_) => {}
         }
         Ok(None)
+    }
+
+    /// Returns what to do where the agent has filled its workspace.
+    async fn over_quota(&self, state: &LoopState<'_>) -> Option<String> {
+        if self.options.tier < Tier::Write {
+            return None;
+        }
+        let quota = WorkspaceQuota::from(&state.deps.config.limits);
+        file_guards::over_quota(state.persona, quota).await
     }
 
     /// Returns the bound of this call that its models have reached.
@@ -285,6 +325,13 @@ impl Watch {
                     ..ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message)
                 })
             }
+            Ok((AgentEnd::OverQuota(message), _)) => {
+                let message = format!("the agent was stopped: {message}");
+                Err(ProviderError {
+                    acted: true,
+                    ..ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message)
+                })
+            }
             Err(error) => Err(self.calls.blamed(state, error)),
         }
     }
@@ -354,5 +401,9 @@ async fn overdue(asked: &CancellationToken, grace_period: Duration) {
 }
 
 fn unguarded(error: RunError) -> ProviderError {
-    ProviderError::new(ErrorClass::Store, Phase::MidStream, error.to_string())
+    let class = match &error {
+        RunError::Fatal { class, .. } => *class,
+        _ => ErrorClass::Store,
+    };
+    ProviderError::new(class, Phase::MidStream, error.to_string())
 }

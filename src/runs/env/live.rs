@@ -1,9 +1,9 @@
 //! Environment of a live engine: its store, its folders, its tools.
 
-use super::file_guards::Guards;
+use super::file_guards::{AgentChanges, GuardOrder, Guards};
 use super::{AssembledRun, ContextOrder};
 use crate::clock::Clock;
-use crate::config::{Persona, Tier};
+use crate::config::Persona;
 use crate::context::resolvers::knowledge::KnowledgeSync;
 use crate::context::resolvers::live::Live;
 use crate::context::resolvers::reads::{Folders, is_passing, read_text};
@@ -12,6 +12,7 @@ use crate::domain::{ErrorClass, PersonaId};
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::execution::{self, CallOrder, Workplace};
 use crate::runs::tool_calls::verdict::ToolVerdict;
+use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{ClaimedRun, PersonaStore, RunKey, Store};
 use cap_std::fs_utf8::Dir;
 use serde_json::Value;
@@ -142,18 +143,18 @@ impl LiveEnv {
         &self,
         run: &ClaimedRun,
         persona: &Persona,
-        tier: Tier,
+        order: &GuardOrder,
     ) -> Result<(), RunError> {
-        let now = self.clock.now();
-        self.guards.begin(run, (persona, tier), now).await
+        self.guards.begin(&self.store, run, (persona, order)).await
     }
 
     pub async fn release(
         &self,
         run: &ClaimedRun,
         persona: &Persona,
-    ) -> Result<Vec<String>, RunError> {
-        self.guards.end(&self.store, run, persona).await
+        quota: WorkspaceQuota,
+    ) -> Result<AgentChanges, RunError> {
+        self.guards.end(&self.store, run, (persona, quota)).await
     }
 
     pub async fn expected_effects(&self, order: &CallOrder<'_>) -> Option<Value> {

@@ -5,15 +5,18 @@
 pub mod file_guards;
 pub mod live;
 
+use self::file_guards::{AgentChanges, GuardOrder};
 use self::live::LiveEnv;
 use super::error::RunError;
 use super::tool_calls::execution::CallOrder;
-use super::tool_calls::verdict::ToolVerdict;
-use crate::config::{ContextProfile, Persona, Tier};
+use super::tool_calls::verdict::{JudgedCall, ToolVerdict};
+use crate::config::{ContextProfile, Persona};
 use crate::context::resolvers::Subject;
 use crate::context::resolvers::record::ReadLog;
 use crate::context::{Context, ContextReport};
 use crate::domain::{Address, ErrorClass, RunState, StopReason, ThreadId, Timestamp, Withheld};
+use crate::policy::PolicyRule;
+use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{
     ClaimedRun, JournalEntry, JournalSoFar, KnownSession, MailReservation, NewCall, NewNotice,
     RunFinished, RunOptionsInForce, Sent, SessionKey, StoreError, StoredMessage, TriggerMessage,
@@ -21,6 +24,7 @@ use crate::store::{
 };
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Stored<T> = Result<T, StoreError>;
@@ -65,8 +69,8 @@ pub trait RecordedRun: Send + Sync {
         &'a self,
         order: ContextOrder<'a>,
     ) -> BoxFuture<'a, Result<AssembledRun, RunError>>;
-    /// Returns the expected effects that were recorded with a call.
-    fn expected_effects(&self, call: &str) -> Option<Value>;
+    /// Returns the payload that was recorded with a call.
+    fn call_payload(&self, call: &str) -> Option<Value>;
     fn result(&self, call: &str) -> Option<String>;
     /// Notes a difference and returns the error that ends the replay.
     fn differs(&self, cause: &str, recorded: &str, replayed: &str) -> StoreError;
@@ -84,6 +88,12 @@ pub struct ContextOrder<'a> {
     /// Tokens of the whole context.
     pub budget_tokens: usize,
     pub now: Timestamp,
+}
+
+/// What was recorded with a call before it began.
+pub struct RecordedPayload {
+    pub expected: Option<Value>,
+    pub judged: Option<JudgedCall>,
 }
 
 /// An assembled context.
@@ -340,7 +350,60 @@ impl RunEnv {
     pub async fn expected_effects(&self, order: &CallOrder<'_>) -> Option<Value> {
         match self.live() {
             Ok(live) => live.expected_effects(order).await,
-            Err(record) => record.expected_effects(order.id),
+            Err(_) => self.recorded_call(order.id)?.expected,
+        }
+    }
+
+    /// Returns what was recorded with a call before it began; `None` for a run that is no record, and for a call that the
+    /// record does not have.
+    pub fn recorded_call(&self, call: &str) -> Option<RecordedPayload> {
+        match self.live() {
+            Ok(_) => None,
+            Err(record) => {
+                let payload = record.call_payload(call)?;
+                let judged = payload.get("policy").cloned();
+                Some(RecordedPayload {
+                    expected: payload.get("begun").cloned(),
+                    judged: judged.and_then(|judged| serde_json::from_value(judged).ok()),
+                })
+            }
+        }
+    }
+
+    /// Reports whether the run is a record that is executed again.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self, RunEnv::Recorded(_))
+    }
+
+    /// Reports whether an owner can be asked. A fork asks nobody: what it sends are drafts in its own record.
+    pub fn asks_owner(&self) -> bool {
+        matches!(self, RunEnv::Live(_))
+    }
+
+    /// Returns those of the rules that have decided as many calls as they may.
+    pub async fn rules_used_up<'r>(
+        &self,
+        rules: impl Iterator<Item = &'r PolicyRule>,
+    ) -> Stored<BTreeSet<String>> {
+        let bounded: BTreeMap<&str, u64> = rules
+            .filter_map(|rule| Some((rule.id.as_str(), rule.uses_max?)))
+            .collect();
+        let Ok(live) = self.live() else {
+            return Ok(BTreeSet::new());
+        };
+        let names: Vec<&str> = bounded.keys().copied().collect();
+        let uses = live.store.policy_uses(&names).await?;
+        let used_up = uses
+            .into_iter()
+            .filter(|(rule, uses)| bounded.get(rule.as_str()).is_some_and(|max| uses >= max));
+        Ok(used_up.map(|(rule, _)| rule).collect())
+    }
+
+    /// Counts a call that a rule decides; `false`: it has decided as many as it may. A fork counts nothing.
+    pub async fn use_rule(&self, rule: &str, uses_max: u64) -> Stored<bool> {
+        match self {
+            RunEnv::Live(live) => live.store.use_rule(rule, uses_max).await,
+            RunEnv::Fork(_) | RunEnv::Recorded(_) => Ok(true),
         }
     }
 
@@ -357,29 +420,31 @@ impl RunEnv {
         }
     }
 
-    /// Copies the files that no agent may change, before an agent works in the persona's folder.
-    /// Every call is followed by [`Self::release`].
+    /// Copies the files that no agent may change, before an agent works in this folder below the
+    /// persona's. Every call is followed by [`Self::release`].
     pub async fn guard(
         &self,
         run: &ClaimedRun,
         persona: &Persona,
-        tier: Tier,
+        order: &GuardOrder,
     ) -> Result<(), RunError> {
         match self.live() {
-            Ok(live) => live.guard(run, persona, tier).await,
+            Ok(live) => live.guard(run, persona, order).await,
             Err(_) => Ok(()),
         }
     }
 
-    /// Restores the files that an agent has changed, notifies the owner, and returns their paths.
+    /// Restores the files that an agent has changed, notifies the owner, keeps what it changed in
+    /// its workspace, and returns all that it must not have done.
     pub async fn release(
         &self,
         run: &ClaimedRun,
         persona: &Persona,
-    ) -> Result<Vec<String>, RunError> {
+        quota: WorkspaceQuota,
+    ) -> Result<AgentChanges, RunError> {
         match self.live() {
-            Ok(live) => live.release(run, persona).await,
-            Err(_) => Ok(Vec::new()),
+            Ok(live) => live.release(run, persona, quota).await,
+            Err(_) => Ok(AgentChanges::default()),
         }
     }
 }

@@ -159,6 +159,7 @@ impl Probe<'_> {
                     session: AgentSession::New(self.clock.new_id()),
                     tier: Tier::None,
                     folder: self.folder.display().to_string(),
+                    workspace: String::new(),
                     turns_max: 1,
                     tool_calls_max: 0,
                     cost_micros_max: None,

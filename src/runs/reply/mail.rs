@@ -5,7 +5,7 @@ use super::send_limits;
 use crate::config::BounceAddress;
 use crate::domain::{
     Address, ConversationId, DeliverTo, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger,
-    Withheld, bounce_address,
+    Trust, Withheld, bounce_address,
 };
 use crate::mime::{self, Automatic, ComposeError, Outgoing, OutgoingAttachment};
 use crate::runs::error::RunError;
@@ -222,7 +222,7 @@ fn content(outgoing: &Outgoing) -> Content {
         text_body: outgoing.body_markdown.clone(),
         fresh_text: None,
         html_body: None,
-        trust: crate::domain::Trust::System.as_str(),
+        trust: Trust::System,
         metadata_json: "{}".to_owned(),
     }
 }

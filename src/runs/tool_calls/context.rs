@@ -19,6 +19,8 @@ pub struct ToolCallContext<'w> {
     /// Permissions of the run, by what it has read.
     pub label: RunLabel,
     pub cancel: &'w CancellationToken,
+    /// Calls of the run before this one.
+    pub calls: u32,
     pub mails_sent: usize,
     /// `true`: some mail of this run answered the trigger.
     pub replied: bool,

@@ -1,14 +1,15 @@
 //! Tool calls of one answer: executed in order, each call and each result recorded, none left
 //! without a result.
 
-use super::policy::{self, Asked};
-use super::verdict::{ToolVerdict, call_payload, finish, is_failure};
+use super::policy::{self, Asked, NextStep};
+use super::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
+use crate::runs::approvals::ask;
 use crate::runs::error::RunError;
 use crate::runs::reply::mail;
 use crate::runs::state::LoopState;
-use crate::store::{Executor, JournalEntry, Step, StepKind};
-use crate::tools::MailPolicy;
+use crate::store::{ApprovalOfRun, Executor, JournalEntry, Step, StepKind};
+use crate::tools::{MailPolicy, RegisteredTool};
 use serde_json::Value;
 
 /// Error code of a call that was not executed because an earlier call failed.
@@ -61,7 +62,7 @@ pub async fn call_all(
         }
         state.pending.push(ended);
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
-            let draft = mail::outbound(&state.ctx(), draft)?;
+            let draft = mail::outbound(&state.ctx(), *draft)?;
             state.count_mail(&draft);
             state.pending.push(JournalEntry::Mail(Box::new(draft)));
         }
@@ -75,7 +76,7 @@ pub async fn call_all(
     Ok(results)
 }
 
-/// Records the call, then executes it, unless the tool policy refuses it.
+/// Decides on the call, records it, then executes it; or asks the owner, and then the attempt ends.
 async fn verdict(
     state: &mut LoopState<'_>,
     response: &Response,
@@ -83,42 +84,107 @@ async fn verdict(
     mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
     let begun = begun(state, call);
-    if begun.is_none() {
-        let asked = Asked {
-            id: call.id,
-            name: call.name,
-            args: call.args,
-            begun: None,
-        };
-        let expected = policy::begin(&state.ctx(), asked, mail).await;
-        let entry = step(call, StepKind::Call, call_payload(call.args, expected));
-        state.commit(Some(entry)).await?;
-    }
-    if response.stop == FinishReason::MaxTokens {
-        let message =
-            "the answer was cut off at its length limit, so these arguments may be incomplete";
-        return Ok(ToolVerdict::Failed {
-            code: "truncated",
-            message: message.to_owned(),
-        });
-    }
-    if state.counters.tool_calls >= state.budget().tool_calls_max {
-        return Ok(policy::used_up());
-    }
-    let tool = state.tools.iter().find(|tool| tool.name() == call.name);
-    if tool.is_some_and(|tool| policy::asks_again(tool, &state.known_steps, call.name, call.args)) {
-        return Ok(policy::not_again());
-    }
-    crate::crash::crash_point!("R7");
     let asked = Asked {
         id: call.id,
         name: call.name,
         args: call.args,
         begun: begun.as_ref(),
     };
-    let verdict = policy::execute(&state.ctx(), asked, mail).await;
-    crate::crash::crash_point!("R8");
-    verdict
+    if let Some(refused) = refused_unseen(state, response, call) {
+        if begun.is_none() {
+            let entry = step(call, StepKind::Call, call_payload(call.args, None, None));
+            state.commit(Some(entry)).await?;
+        }
+        return Ok(refused);
+    }
+    if let Some(approved) = ask::approved(&state.ctx(), &state.approvals, asked).cloned() {
+        return approved_call(state, asked, &approved, mail).await;
+    }
+    let prepared = policy::prepare(&state.ctx(), asked, mail).await?;
+    let judged = prepared.judged;
+    let expected = prepared.expected;
+    let entry = |judged: Option<&JudgedCall>| {
+        let payload = || call_payload(call.args, expected.as_ref(), judged);
+        begun
+            .is_none()
+            .then(|| step(call, StepKind::Call, payload()))
+    };
+    match (prepared.next, judged) {
+        (NextStep::Ask(outcome), Some(judged)) => {
+            let outcome = outcome.map(|outcome| *outcome);
+            let recorded = |judged: &JudgedCall| entry(Some(judged));
+            ask::park(state, (asked, judged), outcome, (recorded, mail)).await
+        }
+        (NextStep::Ended(verdict), judged) => {
+            if let Some(entry) = entry(judged.as_ref()) {
+                state.commit(Some(entry)).await?;
+            }
+            crate::crash::crash_point!("R7");
+            crate::crash::crash_point!("R8");
+            Ok(verdict)
+        }
+        (NextStep::Call | NextStep::Ask(_), judged) => {
+            if let Some(entry) = entry(judged.as_ref()) {
+                state.commit(Some(entry)).await?;
+            }
+            crate::crash::crash_point!("R7");
+            let verdict = policy::execute(&state.ctx(), asked, mail).await;
+            crate::crash::crash_point!("R8");
+            verdict
+        }
+    }
+}
+
+/// Executes a call that the owner has approved. Its beginning is committed first: a call that was approved and interrupted
+/// goes by its class, like any other.
+async fn approved_call(
+    state: &mut LoopState<'_>,
+    asked: Asked<'_>,
+    approved: &ApprovalOfRun,
+    mail: &MailPolicy,
+) -> Result<ToolVerdict, RunError> {
+    let begun: Option<Value> = match &approved.begun_json {
+        Some(json) => Some(serde_json::from_str(json).unwrap_or_default()),
+        None => {
+            let expected = policy::expected(&state.ctx(), asked, mail).await;
+            let entry = JournalEntry::ApprovedBegun {
+                approval: approved.id.clone(),
+                expected_json: expected.unwrap_or_default().to_string(),
+            };
+            state.commit(Some(entry)).await?;
+            None
+        }
+    };
+    let asked = Asked {
+        begun: begun.as_ref(),
+        ..asked
+    };
+    crate::crash::crash_point!("A4");
+    policy::execute(&state.ctx(), asked, mail).await
+}
+
+/// Returns the verdict on a call that is not even decided on: one that was cut off, or is one too many.
+fn refused_unseen(
+    state: &LoopState<'_>,
+    response: &Response,
+    call: &AskedCall<'_>,
+) -> Option<ToolVerdict> {
+    if response.stop == FinishReason::MaxTokens {
+        let message =
+            "the answer was cut off at its length limit, so these arguments may be incomplete";
+        return Some(ToolVerdict::Failed {
+            code: "truncated",
+            message: message.to_owned(),
+        });
+    }
+    if state.counters.tool_calls >= state.budget().tool_calls_max {
+        return Some(policy::used_up());
+    }
+    let tool = state.tools.iter().find(|tool| tool.name() == call.name);
+    let is_again =
+        |tool: &RegisteredTool| policy::asks_again(tool, &state.known_steps, call.name, call.args);
+    tool.is_some_and(|tool| is_again(tool))
+        .then(policy::not_again)
 }
 
 /// Gives every call after a terminal failure a result too.
@@ -144,7 +210,7 @@ fn skip(state: &mut LoopState<'_>, call: &AskedCall<'_>, message: String) -> Str
         call.name,
     );
     if begun(state, call).is_none() {
-        let entry = step(call, StepKind::Call, call_payload(call.args, None));
+        let entry = step(call, StepKind::Call, call_payload(call.args, None, None));
         state.pending.push(entry);
     }
     let entry = step(call, StepKind::Result, result.clone());
@@ -174,7 +240,7 @@ fn step(call: &AskedCall<'_>, kind: StepKind, payload_json: String) -> JournalEn
 }
 
 fn count(state: &mut LoopState<'_>, name: &str, payload: &str) {
-    state.label = state.label.after(&state.deps.tools, name, payload);
+    state.label = state.label.clone().after(&state.deps.tools, name, payload);
     if !is_skipped(payload) {
         state.counters.tool_calls += 1;
         state.counters.tool_failures += u32::from(is_failure(payload));

@@ -2,12 +2,12 @@
 
 use super::verdict::ToolVerdict;
 use crate::clock::Clock;
-use crate::domain::ErrorClass;
+use crate::domain::{ErrorClass, TextLabel};
 use crate::runs::error::RunError;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
-    CallTrace, MailPolicy, Reader, RegisteredTool, ToolCall, ToolClass, ToolEnv, ToolError,
-    ToolLimits, ToolResources, WriteOrigin,
+    CallTrace, MailPolicy, Reader, RegisteredTool, ResultWords, ToolCall, ToolClass, ToolEnv,
+    ToolError, ToolLimits, ToolResources, WriteOrigin,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Map, Value, json};
@@ -97,7 +97,12 @@ pub async fn carry_out(order: &CallOrder<'_>, on: Workplace<'_>) -> Result<ToolV
         }
     };
     Ok(match outcome {
-        Ok(outcome) => ToolVerdict::Done(outcome),
+        Ok(mut outcome) => {
+            if order.tool.declaration().result_words == ResultWords::Unknown {
+                outcome.label = outcome.label.and(TextLabel::UNKNOWN);
+            }
+            ToolVerdict::Done(outcome)
+        }
         Err(ToolError::Mendable { code, message }) => ToolVerdict::Failed { code, message },
         Err(ToolError::UnsupportedAction(action)) => ToolVerdict::Terminal {
             class: ErrorClass::UnsupportedAction,

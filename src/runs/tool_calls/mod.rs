@@ -3,5 +3,7 @@
 pub mod verdict;
 pub mod execution;
 pub mod context;
+pub mod run_facts;
+pub mod facts;
 pub mod policy;
 pub mod dispatch;

@@ -6,14 +6,22 @@
 
 use super::context::ToolCallContext;
 use super::execution::CallOrder;
-use super::verdict::ToolVerdict;
+use super::facts;
+use super::run_facts;
+use super::verdict::{JudgedCall, ToolVerdict};
 use crate::domain::Withheld;
+use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, PolicyEffect};
 use crate::providers::ToolArgs;
+use crate::runs::env::RecordedPayload;
 use crate::runs::error::RunError;
+use crate::runs::label::RunLabel;
 use crate::runs::reply::send_limits;
-use crate::store::{Step, StepKind};
-use crate::tools::{self, MailPolicy, RegisteredTool, ToolClass, ToolLimits};
+use crate::store::{Step, StepKind, StoreError};
+use crate::tools::{
+    self, MailDraft, MailPolicy, RegisteredTool, ToolClass, ToolError, ToolLimits, ToolOutcome,
+};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Returns the verdict on a call beyond the run's limit.
 pub fn used_up() -> ToolVerdict {
@@ -42,22 +50,227 @@ pub struct Asked<'a> {
     pub begun: Option<&'a Value>,
 }
 
-/// Returns the expected effects to record before a call begins, so that its outcome can be verified
-/// after a crash; `None` for tools that may simply be run again.
-pub async fn begin(
+/// A call that was decided on, before it is recorded.
+pub struct PreparedCall {
+    /// Decision, for the record; `None` for a call that no rule could decide.
+    pub judged: Option<JudgedCall>,
+    /// Expected effects, so that its outcome can be verified after a crash; `None` for tools that may simply be run again.
+    pub expected: Option<Value>,
+    pub next: NextStep,
+}
+
+/// What becomes of a call.
+pub enum NextStep {
+    /// It is executed.
+    Call,
+    /// It has ended: refused, or the draft of a mail that may be queued.
+    Ended(ToolVerdict),
+    /// The owner is asked first; `Some`: for a mail, as drafted.
+    Ask(Option<Box<ToolOutcome>>),
+}
+
+impl PreparedCall {
+    /// Returns a call that has ended before any rule was asked.
+    pub fn ended(verdict: ToolVerdict) -> Self {
+        Self {
+            judged: None,
+            expected: None,
+            next: NextStep::Ended(verdict),
+        }
+    }
+}
+
+/// Decides on a call: schema, label, rules and table. It changes nothing: a draft is a value.
+pub async fn prepare(
     ctx: &ToolCallContext<'_>,
     asked: Asked<'_>,
     mail: &MailPolicy,
-) -> Option<Value> {
-    let tool = ctx.tools.iter().find(|tool| tool.name() == asked.name)?;
-    let is_seen = matches!(tool.class(), ToolClass::Verifiable | ToolClass::Once);
-    match asked.args {
-        ToolArgs::Object(args) if is_seen && tool.check_args(args).is_ok() => {
-            let order = order(ctx, asked.id, tool, args, mail);
-            ctx.deps.env.expected_effects(&order).await
-        }
-        _ => None,
+) -> Result<PreparedCall, RunError> {
+    let ended = |code, message| Ok(PreparedCall::ended(ToolVerdict::Failed { code, message }));
+    let Some(tool) = ctx.tools.iter().find(|tool| tool.name() == asked.name) else {
+        return Ok(PreparedCall::ended(not_offered(ctx, asked.name)));
+    };
+    if let Some(why) = ctx.label.closed(tool.effects()) {
+        return Ok(PreparedCall::ended(closed(asked.name, why)));
     }
+    let args = match asked.args {
+        ToolArgs::Object(args) => args,
+        ToolArgs::Malformed { error, .. } => {
+            let message = format!("the arguments are not a JSON object: {error}");
+            return ended("malformed_arguments", message);
+        }
+    };
+    if let Err(message) = tool.check_args(args) {
+        return ended("invalid_arguments", message);
+    }
+    let mail = mail_for_call(ctx, mail);
+    let order = order(ctx, asked.id, tool, args, &mail);
+    if let Some(recorded) = ctx.deps.env.recorded_call(asked.id) {
+        return recorded_decision(recorded, asked);
+    }
+    if ctx.deps.env.is_recorded() {
+        // Beyond the end of the record, which says so when the call is to be recorded.
+        return Ok(PreparedCall {
+            judged: None,
+            expected: None,
+            next: NextStep::Call,
+        });
+    }
+    let (draft, facts) = match drafted(ctx, tool, &order).await? {
+        Drafted::Refused(verdict) => return Ok(PreparedCall::ended(verdict)),
+        Drafted::Nothing => (None, facts::of_call(ctx, tool, args)),
+        Drafted::Mail(outcome, draft) => {
+            let facts = facts::of_call(ctx, tool, args);
+            let facts = facts::of_mail(facts, &ctx.label, &draft, &mail);
+            (Some((outcome, draft)), facts)
+        }
+    };
+    let decision = decide(ctx, asked.name, &facts).await?;
+    let next = match (decision.effect, draft) {
+        (PolicyEffect::Deny | PolicyEffect::Hide, draft) => {
+            let draft = draft.as_ref().map(|(_, draft)| draft);
+            NextStep::Ended(denied(&decision, draft, (&mail, &ctx.label)))
+        }
+        (PolicyEffect::Ask, draft) if ctx.deps.env.asks_owner() => {
+            NextStep::Ask(draft.map(|(outcome, _)| outcome))
+        }
+        (_, Some((outcome, _))) => NextStep::Ended(ToolVerdict::Done(*outcome)),
+        (_, None) => NextStep::Call,
+    };
+    let expected = match &next {
+        NextStep::Call => ctx.deps.env.expected_effects(&order).await,
+        _ => None,
+    };
+    Ok(PreparedCall {
+        judged: Some(JudgedCall { decision, facts }),
+        expected,
+        next,
+    })
+}
+
+/// Returns the recorded decision on a call: a recorded run is not decided on again.
+fn recorded_decision(
+    recorded: RecordedPayload,
+    asked: Asked<'_>,
+) -> Result<PreparedCall, RunError> {
+    let was_asked = recorded
+        .judged
+        .as_ref()
+        .is_some_and(|judged| judged.decision.effect == PolicyEffect::Ask);
+    if was_asked && asked.begun.is_none() {
+        // The recorded attempt ended here, to wait for its owner.
+        return Err(StoreError::Closed.into());
+    }
+    Ok(PreparedCall {
+        judged: recorded.judged,
+        expected: recorded.expected,
+        next: NextStep::Call,
+    })
+}
+
+/// A mail that a tool drafted, to be decided on.
+enum Drafted {
+    /// The tool sends no mail.
+    Nothing,
+    Refused(ToolVerdict),
+    Mail(Box<ToolOutcome>, MailDraft),
+}
+
+/// Returns the draft of a tool that sends mail. Its effect commits with its result, so drafting does nothing.
+async fn drafted(
+    ctx: &ToolCallContext<'_>,
+    tool: &RegisteredTool,
+    order: &CallOrder<'_>,
+) -> Result<Drafted, RunError> {
+    let sends_mail = tool.declaration().capabilities.mail && tool.effects().sends_out;
+    if !(sends_mail && tool.class() == ToolClass::Transactional) {
+        return Ok(Drafted::Nothing);
+    }
+    let outcome = match ctx.deps.env.call(order).await? {
+        ToolVerdict::Done(outcome) => outcome,
+        verdict => return Ok(Drafted::Refused(verdict)),
+    };
+    let Some(draft) = outcome.mail.clone() else {
+        return Ok(Drafted::Refused(ToolVerdict::Done(outcome)));
+    };
+    match send_limits::forbidden(ctx, &draft).await? {
+        Some(rule) => Ok(Drafted::Refused(ToolVerdict::Failed {
+            code: rule.as_str(),
+            message: withheld_message(rule),
+        })),
+        None => Ok(Drafted::Mail(Box::new(outcome), *draft)),
+    }
+}
+
+/// Decides by the rules of the configuration and the table.
+pub async fn decide(
+    ctx: &ToolCallContext<'_>,
+    tool: &str,
+    facts: &CallFacts,
+) -> Result<PolicyDecision, RunError> {
+    let rules = || run_facts::rules(&ctx.deps.config, ctx.persona);
+    let call = PolicyCall {
+        persona: &ctx.persona.id,
+        tool,
+        facts,
+        now: ctx.deps.clock.now(),
+    };
+    let has_bounded = rules().any(|rule| rule.uses_max.is_some());
+    let mut used_up: BTreeSet<String> = match has_bounded {
+        true => ctx.deps.env.rules_used_up(rules()).await?,
+        false => BTreeSet::new(),
+    };
+    loop {
+        let decision = crate::policy::decide(rules(), call, |rule| !used_up.contains(&rule.id));
+        let bounded = decision.rule.as_ref().and_then(|id| {
+            let mut all = rules();
+            all.find(|rule| rule.id == *id)
+                .and_then(|rule| Some((id.clone(), rule.uses_max?)))
+        });
+        match bounded {
+            // Another run has made the last call that the rule may decide.
+            Some((id, max)) if !ctx.deps.env.use_rule(&id, max).await? => {
+                used_up.insert(id);
+            }
+            _ => return Ok(decision),
+        }
+    }
+}
+
+/// Returns the verdict on a call that the policy refuses. Where the table refuses a recipient, the model learns whom it may
+/// write to.
+fn denied(
+    decision: &PolicyDecision,
+    draft: Option<&MailDraft>,
+    (mail, label): (&MailPolicy, &RunLabel),
+) -> ToolVerdict {
+    if let (None, Some(draft)) = (&decision.rule, draft) {
+        let refused = match decision.code == NEW_RECIPIENT {
+            true => facts::outsider(draft, mail)
+                .map(|address| tools::recipient_not_allowed(address, mail)),
+            false => facts::no_reader(draft, (mail, label))
+                .map(|address| tools::recipient_no_reader(address, mail)),
+        };
+        if let Some(ToolError::Mendable { code, message }) = refused {
+            return ToolVerdict::Failed { code, message };
+        }
+    }
+    let message = format!(
+        "not allowed: {}; another try in this run will not help, so finish without it",
+        decision.why
+    );
+    ToolVerdict::Failed {
+        code: DENIED,
+        message,
+    }
+}
+
+/// Returns the recipients by the label, and the mails of the run so far.
+fn mail_for_call(ctx: &ToolCallContext<'_>, mail: &MailPolicy) -> MailPolicy {
+    ctx.label.limit(MailPolicy {
+        mails_sent: ctx.mails_sent,
+        ..mail.clone()
+    })
 }
 
 fn order<'a>(
@@ -87,61 +300,36 @@ fn order<'a>(
     }
 }
 
-/// Executes a call that is recorded, unless the policy refuses it.
+/// Returns the expected effects of a call that was approved and begins.
+pub async fn expected(
+    ctx: &ToolCallContext<'_>,
+    asked: Asked<'_>,
+    mail: &MailPolicy,
+) -> Option<Value> {
+    let tool = ctx.tools.iter().find(|tool| tool.name() == asked.name)?;
+    let ToolArgs::Object(args) = asked.args else {
+        return None;
+    };
+    let order = order(ctx, asked.id, tool, args, mail);
+    ctx.deps.env.expected_effects(&order).await
+}
+
+/// Executes a call that is recorded and that [`prepare`] permitted.
 pub async fn execute(
     ctx: &ToolCallContext<'_>,
     asked: Asked<'_>,
     mail: &MailPolicy,
 ) -> Result<ToolVerdict, RunError> {
-    let Asked {
-        id,
-        name,
-        args,
-        begun,
-    } = asked;
-    let Some(tool) = ctx.tools.iter().find(|tool| tool.name() == name) else {
-        return Ok(not_offered(ctx, name));
+    let tool = ctx.tools.iter().find(|tool| tool.name() == asked.name);
+    let (Some(tool), ToolArgs::Object(args)) = (tool, asked.args) else {
+        return Ok(not_offered(ctx, asked.name));
     };
-    if let Some(why) = ctx.label.closed(tool.effects()) {
-        return Ok(closed(name, why));
-    }
-    let args = match args {
-        ToolArgs::Object(args) => args,
-        ToolArgs::Malformed { error, .. } => {
-            let message = format!("the arguments are not a JSON object: {error}");
-            return Ok(ToolVerdict::Failed {
-                code: "malformed_arguments",
-                message,
-            });
-        }
-    };
-    if let Err(message) = tool.check_args(args) {
-        return Ok(ToolVerdict::Failed {
-            code: "invalid_arguments",
-            message,
-        });
-    }
-    let mail = ctx.label.limit(MailPolicy {
-        mails_sent: ctx.mails_sent,
-        ..mail.clone()
-    });
+    let mail = mail_for_call(ctx, mail);
     let order = CallOrder {
-        begun,
-        ..order(ctx, id, tool, args, &mail)
+        begun: asked.begun,
+        ..order(ctx, asked.id, tool, args, &mail)
     };
-    match ctx.deps.env.call(&order).await? {
-        ToolVerdict::Done(outcome) => match &outcome.mail {
-            Some(draft) => match send_limits::forbidden(ctx, draft).await? {
-                Some(rule) => Ok(ToolVerdict::Failed {
-                    code: rule.as_str(),
-                    message: withheld_message(rule),
-                }),
-                None => Ok(ToolVerdict::Done(outcome)),
-            },
-            None => Ok(ToolVerdict::Done(outcome)),
-        },
-        verdict => Ok(verdict),
-    }
+    ctx.deps.env.call(&order).await
 }
 
 /// Returns the verdict on a call of a tool that the run was not offered: it lists the offered ones.
@@ -195,6 +383,8 @@ fn closed(name: &str, why: &str) -> ToolVerdict {
     }
 }
 
+/// Error code of a call that the policy refuses.
+pub const DENIED: &str = "policy_denied";
 /// Error code of a call to an unknown tool.
 pub const UNKNOWN_TOOL: &str = "unknown_tool";
 const SHOWN_NAME_CHARS: usize = 64;

@@ -1,9 +1,19 @@
 //! Ends of a tool call, and the payloads in which a call and its result are recorded.
 
 use crate::domain::ErrorClass;
+use crate::policy::{CallFacts, PolicyDecision};
 use crate::providers::ToolArgs;
 use crate::tools::ToolOutcome;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+/// Decision on a call with the facts that it was made by, as recorded with the call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JudgedCall {
+    #[serde(flatten)]
+    pub decision: PolicyDecision,
+    pub facts: CallFacts,
+}
 
 /// End of one call.
 pub enum ToolVerdict {
@@ -30,11 +40,11 @@ pub fn finish(verdict: ToolVerdict, name: &str) -> ToolResult {
     match verdict {
         ToolVerdict::Done(mut outcome) => {
             let result = std::mem::replace(&mut outcome.result, Value::Null);
-            (
-                json!({ "ok": true, "result": result }).to_string(),
-                Some(outcome),
-                None,
-            )
+            let mut payload = json!({ "ok": true, "result": result });
+            if !outcome.label.is_nothing() {
+                payload["label"] = json!(outcome.label);
+            }
+            (payload.to_string(), Some(outcome), None)
         }
         ToolVerdict::Known(payload) => {
             let terminal = ends_the_run(&payload);
@@ -71,13 +81,19 @@ fn ends_the_run(payload: &str) -> Option<(ErrorClass, String)> {
     })
 }
 
-/// Formats the payload of a call row.
-pub fn call_payload(args: &ToolArgs, begun: Option<Value>) -> String {
+/// Formats the payload of a call row, with its expected effects and the decision on it.
+pub fn call_payload(args: &ToolArgs, begun: Option<&Value>, judged: Option<&JudgedCall>) -> String {
     match args {
-        ToolArgs::Object(args) => match begun {
-            Some(begun) => json!({ "args": args, "begun": begun }).to_string(),
-            None => json!({ "args": args }).to_string(),
-        },
+        ToolArgs::Object(args) => {
+            let mut payload = json!({ "args": args });
+            if let Some(begun) = begun {
+                payload["begun"] = begun.clone();
+            }
+            if let Some(judged) = judged {
+                payload["policy"] = json!(judged);
+            }
+            payload.to_string()
+        }
         ToolArgs::Malformed { raw, error } => {
             json!({ "malformed": raw, "error": error }).to_string()
         }

@@ -79,6 +79,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         sql:
             "SELECT c.run_id || ' ' || c.tool_call_id FROM thread_tool_events c JOIN runs o ON o.id = c.run_id
             WHERE c.event_type = 'tool_call' AND o.state NOT IN ('queued', 'running')
+              AND NOT (o.state = 'waiting_approval' AND EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = c.run_id
+                AND a.call_id = c.tool_call_id AND a.state = 'open'))
               AND (SELECT count(*) FROM thread_tool_events r WHERE r.run_id = c.run_id
                 AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result'
                 AND r.step_index > c.step_index) <> 1",

@@ -5,7 +5,7 @@
 //! queued <-> held          queued, held -> cancelled          failed, held -> queued (by hand)
 //! ```
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -25,7 +25,7 @@ pub enum DeliveryState {
 }
 
 /// Purpose of a delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryKind {
     /// A mail of a persona.

@@ -9,6 +9,7 @@ use crate::store::deliveries::delivery_state::DeliveryKind;
 use crate::store::notices::events;
 use crate::store::sql::{Statement, instant, json_list, persona_id, to_i64};
 use crate::store::{Result, Store, StoreError};
+use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use std::time::Duration;
 const CLAIM_BYTES_MAX: i64 = 32 * 1024 * 1024;
 
 /// A mail to be sent, as it is stored by the transaction that queues it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewDelivery {
     pub id: DeliveryId,
     /// The outbound message of this mail.
@@ -30,7 +31,8 @@ pub struct NewDelivery {
     pub envelope_from: String,
     /// Envelope recipients, at least one.
     pub recipients: Vec<String>,
-    /// Composed mail, frozen: every attempt sends exactly these bytes.
+    /// Composed mail, frozen: every attempt sends exactly these bytes. Kept apart from the other fields.
+    #[serde(skip)]
     pub bytes: Vec<u8>,
 }
 

@@ -12,11 +12,12 @@ use crate::store::threads::placement;
 use crate::store::threads::reply_limits::MailReservation;
 use crate::store::threads::sessions;
 use crate::store::{PersonaStore, Result};
+use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 use std::sync::LazyLock;
 
 /// A message that a run sends, or would have sent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewOutbound {
     pub id: MessageId,
     /// `None`: into the run's thread; `Some`: a mail to another recipient, in a conversation of its
@@ -31,7 +32,7 @@ pub struct NewOutbound {
 }
 
 /// Outcome of a message that a run writes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum MessageOutcome {
     /// The message is queued, unless the transaction finds that a limit is exceeded: then it is
     /// withheld.
@@ -57,19 +58,23 @@ impl PersonaStore {
         let (persona, now) = (self.persona.clone(), self.store.clock().now());
         self.store
             .write(move |conn| {
-                Box::pin(async move { insert(conn, (&run, &persona), &mail, now).await })
+                Box::pin(async move {
+                    insert(conn, (&run, &persona), &mail, now)
+                        .await
+                        .map(|_withheld| ())
+                })
             })
             .await
     }
 }
 
-/// Stores a mail of a run inside the caller's transaction: queued, or withheld.
+/// Stores a mail of a run inside the caller's transaction: queued, or withheld. Returns the rule that withheld it.
 pub(in crate::store) async fn insert(
     conn: &mut SqliteConnection,
     (run, persona): (&RunId, &PersonaId),
     mail: &NewOutbound,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<Option<Withheld>> {
     let elsewhere = match &mail.place {
         Some(place) => {
             Some(placement::place_message(conn, persona, place, &mail.content, now).await?)
@@ -113,14 +118,15 @@ pub(in crate::store) async fn insert(
         Some(delivery) => {
             let send = messages::with_message(sqlx::query(SEND_MESSAGE.as_str()), &row, now);
             let send = deliveries::with_delivery(send, delivery, now);
-            deliveries::is_queued(&send.fetch_one(conn).await?, delivery)
+            deliveries::is_queued(&send.fetch_one(conn).await?, delivery)?;
         }
         None => {
             messages::insert_message(conn, &row, now).await?;
             let subject = ("message", mail.id.as_str());
-            audit_log::audit(conn, Some(persona), subject, &disposition, now).await
+            audit_log::audit(conn, Some(persona), subject, &disposition, now).await?;
         }
     }
+    Ok(withheld)
 }
 
 /// Counts a mail against the limits of its run, its recipients and its thread. Returns the rule

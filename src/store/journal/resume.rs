@@ -1,6 +1,7 @@
 //! The journal of a run as read back, for resuming after a crash.
 
 use crate::domain::RunId;
+use crate::store::approvals::record::ApprovalOfRun;
 use crate::store::journal::packed::{DigestedText, Unpacker};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::{PersonaStore, Result};
@@ -23,6 +24,8 @@ pub struct JournalSoFar {
     pub attempts: Vec<(u32, u32)>,
     /// Steps in order.
     pub steps: Vec<Step>,
+    /// Questions to the owner, oldest first.
+    pub approvals: Vec<ApprovalOfRun>,
     /// Number of mails of this run so far.
     pub mails: u32,
     /// `true`: one of the mails answered the trigger.
@@ -69,6 +72,7 @@ impl PersonaStore {
             return Ok(so_far);
         }
         so_far.steps = self.steps_of_run(run).await?;
+        so_far.approvals = self.approvals_of_run(run).await?;
         (so_far.mails, so_far.replied) = self.mails_so_far(run).await?;
         Ok(so_far)
     }

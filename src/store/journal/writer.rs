@@ -7,6 +7,8 @@
 
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, PersonaId, RunState, StopReason, Timestamp};
+use crate::store::approvals::ask;
+use crate::store::approvals::record::NewApproval;
 use crate::store::journal::outbound;
 use crate::store::journal::outbound::NewOutbound;
 use crate::store::journal::outputs::{self, NewOutput};
@@ -31,6 +33,13 @@ pub enum JournalEntry {
     /// Committed with the end of its run.
     Output(NewOutput),
     Finished(RunFinished),
+    /// A question to the owner; with `parks`, the last entry of its commit.
+    Ask(Box<NewApproval>),
+    /// An approved call begins: the id of its approval, and its expected effects as JSON.
+    ApprovedBegun {
+        approval: String,
+        expected_json: String,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -137,7 +146,7 @@ impl JournalWriter {
                 let of = (&self.key.run, &self.persona);
                 outbound::insert(conn, of, mail, self.now)
                     .await
-                    .map(|()| false)
+                    .map(|_withheld| false)
             }
             JournalEntry::Output(output) => {
                 let of = (&self.key.run, &self.persona);
@@ -146,6 +155,15 @@ impl JournalWriter {
                     .map(|()| false)
             }
             JournalEntry::Finished(end) => self.finished(conn, end).await.map(|()| true),
+            JournalEntry::Ask(approval) => ask::ask(conn, &self.frame(), approval)
+                .await
+                .map(|()| approval.parks),
+            JournalEntry::ApprovedBegun {
+                approval,
+                expected_json,
+            } => ask::begin(conn, &self.frame(), approval, expected_json)
+                .await
+                .map(|()| false),
         }
     }
 

@@ -120,7 +120,7 @@ impl<'a> AskedCopy<'a> {
             nearest: place.mentioned.last().map(String::as_str),
             all_of: only.map(|only| only.all_of.as_slice()),
             none_but: only.map(|only| only.none_but.as_slice()),
-            thread_prefix: Account::of(copy.content.trust).thread_prefix(),
+            thread_prefix: Account::of(copy.content.trust.as_str()).thread_prefix(),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! leaves the others unaffected.
 
 use crate::domain::{MessageId, Timestamp};
+use crate::store::approvals::answers;
 use crate::store::mail::arrival_facts::{ArrivalFacts, arrivals, question};
 use crate::store::mail::held;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
@@ -223,7 +224,10 @@ async fn store_together(
             }
         }
         let is_plain = |(copy, arrival): &(&NewInbound, ArrivalFacts)| {
-            copy.report.is_none() && copy.fetched_from.is_none() && arrival.linked.len() < 2
+            copy.report.is_none()
+                && copy.answer.is_none()
+                && copy.fetched_from.is_none()
+                && arrival.linked.len() < 2
         };
         if !is_first || letter.releases.is_some() || !arrived.iter().all(is_plain) {
             stored.push(None);
@@ -270,6 +274,9 @@ async fn store_alone(conn: &mut SqliteConnection, letter: &Waiting) -> Stored {
         insert(conn, std::slice::from_ref(&row)).await?;
         if let Some(report) = &copy.report {
             reports::record(conn, &copy.persona, &copy.id, report, letter.now).await?;
+        }
+        if let Some(answer) = &copy.answer {
+            answers::apply(conn, &copy.id, answer, letter.now).await?;
         }
         stored.push(row.stored());
     }

@@ -32,11 +32,12 @@ pub struct FiledLetter {
     pub rule: String,
 }
 
-/// The conditions are those of the index `messages_filed`, here and below.
+/// The first conditions are those of the index `messages_filed`, here and below. A command is no letter that somebody
+/// missed.
 pub(in crate::store) const NEWEST_FILED: &str = "
     SELECT id, persona_id, sender, subject, disposition FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import'
-    ORDER BY seq DESC LIMIT 1";
+      AND disposition <> 'filed:command' ORDER BY seq DESC LIMIT 1";
 pub(in crate::store) const LAST_SUMMARY: &str =
     "SELECT through_seq, sent_at FROM filed_summaries WHERE id = 1";
 pub(in crate::store) const HAS_NEW: &str = "
@@ -46,7 +47,7 @@ pub(in crate::store) const HAS_NEW: &str = "
 pub(in crate::store) const FILED_SINCE: &str = "
     SELECT persona_id, disposition, count(*) AS letters, max(seq) AS last FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
-    GROUP BY persona_id, disposition";
+      AND disposition <> 'filed:command' GROUP BY persona_id, disposition";
 pub(in crate::store) const MISSED_LETTERS: &str = "
     SELECT id, persona_id, sender, subject, disposition FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
@@ -55,7 +56,7 @@ pub(in crate::store) const MARK_SUMMARY: &str = "
     UPDATE filed_summaries SET through_seq = $2, sent_at = $3 WHERE id = 1 AND through_seq = $1";
 
 impl Store {
-    /// Returns the newest filed letter, without imported history.
+    /// Returns the newest filed letter, without imported history and commands.
     pub async fn newest_filed(&self) -> Result<Option<FiledLetter>> {
         let row = sqlx::query(NEWEST_FILED)
             .fetch_optional(self.readers())

@@ -118,7 +118,7 @@ async fn insert(
         .bind(&copy.sha256)
         .bind(&copy.envelope_json)
         .bind(&copy.bytes[..])
-        .bind(content.trust)
+        .bind(content.trust.as_str())
         .execute(conn)
         .await?;
     Ok(())

@@ -1,6 +1,8 @@
 //! An incoming letter as a value: the content of the commit that stores it for one persona.
 
 use crate::domain::{MailboxUid, MessageId, PersonaId, RawLetterId, RunId, Timestamp};
+use crate::store::approvals::record::NewApprovalAnswer;
+use crate::store::commands::record::NewMailCommand;
 use crate::store::mail::messages::{Content, NewAttachment};
 use crate::store::mail::reports::NewReport;
 use crate::store::runs::queue::NewRun;
@@ -46,6 +48,8 @@ pub struct NewInbound {
     pub ack_confirmed: bool,
     /// Report on a mail of ours; such a letter never has a run.
     pub report: Option<NewReport>,
+    /// Answer to a question of ours; such a letter never has a run.
+    pub answer: Option<NewApprovalAnswer>,
     /// The queued run; `None` for filed mail.
     pub run: Option<NewRun>,
     /// `run` or `filed:<rule>`.
@@ -57,6 +61,8 @@ pub struct NewInbound {
     /// `true`: the sender is authenticated as an owner, and the thread's alternations count from
     /// here.
     pub from_owner: bool,
+    /// Command of an owner that the letter brings; such a letter never has a run.
+    pub command: Option<NewMailCommand>,
     /// Limits beyond which the letter is filed without a run; `None` is no limit.
     pub reply_limits: Option<ReplyLimits>,
 }

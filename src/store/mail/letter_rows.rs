@@ -3,6 +3,7 @@
 
 use crate::domain::{MessageId, PersonaId, RawLetterId, RunId, Timestamp, Trigger, Withheld};
 use crate::store::Result;
+use crate::store::commands::record as commands;
 use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
 use crate::store::mail::inbound::{NewInbound, StoredInbound};
@@ -237,7 +238,7 @@ impl<'a> NewRow<'a> {
             fresh_text: content.fresh_text.as_ref().map(&mut text),
             html_body: content.html_body.as_ref().map(&mut text),
             received_at: copy.received_at,
-            trust: content.trust,
+            trust: content.trust.as_str(),
             dedup_key: &copy.dedup_key,
             ack_confirmed: copy.ack_confirmed,
             disposition: &self.disposition,
@@ -276,6 +277,14 @@ pub(in crate::store) async fn insert(
         let copy = row.copy;
         for attachment in &copy.attachments {
             insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
+        }
+        if let Some(command) = &copy.command {
+            let letter = (
+                &copy.persona,
+                &copy.id,
+                copy.content.rfc_message_id.as_str(),
+            );
+            commands::insert(conn, letter, command, copy.received_at).await?;
         }
         if let (Some(rule), Some(reply_limits)) = (row.over, &copy.reply_limits) {
             let who = (reply_limits.counterparty.as_str(), rule);

@@ -1,13 +1,16 @@
 //! Messages: received letters, synthetic prompts, and mails of a persona. The storing of letters is
 //! in `arrivals`.
 
-use crate::domain::{AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp};
+use crate::domain::{
+    AttachmentId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp, Trust,
+};
 use crate::store::sql::{Statement, json_list};
 use crate::store::{PersonaStore, Result, Store};
+use serde::{Deserialize, Serialize};
 use sqlx::{Row, SqliteConnection};
 
 /// The message columns that hold its visible content.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Content {
     /// RFC Message-ID without brackets.
     pub rfc_message_id: String,
@@ -22,7 +25,7 @@ pub struct Content {
     /// Text without quoted history; `None` when it equals `text_body`.
     pub fresh_text: Option<String>,
     pub html_body: Option<String>,
-    pub trust: &'static str,
+    pub trust: Trust,
     pub metadata_json: String,
 }
 
@@ -141,7 +144,7 @@ pub(in crate::store) fn with_message<'q>(
         .bind(content.fresh_text.as_deref())
         .bind(content.html_body.as_deref())
         .bind(now.to_string())
-        .bind(content.trust)
+        .bind(content.trust.as_str())
         .bind(row.raw.as_ref().map(|raw| raw.id.as_str()))
         .bind(row.run.map(RunId::as_str))
         .bind(row.dedup_key)

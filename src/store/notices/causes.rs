@@ -290,7 +290,12 @@ impl Store {
     }
 }
 
-async fn insert_mail(conn: &mut SqliteConnection, mail: &NoticeMail, now: Timestamp) -> Result<()> {
+/// Stores a mail to the owners and queues its delivery inside the caller's transaction.
+pub(in crate::store) async fn insert_mail(
+    conn: &mut SqliteConnection,
+    mail: &NoticeMail,
+    now: Timestamp,
+) -> Result<()> {
     let thread =
         placement::place_message(conn, &mail.persona, &mail.place, &mail.content, now).await?;
     let row = MessageRow {

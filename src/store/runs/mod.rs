@@ -8,7 +8,6 @@
 //! - `halts`: the kill switch.
 //! - `providers`: statistics of provider calls.
 //! - `forks`: runs made again from a turn of a run.
-//! - `agent_files`: files of a persona that agents may not change.
 //!
 //! Not here: turns, steps and mails of a run (`journal`), and its listings (`views/runs`).
 
@@ -20,4 +19,3 @@ pub(in crate::store) mod run_control;
 pub(in crate::store) mod halts;
 pub(in crate::store) mod providers;
 pub(in crate::store) mod forks;
-pub mod agent_files;

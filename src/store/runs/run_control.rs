@@ -1,7 +1,9 @@
 //! An operator's changes of a run: cancel it, queue it again, or start a run for a letter that was
 //! filed.
 
+use crate::clock::Clock;
 use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger};
+use crate::store::approvals::sweep::end_open;
 use crate::store::mail::audit_log::audit;
 use crate::store::runs::queue::{self as runs, NewRun};
 use crate::store::sql::persona_id;
@@ -161,18 +163,11 @@ impl Store {
     ///
     /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when it has ended.
     pub async fn request_cancel(&self, run: &RunId) -> Result<Cancellation> {
-        let (run, now) = (run.clone(), self.clock().now());
+        let (run, clock) = (run.clone(), self.clock().clone());
         self.write(move |conn| {
             Box::pin(async move {
-                for (sql, outcome) in [
-                    (CANCEL_WAITING_RUN, Cancellation::Done),
-                    (REQUEST_CANCEL, Cancellation::Requested),
-                ] {
-                    let change = sqlx::query(sql).bind(run.as_str()).bind(now.to_string());
-                    if change.execute(&mut *conn).await?.rows_affected() > 0 {
-                        note(conn, &run, "cancel:operator", now).await?;
-                        return Ok(outcome);
-                    }
+                if let Some(done) = cancel(conn, &run, "cancel:operator", clock.as_ref()).await? {
+                    return Ok(done);
                 }
                 Err(refused(conn, &run, "only runs that have not ended can be cancelled").await?)
             })
@@ -198,6 +193,28 @@ impl Store {
         })
         .await
     }
+}
+
+/// Cancels a run inside the caller's transaction; `decision` is noted in the audit log. `None`: it has ended.
+pub(in crate::store) async fn cancel(
+    conn: &mut SqliteConnection,
+    run: &RunId,
+    decision: &str,
+    clock: &dyn Clock,
+) -> Result<Option<Cancellation>> {
+    let now = clock.now();
+    for (sql, outcome) in [
+        (CANCEL_WAITING_RUN, Cancellation::Done),
+        (REQUEST_CANCEL, Cancellation::Requested),
+    ] {
+        let change = sqlx::query(sql).bind(run.as_str()).bind(now.to_string());
+        if change.execute(&mut *conn).await?.rows_affected() > 0 {
+            end_open(conn, run.as_str(), "cancelled", clock).await?;
+            note(conn, run, decision, now).await?;
+            return Ok(Some(outcome));
+        }
+    }
+    Ok(None)
 }
 
 async fn note(

@@ -68,6 +68,8 @@ const FILES: &[(i64, &str, &str)] = files! {
     36 "0036_packed_requests",
     37 "0037_search_merge",
     38 "0038_halts",
+    39 "0039_approvals",
+    43 "0043_mail_commands",
 };
 
 #[cfg(test)]

@@ -114,6 +114,9 @@ pub(in crate::store) const TRIGGER: &str = "
             UNION
             SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND direction = 'outbound'
               ORDER BY seq DESC LIMIT $6))
+          AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = m.thread_id AND x.after_seq < m.seq
+            AND x.after_seq >= coalesce((SELECT t.seq FROM runs r JOIN messages t ON t.id = r.trigger_message_id
+              WHERE r.id = p.run_id), p.seq))
           AND NOT EXISTS (SELECT 1 FROM readable reader WHERE reader.seq = m.seq
             AND reader.address NOT IN (SELECT value FROM jsonb_each($5))
             AND NOT EXISTS (SELECT 1 FROM readable r WHERE r.seq = p.seq AND r.address = reader.address))) AS has_past
@@ -122,7 +125,8 @@ pub(in crate::store) const ATTACHMENT_INFOS: &str = "
     SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
       'size_bytes', size_bytes)) FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
 /// A run sees the letters before its own, and every answer so far, also an answer that was written
-/// after its letter came in, as far as all of `$6` may read them. One row of JSON, because each row
+/// after its letter came in, as far as all of `$6` may read them and nobody reset the thread between: an answer stands
+/// where its letter does. One row of JSON, because each row
 /// costs a thread switch.
 pub(in crate::store) const PAST_MESSAGES: &str = "
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
@@ -138,6 +142,8 @@ pub(in crate::store) const PAST_MESSAGES: &str = "
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
       WHERE NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
           WHERE readable.seq = m.seq AND readable.address = reader.value))
+        AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = $1 AND x.after_seq < $3
+          AND x.after_seq >= coalesce((SELECT t.seq FROM messages t WHERE t.id = r.trigger_message_id), m.seq))
         AND +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4)
         UNION

@@ -2,9 +2,10 @@
 
 use crate::domain::{ConversationId, ThreadId};
 use crate::store::sql::json_list;
+use serde::{Deserialize, Serialize};
 
 /// Inputs that decide the conversation and the thread of a message.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Place {
     /// RFC Message-IDs mentioned, oldest first.
     pub mentioned: Vec<String>,
@@ -26,7 +27,7 @@ pub struct Place {
 }
 
 /// The participants of a thread that a message may join, in [`crate::domain::Address::key`] form.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Company {
     /// Addresses that must all be in the thread.
     pub all_of: Vec<String>,

@@ -9,6 +9,7 @@
 
 use crate::domain::{ConversationId, PersonaId, ThreadId, Timestamp};
 use crate::store::budgets::money::FOLD_MONEY;
+use crate::store::commands::resets::FOLD_RESETS;
 use crate::store::mail::messages::Content;
 use crate::store::sql::json_list;
 use crate::store::threads::place::{Company, Place};
@@ -268,6 +269,7 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
             FOLD_SESSIONS,
             FOLD_MONEY,
             FOLD_SCHEDULES,
+            FOLD_RESETS,
         ] {
             sqlx::query(sql)
                 .bind(&young)
@@ -299,7 +301,7 @@ pub(in crate::store) fn placing<'a>(
         replaces: place.replaces.as_deref(),
         subject: &content.subject,
         now,
-        account: Account::of(content.trust),
+        account: Account::of(content.trust.as_str()),
         answers_since,
         new_conversation: place.new_conversation.clone(),
         new_thread: place.new_thread.clone(),

@@ -2,13 +2,14 @@
 
 use crate::config::Limits;
 use crate::domain::{Address, Timestamp, Trust, Withheld};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 pub(in crate::store) const HOUR: Duration = Duration::from_secs(60 * 60);
 pub(in crate::store) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Limits of automatic mail to one recipient. Owners whose letter was authenticated have no limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailBounds {
     /// Mails to one address in an hour.
     pub per_hour_max: i64,
@@ -71,7 +72,7 @@ impl MailBounds {
 /// Account in which mails are counted. Answers to unauthenticated letters are counted separately,
 /// so that forged letters use up nothing of the sender whose name they bear; an address is sent at
 /// most twice the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Account {
     Proven,
     Unproven,
@@ -113,7 +114,7 @@ pub struct ReplyLimits {
 }
 
 /// Change of the counters by one queued mail.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MailReservation {
     pub account: Account,
     /// Counter keys of all counted recipients, from [`Account::key`].

@@ -2,6 +2,7 @@
 //!
 //! Absent on purpose: the details of a run (`record.rs`), and changes (`run_control.rs`).
 
+use crate::domain::mail::filed;
 use crate::domain::{ConversationId, PersonaId, ThreadId, Timestamp, Withheld};
 use crate::store::sql::{json_list, persona_id, timestamp};
 use crate::store::threads::history::{AttachmentInfo, StoredMessage, stored_message};
@@ -192,7 +193,7 @@ fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
 }
 
 /// Reports whether a rule holds a message against its sender's intent. A text beside a reply that
-/// was sent does not count.
+/// was sent does not count, nor does a command.
 fn is_held(disposition: &str) -> bool {
     let by_design = [
         Withheld::AlreadyReplied,
@@ -200,7 +201,7 @@ fn is_held(disposition: &str) -> bool {
         Withheld::StoreOnly,
     ];
     match disposition.split_once(':') {
-        Some(("filed", _)) => true,
+        Some(("filed", rule)) => rule != filed::COMMAND_RULE,
         Some(("withheld", rule)) => {
             Withheld::parse(rule).is_none_or(|rule| !by_design.contains(&rule))
         }

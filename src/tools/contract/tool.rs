@@ -5,7 +5,7 @@
 use super::env::{ToolCapabilities, ToolEnv};
 use super::error::ToolError;
 use crate::clock::Clock;
-use crate::domain::{Address, RunId, Timestamp};
+use crate::domain::{Address, MemoryAudience, Readers, RunId, TextLabel, Timestamp};
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 
@@ -92,9 +92,9 @@ pub enum ResultWords {
     /// thread. A tool that says nothing counts as this.
     #[default]
     Unknown,
-    /// Letters, each with its trust, in the format of `search_email`.
+    /// Letters; the outcome says whose.
     Letters,
-    /// This engine, or files that the run's reader may read.
+    /// This engine, or files of the persona; the outcome says which of them are for the owner alone.
     Engine,
 }
 
@@ -118,6 +118,10 @@ pub struct WriteOrigin {
     pub trust: String,
     /// Time when the letter was received, or the slot was due.
     pub at: Timestamp,
+    /// Addresses that may read all that the run has read.
+    pub readers: Readers,
+    /// People who read what the run writes, besides the owners.
+    pub audience: MemoryAudience,
 }
 
 /// Permission of recovery for an interrupted call.
@@ -179,7 +183,9 @@ pub struct ToolOutcome {
     /// Value of `result` that the model reads.
     pub result: Value,
     /// A mail to queue in the transaction that records the result.
-    pub mail: Option<MailDraft>,
+    pub mail: Option<Box<MailDraft>>,
+    /// Trust and readers of what the result holds, as far as they limit what the run may do next.
+    pub label: TextLabel,
 }
 
 /// A mail as a tool or the final answer drafts it; the run loop adds identity, threading headers and

@@ -1,8 +1,9 @@
 //! Files of the persona's folder as attachments of a mail: regular files inside it, of bounded
-//! size, and none that are for the owner alone, even in a mail to the owner.
+//! size, and none that are for the owner alone, even in a mail to the owner; of the workspace in runs
+//! of the owner, to owners only.
 
 use crate::tools::folder::{
-    Closed, not_allowed, objection, open_regular, path_error, second_name, shown,
+    Closed, is_in_workspace, not_allowed, objection, open_regular, path_error, second_name, shown,
 };
 use crate::tools::{DraftAttachment, Reader, ToolError, ToolLimits};
 use cap_std::fs_utf8::Dir;
@@ -19,6 +20,7 @@ pub(super) fn read_attachments(
     folder: &Dir,
     paths: &[String],
     limits: &ToolLimits,
+    reader: Reader,
 ) -> Result<Vec<DraftAttachment>, ToolError> {
     if paths.len() > ATTACHMENTS_MAX {
         let hint = format!(
@@ -30,7 +32,7 @@ pub(super) fn read_attachments(
     let mut attached: Vec<(String, DraftAttachment)> = Vec::new();
     let mut bytes_left = limits.attachments_bytes_max;
     for path in paths {
-        let real = real_path(folder, path)?;
+        let real = real_path(folder, path, reader)?;
         if attached.iter().any(|(other, _)| *other == real) {
             continue;
         }
@@ -64,13 +66,18 @@ pub(super) fn read_attachments(
 
 /// Returns the path with links followed, so that the checked name is the name of the file that is
 /// read.
-fn real_path(folder: &Dir, path: &str) -> Result<String, ToolError> {
+fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolError> {
     let real = folder
         .canonicalize(path)
         .map_err(|error| path_error(path, &error))?
         .into_string();
     let refused = |closed: Closed| not_allowed(NOT_ALLOWED, path, closed);
-    objection(&real, READER).map_err(refused)?;
+    // What was made for the owner goes to the owner.
+    let reader = match is_in_workspace(&real) {
+        true => reader,
+        false => READER,
+    };
+    objection(&real, reader).map_err(refused)?;
     // A name goes into a header of the mail.
     if real.chars().any(char::is_control) {
         return Err(refused(Closed("its name has control characters")));

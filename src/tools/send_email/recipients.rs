@@ -1,8 +1,9 @@
-//! Recipients as a model wrote them -> strict addresses that this run's policy permits.
+//! Recipients as a model wrote them -> strict addresses, and how far each is from the run. Whether the run may write to
+//! them is the policy's to say, which has the whole draft.
 
 use super::OneOrMany;
 use crate::domain::Address;
-use crate::tools::{MailPolicy, ToolError};
+use crate::tools::{MailPolicy, Reader, ToolError};
 use std::collections::BTreeSet;
 
 /// Most recipients of one mail; more is a mailing, which a persona does not do.
@@ -15,7 +16,20 @@ pub(super) struct Recipients {
     pub bcc: Vec<Address>,
 }
 
-/// Parses and checks all recipients. A duplicate address is kept at its first place: to, cc, bcc.
+impl Recipients {
+    /// Returns the reader as which files of the workspace are attached: the owner's run, in a mail to
+    /// owners alone.
+    pub fn readers_of_files(&self, reader: Reader, owners: &[Address]) -> Reader {
+        let is_owner = |to: &Address| owners.iter().any(|owner| owner.key() == to.key());
+        let mut all = self.to.iter().chain(&self.cc).chain(&self.bcc);
+        match reader == Reader::Owner && all.all(is_owner) {
+            true => Reader::Owner,
+            false => Reader::Correspondent,
+        }
+    }
+}
+
+/// Parses all recipients. A duplicate address is kept at its first place: to, cc, bcc.
 pub(super) fn read_recipients(
     to: &OneOrMany,
     cc: Option<&OneOrMany>,
@@ -26,7 +40,10 @@ pub(super) fn read_recipients(
     let mut read = |field: &str, typed: Option<&OneOrMany>| -> Result<Vec<Address>, ToolError> {
         let mut list = Vec::new();
         for address in typed.map_or(Ok(Vec::new()), |typed| addresses(field, typed))? {
-            require_allowed(&address, mail)?;
+            if is_own(&address, mail) {
+                let hint = format!("`{address}` is your own address");
+                return Err(ToolError::mendable("recipient_is_self", hint));
+            }
             if seen.insert(address.key()) {
                 list.push(address);
             }
@@ -70,18 +87,33 @@ fn addresses(field: &str, typed: &OneOrMany) -> Result<Vec<Address>, ToolError> 
     parsed.collect()
 }
 
-fn require_allowed(address: &Address, mail: &MailPolicy) -> Result<(), ToolError> {
-    if is_own(address, mail) {
-        return Err(ToolError::mendable(
-            "recipient_is_self",
-            format!("`{address}` is your own address"),
-        ));
-    }
-    if is_allowed(address, mail) {
-        return Ok(());
-    }
-    // Owners and the allow-list are not named: the model may be working for a sender who must not
-    // learn them.
+/// Returns the error for a recipient whom the run may not write to.
+///
+/// Owners and the allow-list are not named: the model may be working for a sender who must not learn them.
+pub fn recipient_not_allowed(address: &Address, mail: &MailPolicy) -> ToolError {
+    let people = listed_people(mail);
+    let further = match mail.closed {
+        None => "to your owner and to addresses that the configuration allows".to_owned(),
+        Some(why) => format!("and to your owner; further addresses are closed to this run: {why}"),
+    };
+    let hint = format!(
+        "`{address}` is not somebody you may write to; you may write to the people of this thread ({people}), {further}"
+    );
+    ToolError::mendable("recipient_not_allowed", hint)
+}
+
+/// Returns the error for a recipient who may not read what the run has read.
+pub fn recipient_no_reader(address: &Address, mail: &MailPolicy) -> ToolError {
+    let people = listed_people(mail);
+    let hint = format!(
+        "`{address}` may not read all that this run has read (mail of others, or files for your owner alone); you may \
+         write to your owner, and to the people of this thread ({people}) if they may read it"
+    );
+    ToolError::mendable("recipient_not_allowed", hint)
+}
+
+/// Returns the participants of the thread but the persona.
+fn listed_people(mail: &MailPolicy) -> String {
     let mut people: Vec<String> = mail
         .participants
         .iter()
@@ -90,19 +122,10 @@ fn require_allowed(address: &Address, mail: &MailPolicy) -> Result<(), ToolError
         .collect();
     people.sort();
     people.dedup();
-    let people = if people.is_empty() {
-        "nobody".to_owned()
-    } else {
-        people.join(", ")
-    };
-    let further = match mail.closed {
-        None => "to your owner and to addresses that the configuration allows".to_owned(),
-        Some(why) => format!("and to your owner; further addresses are closed to this run: {why}"),
-    };
-    let hint = format!(
-        "`{address}` is not somebody you may write to; you may write to the people of this thread ({people}), {further}"
-    );
-    Err(ToolError::mendable("recipient_not_allowed", hint))
+    match people.is_empty() {
+        true => "nobody".to_owned(),
+        false => people.join(", "),
+    }
 }
 
 fn is_own(address: &Address, mail: &MailPolicy) -> bool {
@@ -110,16 +133,45 @@ fn is_own(address: &Address, mail: &MailPolicy) -> bool {
     own.domain() == address.domain() && own.base_local() == address.base_local()
 }
 
-fn is_allowed(address: &Address, mail: &MailPolicy) -> bool {
-    let sender = mail
-        .answers
-        .as_ref()
-        .and_then(|answered| answered.sender.as_ref());
-    let people = mail.participants.iter().chain(&mail.owners).chain(sender);
-    people
-        .into_iter()
-        .any(|person| person.key() == address.key())
-        || is_listed(&mail.allow, address)
+/// Place of a recipient, from the nearest to the farthest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecipientPlace {
+    Owner,
+    /// A participant of the run's thread.
+    InThread,
+    /// An address of `send_allow`.
+    Allowed,
+    Outside,
+}
+
+impl RecipientPlace {
+    /// Returns the place of an address for a run with this policy.
+    pub fn of(address: &Address, mail: &MailPolicy) -> Self {
+        let sender = mail
+            .answers
+            .as_ref()
+            .and_then(|answered| answered.sender.as_ref());
+        let is = |person: &Address| person.key() == address.key();
+        if mail.owners.iter().any(is) {
+            Self::Owner
+        } else if mail.participants.iter().chain(sender).any(is) {
+            Self::InThread
+        } else if is_listed(&mail.allow, address) {
+            Self::Allowed
+        } else {
+            Self::Outside
+        }
+    }
+
+    /// Returns the word that rules use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owners",
+            Self::InThread => "in_thread",
+            Self::Allowed => "allowed",
+            Self::Outside => "outside",
+        }
+    }
 }
 
 /// Reports whether a pattern of `send_allow` in `configs/security.json` matches the address.

@@ -1,14 +1,13 @@
 //! Lines of a memory, each with a mark of its origin:
-//! `<!-- from ADDRESS (TRUST), DATE, run ID -->`. Pure.
+//! `<!-- from ADDRESS (TRUST), DATE, run ID -->`. Pure. `domain::memory_lines` says who sees which.
 //!
 //! Only the engine makes marks. A mark that a model writes is removed, and a line that it leaves
 //! unchanged keeps its mark; a line without one was written by hand.
 
 use crate::domain::RunId;
+use crate::domain::memory_lines::{MARK_BEGIN as BEGIN, MARK_END as END, readers_in_mark};
 use crate::tools::WriteOrigin;
 
-const BEGIN: &str = "<!-- from ";
-const END: &str = " -->";
 /// Most characters of an address or a responsibility's name in a mark.
 const FROM_CHARS_MAX: usize = 120;
 
@@ -28,7 +27,11 @@ pub(super) fn mark(origin: &WriteOrigin, run: &RunId) -> String {
         .take(FROM_CHARS_MAX)
         .collect();
     let date = origin.at.to_utc().format("%Y-%m-%d");
-    format!("{BEGIN}{from} ({}), {date}, run {run}{END}", origin.trust)
+    let readers = readers_in_mark(&origin.readers);
+    format!(
+        "{BEGIN}{from} ({}{readers}), {date}, run {run}{END}",
+        origin.trust
+    )
 }
 
 struct MemoryLine<'t> {

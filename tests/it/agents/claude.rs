@@ -315,7 +315,7 @@ fn what_it_asks_is_answered_at_once_by_its_tier_and_its_folder() {
     for path in [
         "/etc/passwd",
         "/work/ada/../bob/a.md",
-        "../bob/a.md",
+        "../../bob/a.md",
         "~/.ssh/id",
         "/work/adamant/x",
     ] {

@@ -11,12 +11,16 @@ use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// A persona's folder beside another one and the secrets, as the one in which the findings were made.
-struct House(tempfile::TempDir);
+/// A persona's folder beside another one and the secrets, as the one in which the findings were made; and the working
+/// folder of its run.
+struct House(tempfile::TempDir, &'static str);
 
 impl House {
     fn new() -> Self {
-        let house = Self(tempfile::tempdir().expect("a temporary folder"));
+        let house = Self(
+            tempfile::tempdir().expect("a temporary folder"),
+            "workspace",
+        );
         for path in [
             "personas/ada/knowledge/house.md",
             "personas/ada/workspace/draft.md",
@@ -57,6 +61,7 @@ impl House {
         let mut request = fake.request("Hello?");
         let options = request.agent.as_mut().expect("terms");
         (options.tier, options.folder) = (tier, text(&self.path("personas/ada")));
+        options.workspace = self.1.to_owned();
         serde_json::from_str(&fake.agent(agent).encode_request(&request).expect("sound"))
             .expect("an invocation")
     }
@@ -117,95 +122,188 @@ fn opencode(house: &House, tier: Tier, writes: bool, path: &str) -> bool {
     is_granted
 }
 
+/// A place, and whether the agent may: read it at the tier `write`, write it there, write it at `full`.
+type Case<'a> = (&'a str, bool, bool, bool);
+
+fn check(house: &House, cases: &[Case<'_>]) {
+    for agent in [claude, pi, opencode] {
+        for (path, reads, writes, writes_full) in cases {
+            for (tier, is_write, allowed) in [
+                (Tier::Write, false, reads),
+                (Tier::Write, true, writes),
+                (Tier::Full, true, writes_full),
+                (Tier::Full, false, &true),
+            ] {
+                let is_allowed = agent(house, tier, is_write, path);
+                let words = format!("{path}, writing: {is_write}, {tier:?}");
+                assert_eq!(is_allowed, *allowed, "{words}");
+            }
+        }
+    }
+}
+
+/// All paths are relative to the workspace, in which agents work.
 #[test]
 fn links_and_second_names_lead_no_agent_where_it_may_not_change() {
     let house = House::new();
     let absolute = |path: &str| text(&house.path(path));
-    let (inside, outside) = (
+    let (inside, draft, outside) = (
         absolute("personas/ada/notes.md"),
+        absolute("personas/ada/workspace/draft.md"),
         absolute("personas/eve/PERSONA.md"),
     );
-    // Path -> may it be read, and written, at the tier `write`; and written at `full`.
-    let cases: &[(&str, bool, bool, bool)] = &[
-        ("notes.md", true, false, true),
-        (&inside, true, false, true),
-        ("new/folder/file.md", true, false, true),
-        ("workspace/draft.md", true, true, true),
-        ("workspace/new/deep/er.md", true, true, true),
-        ("./workspace/../workspace/x.md", true, true, true),
-        ("inner/house.md", true, false, false),
-        ("PERSONA.md", true, false, false),
-        ("persona.MD", true, false, false),
-        ("persona.json", true, false, false),
-        ("active.md", true, false, false),
-        (".memory/active-1.md", true, false, false),
-        ("responsibilities/evil.md", true, false, false),
-        ("workspace/../responsibilities/evil.md", true, false, false),
-        ("schemas/x.json", true, false, false),
-        ("knowledge/house.md", true, false, false),
-        ("workspace/up/knowledge/house.md", true, false, false),
-        ("workspace/up/notes.md", true, false, true),
-        ("workspace/persona", true, false, false),
-        ("workspace/same.md", false, false, true),
-        ("second-name.md", false, false, true),
-        ("secret", false, false, true),
-        ("eve/PERSONA.md", false, false, true),
-        ("etc/passwd", false, false, true),
+    let cases: &[Case<'_>] = &[
+        ("draft.md", true, true, true),
+        (&draft, true, true, true),
+        ("new/deep/er.md", true, true, true),
+        ("./../workspace/x.md", true, true, true),
+        ("../../ada/workspace/x.md", true, true, true),
+        // All else of the folder is for reading.
+        ("../notes.md", true, false, false),
+        (&inside, true, false, false),
+        ("../new/folder/file.md", true, false, false),
+        ("../inner/house.md", true, false, false),
+        ("../PERSONA.md", true, false, false),
+        ("../persona.MD", true, false, false),
+        ("../persona.json", true, false, false),
+        ("../active.md", true, false, false),
+        ("../.memory/active-1.md", true, false, false),
+        ("../responsibilities/evil.md", true, false, false),
+        ("x/../../responsibilities/evil.md", true, false, false),
+        ("../skills/new/SKILL.md", true, false, false),
+        ("../knowledge/house.md", true, false, false),
+        ("../Workspace/x.md", true, false, false),
+        ("..", true, false, false),
+        // Links and second names.
+        ("up/knowledge/house.md", true, false, false),
+        ("up/notes.md", true, false, false),
+        ("persona", true, false, false),
+        ("same.md", false, false, true),
+        ("../second-name.md", false, false, false),
+        ("../etc/passwd", false, false, true),
+        ("later", false, false, true),
+        ("later/x.md", false, false, true),
+        // What belongs to the engine, and to other personas.
+        ("../secret", false, false, false),
+        ("../eve/PERSONA.md", false, false, false),
+        ("../eve/workspace/x.md", false, false, false),
         // Two readings, and only one of them is inside.
-        ("eve/../eve/PERSONA.md", false, false, true),
-        ("workspace/later", false, false, true),
-        ("workspace/later/x.md", false, false, true),
-        (&outside, false, false, true),
-        ("../eve/PERSONA.md", false, false, true),
-        ("../ada2/x.md", false, false, true),
+        ("../eve/../eve/PERSONA.md", false, false, false),
+        (&outside, false, false, false),
+        ("../../eve/PERSONA.md", false, false, false),
+        ("../../../configs/inference.json", false, false, false),
+        (
+            "../../../data/agents/ada/manifest.json",
+            false,
+            false,
+            false,
+        ),
         ("~/.ssh/id", false, false, true),
         ("/etc/passwd", false, false, true),
     ];
-    for agent in [claude, pi, opencode] {
-        for (path, reads, writes, writes_full) in cases {
-            assert_eq!(
-                agent(&house, Tier::Write, false, path),
-                *reads,
-                "read {path}"
-            );
-            assert_eq!(
-                agent(&house, Tier::Write, true, path),
-                *writes,
-                "write {path}"
-            );
-            assert_eq!(
-                agent(&house, Tier::Full, true, path),
-                *writes_full,
-                "write {path} at `full`"
-            );
-            assert!(
-                agent(&house, Tier::Full, false, path),
-                "read {path} at `full`"
-            );
-        }
+    check(&house, cases);
+    // The agent exchanges its working folder for a link while it works.
+    let workspace = house.path("personas/ada/workspace");
+    std::fs::rename(&workspace, house.path("personas/ada/moved")).expect("moved");
+    symlink("../eve", &workspace).expect("a link");
+    check(&house, &[("PERSONA.md", false, false, false)]);
+}
+
+/// An agent that answers a correspondent reads neither what is the owner's alone nor what it or others
+/// wrote for other readers.
+#[test]
+fn an_agent_that_answers_others_reads_nothing_of_the_owners() {
+    let mut house = House::new();
+    house.1 = "workspace/correspondents/0011";
+    for path in ["0011/mine.md", "0022/theirs.md"] {
+        let path = house
+            .path("personas/ada/workspace/correspondents")
+            .join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, "x").expect("a file");
     }
+    let open = [
+        "mine.md",
+        ".",
+        "../../../knowledge/house.md",
+        "../../../PERSONA.md",
+    ];
+    let closed = [
+        "../0022/theirs.md",
+        "..",
+        "../../draft.md",
+        "../..",
+        "../../../",
+        "../../../*/draft.md",
+        "../../../persona.json",
+        "../../../responsibilities",
+        "../../../.memory/active-1.md",
+    ];
+    for agent in [claude, pi, opencode] {
+        for path in open {
+            assert!(agent(&house, Tier::Write, false, path), "{path}");
+        }
+        for path in closed {
+            assert!(!agent(&house, Tier::Write, false, path), "{path}");
+        }
+        assert!(agent(&house, Tier::Write, true, "mine.md"));
+        assert!(!agent(&house, Tier::Write, true, "../../draft.md"));
+    }
+    // The control: the owner's agent reads all of it, but what was written for others.
+    house.1 = "workspace";
+    for path in ["draft.md", "..", "../persona.json", "../*/draft.md"] {
+        assert!(pi(&house, Tier::Write, false, path), "{path}");
+    }
+    assert!(!pi(
+        &house,
+        Tier::Write,
+        false,
+        "correspondents/0022/theirs.md"
+    ));
+}
+
+/// OpenCode asks before any tool of its leaves the working folder.
+#[test]
+fn opencode_leaves_its_working_folder_only_to_read_its_own_files() {
+    let house = House::new();
+    let granted = |tier, metadata: Value| {
+        let mut parts = Parts::new("s", &house.options(tier));
+        let asked = json!({ "type": "permission.asked", "properties": { "id": "p", "sessionID": "s",
+            "permission": "external_directory", "metadata": metadata } });
+        parts.frame(&asked).1.expect("an answer").is_granted
+    };
+    for (path, is_open) in [
+        ("personas/ada/knowledge/house.md", true),
+        ("personas/ada/secret", false),
+        ("personas/eve/PERSONA.md", false),
+        ("configs/inference.json", false),
+    ] {
+        let metadata = json!({ "filepath": text(&house.path(path)), "parentDir": "/" });
+        assert_eq!(granted(Tier::ReadOnly, metadata.clone()), is_open, "{path}");
+        assert!(!granted(Tier::None, metadata), "{path}");
+    }
+    // A shell says where it goes in another way, which is not read.
+    assert!(!granted(Tier::Write, json!({ "risks": [] })));
+    assert!(granted(Tier::Full, json!({ "risks": [] })));
 }
 
 #[test]
 fn codex_works_in_the_one_folder_that_it_may_write_in() {
     let house = House::new();
-    for (tier, folder) in [
-        (Tier::ReadOnly, "personas/ada"),
-        (Tier::Write, "personas/ada/workspace"),
-        (Tier::Full, "personas/ada"),
-    ] {
+    for tier in [Tier::ReadOnly, Tier::Write, Tier::Full] {
         let argv = house.invocation("codex", tier).argv;
+        let folder = text(&house.path("personas/ada/workspace"));
+        assert!(argv.contains(&format!("--cd={folder}")), "{argv:?}");
+    }
+    // Its sandbox makes that folder writable, so nothing else that it is told may name another, and
+    // temporary folders are closed.
+    let argv = house.invocation("codex", Tier::Write).argv;
+    let has = |words: &str| argv.iter().any(|argument| argument.contains(words));
+    assert!(!has("writable_roots"), "{argv:?}");
+    for folder in ["slash_tmp", "tmpdir_env_var"] {
         assert!(
-            argv.contains(&format!("--cd={}", text(&house.path(folder)))),
+            has(&format!("sandbox_workspace_write.exclude_{folder}=true")),
             "{argv:?}"
         );
     }
-    // Its sandbox makes that folder writable, so nothing else that it is told may name another.
-    assert!(
-        !house
-            .invocation("codex", Tier::Write)
-            .argv
-            .iter()
-            .any(|argument| argument.contains("writable_roots"))
-    );
 }

@@ -71,7 +71,7 @@ async fn an_agent_sees_the_allow_list_and_nothing_else() {
     );
     assert_eq!(
         fake.text("folder").trim(),
-        fake.path("work").display().to_string()
+        fake.path("work/workspace").display().to_string()
     );
     fake.assert_gone().await;
 }

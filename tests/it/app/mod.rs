@@ -231,7 +231,9 @@ pub fn blink() {
 }
 
 fn is_notice(mail: &Email) -> bool {
-    mail.from.first().is_some_and(|from| from.name == "Attaché")
+    mail.from
+        .first()
+        .is_some_and(|from| from.name.ends_with("Attaché"))
 }
 
 pub fn parse(bytes: &[u8]) -> Email {

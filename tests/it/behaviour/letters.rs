@@ -424,7 +424,7 @@ async fn a_mail_to_a_third_party_converses_and_hides_blind_recipients() {
 async fn a_reply_that_the_tool_refused_first_is_in_history_as_mailed() {
     let app = TestApp::start(json!({ "rules": [
         { "when": { "turn": 0, "contains": "tell Carol" },
-          "call": [{ "tool": "send_email", "args": { "to": "carol@else.example", "subject": "Hi", "body": "Hi" } }] },
+          "call": [{ "tool": "send_email", "args": { "to": "ada@engine.test", "subject": "Hi", "body": "Hi" } }] },
         { "when": { "turn": 1 }, "say": "I may not write to Carol." },
         { "say": "Sorry." },
     ] }))

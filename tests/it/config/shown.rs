@@ -155,6 +155,11 @@ fn full_workspaces() -> [Workspace; 2] {
             "providers": {"scripted": {"script": "s.json"}}}"#,
     );
     folder.write(
+        "configs/policy.json",
+        r#"{"rules": [{"id": "r", "effect": "ask", "persona": "ada", "tool": "send_email", "when": {"mails": 1},
+            "until": "2040-01-01", "uses_max": 3, "why": "w"}]}"#,
+    );
+    folder.write(
         "personas/ada/persona.json",
         r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}]}"#,
     );

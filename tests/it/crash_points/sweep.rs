@@ -459,6 +459,8 @@ fn the_workloads_together_come_to_every_point() {
     let met: BTreeSet<&str> = workloads::ALL
         .iter()
         .flat_map(|workload| workload.points)
+        .chain(crate::approvals::crashes::POINTS)
+        .chain(crate::mail_commands::crash::POINTS)
         .copied()
         .collect();
     let listed: BTreeSet<&str> = attache::crash::POINTS

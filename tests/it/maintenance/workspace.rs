@@ -26,6 +26,11 @@ pub async fn lived() -> TestApp {
         "personas/ada/responsibilities/morning.md",
         "---\nname: Morning\nschedule: \"30 9 * * *\"\ntimezone: UTC\n---\nLook around.\n",
     );
+    workspace.set(
+        "configs/security.json",
+        "/send_allow",
+        json!(["bob@guest.example"]),
+    );
     let app = workspace.start().await;
     app.run_of(&note("q1@guest.example", "", "When is breakfast?"))
         .await;

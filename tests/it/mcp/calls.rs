@@ -104,7 +104,7 @@ async fn mail_goes_out_once_by_the_gate_and_to_nobody_else() {
     let stranger = json!({ "to": ["eve@elsewhere.example"], "subject": "x", "body": "secrets" });
     let (failed, said) = agent.call("send_email", stranger).await;
     assert!(
-        failed && said["error"]["code"] == "recipient_not_allowed",
+        !failed && said["result"]["waits_for_owner"] == true,
         "{said}"
     );
     let (failed, said) = agent.call("send_email", reply("From seven to ten.")).await;

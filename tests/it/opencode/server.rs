@@ -306,6 +306,7 @@ pub fn request(session: AgentSession, tier: Tier) -> Request {
             session,
             tier,
             folder: "/tmp".into(),
+            workspace: String::new(),
             turns_max: 8,
             tool_calls_max: 50,
             cost_micros_max: None,

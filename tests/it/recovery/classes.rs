@@ -47,7 +47,7 @@ impl Tool for Ring {
                 Some("endless") => pending().await,
                 _ => Ok(ToolOutcome {
                     result: json!({ "rung": true }),
-                    mail: None,
+                    ..ToolOutcome::default()
                 }),
             }
         })

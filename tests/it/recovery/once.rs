@@ -69,7 +69,7 @@ impl Tool for Act {
             }
             Ok(ToolOutcome {
                 result: json!({ "done": true }),
-                mail: None,
+                ..ToolOutcome::default()
             })
         })
     }

@@ -236,7 +236,7 @@ pub fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
         },
         content: Content {
             rfc_message_id: id("rfc"),
-            trust: "system",
+            trust: attache::domain::Trust::System,
             metadata_json: "{}".into(),
             recipients_json: "{}".into(),
             ..Content::default()

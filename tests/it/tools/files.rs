@@ -2,6 +2,7 @@
 //! attack battery.
 
 use super::RunDeps;
+use attache::tools::Reader;
 use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
@@ -345,6 +346,50 @@ async fn a_listing_shows_files_and_folders_but_not_the_hidden_ones() {
             .0,
         "file_not_found"
     );
+}
+
+/// What an agent wrote for the owner is the owner's; what it wrote for others, nobody's.
+#[tokio::test]
+async fn the_workspace_is_read_and_sent_in_runs_of_the_owner_alone() {
+    let mut run_deps = RunDeps::new().await;
+    run_deps.write("workspace/notes.md", "private");
+    run_deps.write("workspace/correspondents/0011/notes.md", "of Carol");
+    run_deps.write("knowledge/rooms.md", "public");
+    symlink("workspace/notes.md", run_deps.path("alias.md")).expect("a link");
+    let others = "workspace/correspondents/0011/notes.md";
+    let mail = |path: &str| json!({"to": "owner@home.test", "subject": "Notes", "body": "Here.", "attachments": [path]});
+    for reader in [Reader::Owner, Reader::Correspondent, Reader::Unproven] {
+        run_deps.reader = reader;
+        let is_owner = reader == Reader::Owner;
+        for (path, is_open) in [
+            ("workspace/notes.md", is_owner),
+            ("WORKSPACE/notes.md", false),
+            ("alias.md", is_owner),
+            (others, false),
+            ("knowledge/rooms.md", true),
+        ] {
+            let read = run_deps.call("read_file", json!({"path": path})).await;
+            assert_eq!(read.is_ok(), is_open, "{reader:?} reads {path}");
+            let sent = run_deps.call("send_email", mail(path)).await;
+            assert_eq!(sent.is_ok(), is_open, "{reader:?} sends {path}");
+            let mut mail = mail(path);
+            mail["cc"] = json!("carol@partner.test");
+            let sent = run_deps.call("send_email", mail).await;
+            let is_public = path.starts_with("knowledge");
+            assert_eq!(
+                sent.is_ok(),
+                is_public,
+                "{reader:?} sends {path} to Carol, too"
+            );
+        }
+        let listed = run_deps.result("list_files", json!({})).await.to_string();
+        assert_eq!(
+            listed.contains("workspace/notes.md"),
+            is_owner,
+            "{reader:?}"
+        );
+        assert!(!listed.contains("0011"), "{listed}");
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ async fn draft(run_deps: &RunDeps, args: Value) -> MailDraft {
         .await
         .expect("the call succeeds");
     assert_eq!(outcome.result["queued"], true);
-    outcome.mail.expect("a draft")
+    *outcome.mail.expect("a draft")
 }
 
 fn keys(list: &[Address]) -> Vec<String> {
@@ -37,7 +37,7 @@ async fn a_mail_to_the_sender_is_a_reply_and_keeps_its_subject() {
         is_reply: true,
         ..MailDraft::default()
     };
-    assert_eq!(outcome.mail, Some(wanted));
+    assert_eq!(outcome.mail, Some(Box::new(wanted)));
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn a_schedule_answers_nobody_but_may_write_to_its_owner() {
     let (_, message) = run_deps
         .failure(
             "send_email",
-            json!({"to": "carol@partner.test", "body": "x"}),
+            json!({"to": "carol@partner.test", "subject": "x", "body": "x"}),
         )
         .await;
     assert!(message.contains("(nobody)"), "{message}");

@@ -26,6 +26,13 @@ fn answer_to(id: &str, more: &str) -> String {
 
 /// A letter that an owner handed in with a password.
 pub async fn of_owner(app: &TestApp, id: &str, more: &str, body: &str) -> String {
+    let run = queued_of_owner(app, id, more, body).await;
+    app.drain().await;
+    run
+}
+
+/// As [`of_owner`], and nobody works on it yet.
+pub async fn queued_of_owner(app: &TestApp, id: &str, more: &str, body: &str) -> String {
     let eml = format!(
         "From: olga@home.test\nTo: ada@engine.test\nSubject: Towels\nMessage-ID: <{id}>\n\
          Date: Fri, 20 Nov 2026 08:59:00 +0000\n{more}\n{body}\n"
@@ -38,7 +45,6 @@ pub async fn of_owner(app: &TestApp, id: &str, more: &str, body: &str) -> String
     let CopyOutcome::Run(run) = accepted.copies[0].outcome.clone() else {
         panic!("{accepted:?}")
     };
-    app.drain().await;
     run.to_string()
 }
 

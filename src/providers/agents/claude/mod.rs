@@ -9,7 +9,7 @@ pub mod lines;
 mod permissions;
 mod usage;
 
-use crate::config::{ProviderSettings, Tier, dollars};
+use crate::config::{AgentBounds, ProviderSettings, Tier, dollars};
 use crate::domain::Timestamp;
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
@@ -27,6 +27,12 @@ pub const ADAPTER: Adapter = Adapter {
     id: "claude",
     key_variable: None,
     settings: &[http::SETTINGS, process::SETTINGS],
+    // Its own permission dialogue asks for every path outside its workspace.
+    bounds: Some(AgentBounds {
+        writes: Tier::Write,
+        writes_of_server: Tier::Write,
+        reads: Tier::Write,
+    }),
     build,
 };
 

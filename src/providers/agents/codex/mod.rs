@@ -7,7 +7,7 @@
 
 pub mod lines;
 
-use crate::config::{AGENT_FOLDER, ProviderSettings, Tier};
+use crate::config::{AgentBounds, ProviderSettings, Tier};
 use crate::domain::Timestamp;
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
@@ -23,6 +23,12 @@ pub const ADAPTER: Adapter = Adapter {
     id: "codex",
     key_variable: None,
     settings: &[http::SETTINGS, process::SETTINGS],
+    // Its sandbox binds what it writes; its commands may read everything.
+    bounds: Some(AgentBounds {
+        writes: Tier::Write,
+        writes_of_server: Tier::Write,
+        reads: Tier::None,
+    }),
     build,
 };
 
@@ -87,11 +93,7 @@ impl AgentProtocol for Codex {
         argv.extend(["--ignore-user-config", "--ignore-rules"].map(str::to_owned));
         argv.push(format!("--sandbox={sandbox}"));
         // Its sandbox makes its working folder writable.
-        let folder = match options.tier {
-            Tier::Write => format!("{}/{AGENT_FOLDER}", options.folder),
-            _ => options.folder.clone(),
-        };
-        argv.push(format!("--cd={folder}"));
+        argv.push(format!("--cd={}", options.working_folder()));
         argv.push(format!("--model={}", request.model));
         let mut set = |key: &str, value: String| argv.push(format!("--config={key}={value}"));
         set("approval_policy", toml("never"));
@@ -99,6 +101,15 @@ impl AgentProtocol for Codex {
         set("shell_environment_policy.inherit", toml("core"));
         // A file in the folder is no instruction: the agent may have written it.
         set("project_doc_max_bytes", "0".to_owned());
+        if options.tier == Tier::Write {
+            // Temporary folders are writable otherwise, and other programs read what is there.
+            for folder in ["slash_tmp", "tmpdir_env_var"] {
+                set(
+                    &format!("sandbox_workspace_write.exclude_{folder}"),
+                    "true".to_owned(),
+                );
+            }
+        }
         if options.tier != Tier::Full {
             set("web_search", toml("disabled"));
         }

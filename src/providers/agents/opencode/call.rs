@@ -77,9 +77,9 @@ impl SessionCall {
             let message = format!("the body is not one of ours: {error}");
             ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message)
         })?;
-        let (phase, folder) = (Phase::BeforeFirstByte, &encoded.options.folder);
+        let (phase, folder) = (Phase::BeforeFirstByte, encoded.options.working_folder());
         let (server, process) = guard
-            .wait(phase, connect(settings, folder, &encoded.config))
+            .wait(phase, connect(settings, &folder, &encoded.config))
             .await??;
         let opened = guard
             .wait(phase, open_session(&server, &encoded.options))

@@ -11,7 +11,7 @@ mod connection;
 pub mod parts;
 pub(in crate::providers) mod server;
 
-use crate::config::{ProviderSettings, Tier};
+use crate::config::{AgentBounds, ProviderSettings, Tier};
 use crate::domain::ErrorClass;
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, options, resumed};
@@ -34,6 +34,12 @@ pub const ADAPTER: Adapter = Adapter {
     id: connection::NAME,
     key_variable: None,
     settings: &[http::SETTINGS, process::SETTINGS],
+    // A server that runs already is not told to ask before it edits.
+    bounds: Some(AgentBounds {
+        writes: Tier::Write,
+        writes_of_server: Tier::ReadOnly,
+        reads: Tier::Write,
+    }),
     build,
 };
 

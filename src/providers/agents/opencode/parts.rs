@@ -31,6 +31,9 @@ const READS: &[&str] = &[
 ];
 const WRITES: &[&str] = &["edit", "write", "patch", "apply_patch", "multiedit"];
 
+/// Permission to leave the working folder, by any tool.
+const OUTSIDE: &str = "external_directory";
+
 /// Returns the tier that this tool, or a permission of this name, needs.
 pub fn needs(name: &str) -> Tier {
     if READS.contains(&name) {
@@ -302,7 +305,13 @@ impl Parts {
             return (Vec::new(), None);
         }
         let is_ours = name.starts_with(&format!("mcp__{TOOL_SERVER_NAME}__"));
-        let (needed, args) = (needs(&name), args_at(asked, "metadata"));
+        let args = args_at(asked, "metadata");
+        let needed = match name.as_str() {
+            // Asked before each tool that goes there, with the path that it is asked for; what
+            // writes there is asked for once more. A shell names no path.
+            OUTSIDE if asked["metadata"]["filepath"].is_string() => Tier::ReadOnly,
+            name => needs(name),
+        };
         let outside = match needed {
             Tier::Full => None,
             needed => paths::refusal(&name, needed, &args, &self.options, &[]),

@@ -7,7 +7,7 @@
 
 pub mod lines;
 
-use crate::config::{ProviderSettings, Tier};
+use crate::config::{AgentBounds, ProviderSettings, Tier};
 use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
@@ -21,6 +21,12 @@ pub const ADAPTER: Adapter = Adapter {
     id: "pi",
     key_variable: None,
     settings: &[process::SETTINGS],
+    // It says what it does, and does it before it can be stopped.
+    bounds: Some(AgentBounds {
+        writes: Tier::ReadOnly,
+        writes_of_server: Tier::ReadOnly,
+        reads: Tier::Write,
+    }),
     build,
 };
 

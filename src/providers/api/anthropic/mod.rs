@@ -23,6 +23,7 @@ pub const ADAPTER: Adapter = Adapter {
     id: "anthropic",
     key_variable: Some("ANTHROPIC_API_KEY"),
     settings: &[http::SETTINGS],
+    bounds: None,
     build,
 };
 

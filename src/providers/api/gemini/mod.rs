@@ -33,6 +33,7 @@ pub const ADAPTER: Adapter = Adapter {
     id: "gemini",
     key_variable: Some("GEMINI_API_KEY"),
     settings: &[http::SETTINGS, &["think"]],
+    bounds: None,
     build,
 };
 

@@ -33,6 +33,7 @@ pub const ADAPTER: Adapter = Adapter {
     id: "ollama",
     key_variable: None,
     settings: &[http::SETTINGS, &["context_tokens", "keep_alive", "think"]],
+    bounds: None,
     build,
 };
 

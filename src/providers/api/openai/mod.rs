@@ -38,6 +38,7 @@ pub const ADAPTER: Adapter = Adapter {
     id: "openai",
     key_variable: Some("OPENAI_API_KEY"),
     settings: &[http::SETTINGS, SETTINGS],
+    bounds: None,
     build,
 };
 

@@ -1,0 +1,163 @@
+//! `attache policy explain`: the rules in force, the facts, and the decision on a call with given facts.
+
+use super::super::args::text;
+use super::super::screen::Columns;
+use super::super::{CommandContext, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, Persona};
+use crate::domain::PersonaId;
+use crate::policy::{
+    CallFacts, FACTS, FactKind, KnownFact, PolicyCall, PolicyDecision, PolicyRule, decide,
+};
+use clap::{Arg, ArgMatches};
+use serde_json::{Value, json};
+
+pub fn command() -> clap::Command {
+    clap::Command::new("explain")
+        .about("Show the rules in order, or which of them decides on a call with these facts")
+        .after_help(
+            "Without --tool it lists the rules. A fact that is not given is not there, and holds no condition; \
+             `docs/guide/policy.md` lists all of them.",
+        )
+        .arg(
+            Arg::new("persona")
+                .long("persona")
+                .value_name("ID")
+                .help("For this persona: its own rules stand behind those of configs/policy.json"),
+        )
+        .arg(
+            Arg::new("tool")
+                .long("tool")
+                .value_name("NAME")
+                .help("A tool, or `reply` for the final text of a run"),
+        )
+        .arg(
+            Arg::new("facts")
+                .value_name("FACT=VALUE")
+                .num_args(0..)
+                .help("Such as `sender=contact recipients=outside recipient=eve@x.test`"),
+        )
+}
+
+pub fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let persona = persona(&config, text(args, "persona"))?;
+    let own = persona.into_iter().flat_map(|persona| &persona.rules);
+    let rules: Vec<&PolicyRule> = config.policy.rules.iter().chain(own).collect();
+    let tool = text(args, "tool");
+    if tool.is_empty() {
+        return list(context, &rules);
+    }
+    let mut facts = CallFacts::default();
+    for typed in args.get_many::<String>("facts").into_iter().flatten() {
+        facts = with_fact(facts, typed)?;
+    }
+    let nobody = PersonaId::parse("nobody")?;
+    let call = PolicyCall {
+        persona: persona.map_or(&nobody, |persona| &persona.id),
+        tool,
+        facts: &facts,
+        now: SystemClock::new().now(),
+    };
+    show(context, &decide(rules, call, |_| true))
+}
+
+fn persona<'c>(config: &'c Config, typed: &str) -> anyhow::Result<Option<&'c Persona>> {
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    let known = PersonaId::parse(typed)
+        .ok()
+        .and_then(|id| config.personas.get(&id));
+    match known {
+        Some(persona) => Ok(Some(persona)),
+        None => Err(Failure::new(Exit::NoInput, format!("no persona `{typed}`"))
+            .hint("`attache persona list` shows who lives here")
+            .into()),
+    }
+}
+
+fn list(context: &CommandContext, rules: &[&PolicyRule]) -> anyhow::Result<Exit> {
+    if context.json() {
+        context.screen.json(&rules)?;
+        return Ok(Exit::Ok);
+    }
+    let rows = rules.iter().map(|rule| {
+        let value = json!(rule);
+        let any = |text: String, none: &str| {
+            if text.is_empty() {
+                none.to_owned()
+            } else {
+                text
+            }
+        };
+        vec![
+            rule.id.clone(),
+            rule.effect.as_str().to_owned(),
+            rule.persona
+                .as_ref()
+                .map_or("all".to_owned(), ToString::to_string),
+            any(rule.tools.join(", "), "all"),
+            value["when"].to_string(),
+            rule.until.map(|at| at.to_string()).unwrap_or_default(),
+            rule.uses_max.map(|max| max.to_string()).unwrap_or_default(),
+        ]
+    });
+    let headings = [
+        "RULE", "EFFECT", "PERSONA", "TOOLS", "WHEN", "UNTIL", "USES",
+    ];
+    let columns = Columns::of(&headings)
+        .main("WHEN")
+        .optional(&["UNTIL", "USES"]);
+    let nothing = "there is no rule: the table decides alone";
+    context
+        .screen
+        .listing(columns, &rows.collect::<Vec<_>>(), nothing)?;
+    Ok(Exit::Ok)
+}
+
+/// Adds a fact from `NAME=VALUE`.
+fn with_fact(facts: CallFacts, typed: &str) -> anyhow::Result<CallFacts> {
+    let (name, value) = typed.split_once('=').unwrap_or((typed, ""));
+    let Some(fact) = KnownFact::find(name) else {
+        let names: Vec<&str> = FACTS.iter().map(|fact| fact.name).collect();
+        return Err(Failure::new(Exit::Usage, format!("no fact `{name}`"))
+            .hint(format!("facts are: {}", names.join(", ")))
+            .into());
+    };
+    let value = match fact.kind {
+        FactKind::Number => value.parse::<f64>().map(Value::from).map_err(|_| {
+            Failure::new(Exit::Usage, format!("`{name}` is a number, not `{value}`"))
+        })?,
+        FactKind::Flag => Value::from(value == "true"),
+        FactKind::SomeText | FactKind::EveryText => {
+            value.split(',').map(str::trim).collect::<Vec<_>>().into()
+        }
+        FactKind::Word(_) | FactKind::Level => Value::from(value),
+    };
+    let name = if name == "every_recipient" {
+        "recipient"
+    } else {
+        fact.name
+    };
+    Ok(facts.with(name, value))
+}
+
+fn show(context: &CommandContext, decision: &PolicyDecision) -> anyhow::Result<Exit> {
+    if context.json() {
+        context.screen.json(decision)?;
+        return Ok(Exit::Ok);
+    }
+    let by = match &decision.rule {
+        Some(rule) => format!("rule {rule}"),
+        None => "the table".to_owned(),
+    };
+    context.screen.fields(&[
+        ("decision", decision.effect.as_str().to_owned()),
+        ("by", by),
+        ("code", decision.code.clone()),
+        ("why", decision.why.clone()),
+    ])?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,101 @@
+//! Texts of mails about questions. Pure.
+
+use crate::domain::ApprovalKind;
+use crate::store::{ApprovalView, PendingExplanation};
+use crate::text::{one_line, shortened, visible};
+
+/// Characters at the end of an id by which people name a question.
+const SHORT: usize = 8;
+const SUBJECT_CHARS_MAX: usize = 80;
+
+/// Returns the short name of a question.
+pub fn short_id(view: &ApprovalView) -> &str {
+    let from = view.id.len().saturating_sub(SHORT);
+    view.id.get(from..).unwrap_or(&view.id)
+}
+
+pub fn subject(view: &ApprovalView, persona: &str, is_reminder: bool) -> String {
+    let what = match view.kind {
+        ApprovalKind::Call if view.tool == "send_email" => "may I send this mail?".to_owned(),
+        ApprovalKind::Call => format!("may I call {}?", visible(&view.tool)),
+        ApprovalKind::Reply => "may I send this answer?".to_owned(),
+        ApprovalKind::Plan => "may I do this?".to_owned(),
+        ApprovalKind::Question => "a question".to_owned(),
+    };
+    let again = if is_reminder { "Reminder: " } else { "" };
+    let subject = format!("{again}{persona} asks: {what} [{}]", short_id(view));
+    shortened(&one_line(&subject), SUBJECT_CHARS_MAX)
+}
+
+/// Returns the text of a question, as Markdown. What a model or a letter wrote stands in a fence that it cannot close.
+pub fn body(view: &ApprovalView, persona: &str) -> String {
+    let fence = fence_for(&view.view);
+    let how = match view.kind {
+        ApprovalKind::Question => {
+            "Answer by replying: the text of your reply is the answer.".to_owned()
+        }
+        _ => "Answer by replying, in the first line:\n\n\
+              - `yes` lets it happen, exactly as shown\n\
+              - `no`, or `no, because …`, refuses it\n\
+              - `edit: …` refuses it and says what to change; you are asked again"
+            .to_owned(),
+    };
+    format!(
+        "{persona} waits for your decision.\n\n{fence}\n{}\n{fence}\n\n{how}\n\n\
+         Without an answer until {} it counts as a no. On the machine: `attache approvals show {}`. Only you can answer this mail; \
+         a reply of anybody else decides nothing.\n",
+        view.view,
+        view.expires_at,
+        short_id(view)
+    )
+}
+
+/// Returns a fence that is longer than any run of backticks in the text.
+fn fence_for(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+pub fn explanation_subject(pending: &PendingExplanation) -> String {
+    shortened(
+        &one_line(&format!(
+            "Re: {}",
+            pending.subject.trim_start_matches("Re: ")
+        )),
+        SUBJECT_CHARS_MAX,
+    )
+}
+
+/// Returns why an answer decided nothing.
+pub fn explanation(pending: &PendingExplanation) -> String {
+    let id = short_id(&pending.view);
+    let at = pending
+        .view
+        .decided_at
+        .map(|at| format!(" at {at}"))
+        .unwrap_or_default();
+    let by = match pending
+        .view
+        .decided_by
+        .as_deref()
+        .filter(|by| !by.is_empty())
+    {
+        Some(by) => format!(" by {}", visible(by)),
+        None => String::new(),
+    };
+    let why = match pending.outcome.as_str() {
+        "not_understood" => "I did not understand your answer, so nothing was decided and nothing was sent. Write `yes`, `no` \
+             or `edit: …` in the first line of a reply."
+            .to_owned(),
+        "not_by_mail" => format!(
+            "This question is not decided by mail (`not_by_mail` in `configs/policy.json`). On the machine: `attache approvals \
+             approve {id}` or `reject {id}`."
+        ),
+        "expired" => "Your answer came when its time was over, so it counts as a no.".to_owned(),
+        other => format!(
+            "This was {} already{by}{at}; your answer changed nothing.",
+            other.trim_start_matches("already_")
+        ),
+    };
+    format!("{why}\n\nThe question: {id}.\n")
+}

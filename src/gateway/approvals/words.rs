@@ -1,0 +1,313 @@
+//! The first line of an answer, as a verdict. Pure.
+//!
+//! A yes is a line that holds a word of yes and nothing else: "yes, but …" is none. A no may go on with its reason.
+
+use crate::store::ApprovalVerdict;
+
+/// Words of yes by language, each a whole line.
+const YES: &[&[&str]] = &[
+    &[
+        "yes",
+        "yes please",
+        "approve",
+        "approved",
+        "ok",
+        "okay",
+        "send",
+        "send it",
+        "go ahead",
+        "allow",
+        "confirmed",
+    ],
+    &[
+        "ja",
+        "ja bitte",
+        "genehmigt",
+        "senden",
+        "freigeben",
+        "einverstanden",
+        "in ordnung",
+    ],
+    &[
+        "oui",
+        "d'accord",
+        "approuver",
+        "approuvé",
+        "envoyer",
+        "envoie",
+    ],
+    &[
+        "sí",
+        "si",
+        "aprobar",
+        "aprobado",
+        "enviar",
+        "de acuerdo",
+        "vale",
+    ],
+    &[
+        "sì",
+        "approva",
+        "approvato",
+        "invia",
+        "va bene",
+        "d’accordo",
+    ],
+    &["sim", "aprovar", "aprovado", "está bem"],
+    &["akkoord", "goedkeuren", "goedgekeurd", "verzenden", "prima"],
+    &["ja tack", "godkänn", "godkänd", "skicka"],
+    &["godkend", "godkendt", "send den", "ja tak"],
+    &["godkjenn", "godkjent", "ja takk"],
+    &["kyllä", "hyväksy", "hyväksytty", "lähetä", "joo"],
+    &["tak", "zatwierdź", "zatwierdzam", "wyślij", "zgoda"],
+    &["ano", "schválit", "schvaluji", "odeslat", "souhlasím"],
+    &["igen", "jóváhagyom", "küldd", "rendben"],
+    &["da", "aprob", "aprobă", "trimite", "de acord"],
+    &["ναι", "εγκρίνω", "στείλε", "εντάξει"],
+    &[
+        "да",
+        "одобряю",
+        "отправить",
+        "согласен",
+        "согласна",
+        "так",
+        "надіслати",
+        "схвалюю",
+    ],
+    &["evet", "onayla", "onaylıyorum", "gönder", "tamam"],
+    &["はい", "承認", "承認します", "送信", "了解"],
+    &["是", "好", "同意", "批准", "发送", "可以"],
+    &["네", "예", "승인", "승인합니다", "보내"],
+    &["نعم", "موافق", "أوافق", "أرسل"],
+    &["כן", "מאשר", "מאשרת", "שלח"],
+    &["हाँ", "हां", "स्वीकृत", "भेजें"],
+];
+
+/// Words of no by language; a reason may follow.
+const NO: &[&[&str]] = &[
+    &[
+        "no",
+        "nope",
+        "reject",
+        "rejected",
+        "deny",
+        "denied",
+        "stop",
+        "don't",
+        "do not",
+        "don't send",
+        "do not send",
+    ],
+    &[
+        "nein",
+        "ablehnen",
+        "abgelehnt",
+        "nicht senden",
+        "stopp",
+        "halt",
+    ],
+    &["non", "refuser", "refusé", "rejeter", "arrête"],
+    &["rechazar", "rechazado", "denegar", "no enviar"],
+    &["rifiuta", "rifiutato", "nega", "non inviare"],
+    &["não", "nao", "rejeitar", "recusar"],
+    &["nee", "afwijzen", "afgewezen", "weigeren", "niet verzenden"],
+    &["nej", "avslå", "neka", "avvisa", "stoppa"],
+    &["afvis", "afvist"],
+    &["nei", "avvis"],
+    &["ei", "hylkää", "hylätty", "älä lähetä"],
+    &["nie", "odrzuć", "odrzucam", "nie wysyłaj"],
+    &["ne", "zamítnout", "zamítám", "neodesílat"],
+    &["nem", "elutasítom", "ne küldd"],
+    &["nu", "resping", "refuz"],
+    &["όχι", "απορρίπτω", "μη στείλεις"],
+    &[
+        "нет",
+        "отклонить",
+        "отклоняю",
+        "не отправлять",
+        "ні",
+        "відхилити",
+    ],
+    &["hayır", "reddet", "reddediyorum", "gönderme"],
+    &["いいえ", "却下", "却下します", "送信しない"],
+    &["否", "不", "不行", "拒绝", "不同意", "不要发送"],
+    &["아니요", "아니오", "거부", "거절"],
+    &["لا", "أرفض", "مرفوض"],
+    &["לא", "דחה", "אל תשלח"],
+    &["नहीं", "अस्वीकृत", "मत भेजो"],
+];
+
+/// Words before an instruction for another proposal: `edit: …`.
+const EDIT: &[&str] = &[
+    "edit",
+    "change",
+    "ändern",
+    "aendern",
+    "modifier",
+    "cambiar",
+    "modifica",
+    "alterar",
+    "wijzig",
+    "ändra",
+    "muokkaa",
+    "zmień",
+    "upravit",
+    "изменить",
+    "düzenle",
+    "修改",
+    "変更",
+    "수정",
+];
+
+/// A verdict, and what its writer adds: a reason or an instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadVerdict {
+    pub verdict: ApprovalVerdict,
+    pub words: String,
+}
+
+/// Reads the verdict of a letter's new text, without its quotes and its signature. `None`: its first line is none.
+pub fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
+    let mut lines = fresh_text.lines().map(str::trim);
+    let first = lines.by_ref().find(|line| !plain(line).is_empty())?;
+    let rest = || {
+        lines
+            .clone()
+            .collect::<Vec<_>>()
+            .join("\n")
+            .trim()
+            .to_owned()
+    };
+    if first.starts_with(['>', '|']) {
+        // A quote that was left in the new text.
+        return None;
+    }
+    if let Some(instruction) = edit(first) {
+        let words = format!("{instruction}\n{}", rest());
+        return Some(ReadVerdict {
+            verdict: ApprovalVerdict::Edit,
+            words: words.trim().to_owned(),
+        });
+    }
+    let line = plain(first);
+    if contains(YES, &line) {
+        return Some(ReadVerdict {
+            verdict: ApprovalVerdict::Approve,
+            words: String::new(),
+        });
+    }
+    let reason = match contains(NO, &line) {
+        true => rest(),
+        false => no_with_reason(first)?.to_owned(),
+    };
+    Some(ReadVerdict {
+        verdict: ApprovalVerdict::Reject,
+        words: reason,
+    })
+}
+
+fn contains(words: &[&[&str]], line: &str) -> bool {
+    words.iter().any(|language| language.contains(&line))
+}
+
+/// Folds the case and removes what stands around the words: punctuation, marks of emphasis, emoji.
+fn plain(line: &str) -> String {
+    let folded = line.to_lowercase();
+    let trimmed = folded.trim_matches(|c: char| !c.is_alphanumeric());
+    trimmed.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the reason behind a no that is followed by a comma, a colon, a dash or the end of a sentence.
+fn no_with_reason(line: &str) -> Option<&str> {
+    let at = line.find([
+        ',', ':', ';', '.', '!', '–', '—', '-', '，', '、', '。', '：',
+    ])?;
+    let (word, reason) = line.split_at(at);
+    let reason = reason.trim_start_matches(|c: char| !c.is_alphanumeric());
+    (contains(NO, &plain(word)) && !reason.is_empty()).then_some(reason)
+}
+
+/// Returns the instruction behind `edit:`.
+fn edit(line: &str) -> Option<&str> {
+    let (word, instruction) = line.split_once([':', '：'])?;
+    EDIT.contains(&plain(word).as_str())
+        .then_some(instruction.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_means_both() {
+        for yes in YES.iter().copied().flatten() {
+            assert!(!contains(NO, yes) && !EDIT.contains(yes), "{yes}");
+        }
+    }
+
+    #[test]
+    fn every_word_is_understood_as_people_write_it() {
+        for (words, wanted) in [
+            (YES, ApprovalVerdict::Approve),
+            (NO, ApprovalVerdict::Reject),
+        ] {
+            for word in words.iter().copied().flatten() {
+                let upper: String = word.chars().flat_map(char::to_uppercase).collect();
+                for text in [
+                    (*word).to_owned(),
+                    format!("\n  {word}.\n\nBest,\nOlga"),
+                    format!("*{word}!*"),
+                    format!("{word} 👍"),
+                    format!("\u{feff}{word}\r\n"),
+                    // Not for `ı`, whose upper case is that of another letter.
+                    if upper.to_lowercase() == *word {
+                        upper
+                    } else {
+                        (*word).to_owned()
+                    },
+                ] {
+                    let read = read_verdict(&text).map(|read| read.verdict);
+                    assert_eq!(read, Some(wanted), "{text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_no_may_say_why_and_a_yes_may_not_say_but() {
+        let read = |text| read_verdict(text).map(|read| (read.verdict, read.words));
+        assert_eq!(
+            read("No, because Carol has it already."),
+            Some((
+                ApprovalVerdict::Reject,
+                "because Carol has it already.".to_owned()
+            ))
+        );
+        assert_eq!(
+            read("Nein\n\nDas hat Zeit."),
+            Some((ApprovalVerdict::Reject, "Das hat Zeit.".to_owned()))
+        );
+        assert_eq!(
+            read("edit: say Tuesday\nand be brief"),
+            Some((
+                ApprovalVerdict::Edit,
+                "say Tuesday\nand be brief".to_owned()
+            ))
+        );
+        for text in [
+            "Yes, but only if Carol agrees.",
+            "yes and no",
+            "Maybe.",
+            "Who is mallory?",
+            "",
+            "Sounds fine to me I guess",
+            "yesterday",
+            "No idea who that is",
+            "> yes",
+            "Nobody, surely",
+            "I would not say yes",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The worker for what the engine writes itself: commands of owners first, then notices to owners and notes to senders.
+//!
+//! Each part finds its work in committed rows. A failure of one does not keep the others waiting.
+
+use super::commands::Commands;
+use super::notices::Notices;
+use super::sender_notes::SenderNotes;
+use crate::config::Config;
+use crate::store::{Result, Store};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Interval between two polls of the tables: a kill switch by mail must not wait longer.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Everything that the engine writes itself.
+pub struct EngineMailWorker {
+    notices: Notices,
+    commands: Commands,
+    sender_notes: SenderNotes,
+}
+
+impl EngineMailWorker {
+    pub fn new(store: &Store, config: &Arc<Config>) -> Self {
+        Self {
+            notices: Notices::new(store.clone(), config.clone()),
+            commands: Commands::new(store.clone(), config.clone()),
+            sender_notes: SenderNotes::new(store.clone(), config.clone()),
+        }
+    }
+
+    /// Emits notices about personas out of service.
+    pub async fn note_out_of_service(&self) -> Result<()> {
+        self.notices.note_out_of_service().await
+    }
+
+    /// Does everything that is due now; returns the number of queued mails. A drain calls it before it works off runs,
+    /// because a command may halt them.
+    ///
+    /// Errors: the first one, after every part had its turn; a later call tries again.
+    pub async fn work_once(&self) -> Result<usize> {
+        let parts = [
+            self.commands.work_once().await,
+            self.notices.work_once().await,
+            self.sender_notes.work_once().await,
+        ];
+        parts.into_iter().sum()
+    }
+
+    /// Works until `shutdown`; `mail_queued` wakes the outbound worker.
+    pub async fn run(&self, mail_queued: &Notify, shutdown: CancellationToken) {
+        while !shutdown.is_cancelled() {
+            match self.work_once().await {
+                Ok(0) => {}
+                Ok(_some) => mail_queued.notify_one(),
+                Err(error) => {
+                    tracing::error!(%error, "cannot write what the engine has to say; trying again");
+                }
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = tokio::time::sleep(POLL) => {}
+            }
+        }
+    }
+}

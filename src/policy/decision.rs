@@ -1,0 +1,44 @@
+//! Decision on a call, and its effect.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Effect of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyEffect {
+    /// The call is made.
+    Allow,
+    /// The owner is asked first.
+    Ask,
+    /// The call is refused, and the model is told so.
+    Deny,
+    /// The tool is not offered.
+    Hide,
+}
+
+impl PolicyEffect {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PolicyEffect::Allow => "allow",
+            PolicyEffect::Ask => "ask",
+            PolicyEffect::Deny => "deny",
+            PolicyEffect::Hide => "hide",
+        }
+    }
+}
+
+/// Decision on a call, as recorded with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolicyDecision {
+    pub effect: PolicyEffect,
+    /// Rule that decided; `None`: the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Stable word for the reason; empty where the table allows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// Reason as a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}

@@ -1,0 +1,61 @@
+//! The table that decides without a rule: trust by capability. `docs/guide/policy.md` prints it.
+//!
+//! Absent on purpose: what no rule may change and no recipient has to do with, such as tools that an unauthenticated sender
+//! gets none of (`runs::label`): such calls never come here.
+
+use super::decision::{PolicyDecision, PolicyEffect};
+use super::facts::CallFacts;
+use crate::domain::Trust;
+
+/// Decision of the table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableDecision {
+    pub decision: PolicyDecision,
+    /// `true`: a rule may decide more generously.
+    pub is_widenable: bool,
+}
+
+fn says(effect: PolicyEffect, is_widenable: bool, code: &str, why: &str) -> TableDecision {
+    TableDecision {
+        decision: PolicyDecision {
+            effect,
+            rule: None,
+            code: code.to_owned(),
+            why: why.to_owned(),
+        },
+        is_widenable,
+    }
+}
+
+/// Code of a mail to somebody whom the run may not write to.
+pub const NEW_RECIPIENT: &str = "new_recipient";
+/// Code of a mail to somebody who may not read what the run has read.
+const NOT_A_READER: &str = "not_a_reader";
+
+/// Returns the decision of the table on a call with these facts.
+pub fn by_table(facts: &CallFacts) -> TableDecision {
+    let (sender, floor) = (facts.level("sender"), facts.level("floor"));
+    let lowest = sender.min(floor);
+    let is_outside = facts.text("recipients") == Some("outside");
+    if facts.text("audience") == Some("may_not_read") {
+        let why = "a recipient may not read all that the run has read";
+        return match lowest {
+            Trust::Unauthenticated => says(PolicyEffect::Deny, false, NOT_A_READER, why),
+            Trust::Unknown => says(PolicyEffect::Deny, true, NOT_A_READER, why),
+            Trust::Contact | Trust::Owner | Trust::System => {
+                says(PolicyEffect::Ask, true, NOT_A_READER, why)
+            }
+        };
+    }
+    if is_outside {
+        let why = "a recipient is neither an owner, nor in the thread, nor in `send_allow`";
+        return match lowest {
+            Trust::Unauthenticated => says(PolicyEffect::Deny, false, NEW_RECIPIENT, why),
+            Trust::Unknown => says(PolicyEffect::Deny, true, NEW_RECIPIENT, why),
+            Trust::Contact | Trust::Owner | Trust::System => {
+                says(PolicyEffect::Ask, true, NEW_RECIPIENT, why)
+            }
+        };
+    }
+    says(PolicyEffect::Allow, true, "", "")
+}

@@ -1,0 +1,12 @@
+//! Questions to the owner, as the loop asks them.
+//!
+//! - `canonical`: what is asked for, in one form, and its digest.
+//! - `view`: the text that the owner reads.
+//! - `question`: a question, and the bounds on them.
+//! - `ask`: a call that waits; `reply`: a final text that waits.
+
+pub mod canonical;
+pub mod view;
+pub mod question;
+pub mod ask;
+pub mod reply;

@@ -1,0 +1,190 @@
+//! A final text that the policy decides on, like a call of a tool called `reply`.
+
+use super::canonical::CallIdentity;
+use super::question::{QuestionSubject, parked, question, refused_before};
+use super::view;
+use crate::config::REPLY;
+use crate::domain::{Address, ApprovalKind, Withheld};
+use crate::policy::PolicyEffect;
+use crate::runs::error::RunError;
+use crate::runs::reply::mail::mail_policy;
+use crate::runs::state::LoopState;
+use crate::runs::tool_calls::facts;
+use crate::runs::tool_calls::policy::decide;
+use crate::runs::tool_calls::verdict::JudgedCall;
+use crate::store::{
+    Executor, JournalEntry, MessageOutcome, NewOutbound, Step, StepKind, StoreError,
+};
+use crate::tools::MailDraft;
+use serde_json::{Value, json};
+
+/// What becomes of a final text.
+pub enum ReplyDecision {
+    /// It is stored as it is: sent, or withheld by an earlier rule.
+    Store(Box<NewOutbound>),
+    /// It was sent in the commit of its approval.
+    Sent,
+}
+
+/// Decides on a final text that is about to be mailed. A parked run comes here again with the owner's decision.
+pub async fn judge(
+    state: &mut LoopState<'_>,
+    mail: NewOutbound,
+) -> Result<ReplyDecision, RunError> {
+    if !matches!(mail.outcome, MessageOutcome::Send { .. }) {
+        return Ok(ReplyDecision::Store(Box::new(mail)));
+    }
+    let call_id = format!("r{}", state.counters.turns);
+    if let Some(result) = known_result(state, &call_id) {
+        return Ok(decided(mail, &result));
+    }
+    let judged = match state.deps.env.recorded_call(&call_id) {
+        // The recorded attempt ended here, to wait for its owner.
+        Some(_) => return Err(StoreError::Closed.into()),
+        None if state.deps.env.is_recorded() || is_plain(state) => {
+            return Ok(ReplyDecision::Store(Box::new(mail)));
+        }
+        None => judgement(state, &mail).await?,
+    };
+    match judged.decision.effect {
+        PolicyEffect::Allow => Ok(ReplyDecision::Store(Box::new(mail))),
+        PolicyEffect::Ask if state.deps.env.asks_owner() => {
+            park(state, (&call_id, judged), mail).await
+        }
+        PolicyEffect::Ask => Ok(ReplyDecision::Store(Box::new(mail))),
+        PolicyEffect::Deny | PolicyEffect::Hide => {
+            Ok(ReplyDecision::Store(Box::new(withheld(mail))))
+        }
+    }
+}
+
+/// Reports whether no rule and no label can hold a reply: nothing is computed for most letters.
+fn is_plain(state: &LoopState<'_>) -> bool {
+    state.deps.config.policy.rules.is_empty()
+        && state.persona.rules.is_empty()
+        && state.label.readers.is_everyone()
+}
+
+async fn judgement(state: &LoopState<'_>, mail: &NewOutbound) -> Result<JudgedCall, RunError> {
+    let ctx = state.ctx();
+    let policy = ctx.label.limit(mail_policy(&ctx).await?);
+    let facts = facts::so_far(&ctx)
+        .with("class", "transactional")
+        .with("effect", vec!["sends_out"]);
+    let facts = facts::of_mail(facts, &ctx.label, &draft_of(mail), &policy);
+    let decision = decide(&ctx, REPLY, &facts).await?;
+    Ok(JudgedCall { decision, facts })
+}
+
+/// Returns the mail as a draft, for its facts and its view.
+fn draft_of(mail: &NewOutbound) -> MailDraft {
+    let recipients = match &mail.outcome {
+        MessageOutcome::Send { delivery, .. } => delivery.recipients.as_slice(),
+        MessageOutcome::Withhold(_) => &[],
+    };
+    MailDraft {
+        to: recipients
+            .iter()
+            .filter_map(|text| Address::parse(text).ok())
+            .collect(),
+        subject: mail.content.subject.clone(),
+        body: mail.content.text_body.clone(),
+        is_reply: mail.place.is_none(),
+        ..MailDraft::default()
+    }
+}
+
+async fn park(
+    state: &mut LoopState<'_>,
+    (call_id, judged): (&str, JudgedCall),
+    mail: NewOutbound,
+) -> Result<ReplyDecision, RunError> {
+    let worked = state.worked();
+    let ctx = state.ctx();
+    let policy = mail_policy(&ctx).await?;
+    let draft = draft_of(&mail);
+    let identity = CallIdentity {
+        persona: ctx.persona.id.as_str(),
+        run: ctx.run.id.as_str(),
+        call: call_id,
+        tool: REPLY,
+        definition: String::new(),
+        args: json!({ "text": draft.body }),
+        mail: Some((&draft, &mail)),
+    };
+    let canonical = identity.canonical();
+    if refused_before(&state.approvals, &canonical.fold_sha256).is_some() {
+        return Ok(ReplyDecision::Store(Box::new(withheld(mail))));
+    }
+    let subject = QuestionSubject {
+        call_id,
+        kind: ApprovalKind::Reply,
+        tool: REPLY,
+        canonical,
+        view: view::of_mail(&draft, &draft.subject, &policy),
+        result_json: None,
+        mail: Some(Box::new(mail.clone())),
+        parks: true,
+    };
+    let approval = question(&ctx, &judged.decision, subject, worked);
+    let call = JournalEntry::Step(Step {
+        kind: StepKind::Call,
+        executor: Executor::Engine,
+        tool_name: REPLY.to_owned(),
+        tool_call_id: call_id.to_owned(),
+        payload_json: json!({ "args": {}, "policy": judged }).to_string(),
+    });
+    let known = state.pending.len();
+    state.pending.push(call);
+    match state
+        .commit(Some(JournalEntry::Ask(Box::new(approval))))
+        .await
+    {
+        Ok(()) => parked(),
+        // There is no room for a question, and without an answer nothing is sent.
+        Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
+            state.pending.truncate(known);
+            Ok(ReplyDecision::Store(Box::new(withheld(mail))))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn withheld(mail: NewOutbound) -> NewOutbound {
+    NewOutbound {
+        outcome: MessageOutcome::Withhold(Withheld::NotApproved),
+        ..mail
+    }
+}
+
+fn known_result(state: &LoopState<'_>, call_id: &str) -> Option<Value> {
+    let is_it = |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call_id;
+    let step = state.known_steps.iter().find(is_it)?;
+    serde_json::from_str(&step.payload_json).ok()
+}
+
+/// Returns what a decision makes of the text. One that the owner wants otherwise never comes here (`edit_note`).
+fn decided(mail: NewOutbound, result: &Value) -> ReplyDecision {
+    let code = result["error"]["code"].as_str().unwrap_or_default();
+    match code.starts_with("approval_") {
+        true => ReplyDecision::Store(Box::new(withheld(mail))),
+        // Sent, or withheld by the commit of the decision.
+        false => ReplyDecision::Sent,
+    }
+}
+
+/// Returns what the owner wants changed of the final text after that many answers of the model, if they do.
+pub fn edit_note(steps: &[Step], answers: usize) -> Option<String> {
+    let id = format!("r{answers}");
+    let is_it = |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == id;
+    let step = steps.iter().find(is_it)?;
+    let result: Value = serde_json::from_str(&step.payload_json).ok()?;
+    let error = &result["error"];
+    let wants = error["code"] == "approval_edit" && step.tool_name == REPLY;
+    wants.then(|| {
+        format!(
+            "[engine] Your answer was not sent: {}",
+            error["message"].as_str().unwrap_or_default()
+        )
+    })
+}

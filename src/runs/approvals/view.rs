@@ -1,0 +1,132 @@
+//! Text of a question: recipients first, then the mail or the call, then the reason. Nothing of it is folded before the
+//! recipients, and no character can hide another.
+
+use crate::domain::{Address, sha256_hex};
+use crate::policy::PolicyDecision;
+use crate::runs::tool_calls::context::ToolCallContext;
+use crate::text::visible;
+use crate::tools::{MailDraft, MailPolicy, RecipientPlace};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Most bytes of a body that are shown; of a longer one, its beginning and its end.
+const BODY_BYTES_MAX: usize = 4096;
+const TAIL_BYTES: usize = 1024;
+/// Most characters of a subject or a file name in a view.
+const FIELD_CHARS_MAX: usize = 300;
+
+/// Returns the view of a mail.
+pub fn of_mail(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
+    let mut text = String::new();
+    for (field, people) in [("To", &draft.to), ("Cc", &draft.cc), ("Bcc", &draft.bcc)] {
+        for address in people {
+            line(
+                &mut text,
+                &format!(
+                    "{field}: {}  ({})",
+                    visible(&address.to_string()),
+                    mark(address, mail)
+                ),
+            );
+        }
+    }
+    line(&mut text, &format!("Subject: {}", field(subject)));
+    for attachment in &draft.attachments {
+        let (name, size) = (field(&attachment.filename), attachment.bytes.len());
+        let digest = sha256_hex(&[&attachment.bytes]);
+        let kind = field(&attachment.content_type);
+        line(
+            &mut text,
+            &format!(
+                "Attachment: {name}  ({kind}, {size} bytes, sha256 {})",
+                &digest[..16]
+            ),
+        );
+    }
+    text.push('\n');
+    text.push_str(&body(&draft.body));
+    text
+}
+
+/// Returns the view of a call of a tool.
+pub fn of_call(tool: &str, args: &Value) -> String {
+    let args = serde_json::to_string_pretty(args).unwrap_or_default();
+    format!("Tool: {}\n\n{}", visible(tool), body(&args))
+}
+
+/// Adds why the owner is asked, and what the run has read.
+pub fn with_reason(
+    mut view: String,
+    ctx: &ToolCallContext<'_>,
+    decision: &PolicyDecision,
+) -> String {
+    let label = &ctx.label;
+    let message = &ctx.subject.message;
+    view.push_str("\n\n--\n");
+    let rule = decision
+        .rule
+        .as_ref()
+        .map(|rule| format!(" (rule {})", visible(rule)))
+        .unwrap_or_default();
+    line(
+        &mut view,
+        &format!("You are asked because {}{rule}.", visible(&decision.why)),
+    );
+    line(
+        &mut view,
+        &format!(
+            "The run is about \"{}\" from {}, whose sender is {}.",
+            field(&message.subject),
+            field(&message.sender),
+            label.sender.as_str()
+        ),
+    );
+    if label.floor < label.sender {
+        line(
+            &mut view,
+            &format!(
+                "It has also read words of somebody {}.",
+                label.floor.as_str()
+            ),
+        );
+    }
+    if !label.readers.is_everyone() {
+        line(&mut view, "It has read what not everybody may read.");
+    }
+    view
+}
+
+fn line(text: &mut String, line: &str) {
+    // Writing to a `String` cannot fail.
+    let _infallible = writeln!(text, "{line}");
+}
+
+fn field(text: &str) -> String {
+    crate::text::shortened(&visible(&crate::text::one_line(text)), FIELD_CHARS_MAX)
+}
+
+fn mark(address: &Address, mail: &MailPolicy) -> &'static str {
+    match RecipientPlace::of(address, mail) {
+        RecipientPlace::Owner => "an owner",
+        RecipientPlace::InThread => "in this thread",
+        RecipientPlace::Allowed => "in send_allow",
+        RecipientPlace::Outside => "NEW: neither in this thread nor in send_allow",
+    }
+}
+
+/// Returns a body with every character visible; of a long one, its beginning and its end with its digest.
+fn body(text: &str) -> String {
+    if text.len() <= BODY_BYTES_MAX {
+        return visible(text);
+    }
+    let head = &text[..text.floor_char_boundary(BODY_BYTES_MAX - TAIL_BYTES)];
+    let tail = &text[text.ceil_char_boundary(text.len() - TAIL_BYTES)..];
+    let left_out = text.len() - head.len() - tail.len();
+    let digest = sha256_hex(&[text.as_bytes()]);
+    format!(
+        "{}\n\n[… {left_out} bytes are left out here; `attache approvals show` has all of it; sha256 {} …]\n\n{}",
+        visible(head),
+        &digest[..16],
+        visible(tail)
+    )
+}

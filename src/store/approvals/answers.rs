@@ -1,0 +1,112 @@
+//! Letters of owners that answer a question: they decide in the commit that stores them.
+
+use super::decide::decide;
+use super::record::{ApprovalVerdict, DecisionOutcome, NewApprovalAnswer, NewDecision};
+use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
+use crate::store::Result;
+use crate::text::glob_matches;
+use sqlx::{Row, SqliteConnection};
+
+pub(in crate::store) const TOKEN: &str = "
+    SELECT t.approval_id, t.owner, a.kind, a.tool FROM approval_tokens t JOIN approvals a ON a.id = t.approval_id
+    WHERE t.token = $1";
+pub(in crate::store) const INSERT_ANSWER: &str = "
+    INSERT INTO approval_answers (message_id, approval_id, owner, outcome, created_at, explain)
+    VALUES ($1, $2, $3, $4, $5, $6)";
+
+/// Outcome of an answer: a word for the record, and whether its owner is to be told.
+struct AnswerOutcome {
+    word: String,
+    explain: bool,
+}
+
+fn silent(word: &str) -> AnswerOutcome {
+    AnswerOutcome {
+        word: word.to_owned(),
+        explain: false,
+    }
+}
+
+fn explained(word: impl Into<String>) -> AnswerOutcome {
+    AnswerOutcome {
+        word: word.into(),
+        explain: true,
+    }
+}
+
+/// Applies an answer inside the transaction that stores its letter.
+pub(in crate::store) async fn apply(
+    conn: &mut SqliteConnection,
+    message: &MessageId,
+    answer: &NewApprovalAnswer,
+    now: Timestamp,
+) -> Result<()> {
+    let found = sqlx::query(TOKEN)
+        .bind(&answer.token)
+        .fetch_optional(&mut *conn)
+        .await?;
+    let (approval, outcome) = match &found {
+        None => (None, silent("unknown_token")),
+        Some(row) => {
+            let approval: String = row.get("approval_id");
+            let tool: &str = row.get("tool");
+            let is_theirs = answer.owner.as_deref() == Some(row.get("owner"));
+            let outcome = if !is_theirs {
+                silent("not_proven")
+            } else if answer.is_automatic {
+                silent("automatic")
+            } else if answer
+                .not_by_mail
+                .iter()
+                .any(|tools| glob_matches(tools, tool))
+            {
+                explained("not_by_mail")
+            } else {
+                let kind = ApprovalKind::parse(row.get("kind"));
+                decided(conn, (&approval, kind), answer, now).await?
+            };
+            (Some(approval), outcome)
+        }
+    };
+    let insert = sqlx::query(INSERT_ANSWER)
+        .bind(message.as_str())
+        .bind(approval)
+        .bind(&answer.owner);
+    let insert = insert
+        .bind(outcome.word)
+        .bind(now.to_string())
+        .bind(outcome.explain);
+    insert.execute(conn).await?;
+    Ok(())
+}
+
+async fn decided(
+    conn: &mut SqliteConnection,
+    (approval, kind): (&str, Option<ApprovalKind>),
+    answer: &NewApprovalAnswer,
+    now: Timestamp,
+) -> Result<AnswerOutcome> {
+    let (verdict, words) = match (kind, answer.verdict) {
+        (Some(ApprovalKind::Question), _) if answer.text.trim().is_empty() => {
+            return Ok(explained("not_understood"));
+        }
+        (Some(ApprovalKind::Question), _) => (ApprovalVerdict::Answer, &answer.text),
+        (_, Some(verdict)) => (verdict, &answer.words),
+        (_, None) => return Ok(explained("not_understood")),
+    };
+    let decision = NewDecision {
+        verdict,
+        by: answer.owner.clone().unwrap_or_default(),
+        via: "mail",
+        words: words.clone(),
+        evidence_json: answer.evidence_json.clone(),
+        sha256: None,
+    };
+    let outcome = decide(conn, approval, &decision, (now, &answer.step)).await?;
+    Ok(match outcome {
+        DecisionOutcome::Decided(ApprovalState::Expired) => explained("expired"),
+        DecisionOutcome::Decided(state) => silent(state.as_str()),
+        DecisionOutcome::Already { state, .. } => explained(format!("already_{state}")),
+        DecisionOutcome::OtherBytes | DecisionOutcome::NotFitting => explained("not_understood"),
+    })
+}

@@ -1,0 +1,137 @@
+//! A run asks its owner: the question commits with the call, and the run is parked in the same commit.
+
+use super::record::{ApprovalOfRun, NewApproval};
+use crate::domain::{ApprovalKind, ApprovalState, RunId};
+use crate::store::budgets::money;
+use crate::store::journal::outbound::MessageOutcome;
+use crate::store::runs::fence::{Frame, fenced};
+use crate::store::sql::to_ms;
+use crate::store::{PersonaStore, Result, StoreError};
+use sqlx::{Row, SqliteConnection};
+
+/// Stored only while there is room among the open questions of the persona and the questions of the run.
+pub(in crate::store) const INSERT_APPROVAL: &str = "
+    INSERT INTO approvals (id, persona_id, run_id, call_id, kind, tool, call_json, call_sha256, fold_sha256, view_text,
+      reason_json, label_json, result_json, mail_json, mail_bytes, parks, requested_at, expires_at, state, remind_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 'open', $21
+    WHERE (SELECT count(*) FROM approvals WHERE persona_id = $2 AND state = 'open') < $19
+      AND (SELECT count(*) FROM approvals WHERE run_id = $3) < $20";
+pub(in crate::store) const SUPERSEDE: &str = "
+    UPDATE approvals SET state = 'superseded', decided_at = $3, via = 'run'
+    WHERE run_id = $1 AND call_id = $2 AND state = 'open'";
+pub(in crate::store) const PARK_FOR_APPROVAL: &str = "
+    UPDATE runs SET state = 'waiting_approval', next_attempt_at = NULL, worked_ms = $3, crashes = 0
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(in crate::store) const APPROVALS_OF_RUN: &str = "
+    SELECT id, call_id, kind, call_json, call_sha256, fold_sha256, state, begun_json, begun_at
+    FROM approvals WHERE run_id = $1 ORDER BY seq";
+pub(in crate::store) const BEGIN_APPROVED: &str = "
+    UPDATE approvals SET begun_at = $3, begun_json = $4 WHERE id = $1 AND run_id = $2 AND state = 'approved'";
+
+/// Stores a question and parks its run.
+///
+/// Errors: [`StoreError::ApprovalsUsedUp`] when too many are open; the run is no longer this engine's.
+pub(in crate::store) async fn ask(
+    conn: &mut SqliteConnection,
+    frame: &Frame<'_>,
+    approval: &NewApproval,
+) -> Result<()> {
+    let run = frame.key.run.as_str();
+    sqlx::query(SUPERSEDE)
+        .bind(run)
+        .bind(&approval.call_id)
+        .bind(frame.now)
+        .execute(&mut *conn)
+        .await?;
+    let mail = approval.mail.as_deref();
+    let mail_json = mail.map(serde_json::to_string).transpose();
+    let mail_json = mail_json.map_err(|_| StoreError::Unreadable { what: "mail" })?;
+    let bytes = mail.and_then(|mail| match &mail.outcome {
+        MessageOutcome::Send { delivery, .. } => Some(delivery.bytes.as_slice()),
+        MessageOutcome::Withhold(_) => None,
+    });
+    let insert = sqlx::query(INSERT_APPROVAL)
+        .bind(&approval.id)
+        .bind(frame.persona)
+        .bind(run)
+        .bind(&approval.call_id)
+        .bind(approval.kind.as_str())
+        .bind(&approval.tool);
+    let insert = insert
+        .bind(&approval.call_json)
+        .bind(&approval.call_sha256)
+        .bind(&approval.fold_sha256)
+        .bind(&approval.view_text)
+        .bind(&approval.reason_json)
+        .bind(&approval.label_json);
+    let insert = insert
+        .bind(&approval.result_json)
+        .bind(mail_json)
+        .bind(bytes)
+        .bind(approval.parks)
+        .bind(frame.now)
+        .bind(approval.expires_at.to_string());
+    let insert = insert
+        .bind(approval.open_max)
+        .bind(approval.questions_per_run_max)
+        .bind(approval.remind_at.to_string());
+    if insert.execute(&mut *conn).await?.rows_affected() == 0 {
+        return Err(StoreError::ApprovalsUsedUp);
+    }
+    crate::crash::crash_point!("A1");
+    if !approval.parks {
+        return Ok(());
+    }
+    let park = sqlx::query(PARK_FOR_APPROVAL)
+        .bind(run)
+        .bind(frame.epoch)
+        .bind(to_ms(approval.worked));
+    fenced(park.execute(&mut *conn).await?.rows_affected(), run)?;
+    money::leave(conn, run, frame.now).await
+}
+
+/// Marks an approved call as begun, before its tool runs.
+pub(in crate::store) async fn begin(
+    conn: &mut SqliteConnection,
+    frame: &Frame<'_>,
+    approval: &str,
+    expected_json: &str,
+) -> Result<()> {
+    let begin = sqlx::query(BEGIN_APPROVED)
+        .bind(approval)
+        .bind(frame.key.run.as_str())
+        .bind(frame.now)
+        .bind(expected_json);
+    match begin.execute(conn).await?.rows_affected() {
+        0 => Err(StoreError::Missing {
+            kind: "approval",
+            id: approval.to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl PersonaStore {
+    /// Returns the questions of a run, oldest first.
+    pub async fn approvals_of_run(&self, run: &RunId) -> Result<Vec<ApprovalOfRun>> {
+        let rows = sqlx::query(APPROVALS_OF_RUN)
+            .bind(run.as_str())
+            .fetch_all(self.store.readers())
+            .await?;
+        let unreadable = || StoreError::Unreadable { what: "approval" };
+        rows.iter()
+            .map(|row| {
+                Ok(ApprovalOfRun {
+                    id: row.get("id"),
+                    call_id: row.get("call_id"),
+                    kind: ApprovalKind::parse(row.get("kind")).ok_or_else(unreadable)?,
+                    call_json: row.get("call_json"),
+                    call_sha256: row.get("call_sha256"),
+                    fold_sha256: row.get("fold_sha256"),
+                    state: ApprovalState::parse(row.get("state")).ok_or_else(unreadable)?,
+                    begun_json: row.get("begun_json"),
+                })
+            })
+            .collect()
+    }
+}

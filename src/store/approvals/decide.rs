@@ -1,0 +1,217 @@
+//! The one way to decide on a question. The decision, the result of the call, the mail with its delivery and the run that
+//! goes on are one commit.
+//!
+//! Absent on purpose: who may decide. The door has checked that (`gateway::approvals`, the command line).
+
+use super::record::{ApprovalVerdict, DecisionOutcome, NewDecision};
+use crate::domain::{ApprovalKind, ApprovalState, RunId, Timestamp, Withheld};
+use crate::store::journal::outbound::{self, MessageOutcome, NewOutbound};
+use crate::store::journal::steps::CLOSE_CALL;
+use crate::store::mail::audit_log::audit;
+use crate::store::sql::{from_json, persona_id};
+use crate::store::{Result, Store, StoreError};
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+pub(in crate::store) const APPROVAL_TO_DECIDE: &str = "
+    SELECT id, persona_id, run_id, call_id, kind, tool, call_sha256, result_json, mail_json, mail_bytes, parks, state,
+      decided_at, decided_by, expires_at
+    FROM approvals WHERE id = $1";
+pub(in crate::store) const DECIDE: &str = "
+    UPDATE approvals SET state = $2, decided_at = $3, decided_by = $4, via = $5, words = $6, evidence_json = $7
+    WHERE id = $1 AND state = 'open'";
+/// The attempt is not counted: nothing of the run has failed.
+pub(in crate::store) const GO_ON: &str = "
+    UPDATE runs SET state = 'queued', attempt = max(attempt - 1, 0) WHERE id = $1 AND state = 'waiting_approval'";
+/// Most characters of an owner's words that are kept.
+const WORDS_CHARS_MAX: usize = 20_000;
+
+impl Store {
+    /// Decides on a question, if it is still open; of several who decide at once, one does.
+    ///
+    /// Errors: [`StoreError::Missing`]; [`StoreError::MailsUsedUp`], and then the question stays open.
+    pub async fn decide_approval(
+        &self,
+        id: &str,
+        decision: NewDecision,
+    ) -> Result<DecisionOutcome> {
+        let (id, clock) = (id.to_owned(), self.clock().clone());
+        let (now, step) = (clock.now(), clock.new_id());
+        self.write(move |conn| {
+            Box::pin(async move { decide(conn, &id, &decision, (now, &step)).await })
+        })
+        .await
+    }
+}
+
+/// Decides inside the caller's transaction; `step` is the id of the row of its result.
+pub(in crate::store) async fn decide(
+    conn: &mut SqliteConnection,
+    id: &str,
+    decision: &NewDecision,
+    (now, step): (Timestamp, &str),
+) -> Result<DecisionOutcome> {
+    let row = sqlx::query(APPROVAL_TO_DECIDE)
+        .bind(id)
+        .fetch_optional(&mut *conn)
+        .await?;
+    let row = row.ok_or_else(|| StoreError::Missing {
+        kind: "approval",
+        id: id.to_owned(),
+    })?;
+    let unreadable = || StoreError::Unreadable { what: "approval" };
+    let state = ApprovalState::parse(row.get("state")).ok_or_else(unreadable)?;
+    if state != ApprovalState::Open {
+        return Ok(already(&row, state));
+    }
+    if decision
+        .sha256
+        .as_ref()
+        .is_some_and(|sha256| sha256 != row.get::<&str, _>("call_sha256"))
+    {
+        return Ok(DecisionOutcome::OtherBytes);
+    }
+    let kind = ApprovalKind::parse(row.get("kind")).ok_or_else(unreadable)?;
+    // Nobody decides behind the end, even where the clock of the sweep has not come by.
+    let is_late = row.get::<&str, _>("expires_at") <= now.to_string().as_str();
+    let verdict = match is_late {
+        true => ApprovalVerdict::Expire,
+        false => decision.verdict,
+    };
+    let Some(decided) = decided_state(kind, verdict) else {
+        return Ok(DecisionOutcome::NotFitting);
+    };
+    let words = crate::text::truncated(&decision.words, WORDS_CHARS_MAX);
+    let decide = sqlx::query(DECIDE)
+        .bind(id)
+        .bind(decided.as_str())
+        .bind(now.to_string())
+        .bind(&decision.by)
+        .bind(decision.via)
+        .bind(&words)
+        .bind(&decision.evidence_json);
+    decide.execute(&mut *conn).await?;
+    crate::crash::crash_point!("A2");
+    take_effect(conn, &row, (kind, decided, &words), (now, step)).await?;
+    let persona = persona_id(&row)?;
+    let what = format!("{decided}:{}", decision.via);
+    audit(conn, Some(&persona), ("approval", id), &what, now).await?;
+    Ok(DecisionOutcome::Decided(decided))
+}
+
+fn already(row: &SqliteRow, state: ApprovalState) -> DecisionOutcome {
+    let text = |column| row.get::<Option<String>, _>(column).unwrap_or_default();
+    DecisionOutcome::Already {
+        state,
+        by: text("decided_by"),
+        at: text("decided_at"),
+    }
+}
+
+/// Returns the state after a verdict; `None`: the question takes no such verdict.
+fn decided_state(kind: ApprovalKind, verdict: ApprovalVerdict) -> Option<ApprovalState> {
+    match (kind, verdict) {
+        (_, ApprovalVerdict::Expire) => Some(ApprovalState::Expired),
+        (_, ApprovalVerdict::Reject) => Some(ApprovalState::Rejected),
+        (ApprovalKind::Question, ApprovalVerdict::Answer) => Some(ApprovalState::Answered),
+        (ApprovalKind::Question, _) | (_, ApprovalVerdict::Answer) => None,
+        (_, ApprovalVerdict::Approve) => Some(ApprovalState::Approved),
+        (_, ApprovalVerdict::Edit) => Some(ApprovalState::Edited),
+    }
+}
+
+/// Queues an approved mail, records the result of the call, and lets the run go on.
+async fn take_effect(
+    conn: &mut SqliteConnection,
+    row: &SqliteRow,
+    (kind, decided, words): (ApprovalKind, ApprovalState, &str),
+    (now, step): (Timestamp, &str),
+) -> Result<()> {
+    let run: &str = row.get("run_id");
+    let withheld = match decided {
+        ApprovalState::Approved => queue_mail(conn, row, now).await?,
+        _ => None,
+    };
+    if !row.get::<bool, _>("parks") {
+        return Ok(());
+    }
+    if let Some(payload) = result(row, (kind, decided, words), withheld) {
+        let close = sqlx::query(CLOSE_CALL)
+            .bind(step)
+            .bind(run)
+            .bind(row.get::<&str, _>("call_id"));
+        let close = close.bind(payload).bind(now.to_string());
+        close.execute(&mut *conn).await?;
+    }
+    crate::crash::crash_point!("A3");
+    sqlx::query(GO_ON).bind(run).execute(conn).await?;
+    Ok(())
+}
+
+/// Queues the frozen mail of a question, if it has one; returns the rule that withheld it after all.
+async fn queue_mail(
+    conn: &mut SqliteConnection,
+    row: &SqliteRow,
+    now: Timestamp,
+) -> Result<Option<Withheld>> {
+    let Some(json) = row.get::<Option<String>, _>("mail_json") else {
+        return Ok(None);
+    };
+    let mut mail: NewOutbound = from_json(&json, "mail of an approval")?;
+    if let MessageOutcome::Send { delivery, .. } = &mut mail.outcome {
+        delivery.bytes = row
+            .get::<Option<Vec<u8>>, _>("mail_bytes")
+            .unwrap_or_default();
+    }
+    let run = RunId::new(row.get::<String, _>("run_id"));
+    let persona = persona_id(row)?;
+    outbound::insert(conn, (&run, &persona), &mail, now).await
+}
+
+/// Returns the result that the model reads; `None`: the call is approved and still to be made.
+fn result(
+    row: &SqliteRow,
+    (kind, decided, words): (ApprovalKind, ApprovalState, &str),
+    withheld: Option<Withheld>,
+) -> Option<String> {
+    let tool: &str = row.get("tool");
+    let failed = |code: &str, message: String| {
+        Some(
+            json!({ "ok": false, "tool": tool, "error": { "code": code, "message": message } })
+                .to_string(),
+        )
+    };
+    let quoted = match words.is_empty() {
+        true => String::new(),
+        false => format!(" and says: {}", Value::from(words)),
+    };
+    match (decided, withheld) {
+        (ApprovalState::Approved, Some(rule)) => failed(
+            rule.as_str(),
+            "your owner approved this mail, and meanwhile a limit of mails was reached, so it was not sent".to_owned(),
+        ),
+        (ApprovalState::Approved, None) => match (row.get("result_json"), kind) {
+            (Some(result), _) => Some(result),
+            (None, ApprovalKind::Reply | ApprovalKind::Plan) => {
+                Some(json!({ "ok": true, "result": { "approved": true } }).to_string())
+            }
+            (None, ApprovalKind::Call | ApprovalKind::Question) => None,
+        },
+        (ApprovalState::Answered, _) => {
+            Some(json!({ "ok": true, "result": { "answer": words, "by": "your owner" } }).to_string())
+        }
+        (ApprovalState::Edited, _) => failed(
+            "approval_edit",
+            format!("your owner does not approve this as it is{quoted}. Propose it anew, changed accordingly"),
+        ),
+        (ApprovalState::Expired, _) => failed(
+            "approval_expired",
+            "your owner was asked and has not answered in time; finish without it and say so".to_owned(),
+        ),
+        _ => failed(
+            "approval_rejected",
+            format!("your owner was asked and does not approve{quoted}. Finish without it, and do not try it in another way"),
+        ),
+    }
+}

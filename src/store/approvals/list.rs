@@ -1,0 +1,197 @@
+//! Questions as people read them: lists, pages, and those whose mail to the owners is to be written.
+
+use crate::domain::{ApprovalKind, ApprovalState, PersonaId, RunId, ThreadId, Timestamp};
+use crate::store::sql::{instant, optional_timestamp, persona_id};
+use crate::store::{Result, Store, StoreError};
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// A question, as the command line and other faces show it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ApprovalView {
+    pub id: String,
+    pub persona: PersonaId,
+    pub run: RunId,
+    pub call: String,
+    pub kind: ApprovalKind,
+    pub tool: String,
+    pub state: ApprovalState,
+    /// Digest of what is asked for: an approval of another is none.
+    pub sha256: String,
+    /// Text that the owner reads.
+    pub view: String,
+    /// Why it was asked: `{effect, rule, code, why}`.
+    pub reason: Value,
+    /// What the run had read: `{sender, floor, readers}`.
+    pub label: Value,
+    /// `true`: the run waits for the decision.
+    pub parks: bool,
+    pub requested_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub decided_at: Option<Timestamp>,
+    pub decided_by: Option<String>,
+    /// Door of the decision: `cli`, `mail`, `command`, `web`, `clock`, `run`.
+    pub via: Option<String>,
+    /// The owner's own words.
+    pub words: Option<String>,
+}
+
+/// A question whose mail to the owners is to be written, or the reminder of it.
+#[derive(Debug, Clone)]
+pub struct PendingApproval {
+    pub view: ApprovalView,
+    pub thread: ThreadId,
+    /// `true`: it was asked before.
+    pub is_reminder: bool,
+}
+
+pub(in crate::store) const APPROVALS: &str = "
+    SELECT * FROM approvals WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR persona_id = $2)
+    ORDER BY seq DESC LIMIT $3";
+pub(in crate::store) const OPEN_APPROVALS: &str = "
+    SELECT * FROM approvals WHERE state = 'open' AND ($1 IS NULL OR persona_id = $1) ORDER BY expires_at LIMIT $2";
+pub(in crate::store) const APPROVAL: &str = "SELECT * FROM approvals WHERE id = $1";
+pub(in crate::store) const APPROVALS_ENDING: &str =
+    "SELECT id FROM approvals WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+
+impl Store {
+    /// Returns questions in a state, the newest first; open ones, those that end first.
+    pub async fn approvals(
+        &self,
+        state: Option<ApprovalState>,
+        persona: Option<&PersonaId>,
+        limit: u32,
+    ) -> Result<Vec<ApprovalView>> {
+        let persona = persona.map(PersonaId::as_str);
+        let rows = match state {
+            Some(ApprovalState::Open) => {
+                let open = sqlx::query(OPEN_APPROVALS).bind(persona).bind(limit);
+                open.fetch_all(self.readers()).await?
+            }
+            state => {
+                let all = sqlx::query(APPROVALS).bind(state.map(ApprovalState::as_str));
+                let all = all.bind(persona).bind(limit);
+                all.fetch_all(self.readers()).await?
+            }
+        };
+        rows.iter().map(view).collect()
+    }
+
+    /// Returns a question. Errors: [`StoreError::Missing`].
+    pub async fn approval(&self, id: &str) -> Result<ApprovalView> {
+        let row = sqlx::query(APPROVAL).bind(id);
+        match row.fetch_optional(self.readers()).await? {
+            Some(row) => view(&row),
+            None => Err(StoreError::Missing {
+                kind: "approval",
+                id: id.to_owned(),
+            }),
+        }
+    }
+
+    /// Returns the ids that end like this, up to two.
+    pub async fn approvals_ending(&self, piece: &str) -> Result<Vec<String>> {
+        let find = sqlx::query_scalar(APPROVALS_ENDING).bind(piece).bind(2);
+        Ok(find.fetch_all(self.readers()).await?)
+    }
+}
+
+pub(in crate::store) fn view(row: &SqliteRow) -> Result<ApprovalView> {
+    let unreadable = || StoreError::Unreadable { what: "approval" };
+    let json = |column: &str| serde_json::from_str(row.get(column)).map_err(|_| unreadable());
+    Ok(ApprovalView {
+        id: row.get("id"),
+        persona: persona_id(row)?,
+        run: RunId::new(row.get::<String, _>("run_id")),
+        call: row.get("call_id"),
+        kind: ApprovalKind::parse(row.get("kind")).ok_or_else(unreadable)?,
+        tool: row.get("tool"),
+        state: ApprovalState::parse(row.get("state")).ok_or_else(unreadable)?,
+        sha256: row.get("call_sha256"),
+        view: row.get("view_text"),
+        reason: json("reason_json")?,
+        label: json("label_json")?,
+        parks: row.get("parks"),
+        requested_at: instant(row.get("requested_at"))?,
+        expires_at: instant(row.get("expires_at"))?,
+        decided_at: optional_timestamp(row, "decided_at")?,
+        decided_by: row.get("decided_by"),
+        via: row.get("via"),
+        words: row.get("words"),
+    })
+}
+
+/// Questions of a span of time, and how owners decided.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct ApprovalStats {
+    pub questions: u64,
+    /// Runs that were queued in the same span.
+    pub runs: u64,
+    pub per_100_runs: f64,
+    pub open: u64,
+    pub approved: u64,
+    pub rejected: u64,
+    pub edited: u64,
+    pub expired: u64,
+    /// Answered, superseded or cancelled.
+    pub other: u64,
+    /// Median of the seconds between question and decision, of those that an owner decided.
+    pub median_seconds: Option<f64>,
+    /// Decisions within three seconds: nobody reads that fast.
+    pub hasty: u64,
+}
+
+/// Most questions that are counted.
+const COUNTED_MAX: i64 = 100_000;
+
+pub(in crate::store) const APPROVALS_SINCE: &str = "
+    SELECT state, decided_by, requested_at, decided_at FROM approvals WHERE requested_at >= $1 ORDER BY seq DESC LIMIT $2";
+pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
+
+impl Store {
+    /// Counts the questions since an instant.
+    pub async fn approval_stats(&self, since: Timestamp) -> Result<ApprovalStats> {
+        let runs: i64 = sqlx::query_scalar(RUNS_SINCE)
+            .bind(since.to_string())
+            .fetch_one(self.readers())
+            .await?;
+        let rows = sqlx::query(APPROVALS_SINCE)
+            .bind(since.to_string())
+            .bind(COUNTED_MAX)
+            .fetch_all(self.readers())
+            .await?;
+        let mut stats = ApprovalStats {
+            questions: rows.len() as u64,
+            runs: runs.unsigned_abs(),
+            ..ApprovalStats::default()
+        };
+        let mut took = Vec::new();
+        for row in &rows {
+            let count = match ApprovalState::parse(row.get("state")) {
+                Some(ApprovalState::Open) => &mut stats.open,
+                Some(ApprovalState::Approved) => &mut stats.approved,
+                Some(ApprovalState::Rejected) => &mut stats.rejected,
+                Some(ApprovalState::Edited) => &mut stats.edited,
+                Some(ApprovalState::Expired) => &mut stats.expired,
+                _ => &mut stats.other,
+            };
+            *count += 1;
+            let by: Option<String> = row.get("decided_by");
+            if let (Some(at), Some(_)) = (
+                optional_timestamp(row, "decided_at")?,
+                by.filter(|by| !by.is_empty()),
+            ) {
+                took.push(at.since(instant(row.get("requested_at"))?).as_secs_f64());
+            }
+        }
+        stats.hasty = took.iter().filter(|seconds| **seconds < 3.0).count() as u64;
+        took.sort_by(f64::total_cmp);
+        stats.median_seconds = took.get(took.len() / 2).copied();
+        if stats.runs > 0 {
+            stats.per_100_runs = 100.0 * stats.questions as f64 / stats.runs as f64;
+        }
+        Ok(stats)
+    }
+}

@@ -1,0 +1,132 @@
+//! A mail of the engine into an existing thread: the answer to a command, stored and queued in one commit, once.
+
+use super::record::OpenCommand;
+use crate::domain::{MessageId, PersonaId, ThreadId, Timestamp};
+use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
+use crate::store::mail::messages::{self, Content, MessageRow};
+use crate::store::sql::json_list;
+use crate::store::threads::reply_limits::HOUR;
+use crate::store::{Result, Store, StoreError};
+use sqlx::SqliteConnection;
+
+/// A mail that the engine writes itself, with its delivery.
+#[derive(Debug, Clone)]
+pub struct EngineMail {
+    pub id: MessageId,
+    pub content: Content,
+    pub delivery: NewDelivery,
+}
+
+/// Where a mail of the engine is stored, and who of the thread may read it.
+pub(in crate::store) struct EngineMailPlace<'a> {
+    pub persona: &'a PersonaId,
+    pub thread: &'a ThreadId,
+    /// `notice` or `sent`, by the kind of its delivery.
+    pub disposition: &'static str,
+    /// A JSON array of keys; `None`: all of the thread.
+    pub readers_json: Option<&'a str>,
+    pub hops: u32,
+}
+
+/// An answer to the mail finds the thread by its Message-ID.
+pub(in crate::store) const LINK_MAIL: &str = "
+    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
+      SELECT $1, $2, conversation_id FROM threads WHERE id = $3;
+    UPDATE threads SET updated_at = max(updated_at, $4) WHERE id = $3";
+pub(in crate::store) const KEEP_READERS: &str =
+    "UPDATE messages SET readers_json = $2 WHERE id = $1";
+pub(in crate::store) const ANSWERS_SINCE: &str = "
+    SELECT count(*) FROM mail_commands WHERE persona_id = $1 AND answered_at >= $2 AND delivery_id IS NOT NULL";
+/// Fenced: an engine that was replaced answers nothing.
+pub(in crate::store) const MARK_ANSWERED: &str = "
+    UPDATE mail_commands SET answered_at = $2, delivery_id = $3
+    WHERE seq = $1 AND acted_at IS NOT NULL AND answered_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $4";
+
+impl Store {
+    /// Queues the answer to a command that was carried out, and marks the command. Without a mail, and where the persona
+    /// has sent `per_hour_max` answers to commands within the hour, it is only marked. Returns whether a mail was queued.
+    ///
+    /// Errors: [`StoreError::WrongState`] when it is answered already; nothing is stored then.
+    pub async fn answer_command(
+        &self,
+        command: &OpenCommand,
+        mail: Option<EngineMail>,
+        per_hour_max: u32,
+    ) -> Result<bool> {
+        let (epoch, now) = (self.epoch(), self.clock().now());
+        let command = command.clone();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let count = sqlx::query_scalar(ANSWERS_SINCE)
+                    .bind(command.persona.as_str())
+                    .bind(now.minus(HOUR).to_string());
+                let sent: i64 = count.fetch_one(&mut *conn).await?;
+                let mail = mail.filter(|_| sent < i64::from(per_hour_max));
+                if let Some(mail) = &mail {
+                    let owner = json_list(std::iter::once(command.owner.as_str()));
+                    let place = EngineMailPlace {
+                        persona: &command.persona,
+                        thread: &command.thread,
+                        disposition: "notice",
+                        readers_json: Some(&owner),
+                        hops: 0,
+                    };
+                    insert_engine_mail(conn, &place, mail, now).await?;
+                }
+                crate::crash::crash_point!("MC2");
+                let mark = sqlx::query(MARK_ANSWERED)
+                    .bind(command.seq)
+                    .bind(now.to_string())
+                    .bind(mail.as_ref().map(|mail| mail.delivery.id.as_str()))
+                    .bind(epoch);
+                if mark.execute(conn).await?.rows_affected() == 1 {
+                    return Ok(mail.is_some());
+                }
+                Err(StoreError::WrongState {
+                    kind: "command",
+                    id: command.seq.to_string(),
+                    state: "answered already".to_owned(),
+                    hint: "another engine answers it",
+                })
+            })
+        })
+        .await
+    }
+}
+
+/// Stores a mail of the engine in a thread and queues it.
+pub(in crate::store) async fn insert_engine_mail(
+    conn: &mut SqliteConnection,
+    place: &EngineMailPlace<'_>,
+    mail: &EngineMail,
+    now: Timestamp,
+) -> Result<()> {
+    let link = sqlx::query(LINK_MAIL)
+        .bind(place.persona.as_str())
+        .bind(&mail.content.rfc_message_id)
+        .bind(place.thread.as_str())
+        .bind(now.to_string());
+    link.execute(&mut *conn).await?;
+    let row = MessageRow {
+        id: &mail.id,
+        thread: Some(place.thread),
+        persona: place.persona,
+        direction: "outbound",
+        content: &mail.content,
+        raw: None,
+        run: None,
+        dedup_key: None,
+        ack_confirmed: true,
+        hops: place.hops,
+        disposition: place.disposition,
+        joining: &[],
+    };
+    messages::insert_message(conn, &row, now).await?;
+    if let Some(readers) = place.readers_json {
+        let keep = sqlx::query(KEEP_READERS)
+            .bind(mail.id.as_str())
+            .bind(readers);
+        keep.execute(&mut *conn).await?;
+    }
+    deliveries::insert(conn, &mail.delivery, now).await
+}

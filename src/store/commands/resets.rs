@@ -1,0 +1,57 @@
+//! Boundaries in threads: a run whose letter came after `/reset` does not see what was before it.
+//!
+//! A boundary is a row and not a deletion. Runs before it are replayed as they were, and every listing shows the whole
+//! thread. `threads::history` and `threads::sessions` obey it in their statements.
+
+use crate::domain::{ThreadId, Timestamp};
+use crate::store::sql::timestamp;
+use crate::store::{Result, Store};
+use serde::Serialize;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+
+/// Most boundaries of a thread that are shown, the newest.
+const SHOWN_MAX: i64 = 20;
+
+pub(in crate::store) const RESET: &str = "
+    INSERT INTO thread_resets (thread_id, after_seq, reset_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+/// Two threads became one: the boundaries of both hold.
+pub(in crate::store) const FOLD_RESETS: &str = "
+    INSERT OR IGNORE INTO thread_resets (thread_id, after_seq, reset_at)
+      SELECT $2, after_seq, reset_at FROM thread_resets WHERE thread_id = $1;
+    DELETE FROM thread_resets WHERE thread_id = $1";
+pub(in crate::store) const RESETS_OF_THREAD: &str = "
+    SELECT reset_at FROM thread_resets WHERE thread_id = $1 ORDER BY after_seq DESC LIMIT $2";
+
+/// A boundary in a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadReset {
+    pub reset_at: Timestamp,
+}
+
+pub(in crate::store) async fn reset(
+    conn: &mut SqliteConnection,
+    (thread, after_seq): (&ThreadId, i64),
+    now: Timestamp,
+) -> Result<()> {
+    let reset = sqlx::query(RESET).bind(thread.as_str()).bind(after_seq);
+    reset.bind(now.to_string()).execute(conn).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Returns the newest boundaries of a thread, the newest first.
+    pub async fn thread_resets(&self, thread: &ThreadId) -> Result<Vec<ThreadReset>> {
+        let rows = sqlx::query(RESETS_OF_THREAD)
+            .bind(thread.as_str())
+            .bind(SHOWN_MAX);
+        let rows = rows.fetch_all(self.readers()).await?;
+        rows.iter().map(thread_reset).collect()
+    }
+}
+
+fn thread_reset(row: &SqliteRow) -> Result<ThreadReset> {
+    Ok(ThreadReset {
+        reset_at: timestamp(row, "reset_at")?,
+    })
+}

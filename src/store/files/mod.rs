@@ -1,0 +1,18 @@
+//! Files that agents and tools may change, and those that they may not.
+//!
+//! - `entry`: one entry of a folder, and names as text.
+//! - `agent_files`: what our own tools are expected to change meanwhile.
+//! - `guard`: the copy of a persona's folder while an agent works.
+//! - `put_back`: the comparison with that copy, and the restoration.
+//! - `workspace`: the folder in which agents may write: making it, listing it, its quota.
+//! - `versions`: what runs changed or removed there.
+//!
+//! Not here: which paths an agent announces (`providers::agents::paths`), and who may read what
+//! (`tools::folder`).
+
+pub mod agent_files;
+pub mod entry;
+pub mod guard;
+pub mod put_back;
+pub mod workspace;
+pub mod versions;

@@ -1,0 +1,55 @@
+//! Recorded calls of tools with the decisions on them, for the policy's preview.
+
+use crate::domain::{ApprovalState, PersonaId, RunId, Timestamp};
+use crate::store::sql::{instant, persona_id};
+use crate::store::{Result, Store};
+use sqlx::Row;
+
+/// Rows that one read returns at most.
+const PAGE: i64 = 2000;
+
+/// A recorded call.
+#[derive(Debug, Clone)]
+pub struct JudgedCallRow {
+    /// Position, by which reading goes on.
+    pub position: i64,
+    pub run: RunId,
+    pub persona: PersonaId,
+    pub tool: String,
+    pub call_id: String,
+    /// `{"args": …, "policy": {effect, rule, code, why, facts}}`; calls that were refused unseen have no `policy`.
+    pub payload_json: String,
+    pub at: Timestamp,
+    /// State of the question about it, if its owner was asked.
+    pub approval: Option<ApprovalState>,
+}
+
+/// By position, which is the order in which they were recorded; ends at the limit.
+pub(in crate::store) const JUDGED_CALLS: &str = "
+    SELECT e.rowid AS position, e.run_id, e.persona_id, e.tool_name, e.tool_call_id, e.payload_json, e.created_at,
+      (SELECT state FROM approvals a WHERE a.run_id = e.run_id AND a.call_id = e.tool_call_id ORDER BY a.seq DESC LIMIT 1)
+        AS approval
+    FROM thread_tool_events e WHERE e.rowid < $1 AND e.event_type = 'tool_call' ORDER BY e.rowid DESC LIMIT $2";
+
+impl Store {
+    /// Returns the calls of tools before a position (`i64::MAX`: all), the newest first; a page of two thousand.
+    pub async fn judged_calls(&self, before: i64) -> Result<Vec<JudgedCallRow>> {
+        let page = sqlx::query(JUDGED_CALLS).bind(before).bind(PAGE);
+        let rows = page.fetch_all(self.readers()).await?;
+        rows.iter()
+            .map(|row| {
+                let approval: Option<String> = row.get("approval");
+                Ok(JudgedCallRow {
+                    position: row.get("position"),
+                    run: RunId::new(row.get::<String, _>("run_id")),
+                    persona: persona_id(row)?,
+                    tool: row.get("tool_name"),
+                    call_id: row.get("tool_call_id"),
+                    payload_json: row.get("payload_json"),
+                    at: instant(row.get("created_at"))?,
+                    approval: approval.and_then(|state| ApprovalState::parse(&state)),
+                })
+            })
+            .collect()
+    }
+}
