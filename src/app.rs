@@ -5,9 +5,10 @@
 //! and the order to stop ([`CancellationToken`]) pass through here.
 
 use crate::clock::Clock;
-use crate::config::in_force::{self, Edits};
+use crate::config::in_force;
 use crate::config::{Config, ConfigErrors, ImapMailbox, Problem, WatchedFolder};
 use crate::domain::{Address, PersonaId};
+use crate::gateway::config_edits::ConfigEdits;
 use crate::gateway::engine_mail_worker::EngineMailWorker;
 use crate::gateway::ingress::folder::{self, FolderWatch};
 use crate::gateway::ingress::imap::{self, MailboxWatch};
@@ -40,8 +41,6 @@ const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const LAST_REPLIES: Duration = Duration::from_millis(400);
 /// Share of `drain_max` within which running work must end, requeueing included.
 const WORK_SHARE: f32 = 0.9;
-/// Interval between two checks of the configuration files for edits.
-const EDITS_LOOK: Duration = Duration::from_secs(2);
 /// Time for the database to close after the work has ended.
 const CLOSE: Duration = Duration::from_millis(600);
 
@@ -323,8 +322,8 @@ impl Engine {
             (self.engine_mail, self.mail_queued.clone(), shutdown.clone());
         work.road
             .spawn(async move { engine_mail.run(&mail_queued, stop).await });
-        let edits = Edits::since(&self.config.snapshot, &self.config.workspace);
-        work.intake.spawn(tell_edits(edits, shutdown.clone()));
+        let edits = ConfigEdits::new(&self.store, &self.config);
+        work.intake.spawn(edits.watch(shutdown.clone()));
         work
     }
 
@@ -463,33 +462,6 @@ impl Work {
                 return anyhow::Error::new(error)
                     .context("a part of the engine met a bug and ended");
             }
-        }
-    }
-}
-
-/// Logs once for each edit of a configuration file that it is not in force, as long as the engine
-/// serves.
-async fn tell_edits(mut edits: Edits, shutdown: CancellationToken) {
-    let mut look = tokio::time::interval(EDITS_LOOK);
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            _ = look.tick() => {}
-        }
-        let looking = tokio::task::spawn_blocking(move || {
-            let new_edits = edits.new_edits();
-            (edits, new_edits)
-        });
-        let Ok((looked, new_edits)) = looking.await else {
-            return;
-        };
-        edits = looked;
-        if !new_edits.is_empty() {
-            let files = new_edits.join(", ");
-            tracing::warn!(
-                files,
-                "edited, and not in force before this engine is started again"
-            );
         }
     }
 }

@@ -6,7 +6,7 @@
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`
 //! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
-//! - permission: `approvals`, `policy`; the kill switch: `halt`
+//! - permission: `approvals`, `policy`, `hooks`; the kill switch: `halt`
 //! - for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
@@ -38,6 +38,7 @@ mod gc;
 mod halt;
 mod approvals;
 mod policy;
+mod hooks;
 pub mod screen;
 mod args;
 
@@ -87,6 +88,7 @@ static COMMANDS: &[&dyn Command] = &[
     // Permission.
     &approvals::ApprovalsCommand,
     &policy::PolicyCommand,
+    &hooks::HooksCommand,
     // The kill switch.
     &halt::HaltCommand,
     &halt::ResumeCommand,

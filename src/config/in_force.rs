@@ -6,7 +6,7 @@
 //! which are read for each run.
 
 use crate::config::file::{
-    ConfigLocation, ConfigSource, POLICY_FILE, PRICES_FILE, Snapshot, persona_file,
+    ConfigLocation, ConfigSource, HOOKS_FILE, POLICY_FILE, PRICES_FILE, Snapshot, persona_file,
     persona_policy_file,
 };
 use crate::config::secrets;
@@ -75,10 +75,16 @@ fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<Str
         .filter(|name| !name.starts_with('.'))
         .flat_map(|name| [persona_file(name), persona_policy_file(name)]);
     let new = personas
-        .chain([PRICES_FILE, POLICY_FILE].map(str::to_owned))
+        .chain([PRICES_FILE, POLICY_FILE, HOOKS_FILE].map(str::to_owned))
         .filter(|file| !recorded.contains_key(file));
     edited.extend(new.filter(|file| source.has(file)));
     edited
+}
+
+/// Reports whether rules of calls or hooks are read from a file.
+pub fn is_of_rules(file: &str) -> bool {
+    let of_persona = || file.starts_with("personas/") && file.ends_with("/policy.json");
+    [POLICY_FILE, HOOKS_FILE].contains(&file) || of_persona()
 }
 
 /// Modification time and size of a file; `None` when it does not exist.
@@ -115,12 +121,12 @@ impl Edits {
         if looks == self.looks {
             return Vec::new();
         }
-        let of_secrets = looks.get(secrets::FILE) != self.looks.get(secrets::FILE);
-        self.looks = looks;
+        let has_changed = |file: &str| looks.get(file) != self.looks.get(file);
         let now = edited(&self.workspace, &self.recorded);
-        let mut new_edits: Vec<String> = now.difference(&self.known).cloned().collect();
-        new_edits.extend(of_secrets.then(|| secrets::FILE.to_owned()));
-        self.known = now;
+        let is_new = |file: &&String| !self.known.contains(*file) || has_changed(file);
+        let mut new_edits: Vec<String> = now.iter().filter(is_new).cloned().collect();
+        new_edits.extend(has_changed(secrets::FILE).then(|| secrets::FILE.to_owned()));
+        (self.looks, self.known) = (looks, now);
         new_edits
     }
 
@@ -131,7 +137,8 @@ impl Edits {
             .iter()
             .flat_map(|name| [persona_file(name), persona_policy_file(name)])
             .chain(self.recorded.keys().cloned());
-        let files = files.chain([secrets::FILE, PRICES_FILE, POLICY_FILE].map(str::to_owned));
+        let files =
+            files.chain([secrets::FILE, PRICES_FILE, POLICY_FILE, HOOKS_FILE].map(str::to_owned));
         let look = |file: String| {
             let found = std::fs::metadata(self.workspace.join(&file)).ok();
             (

@@ -13,6 +13,7 @@
 //! - `context`: `configs/context.json`
 //! - `security`: `configs/security.json`, with `authentication`
 //! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
+//! - `hooks`: `configs/hooks.json`
 //! - `persona`: `personas/<id>/persona.json`; `personas` holds all of them
 //! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
 //! - `load`: reads and checks every file
@@ -31,6 +32,7 @@ mod context;
 mod security;
 mod authentication;
 mod policy;
+mod hooks;
 mod persona;
 mod personas;
 mod settings;
@@ -51,6 +53,7 @@ pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls,
 pub use gateway::notices::NoticeSettings;
 pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings};
 pub use gateway::{Gateway, MailRetry, WatchedFolder};
+pub use hooks::Hook;
 pub use inference::Inference;
 pub use inference::agents::{
     AGENT_FOLDER, AgentBounds, AgentSettings, CORRESPONDENTS_FOLDER, Tier, is_for_owner_alone,

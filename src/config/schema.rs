@@ -4,6 +4,7 @@ use super::inference::prices::TypedPrices;
 use crate::config::context::TypedContext;
 use crate::config::file::json_schema;
 use crate::config::gateway::TypedGateway;
+use crate::config::hooks::TypedHooks;
 use crate::config::inference::TypedInference;
 use crate::config::persona::TypedPersona;
 use crate::config::policy::TypedPolicy;
@@ -42,6 +43,10 @@ pub static KINDS: &[ConfigFileKind] = &[
     ConfigFileKind {
         name: "policy",
         schema: json_schema::of::<TypedPolicy>,
+    },
+    ConfigFileKind {
+        name: "hooks",
+        schema: json_schema::of::<TypedHooks>,
     },
     ConfigFileKind {
         name: "persona",

@@ -6,10 +6,12 @@ use super::inference::prices::Prices;
 use crate::config::context::ContextProfile;
 use crate::config::file::{Problem, Snapshot};
 use crate::config::gateway::Gateway;
+use crate::config::hooks::Hook;
 use crate::config::inference::Inference;
 use crate::config::personas::Personas;
 use crate::config::policy::PolicySettings;
 use crate::config::security::Security;
+use crate::config::values::name_catalog::NameCatalog;
 use crate::domain::LoopKey;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -33,6 +35,8 @@ pub struct Config {
     pub security: Security,
     /// Without rules when there is no `configs/policy.json`.
     pub policy: PolicySettings,
+    /// Programs of the owner that are asked, in order.
+    pub hooks: Vec<Hook>,
     pub limits: Limits,
     pub personas: Personas,
     /// Key by which several engines recognise each other's mail; `None`: each database has its own.
@@ -41,6 +45,8 @@ pub struct Config {
     pub warnings: Vec<Problem>,
     /// Values of all secrets that the configuration names, for masking them in records.
     pub secrets: Vec<SecretString>,
+    /// Names that the files may use.
+    pub names: NameCatalog,
     /// The files from which these settings were read.
     pub snapshot: Arc<Snapshot>,
 }

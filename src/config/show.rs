@@ -12,8 +12,8 @@ use crate::config::authentication;
 use crate::config::context::ContextStep;
 use crate::config::file::duration::spell;
 use crate::config::file::{
-    CONTEXT_FILE, GATEWAY_FILE, INFERENCE_FILE, POLICY_FILE, PRICES_FILE, SECURITY_FILE,
-    persona_file,
+    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, POLICY_FILE, PRICES_FILE,
+    SECURITY_FILE, persona_file,
 };
 use crate::config::gateway::Gateway;
 use crate::config::inference::Inference;
@@ -54,6 +54,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     let policy = &config.policy;
     let shown = json!({"rules": policy.rules, "approvals": policy.approvals});
     files.insert(POLICY_FILE.to_owned(), shown);
+    files.insert(HOOKS_FILE.to_owned(), json!({"hooks": config.hooks}));
     for persona in config.personas.iter() {
         files.insert(persona_file(persona.id.as_str()), show_persona(persona));
     }

@@ -4,7 +4,7 @@
 //! - `mail`: addresses, letters, senders, reports
 //! - `run`, `usage`, `budget`: runs, what they use, and their bounds
 //! - `schedule`: options of responsibilities
-//! - `approval`: questions to an owner; `notice`: kinds of events for an owner
+//! - `approval`: questions to an owner; `notice`: kinds of events for an owner; `hook`: programs that are asked
 //! - `memory_lines`: lines of a persona's memory, and who sees them
 //! - `breaker`, `network`: circuit breakers, ranges of addresses
 //!
@@ -16,6 +16,7 @@ pub mod approval;
 pub mod breaker;
 pub mod budget;
 pub mod digest;
+pub mod hook;
 pub mod schedule;
 pub mod id;
 pub mod notice;
@@ -32,6 +33,7 @@ pub use budget::{
     ThreadBudget, day_of, end_of, month_of,
 };
 pub use digest::{sha256_hex, stable_seed};
+pub use hook::{HookDecision, HookEvent};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId,
     ResponsibilityId, RunId, ThreadId,

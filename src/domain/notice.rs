@@ -50,6 +50,10 @@ word_enum!(
         SlotOverdue = "slot_overdue",
         /// A persona proposed a responsibility, which waits to be enabled.
         ResponsibilityProposed = "responsibility_proposed",
+        /// A hook hung, died or gave no usable answer.
+        HookFailed = "hook_failed",
+        /// An edited file of rules or hooks is faulty; what was read at the start stays in force.
+        ConfigFaulty = "config_faulty",
     }
 );
 
@@ -68,5 +72,8 @@ word_enum!(
         Correspondent = "correspondent",
         Responsibility = "responsibility",
         Persona = "persona",
+        Hook = "hook",
+        /// A file of the configuration.
+        ConfigFile = "config_file",
     }
 );

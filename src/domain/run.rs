@@ -112,6 +112,8 @@ word_enum!(
         HopLimit = "hop_limit",
         /// A rule of the policy refuses it, or its owner was asked and did not approve.
         NotApproved = "not_approved",
+        /// A hook does not allow it, or gave no answer.
+        HookDenied = "hook_denied",
     }
 );
 
@@ -168,6 +170,8 @@ word_enum!(
         OutputInvalid = "output_invalid",
         /// A persona, profile, resolver or file that the run needs is missing or wrong.
         Config = "config",
+        /// A hook does not allow the run, or gave no answer.
+        HookDenied = "hook_denied",
         /// The database refused a statement.
         Store = "store",
         /// The engine stopped too often during the run.

@@ -9,6 +9,7 @@ use crate::runs::approvals::ask;
 use crate::runs::checkpoint::words_of_context;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
+use crate::runs::hooks::of_call;
 use crate::runs::label::RunLabel;
 use crate::runs::reply::mail;
 use crate::runs::tool_calls::context::ToolCallContext;
@@ -126,6 +127,7 @@ impl Toolbox {
             }
             (NextStep::Call | NextStep::Ask(_), _) => policy::execute(&ctx, asked, &mail).await?,
         };
+        let verdict = of_call::after(&ctx, name, verdict).await?;
         match self.conclude(&ctx, name, &id, verdict).await {
             // Another server of this run has sent the last permitted mail meanwhile.
             Err(RunError::Store(StoreError::MailsUsedUp { max })) => {

@@ -18,6 +18,11 @@ pub enum PolicyEffect {
 }
 
 impl PolicyEffect {
+    /// Reports whether the call may come about.
+    pub fn may_happen(self) -> bool {
+        matches!(self, PolicyEffect::Allow | PolicyEffect::Ask)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             PolicyEffect::Allow => "allow",

@@ -61,6 +61,7 @@ pub async fn load_run(store: &Store, id: &RunId) -> Result<RunRecord> {
         calls,
         mails,
         output: persona.output_of_run(id).await?.map(output).transpose()?,
+        hooks: store.hooks_of_run(id).await?,
     })
 }
 

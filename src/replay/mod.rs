@@ -27,7 +27,7 @@ pub use load::{load_run, load_thread};
 pub use slot::{Destination, SlotRecord};
 
 use crate::domain::mail::filed;
-use crate::store::Executor;
+use crate::store::{Executor, HookCall};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -51,6 +51,9 @@ pub struct RunRecord {
     /// Structured answer, when it had one.
     #[serde(default)]
     pub output: Option<OutputRecord>,
+    /// Answers of the owner's programs, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookCall>,
 }
 
 impl RunRecord {
@@ -288,6 +291,29 @@ impl CallRecord {
         self.result
             .as_ref()
             .is_some_and(|result| result["ok"] == true)
+    }
+
+    /// Describes the policy's decision on it with the label that the run had then; `None`: none was recorded.
+    pub fn decision(&self) -> Option<String> {
+        let policy = self.call.get("policy")?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let by = match policy["rule"].as_str() {
+            Some(rule) => format!(" (rule {rule})"),
+            None => Some(text(&policy["code"]))
+                .filter(|code| !code.is_empty())
+                .map(|code| format!(" ({code})"))
+                .unwrap_or_default(),
+        };
+        let facts = &policy["facts"];
+        let private = match facts["private"] == true {
+            true => ", private",
+            false => "",
+        };
+        let floor = text(&facts["floor"]);
+        Some(format!(
+            "{}{by}; floor {floor}{private}",
+            text(&policy["effect"])
+        ))
     }
 }
 

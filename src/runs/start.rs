@@ -12,6 +12,7 @@ use crate::runs::budget::bounds;
 use crate::runs::budget::counters::Counters;
 use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
+use crate::runs::hooks::of_run;
 use crate::runs::label::RunLabel;
 use crate::runs::model_call::answer_form::AnswerForm;
 use crate::store::{ClaimedRun, JournalSoFar};
@@ -37,11 +38,11 @@ pub async fn begin<'a>(
     let subject = Subject::of(run.trigger, about);
     let label = RunLabel::of(&subject);
     let tools = deps.tools(run, persona, &run_options.run_options, &label);
-    let first = blank(deps, &route, &tools);
     let (spending, budget) = bounds::bounds(deps, run, persona);
     let mut state = LoopState {
         deps,
         run,
+        first: blank(deps, &route, &tools),
         tools,
         label,
         persona,
@@ -52,7 +53,6 @@ pub async fn begin<'a>(
         chain,
         agent: AgentState::default(),
         cancel,
-        first,
         fresh_context: None,
         said: Vec::new(),
         stubbed: BTreeSet::new(),
@@ -84,6 +84,7 @@ pub async fn begin<'a>(
         None => {
             state.unasked = send_limits::unasked(&state.ctx(), sent);
             if state.unasked.is_none() {
+                of_run::before(deps, run, &state.subject, cancel).await?;
                 let budget = assembly::context_budget(&state);
                 assembly::assemble(&mut state, budget, None).await?;
             }

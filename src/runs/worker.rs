@@ -7,8 +7,9 @@ use super::budget::exhausted;
 use super::deps::WorkerDeps;
 use super::error::RunError;
 use super::execute::execute;
+use super::hooks::of_run;
 use crate::domain::{
-    ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, stable_seed,
+    ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, StopReason, stable_seed,
 };
 use crate::store::{ClaimedRun, NewNotice, RunFailure, StoreError, SweptApprovals};
 use futures_util::FutureExt;
@@ -327,6 +328,7 @@ async fn work_on(
         Ok(stop) => {
             let took_ms = took.as_millis();
             tracing::info!(run = %run.id, persona = %run.persona, %stop, took_ms, "run ended");
+            of_run::after(deps, run, stop, None).await;
             None
         }
         Err(error) => finish(deps, run, error, run.worked + took).await,
@@ -415,7 +417,12 @@ async fn finish(
         retry_at,
         worked,
     };
-    store(deps, run, failure).await
+    let ends = retry_at.is_none().then(|| failure.message.clone());
+    let unsettled = store(deps, run, failure).await;
+    if let (Some(message), None) = (ends, &unsettled) {
+        of_run::after(deps, run, StopReason::Failed, Some((class, &message))).await;
+    }
+    unsettled
 }
 
 async fn store(deps: &WorkerDeps, run: &ClaimedRun, failure: RunFailure) -> Option<RunFailure> {

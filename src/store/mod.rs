@@ -91,6 +91,7 @@ pub use runs::crashes::RecoveredRuns;
 pub use runs::fence::RunKey;
 pub use runs::forks::{ForkMoney, NewFork, StoredFork};
 pub use runs::halts::PersonaHalt;
+pub use runs::hook_calls::HookCall;
 pub use runs::providers::ProviderCalls;
 pub use runs::queue::{ClaimedRun, NewRun, RunFailure};
 pub use runs::run_control::{Cancellation, FailedRuns};

@@ -43,6 +43,7 @@ mod automatic;
 mod unproven;
 mod approvals;
 mod policy;
+mod hooks;
 mod filed;
 
 // Models, agents, money

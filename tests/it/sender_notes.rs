@@ -12,6 +12,8 @@ fn broken() -> Value {
 
 fn workspace(script: &Value) -> Workspace {
     let workspace = Workspace::new(script);
+    // As it is without a word about it.
+    workspace.set("configs/gateway.json", "/sender_notes", json!({}));
     workspace.write_json(
         "configs/security.json",
         &json!({

@@ -222,10 +222,10 @@ async fn each_line_of_the_memory_says_where_it_came_from() {
 
 #[tokio::test]
 async fn a_kept_line_keeps_its_origin_when_all_is_written_anew() {
-    let content = "- The K_PIN of room 5 is 4711.\n- Eve's.\n- Ann comes at ten.\n";
+    let content = "- The K_PIN of room 5 is 4711.\n- Bob's.\n- Ann comes at ten.\n";
     let app = calling(&[("update_memory", json!({ "content": content }))]);
-    let eve = "<!-- from eve@else.test (unknown), 2026-11-01, run r1 -->";
-    let before = format!("- The K_PIN of room 5 is 4711.\n- Eve's. {eve}\n- Gone. {eve}\n");
+    let old = "<!-- from bob@guest.example (contact), 2026-11-01, run r1 -->";
+    let before = format!("- The K_PIN of room 5 is 4711.\n- Bob's. {old}\n- Gone. {old}\n");
     app.write("personas/ada/active.md", &before);
     let app = app.start().await;
     let run = app
@@ -236,7 +236,7 @@ async fn a_kept_line_keeps_its_origin_when_all_is_written_anew() {
     let bob = format!("<!-- from bob@guest.example (contact), 2026-11-20, run {run} -->");
     assert_eq!(
         memory,
-        format!("- The K_PIN of room 5 is 4711.\n- Eve's. {eve}\n- Ann comes at ten. {bob}\n")
+        format!("- The K_PIN of room 5 is 4711.\n- Bob's. {old}\n- Ann comes at ten. {bob}\n")
     );
 }
 
@@ -284,7 +284,7 @@ async fn a_duty_reading_unproven_letters_writes_reports_but_no_memory() {
         );
         let memory = memory(&app);
         let mark = format!(
-            "K_POISON <!-- from schedule Report (system, having read contact), 2026-11-20, run {run} -->"
+            "K_POISON <!-- from schedule Report (system, having read contact; readers: owners), 2026-11-20, run {run} -->"
         );
         assert_eq!(memory.contains(&mark), is_written, "{more:?} {memory}");
         let trace = app.trace(&run).await;

@@ -29,8 +29,14 @@ pub fn show(context: &CommandContext, record: &RunRecord) -> anyhow::Result<()> 
     section(
         screen,
         "\ncalls",
-        &["ID", "TOOL", "ENDED", "ARGUMENTS"],
+        &["ID", "TOOL", "DECISION", "ENDED", "ARGUMENTS"],
         &calls(record),
+    )?;
+    section(
+        screen,
+        "\nhooks",
+        &["EVENT", "TOOL", "HOOK", "DECISION", "MS", "REASON"],
+        &hooks(record),
     )?;
     let columns = [
         "MESSAGE",
@@ -205,9 +211,30 @@ fn calls(record: &RunRecord) -> Vec<Vec<String>> {
         };
         let arguments = call.call.get("args").unwrap_or(&call.call).to_string();
         let arguments = truncated(&arguments, ARGUMENTS_CHARS_MAX);
-        vec![call.id.clone(), call.tool.clone(), ended, arguments]
+        let decision = call.decision().unwrap_or_else(|| "-".to_owned());
+        vec![
+            call.id.clone(),
+            call.tool.clone(),
+            decision,
+            ended,
+            arguments,
+        ]
     };
     record.calls.iter().map(row).collect()
+}
+
+fn hooks(record: &RunRecord) -> Vec<Vec<String>> {
+    let row = |call: &crate::store::HookCall| {
+        vec![
+            call.event.to_string(),
+            call.tool.clone(),
+            call.hook.clone(),
+            call.decision.to_string(),
+            call.took_ms.to_string(),
+            crate::text::one_line(&call.reason),
+        ]
+    };
+    record.hooks.iter().map(row).collect()
 }
 
 /// One row per recipient; one row for a mail without recipients.

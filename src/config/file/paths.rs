@@ -6,6 +6,7 @@ pub const GATEWAY_FILE: &str = "configs/gateway.json";
 pub const INFERENCE_FILE: &str = "configs/inference.json";
 pub const PRICES_FILE: &str = "configs/prices.json";
 pub const CONTEXT_FILE: &str = "configs/context.json";
+pub const HOOKS_FILE: &str = "configs/hooks.json";
 pub const POLICY_FILE: &str = "configs/policy.json";
 pub const SECURITY_FILE: &str = "configs/security.json";
 

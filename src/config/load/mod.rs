@@ -12,10 +12,11 @@ use super::values::check_context::CheckContext;
 use super::values::name_catalog::NameCatalog;
 use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
-    CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, INFERENCE_FILE,
-    POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, Snapshot,
+    CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, HOOKS_FILE,
+    INFERENCE_FILE, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, Snapshot,
 };
 use crate::config::gateway::{Gateway, TypedGateway};
+use crate::config::hooks::{Hook, TypedHooks};
 use crate::config::inference::{Inference, TypedInference};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::Personas;
@@ -24,7 +25,7 @@ use crate::config::secrets::Secrets;
 use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
 use crate::config::warnings::CheckedFiles;
-use crate::config::{context, gateway, inference, policy, secrets, security, warnings};
+use crate::config::{context, gateway, hooks, inference, policy, secrets, security, warnings};
 use crate::domain::LoopKey;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -201,10 +202,12 @@ fn load_from(
         context: settings.context.ok_or_else(|| missing("context"))?,
         security: settings.security.ok_or_else(|| missing("security"))?,
         policy,
+        hooks: settings.hooks,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
         warnings,
         secrets: known_secrets,
+        names: names.clone(),
         snapshot: Arc::new(ctx.source.snapshot()),
         loop_key: secrets
             .get(LOOP_KEY_VARIABLE)
@@ -220,6 +223,7 @@ struct TypedFiles {
     context: Option<ConfigFile<TypedContext>>,
     security: Option<ConfigFile<TypedSecurity>>,
     policy: Option<ConfigFile<TypedPolicy>>,
+    hooks: Option<ConfigFile<TypedHooks>>,
 }
 
 /// Resolved settings of [`TypedFiles`].
@@ -230,6 +234,7 @@ struct ResolvedFiles {
     context: Option<BTreeMap<String, ContextProfile>>,
     security: Option<Security>,
     policy: Option<PolicySettings>,
+    hooks: Vec<Hook>,
 }
 
 impl TypedFiles {
@@ -241,6 +246,7 @@ impl TypedFiles {
             context: ctx.read(CONTEXT_FILE),
             security: ctx.read(SECURITY_FILE),
             policy: ctx.read_if_there(POLICY_FILE),
+            hooks: ctx.read_if_there(HOOKS_FILE),
         }
     }
 
@@ -264,6 +270,7 @@ impl TypedFiles {
                 .as_ref()
                 .map(|file| security::resolve(file, ctx)),
             policy: self.policy.as_ref().map(|file| policy::resolve(file, ctx)),
+            hooks: (self.hooks.as_ref()).map_or_else(Vec::new, |file| hooks::resolve(file, ctx)),
         }
     }
 

@@ -97,10 +97,7 @@ fn headline(pending: &PendingNotices) -> String {
                 quoted(subject)
             )
         }
-        NoticeKind::LettersRefused => {
-            format!("letters are refused for want of {}", newest.detail())
-        }
-        NoticeKind::LetterFiled => format!("letters{of} were filed and not answered"),
+        NoticeKind::LettersRefused => refused(newest.detail()),
         NoticeKind::LimitReached if pending.count == 1 => {
             format!(
                 "{} has had as many answers{of} as they may have",
@@ -113,8 +110,15 @@ fn headline(pending: &PendingNotices) -> String {
                 pending.count
             )
         }
+        NoticeKind::HookFailed => format!("the hook {} failed{of}", quoted(subject)),
+        NoticeKind::ConfigFaulty => format!("{subject} was edited and is faulty"),
+        NoticeKind::LetterFiled => format!("letters{of} were filed and not answered"),
         kind => schedule_headline(kind, pending.count, &of),
     }
+}
+
+fn refused(want: &str) -> String {
+    format!("letters are refused for want of {want}")
 }
 
 /// Summary of the notices of the scheduler; `of` names their persona.

@@ -5,7 +5,8 @@
 use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::agents::transcript;
-use crate::providers::child::process::{Ending, Output, Process, Program};
+use crate::providers::child::process::{Ending, Output, Process};
+use crate::providers::child::program::Program;
 use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::normalise;

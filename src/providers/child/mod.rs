@@ -1,5 +1,6 @@
-//! Child processes: started, bounded, ended.
+//! Child processes: found (`program`), started, bounded and ended (`process`).
 
 pub mod marker;
 pub mod orphans;
 pub mod process;
+pub mod program;

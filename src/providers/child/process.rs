@@ -1,4 +1,4 @@
-//! Programs: found, started, read, ended. The only module in which this engine starts a process.
+//! Processes: started, read, ended. The only module in which this engine starts one.
 //!
 //! A program runs in a process group of its own, whose leader is a small shell that only waits for
 //! our end: it reads a pipe that closes when this engine dies, by `kill -9` too, and then kills its
@@ -6,17 +6,14 @@
 //! is dead. Processes that leave the group (a tool's child with a session of its own) are found by
 //! their marker (`marker.rs`), those without one by their parent (`orphans.rs`).
 
-use crate::config::ProviderSettings;
-use crate::domain::ErrorClass;
 use crate::providers::child::marker::{self, ProcessMarker};
 use crate::providers::child::orphans::{self, Starting};
-use crate::providers::contract::traits::{Phase, ProviderCheck, ProviderError};
+use crate::providers::contract::traits::ProviderError;
 use crate::providers::transport::lines::{Lines, OutputLimits, Tail};
 use crate::text::truncated;
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::{ExposeSecret, SecretString};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::process::Stdio;
 use std::time::Duration;
@@ -30,7 +27,6 @@ pub const GRACE: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_millis(500);
 /// Time to write the final lines to a program that is about to be stopped.
 const FINAL_TURN: Duration = Duration::from_millis(200);
-const VERSION_DEADLINE: Duration = Duration::from_secs(10);
 /// Settings of every block with a program.
 pub const SETTINGS: &[&str] = &["binary", "tier", "accept_unsandboxed", "environment"];
 const PIECE_BYTES: usize = 64 * 1024;
@@ -38,192 +34,19 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// number. `read` ends when our end of the pipe closes.
 const KEEPER: &str = "trap '' TERM INT HUP; read -r _; kill -KILL 0";
 
-/// A program that was found, and the environment that it may see.
-pub struct Program {
-    path: PathBuf,
-    environment: Vec<(String, SecretString)>,
-    workspace: Option<PathBuf>,
+/// A program to be started.
+pub struct ProcessStart<'a> {
+    pub program: &'a Path,
+    pub args: &'a [String],
+    /// Its whole environment.
+    pub environment: &'a [(String, SecretString)],
+    /// Folder that it works in.
+    pub folder: &'a Path,
+    /// Workspace whose engine started it, by which a later engine finds what is left of it.
+    pub workspace: Option<&'a Path>,
     pub limits: OutputLimits,
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-}
-
-impl Program {
-    /// Finds the configured program, or `name`, without starting it. Errors: class `BinaryMissing`
-    /// with `install`, a command that installs it.
-    pub fn find(
-        settings: &ProviderSettings,
-        name: &str,
-        install: &str,
-    ) -> Result<Self, ProviderError> {
-        let agent = &settings.agent;
-        let wanted = agent.binary.as_deref().unwrap_or(name);
-        let search = agent.environment.iter().find(|(name, _)| name == "PATH");
-        let search = search.map_or("", |(_, value)| value.expose_secret());
-        let Some(path) = agent.found.clone().or_else(|| look_up(wanted, search)) else {
-            let place = if wanted.contains('/') {
-                "is not a program"
-            } else {
-                "is not on `PATH`"
-            };
-            let message =
-                format!("`{wanted}` {place}; install it (`{install}`) or set `binary` to its path");
-            return Err(ProviderError::new(
-                ErrorClass::BinaryMissing,
-                Phase::Config,
-                message,
-            ));
-        };
-        let (environment, limits) = (agent.environment.clone(), OutputLimits::default());
-        let (workspace, grace) = (agent.workspace.clone(), agent.stop_grace.unwrap_or(GRACE));
-        Ok(Self {
-            path,
-            environment,
-            workspace,
-            limits,
-            grace,
-        })
-    }
-
-    pub fn path(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    /// Sets or replaces a variable that the program sees.
-    pub fn set(&mut self, name: &str, value: SecretString) {
-        self.unset(name);
-        self.environment.push((name.to_owned(), value));
-    }
-
-    /// Removes a variable from the program's environment, even an allowed one.
-    pub fn unset(&mut self, name: &str) {
-        self.environment.retain(|(known, _)| known != name);
-    }
-
-    /// Returns values of the environment that must not appear in an error.
-    pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        const NAMES: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-        let secret = |name: &str| NAMES.iter().any(|part| name.contains(part));
-        self.environment
-            .iter()
-            .filter(move |(name, _)| secret(name))
-            .map(|(_, value)| value.expose_secret())
-    }
-
-    /// Starts the program. Errors: class `BinaryMissing` or `Config`, phase `BeforeSend`.
-    pub fn start(&self, args: &[String], folder: &Path) -> Result<Process, ProviderError> {
-        let failed = |error: std::io::Error| {
-            let missing = error.kind() == std::io::ErrorKind::NotFound && folder.is_dir();
-            let class = if missing {
-                ErrorClass::BinaryMissing
-            } else {
-                ErrorClass::Config
-            };
-            let message = format!(
-                "cannot start `{}` in `{}`: {error}",
-                self.path(),
-                folder.display()
-            );
-            ProviderError::new(class, Phase::BeforeSend, message)
-        };
-        let mut starting = Starting::begin();
-        let keeper = spawn_keeper().map_err(failed)?;
-        let number = keeper
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .unwrap_or_default();
-        let marker = ProcessMarker::new(self.workspace.as_deref(), number);
-        starting.note(keeper.id());
-        let group = ProcessGroup {
-            keeper,
-            number,
-            marker,
-            killed: false,
-        };
-        let child = self.spawn(args, folder, &group).map_err(failed);
-        if let Ok(child) = &child {
-            starting.note(child.id());
-        }
-        // Dropped before the group: the group's end takes this lock, too.
-        drop(starting);
-        let mut child = child?;
-        Ok(Process {
-            stdin: child.stdin.take(),
-            stdout: child.stdout.take(),
-            stderr: child.stderr.take(),
-            child,
-            group,
-            outgoing: Vec::new(),
-            written: 0,
-            closing: false,
-            lines: Lines::new(self.limits),
-            complaints: Tail::default(),
-            exit: None,
-            end_by: None,
-            overdue: false,
-            grace: self.grace,
-        })
-    }
-
-    fn spawn(
-        &self,
-        args: &[String],
-        folder: &Path,
-        group: &ProcessGroup,
-    ) -> std::io::Result<Child> {
-        Command::new(&self.path)
-            .args(args)
-            .env_clear()
-            .envs(
-                self.environment
-                    .iter()
-                    .map(|(name, value)| (name, value.expose_secret())),
-            )
-            .env(marker::VARIABLE, group.marker.as_str())
-            .current_dir(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(group.number)
-            .kill_on_drop(true)
-            .spawn()
-    }
-
-    /// Returns path and version, by `--version`. Errors: class `Config` or `Timeout`.
-    pub async fn version(&self) -> Result<ProviderCheck, ProviderError> {
-        let failed = |class, what: String| {
-            ProviderError::new(
-                class,
-                Phase::Config,
-                format!("`{} --version` {what}", self.path()),
-            )
-        };
-        let mut process = self.start(&["--version".to_owned()], Path::new("/"))?;
-        process.close_stdin();
-        let mut first = None;
-        let asked = async {
-            loop {
-                match process.next().await? {
-                    Output::Line(line) => first = first.take().or(Some(line)),
-                    Output::End(ending) => return Ok::<_, ProviderError>(ending),
-                }
-            }
-        };
-        let ended = timeout(VERSION_DEADLINE, asked).await;
-        process.stop().await;
-        match ended {
-            Err(_) => Err(failed(
-                ErrorClass::Timeout,
-                format!("said nothing in {} s", VERSION_DEADLINE.as_secs()),
-            )),
-            Ok(Err(error)) => Err(error),
-            Ok(Ok(ending)) if ending.code == Some(0) => Ok(ProviderCheck {
-                endpoint: Some(self.path()),
-                version: first,
-                ..ProviderCheck::default()
-            }),
-            Ok(Ok(ending)) => Err(failed(ErrorClass::Config, format!("failed: {ending}"))),
-        }
-    }
 }
 
 /// Starts the leader of a new process group.
@@ -238,22 +61,6 @@ fn spawn_keeper() -> std::io::Result<Child> {
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
-}
-
-/// Returns an executable file: the path itself if it has a slash, else the first on `search`.
-fn look_up(wanted: &str, search: &str) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| {
-        path.metadata()
-            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-    };
-    if wanted.contains('/') {
-        // A relative path would mean another file in the agent's folder.
-        return std::path::absolute(wanted).ok().filter(is_program);
-    }
-    let folders = search.split(':').filter(|folder| folder.starts_with('/'));
-    folders
-        .map(|folder| Path::new(folder).join(wanted))
-        .find(is_program)
 }
 
 /// Output of a program.
@@ -312,6 +119,60 @@ pub struct Process {
 }
 
 impl Process {
+    /// Starts a program in a process group of its own.
+    pub fn spawn(start: &ProcessStart<'_>) -> std::io::Result<Self> {
+        let mut starting = Starting::begin();
+        let keeper = spawn_keeper()?;
+        let number = keeper
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .unwrap_or_default();
+        let marker = ProcessMarker::new(start.workspace, number);
+        starting.note(keeper.id());
+        let environment = start.environment.iter();
+        let mut command = Command::new(start.program);
+        command
+            .args(start.args)
+            .env_clear()
+            .envs(environment.map(|(name, value)| (name, value.expose_secret())))
+            .env(marker::VARIABLE, marker.as_str())
+            .current_dir(start.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(number)
+            .kill_on_drop(true);
+        let group = ProcessGroup {
+            keeper,
+            number,
+            marker,
+            killed: false,
+        };
+        let child = command.spawn();
+        if let Ok(child) = &child {
+            starting.note(child.id());
+        }
+        // Dropped before the group: the group's end takes this lock, too.
+        drop(starting);
+        let mut child = child?;
+        Ok(Self {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            child,
+            group,
+            outgoing: Vec::new(),
+            written: 0,
+            closing: false,
+            lines: Lines::new(start.limits),
+            complaints: Tail::default(),
+            exit: None,
+            end_by: None,
+            overdue: false,
+            grace: start.grace,
+        })
+    }
+
     /// Queues a text for standard input; it is written while output is read.
     pub fn send(&mut self, text: &str) {
         if self.stdin.is_some() {

@@ -67,6 +67,7 @@ pub(super) fn begin(
         calls,
         mails: record.mails.iter().filter(is_before).cloned().collect(),
         output: None,
+        hooks: Vec::new(),
         ..record.clone()
     }
 }

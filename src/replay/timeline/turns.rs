@@ -110,6 +110,9 @@ pub(super) fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
             page.json(&call.call);
         }
     }
+    if let Some(decision) = call.decision() {
+        page.inside(vec![span(Tone::Faint, one_line(&decision))]);
+    }
     match &call.result {
         None => page.inside(vec![span(Tone::Bad, "no result was recorded")]),
         Some(result) if call.succeeded() => {

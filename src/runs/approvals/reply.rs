@@ -7,6 +7,8 @@ use crate::config::REPLY;
 use crate::domain::{Address, ApprovalKind, Withheld};
 use crate::policy::PolicyEffect;
 use crate::runs::error::RunError;
+use crate::runs::hooks::of_call;
+use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::reply::mail::mail_policy;
 use crate::runs::state::LoopState;
 use crate::runs::tool_calls::facts;
@@ -38,23 +40,39 @@ pub async fn judge(
     if let Some(result) = known_result(state, &call_id) {
         return Ok(decided(mail, &result));
     }
-    let judged = match state.deps.env.recorded_call(&call_id) {
+    match state.deps.env.recorded_call(&call_id) {
         // The recorded attempt ended here, to wait for its owner.
         Some(_) => return Err(StoreError::Closed.into()),
-        None if state.deps.env.is_recorded() || is_plain(state) => {
+        None if state.deps.env.is_recorded() => {
             return Ok(ReplyDecision::Store(Box::new(mail)));
         }
-        None => judgement(state, &mail).await?,
+        None => {}
+    }
+    let asks = match of_call::before_send(&state.ctx(), REPLY, &draft_of(&mail)).await? {
+        PanelDecision::Deny(_) => {
+            let mail = withheld(mail, Withheld::HookDenied);
+            return Ok(ReplyDecision::Store(Box::new(mail)));
+        }
+        PanelDecision::Ask(why) => Some(why),
+        PanelDecision::Allow => None,
     };
+    if asks.is_none() && is_plain(state) {
+        return Ok(ReplyDecision::Store(Box::new(mail)));
+    }
+    let mut judged = judgement(state, &mail).await?;
+    if let Some(why) = asks {
+        of_call::raise(&mut judged.decision, why);
+    }
     match judged.decision.effect {
         PolicyEffect::Allow => Ok(ReplyDecision::Store(Box::new(mail))),
         PolicyEffect::Ask if state.deps.env.asks_owner() => {
             park(state, (&call_id, judged), mail).await
         }
         PolicyEffect::Ask => Ok(ReplyDecision::Store(Box::new(mail))),
-        PolicyEffect::Deny | PolicyEffect::Hide => {
-            Ok(ReplyDecision::Store(Box::new(withheld(mail))))
-        }
+        PolicyEffect::Deny | PolicyEffect::Hide => Ok(ReplyDecision::Store(Box::new(withheld(
+            mail,
+            Withheld::NotApproved,
+        )))),
     }
 }
 
@@ -114,7 +132,10 @@ async fn park(
     };
     let canonical = identity.canonical();
     if refused_before(&state.approvals, &canonical.fold_sha256).is_some() {
-        return Ok(ReplyDecision::Store(Box::new(withheld(mail))));
+        return Ok(ReplyDecision::Store(Box::new(withheld(
+            mail,
+            Withheld::NotApproved,
+        ))));
     }
     let subject = QuestionSubject {
         call_id,
@@ -144,15 +165,18 @@ async fn park(
         // There is no room for a question, and without an answer nothing is sent.
         Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
             state.pending.truncate(known);
-            Ok(ReplyDecision::Store(Box::new(withheld(mail))))
+            Ok(ReplyDecision::Store(Box::new(withheld(
+                mail,
+                Withheld::NotApproved,
+            ))))
         }
         Err(error) => Err(error),
     }
 }
 
-fn withheld(mail: NewOutbound) -> NewOutbound {
+fn withheld(mail: NewOutbound, why: Withheld) -> NewOutbound {
     NewOutbound {
-        outcome: MessageOutcome::Withhold(Withheld::NotApproved),
+        outcome: MessageOutcome::Withhold(why),
         ..mail
     }
 }
@@ -167,7 +191,7 @@ fn known_result(state: &LoopState<'_>, call_id: &str) -> Option<Value> {
 fn decided(mail: NewOutbound, result: &Value) -> ReplyDecision {
     let code = result["error"]["code"].as_str().unwrap_or_default();
     match code.starts_with("approval_") {
-        true => ReplyDecision::Store(Box::new(withheld(mail))),
+        true => ReplyDecision::Store(Box::new(withheld(mail, Withheld::NotApproved))),
         // Sent, or withheld by the commit of the decision.
         false => ReplyDecision::Sent,
     }

@@ -18,9 +18,9 @@ use crate::domain::{Address, ErrorClass, RunState, StopReason, ThreadId, Timesta
 use crate::policy::PolicyRule;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{
-    ClaimedRun, JournalEntry, JournalSoFar, KnownSession, MailReservation, NewCall, NewNotice,
-    RunFinished, RunOptionsInForce, Sent, SessionKey, StoreError, StoredMessage, TriggerMessage,
-    Unanswered,
+    ClaimedRun, HookCall, JournalEntry, JournalSoFar, KnownSession, MailReservation, NewCall,
+    NewNotice, RunFinished, RunOptionsInForce, Sent, SessionKey, StoreError, StoredMessage,
+    TriggerMessage, Unanswered,
 };
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -373,6 +373,19 @@ impl RunEnv {
     /// Reports whether the run is a record that is executed again.
     pub fn is_recorded(&self) -> bool {
         matches!(self, RunEnv::Recorded(_))
+    }
+
+    /// Reports whether hooks are asked: not for a record, and not for a fork, which has no effects.
+    pub fn has_hooks(&self) -> bool {
+        matches!(self, RunEnv::Live(_))
+    }
+
+    /// Records the answer of a hook.
+    pub async fn record_hook(&self, run: &ClaimedRun, call: HookCall) -> Stored<()> {
+        let RunEnv::Live(live) = self else {
+            return Ok(());
+        };
+        live.rows(run).record_hook(&live::key(run), call).await
     }
 
     /// Reports whether an owner can be asked. A fork asks nobody: what it sends are drafts in its own record.

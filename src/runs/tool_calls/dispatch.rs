@@ -6,6 +6,7 @@ use super::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
 use crate::runs::approvals::ask;
 use crate::runs::error::RunError;
+use crate::runs::hooks::of_call;
 use crate::runs::reply::mail;
 use crate::runs::state::LoopState;
 use crate::store::{ApprovalOfRun, Executor, JournalEntry, Step, StepKind};
@@ -48,6 +49,7 @@ pub async fn call_all(
             continue;
         }
         let verdict = verdict(state, response, &call, &policy).await?;
+        let verdict = of_call::after(&state.ctx(), name, verdict).await?;
         let (payload, outcome, terminal) = finish(verdict, name);
         if is_failure(&payload) {
             failed = Some(name.to_owned());

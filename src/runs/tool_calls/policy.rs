@@ -14,6 +14,8 @@ use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, Policy
 use crate::providers::ToolArgs;
 use crate::runs::env::RecordedPayload;
 use crate::runs::error::RunError;
+use crate::runs::hooks::of_call;
+use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::label::RunLabel;
 use crate::runs::reply::send_limits;
 use crate::store::{Step, StepKind, StoreError};
@@ -93,16 +95,10 @@ pub async fn prepare(
     if let Some(why) = ctx.label.closed(tool.effects()) {
         return Ok(PreparedCall::ended(closed(asked.name, why)));
     }
-    let args = match asked.args {
-        ToolArgs::Object(args) => args,
-        ToolArgs::Malformed { error, .. } => {
-            let message = format!("the arguments are not a JSON object: {error}");
-            return ended("malformed_arguments", message);
-        }
+    let args = match checked_args(tool, asked.args) {
+        Ok(args) => args,
+        Err((code, message)) => return ended(code, message),
     };
-    if let Err(message) = tool.check_args(args) {
-        return ended("invalid_arguments", message);
-    }
     let mail = mail_for_call(ctx, mail);
     let order = order(ctx, asked.id, tool, args, &mail);
     if let Some(recorded) = ctx.deps.env.recorded_call(asked.id) {
@@ -116,6 +112,11 @@ pub async fn prepare(
             next: NextStep::Call,
         });
     }
+    let before = match of_call::before(ctx, asked.name, args).await? {
+        PanelDecision::Deny(refusal) => return ended(refusal.code, refusal.message),
+        PanelDecision::Ask(why) => Some(why),
+        PanelDecision::Allow => None,
+    };
     let (draft, facts) = match drafted(ctx, tool, &order).await? {
         Drafted::Refused(verdict) => return Ok(PreparedCall::ended(verdict)),
         Drafted::Nothing => (None, facts::of_call(ctx, tool, args)),
@@ -125,18 +126,20 @@ pub async fn prepare(
             (Some((outcome, draft)), facts)
         }
     };
-    let decision = decide(ctx, asked.name, &facts).await?;
-    let next = match (decision.effect, draft) {
-        (PolicyEffect::Deny | PolicyEffect::Hide, draft) => {
-            let draft = draft.as_ref().map(|(_, draft)| draft);
-            NextStep::Ended(denied(&decision, draft, (&mail, &ctx.label)))
+    let mut decision = decide(ctx, asked.name, &facts).await?;
+    if let Some((_, draft)) = &draft
+        && decision.effect.may_happen()
+    {
+        match of_call::before_send(ctx, asked.name, draft).await? {
+            PanelDecision::Deny(refusal) => return ended(refusal.code, refusal.message),
+            PanelDecision::Ask(why) => of_call::raise(&mut decision, why),
+            PanelDecision::Allow => {}
         }
-        (PolicyEffect::Ask, draft) if ctx.deps.env.asks_owner() => {
-            NextStep::Ask(draft.map(|(outcome, _)| outcome))
-        }
-        (_, Some((outcome, _))) => NextStep::Ended(ToolVerdict::Done(*outcome)),
-        (_, None) => NextStep::Call,
-    };
+    }
+    if let Some(why) = before {
+        of_call::raise(&mut decision, why);
+    }
+    let next = next_step(ctx, &decision, draft, &mail);
     let expected = match &next {
         NextStep::Call => ctx.deps.env.expected_effects(&order).await,
         _ => None,
@@ -146,6 +149,43 @@ pub async fn prepare(
         expected,
         next,
     })
+}
+
+/// Returns the arguments of a call, if they are some. Errors: a code, and what is wrong with them.
+fn checked_args<'a>(
+    tool: &RegisteredTool,
+    args: &'a ToolArgs,
+) -> Result<&'a Map<String, Value>, (&'static str, String)> {
+    match args {
+        ToolArgs::Object(args) => match tool.check_args(args) {
+            Ok(()) => Ok(args),
+            Err(message) => Err(("invalid_arguments", message)),
+        },
+        ToolArgs::Malformed { error, .. } => {
+            let message = format!("the arguments are not a JSON object: {error}");
+            Err(("malformed_arguments", message))
+        }
+    }
+}
+
+/// Returns what becomes of a call by the decision on it.
+fn next_step(
+    ctx: &ToolCallContext<'_>,
+    decision: &PolicyDecision,
+    draft: Option<(Box<ToolOutcome>, MailDraft)>,
+    mail: &MailPolicy,
+) -> NextStep {
+    match (decision.effect, draft) {
+        (PolicyEffect::Deny | PolicyEffect::Hide, draft) => {
+            let draft = draft.as_ref().map(|(_, draft)| draft);
+            NextStep::Ended(denied(decision, draft, (mail, &ctx.label)))
+        }
+        (PolicyEffect::Ask, draft) if ctx.deps.env.asks_owner() => {
+            NextStep::Ask(draft.map(|(outcome, _)| outcome))
+        }
+        (_, Some((outcome, _))) => NextStep::Ended(ToolVerdict::Done(*outcome)),
+        (_, None) => NextStep::Call,
+    }
 }
 
 /// Returns the recorded decision on a call: a recorded run is not decided on again.

@@ -5,7 +5,7 @@
 //! - `crashes`: recovery of the runs of an engine that died.
 //! - `poison_runs`: runs that end the engine, tried alone.
 //! - `run_control`: cancellations and retries of operators.
-//! - `halts`: the kill switch.
+//! - `halts`: the kill switch. `hook_calls`: answers of the owner's programs.
 //! - `providers`: statistics of provider calls.
 //! - `forks`: runs made again from a turn of a run.
 //!
@@ -17,5 +17,6 @@ pub(in crate::store) mod crashes;
 pub(in crate::store) mod poison_runs;
 pub(in crate::store) mod run_control;
 pub(in crate::store) mod halts;
+pub(in crate::store) mod hook_calls;
 pub(in crate::store) mod providers;
 pub(in crate::store) mod forks;

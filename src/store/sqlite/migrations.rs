@@ -70,6 +70,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     38 "0038_halts",
     39 "0039_approvals",
     43 "0043_mail_commands",
+    44 "0044_hooks",
 };
 
 #[cfg(test)]

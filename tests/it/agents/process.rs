@@ -2,7 +2,8 @@
 
 use super::{CLAUDE_ANSWERS, CLAUDE_BEGINS, Fake, context, processes};
 use attache::domain::ErrorClass;
-use attache::providers::child::process::{Output, Program};
+use attache::providers::child::process::Output;
+use attache::providers::child::program::Program;
 use attache::providers::transport::lines::OutputLimits;
 use attache::providers::{CallContext, Phase, build};
 use futures_util::StreamExt;

@@ -54,6 +54,8 @@ impl Workspace {
                 "mail_domain": "engine.test", "host_name": "mail.engine.test", "owners": ["olga@home.test"],
                 "listeners": [{ "kind": "smtp", "address": "127.0.0.1:0" }],
                 "outbound": { "kind": "folder", "path": "data/outbox" },
+                // `sent` counts what personas say; `sender_notes` has tests of its own.
+                "sender_notes": { "failed": false },
             }),
         );
         workspace.write_json(

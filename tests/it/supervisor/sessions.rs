@@ -162,7 +162,7 @@ async fn a_lost_session_is_replaced_once_and_counts_as_no_failure() {
             "{sessions:?}"
         );
         assert_eq!(requests[2].messages.len(), 3, "with the whole history");
-        assert!(house.app.notices().is_empty());
+        assert_eq!(house.app.notices(), []);
     }
     let always = vec![starts(), Act::Fails(ErrorClass::SessionMissing)];
     let house = House::new("full", vec![always]).await;

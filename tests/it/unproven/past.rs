@@ -59,9 +59,9 @@ async fn told(app: &TestApp, run: &str) -> String {
 
 #[tokio::test]
 async fn traces_of_better_proven_runs_are_not_shown_in_a_thread() {
-    let app = calling(&[("read_file", json!({ "path": "active.md" }))])
-        .start()
-        .await;
+    let workspace = calling(&[("read_file", json!({ "path": "knowledge/pin.md" }))]);
+    workspace.write("personas/ada/knowledge/pin.md", "The K_PIN is 4711.\n");
+    let app = workspace.start().await;
     let first = app
         .run_of(&note("q1@guest.example", PROVEN, "Which room?"))
         .await;

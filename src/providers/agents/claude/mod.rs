@@ -15,7 +15,8 @@ use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
 use crate::providers::agents::claude::lines::{ClaudeDecoder, INITIALIZE};
 use crate::providers::agents::transcript;
-use crate::providers::child::process::{self, Program};
+use crate::providers::child::process;
+use crate::providers::child::program::Program;
 use crate::providers::contract::traits::{
     AgentOptions, AgentSession, Capabilities, Provider, ProviderError, Request, Structured,
 };

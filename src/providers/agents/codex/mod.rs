@@ -12,7 +12,8 @@ use crate::domain::Timestamp;
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
 use crate::providers::agents::codex::lines::CodexDecoder;
-use crate::providers::child::process::{self, Program};
+use crate::providers::child::process;
+use crate::providers::child::program::Program;
 use crate::providers::contract::traits::{
     AgentOptions, Capabilities, Provider, ProviderError, Request,
 };

@@ -12,7 +12,8 @@ use crate::domain::{ErrorClass, Timestamp};
 use crate::providers::Adapter;
 use crate::providers::agents::agent::{self, Agent, AgentDecoder, AgentProtocol, Invocation};
 use crate::providers::agents::pi::lines::PiDecoder;
-use crate::providers::child::process::{self, Program};
+use crate::providers::child::process;
+use crate::providers::child::program::Program;
 use crate::providers::contract::traits::{
     AgentOptions, Capabilities, Phase, Provider, ProviderError, Request,
 };
