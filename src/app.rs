@@ -175,11 +175,12 @@ impl Engine {
                 .verify_held()
                 .await
                 .context("verifying held letters")?;
-            let written = self
+            // Before runs, because a command may halt them.
+            let commands = self
                 .engine_mail
-                .work_once()
+                .carry_out_commands()
                 .await
-                .context("carrying out commands and telling the owner")?;
+                .context("carrying out commands")?;
             let runs = worker.drain().await.context("working off runs")?;
             let mut mails = 0;
             if let Some(outbound) = &self.outbound {
@@ -194,9 +195,15 @@ impl Engine {
                     }
                 }
             }
+            // After mails: one that goes out at once is not late.
+            let written = self
+                .engine_mail
+                .work_once()
+                .await
+                .context("telling owners and senders")?;
             drained.runs += runs;
             drained.mails += mails;
-            if letters + runs + mails + written == 0 {
+            if letters + commands + runs + mails + written == 0 {
                 return Ok(drained);
             }
         }

@@ -36,8 +36,12 @@ impl EngineMailWorker {
         self.notices.note_out_of_service().await
     }
 
-    /// Does everything that is due now; returns the number of queued mails. A drain calls it before it works off runs,
-    /// because a command may halt them.
+    /// Carries out commands that are due and queues their answers; returns the number of queued mails.
+    pub async fn carry_out_commands(&self) -> Result<usize> {
+        self.commands.work_once().await
+    }
+
+    /// Does everything that is due now; returns the number of queued mails.
     ///
     /// Errors: the first one, after every part had its turn; a later call tries again.
     pub async fn work_once(&self) -> Result<usize> {

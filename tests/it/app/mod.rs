@@ -55,7 +55,7 @@ impl Workspace {
                 "listeners": [{ "kind": "smtp", "address": "127.0.0.1:0" }],
                 "outbound": { "kind": "folder", "path": "data/outbox" },
                 // `sent` counts what personas say; `sender_notes` has tests of its own.
-                "sender_notes": { "failed": false },
+                "sender_notes": { "failed": false, "slow_after": "0s" },
             }),
         );
         workspace.write_json(

@@ -160,6 +160,11 @@ fn full_workspaces() -> [Workspace; 2] {
             "until": "2040-01-01", "uses_max": 3, "why": "w"}]}"#,
     );
     folder.write(
+        "configs/hooks.json",
+        r#"{"hooks": [{"id": "h", "event": "before_call", "persona": "ada", "tools": ["send_email"], "command": ["true"],
+            "timeout": "1s"}]}"#,
+    );
+    folder.write(
         "personas/ada/persona.json",
         r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}]}"#,
     );

@@ -59,14 +59,25 @@ async fn told(app: &TestApp, run: &str) -> String {
 
 #[tokio::test]
 async fn traces_of_better_proven_runs_are_not_shown_in_a_thread() {
-    let workspace = calling(&[("read_file", json!({ "path": "knowledge/pin.md" }))]);
-    workspace.write("personas/ada/knowledge/pin.md", "The K_PIN is 4711.\n");
-    let app = workspace.start().await;
+    let app = calling(&[("search_email", json!({ "query": "attic" }))])
+        .start()
+        .await;
+    app.receive(&note(
+        "q0@guest.example",
+        PROVEN,
+        "The K_PIN of the attic is 4711.",
+    ))
+    .await
+    .expect("taken");
+    app.drain().await;
     let first = app
         .run_of(&note("q1@guest.example", PROVEN, "Which room?"))
         .await;
     app.drain().await;
-    assert_eq!(app.trace(&first).await, ["call read_file", "ok read_file"]);
+    assert_eq!(
+        app.trace(&first).await,
+        ["call search_email", "ok search_email"]
+    );
     let forged = app
         .run_of(&note(
             "q2@guest.example",
@@ -79,7 +90,8 @@ async fn traces_of_better_proven_runs_are_not_shown_in_a_thread() {
         .run_of(&note("q3@guest.example", &genuine, "And when?"))
         .await;
     app.drain().await;
-    let of_forged = told(&app, &forged).await;
+    // Before its own search, which finds what whoever reads the answer wrote.
+    let of_forged = app.prompts(&forged).await.swap_remove(0).to_string();
     assert!(
         of_forged.contains("Which room?"),
         "it stands in that thread: {of_forged}"
