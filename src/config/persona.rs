@@ -7,9 +7,10 @@ use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
 use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
+use crate::domain::PlanMode;
 use crate::domain::{Address, PersonaId};
 use crate::policy::PolicyRule;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -50,8 +51,28 @@ pub struct TypedPersona {
     tools: Option<Vec<String>>,
     /// IANA zone of its dates, and of its responsibilities without a zone. Default: UTC.
     timezone: Option<String>,
+    /// `ask`: its runs propose a plan to the owner before they send or change anything.
+    #[serde(default)]
+    #[schemars(schema_with = "plan_schema")]
+    plan: TypedPlan,
     /// Bounds on its cost; those left out are as in `configs/inference.json`.
     budget: Option<TypedPersonaBudget>,
+}
+
+/// [`PlanMode`] with its default.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(transparent)]
+struct TypedPlan(PlanMode);
+
+impl Default for TypedPlan {
+    fn default() -> Self {
+        Self(PlanMode::None)
+    }
+}
+
+fn plan_schema(_: &mut SchemaGenerator) -> Schema {
+    let words: Vec<&str> = PlanMode::ALL.iter().map(|mode| mode.as_str()).collect();
+    json_schema!({ "type": "string", "enum": words, "default": PlanMode::None.as_str() })
 }
 
 /// Handling of the model's final text.
@@ -93,6 +114,8 @@ pub struct Persona {
     pub timezone: chrono_tz::Tz,
     /// Its own bounds, where it has any.
     pub budget: PersonaBudget,
+    /// Whether its runs propose a plan first.
+    pub plan: PlanMode,
     /// Rules of its `policy.json`, which stand behind those of `configs/policy.json`.
     pub rules: Vec<PolicyRule>,
     /// Absolute path of its folder.
@@ -183,6 +206,7 @@ pub fn resolve(
         tools: typed.tools.clone(),
         timezone,
         budget: budgets::resolve_persona(typed.budget.as_ref()),
+        plan: typed.plan.0,
         rules: Vec::new(),
         folder: ctx.workspace.join("personas").join(id.as_str()),
     })

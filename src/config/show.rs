@@ -75,6 +75,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "tools": persona.tools,
         "timezone": persona.timezone.name(),
         "budget": budgets::show_persona(&persona.budget),
+        "plan": persona.plan,
         "rules": persona.rules,
     })
 }

@@ -35,6 +35,16 @@ word_enum!(
     }
 );
 
+word_enum!(
+    /// Whether a run shows its owner a plan before it acts.
+    PlanMode {
+        /// It acts, and is asked about single calls.
+        None = "none",
+        /// It proposes a plan first.
+        Ask = "ask",
+    }
+);
+
 /// Separator between a persona's local part and the token of a question.
 const TAG: &str = "+a.";
 

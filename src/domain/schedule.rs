@@ -1,6 +1,7 @@
 //! Settings of a responsibility besides its schedule: how its slots become runs, and the options of
 //! its runs.
 
+use super::approval::PlanMode;
 use super::run::word_enum;
 use super::{Address, RunId, ThreadId};
 use std::time::Duration;
@@ -101,6 +102,8 @@ pub struct RunOptions {
     pub deliver_to: DeliverTo,
     /// Retries after the first attempt; `None`: `run_attempts_max` of `configs/inference.json`.
     pub retries: Option<u32>,
+    /// Whether its runs propose a plan first; `None`: as the persona's.
+    pub plan: Option<PlanMode>,
 }
 
 impl RunOptions {
@@ -116,6 +119,7 @@ impl Default for RunOptions {
             tools: None,
             deliver_to: DeliverTo::Owners,
             retries: None,
+            plan: None,
         }
     }
 }

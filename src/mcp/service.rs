@@ -5,7 +5,7 @@ use crate::context::resolvers::Subject;
 use crate::domain::ErrorClass;
 use crate::domain::TextLabel;
 use crate::providers::ToolArgs;
-use crate::runs::approvals::ask;
+use crate::runs::approvals::{ask, plan};
 use crate::runs::checkpoint::words_of_context;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
@@ -43,6 +43,8 @@ pub struct Toolbox {
     /// Label of the run when its agent was asked.
     label: RunLabel,
     tools: Vec<Arc<RegisteredTool>>,
+    /// `true`: its calls need an approved plan, for which an agent cannot wait.
+    is_planned: bool,
     cancel: CancellationToken,
     /// Agents call tools concurrently; here one call follows the other, as in the engine's own
     /// loop.
@@ -63,10 +65,11 @@ impl Toolbox {
         let words =
             first_request.map_or(Ok(TextLabel::default()), |json| words_of_context(&json))?;
         let label = RunLabel::of(&subject);
-        let (persona, tools) = (
-            persona.clone(),
-            deps.tools(&run, persona, &run_options.run_options, &label),
-        );
+        let is_planned = plan::is_first(persona, &run_options.run_options);
+        let mut tools = deps.tools(&run, persona, &run_options.run_options, &label);
+        // An agent cannot wait for its owner.
+        tools.retain(|tool| !tool.declaration().capabilities.owner);
+        let persona = persona.clone();
         let key = RunKey {
             run: run.id.clone(),
             trigger_message: run.trigger_message.clone(),
@@ -82,6 +85,7 @@ impl Toolbox {
             subject,
             label,
             tools,
+            is_planned,
             cancel,
             turn: Mutex::new(()),
         })
@@ -228,6 +232,8 @@ impl Toolbox {
             subject: &self.subject,
             tools: &self.tools,
             label,
+            is_planned: self.is_planned,
+            approvals: &[],
             cancel: &self.cancel,
             calls,
             mails_sent,

@@ -29,6 +29,8 @@ fn says(effect: PolicyEffect, is_widenable: bool, code: &str, why: &str) -> Tabl
 
 /// Code of a mail to somebody whom the run may not write to.
 pub const NEW_RECIPIENT: &str = "new_recipient";
+/// Code of a question or a plan of the model's own.
+const ASKS_OWNER: &str = "asks_owner";
 /// Code of a mail to somebody who may not read what the run has read.
 const NOT_A_READER: &str = "not_a_reader";
 
@@ -36,6 +38,13 @@ const NOT_A_READER: &str = "not_a_reader";
 pub fn by_table(facts: &CallFacts) -> TableDecision {
     let (sender, floor) = (facts.level("sender"), facts.level("floor"));
     let lowest = sender.min(floor);
+    if facts.is_true("asks_owner") {
+        let why = "the persona puts it before its owner";
+        return match lowest {
+            Trust::Unauthenticated => says(PolicyEffect::Deny, false, ASKS_OWNER, why),
+            _ => says(PolicyEffect::Ask, false, ASKS_OWNER, why),
+        };
+    }
     let is_outside = facts.text("recipients") == Some("outside");
     if facts.text("audience") == Some("may_not_read") {
         let why = "a recipient may not read all that the run has read";

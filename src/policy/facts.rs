@@ -82,6 +82,12 @@ pub static FACTS: &[KnownFact] = &[
         "effects of the tool: `reads_private`, `sends_out`, `changes_state`, `runs_code`",
     ),
     fact(
+        "asks_owner",
+        FactKind::Flag,
+        true,
+        "whether the call puts a question or a plan before the owner",
+    ),
+    fact(
         "floor",
         FactKind::Level,
         false,

@@ -1,6 +1,7 @@
 //! Slot of a run, and the options that it sets, for people and programs.
 
 use crate::domain::DeliverTo;
+use crate::domain::PlanMode;
 use crate::store::{RunOptionsInForce, SlotOfRun};
 use crate::text::plural;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub struct SlotRecord {
     /// Attempts after the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
+    /// Whether it proposes a plan first; `None`: as its persona.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanMode>,
     /// `true`: the answer must fit a schema.
     pub has_output_schema: bool,
 }
@@ -67,6 +71,7 @@ impl From<SlotOfRun> for SlotRecord {
                 DeliverTo::Store => Destination::Store,
             },
             retries: run_options.retries,
+            plan: run_options.plan,
             has_output_schema: output_schema.is_some(),
         }
     }
@@ -107,7 +112,11 @@ impl SlotRecord {
             0 => "never tried again".to_owned(),
             _ => format!("tried again at most {}", plural(retries, "time")),
         });
-        let phrases: Vec<String> = [model, tools, answer, form, tries]
+        let plan = self.plan.map(|plan| match plan {
+            PlanMode::Ask => "proposes a plan first".to_owned(),
+            PlanMode::None => "acts without a plan".to_owned(),
+        });
+        let phrases: Vec<String> = [model, tools, answer, form, tries, plan]
             .into_iter()
             .flatten()
             .collect();

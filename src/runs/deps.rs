@@ -1,6 +1,7 @@
 //! Dependencies of every run: the configuration, the adapters, the clock, the
 //! environment and the provider health.
 
+use super::approvals::plan;
 use super::env::RunEnv;
 use super::env::live::LiveEnv;
 use super::error::RunError;
@@ -11,10 +12,10 @@ use super::provider_health::breakers::CircuitBreakers;
 use super::tool_calls::run_facts;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
-use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger};
+use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
 use crate::providers::{Provider, ProviderError};
 use crate::store::{ClaimedRun, RunOptionsInForce, Store};
-use crate::tools::{self, RegisteredTool, ToolRegistry};
+use crate::tools::{self, PROPOSE_PLAN, RegisteredTool, ToolRegistry};
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -159,6 +160,7 @@ impl RunDeps {
         };
         let open = |tool: &&Arc<RegisteredTool>| {
             label.closed(tool.effects()).is_none()
+                && self.may_ask((persona, options), label, tool)
                 && run_facts::is_offered(&self.config, (run, persona), label, tool)
         };
         self.tools
@@ -167,5 +169,20 @@ impl RunDeps {
             .filter(open)
             .cloned()
             .collect()
+    }
+
+    /// Reports whether a run may use a tool that asks the owner; `true` for every other tool. Strangers put no questions before
+    /// an owner.
+    fn may_ask(
+        &self,
+        (persona, options): (&Persona, &RunOptions),
+        label: &RunLabel,
+        tool: &RegisteredTool,
+    ) -> bool {
+        if !tool.declaration().capabilities.owner {
+            return true;
+        }
+        let is_wanted = tool.name() != PROPOSE_PLAN || plan::is_first(persona, options);
+        is_wanted && label.sender >= Trust::Contact && !self.config.gateway.owners.is_empty()
     }
 }

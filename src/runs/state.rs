@@ -12,6 +12,7 @@ use crate::providers::{
 };
 use crate::runs::agents::notes;
 use crate::runs::agents::options::AgentState;
+use crate::runs::approvals::plan;
 use crate::runs::budget::counters::Counters;
 use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
@@ -123,6 +124,8 @@ impl<'a> LoopState<'a> {
             subject: &self.subject,
             tools: &self.tools,
             label: self.label.clone(),
+            is_planned: plan::is_first(self.persona, &self.run_options.run_options),
+            approvals: &self.approvals,
             cancel: self.cancel,
             calls: self.counters.tool_calls,
             mails_sent: self.mails_sent,

@@ -3,5 +3,6 @@
 mod by_mail;
 pub mod crashes;
 mod decisions;
+mod questions;
 mod replies;
 pub mod scene;

@@ -40,6 +40,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         tools: None,
         timezone: chrono_tz::UTC,
         budget: attache::config::PersonaBudget::default(),
+        plan: attache::domain::PlanMode::None,
         rules: Vec::new(),
         folder: "/nowhere".into(),
     }

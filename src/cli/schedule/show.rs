@@ -8,6 +8,7 @@ use super::{
 };
 use crate::cli::{Command, CommandContext, Exit, screen};
 use crate::config::{dollars, spell};
+use crate::domain::PlanMode;
 use crate::domain::{Address, DeliverTo, RunId, ThreadId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::{StoredResponsibility, StoredSlot};
@@ -77,6 +78,7 @@ struct ResponsibilityDetail<'a> {
     tools: Option<&'a [String]>,
     deliver_to: DeliverToRecord<'a>,
     retries: Option<u32>,
+    plan: Option<PlanMode>,
     budget_usd: Option<String>,
     output_schema: Option<Value>,
     thread: Option<&'a ThreadId>,
@@ -129,6 +131,7 @@ fn detail<'a>(
         tools: runs.tools.as_deref(),
         deliver_to: DeliverToRecord::from(&runs.deliver_to),
         retries: runs.retries,
+        plan: runs.plan,
         budget_usd: row.budget_micros.map(dollars),
         output_schema: schema.and_then(|text| serde_json::from_str(text).ok()),
         thread: row.thread.as_ref(),

@@ -72,26 +72,31 @@ pub fn of_call(
     mail: &MailPolicy,
     (parks, worked): (bool, Duration),
 ) -> Result<NewApproval, RunError> {
-    let (draft, result_json) = match outcome {
-        None => (None, None),
-        Some(mut outcome) => {
-            let draft = outcome.mail.take().map(|draft| *draft);
-            let (payload, ..) = finish(ToolVerdict::Done(outcome), asked.name);
-            (draft, Some(payload))
-        }
+    let (draft, asks, result_json) = match outcome {
+        None => (None, None, None),
+        Some(mut outcome) => match outcome.question.take() {
+            // Its result is the owner's word.
+            Some(asks) => (None, Some(asks), None),
+            None => {
+                let draft = outcome.mail.take().map(|draft| *draft);
+                let (payload, ..) = finish(ToolVerdict::Done(outcome), asked.name);
+                (draft, None, Some(payload))
+            }
+        },
     };
     let frozen = match &draft {
         Some(draft) => Some(mail::outbound(ctx, draft.clone())?),
         None => None,
     };
     let pair = draft.as_ref().zip(frozen.as_ref());
-    let view = match pair {
-        Some((draft, frozen)) => view::of_mail(draft, &frozen.content.subject, mail),
-        None => view::of_call(asked.name, &args_of(asked)),
+    let view = match (pair, &asks) {
+        (Some((draft, frozen)), _) => view::of_mail(draft, &frozen.content.subject, mail),
+        (None, Some(asks)) => view::of_question(&asks.text),
+        (None, None) => view::of_call(asked.name, &args_of(asked)),
     };
     let subject = QuestionSubject {
         call_id: asked.id,
-        kind: ApprovalKind::Call,
+        kind: asks.map_or(ApprovalKind::Call, |asks| asks.kind),
         tool: asked.name,
         canonical: canonical(ctx, asked, pair),
         view,

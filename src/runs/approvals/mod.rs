@@ -3,10 +3,12 @@
 //! - `canonical`: what is asked for, in one form, and its digest.
 //! - `view`: the text that the owner reads.
 //! - `question`: a question, and the bounds on them.
+//! - `plan`: what an approved plan covers.
 //! - `ask`: a call that waits; `reply`: a final text that waits.
 
 pub mod canonical;
 pub mod view;
 pub mod question;
+pub mod plan;
 pub mod ask;
 pub mod reply;

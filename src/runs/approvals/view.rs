@@ -54,6 +54,11 @@ pub fn of_call(tool: &str, args: &Value) -> String {
     format!("Tool: {}\n\n{}", visible(tool), body(&args))
 }
 
+/// Returns the view of a question or a plan of the model.
+pub fn of_question(text: &str) -> String {
+    body(text)
+}
+
 /// Adds why the owner is asked, and what the run has read.
 pub fn with_reason(
     mut view: String,

@@ -4,7 +4,7 @@ use crate::config::Persona;
 use crate::context::resolvers::Subject;
 use crate::runs::deps::RunDeps;
 use crate::runs::label::RunLabel;
-use crate::store::{ClaimedRun, JournalEntry};
+use crate::store::{ApprovalOfRun, ClaimedRun, JournalEntry};
 use crate::tools::RegisteredTool;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,10 @@ pub struct ToolCallContext<'w> {
     pub tools: &'w [Arc<RegisteredTool>],
     /// Permissions of the run, by what it has read.
     pub label: RunLabel,
+    /// `true`: the run proposes a plan before it acts.
+    pub is_planned: bool,
+    /// Questions to the owner of earlier attempts.
+    pub approvals: &'w [ApprovalOfRun],
     pub cancel: &'w CancellationToken,
     /// Calls of the run before this one.
     pub calls: u32,

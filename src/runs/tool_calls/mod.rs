@@ -5,5 +5,6 @@ pub mod execution;
 pub mod context;
 pub mod run_facts;
 pub mod facts;
+pub mod draft;
 pub mod policy;
 pub mod dispatch;

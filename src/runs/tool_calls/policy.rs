@@ -5,19 +5,19 @@
 //! effect.
 
 use super::context::ToolCallContext;
+use super::draft::{self, Drafted};
 use super::execution::CallOrder;
 use super::facts;
 use super::run_facts;
 use super::verdict::{JudgedCall, ToolVerdict};
-use crate::domain::Withheld;
 use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, PolicyEffect};
 use crate::providers::ToolArgs;
+use crate::runs::approvals::plan;
 use crate::runs::env::RecordedPayload;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::label::RunLabel;
-use crate::runs::reply::send_limits;
 use crate::store::{Step, StepKind, StoreError};
 use crate::tools::{
     self, MailDraft, MailPolicy, RegisteredTool, ToolClass, ToolError, ToolLimits, ToolOutcome,
@@ -112,24 +112,40 @@ pub async fn prepare(
             next: NextStep::Call,
         });
     }
+    judge(ctx, (asked, tool, args), (&order, &mail)).await
+}
+
+/// Decides on a call that can be made: hooks, rules, table and plan.
+async fn judge(
+    ctx: &ToolCallContext<'_>,
+    (asked, tool, args): (Asked<'_>, &RegisteredTool, &Map<String, Value>),
+    (order, mail): (&CallOrder<'_>, &MailPolicy),
+) -> Result<PreparedCall, RunError> {
+    let ended = |code, message| Ok(PreparedCall::ended(ToolVerdict::Failed { code, message }));
     let before = match of_call::before(ctx, asked.name, args).await? {
         PanelDecision::Deny(refusal) => return ended(refusal.code, refusal.message),
         PanelDecision::Ask(why) => Some(why),
         PanelDecision::Allow => None,
     };
-    let (draft, facts) = match drafted(ctx, tool, &order).await? {
-        Drafted::Refused(verdict) => return Ok(PreparedCall::ended(verdict)),
-        Drafted::Nothing => (None, facts::of_call(ctx, tool, args)),
-        Drafted::Mail(outcome, draft) => {
-            let facts = facts::of_call(ctx, tool, args);
-            let facts = facts::of_mail(facts, &ctx.label, &draft, &mail);
-            (Some((outcome, draft)), facts)
-        }
+    let drafted = match draft::of_call(ctx, tool, order).await? {
+        Ok(drafted) => drafted,
+        Err(verdict) => return Ok(PreparedCall::ended(verdict)),
     };
-    let mut decision = decide(ctx, asked.name, &facts).await?;
-    if let Some((_, draft)) = &draft
-        && decision.effect.may_happen()
-    {
+    let draft = drafted.mail.as_ref();
+    let mut facts = facts::of_call(ctx, tool, args);
+    if let Some(draft) = draft {
+        facts = facts::of_mail(facts, &ctx.label, draft, mail);
+    }
+    let decision = decide(ctx, asked.name, &facts).await?;
+    let planned = match ctx.is_planned {
+        true => plan::applied(ctx.approvals, tool, draft, decision),
+        false => Ok(decision),
+    };
+    let mut decision = match planned {
+        Ok(decision) => decision,
+        Err(why) => return ended(PLAN_FIRST, why.to_owned()),
+    };
+    if let Some(draft) = draft.filter(|_| decision.effect.may_happen()) {
         match of_call::before_send(ctx, asked.name, draft).await? {
             PanelDecision::Deny(refusal) => return ended(refusal.code, refusal.message),
             PanelDecision::Ask(why) => of_call::raise(&mut decision, why),
@@ -139,9 +155,9 @@ pub async fn prepare(
     if let Some(why) = before {
         of_call::raise(&mut decision, why);
     }
-    let next = next_step(ctx, &decision, draft, &mail);
+    let next = next_step(ctx, &decision, drafted, mail);
     let expected = match &next {
-        NextStep::Call => ctx.deps.env.expected_effects(&order).await,
+        NextStep::Call => ctx.deps.env.expected_effects(order).await,
         _ => None,
     };
     Ok(PreparedCall {
@@ -172,18 +188,15 @@ fn checked_args<'a>(
 fn next_step(
     ctx: &ToolCallContext<'_>,
     decision: &PolicyDecision,
-    draft: Option<(Box<ToolOutcome>, MailDraft)>,
+    drafted: Drafted,
     mail: &MailPolicy,
 ) -> NextStep {
-    match (decision.effect, draft) {
-        (PolicyEffect::Deny | PolicyEffect::Hide, draft) => {
-            let draft = draft.as_ref().map(|(_, draft)| draft);
-            NextStep::Ended(denied(decision, draft, (mail, &ctx.label)))
+    match (decision.effect, drafted.outcome) {
+        (PolicyEffect::Deny | PolicyEffect::Hide, _) => {
+            NextStep::Ended(denied(decision, drafted.mail.as_ref(), (mail, &ctx.label)))
         }
-        (PolicyEffect::Ask, draft) if ctx.deps.env.asks_owner() => {
-            NextStep::Ask(draft.map(|(outcome, _)| outcome))
-        }
-        (_, Some((outcome, _))) => NextStep::Ended(ToolVerdict::Done(*outcome)),
+        (PolicyEffect::Ask, outcome) if ctx.deps.env.asks_owner() => NextStep::Ask(outcome),
+        (_, Some(outcome)) => NextStep::Ended(ToolVerdict::Done(*outcome)),
         (_, None) => NextStep::Call,
     }
 }
@@ -206,40 +219,6 @@ fn recorded_decision(
         expected: recorded.expected,
         next: NextStep::Call,
     })
-}
-
-/// A mail that a tool drafted, to be decided on.
-enum Drafted {
-    /// The tool sends no mail.
-    Nothing,
-    Refused(ToolVerdict),
-    Mail(Box<ToolOutcome>, MailDraft),
-}
-
-/// Returns the draft of a tool that sends mail. Its effect commits with its result, so drafting does nothing.
-async fn drafted(
-    ctx: &ToolCallContext<'_>,
-    tool: &RegisteredTool,
-    order: &CallOrder<'_>,
-) -> Result<Drafted, RunError> {
-    let sends_mail = tool.declaration().capabilities.mail && tool.effects().sends_out;
-    if !(sends_mail && tool.class() == ToolClass::Transactional) {
-        return Ok(Drafted::Nothing);
-    }
-    let outcome = match ctx.deps.env.call(order).await? {
-        ToolVerdict::Done(outcome) => outcome,
-        verdict => return Ok(Drafted::Refused(verdict)),
-    };
-    let Some(draft) = outcome.mail.clone() else {
-        return Ok(Drafted::Refused(ToolVerdict::Done(outcome)));
-    };
-    match send_limits::forbidden(ctx, &draft).await? {
-        Some(rule) => Ok(Drafted::Refused(ToolVerdict::Failed {
-            code: rule.as_str(),
-            message: withheld_message(rule),
-        })),
-        None => Ok(Drafted::Mail(Box::new(outcome), *draft)),
-    }
 }
 
 /// Decides by the rules of the configuration and the table.
@@ -423,6 +402,8 @@ fn closed(name: &str, why: &str) -> ToolVerdict {
     }
 }
 
+/// Error code of a call before an owner has approved a plan.
+const PLAN_FIRST: &str = "plan_first";
 /// Error code of a call that the policy refuses.
 pub const DENIED: &str = "policy_denied";
 /// Error code of a call to an unknown tool.
@@ -462,14 +443,4 @@ pub fn not_again() -> ToolVerdict {
         code: "not_again",
         message: message.to_owned(),
     }
-}
-
-/// Returns the reason why a draft is not queued, for the model.
-fn withheld_message(rule: Withheld) -> String {
-    let why = match rule {
-        Withheld::HopLimit => "this mail has gone from persona to persona as often as a mail may",
-        Withheld::Alternations => "this thread has had as many answers as it may have for today",
-        _ => "one of its recipients has had as many mails from you as they may have for now",
-    };
-    format!("not sent: {why}; another try in this run will not help, so finish without it")
 }

@@ -58,6 +58,10 @@ pub fn of_tool(facts: CallFacts, tool: &RegisteredTool) -> CallFacts {
         ToolClass::Once => "once",
     };
     let facts = facts.with("class", class);
+    let facts = match tool.declaration().capabilities.owner {
+        true => facts.with("asks_owner", true),
+        false => facts,
+    };
     match effects(tool.effects()) {
         effects if effects.is_empty() => facts,
         effects => facts.with("effect", effects),

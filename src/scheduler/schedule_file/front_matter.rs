@@ -28,6 +28,7 @@ pub const KEYS: &[&str] = &[
     "deliver_to",
     "output_schema",
     "retries",
+    "plan",
     "proposed_by",
 ];
 

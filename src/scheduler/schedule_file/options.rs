@@ -7,7 +7,7 @@ use super::nearest::hint;
 use super::timing::{PERIOD_MAX, Timing};
 use crate::config::spell;
 use crate::domain::{
-    Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, SlotOptions, ThreadId,
+    Address, CatchUp, DeliverTo, Overlap, PlanMode, RunId, RunOptions, SlotOptions, ThreadId,
 };
 use std::time::Duration;
 
@@ -140,6 +140,7 @@ pub(super) fn run_options(
             .get("deliver_to")
             .map_or(Ok(DeliverTo::Owners), |entry| deliver_to(entry, bounds))?,
         retries: front_matter.number("retries", RETRIES_MAX)?,
+        plan: front_matter.word("plan", &["none", "ask"], PlanMode::parse)?,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Options of a responsibility besides its schedule, as JSON in its rows. Default values are left
 //! out, so that a row written before an option existed keeps its meaning.
 
+use crate::domain::PlanMode;
 use crate::domain::{
     Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, SlotOptions, ThreadId, Timestamp,
     sha256_hex,
@@ -126,7 +127,7 @@ pub(in crate::store) fn slot_options(json: &str) -> Result<SlotOptions> {
 }
 
 /// Formats the options as JSON: keys `profile`, `provider`, `model`, `tools`, `deliver_to`,
-/// `retries`.
+/// `retries`, `plan`.
 pub(in crate::store) fn run_options_json(options: &RunOptions) -> String {
     let usual = run_map(&RunOptions::default());
     without(run_map(options), &usual)
@@ -157,6 +158,7 @@ fn run_map(options: &RunOptions) -> Map<String, Value> {
             "retries".to_owned(),
             options.retries.map_or(Value::Null, Value::from),
         ),
+        ("plan".to_owned(), options.plan.map(PlanMode::as_str).into()),
     ])
 }
 
@@ -205,6 +207,10 @@ pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
                     .and_then(|n| u32::try_from(n).ok())
                     .ok_or(UNREADABLE)?,
             ),
+        },
+        plan: match text("plan")? {
+            None => None,
+            Some(word) => Some(PlanMode::parse(word).ok_or(UNREADABLE)?),
         },
     })
 }
@@ -255,6 +261,7 @@ mod tests {
                 tools: Some(vec!["send_email".into()]),
                 deliver_to,
                 retries: Some(0),
+                plan: Some(PlanMode::Ask),
             };
             assert_eq!(run_options(&run_options_json(&odd)).expect("odd"), odd);
         }

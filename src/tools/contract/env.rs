@@ -17,6 +17,8 @@ pub struct ToolCapabilities {
     pub mail: bool,
     /// The search over the persona's messages.
     pub search: bool,
+    /// The owner, who may be asked.
+    pub owner: bool,
 }
 
 impl ToolCapabilities {
@@ -25,6 +27,7 @@ impl ToolCapabilities {
         files: false,
         mail: false,
         search: false,
+        owner: false,
     };
 }
 

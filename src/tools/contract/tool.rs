@@ -5,7 +5,7 @@
 use super::env::{ToolCapabilities, ToolEnv};
 use super::error::ToolError;
 use crate::clock::Clock;
-use crate::domain::{Address, MemoryAudience, Readers, RunId, TextLabel, Timestamp};
+use crate::domain::{Address, ApprovalKind, MemoryAudience, Readers, RunId, TextLabel, Timestamp};
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 
@@ -184,8 +184,18 @@ pub struct ToolOutcome {
     pub result: Value,
     /// A mail to queue in the transaction that records the result.
     pub mail: Option<Box<MailDraft>>,
+    /// A question that the owner answers before the call has a result.
+    pub question: Option<OwnerQuestion>,
     /// Trust and readers of what the result holds, as far as they limit what the run may do next.
     pub label: TextLabel,
+}
+
+/// What the owner is asked by a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerQuestion {
+    pub kind: ApprovalKind,
+    /// Text that the owner reads.
+    pub text: String,
 }
 
 /// A mail as a tool or the final answer drafts it; the run loop adds identity, threading headers and

@@ -77,7 +77,7 @@ fn everything_that_a_file_may_say_is_understood() {
         "name: Digest\nevery: 6h\ntimezone: Europe/Berlin\nenabled: false\ncatch_up: all\ncatch_up_window: 2d\n\
          overlap: buffer_one\njitter: 36m\ngrace: 10m\nbudget: 0.25\nprovider: anthropic\nmodel: large-1\n\
          tools: [send_email, read_file]\nprofile: thread\ndeliver_to:\n  mail:\n    - ann@example.test\n    - bo@friends.test\n\
-         output_schema: schemas/report.json\nretries: 2\nproposed_by: r1",
+         output_schema: schemas/report.json\nretries: 2\nplan: ask\nproposed_by: r1",
     );
     assert_eq!(
         (
@@ -117,11 +117,13 @@ fn everything_that_a_file_may_say_is_understood() {
         tools,
         deliver_to,
         retries,
+        plan,
     } = schedule.run_options;
     assert_eq!(
         (profile.as_str(), provider.as_deref(), model.as_deref()),
         ("thread", Some("anthropic"), Some("large-1"))
     );
+    assert_eq!(plan, Some(attache::domain::PlanMode::Ask));
     assert_eq!(
         (tools, retries),
         (Some(vec!["send_email".into(), "read_file".into()]), Some(2))

@@ -105,6 +105,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         files: true,
         mail: true,
         search: true,
+        owner: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),
