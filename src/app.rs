@@ -409,6 +409,16 @@ async fn recover(store: &Store, config: &Config) -> anyhow::Result<()> {
             "runs that stop every engine at the same step were quarantined"
         );
     }
+    let closed = store
+        .close_questions_of_copy()
+        .await
+        .context("closing questions of a restored backup")?;
+    if closed > 0 {
+        tracing::warn!(
+            closed,
+            "this database is a restored backup: the questions that were open are closed, and their runs go on without an approval"
+        );
+    }
     store
         .forget_sessions(SESSION_UNUSED_MAX)
         .await

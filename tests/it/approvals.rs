@@ -5,4 +5,5 @@ pub mod crashes;
 mod decisions;
 mod questions;
 mod replies;
+mod restored;
 pub mod scene;

@@ -1,7 +1,7 @@
 //! What keeps an installation healthy for years: the audit, backups, exports, and what may be thrown away.
 
 mod audit;
-mod backup;
+pub mod backup;
 mod export;
 mod gc;
 mod workspace;

@@ -76,8 +76,8 @@ pub(in crate::store) async fn decide(
     // Nobody decides behind the end, even where the clock of the sweep has not come by.
     let is_late = row.get::<&str, _>("expires_at") <= now.to_string().as_str();
     let verdict = match is_late {
-        true => ApprovalVerdict::Expire,
-        false => decision.verdict,
+        true if decision.verdict != ApprovalVerdict::Close => ApprovalVerdict::Expire,
+        _ => decision.verdict,
     };
     let Some(decided) = decided_state(kind, verdict) else {
         return Ok(DecisionOutcome::NotFitting);
@@ -113,6 +113,7 @@ fn already(row: &SqliteRow, state: ApprovalState) -> DecisionOutcome {
 fn decided_state(kind: ApprovalKind, verdict: ApprovalVerdict) -> Option<ApprovalState> {
     match (kind, verdict) {
         (_, ApprovalVerdict::Expire) => Some(ApprovalState::Expired),
+        (_, ApprovalVerdict::Close) => Some(ApprovalState::Cancelled),
         (_, ApprovalVerdict::Reject) => Some(ApprovalState::Rejected),
         (ApprovalKind::Question, ApprovalVerdict::Answer) => Some(ApprovalState::Answered),
         (ApprovalKind::Question, _) | (_, ApprovalVerdict::Answer) => None,
@@ -208,6 +209,12 @@ fn result(
         (ApprovalState::Expired, _) => failed(
             "approval_expired",
             "your owner was asked and has not answered in time; finish without it and say so".to_owned(),
+        ),
+        (ApprovalState::Cancelled, _) => failed(
+            "approval_cancelled",
+            "your owner was asked, and the question was closed when the database was restored from a backup; finish without it \
+             and say so"
+                .to_owned(),
         ),
         _ => failed(
             "approval_rejected",

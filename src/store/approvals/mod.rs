@@ -5,6 +5,7 @@
 //! - `decide`: the one way to decide, whoever decides and by whatever door.
 //! - `answers`: letters that decide; `mails`: questions and explanations by mail.
 //! - `sweep`: questions that nobody answered in time.
+//! - `restored`: questions of a restored backup.
 //! - `list`: questions as people read them.
 //! - `uses`: rules that may decide a limited number of calls.
 
@@ -14,5 +15,6 @@ pub(in crate::store) mod decide;
 pub(in crate::store) mod answers;
 pub(in crate::store) mod mails;
 pub(in crate::store) mod sweep;
+pub(in crate::store) mod restored;
 pub(in crate::store) mod list;
 pub(in crate::store) mod uses;

@@ -65,6 +65,8 @@ pub enum ApprovalVerdict {
     /// Answer to a question.
     Answer,
     Expire,
+    /// Closed without a decision, because the database was restored.
+    Close,
 }
 
 /// A decision, with who made it and how.

@@ -30,6 +30,11 @@ pub(in crate::store) const NOTE_MAINTENANCE: &str = "
     INSERT INTO maintenance (kind, at, detail) VALUES ($1, $2, $3)
     ON CONFLICT (kind) DO UPDATE SET at = excluded.at, detail = excluded.detail";
 
+pub(in crate::store) const HAS_COPIES: &str =
+    "SELECT count(*) FROM pragma_table_info('database_copies')";
+pub(in crate::store) const NOTE_COPY: &str =
+    "INSERT INTO database_copies (id) VALUES (1) ON CONFLICT (id) DO NOTHING";
+
 /// Number of rows in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyCounts {
@@ -70,9 +75,25 @@ pub async fn copy_database(
         .await;
     sqlx::Connection::close(conn).await?;
     copied?;
+    note_copy(to).await?;
     File::open(to)
         .and_then(|file| file.sync_all())
         .map_err(folder)
+}
+
+/// Marks the database as a copy, by which an engine that works on it knows that time has passed elsewhere.
+async fn note_copy(database: &Path) -> std::result::Result<(), OpenError> {
+    let options = SqliteConnectOptions::new()
+        .filename(database)
+        .disable_statement_logging();
+    let mut conn = options.connect().await?;
+    // A database of an earlier version has no such table, and no questions either.
+    let columns: i64 = sqlx::query_scalar(HAS_COPIES).fetch_one(&mut conn).await?;
+    if columns > 0 {
+        sqlx::query(NOTE_COPY).execute(&mut conn).await?;
+    }
+    sqlx::Connection::close(conn).await?;
+    Ok(())
 }
 
 /// Counts the rows of a copy.

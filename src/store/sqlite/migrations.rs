@@ -71,6 +71,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     39 "0039_approvals",
     43 "0043_mail_commands",
     44 "0044_hooks",
+    45 "0045_copies",
 };
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ const EVERYTHING: AuditScope = AuditScope {
 };
 
 /// A new workspace from a backup and the plain files, as the command's last words say.
-fn restore(from: &Workspace, backup: &Path) -> Workspace {
+pub fn restore(from: &Workspace, backup: &Path) -> Workspace {
     let dir = tempfile::tempdir().expect("a folder");
     let restored = Workspace {
         dir,

@@ -256,4 +256,5 @@ pub const OPEN_ROWS: &[&str] = &[
     "responsibility_slots_waiting",
     "responsibility_slots_catching_up",
     "notices_pending",
+    "approvals_open",
 ];
