@@ -1,4 +1,10 @@
-//! Tool calls: the policy that permits them, their execution, their results.
+//! Tool calls: the policy that permits them, their execution, their results. In reading order:
+//!
+//! - `verdict`: ends of a call, and how a call and its result are recorded
+//! - `execution`: a permitted call with the persona's store and folder; `context`: the run of a call
+//! - `run_facts`, `facts`: what the engine knows of a run and of a call, for the rules
+//! - `draft`: what a call would do; `policy`: the decision on it
+//! - `dispatch`: the calls of one answer, in order
 
 pub mod verdict;
 pub mod execution;

@@ -241,6 +241,10 @@ pub const WALKS: &[(&str, &str)] = &[
         "as for `messages::INSERT_MESSAGE`",
     ),
     ("search::LAST_SEQ", "the last row, found in one step"),
+    (
+        "restored::OPEN_QUESTIONS",
+        "once, at the first start on a restored backup; only open ones",
+    ),
     ("halts::HALTS", "one row per persona at most"),
 ];
 
@@ -256,5 +260,4 @@ pub const OPEN_ROWS: &[&str] = &[
     "responsibility_slots_waiting",
     "responsibility_slots_catching_up",
     "notices_pending",
-    "approvals_open",
 ];
