@@ -62,6 +62,10 @@ pub static FILES: &[(&str, &str)] = &[
         include_str!("../../../configs/schema/policy.json"),
     ),
     (
+        "configs/schema/hooks.json",
+        include_str!("../../../configs/schema/hooks.json"),
+    ),
+    (
         "configs/policy.json",
         include_str!("../../../configs/policy.json"),
     ),
