@@ -85,7 +85,9 @@ pub async fn assemble(
     }
     trim(&mut gathered, &mut report);
     for item in &gathered {
-        report.entries[item.entry].sha256 = digest(&item.piece);
+        let entry = &mut report.entries[item.entry];
+        entry.sha256 = digest(&item.piece);
+        entry.label = label(&item.piece, sources.subject);
     }
     report.used_tokens = report.entries.iter().map(|entry| entry.tokens).sum();
     Ok((build(sources.subject, gathered), report))
@@ -149,6 +151,7 @@ fn record(
         outcome,
         why,
         sha256: None,
+        label: TextLabel::default(),
     };
     let note = contribution.note;
     if contribution.pieces.is_empty() {
@@ -228,6 +231,22 @@ fn digest(piece: &Piece) -> Option<String> {
                 .ok()
                 .map(|json| sha256_hex(&[&json]))
         }
+    }
+}
+
+/// Returns the label of a piece, for the report.
+fn label(piece: &Piece, subject: &Subject) -> TextLabel {
+    match piece {
+        Piece::ActiveMemory { label, .. } => label.clone(),
+        Piece::History(exchanges) => exchanges
+            .iter()
+            .map(|exchange| exchange.words.clone())
+            .fold(TextLabel::default(), TextLabel::and),
+        Piece::Input(_) => TextLabel {
+            lowest: Some(subject.sender_trust()),
+            ..TextLabel::default()
+        },
+        Piece::System { .. } | Piece::Metadata(_) => TextLabel::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Two reports of what should be one context show where they first differ:
 //! [`ContextReport::cause`].
 
+use crate::domain::TextLabel;
 use serde::{Deserialize, Serialize};
 
 /// Contributions of the resolvers, and what became of them.
@@ -31,6 +32,9 @@ pub struct ReportEntry {
     /// Digest of the part that was sent; `None` when nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// Lowest trust of its authors, and who may read it; results of earlier calls have labels of their own.
+    #[serde(default, skip_serializing_if = "TextLabel::is_nothing")]
+    pub label: TextLabel,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

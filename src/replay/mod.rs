@@ -26,6 +26,7 @@ pub mod html;
 pub use load::{load_run, load_thread};
 pub use slot::{Destination, SlotRecord};
 
+use crate::domain::TextLabel;
 use crate::domain::mail::filed;
 use crate::store::{Executor, HookCall};
 use serde::{Deserialize, Serialize};
@@ -209,6 +210,9 @@ pub struct ContextEntry {
     /// Digest of the part that was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// Lowest trust of its authors, and who may read it.
+    #[serde(default, skip_serializing_if = "TextLabel::is_nothing")]
+    pub label: TextLabel,
 }
 
 /// One provider call.

@@ -123,11 +123,14 @@ fn show_context(screen: &Screen, record: &RunRecord) -> anyhow::Result<()> {
             entry.source.clone(),
             bytes,
             tokens,
+            entry.label.described(),
             entry.outcome.clone(),
             why,
         ]
     });
-    let headings = ["RESOLVER", "SOURCE", "BYTES", "TOKENS", "OUTCOME", "WHY"];
+    let headings = [
+        "RESOLVER", "SOURCE", "BYTES", "TOKENS", "LABEL", "OUTCOME", "WHY",
+    ];
     screen.table(
         Columns::of(&headings).main("SOURCE").optional(&["BYTES"]),
         &rows.collect::<Vec<_>>(),

@@ -91,6 +91,17 @@ impl TextLabel {
         readers: Readers::OWNERS,
     };
 
+    /// Describes the label in a word or two; empty when it limits nothing.
+    pub fn described(&self) -> String {
+        let lowest = self.lowest.map(Trust::as_str);
+        let private = (!self.readers.is_everyone()).then_some("private");
+        lowest
+            .into_iter()
+            .chain(private)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
