@@ -94,6 +94,7 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
         "list_files",
         "update_memory",
         "schedule_create",
+        "ask_owner",
     ];
     assert_eq!(offered(&app, &run).await, all);
     assert_eq!(
