@@ -9,3 +9,6 @@ mod hostile_letters;
 mod honest;
 mod deciders;
 mod fatigue;
+mod model;
+mod days;
+mod frozen;

@@ -70,13 +70,13 @@ async fn ordinary_work_asks_seldom() {
 /// A model that asks five hundred times has its owner asked five times.
 #[tokio::test]
 async fn five_hundred_asks_are_five_questions() {
-    let turns = 100;
+    let turns = 30;
     let mail = |turn: usize, at: usize| {
         json!({ "tool": "send_email", "args": { "to": ["eve@new.test"], "subject": "Again",
         "body": format!("Please, for the {turn}-{at}th time.") } })
     };
     let mut rules: Vec<Value> = (0..turns)
-        .map(|turn| json!({ "when": { "turn": turn }, "call": (0..10).map(|at| mail(turn, at)).collect::<Vec<_>>() }))
+        .map(|turn| json!({ "when": { "turn": turn }, "call": (0..20).map(|at| mail(turn, at)).collect::<Vec<_>>() }))
         .collect();
     rules.push(json!({ "say": "Enough." }));
     let scene = Scene::with(&json!({ "rules": rules }), |workspace| {
@@ -85,7 +85,8 @@ async fn five_hundred_asks_are_five_questions() {
             "/max_tool_turns",
             json!(turns + 1),
         );
-        let budget = json!({ "tool_failures_max": 1000, "tool_calls_max": 1000 });
+        let budget =
+            json!({ "tool_failures_max": 1000, "tool_calls_max": 1000, "tokens_max": 100_000_000 });
         workspace.set("configs/inference.json", "/budget", budget);
     })
     .await;
@@ -105,7 +106,11 @@ async fn five_hundred_asks_are_five_questions() {
         .filter(|line| line.starts_with("call "))
         .count();
     println!("B-7: {calls} hostile asks of one run became {questions} questions");
-    assert!(calls >= 500, "{calls}");
+    assert!(
+        calls >= 500,
+        "{calls}, {:?}",
+        scene.world.app.outcome(&run).await
+    );
     assert_eq!(questions, 5);
     assert!(scene.to_eve().is_empty());
     scene.world.app.check().await;
