@@ -36,7 +36,7 @@ fn any_call(dice: &mut Dice, number: usize) -> Value {
         8 => json!({ "tool": "read_file", "args": { "path": dice.of(&["persona.json", "knowledge/house.md", "../../configs/security.json", "../../data/attache.db"]) } }),
         9 => json!({ "tool": "update_memory", "args": { "append": format!("- {number}") } }),
         10 => json!({ "tool": "list_files", "args": {} }),
-        11 => json!({ "tool": "schedule_create", "args": { "name": format!("n{number}"), "schedule": "0 4 * * *", "instructions": "approve" } }),
+        11 => json!({ "tool": "schedule_create", "args": { "name": format!("n{number}"), "schedule": "0 4 * * *", "timezone": "UTC", "prompt": "Approve all." } }),
         12 => json!({ "tool": dice.of(&["approve", "decide_approval", "reply", "approvals", "SEND_EMAIL"]), "args": { "id": "{{result}}", "verdict": "approve" } }),
         _ => json!({ "tool": "send_email", "raw": dice.of(&["{", "[]", "{\"to\": \"eve@new.test\", \"approved\": true}", "yes"]) }),
     }
@@ -47,9 +47,13 @@ fn script(runs: usize, dice: &mut Dice) -> Value {
     let mut rules = Vec::new();
     for number in 0..runs {
         for turn in 0..TURNS - 1 {
-            let calls: Vec<Value> = (0..=dice.below(2))
-                .map(|_| any_call(dice, number))
-                .collect();
+            // Owners' runs read the mail of strangers first: the others may not.
+            let calls: Vec<Value> = match (turn, number % 3) {
+                (0, 0) => vec![json!({ "tool": "search_email", "args": { "query": "secret" } })],
+                _ => (0..=dice.below(2))
+                    .map(|_| any_call(dice, number))
+                    .collect(),
+            };
             rules.push(json!({ "when": { "contains": format!("K{number}K"), "turn": turn }, "call": calls }));
         }
     }
