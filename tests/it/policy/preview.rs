@@ -243,6 +243,32 @@ fn typed(place: usize, rule: &Value) -> Value {
     typed
 }
 
+/// Up to five rules, and forty calls.
+fn generated(runner: &mut TestRunner) -> (Vec<Value>, Vec<Value>) {
+    let lists = (
+        prop::collection::vec(any_rule(), 1..6),
+        prop::collection::vec(any_call(), 40),
+    );
+    let (mut rules, calls) = lists.new_tree(runner).expect("rules and calls").current();
+    // A rule without uses left is none in a file.
+    rules.retain(|rule| rule["uses_max"] != 0);
+    (rules, calls)
+}
+
+/// What the rules of a configuration would have decided, and which of them.
+fn previewed(config: &attache::config::Config, calls: &[Value]) -> Vec<(String, Option<String>)> {
+    let row = |(place, call)| {
+        let row = recorded(place, call);
+        let judged = judged(&row.payload_json).expect("facts");
+        (row, judged)
+    };
+    let rows: Vec<_> = calls.iter().enumerate().map(row).collect();
+    let found = preview(config, &rows).into_iter();
+    found
+        .map(|one| (one.now.effect.as_str().to_owned(), one.now.rule))
+        .collect()
+}
+
 /// Two hundred lists of rules in files: each is refused for a rule that never decides, or previews as the slow way decides.
 #[test]
 fn previews_of_random_rules_equal_the_slow_way() {
@@ -251,19 +277,7 @@ fn previews_of_random_rules_equal_the_slow_way() {
     let mut runner = TestRunner::deterministic();
     let (mut equal, mut refused) = (0, 0);
     for _ in 0..200 {
-        let mut any = |most| {
-            prop::collection::vec(any_rule(), 1..most)
-                .new_tree(&mut runner)
-                .expect("rules")
-                .current()
-        };
-        let mut rules = any(6);
-        // A rule without uses left is none in a file.
-        rules.retain(|rule| rule["uses_max"] != 0);
-        let calls = prop::collection::vec(any_call(), 40)
-            .new_tree(&mut runner)
-            .expect("calls")
-            .current();
+        let (rules, calls) = generated(&mut runner);
         let listed: Vec<Value> = rules
             .iter()
             .enumerate()
@@ -286,22 +300,7 @@ fn previews_of_random_rules_equal_the_slow_way() {
         match attache::config::load(workspace.path(), &names) {
             Ok(config) => {
                 assert_eq!(shadowed, [] as [usize; 0]);
-                let rows: Vec<_> = calls
-                    .iter()
-                    .enumerate()
-                    .map(|(place, call)| recorded(place, call))
-                    .collect();
-                let rows: Vec<_> = rows
-                    .into_iter()
-                    .map(|row| {
-                        let judged = judged(&row.payload_json).expect("facts");
-                        (row, judged)
-                    })
-                    .collect();
-                let found: Vec<_> = preview(&config, &rows)
-                    .into_iter()
-                    .map(|one| (one.now.effect.as_str().to_owned(), one.now.rule))
-                    .collect();
+                let found = previewed(&config, &calls);
                 let wanted: Vec<_> = decided
                     .into_iter()
                     .map(|(effect, rule)| (effect, rule.map(|place| place.to_string())))

@@ -3,7 +3,7 @@
 use crate::app::glance;
 use crate::approvals::scene::{CONTACT, OWNER, Scene, decision};
 use attache::domain::{Address, ApprovalState, Letter, Via};
-use attache::store::{ApprovalVerdict, DecisionOutcome};
+use attache::store::{ApprovalVerdict, DecisionOutcome, Store};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tokio::sync::Barrier;
@@ -36,6 +36,16 @@ fn by_mail(scene: &Scene, number: usize) -> Letter {
     letter
 }
 
+/// A decision by the store itself, once everybody is ready.
+async fn call(store: Store, id: String, ready: Arc<Barrier>, number: usize) -> DecisionOutcome {
+    ready.wait().await;
+    let verdict = [ApprovalVerdict::Approve, ApprovalVerdict::Reject][number % 2];
+    let mut decision = decision(verdict, "");
+    decision.by = format!("caller {number}");
+    let outcome = store.decide_approval(&id, decision).await;
+    outcome.expect("an outcome")
+}
+
 /// What the processes said who were too late, and how many decided.
 async fn ended(mut processes: Vec<Child>) -> (usize, Vec<String>) {
     let (mut decided, mut told) = (0, Vec::new());
@@ -60,23 +70,12 @@ async fn of_deciders_at_three_doors_one_decides() {
     let barrier = Arc::new(Barrier::new(LETTERS + CALLS + 1));
     let (mut calls, mut letters) = (tokio::task::JoinSet::new(), tokio::task::JoinSet::new());
     for number in 0..CALLS {
-        let (store, id, barrier) = (
+        calls.spawn(call(
             scene.world.app.engine.store.clone(),
             id.clone(),
             barrier.clone(),
-        );
-        calls.spawn(async move {
-            barrier.wait().await;
-            let mut decision = decision(
-                [ApprovalVerdict::Approve, ApprovalVerdict::Reject][number % 2],
-                "",
-            );
-            decision.by = format!("caller {number}");
-            store
-                .decide_approval(&id, decision)
-                .await
-                .expect("an outcome")
-        });
+            number,
+        ));
     }
     for number in 0..LETTERS {
         let (intake, letter, barrier) = (
