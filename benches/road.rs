@@ -24,6 +24,8 @@ mod counters;
 mod history;
 #[path = "../tests/it/scheduler/oracle.rs"]
 mod oracle;
+#[path = "road/policy.rs"]
+mod policy;
 #[path = "road/postfix.rs"]
 mod postfix;
 
@@ -72,6 +74,10 @@ fn main() {
         if wants("verify") {
             println!("\nruns executed once more over their records, by `attache replay verify --all`:");
             verify().await;
+        }
+        if wants("policy") {
+            println!("\ndecisions of the policy:");
+            policy::policy();
         }
         if wanted.as_deref() == Some("postfix") {
             println!(

@@ -1,6 +1,6 @@
 //! A letter as an answer to a question: which question, and whether an owner is known to have written it there.
 
-use super::words::read_verdict;
+use super::words::read_letter;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::{
@@ -42,7 +42,7 @@ pub fn read_answer(input: AnswerInput<'_>) -> Option<NewApprovalAnswer> {
     let mut tokens = input.envelope.rcpt_to.iter().filter(is_ours);
     let token = tokens.find_map(approval_token)?;
     let token: String = token.chars().take(TOKEN_CHARS_MAX).collect();
-    let read = read_verdict(&input.email.fresh_text);
+    let read = read_letter(input.email);
     let owner = proven_owner(&input, &token);
     Some(NewApprovalAnswer {
         owner: owner.map(|owner| owner.key()),

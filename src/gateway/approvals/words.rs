@@ -1,7 +1,10 @@
 //! The first line of an answer, as a verdict. Pure.
 //!
-//! A yes is a line that holds a word of yes and nothing else: "yes, but …" is none. A no may go on with its reason.
+//! A yes is a line that holds a word of yes and nothing else: "yes, but …" and "yes?" are none, and neither is a yes that a
+//! later line takes back. A no may go on with its reason.
 
+use crate::domain::Email;
+use crate::mime::{fresh_text, html_to_text};
 use crate::store::ApprovalVerdict;
 
 /// Words of yes by language, each a whole line.
@@ -51,7 +54,7 @@ const YES: &[&[&str]] = &[
         "approvato",
         "invia",
         "va bene",
-        "d’accordo",
+        "d'accordo",
     ],
     &["sim", "aprovar", "aprovado", "está bem"],
     &["akkoord", "goedkeuren", "goedgekeurd", "verzenden", "prima"],
@@ -128,7 +131,7 @@ const NO: &[&[&str]] = &[
         "ні",
         "відхилити",
     ],
-    &["hayır", "reddet", "reddediyorum", "gönderme"],
+    &["hayır", "hayir", "reddet", "reddediyorum", "gönderme"],
     &["いいえ", "却下", "却下します", "送信しない"],
     &["否", "不", "不行", "拒绝", "不同意", "不要发送"],
     &["아니요", "아니오", "거부", "거절"],
@@ -166,22 +169,65 @@ pub struct ReadVerdict {
     pub words: String,
 }
 
-/// Reads the verdict of a letter's new text, without its quotes and its signature. `None`: its first line is none.
-pub fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
-    let mut lines = fresh_text.lines().map(str::trim);
-    let first = lines.by_ref().find(|line| !plain(line).is_empty())?;
-    let rest = || {
-        lines
-            .clone()
-            .collect::<Vec<_>>()
-            .join("\n")
-            .trim()
-            .to_owned()
+/// Reads the verdict of a letter. `None`: it holds none, or its text and its HTML do not both say yes.
+pub fn read_letter(email: &Email) -> Option<ReadVerdict> {
+    let read = read_own(&email.text, &email.fresh_text)?;
+    let html = email.html.as_deref();
+    let Some(html) = html.filter(|_| read.verdict == ApprovalVerdict::Approve) else {
+        return Some(read);
     };
-    if first.starts_with(['>', '|']) {
-        // A quote that was left in the new text.
+    // What its writer saw while writing is the HTML, where there is one.
+    let shown = html_to_text(html);
+    let also = read_own(&shown, &fresh_text(&shown, &email.subject))?;
+    (also.verdict == ApprovalVerdict::Approve).then_some(read)
+}
+
+/// Reads the verdict of a text and of what is new in it. A text that begins with an attribution holds somebody's words, and
+/// where its program marks no quotes, nobody knows whose.
+fn read_own(text: &str, fresh: &str) -> Option<ReadVerdict> {
+    let first = |text: &'_ str| {
+        let mut lines = text.lines().map(str::trim);
+        lines
+            .find(|line| !plain(line).is_empty())
+            .map(str::to_owned)
+    };
+    let begins = first(fresh)?;
+    let is_own = match is_quoted(&begins) {
+        true => !is_between_quotes(text),
+        false => first(text) == Some(begins),
+    };
+    is_own.then(|| read_verdict(fresh)).flatten()
+}
+
+/// Reports whether words stand between quotes: they answer a part of the question. Text above the first quote introduces it.
+fn is_between_quotes(text: &str) -> bool {
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !plain(line).is_empty());
+    let mut below = lines
+        .skip_while(|line| !is_quoted(line))
+        .skip_while(|line| is_quoted(line));
+    below.any(is_quoted)
+}
+
+/// Reads the verdict of a letter's new text: its first line, or the first below a quote that stands above everything else.
+/// `None`: that line is no verdict, or a later line takes a yes back.
+fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
+    let lines = || fresh_text.lines().map(str::trim);
+    let is_quote = |line: &&str| plain(line).is_empty() || is_quoted(line);
+    let quote = lines().take_while(is_quote);
+    let own = lines().skip(quote.count());
+    let own: Vec<&str> = own.take_while(|line| !is_signature_mark(line)).collect();
+    let begins_with_quote = lines()
+        .find(|line| !plain(line).is_empty())
+        .is_some_and(is_quoted);
+    let is_in_signature = lines().take_while(is_quote).any(is_signature_mark);
+    if (begins_with_quote && is_between_quotes(fresh_text)) || is_in_signature {
         return None;
     }
+    let (first, below) = own.split_first()?;
+    let rest = || below.join("\n").trim().to_owned();
     if let Some(instruction) = edit(first) {
         let words = format!("{instruction}\n{}", rest());
         return Some(ReadVerdict {
@@ -189,14 +235,13 @@ pub fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
             words: words.trim().to_owned(),
         });
     }
-    let line = plain(first);
-    if contains(YES, &line) {
-        return Some(ReadVerdict {
+    if is_yes(first) {
+        return (!below.iter().any(|line| takes_back(line))).then(|| ReadVerdict {
             verdict: ApprovalVerdict::Approve,
             words: String::new(),
         });
     }
-    let reason = match contains(NO, &line) {
+    let reason = match contains(NO, &plain(first)) {
         true => rest(),
         false => no_with_reason(first)?.to_owned(),
     };
@@ -206,13 +251,99 @@ pub fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
     })
 }
 
+fn is_quoted(line: &str) -> bool {
+    line.starts_with(['>', '|'])
+}
+
+fn is_signature_mark(line: &str) -> bool {
+    matches!(line, "--" | "—" | "__")
+}
+
 fn contains(words: &[&[&str]], line: &str) -> bool {
     words.iter().any(|language| language.contains(&line))
 }
 
+/// Reports whether a line is a word of yes and nothing that makes it another: a question, a sentence that goes on, a word
+/// that is crossed out, a thumb that points down.
+fn is_yes(line: &str) -> bool {
+    let before: &[char] = &['*', '_', '"', '\'', '`', '“', '„', '‘', '«', '»', '¡'];
+    let after: &[char] = &[
+        '*', '_', '"', '\'', '`', '”', '“', '’', '«', '»', '!', '！', '.', '。', '।', '۔',
+    ];
+    let cheers = |c: char| {
+        // Signs of agreement, with the marks of their colour and form.
+        "👍✅👌🙂😊😀🙏✔☑".contains(c)
+            || ('\u{1f3fb}'..='\u{1f3ff}').contains(&c)
+            || c == '\u{fe0f}'
+    };
+    let is_silent = |c: char| {
+        c.is_whitespace() || matches!(c, '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{2060}')
+    };
+    let word = line.trim_matches(|c: char| !c.is_alphanumeric());
+    let Some((ahead, behind)) = line.split_once(word).filter(|_| !word.is_empty()) else {
+        return false;
+    };
+    contains(YES, &plain(line))
+        && ahead
+            .chars()
+            .all(|c| before.contains(&c) || cheers(c) || is_silent(c))
+        && behind
+            .chars()
+            .all(|c| after.contains(&c) || cheers(c) || is_silent(c))
+        && !behind.contains("..")
+}
+
+/// First words of a condition below a yes.
+const BUT: &[&str] = &[
+    "but",
+    "only",
+    "unless",
+    "aber",
+    "nur",
+    "mais",
+    "sauf",
+    "pero",
+    "però",
+    "ma",
+    "mas",
+    "maar",
+    "men",
+    "mutta",
+    "ale",
+    "dar",
+    "αλλά",
+    "но",
+    "але",
+    "ama",
+    "ancak",
+    "لكن",
+    "אבל",
+    "लेकिन",
+    "但",
+    "但是",
+    "でも",
+    "ただし",
+    "하지만",
+];
+
+/// Reports whether a line below a yes says that it is none after all.
+fn takes_back(line: &str) -> bool {
+    let words = plain(line);
+    let first = words
+        .split([' ', ',', '，', '、'])
+        .next()
+        .unwrap_or_default();
+    !is_quoted(line)
+        && line.starts_with(char::is_alphabetic)
+        && (contains(NO, &words)
+            || BUT.contains(&first)
+            || no_with_reason(line).is_some()
+            || edit(line).is_some())
+}
+
 /// Folds the case and removes what stands around the words: punctuation, marks of emphasis, emoji.
 fn plain(line: &str) -> String {
-    let folded = line.to_lowercase();
+    let folded = line.to_lowercase().replace('’', "'");
     let trimmed = folded.trim_matches(|c: char| !c.is_alphanumeric());
     trimmed.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -220,7 +351,7 @@ fn plain(line: &str) -> String {
 /// Returns the reason behind a no that is followed by a comma, a colon, a dash or the end of a sentence.
 fn no_with_reason(line: &str) -> Option<&str> {
     let at = line.find([
-        ',', ':', ';', '.', '!', '–', '—', '-', '，', '、', '。', '：',
+        ',', ':', ';', '.', '!', '–', '—', '-', '，', '、', '。', '：', '；', '！', '،', '؛', '।',
     ])?;
     let (word, reason) = line.split_at(at);
     let reason = reason.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -306,6 +437,14 @@ mod tests {
             "> yes",
             "Nobody, surely",
             "I would not say yes",
+            "yes?",
+            "yes …",
+            "~~yes~~",
+            "yes 👎",
+            "yes,\nbut only if Carol agrees",
+            "yes\n\nedit: say Wednesday",
+            "-- \nyes",
+            "> May I?\nyes\n> And this?\nno",
         ] {
             assert_eq!(read(text), None, "{text}");
         }

@@ -235,6 +235,7 @@ struct Open {
     /// Offset in the output at the start of the element.
     start: usize,
     hides: bool,
+    strikes: bool,
 }
 
 /// An open table row.
@@ -339,6 +340,10 @@ impl Writer {
         self.hidden += usize::from(hides);
         let href = (role == ElementRole::Link)
             .then(|| attribute(attributes, "href").unwrap_or_default().to_owned());
+        let strikes = is_struck(name, attributes);
+        if strikes {
+            self.write("~~");
+        }
         self.open.push(Open {
             name: name.to_owned(),
             role,
@@ -346,6 +351,7 @@ impl Writer {
             href,
             start: self.out.len(),
             hides,
+            strikes,
         });
     }
 
@@ -406,6 +412,9 @@ impl Writer {
         };
         if let Some(href) = &element.href {
             self.link_target(href, element.start);
+        }
+        if element.strikes {
+            self.write("~~");
         }
         self.hidden -= usize::from(element.hides);
         if element.role == ElementRole::Row {
@@ -472,4 +481,11 @@ fn is_hidden(attributes: &str) -> bool {
     };
     style.split(';').any(hides)
         || (attributes.contains("hidden") && attribute(attributes, "hidden").is_some())
+}
+
+/// Reports whether the text of an element is crossed out: it is written as `~~text~~`, because without the line it would
+/// say the contrary.
+fn is_struck(name: &str, attributes: &str) -> bool {
+    let style = || attribute(attributes, "style").unwrap_or_default();
+    matches!(name, "s" | "strike" | "del") || style().to_ascii_lowercase().contains("line-through")
 }

@@ -13,6 +13,11 @@ pub(in crate::store) const TOKEN: &str = "
 pub(in crate::store) const INSERT_ANSWER: &str = "
     INSERT INTO approval_answers (message_id, approval_id, owner, outcome, created_at, explain)
     VALUES ($1, $2, $3, $4, $5, $6)";
+/// An answer of the same owner with the same Message-ID, that came before.
+pub(in crate::store) const SEEN_BEFORE: &str = "
+    SELECT a.message_id FROM messages m JOIN messages o ON o.persona_id = m.persona_id AND o.message_id = m.message_id
+    JOIN approval_answers a ON a.message_id = o.id
+    WHERE m.id = $1 AND a.message_id <> m.id AND a.owner = $2 LIMIT 1";
 
 /// Outcome of an answer: a word for the record, and whether its owner is to be told.
 struct AnswerOutcome {
@@ -55,6 +60,8 @@ pub(in crate::store) async fn apply(
                 silent("not_proven")
             } else if answer.is_automatic {
                 silent("automatic")
+            } else if is_seen(conn, message, answer).await? {
+                silent("seen_before")
             } else if answer
                 .not_by_mail
                 .iter()
@@ -78,6 +85,19 @@ pub(in crate::store) async fn apply(
         .bind(outcome.explain);
     insert.execute(conn).await?;
     Ok(())
+}
+
+/// Reports whether its owner has answered with this Message-ID before: no program uses one twice, so one of the two letters
+/// is not what it seems.
+async fn is_seen(
+    conn: &mut SqliteConnection,
+    message: &MessageId,
+    answer: &NewApprovalAnswer,
+) -> Result<bool> {
+    let before = sqlx::query(SEEN_BEFORE)
+        .bind(message.as_str())
+        .bind(&answer.owner);
+    Ok(before.fetch_optional(conn).await?.is_some())
 }
 
 async fn decided(

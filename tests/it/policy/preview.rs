@@ -1,10 +1,15 @@
 //! What rules would have decided, against a brute-force decision by the facts of each call.
 
+use crate::app::Workspace;
 use crate::approvals::scene::{CONTACT, OWNER, Scene};
-use attache::policy::{CallFacts, PolicyCall, PolicyEffect, PolicyRule, by_table, read_condition};
-use attache::replay::policy_preview::{preview, recorded_calls, sum_up};
-use attache::store::ApprovalVerdict;
+use attache::policy::{
+    CallFacts, PolicyCall, PolicyEffect, PolicyRule, by_table, read_condition, shadow_of,
+};
+use attache::replay::policy_preview::{judged, preview, recorded_calls, sum_up};
+use attache::store::{ApprovalVerdict, JudgedCallRow};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -212,4 +217,114 @@ proptest! {
             prop_assert_eq!(found.rule, rule.map(|place| place.to_string()));
         }
     }
+}
+
+/// A call as the journal gives it back.
+fn recorded(position: usize, call: &Value) -> JudgedCallRow {
+    JudgedCallRow {
+        position: i64::try_from(position).expect("few"),
+        run: attache::domain::RunId::new("r"),
+        persona: attache::domain::PersonaId::parse("ada").expect("an id"),
+        tool: call["tool"].as_str().expect("a tool").to_owned(),
+        call_id: position.to_string(),
+        payload_json: json!({ "policy": { "effect": "allow", "facts": call["facts"] } })
+            .to_string(),
+        at: attache::domain::Timestamp::from_millis(0),
+        approval: None,
+    }
+}
+
+/// A rule as it stands in a file.
+fn typed(place: usize, rule: &Value) -> Value {
+    let mut typed = rule.clone();
+    typed["id"] = json!(place.to_string());
+    let members = typed.as_object_mut().expect("an object");
+    members.retain(|_, value| !value.is_null() && *value != json!(0));
+    typed
+}
+
+/// Up to five rules, and forty calls.
+fn generated(runner: &mut TestRunner) -> (Vec<Value>, Vec<Value>) {
+    let lists = (
+        prop::collection::vec(any_rule(), 1..6),
+        prop::collection::vec(any_call(), 40),
+    );
+    let (mut rules, calls) = lists.new_tree(runner).expect("rules and calls").current();
+    // A rule without uses left is none in a file.
+    rules.retain(|rule| rule["uses_max"] != 0);
+    (rules, calls)
+}
+
+/// What the rules of a configuration would have decided, and which of them.
+fn previewed(config: &attache::config::Config, calls: &[Value]) -> Vec<(String, Option<String>)> {
+    let row = |(place, call)| {
+        let row = recorded(place, call);
+        let judged = judged(&row.payload_json).expect("facts");
+        (row, judged)
+    };
+    let rows: Vec<_> = calls.iter().enumerate().map(row).collect();
+    let found = preview(config, &rows).into_iter();
+    found
+        .map(|one| (one.now.effect.as_str().to_owned(), one.now.rule))
+        .collect()
+}
+
+/// Two hundred lists of rules in files: each is refused for a rule that never decides, or previews as the slow way decides.
+#[test]
+fn previews_of_random_rules_equal_the_slow_way() {
+    let workspace = Workspace::new(&json!({ "rules": [] }));
+    let names = attache::cli::name_catalog();
+    let mut runner = TestRunner::deterministic();
+    let (mut equal, mut refused) = (0, 0);
+    for _ in 0..200 {
+        let (rules, calls) = generated(&mut runner);
+        let listed: Vec<Value> = rules
+            .iter()
+            .enumerate()
+            .map(|(place, rule)| typed(place, rule))
+            .collect();
+        workspace.write_json("configs/policy.json", &json!({ "rules": listed }));
+        let compiled: Vec<PolicyRule> = rules
+            .iter()
+            .enumerate()
+            .map(|(place, rule)| parsed(place, rule))
+            .collect();
+        let mut slow = vec![0; rules.len()];
+        let decided: Vec<_> = calls
+            .iter()
+            .map(|call| brute_force(&rules, call, &mut slow))
+            .collect();
+        let is_shadowed =
+            |place: &usize| shadow_of(&compiled[..*place], &compiled[*place]).is_some();
+        let shadowed: Vec<usize> = (0..rules.len()).filter(is_shadowed).collect();
+        match attache::config::load(workspace.path(), &names) {
+            Ok(config) => {
+                assert_eq!(shadowed, [] as [usize; 0]);
+                let found = previewed(&config, &calls);
+                let wanted: Vec<_> = decided
+                    .into_iter()
+                    .map(|(effect, rule)| (effect, rule.map(|place| place.to_string())))
+                    .collect();
+                assert_eq!(found, wanted, "{rules:#?}");
+                equal += 1;
+            }
+            Err(problems) => {
+                let said = format!("{problems:?}");
+                assert!(
+                    !shadowed.is_empty() && said.contains("never decides"),
+                    "{said}"
+                );
+                assert!(
+                    decided
+                        .iter()
+                        .all(|(_, rule)| rule.is_none_or(|place| !shadowed.contains(&place)))
+                );
+                refused += 1;
+            }
+        }
+    }
+    println!(
+        "B-8: 200 lists of rules: {equal} preview as the slow way decides 40 calls, {refused} are refused for a rule that never decides"
+    );
+    assert!(equal >= 50 && refused >= 10);
 }
