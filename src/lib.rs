@@ -1,6 +1,7 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod crash;
+pub mod mutants;
 pub mod text;
 pub mod domain;
 pub mod clock;

@@ -6,6 +6,7 @@
 use super::decision::{PolicyDecision, PolicyEffect};
 use super::facts::CallFacts;
 use crate::domain::Trust;
+use crate::mutants::is_off;
 
 /// Decision of the table.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +47,7 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
         };
     }
     let is_outside = facts.text("recipients") == Some("outside");
-    if facts.text("audience") == Some("may_not_read") {
+    if facts.text("audience") == Some("may_not_read") && !is_off("G9") {
         let why = "a recipient may not read all that the run has read";
         return match lowest {
             Trust::Unauthenticated => says(PolicyEffect::Deny, false, NOT_A_READER, why),
@@ -56,7 +57,7 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
             }
         };
     }
-    if is_outside {
+    if is_outside && !is_off("G8") {
         let why = "a recipient is neither an owner, nor in the thread, nor in `send_allow`";
         return match lowest {
             Trust::Unauthenticated => says(PolicyEffect::Deny, false, NEW_RECIPIENT, why),

@@ -9,6 +9,7 @@ use super::{Reader, ToolError};
 use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, is_for_owner_alone};
 use crate::domain::TextLabel;
 use crate::domain::memory_lines::label_of_lines;
+use crate::mutants::is_off;
 use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use std::io::{self, ErrorKind};
 
@@ -52,7 +53,7 @@ pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
     {
         return Err(Closed("hidden files stay in your folder"));
     }
-    if is_owners && reader != Reader::Owner {
+    if is_owners && reader != Reader::Owner && !is_off("G12.files") {
         return Err(Closed("it is for your owner alone"));
     }
     if is_of_correspondents(real) {
@@ -108,6 +109,10 @@ pub(super) fn not_allowed(code: &'static str, path: &str, Closed(why): Closed) -
 
 /// Opens a file for reading that [`real_path`] has permitted.
 pub(super) fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File, u64), ToolError> {
+    if is_off("G19") {
+        let file = std::fs::File::open(path).map_err(|error| path_error(path, &error))?;
+        return Ok((File::from_std(file), 0));
+    }
     let real = real_path(folder, path, reader)?;
     let (file, size) = open_regular(folder, &real)?;
     let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
@@ -126,7 +131,7 @@ pub(super) fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> 
     if is_persona && reader != Reader::Owner {
         return Some(Closed("it is your configuration"));
     }
-    (metadata.nlink() > 1).then_some(Closed(
+    (metadata.nlink() > 1 && !is_off("G20")).then_some(Closed(
         "it has a second name (a hard link), which may lie anywhere; copy it instead",
     ))
 }

@@ -7,6 +7,7 @@ use super::{
     ToolError, ToolOutcome, arguments_schema,
 };
 use crate::domain::{Address, Readers, TextLabel, Timestamp, Trust};
+use crate::mutants::is_off;
 use crate::store::{FoundMessage, MessageSearch};
 use crate::text::truncated;
 use chrono::{Days, NaiveDate, NaiveTime};
@@ -116,6 +117,9 @@ fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError>
         .filter(|address| !is_owner(address))
         .cloned()
         .collect();
+    if is_off("G12.search") {
+        return Ok(None);
+    }
     if others.is_empty() && answered.sender_trust < Trust::Owner {
         return Ok(Some(vec![sender.clone()]));
     }

@@ -12,6 +12,7 @@ use super::{
     Effects, MailDraft, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
     ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
 };
+use crate::mutants::is_off;
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
 pub use recipients::{RecipientPlace, is_listed, recipient_no_reader, recipient_not_allowed};
@@ -185,7 +186,7 @@ fn is_reply(
 /// Returns the subject of a new mail; empty for a reply, which keeps the subject of its thread.
 fn checked_subject(typed: Option<&str>, is_reply: bool) -> Result<String, ToolError> {
     let subject = typed.unwrap_or_default().trim_matches(' ');
-    if subject.chars().any(char::is_control) {
+    if subject.chars().any(char::is_control) && !is_off("G24") {
         // RFC 5322 section 2.2: a line end in a header body starts another header.
         return Err(ToolError::mendable(
             "bad_subject",

@@ -43,6 +43,7 @@ mod automatic;
 mod unproven;
 mod approvals;
 mod questions;
+mod attacks;
 mod policy;
 mod hooks;
 mod filed;

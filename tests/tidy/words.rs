@@ -28,8 +28,13 @@ const HOMES: &[Home] = &[
     },
     Home {
         words: &["std::env::", "std::env;", "env::var"],
-        // A crash point must not need a configuration.
-        places: &["src/config/", "src/main.rs", "src/crash.rs"],
+        // A crash point and a guard that is off must not need a configuration.
+        places: &[
+            "src/config/",
+            "src/main.rs",
+            "src/crash.rs",
+            "src/mutants.rs",
+        ],
         instead: "read the environment in `config/` and pass a setting down",
     },
     Home {

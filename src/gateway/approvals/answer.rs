@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::domain::{
     Address, Email, Envelope, Identity, Mailbox, PersonaId, Trust, approval_token,
 };
+use crate::mutants::is_off;
 use crate::store::NewApprovalAnswer;
 use serde_json::json;
 use std::time::Duration;
@@ -87,5 +88,5 @@ fn proven_owner(input: &AnswerInput<'_>, token: &str) -> Option<Address> {
         && coverage.threading
         && names_it
         && is_recent;
-    is_proven.then_some(sender)
+    (is_proven || is_off("G15.owner")).then_some(sender)
 }

@@ -3,6 +3,7 @@
 
 use super::policy::{self, Asked, NextStep};
 use super::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
+use crate::mutants::is_off;
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
 use crate::runs::approvals::ask;
 use crate::runs::error::RunError;
@@ -179,7 +180,7 @@ fn refused_unseen(
             message: message.to_owned(),
         });
     }
-    if state.counters.tool_calls >= state.budget().tool_calls_max {
+    if state.counters.tool_calls >= state.budget().tool_calls_max && !is_off("G27.calls") {
         return Some(policy::used_up());
     }
     let tool = state.tools.iter().find(|tool| tool.name() == call.name);

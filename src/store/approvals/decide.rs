@@ -5,6 +5,7 @@
 
 use super::record::{ApprovalVerdict, DecisionOutcome, NewDecision};
 use crate::domain::{ApprovalKind, ApprovalState, RunId, Timestamp, Withheld};
+use crate::mutants::is_off;
 use crate::store::journal::outbound::{self, MessageOutcome, NewOutbound};
 use crate::store::journal::steps::CLOSE_CALL;
 use crate::store::mail::audit_log::audit;
@@ -65,16 +66,18 @@ pub(in crate::store) async fn decide(
     if state != ApprovalState::Open {
         return Ok(already(&row, state));
     }
-    if decision
-        .sha256
-        .as_ref()
-        .is_some_and(|sha256| sha256 != row.get::<&str, _>("call_sha256"))
+    if !is_off("G14")
+        && decision
+            .sha256
+            .as_ref()
+            .is_some_and(|sha256| sha256 != row.get::<&str, _>("call_sha256"))
     {
         return Ok(DecisionOutcome::OtherBytes);
     }
     let kind = ApprovalKind::parse(row.get("kind")).ok_or_else(unreadable)?;
     // Nobody decides behind the end, even where the clock of the sweep has not come by.
-    let is_late = row.get::<&str, _>("expires_at") <= now.to_string().as_str();
+    let is_late =
+        row.get::<&str, _>("expires_at") <= now.to_string().as_str() && !is_off("G15.expiry");
     let verdict = match is_late {
         true if decision.verdict != ApprovalVerdict::Close => ApprovalVerdict::Expire,
         _ => decision.verdict,

@@ -1,0 +1,85 @@
+//! Guards that a test may switch off, to show that an attack gets through without them: `is_off("G8")` at the decision.
+//!
+//! `ATTACHE_MUTANT=G8` switches one guard off for the life of the process, in builds with debug assertions only: a plain
+//! build has neither the names nor the variable (as with crash points, decision D-36). A guard needs a line in `GUARDS`, a
+//! call site, and an attack in `tests/fixtures/attacks/` that names it and gets through when it is off.
+//!
+//! Absent: guards without which the same attacks were stopped all the same, so another one stands behind them: that a
+//! question is decided once, and the number of a run's mails. The strict form of addresses is a type, not a decision.
+
+/// Reports whether a test has switched a guard off. Always `false` in a plain build.
+#[inline]
+pub fn is_off(guard: &'static str) -> bool {
+    #[cfg(debug_assertions)]
+    return armed::is_off(guard);
+    #[cfg(not(debug_assertions))]
+    {
+        let _ = guard;
+        false
+    }
+}
+
+#[cfg(debug_assertions)]
+pub use armed::GUARDS;
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::sync::OnceLock;
+
+    const VARIABLE: &str = "ATTACHE_MUTANT";
+
+    /// Every guard, and what it keeps. Numbers as in the security reference; a word after the dot names a part.
+    pub const GUARDS: &[(&str, &str)] = &[
+        (
+            "G2",
+            "a signature speaks for `From` only if its domain is aligned",
+        ),
+        (
+            "G8",
+            "mail to somebody new is asked about or denied, by trust",
+        ),
+        (
+            "G9",
+            "mail to whoever may not read what the run has read is held",
+        ),
+        ("G12", "tools are closed by the trust of what was read"),
+        (
+            "G12.files",
+            "files for the owner alone are closed to others",
+        ),
+        ("G12.search", "a search shows what all readers may see"),
+        (
+            "G13",
+            "a run's label goes down with every text that it reads",
+        ),
+        (
+            "G13.memory",
+            "a line of the memory is shown to its readers only",
+        ),
+        (
+            "G14",
+            "a decision with a digest decides only on the call of that digest",
+        ),
+        ("G15.expiry", "nobody decides after the end of a question"),
+        ("G15.owner", "only the owner's own reply decides by mail"),
+        ("G19", "files are opened beneath the persona's folder"),
+        ("G20", "a file with a second name is not opened"),
+        ("G24", "a subject has no line ends"),
+        ("G27.calls", "a run makes a bounded number of tool calls"),
+    ];
+
+    pub fn is_off(guard: &'static str) -> bool {
+        static OFF: OnceLock<Option<String>> = OnceLock::new();
+        let off = OFF.get_or_init(|| {
+            let value = std::env::var(VARIABLE).ok()?;
+            if !GUARDS.iter().any(|(name, _)| *name == value) {
+                // A run with a misspelt name would show that every guard is needless.
+                tracing::error!(%value, "`{VARIABLE}` names no guard");
+                std::process::abort();
+            }
+            Some(value)
+        });
+        debug_assert!(GUARDS.iter().any(|(name, _)| *name == guard), "{guard}");
+        off.as_deref() == Some(guard)
+    }
+}

@@ -1,0 +1,58 @@
+//! The mutation run: with a guard off, each attack that names it gets through. So no guard is there for show, and no attack
+//! fails for a reason of its own.
+
+use super::ONLY;
+use super::case::attacks;
+use attache::mutants::GUARDS;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+const TEST: &str = "attacks::no_attack_has_a_forbidden_effect_and_twins_succeed";
+
+#[test]
+fn without_its_guard_an_attack_gets_through() {
+    let mut of_guard: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (id, attack) in attacks() {
+        for guard in attack.guards {
+            of_guard.entry(guard).or_default().push(id.clone());
+        }
+    }
+    let known: Vec<&str> = GUARDS.iter().map(|(guard, _)| *guard).collect();
+    for guard in of_guard.keys() {
+        assert!(known.contains(&guard.as_str()), "no guard `{guard}`");
+    }
+    let mut needless = Vec::new();
+    let mut attempts = 0;
+    for guard in known {
+        let rows = of_guard
+            .get(guard)
+            .unwrap_or_else(|| panic!("no attack names {guard}"));
+        let told = without(guard, rows);
+        for row in rows {
+            attempts += 1;
+            if !told.contains(&format!("FORBIDDEN {row}:")) {
+                needless.push(format!("{row} without {guard}"));
+            }
+        }
+    }
+    println!(
+        "mutation run: {} guards off one by one, {attempts} attacks, {} still stopped",
+        of_guard.len(),
+        needless.len()
+    );
+    assert!(needless.is_empty(), "stopped all the same: {needless:#?}");
+}
+
+/// What the battery says of these rows in a process in which that guard is off.
+fn without(guard: &str, rows: &[String]) -> String {
+    let me = std::env::current_exe().expect("this program");
+    let output = Command::new(me)
+        .args(["--exact", TEST, "--nocapture"])
+        .env("ATTACHE_MUTANT", guard)
+        .env(ONLY, rows.join(","))
+        .output();
+    let output = output.expect("the battery");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("attack battery:"), "{guard}: {told}");
+    told
+}
