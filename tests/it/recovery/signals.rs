@@ -1,6 +1,6 @@
 //! Signals to a serving engine: what is one wish, what is two, and what asks for nothing.
 
-use super::place::{Client, Running, Sink, send, until, workspace};
+use super::place::{Client, Running, Sink, attache, send, until, workspace};
 use rustix::process::Signal;
 use serde_json::json;
 use std::io::Read;
@@ -13,6 +13,15 @@ fn busy() -> (tempfile::TempDir, Running) {
     let dir = workspace(sink.open(), &json!({ "rules": [{ "hang": true }] }));
     let engine = Running::start(dir.path(), &[]);
     send(engine.port, "1@guest.example", "When?");
+    // A run that is only queued keeps no engine from ending.
+    until("the run at work", || {
+        let listed = attache(
+            dir.path(),
+            &["runs", "list", "--state", "running", "--json"],
+        )
+        .output();
+        String::from_utf8_lossy(&listed.expect("a list").stdout).contains("\"running\"")
+    });
     (dir, engine)
 }
 
