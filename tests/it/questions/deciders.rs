@@ -2,7 +2,7 @@
 
 use crate::app::glance;
 use crate::approvals::scene::{CONTACT, OWNER, Scene, decision};
-use attache::domain::{Address, ApprovalState, Letter, Via};
+use attache::domain::{Address, ApprovalState, Letter, Timestamp, Via};
 use attache::store::{ApprovalVerdict, DecisionOutcome, Store};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -99,6 +99,9 @@ async fn of_deciders_at_three_doors_one_decides() {
     letters.join_all().await;
     let outcomes = calls.join_all().await;
     let (by_process, mut told) = ended(processes).await;
+    // A process decides by the machine's clock, and what it decided is due by that one.
+    let clock = &scene.world.app.workspace.clock;
+    clock.set(Timestamp::from(chrono::Utc::now()));
     scene.world.app.drain().await;
     let view = scene.approval(&id).await;
     let (winner, via) = (
