@@ -5,7 +5,7 @@
 //! run's permissions or recipients.
 
 use super::contract::arguments::read_args;
-use super::folder::{on_disk, path_error};
+use super::files::folder::{on_disk, path_error};
 use super::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolOutcome, arguments_schema,

@@ -4,7 +4,7 @@
 mod lines;
 
 use super::contract::arguments::read_args;
-use super::folder::{on_disk, open_regular, path_error};
+use super::files::folder::{on_disk, open_regular, path_error};
 use super::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolOutcome, arguments_schema,

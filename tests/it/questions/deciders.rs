@@ -62,6 +62,12 @@ async fn ended(mut processes: Vec<Child>) -> (usize, Vec<String>) {
     (decided, told)
 }
 
+async fn until_processes_may_have_begun() {
+    for _ in 0..20 {
+        glance().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_deciders_at_three_doors_one_decides() {
     let scene = Scene::start().await;
@@ -91,10 +97,7 @@ async fn of_deciders_at_three_doors_one_decides() {
     let processes: Vec<Child> = (0..PROCESSES)
         .map(|number| process(&scene, &id, number))
         .collect();
-    // The callers wait until a process may be as far as they are.
-    for _ in 0..20 {
-        glance().await;
-    }
+    until_processes_may_have_begun().await;
     barrier.wait().await;
     letters.join_all().await;
     let outcomes = calls.join_all().await;

@@ -1,15 +1,15 @@
 //! `search_email`: finds messages that the persona received or sent, as far as the recipient of the
 //! answer may see them.
 
-use super::contract::arguments::{count, read_args};
-use super::{
-    Effects, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
-};
 use crate::domain::{Address, Readers, TextLabel, Timestamp, Trust};
 use crate::mutants::is_off;
 use crate::store::{FoundMessage, MessageSearch};
 use crate::text::truncated;
+use crate::tools::contract::arguments::{count, read_args};
+use crate::tools::{
+    Effects, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome, arguments_schema,
+};
 use chrono::{Days, NaiveDate, NaiveTime};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;

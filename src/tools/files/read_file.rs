@@ -1,12 +1,12 @@
 //! `read_file`: a piece of one text file in the persona's folder.
 
-use super::contract::arguments::{count, read_args};
-use super::folder::{label_of, on_disk, open_for, path_error, shown};
-use super::{
+use crate::mime;
+use crate::tools::contract::arguments::{count, read_args};
+use crate::tools::files::folder::{label_of, on_disk, open_for, path_error, shown};
+use crate::tools::{
     Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolLimits, ToolOutcome, arguments_schema,
 };
-use crate::mime;
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;

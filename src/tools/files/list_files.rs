@@ -1,8 +1,8 @@
 //! `list_files`: lists the persona's folder. The smallest tool: copy this file to start a new one.
 
-use super::contract::arguments::read_args;
-use super::folder::{objection, on_disk, path_error, real_path};
-use super::{
+use crate::tools::contract::arguments::read_args;
+use crate::tools::files::folder::{objection, on_disk, path_error, real_path};
+use crate::tools::{
     Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
     ToolError, ToolOutcome, arguments_schema,
 };

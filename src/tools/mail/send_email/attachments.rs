@@ -2,7 +2,7 @@
 //! size, and none that are for the owner alone, even in a mail to the owner; of the workspace in runs
 //! of the owner, to owners only.
 
-use crate::tools::folder::{
+use crate::tools::files::folder::{
     Closed, is_in_workspace, not_allowed, objection, open_regular, path_error, second_name, shown,
 };
 use crate::tools::{DraftAttachment, Reader, ToolError, ToolLimits};

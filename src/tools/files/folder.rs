@@ -5,17 +5,17 @@
 //! is missing), not a check of the text: nothing here parses `..`. Closed files are judged by the
 //! path with all links followed ([`real_path`]), for every tool alike.
 
-use super::{Reader, ToolError};
 use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, is_for_owner_alone};
 use crate::domain::TextLabel;
 use crate::domain::memory_lines::label_of_lines;
 use crate::mutants::is_off;
+use crate::tools::{Reader, ToolError};
 use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use std::io::{self, ErrorKind};
 
 /// Does file work on a thread that may block. A dropped call lets the work finish; it is bounded by
 /// sizes.
-pub(super) async fn on_disk<T, F>(folder: &Dir, work: F) -> Result<T, ToolError>
+pub async fn on_disk<T, F>(folder: &Dir, work: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
     F: FnOnce(&Dir) -> Result<T, ToolError> + Send + 'static,
@@ -39,10 +39,10 @@ const MEMORY: &str = "active.md";
 
 /// Reason why a file in the folder is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Closed(pub &'static str);
+pub struct Closed(pub &'static str);
 
 /// Reports whether a file or folder may be read, by its path with links followed.
-pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
+pub fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
     let first = real.split('/').find(|name| !matches!(*name, "" | "."));
     let is_owners = first.is_some_and(is_for_owner_alone);
     let names = real.split('/').filter(|name| !matches!(*name, "" | "."));
@@ -63,7 +63,7 @@ pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
 }
 
 /// Reports whether a path, with links followed, is in the workspace.
-pub(super) fn is_in_workspace(real: &str) -> bool {
+pub fn is_in_workspace(real: &str) -> bool {
     let first = real.split('/').find(|name| !matches!(*name, "" | "."));
     first == Some(AGENT_FOLDER)
 }
@@ -79,7 +79,7 @@ fn is_of_correspondents(real: &str) -> bool {
 
 /// Returns a path with its links followed, so that the checked name is the name of the opened file.
 /// Errors: as [`path_error`] and [`objection`].
-pub(super) fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolError> {
+pub fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolError> {
     let real = folder
         .canonicalize(path)
         .map_err(|error| path_error(path, &error))?
@@ -92,7 +92,7 @@ pub(super) fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<Stri
 
 /// Returns the label of a file's text: files that a correspondent may not read are for the owner alone, and the lines of a
 /// memory are as trustworthy as who had them written down.
-pub(super) fn label_of(folder: &Dir, path: &str, text: &str) -> TextLabel {
+pub fn label_of(folder: &Dir, path: &str, text: &str) -> TextLabel {
     let real = folder.canonicalize(path).ok();
     let real = real.as_ref().map_or(path, |real| real.as_str());
     let is_open = objection(real, Reader::Correspondent).is_ok();
@@ -103,12 +103,12 @@ pub(super) fn label_of(folder: &Dir, path: &str, text: &str) -> TextLabel {
     }
 }
 
-pub(super) fn not_allowed(code: &'static str, path: &str, Closed(why): Closed) -> ToolError {
+pub fn not_allowed(code: &'static str, path: &str, Closed(why): Closed) -> ToolError {
     ToolError::mendable(code, format!("`{}` cannot be used: {why}", shown(path)))
 }
 
 /// Opens a file for reading that [`real_path`] has permitted.
-pub(super) fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File, u64), ToolError> {
+pub fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File, u64), ToolError> {
     if is_off("G19") {
         let file = std::fs::File::open(path).map_err(|error| path_error(path, &error))?;
         return Ok((File::from_std(file), 0));
@@ -124,7 +124,7 @@ pub(super) fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File
 
 /// Returns the reason why an open file is closed to the reader: a hard link has no other path to be
 /// judged by.
-pub(super) fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> Option<Closed> {
+pub fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> Option<Closed> {
     let persona = folder.metadata("persona.json").ok();
     let is_persona = persona
         .is_some_and(|persona| (persona.dev(), persona.ino()) == (metadata.dev(), metadata.ino()));
@@ -137,7 +137,7 @@ pub(super) fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> 
 }
 
 /// Opens a regular file for reading and returns its length.
-pub(super) fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> {
+pub fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> {
     // Checked before it is opened, because opening a device can have effects; and afterwards,
     // because only the open file itself cannot be exchanged for another.
     require_regular(
@@ -175,7 +175,7 @@ fn require_regular(path: &str, metadata: &Metadata) -> Result<(), ToolError> {
 }
 
 /// Returns an error that tells the model how to correct a path.
-pub(super) fn path_error(path: &str, error: &io::Error) -> ToolError {
+pub fn path_error(path: &str, error: &io::Error) -> ToolError {
     let path = shown(path);
     // cap-std's refusal to leave the folder is its own error; a refusal by the system carries the
     // system's code.
@@ -199,6 +199,6 @@ pub(super) fn path_error(path: &str, error: &io::Error) -> ToolError {
 }
 
 /// Returns a path in the form that an error may quote.
-pub(super) fn shown(path: &str) -> String {
+pub fn shown(path: &str) -> String {
     path.chars().filter(|c| !c.is_control()).take(120).collect()
 }

@@ -6,13 +6,13 @@
 mod attachments;
 mod recipients;
 
-use super::contract::arguments::read_args;
-use super::folder::on_disk;
-use super::{
+use crate::mutants::is_off;
+use crate::tools::contract::arguments::read_args;
+use crate::tools::files::folder::on_disk;
+use crate::tools::{
     Effects, MailDraft, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass,
     ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
 };
-use crate::mutants::is_off;
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
 pub use recipients::{RecipientPlace, is_listed, recipient_no_reader, recipient_not_allowed};
