@@ -27,11 +27,11 @@ pub use contract::tool::{
     CallTrace, DraftAttachment, Effects, MailDraft, OwnerQuestion, Reader, ResultWords, Tool,
     ToolCall, ToolClass, ToolDeclaration, ToolLimits, ToolOutcome, WriteOrigin,
 };
-pub use mail::search_email::SCOPE_OF_THREAD;
 pub use mail::send_email::{
     MAIL_LIMIT_REACHED, RecipientPlace, is_listed, no_more_mails, recipient_no_reader,
     recipient_not_allowed,
 };
+pub use mail::visibility::SCOPE_OF_THREAD;
 pub use propose_plan::{PROPOSE_PLAN, PlanArgs};
 
 /// Returns the tools of this engine, in the order the model sees them.
@@ -39,6 +39,7 @@ pub fn builtin() -> ToolRegistry {
     ToolRegistry::of(vec![
         Box::new(mail::send_email::SendEmail),
         Box::new(mail::search_email::SearchEmail),
+        Box::new(mail::read_email::ReadEmail),
         Box::new(files::read_file::ReadFile),
         Box::new(files::list_files::ListFiles),
         Box::new(update_memory::UpdateMemory),

@@ -1,6 +1,7 @@
 //! The tools as the run loop calls them: arguments checked, then the call, on a real folder and a real database.
 
 mod files;
+mod letters;
 mod memory;
 mod proposals;
 mod registry;
@@ -8,7 +9,7 @@ mod search;
 mod sending;
 
 use attache::clock::{Clock, ManualClock};
-use attache::domain::{Address, PersonaId, RunId, Timestamp, Trust};
+use attache::domain::{Address, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trust};
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
     Answered, MailPolicy, Reader, RecipientPlace, ToolCall, ToolEnv, ToolError, ToolLimits,
@@ -33,6 +34,9 @@ pub struct RunDeps {
     pub clock: Arc<ManualClock>,
     pub origin: WriteOrigin,
     pub reader: Reader,
+    /// Message that the run answers.
+    pub trigger: MessageId,
+    pub thread: ThreadId,
 }
 
 impl RunDeps {
@@ -84,6 +88,8 @@ impl RunDeps {
             clock,
             origin,
             reader: Reader::Correspondent,
+            trigger: MessageId::new("no letter"),
+            thread: ThreadId::new("no thread"),
         }
     }
 
@@ -108,6 +114,8 @@ impl RunDeps {
             folder: &self.folder,
             mail: &self.mail,
             store: &self.persona,
+            trigger: &self.trigger,
+            thread: &self.thread,
         }
     }
 

@@ -109,7 +109,12 @@ fn context(exchange: &DemoExchange) -> Vec<DemoClaim> {
         "current-input",
     ];
     let offered: Vec<&str> = tools_of(&exchange.run);
-    let only_reads = offered == ["search_email", "read_file", "list_files"];
+    let known = crate::tools::builtin();
+    let reads = |effects: crate::tools::Effects| {
+        !(effects.sends_out || effects.changes_state || effects.runs_code)
+    };
+    let is_reader = |name: &&str| known.find(name).is_some_and(|tool| reads(tool.effects()));
+    let only_reads = offered.contains(&"search_email") && offered.iter().all(is_reader);
     vec![
         claim(assembled, all.into_iter().all(uses)),
         claim(

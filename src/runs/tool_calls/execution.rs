@@ -47,6 +47,8 @@ impl CallOrder<'_> {
             folder: on.folder,
             mail: self.mail,
             store: on.store,
+            trigger: &self.run.trigger_message,
+            thread: &self.run.thread,
         };
         ToolCall {
             run: &self.run.id,

@@ -72,6 +72,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     43 "0043_mail_commands",
     44 "0044_hooks",
     45 "0045_copies",
+    46 "0046_attachment_texts",
 };
 
 #[cfg(test)]

@@ -5,7 +5,11 @@
 
 use super::error::ToolError;
 use super::mail_policy::MailPolicy;
-use crate::store::{FoundMessage, MessageSearch, PersonaStore, StoreError};
+use crate::domain::{MessageId, ThreadId};
+use crate::store::{
+    AttachmentRef, FoundMessage, MessageSearch, OpenedMessage, PersonaStore, ReadersRule,
+    StoreError,
+};
 use cap_std::fs_utf8::Dir;
 
 /// Capabilities that a tool declares.
@@ -19,6 +23,8 @@ pub struct ToolCapabilities {
     pub search: bool,
     /// The owner, who may be asked.
     pub owner: bool,
+    /// Messages of the persona whole, with their attachments, under the rule of readers.
+    pub letters: bool,
 }
 
 impl ToolCapabilities {
@@ -28,6 +34,7 @@ impl ToolCapabilities {
         mail: false,
         search: false,
         owner: false,
+        letters: false,
     };
 }
 
@@ -39,6 +46,10 @@ pub struct ToolResources<'a> {
     pub mail: &'a MailPolicy,
     /// The persona's rows.
     pub store: &'a PersonaStore,
+    /// Message that the run answers.
+    pub trigger: &'a MessageId,
+    /// Thread of the run.
+    pub thread: &'a ThreadId,
 }
 
 /// The declared capabilities of one call.
@@ -67,6 +78,11 @@ impl<'a> ToolEnv<'a> {
     pub fn search(self) -> Result<MessageSearcher<'a>, ToolError> {
         declared(self.granted.search, "search").map(|()| MessageSearcher(self.resources.store))
     }
+
+    /// Returns the messages of the persona. Errors: `not_declared`.
+    pub fn letters(self) -> Result<LetterReader<'a>, ToolError> {
+        declared(self.granted.letters, "letters").map(|()| LetterReader(self.resources))
+    }
 }
 
 fn declared(is_granted: bool, capability: &str) -> Result<(), ToolError> {
@@ -84,5 +100,37 @@ pub struct MessageSearcher<'a>(&'a PersonaStore);
 impl MessageSearcher<'_> {
     pub async fn messages(self, search: &MessageSearch) -> Result<Vec<FoundMessage>, StoreError> {
         self.0.search_messages(search).await
+    }
+}
+
+/// Messages of the persona with their attachments, and nothing else of its rows.
+#[derive(Clone, Copy)]
+pub struct LetterReader<'a>(ToolResources<'a>);
+
+impl<'a> LetterReader<'a> {
+    /// Returns the message that the run answers.
+    pub fn trigger(self) -> &'a MessageId {
+        self.0.trigger
+    }
+
+    /// Returns the thread of the run.
+    pub fn thread(self) -> &'a ThreadId {
+        self.0.thread
+    }
+
+    pub async fn open(
+        self,
+        id: &MessageId,
+        rule: ReadersRule<'_>,
+    ) -> Result<Option<OpenedMessage>, StoreError> {
+        self.0.store.open_message(id, rule).await
+    }
+
+    /// Returns the attachments of the run's thread, of the newest message first.
+    pub async fn thread_attachments(
+        self,
+        rule: ReadersRule<'_>,
+    ) -> Result<Vec<(MessageId, AttachmentRef)>, StoreError> {
+        self.0.store.thread_attachments(rule).await
     }
 }

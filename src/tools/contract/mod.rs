@@ -5,12 +5,14 @@
 //! - `env`: the capabilities that a call is given
 //! - `schema`: the JSON Schema of typed arguments
 //! - `arguments`: the check of arguments, with errors worded for the model
+//! - `piece`: pieces of a long text
 //! - `registry`: tools as one value, those of run time included
 
 pub mod arguments;
 pub mod env;
 pub mod error;
 pub mod mail_policy;
+pub mod piece;
 pub mod registry;
 pub mod schema;
 pub mod tool;

@@ -2,6 +2,7 @@
 
 use crate::mime;
 use crate::tools::contract::arguments::{count, read_args};
+use crate::tools::contract::piece::fitting_piece;
 use crate::tools::files::folder::{label_of, on_disk, open_for, path_error, shown};
 use crate::tools::{
     Effects, Reader, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
@@ -13,9 +14,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Read;
-
-/// Shortest piece in bytes, so that every piece holds at least one whole character.
-const PIECE_BYTES_MIN: usize = 4;
 
 /// Text that the model reads.
 const DESCRIPTION: &str = "Reads a text file in your own folder. A long file comes in pieces: when `truncated` is true, call again \
@@ -102,60 +100,20 @@ fn read_piece(
     })?;
     let piece_bytes_max =
         count(args.max_bytes, limits.result_bytes_max).min(limits.result_bytes_max);
-    let piece = (count(args.offset, 0), piece_bytes_max.max(PIECE_BYTES_MIN));
+    let piece = (count(args.offset, 0), piece_bytes_max);
     Ok(fitting_piece(
-        &path,
         &text.text,
         piece,
         limits.result_bytes_max,
+        |piece| {
+            json!({
+                "path": path,
+                "size_bytes": piece.size_bytes,
+                "offset": piece.offset,
+                "content": piece.content,
+                "truncated": piece.next_offset.is_some(),
+                "next_offset": piece.next_offset,
+            })
+        },
     ))
-}
-
-/// Returns the longest whole characters from `offset` on whose answer fits; escaping can make JSON
-/// six times as long as the text.
-fn fitting_piece(
-    path: &str,
-    text: &str,
-    (offset, mut length): (usize, usize),
-    result_bytes_max: usize,
-) -> Value {
-    let offset = text.floor_char_boundary(offset);
-    loop {
-        let next = text.floor_char_boundary(offset.saturating_add(length));
-        let is_whole = next == text.len();
-        let answer = json!({
-            "path": path,
-            "size_bytes": text.len(),
-            "offset": offset,
-            "content": &text[offset..next],
-            "truncated": !is_whole,
-            "next_offset": (!is_whole).then_some(next),
-        });
-        if length <= PIECE_BYTES_MIN || answer.to_string().len() <= result_bytes_max {
-            return answer;
-        }
-        length = (length / 2).max(PIECE_BYTES_MIN);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_end_between_characters_and_join_to_the_whole() {
-        let text = "für 10 € \u{1}\u{1}\u{1} – 🙂🙂".repeat(9);
-        for bytes_max in 4..40 {
-            let (mut offset, mut joined) = (0, String::new());
-            loop {
-                let piece = fitting_piece("a", &text, (offset, bytes_max), 160);
-                joined.push_str(piece["content"].as_str().unwrap_or_default());
-                match piece["next_offset"].as_u64() {
-                    Some(next) => offset = next as usize,
-                    None => break,
-                }
-            }
-            assert_eq!(joined, text, "{bytes_max}");
-        }
-    }
 }

@@ -1,8 +1,11 @@
 //! Tools on the persona's mail. In reading order:
 //!
-//! - `send_email`, `search_email`
+//! - `visibility`: whose view of the mail a run has
+//! - `send_email`, `search_email`, `read_email`
 //!
 //! Not here: which recipients a run may write to (`contract::mail_policy`).
 
+pub mod visibility;
+pub mod read_email;
 pub mod search_email;
 pub mod send_email;

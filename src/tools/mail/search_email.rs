@@ -1,31 +1,22 @@
 //! `search_email`: finds messages that the persona received or sent, as far as the recipient of the
 //! answer may see them.
 
-use crate::domain::{Address, Readers, TextLabel, Timestamp, Trust};
-use crate::mutants::is_off;
+use super::visibility::{addresses, label_of, plain_line, scope_of, whoever_may_see};
+use crate::domain::{TextLabel, Timestamp};
 use crate::store::{FoundMessage, MessageSearch};
-use crate::text::truncated;
 use crate::tools::contract::arguments::{count, read_args};
 use crate::tools::{
-    Effects, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome, arguments_schema,
+    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome, arguments_schema,
 };
 use chrono::{Days, NaiveDate, NaiveTime};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 const LIMIT_DEFAULT: usize = 10;
 const LIMIT_MAX: usize = 50;
-/// Most characters of a subject, an address list or a snippet in the answer.
-const FIELD_CHARS_MAX: usize = 400;
-
-/// `scope` of a result that holds only what every reader of the thread may see.
-pub const SCOPE_OF_THREAD: &str = "what the people of this thread may see";
-const SCOPE_OF_ALL: &str = "all mail";
-
 /// Text that the model reads.
 const DESCRIPTION: &str = "Searches the mail you received and sent. Give at least one of query, from, subject, since, until; all that \
          are given must match, and so must every word of a text. With words the best match comes first, otherwise \
@@ -78,52 +69,18 @@ impl Tool for SearchEmail {
             let limit = count(args.limit, LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
             let mut search = search_for(args)?;
             search.visible_to = whoever_may_see(call.env.mail()?)?;
-            let scope = if search.visible_to.is_some() {
-                SCOPE_OF_THREAD
-            } else {
-                SCOPE_OF_ALL
-            };
+            let scope = scope_of(search.visible_to.as_deref());
             // Requests an extra row, to know whether there are more.
             search.limit = limit as u32 + 1;
             let found = call.env.search()?.messages(&search).await?;
             let (result, shown) = answer(&found, scope, limit, call.limits.result_bytes_max);
             Ok(ToolOutcome {
                 result,
-                label: label_of(&found[..shown], scope),
+                label: labels_of(&found[..shown], scope),
                 ..ToolOutcome::default()
             })
         })
     }
-}
-
-/// Returns the addresses whose view of the mail this run has; `None` sees all. A run's reads can
-/// end in its answer, and its answer can reach every reader of the thread: so a run sees what all
-/// of them could read themselves, and an owner's whole view only while the thread has no other
-/// reader and an authenticated owner asks: otherwise that address sees its own mail.
-fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError> {
-    let Some(answered) = &mail.answers else {
-        return Ok(None);
-    };
-    let Some(sender) = &answered.sender else {
-        return Err(ToolError::mendable(
-            "search_not_allowed",
-            "the letter you answer has no single sender, so other mail must not be searched for it; \
-             answer from this thread",
-        ));
-    };
-    let is_owner = |address: &Address| mail.owners.iter().any(|owner| owner.key() == address.key());
-    let everybody = mail.participants.iter().chain([sender]);
-    let others: Vec<Address> = everybody
-        .filter(|address| !is_owner(address))
-        .cloned()
-        .collect();
-    if is_off("G12.search") {
-        return Ok(None);
-    }
-    if others.is_empty() && answered.sender_trust < Trust::Owner {
-        return Ok(Some(vec![sender.clone()]));
-    }
-    Ok((!others.is_empty()).then_some(others))
 }
 
 fn search_for(args: SearchEmailArgs) -> Result<MessageSearch, ToolError> {
@@ -196,39 +153,11 @@ fn answer(
     }
 }
 
-/// Returns the label of found messages. What everybody in the run's thread may see limits no recipient; any other message
-/// may be read by its sender and by whom it names in To and Cc.
-fn label_of(found: &[FoundMessage], scope: &str) -> TextLabel {
-    let label = |message: &FoundMessage| TextLabel {
-        lowest: (message.direction == "inbound").then(|| Trust::of_stored(&message.trust)),
-        readers: match scope {
-            SCOPE_OF_THREAD => Readers::Everyone,
-            _ => Readers::Only(readers_of(message)),
-        },
-    };
+fn labels_of(found: &[FoundMessage], scope: &str) -> TextLabel {
     found
         .iter()
-        .map(label)
+        .map(|message| label_of(message.into(), scope))
         .fold(TextLabel::default(), TextLabel::and)
-}
-
-fn readers_of(message: &FoundMessage) -> BTreeSet<String> {
-    let recipients: Value = serde_json::from_str(&message.recipients_json).unwrap_or_default();
-    let named = addresses(&recipients, "to").chain(addresses(&recipients, "cc"));
-    let bare = |text: &str| {
-        let bare = text.rsplit_once('<').map_or(text, |(_, address)| address);
-        Address::parse(bare.trim_end_matches('>').trim()).ok()
-    };
-    named
-        .chain([message.sender.as_str()])
-        .filter_map(bare)
-        .map(|address| address.key())
-        .collect()
-}
-
-fn addresses<'v>(recipients: &'v Value, field: &str) -> impl Iterator<Item = &'v str> {
-    let list = recipients[field].as_array();
-    list.into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn described(found: &FoundMessage) -> Value {
@@ -251,19 +180,6 @@ fn described(found: &FoundMessage) -> Value {
         message["sent"] = json!(false);
     }
     message
-}
-
-/// Returns one line without control characters and without the invisible ones that reorder or hide
-/// text.
-fn plain_line(text: &str) -> String {
-    let hidden = |c: char| matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}');
-    let visible: String = text
-        .chars()
-        .filter(|c| !hidden(*c))
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
-    truncated(&line, FIELD_CHARS_MAX)
 }
 
 #[cfg(test)]
@@ -292,14 +208,6 @@ mod tests {
         assert!(
             at("until", "yesterday", true)
                 .is_err_and(|e| e.starts_with("field `until` must be a day"))
-        );
-    }
-
-    #[test]
-    fn a_line_shows_all_that_it_holds() {
-        assert_eq!(
-            plain_line("a\u{1b}[2Jb\r\n\u{202e}c\u{200b}d\0"),
-            "a [2Jb cd"
         );
     }
 }

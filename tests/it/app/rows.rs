@@ -92,3 +92,21 @@ pub async fn delivery(
         row.execute(&mut *conn).await.expect("a recipient");
     }
 }
+
+/// Adds an attachment to a message.
+pub async fn attachment(
+    conn: &mut SqliteConnection,
+    (id, message, persona): (&str, &str, &str),
+    (filename, content_type): (&str, &str),
+    bytes: &[u8],
+) {
+    let sql = "INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes,
+          sha256, bytes)
+        VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8)";
+    let row = sqlx::query(sql).bind(id).bind(message).bind(persona);
+    let row = row.bind(filename).bind(content_type);
+    let size = i64::try_from(bytes.len()).expect("a size");
+    let sha256 = attache::domain::sha256_hex(&[bytes]);
+    let row = row.bind(size).bind(sha256).bind(bytes);
+    row.execute(conn).await.expect("an attachment");
+}

@@ -136,6 +136,10 @@ pub const HOT: &[(&str, &[&str])] = &[
 /// Statements that may walk a whole table that grows, and why.
 pub const WALKS: &[(&str, &str)] = &[
     (
+        "opened::THREAD_ATTACHMENTS",
+        "the newest messages of one thread, found by its index, of which it takes 200",
+    ),
+    (
         "list::APPROVALS",
         "a person asked; newest first, ends at its limit",
     ),

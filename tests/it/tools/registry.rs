@@ -106,6 +106,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         mail: true,
         search: true,
         owner: true,
+        letters: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

@@ -31,7 +31,7 @@ const SUPPER: Seed = Seed {
     disposition: "run",
 };
 
-async fn connection(run_deps: &RunDeps) -> SqliteConnection {
+pub async fn connection(run_deps: &RunDeps) -> SqliteConnection {
     let url = format!("sqlite://{}", run_deps.outside("data/attache.db").display());
     SqliteConnection::connect(&url).await.expect("the database")
 }
@@ -60,7 +60,7 @@ async fn message(conn: &mut SqliteConnection, persona: &str, id: &str, seed: See
 }
 
 /// Carol's thread with a question and its answer, the owner's own thread, and somebody else's persona.
-async fn run_deps() -> RunDeps {
+pub async fn run_deps() -> RunDeps {
     let run_deps = RunDeps::new().await;
     let mut conn = connection(&run_deps).await;
     let conn = &mut conn;
@@ -135,7 +135,7 @@ async fn ids(run_deps: &RunDeps, args: Value) -> Vec<String> {
 }
 
 /// The owner writes, and nobody else is in the thread.
-fn as_owner(run_deps: &mut RunDeps) {
+pub fn as_owner(run_deps: &mut RunDeps) {
     run_deps.mail.answers = Some(answered("Owner@home.test"));
     run_deps.mail.participants.clear();
 }

@@ -1,0 +1,199 @@
+//! Letters as a tool opens them: one message whole, as far as given addresses may read it, and its attachments.
+
+use crate::domain::{Address, MessageId, ThreadId, Timestamp};
+use crate::store::sql::{from_json, json_list, timestamp};
+use crate::store::{PersonaStore, Result};
+use serde::Deserialize;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// Number of newest messages of a thread whose attachments are looked through.
+const THREAD_MESSAGES_MAX: i64 = 200;
+/// Most attachments of a thread that are listed.
+const THREAD_ATTACHMENTS_MAX: i64 = 500;
+
+/// A letter or an own mail, whole.
+#[derive(Debug, Clone)]
+pub struct OpenedMessage {
+    pub id: MessageId,
+    pub thread_id: ThreadId,
+    /// `inbound` or `outbound`.
+    pub direction: String,
+    /// The From header in its display form.
+    pub sender: String,
+    /// `{"to": [..], "cc": [..], "reply_to": [..]}`
+    pub recipients_json: String,
+    pub subject: String,
+    pub received_at: Timestamp,
+    /// Disposition: `run`, `filed:<rule>`, `withheld:<rule>`, `sent`.
+    pub disposition: String,
+    /// A word of [`crate::domain::Trust`].
+    pub trust: String,
+    pub text_body: String,
+    /// In their order in the letter.
+    pub attachments: Vec<AttachmentRef>,
+}
+
+/// An attachment by its id, without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct AttachmentRef {
+    pub id: String,
+    pub filename: String,
+    /// Media type as its sender declared it.
+    pub content_type: String,
+    pub size_bytes: u64,
+    /// SHA-256 of the bytes in hexadecimal digits.
+    pub sha256: String,
+    /// 1: the bytes were pruned.
+    pub is_pruned: u8,
+}
+
+/// Limits a reading to what given readers of a run's thread may see.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadersRule<'a> {
+    /// Message that the run answers.
+    pub trigger: &'a MessageId,
+    /// Addresses that must all be allowed to read a message; `None`: the run sees everything.
+    pub visible_to: Option<&'a [Address]>,
+}
+
+impl ReadersRule<'_> {
+    fn readers_json(&self) -> Option<String> {
+        let keys: Vec<String> = self.visible_to?.iter().map(Address::key).collect();
+        Some(json_list(keys.iter().map(String::as_str)))
+    }
+}
+
+/// `$4`, the message that the run answers, is always its own to read.
+pub(in crate::store) const OPEN_MESSAGE: &str = "
+    SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition, m.trust,
+      m.text_body,
+      (SELECT json_group_array(json_object('id', a.id, 'filename', a.filename, 'content_type', a.content_type,
+         'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', a.pruned_at IS NOT NULL) ORDER BY a.id)
+       FROM attachments a WHERE a.message_id = m.id) AS attachments
+    FROM messages m
+    WHERE m.id = $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
+      AND (m.id = $4 OR $3 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM jsonb_each($3) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))";
+/// Messages of the run's thread with attachments, newest first, from its trigger back to where somebody reset the thread.
+pub(in crate::store) const THREAD_ATTACHMENTS: &str = "
+    SELECT m.id AS message_id, json_object('id', a.id, 'filename', a.filename, 'content_type', a.content_type,
+      'size_bytes', a.size_bytes, 'sha256', a.sha256, 'is_pruned', a.pruned_at IS NOT NULL) AS attachment
+    FROM (SELECT m.seq, m.id, m.persona_id, m.disposition, m.thread_id, t.seq AS trigger_seq
+        FROM messages t JOIN messages m ON m.thread_id = t.thread_id AND m.seq <= t.seq
+        WHERE t.id = $1 AND t.persona_id = $2 ORDER BY m.seq DESC LIMIT $4) m
+      JOIN attachments a ON a.message_id = m.id
+    WHERE m.persona_id = $2 AND m.disposition <> 'notice'
+      AND (m.id = $1 OR $3 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM jsonb_each($3) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))
+      AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = m.thread_id
+        AND x.after_seq < m.trigger_seq AND x.after_seq >= m.seq)
+    ORDER BY m.seq DESC, a.id LIMIT $5";
+pub(in crate::store) const ATTACHMENT_BYTES: &str =
+    "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
+pub(in crate::store) const ATTACHMENT_TEXT: &str = "
+    SELECT t.document_json FROM attachments a JOIN attachment_texts t ON t.attachment_id = a.id
+    WHERE a.id = $1 AND a.persona_id = $2 AND t.version = $3";
+pub(in crate::store) const KEEP_ATTACHMENT_TEXT: &str = "
+    INSERT INTO attachment_texts (attachment_id, version, document_json, read_at)
+    SELECT id, $3, $4, $5 FROM attachments WHERE id = $1 AND persona_id = $2 AND pruned_at IS NULL
+    ON CONFLICT (attachment_id) DO UPDATE SET version = excluded.version, document_json = excluded.document_json,
+      read_at = excluded.read_at";
+
+impl PersonaStore {
+    /// Returns a message that was received or sent; `None`: there is no such message, or not every reader may read it.
+    pub async fn open_message(
+        &self,
+        id: &MessageId,
+        rule: ReadersRule<'_>,
+    ) -> Result<Option<OpenedMessage>> {
+        let row = sqlx::query(OPEN_MESSAGE)
+            .bind(id.as_str())
+            .bind(self.persona.as_str())
+            .bind(rule.readers_json())
+            .bind(rule.trigger.as_str());
+        let row = row.fetch_optional(self.store.readers()).await?;
+        row.as_ref().map(opened).transpose()
+    }
+
+    /// Returns the attachments in the thread of the message that the run answers, of the newest message first.
+    pub async fn thread_attachments(
+        &self,
+        rule: ReadersRule<'_>,
+    ) -> Result<Vec<(MessageId, AttachmentRef)>> {
+        let rows = sqlx::query(THREAD_ATTACHMENTS)
+            .bind(rule.trigger.as_str())
+            .bind(self.persona.as_str())
+            .bind(rule.readers_json())
+            .bind(THREAD_MESSAGES_MAX)
+            .bind(THREAD_ATTACHMENTS_MAX);
+        let rows = rows.fetch_all(self.store.readers()).await?;
+        let found = |row: &SqliteRow| {
+            let id = MessageId::new(row.try_get::<String, _>("message_id")?);
+            let attachment: String = row.try_get("attachment")?;
+            Ok((id, from_json(&attachment, "attachments")?))
+        };
+        rows.iter().map(found).collect()
+    }
+
+    /// Returns the bytes of an attachment; empty when they were pruned, `None` when there is no such attachment.
+    pub async fn attachment_bytes(&self, id: &str) -> Result<Option<Vec<u8>>> {
+        let bytes = sqlx::query_scalar(ATTACHMENT_BYTES)
+            .bind(id)
+            .bind(self.persona.as_str());
+        Ok(bytes.fetch_optional(self.store.readers()).await?)
+    }
+
+    /// Returns the document that decoders of this version have read from an attachment, as JSON; `None`: none was kept.
+    pub async fn attachment_text(&self, id: &str, version: u32) -> Result<Option<String>> {
+        let text = sqlx::query_scalar(ATTACHMENT_TEXT)
+            .bind(id)
+            .bind(self.persona.as_str())
+            .bind(version);
+        Ok(text.fetch_optional(self.store.readers()).await?)
+    }
+
+    /// Keeps the document that was read from an attachment, in place of one of another version.
+    pub async fn keep_attachment_text(
+        &self,
+        id: &str,
+        version: u32,
+        document_json: String,
+    ) -> Result<()> {
+        let (id, persona) = (id.to_owned(), self.persona.clone());
+        let now = self.store.clock().now().to_string();
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let keep = sqlx::query(KEEP_ATTACHMENT_TEXT)
+                        .bind(id)
+                        .bind(persona.as_str())
+                        .bind(version)
+                        .bind(document_json)
+                        .bind(now);
+                    keep.execute(conn).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+}
+
+fn opened(row: &SqliteRow) -> Result<OpenedMessage> {
+    let attachments: String = row.try_get("attachments")?;
+    Ok(OpenedMessage {
+        id: MessageId::new(row.try_get::<String, _>("id")?),
+        thread_id: ThreadId::new(row.try_get::<String, _>("thread_id")?),
+        direction: row.try_get("direction")?,
+        sender: row.try_get("sender")?,
+        recipients_json: row.try_get("recipients_json")?,
+        subject: row.try_get("subject")?,
+        received_at: timestamp(row, "received_at")?,
+        disposition: row.try_get("disposition")?,
+        trust: row.try_get("trust")?,
+        text_body: row.try_get("text_body")?,
+        attachments: from_json(&attachments, "attachments")?,
+    })
+}

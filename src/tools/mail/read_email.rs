@@ -1,0 +1,172 @@
+//! `read_email`: one message whole, as far as everybody who reads the answer may read it.
+
+use super::visibility::{addresses, label_of, plain_line, scope_of, whoever_may_see};
+use crate::domain::{MessageId, TextLabel, Trust};
+use crate::store::{OpenedMessage, ReadersRule};
+use crate::tools::contract::arguments::{count, read_args};
+use crate::tools::contract::env::LetterReader;
+use crate::tools::contract::piece::{TextPiece, fitting_piece};
+use crate::tools::{
+    Effects, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome, arguments_schema,
+};
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Most attachments that are listed; the others are counted.
+const ATTACHMENTS_MAX: usize = 50;
+
+/// Text that the model reads.
+const DESCRIPTION: &str = "Opens one mail that you received or sent, by the id that search_email shows, with its whole text and the names of \
+         its attachments. A long text comes in pieces: when `truncated` is true, call again with `offset` set to \
+         `next_offset`.";
+
+pub struct ReadEmail;
+
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadEmailArgs {
+    /// Id of the mail. Default: the letter that you answer, with all that it quotes.
+    id: Option<String>,
+    /// First byte of the text to read. Default: 0.
+    #[schemars(with = "Option<i64>")]
+    offset: Option<f64>,
+}
+
+impl Tool for ReadEmail {
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "read_email".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<ReadEmailArgs>(),
+            class: ToolClass::Repeatable,
+            effects: Effects {
+                reads_private: true,
+                ..Effects::NONE
+            },
+            result_words: ResultWords::Letters,
+            capabilities: ToolCapabilities {
+                mail: true,
+                letters: true,
+                ..ToolCapabilities::NONE
+            },
+        }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let args: ReadEmailArgs = read_args(call.args)?;
+            let opened = open(call.env.letters()?, call.env.mail()?, args.id.as_deref()).await?;
+            let piece = (count(args.offset, 0), call.limits.result_bytes_max);
+            let message = &opened.message;
+            let result = fitting_piece(
+                &message.text_body,
+                piece,
+                call.limits.result_bytes_max,
+                |piece| described(message, opened.scope, piece),
+            );
+            Ok(ToolOutcome {
+                result,
+                label: opened.label,
+                ..ToolOutcome::default()
+            })
+        })
+    }
+}
+
+/// A message that a run may read.
+pub struct ReadableMessage {
+    pub message: OpenedMessage,
+    pub scope: &'static str,
+    /// Label of its text.
+    pub label: TextLabel,
+}
+
+/// Opens a message of the persona, or the one that the run answers. Errors: `message_not_found`, also for one that not
+/// every reader of the answer may read.
+pub async fn open(
+    letters: LetterReader<'_>,
+    mail: &MailPolicy,
+    id: Option<&str>,
+) -> Result<ReadableMessage, ToolError> {
+    let id = id.map(str::trim).filter(|id| !id.is_empty());
+    let id = id.map_or_else(|| letters.trigger().clone(), MessageId::new);
+    let is_trigger = id == *letters.trigger();
+    let visible_to = match is_trigger {
+        true => None,
+        false => whoever_may_see(mail)?,
+    };
+    let rule = ReadersRule {
+        trigger: letters.trigger(),
+        visible_to: visible_to.as_deref(),
+    };
+    let message = letters.open(&id, rule).await?;
+    let Some(message) = message else {
+        let shown: String = plain_line(id.as_str());
+        let hint = match is_trigger {
+            true => "this run answers no letter; give the `id` of a mail that search_email shows"
+                .to_owned(),
+            false => format!(
+                "there is no mail `{shown}` that everybody who reads your answer may read; give an `id` that search_email shows"
+            ),
+        };
+        return Err(ToolError::mendable("message_not_found", hint));
+    };
+    let scope = scope_of(visible_to.as_deref());
+    let label = match message.thread_id == *letters.thread() {
+        // As where the history shows it.
+        true if message.direction == "outbound" => TextLabel::default(),
+        true => TextLabel::of_past_letter(Trust::of_stored(&message.trust)),
+        false => label_of((&message).into(), scope),
+    };
+    Ok(ReadableMessage {
+        message,
+        scope,
+        label,
+    })
+}
+
+fn described(opened: &OpenedMessage, scope: &str, piece: TextPiece<'_>) -> Value {
+    let recipients: Value = serde_json::from_str(&opened.recipients_json).unwrap_or_default();
+    let people = |field| plain_line(&addresses(&recipients, field).collect::<Vec<_>>().join(", "));
+    let attachments: Vec<Value> = opened
+        .attachments
+        .iter()
+        .take(ATTACHMENTS_MAX)
+        .map(|attachment| {
+            json!({
+                "name": plain_line(&attachment.filename),
+                "type": plain_line(&attachment.content_type),
+                "size_bytes": attachment.size_bytes,
+            })
+        })
+        .collect();
+    let mut message = json!({
+        "scope": scope,
+        "id": opened.id.as_str(),
+        "thread": opened.thread_id.as_str(),
+        "direction": opened.direction,
+        "date": opened.received_at.to_string(),
+        "from": plain_line(&opened.sender),
+        "to": people("to"),
+        "cc": people("cc"),
+        "subject": plain_line(&opened.subject),
+        "attachments": attachments,
+        "attachment_count": opened.attachments.len(),
+        "size_bytes": piece.size_bytes,
+        "offset": piece.offset,
+        "content": piece.content,
+        "truncated": piece.next_offset.is_some(),
+        "next_offset": piece.next_offset,
+    });
+    if opened.direction == "inbound" {
+        message["trust"] = json!(opened.trust);
+    }
+    if opened.direction == "outbound" && opened.disposition.starts_with("withheld") {
+        message["sent"] = json!(false);
+    }
+    message
+}
