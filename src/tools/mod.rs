@@ -27,6 +27,7 @@ pub use contract::tool::{
     CallTrace, DraftAttachment, Effects, MailDraft, OwnerQuestion, Reader, ResultWords, Tool,
     ToolCall, ToolClass, ToolDeclaration, ToolLimits, ToolOutcome, WriteOrigin,
 };
+pub use contract::workspace::KeptWorkspace;
 pub use mail::send_email::{
     MAIL_LIMIT_REACHED, RecipientPlace, is_listed, no_more_mails, recipient_no_reader,
     recipient_not_allowed,
@@ -42,6 +43,10 @@ pub fn builtin() -> ToolRegistry {
         Box::new(mail::read_email::ReadEmail),
         Box::new(files::read_file::ReadFile),
         Box::new(files::list_files::ListFiles),
+        Box::new(files::glob::Glob),
+        Box::new(files::grep::Grep),
+        Box::new(files::write_file::WriteFile),
+        Box::new(files::edit_file::EditFile),
         Box::new(update_memory::UpdateMemory),
         Box::new(schedule_create::ScheduleCreate),
         Box::new(ask_owner::AskOwner),

@@ -2,18 +2,22 @@
 
 mod files;
 mod letters;
+mod patterns;
 mod memory;
 mod proposals;
 mod registry;
 mod search;
 mod sending;
+mod workspace_files;
 
 use attache::clock::{Clock, ManualClock};
+use attache::config::Limits;
 use attache::domain::{Address, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trust};
+use attache::store::files::workspace::WorkspaceQuota;
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
-    Answered, MailPolicy, Reader, RecipientPlace, ToolCall, ToolEnv, ToolError, ToolLimits,
-    ToolOutcome, ToolResources, WriteOrigin, builtin, recipient_not_allowed,
+    Answered, KeptWorkspace, MailPolicy, Reader, RecipientPlace, ToolCall, ToolEnv, ToolError,
+    ToolLimits, ToolOutcome, ToolResources, WriteOrigin, builtin, recipient_not_allowed,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
@@ -37,6 +41,7 @@ pub struct RunDeps {
     /// Message that the run answers.
     pub trigger: MessageId,
     pub thread: ThreadId,
+    persona_folder: PathBuf,
 }
 
 impl RunDeps {
@@ -90,6 +95,7 @@ impl RunDeps {
             reader: Reader::Correspondent,
             trigger: MessageId::new("no letter"),
             thread: ThreadId::new("no thread"),
+            persona_folder: folder,
         }
     }
 
@@ -116,6 +122,10 @@ impl RunDeps {
             store: &self.persona,
             trigger: &self.trigger,
             thread: &self.thread,
+            workspace: Some(KeptWorkspace {
+                folder: &self.persona_folder,
+                quota: WorkspaceQuota::from(&Limits::default()),
+            }),
         }
     }
 

@@ -64,7 +64,7 @@ async fn a_sender_without_proof_gets_reading_tools_and_a_plain_reply() {
     app.drain().await;
     assert_eq!(
         offered(&app, &run).await,
-        ["search_email", "read_email", "read_file", "list_files"]
+        ["search_email", "read_email", "read_file", "list_files", "glob", "grep"]
     );
     let trace = app.trace(&run).await;
     assert!(
@@ -93,6 +93,10 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
         "read_email",
         "read_file",
         "list_files",
+        "glob",
+        "grep",
+        "write_file",
+        "edit_file",
         "update_memory",
         "schedule_create",
         "ask_owner",

@@ -174,6 +174,7 @@ impl LiveEnv {
             store,
             folder,
             clock: self.clock.as_ref(),
+            keeps_versions: self.sandbox.is_none(),
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::domain::{ErrorClass, TextLabel};
 use crate::runs::error::RunError;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
-    CallTrace, MailPolicy, Reader, RegisteredTool, ResultWords, ToolCall, ToolClass, ToolEnv,
-    ToolError, ToolLimits, ToolResources, WriteOrigin,
+    CallTrace, KeptWorkspace, MailPolicy, Reader, RegisteredTool, ResultWords, ToolCall, ToolClass,
+    ToolEnv, ToolError, ToolLimits, ToolResources, WriteOrigin,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Map, Value, json};
@@ -31,6 +31,8 @@ pub struct CallOrder<'a> {
     /// Result of [`expected_effects`], when an earlier attempt began this call.
     pub begun: Option<&'a Value>,
     pub cancel: &'a CancellationToken,
+    /// Folder of the persona, and the quota of its workspace.
+    pub workspace: KeptWorkspace<'a>,
 }
 
 /// Store, folder and time that tools work with.
@@ -39,6 +41,8 @@ pub struct Workplace<'a> {
     pub store: &'a PersonaStore,
     pub folder: &'a Dir,
     pub clock: &'a dyn Clock,
+    /// `false`: the folder is a copy.
+    pub keeps_versions: bool,
 }
 
 impl CallOrder<'_> {
@@ -49,6 +53,7 @@ impl CallOrder<'_> {
             store: on.store,
             trigger: &self.run.trigger_message,
             thread: &self.run.thread,
+            workspace: on.keeps_versions.then_some(self.workspace),
         };
         ToolCall {
             run: &self.run.id,

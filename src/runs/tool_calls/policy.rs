@@ -18,9 +18,11 @@ use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::label::RunLabel;
+use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{Step, StepKind, StoreError};
 use crate::tools::{
-    self, MailDraft, MailPolicy, RegisteredTool, ToolClass, ToolError, ToolLimits, ToolOutcome,
+    self, KeptWorkspace, MailDraft, MailPolicy, RegisteredTool, ToolClass, ToolError, ToolLimits,
+    ToolOutcome,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -316,6 +318,10 @@ fn order<'a>(
         reader: ctx.label.reader(),
         begun: None,
         cancel: ctx.cancel,
+        workspace: KeptWorkspace {
+            folder: &ctx.persona.folder,
+            quota: WorkspaceQuota::from(limits),
+        },
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::error::ToolError;
 use super::mail_policy::MailPolicy;
+use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{MessageId, ThreadId};
 use crate::store::{
     AttachmentRef, FoundMessage, MessageSearch, OpenedMessage, PersonaStore, ReadersRule,
@@ -25,6 +26,8 @@ pub struct ToolCapabilities {
     pub owner: bool,
     /// Messages of the persona whole, with their attachments, under the rule of readers.
     pub letters: bool,
+    /// The persona's folder, and writing in its workspace.
+    pub workspace: bool,
 }
 
 impl ToolCapabilities {
@@ -35,6 +38,7 @@ impl ToolCapabilities {
         search: false,
         owner: false,
         letters: false,
+        workspace: false,
     };
 }
 
@@ -50,6 +54,8 @@ pub struct ToolResources<'a> {
     pub trigger: &'a MessageId,
     /// Thread of the run.
     pub thread: &'a ThreadId,
+    /// Versions of the workspace; `None`: the folder is a copy.
+    pub workspace: Option<KeptWorkspace<'a>>,
 }
 
 /// The declared capabilities of one call.
@@ -77,6 +83,17 @@ impl<'a> ToolEnv<'a> {
     /// Returns the search over the persona's messages. Errors: `not_declared`.
     pub fn search(self) -> Result<MessageSearcher<'a>, ToolError> {
         declared(self.granted.search, "search").map(|()| MessageSearcher(self.resources.store))
+    }
+
+    /// Returns the workspace, to write in. Errors: `not_declared`.
+    pub fn workspace(self) -> Result<WorkspaceWriter<'a>, ToolError> {
+        let ToolResources {
+            folder, workspace, ..
+        } = self.resources;
+        declared(self.granted.workspace, "workspace").map(|()| WorkspaceWriter {
+            folder,
+            kept: workspace,
+        })
     }
 
     /// Returns the messages of the persona. Errors: `not_declared`.

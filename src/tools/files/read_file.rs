@@ -1,5 +1,6 @@
 //! `read_file`: a piece of one text file in the persona's folder.
 
+use crate::domain::sha256_hex;
 use crate::mime;
 use crate::tools::contract::arguments::{count, read_args};
 use crate::tools::contract::piece::fitting_piece;
@@ -101,6 +102,7 @@ fn read_piece(
     let piece_bytes_max =
         count(args.max_bytes, limits.result_bytes_max).min(limits.result_bytes_max);
     let piece = (count(args.offset, 0), piece_bytes_max);
+    let sha256 = sha256_hex(&[bytes.as_slice()]);
     Ok(fitting_piece(
         &text.text,
         piece,
@@ -109,6 +111,7 @@ fn read_piece(
             json!({
                 "path": path,
                 "size_bytes": piece.size_bytes,
+                "sha256": sha256,
                 "offset": piece.offset,
                 "content": piece.content,
                 "truncated": piece.next_offset.is_some(),

@@ -17,6 +17,7 @@ async fn a_file_is_read_whole_or_in_pieces() {
     let wanted = json!({
         "path": "./knowledge/rooms.md", "size_bytes": 17, "offset": 0, "content": "# Räume\nZwölf.\n",
         "truncated": false, "next_offset": null,
+        "sha256": attache::domain::sha256_hex(&["# Räume\nZwölf.\n".as_bytes()]),
     });
     assert_eq!(whole, wanted);
     let (mut joined, mut offset) = (String::new(), json!(0));

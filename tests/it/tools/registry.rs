@@ -107,6 +107,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         search: true,
         owner: true,
         letters: true,
+        workspace: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

@@ -1,0 +1,206 @@
+//! A change of one file in the workspace: checked, written whole or not at all, verified after a crash.
+
+use super::folder::{is_in_workspace, on_disk, open_for, path_error, shown};
+use crate::config::AGENT_FOLDER;
+use crate::domain::sha256_hex;
+use crate::store::files::workspace::{WorkspaceError, WorkspaceUsage};
+use crate::tools::contract::workspace::WorkspaceWriter;
+use crate::tools::{CallTrace, Reader, ToolCall, ToolError, ToolOutcome};
+use cap_std::fs_utf8::{Dir, OpenOptions};
+use serde_json::{Value, json};
+use std::io::{self, ErrorKind, Read, Write};
+
+/// Beginning of the names of files that are not whole yet.
+const UNFINISHED: &str = ".attache-unfinished-";
+/// Longest path in bytes.
+const PATH_BYTES_MAX: usize = 400;
+
+/// Content that a file is to have, by the content that it has; `None`: there is no file.
+pub type NewContent = Box<dyn FnOnce(Option<&str>) -> Result<String, ToolError> + Send>;
+
+/// A change of a file.
+pub struct FileChange {
+    path: String,
+    content: NewContent,
+    reader: Reader,
+    bytes_max: usize,
+}
+
+impl FileChange {
+    /// Builds the change that a call asks for. Errors: the path is not in the workspace, or the run is not the owner's.
+    pub fn of(call: &ToolCall<'_>, path: &str, content: NewContent) -> Result<Self, ToolError> {
+        if call.reader != Reader::Owner {
+            // What such a run writes would count as the owner's words in a later run.
+            let hint = "files are changed in runs of your owner that have read nothing of others; say in your answer what \
+                        you would write";
+            return Err(ToolError::mendable("workspace_not_allowed", hint));
+        }
+        let path = path.trim().trim_start_matches("./");
+        let is_plain = path.split('/').all(|name| {
+            !name.is_empty() && !name.starts_with('.') && !name.chars().any(char::is_control)
+        });
+        let is_inside = is_in_workspace(path) && path.contains('/');
+        if !is_plain || !is_inside || path.len() > PATH_BYTES_MAX {
+            let hint = format!(
+                "`{}` is no path in `{AGENT_FOLDER}/`; write one such as `{AGENT_FOLDER}/notes/rooms.md`",
+                shown(path)
+            );
+            return Err(ToolError::mendable("path_not_allowed", hint));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            content,
+            reader: call.reader,
+            bytes_max: call.limits.file_bytes_max,
+        })
+    }
+
+    /// Returns the digests of the file before and after the change.
+    pub async fn expected(self, call: &ToolCall<'_>) -> Result<Value, ToolError> {
+        on_disk(call.env.workspace()?.folder(), move |folder| {
+            let before = self.read(folder)?;
+            let digest_before = digest(before.as_deref());
+            let path = self.path.clone();
+            let after = (self.content)(before.as_deref())?;
+            Ok(json!({ "path": path, "before": digest_before, "after": digest(Some(&after)) }))
+        })
+        .await
+    }
+
+    /// Makes the change, and keeps what the file was as a version.
+    pub async fn make(self, call: &ToolCall<'_>) -> Result<ToolOutcome, ToolError> {
+        let writer: WorkspaceWriter<'_> = call.env.workspace()?;
+        let change = move |folder: &Dir, usage: Option<WorkspaceUsage>, fits: FitsQuota<'_>| {
+            self.apply(folder, usage, fits)
+        };
+        let result = writer.change(call.run, call.clock.now(), change).await?;
+        Ok(ToolOutcome {
+            result,
+            ..ToolOutcome::default()
+        })
+    }
+
+    fn apply(
+        self,
+        folder: &Dir,
+        usage: Option<WorkspaceUsage>,
+        fits: FitsQuota<'_>,
+    ) -> Result<Value, ToolError> {
+        let before = self.read(folder)?;
+        let (path, bytes_max) = (self.path.clone(), self.bytes_max);
+        let after = (self.content)(before.as_deref())?;
+        if after.len() > bytes_max {
+            let hint = format!(
+                "the file would have {} bytes, and at most {bytes_max} are allowed",
+                after.len()
+            );
+            return Err(ToolError::mendable("file_too_large", hint));
+        }
+        let more = WorkspaceUsage {
+            bytes: after
+                .len()
+                .saturating_sub(before.as_ref().map_or(0, String::len)) as u64,
+            files: usize::from(before.is_none()) * path.split('/').count(),
+        };
+        if let Some(usage) = usage {
+            fits(usage, more).map_err(|error| over_quota(&error))?;
+        }
+        let changed = before.as_deref() != Some(after.as_str());
+        if changed {
+            replace(folder, &path, &after).map_err(|error| path_error(&path, &error))?;
+        }
+        Ok(
+            json!({ "path": path, "changed": changed, "bytes": after.len(), "sha256": digest(Some(&after)) }),
+        )
+    }
+
+    /// Reads the file; `None`: there is none.
+    fn read(&self, folder: &Dir) -> Result<Option<String>, ToolError> {
+        match folder.symlink_metadata(&self.path) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound) => return Ok(None),
+            _ => {}
+        }
+        let (file, _) = open_for(folder, &self.path, self.reader)?;
+        let mut bytes = Vec::new();
+        let read = file.take(self.bytes_max as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|error| path_error(&self.path, &error))?;
+        match String::from_utf8(bytes) {
+            Ok(text) if text.len() <= self.bytes_max => Ok(Some(text)),
+            _ => {
+                let hint = format!(
+                    "`{}` is too large or no UTF-8 text, so it is not changed; write another file",
+                    self.path
+                );
+                Err(ToolError::mendable("not_a_text", hint))
+            }
+        }
+    }
+}
+
+/// Check of the workspace's quota.
+pub type FitsQuota<'a> = &'a dyn Fn(WorkspaceUsage, WorkspaceUsage) -> Result<(), WorkspaceError>;
+
+/// Returns the outcome of an interrupted change by what the file is now.
+pub async fn verified(call: &ToolCall<'_>, expected: &Value) -> Result<CallTrace, ToolError> {
+    let Some(path) = expected["path"].as_str().map(str::to_owned) else {
+        return Ok(CallTrace::Neither);
+    };
+    let (bytes_max, reader) = (call.limits.file_bytes_max, call.reader);
+    let now = on_disk(call.env.workspace()?.folder(), move |folder| {
+        let file = FileChange {
+            path,
+            content: Box::new(|_| Ok(String::new())),
+            reader,
+            bytes_max,
+        };
+        file.read(folder)
+    });
+    let now = now.await?;
+    let digest = digest(now.as_deref());
+    Ok(if digest == expected["before"] {
+        CallTrace::Untouched
+    } else if digest == expected["after"] {
+        let bytes = now.map_or(0, |text| text.len());
+        let result =
+            json!({ "path": expected["path"], "changed": true, "bytes": bytes, "sha256": digest });
+        CallTrace::Done(Box::new(ToolOutcome {
+            result,
+            ..ToolOutcome::default()
+        }))
+    } else {
+        CallTrace::Neither
+    })
+}
+
+/// Returns the digest; `null` when there is no file.
+fn digest(text: Option<&str>) -> Value {
+    text.map_or(Value::Null, |text| {
+        Value::String(sha256_hex(&[text.as_bytes()]))
+    })
+}
+
+pub fn over_quota(error: &WorkspaceError) -> ToolError {
+    match error {
+        WorkspaceError::Io(error) => path_error(AGENT_FOLDER, error),
+        error => ToolError::mendable("workspace_full", error.to_string()),
+    }
+}
+
+/// Writes and syncs the content under another name, then renames it: a reader sees the old or the new one.
+fn replace(folder: &Dir, path: &str, content: &str) -> io::Result<()> {
+    let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
+    folder.create_dir_all(parent)?;
+    let parent = folder.open_dir(parent)?;
+    let unfinished = format!("{UNFINISHED}{}", sha256_hex(&[name.as_bytes()]));
+    match parent.remove_file(&unfinished) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file =
+        parent.open_with(&unfinished, OpenOptions::new().write(true).create_new(true))?;
+    file.write_all(content.as_bytes())?;
+    file.sync_all()?;
+    parent.rename(&unfinished, &parent, name)?;
+    // The rename itself is durable only once the folder is.
+    parent.open(".")?.sync_all()
+}

@@ -1,0 +1,75 @@
+//! `write_file`: writes a whole text file in the workspace.
+
+use super::change::{FileChange, verified};
+use crate::tools::contract::arguments::read_args;
+use crate::tools::{
+    CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome, arguments_schema,
+};
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Text that the model reads.
+const DESCRIPTION: &str = "Writes a text file in the folder `workspace/` of your own folder, whole; folders on the way are made. The content that \
+         it replaces is kept for your owner as a version. To change a part of a file, use edit_file.";
+
+pub struct WriteFile;
+
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteFileArgs {
+    /// Relative to your own folder, e.g. `workspace/notes/rooms.md`.
+    path: String,
+    /// The whole content.
+    content: String,
+}
+
+impl WriteFile {
+    fn change(call: &ToolCall<'_>) -> Result<FileChange, ToolError> {
+        let args: WriteFileArgs = read_args(call.args)?;
+        let content = args.content;
+        FileChange::of(call, &args.path, Box::new(move |_| Ok(content)))
+    }
+}
+
+impl Tool for WriteFile {
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "write_file".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<WriteFileArgs>(),
+            class: ToolClass::Verifiable,
+            effects: Effects {
+                changes_state: true,
+                ..Effects::NONE
+            },
+            result_words: ResultWords::Engine,
+            capabilities: ToolCapabilities {
+                workspace: true,
+                ..ToolCapabilities::NONE
+            },
+        }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move { Self::change(&call)?.make(&call).await })
+    }
+
+    fn expected_effects<'a>(
+        &'a self,
+        call: ToolCall<'a>,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move { Self::change(&call)?.expected(&call).await })
+    }
+
+    fn verify<'a>(
+        &'a self,
+        call: ToolCall<'a>,
+        expected: &'a Value,
+    ) -> BoxFuture<'a, Result<CallTrace, ToolError>> {
+        Box::pin(async move { verified(&call, expected).await })
+    }
+}
