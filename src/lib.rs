@@ -6,6 +6,7 @@ pub mod text;
 pub mod domain;
 pub mod clock;
 pub mod mime;
+pub mod extract;
 pub mod policy;
 pub mod config;
 pub mod store;

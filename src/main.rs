@@ -7,6 +7,10 @@ const WORKERS_MIN: usize = 2;
 
 fn main() -> ExitCode {
     attache::cli::protect();
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(exit) = attache::cli::worker(&arguments) {
+        return exit;
+    }
     let workers =
         std::thread::available_parallelism().map_or(WORKERS_MIN, |n| n.get().max(WORKERS_MIN));
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -49,6 +49,7 @@ pub use process::protection::protect;
 
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigErrors};
+use crate::extract;
 use crate::store::{OpenError, Store};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -56,6 +57,12 @@ use screen::{Screen, Unwritten};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Does the work of a child process of the engine's own, before any thread is made; `None`: this is no such process.
+pub fn worker(arguments: &[OsString]) -> Option<std::process::ExitCode> {
+    let (first, others) = arguments.split_first()?;
+    (first == extract::WORKER).then(|| extract::work(others))
+}
 
 /// Every command, in the order of `--help`.
 static COMMANDS: &[&dyn Command] = &[

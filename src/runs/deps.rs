@@ -13,6 +13,7 @@ use super::tool_calls::run_facts;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
+use crate::extract::{ExtractLimits, Extractor};
 use crate::providers::{Provider, ProviderError};
 use crate::store::{ClaimedRun, RunOptionsInForce, Store};
 use crate::tools::{self, PROPOSE_PLAN, RegisteredTool, ToolRegistry};
@@ -106,7 +107,8 @@ impl WorkerDeps {
         let path = config.workspace.display().to_string();
         let workspace = Dir::open_ambient_dir(&path, cap_std::ambient_authority());
         let workspace = workspace.map_err(|source| DepsError::Workspace { path, source })?;
-        let live_env = LiveEnv::new(store.clone(), workspace);
+        let documents = Extractor::new(config.program.clone(), ExtractLimits::default());
+        let live_env = LiveEnv::new(store.clone(), workspace, documents);
         let clock = store.clock().clone();
         let run_deps = RunDeps {
             config,

@@ -41,6 +41,7 @@ pub fn builtin() -> ToolRegistry {
         Box::new(mail::send_email::SendEmail),
         Box::new(mail::search_email::SearchEmail),
         Box::new(mail::read_email::ReadEmail),
+        Box::new(mail::read_attachment::ReadAttachment),
         Box::new(files::read_file::ReadFile),
         Box::new(files::list_files::ListFiles),
         Box::new(files::glob::Glob),

@@ -51,6 +51,7 @@ mod filed;
 // Models, agents, money
 mod providers;
 mod providers_command;
+mod extract;
 mod fallback;
 mod breaker;
 mod hostile;

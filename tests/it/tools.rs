@@ -13,6 +13,7 @@ mod workspace_files;
 use attache::clock::{Clock, ManualClock};
 use attache::config::Limits;
 use attache::domain::{Address, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trust};
+use attache::extract::{ExtractLimits, Extractor};
 use attache::store::files::workspace::WorkspaceQuota;
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
@@ -42,6 +43,7 @@ pub struct RunDeps {
     pub trigger: MessageId,
     pub thread: ThreadId,
     persona_folder: PathBuf,
+    documents: Extractor,
 }
 
 impl RunDeps {
@@ -96,6 +98,10 @@ impl RunDeps {
             trigger: MessageId::new("no letter"),
             thread: ThreadId::new("no thread"),
             persona_folder: folder,
+            documents: Extractor::new(
+                env!("CARGO_BIN_EXE_attache").into(),
+                ExtractLimits::default(),
+            ),
         }
     }
 
@@ -122,6 +128,7 @@ impl RunDeps {
             store: &self.persona,
             trigger: &self.trigger,
             thread: &self.thread,
+            documents: &self.documents,
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,
                 quota: WorkspaceQuota::from(&Limits::default()),

@@ -64,7 +64,15 @@ async fn a_sender_without_proof_gets_reading_tools_and_a_plain_reply() {
     app.drain().await;
     assert_eq!(
         offered(&app, &run).await,
-        ["search_email", "read_email", "read_file", "list_files", "glob", "grep"]
+        [
+            "search_email",
+            "read_email",
+            "read_attachment",
+            "read_file",
+            "list_files",
+            "glob",
+            "grep"
+        ]
     );
     let trace = app.trace(&run).await;
     assert!(
@@ -91,6 +99,7 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
         "send_email",
         "search_email",
         "read_email",
+        "read_attachment",
         "read_file",
         "list_files",
         "glob",

@@ -49,7 +49,11 @@ const HOMES: &[Home] = &[
             "tokio::process",
             "use std::process::{",
         ],
-        places: &["src/providers/child/process.rs"],
+        places: &[
+            "src/providers/child/process.rs",
+            // One locked child for each document, bounded and ended there.
+            "src/extract/",
+        ],
         instead: "start agents through `providers/child/process.rs`, which bounds and ends them",
     },
     Home {

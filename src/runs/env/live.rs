@@ -9,6 +9,7 @@ use crate::context::resolvers::live::Live;
 use crate::context::resolvers::reads::{Folders, is_passing, read_text};
 use crate::context::{self, Sources};
 use crate::domain::{ErrorClass, PersonaId};
+use crate::extract::Extractor;
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::execution::{self, CallOrder, Workplace};
 use crate::runs::tool_calls::verdict::ToolVerdict;
@@ -32,10 +33,11 @@ pub struct LiveEnv {
     guards: Guards,
     /// Index of knowledge files, kept up to date.
     knowledge: Arc<KnowledgeSync>,
+    documents: Extractor,
 }
 
 impl LiveEnv {
-    pub fn new(store: Store, workspace: Dir) -> Self {
+    pub fn new(store: Store, workspace: Dir, documents: Extractor) -> Self {
         let clock = store.clock().clone();
         Self {
             store,
@@ -44,13 +46,14 @@ impl LiveEnv {
             sandbox: None,
             guards: Guards::default(),
             knowledge: Arc::default(),
+            documents,
         }
     }
 
     /// Builds an environment for one persona whose folder is a copy, so that its changes reach no
     /// real memory. Only this folder is given, so nothing else of a workspace can be read or
     /// written.
-    pub fn in_sandbox(store: Store, folder: Dir) -> Self {
+    pub fn in_sandbox(store: Store, folder: Dir, documents: Extractor) -> Self {
         let folder = Arc::new(folder);
         let clock = store.clock().clone();
         Self {
@@ -60,6 +63,7 @@ impl LiveEnv {
             sandbox: Some(folder),
             guards: Guards::default(),
             knowledge: Arc::default(),
+            documents,
         }
     }
 
@@ -174,6 +178,7 @@ impl LiveEnv {
             store,
             folder,
             clock: self.clock.as_ref(),
+            documents: &self.documents,
             keeps_versions: self.sandbox.is_none(),
         }
     }

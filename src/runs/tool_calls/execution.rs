@@ -3,6 +3,7 @@
 use super::verdict::ToolVerdict;
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, TextLabel};
+use crate::extract::Extractor;
 use crate::runs::error::RunError;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
@@ -43,6 +44,7 @@ pub struct Workplace<'a> {
     pub clock: &'a dyn Clock,
     /// `false`: the folder is a copy.
     pub keeps_versions: bool,
+    pub documents: &'a Extractor,
 }
 
 impl CallOrder<'_> {
@@ -53,6 +55,7 @@ impl CallOrder<'_> {
             store: on.store,
             trigger: &self.run.trigger_message,
             thread: &self.run.thread,
+            documents: on.documents,
             workspace: on.keeps_versions.then_some(self.workspace),
         };
         ToolCall {

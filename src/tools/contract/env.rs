@@ -7,6 +7,7 @@ use super::error::ToolError;
 use super::mail_policy::MailPolicy;
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{MessageId, ThreadId};
+use crate::extract::Extractor;
 use crate::store::{
     AttachmentRef, FoundMessage, MessageSearch, OpenedMessage, PersonaStore, ReadersRule,
     StoreError,
@@ -28,6 +29,8 @@ pub struct ToolCapabilities {
     pub letters: bool,
     /// The persona's folder, and writing in its workspace.
     pub workspace: bool,
+    /// The reader of documents.
+    pub documents: bool,
 }
 
 impl ToolCapabilities {
@@ -39,6 +42,7 @@ impl ToolCapabilities {
         owner: false,
         letters: false,
         workspace: false,
+        documents: false,
     };
 }
 
@@ -56,6 +60,7 @@ pub struct ToolResources<'a> {
     pub thread: &'a ThreadId,
     /// Versions of the workspace; `None`: the folder is a copy.
     pub workspace: Option<KeptWorkspace<'a>>,
+    pub documents: &'a Extractor,
 }
 
 /// The declared capabilities of one call.
@@ -96,9 +101,14 @@ impl<'a> ToolEnv<'a> {
         })
     }
 
+    /// Returns the reader of documents. Errors: `not_declared`.
+    pub fn documents(self) -> Result<&'a Extractor, ToolError> {
+        declared(self.granted.documents, "documents").map(|()| self.resources.documents)
+    }
+
     /// Returns the messages of the persona. Errors: `not_declared`.
-    pub fn letters(self) -> Result<LetterReader<'a>, ToolError> {
-        declared(self.granted.letters, "letters").map(|()| LetterReader(self.resources))
+    pub fn letters(self) -> Result<MessageReader<'a>, ToolError> {
+        declared(self.granted.letters, "letters").map(|()| MessageReader(self.resources))
     }
 }
 
@@ -122,9 +132,9 @@ impl MessageSearcher<'_> {
 
 /// Messages of the persona with their attachments, and nothing else of its rows.
 #[derive(Clone, Copy)]
-pub struct LetterReader<'a>(ToolResources<'a>);
+pub struct MessageReader<'a>(ToolResources<'a>);
 
-impl<'a> LetterReader<'a> {
+impl<'a> MessageReader<'a> {
     /// Returns the message that the run answers.
     pub fn trigger(self) -> &'a MessageId {
         self.0.trigger
@@ -149,5 +159,25 @@ impl<'a> LetterReader<'a> {
         rule: ReadersRule<'_>,
     ) -> Result<Vec<(MessageId, AttachmentRef)>, StoreError> {
         self.0.store.thread_attachments(rule).await
+    }
+
+    /// Returns the bytes of an attachment; `None`: there is no such attachment.
+    pub async fn attachment_bytes(self, id: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.store.attachment_bytes(id).await
+    }
+
+    /// Returns what decoders of this version have read from an attachment before, as JSON.
+    pub async fn kept_document(self, id: &str, version: u32) -> Result<Option<String>, StoreError> {
+        self.0.store.attachment_text(id, version).await
+    }
+
+    /// Keeps what was read from an attachment. It is a cache and no effect of the call.
+    pub async fn keep_document(
+        self,
+        id: &str,
+        version: u32,
+        json: String,
+    ) -> Result<(), StoreError> {
+        self.0.store.keep_attachment_text(id, version, json).await
     }
 }

@@ -19,14 +19,14 @@ const PATH_BYTES_MAX: usize = 400;
 pub type NewContent = Box<dyn FnOnce(Option<&str>) -> Result<String, ToolError> + Send>;
 
 /// A change of a file.
-pub struct FileChange {
+pub struct WorkspaceChange {
     path: String,
     content: NewContent,
     reader: Reader,
     bytes_max: usize,
 }
 
-impl FileChange {
+impl WorkspaceChange {
     /// Builds the change that a call asks for. Errors: the path is not in the workspace, or the run is not the owner's.
     pub fn of(call: &ToolCall<'_>, path: &str, content: NewContent) -> Result<Self, ToolError> {
         if call.reader != Reader::Owner {
@@ -147,7 +147,7 @@ pub async fn verified(call: &ToolCall<'_>, expected: &Value) -> Result<CallTrace
     };
     let (bytes_max, reader) = (call.limits.file_bytes_max, call.reader);
     let now = on_disk(call.env.workspace()?.folder(), move |folder| {
-        let file = FileChange {
+        let file = WorkspaceChange {
             path,
             content: Box::new(|_| Ok(String::new())),
             reader,

@@ -1,6 +1,6 @@
 //! `edit_file`: replaces one passage of a text file in the workspace, named by its exact old text.
 
-use super::change::{FileChange, verified};
+use super::change::{WorkspaceChange, verified};
 use super::folder::shown;
 use crate::domain::sha256_hex;
 use crate::tools::contract::arguments::read_args;
@@ -34,10 +34,10 @@ struct EditFileArgs {
 }
 
 impl EditFile {
-    fn change(call: &ToolCall<'_>) -> Result<FileChange, ToolError> {
+    fn change(call: &ToolCall<'_>) -> Result<WorkspaceChange, ToolError> {
         let args: EditFileArgs = read_args(call.args)?;
         let path = args.path.clone();
-        FileChange::of(call, &path, Box::new(move |before| edited(&args, before)))
+        WorkspaceChange::of(call, &path, Box::new(move |before| edited(&args, before)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `write_file`: writes a whole text file in the workspace.
 
-use super::change::{FileChange, verified};
+use super::change::{WorkspaceChange, verified};
 use crate::tools::contract::arguments::read_args;
 use crate::tools::{
     CallTrace, Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
@@ -28,10 +28,10 @@ struct WriteFileArgs {
 }
 
 impl WriteFile {
-    fn change(call: &ToolCall<'_>) -> Result<FileChange, ToolError> {
+    fn change(call: &ToolCall<'_>) -> Result<WorkspaceChange, ToolError> {
         let args: WriteFileArgs = read_args(call.args)?;
         let content = args.content;
-        FileChange::of(call, &args.path, Box::new(move |_| Ok(content)))
+        WorkspaceChange::of(call, &args.path, Box::new(move |_| Ok(content)))
     }
 }
 

@@ -4,7 +4,7 @@ use super::visibility::{addresses, label_of, plain_line, scope_of, whoever_may_s
 use crate::domain::{MessageId, TextLabel, Trust};
 use crate::store::{OpenedMessage, ReadersRule};
 use crate::tools::contract::arguments::{count, read_args};
-use crate::tools::contract::env::LetterReader;
+use crate::tools::contract::env::MessageReader;
 use crate::tools::contract::piece::{TextPiece, fitting_piece};
 use crate::tools::{
     Effects, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
@@ -88,7 +88,7 @@ pub struct ReadableMessage {
 /// Opens a message of the persona, or the one that the run answers. Errors: `message_not_found`, also for one that not
 /// every reader of the answer may read.
 pub async fn open(
-    letters: LetterReader<'_>,
+    letters: MessageReader<'_>,
     mail: &MailPolicy,
     id: Option<&str>,
 ) -> Result<ReadableMessage, ToolError> {

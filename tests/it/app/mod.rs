@@ -146,7 +146,9 @@ impl Workspace {
 
     pub async fn engine(&self) -> Engine {
         let names = attache::cli::name_catalog();
-        let config = attache::config::load(self.path(), &names).expect("a good configuration");
+        let mut config = attache::config::load(self.path(), &names).expect("a good configuration");
+        // This program is the tests'.
+        config.program = env!("CARGO_BIN_EXE_attache").into();
         // An engine that was let go frees the workspace when its last task has been dropped, which the runtime does
         // in its own time.
         let opening = async {

@@ -108,6 +108,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         owner: true,
         letters: true,
         workspace: true,
+        documents: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

@@ -1,0 +1,18 @@
+//! Documents that come with letters: read rightly, by a process that can do nothing else, whatever is in them.
+
+mod hostile;
+mod letters;
+mod locked;
+mod made;
+mod right;
+
+use attache::extract::{ExtractLimits, Extractor};
+
+/// A reader that starts the real binary.
+fn extractor() -> Extractor {
+    with(ExtractLimits::default())
+}
+
+fn with(limits: ExtractLimits) -> Extractor {
+    Extractor::new(env!("CARGO_BIN_EXE_attache").into(), limits)
+}
