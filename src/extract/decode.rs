@@ -1,6 +1,6 @@
 //! Bytes to a document. Pure, and only as safe as its decoders: work on bytes of others belongs in the locked child.
 
-use super::document::{DecodeError, DocumentKind, Extracted};
+use super::document::{DecodeError, DocumentKind, Extracted, ImageFacts};
 use super::formats::{image, mail, office, pdf, workbook, zip_file};
 use super::kind::{differs, found_kind};
 use super::limits::ExtractLimits;
@@ -28,6 +28,13 @@ pub fn decode(
     }
     finish(&mut read, limits);
     Ok(read)
+}
+
+/// Returns media type and size of an image by its header; `None`: it is none that models take, or its header is damaged.
+/// No picture is decoded, so this may be called outside the child.
+pub fn image_header(bytes: &[u8]) -> Option<(&'static str, ImageFacts)> {
+    let kind = found_kind(bytes);
+    Some((kind.image_type()?, image::size(kind, bytes)?))
 }
 
 fn of_kind(

@@ -22,7 +22,7 @@ mod worker;
 mod extractor;
 
 pub use confine::{Attempts, attempts};
-pub use decode::decode;
+pub use decode::{decode, image_header};
 pub use document::{DecodeError, DocumentKind, Extracted, ImageFacts};
 pub use extractor::{ExtractError, Extractor};
 pub use kind::found_kind;

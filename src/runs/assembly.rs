@@ -2,6 +2,7 @@
 
 use super::checkpoint::{ContextCheckpoint, json_bug, to_json};
 use super::state::LoopState;
+use crate::context::Context;
 use crate::domain::ErrorClass;
 use crate::providers::contract::retry::input_tokens_max;
 use crate::runs::budget::bounds;
@@ -57,7 +58,7 @@ pub async fn assemble(
         mut report,
         seen,
     } = state.deps.env.assemble(order).await?;
-    report.note = note;
+    report.note = note.or_else(|| unseen_images(state, &context));
     let sources = as_of::sources(&state.deps.config, &order, seen, &report).map_err(json_bug)?;
     state.first.system = context.system();
     state.first.messages.clear();
@@ -78,4 +79,12 @@ pub async fn assemble(
         sources,
     });
     Ok(())
+}
+
+/// Returns a note for the report where the letter has images and the model that is asked first takes none.
+fn unseen_images(state: &LoopState<'_>, context: &Context) -> Option<String> {
+    let route = &state.route;
+    let kinds = route.provider.capabilities(&route.model).content;
+    let is_unseen = !context.input.images.is_empty() && kinds.images.is_none();
+    is_unseen.then(|| format!("{route} takes no images, so they are described in words"))
 }

@@ -72,6 +72,7 @@ pub async fn begin<'a>(
         elapsed: run.worked,
         output_tokens_max: None,
         without: Vec::new(),
+        are_images_refused: false,
         blocked_by: Vec::new(),
         is_config_kept: false,
         last_request: None,

@@ -88,6 +88,8 @@ pub struct LoopState<'a> {
     pub(super) output_tokens_max: Option<u32>,
     /// Parameters that the last request left out.
     pub(super) without: Vec<Parameter>,
+    /// `true`: a provider refused an image of this run; from then on images are described in words.
+    pub are_images_refused: bool,
     /// Reasons why calls were not made since the last one that was.
     pub blocked_by: Vec<BlockedBy>,
     /// `true`: the configuration is in the database, under its digest.
@@ -246,6 +248,25 @@ impl<'a> LoopState<'a> {
             .deps
             .provider_health
             .without(&self.route.name, &self.route.model);
+        if self.are_images_refused && !self.without.contains(&Parameter::Images) {
+            self.without.push(Parameter::Images);
+        }
+    }
+
+    /// Gives the images of a request that was read from the journal their bytes again.
+    pub fn attach_images(&mut self) {
+        let found = &self.subject.images;
+        let blocks = self
+            .first
+            .messages
+            .iter_mut()
+            .flat_map(|message| &mut message.blocks);
+        for block in blocks {
+            if let Block::Image(image) = block {
+                let of = found.iter().find(|found| found.sha256 == image.file.digest);
+                image.bytes = of.map(|found| found.bytes.clone().into());
+            }
+        }
     }
 
     /// Returns the next request: the whole conversation so far.

@@ -1,9 +1,9 @@
 //! Documents that come with letters: read rightly, by a process that can do nothing else, whatever is in them.
 
 mod hostile;
-mod letters;
+pub mod letters;
 mod locked;
-mod made;
+pub mod made;
 mod right;
 
 use attache::extract::{ExtractLimits, Extractor};

@@ -132,6 +132,7 @@ impl RunDeps {
                 metadata_json: "{}".into(),
             },
             attachments: Vec::new(),
+            images: Vec::new(),
             readers: Vec::new(),
             has_past: false,
         };

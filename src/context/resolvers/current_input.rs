@@ -1,7 +1,9 @@
 //! `current-input`: the text that the run answers. Never dropped; cut only when it alone exceeds
-//! its budget.
+//! its budget. Behind it the images of the letter, as far as they fit.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens};
+use super::{
+    Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens, letter_images,
+};
 use futures_util::future::BoxFuture;
 
 pub struct CurrentInput;
@@ -37,7 +39,10 @@ impl Resolver for CurrentInput {
             let cut = cut_to_tokens(text, call.budget_tokens);
             let note = cut.is_some().then(|| "cut at its budget".to_owned());
             let piece = Piece::Input(cut.unwrap_or_else(|| text.to_owned()));
-            Ok(Contribution::one(message.id.to_string(), piece).noted(note))
+            let left = call.budget_tokens.saturating_sub(piece.tokens());
+            let mut contribution = Contribution::one(message.id.to_string(), piece).noted(note);
+            letter_images::add(&mut contribution, &call.subject.images, left);
+            Ok(contribution)
         })
     }
 }

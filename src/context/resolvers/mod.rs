@@ -5,7 +5,7 @@
 //!   with its query and result; `recorded`: the same reads answered from such a record
 //! - `load_file`: the smallest resolver; copy it to start a new one
 //! - `persona`, `active_memory`, `knowledge`, `thread_history`, `invocation_metadata`,
-//!   `current_input`
+//!   `current_input`; `letter_images`: the images that it shows
 //!
 //! Not here: the budget over all pieces and the order of the steps (`context`).
 
@@ -20,11 +20,12 @@ pub mod knowledge;
 pub mod thread_history;
 pub mod invocation_metadata;
 pub mod current_input;
+mod letter_images;
 
 use crate::config::Persona;
 use crate::domain::{Address, MemoryAudience, TextLabel, Timestamp, Trigger, Trust};
-use crate::providers::contract::traits::Message;
-use crate::store::{AttachmentInfo, StoreError, StoredMessage, TriggerMessage};
+use crate::providers::contract::traits::{IMAGE_TOKENS, Image, Message};
+use crate::store::{AttachmentInfo, MessageImage, StoreError, StoredMessage, TriggerMessage};
 use futures_util::future::BoxFuture;
 use reads::{Files, Reads};
 use std::collections::BTreeSet;
@@ -106,6 +107,7 @@ pub struct Subject {
     pub trigger: Trigger,
     pub message: StoredMessage,
     pub attachments: Vec<AttachmentInfo>,
+    pub images: Vec<MessageImage>,
     /// See [`TriggerMessage::readers`].
     pub readers: Vec<String>,
     /// `true`: the thread has messages before this one.
@@ -117,6 +119,7 @@ impl Subject {
         let TriggerMessage {
             message,
             attachments,
+            images,
             readers,
             has_past,
             sent: _,
@@ -125,6 +128,7 @@ impl Subject {
             trigger,
             message,
             attachments,
+            images,
             readers,
             has_past,
         }
@@ -161,6 +165,8 @@ pub enum Piece {
     Metadata(String),
     /// The text of the input.
     Input(String),
+    /// An image of the input; `None`: it did not fit.
+    Image(Option<Image>),
 }
 
 /// A past trigger with everything that it caused: never split.
@@ -294,6 +300,7 @@ impl Piece {
             | Piece::Metadata(text)
             | Piece::Input(text) => estimate_tokens(text),
             Piece::History(exchanges) => exchanges.iter().map(|exchange| exchange.tokens).sum(),
+            Piece::Image(image) => image.as_ref().map_or(0, |_| usize::from(IMAGE_TOKENS)),
         }
     }
 
@@ -310,6 +317,7 @@ impl Piece {
             Piece::History(exchanges) => {
                 *exchanges = thread_history::newest_within(std::mem::take(exchanges), tokens).0;
             }
+            Piece::Image(image) => *image = None,
         }
     }
 
@@ -321,6 +329,7 @@ impl Piece {
             | Piece::Input(text) => text.is_empty(),
             // The report notes history that did not fit.
             Piece::History(_) => false,
+            Piece::Image(image) => image.is_none(),
         }
     }
 }

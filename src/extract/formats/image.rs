@@ -13,7 +13,8 @@ pub fn read(kind: DocumentKind, bytes: &[u8]) -> Extracted {
     read
 }
 
-fn size(kind: DocumentKind, bytes: &[u8]) -> Option<ImageFacts> {
+/// Returns width and height; `None`: there is no readable header.
+pub fn size(kind: DocumentKind, bytes: &[u8]) -> Option<ImageFacts> {
     let (width, height) = match kind {
         // PNG, section 11.2.2: IHDR is the first chunk.
         DocumentKind::Png => (big_u32(bytes, 16)?, big_u32(bytes, 20)?),

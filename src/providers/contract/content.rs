@@ -52,6 +52,12 @@ impl From<Vec<u8>> for ImageBytes {
     }
 }
 
+impl From<Arc<[u8]>> for ImageBytes {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self(bytes)
+    }
+}
+
 impl std::fmt::Debug for ImageBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ImageBytes({} bytes)", self.0.len())

@@ -89,6 +89,8 @@ pub enum Parameter {
     SentReasoning,
     /// Calls of another model, without its reasoning: a blank is sent in its place.
     BareCalls,
+    /// Images: a sentence is sent in the place of each.
+    Images,
 }
 
 /// Options of an agent.

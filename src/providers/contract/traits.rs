@@ -53,7 +53,10 @@ pub trait RequestEncoder: Send + Sync {
     /// that the provider does not take are described in words. Errors: class `Unsupported`,
     /// `BadRequest`, or `ContextOverflow` where a server would truncate the input silently.
     fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
-        let kinds = self.capabilities(&request.model).content;
+        let kinds = match request.without.contains(&Parameter::Images) {
+            true => ContentKinds::TEXT,
+            false => self.capabilities(&request.model).content,
+        };
         self.encode(&substitute::request(request, kinds))
     }
     /// Encodes a request whose messages have only parts that [`Capabilities::content`] declares.

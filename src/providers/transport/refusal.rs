@@ -61,6 +61,16 @@ const NAMES: &[(&str, Parameter)] = &[
     ("temperature", Parameter::Temperature),
 ];
 
+/// Names of an image in a refusal; lower case.
+const IMAGES: &[&str] = &[
+    "image",
+    "images",
+    "image_url",
+    "inline_data",
+    "vision",
+    "multimodal",
+];
+
 /// Phrases of DeepSeek and Moonshot for a call that is sent back without its reasoning; lower case.
 const MISSES_REASONING: &[&str] = &["must be passed back", "missing", "must include"];
 
@@ -72,6 +82,11 @@ pub fn refused(error: &VendorError) -> Option<Parameter> {
         && MISSES_REASONING.iter().any(|word| words.contains(word))
     {
         return Some(Parameter::BareCalls);
+    }
+    // OpenAI: "image_url is only supported by certain models"; Anthropic: "Could not process image"; llama.cpp: "image
+    // input is not supported"; DeepSeek: "unknown variant `image_url`". Whatever is wrong with it, words are accepted.
+    if IMAGES.iter().any(|name| holds_word(&words, name)) {
+        return Some(Parameter::Images);
     }
     let has_word = WORDS.iter().any(|word| words.contains(word));
     if !(error.is_named(CODES) || has_word) {

@@ -140,6 +140,7 @@ impl RunEnv {
                 Ok(TriggerMessage {
                     message: subject.message,
                     attachments: subject.attachments,
+                    images: subject.images,
                     readers: subject.readers,
                     has_past: subject.has_past,
                     // The model was asked, so no limit was reached.

@@ -6,8 +6,8 @@ use super::{request_size, trim};
 use crate::domain::{ErrorClass, stable_seed};
 use crate::providers::contract::retry::longer_output_tokens;
 use crate::providers::{
-    PriorAttempts, ProviderError, Request, Response, RetryDecision, RetryLimits, Size, ToolChoice,
-    retry_decision,
+    Parameter, PriorAttempts, ProviderError, Request, Response, RetryDecision, RetryLimits, Size,
+    ToolChoice, retry_decision,
 };
 use crate::runs::agents::session;
 use crate::runs::error::RunError;
@@ -60,6 +60,12 @@ pub async fn ask(
                 tracing::info!(run = %state.run.id, route = %state.route, max_output_tokens, "the answer gets more room");
                 state.lengthen(max_output_tokens);
                 tries.lengthened = Some(error);
+            }
+            // One damaged image says nothing about the next run's.
+            RetryDecision::Downgrade(Parameter::Images) => {
+                tries.calls -= 1;
+                tracing::info!(run = %state.run.id, route = %state.route, "an image was refused; described in words from now on");
+                state.are_images_refused = true;
             }
             RetryDecision::Downgrade(parameter) => {
                 tries.calls -= 1;

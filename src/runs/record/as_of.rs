@@ -134,7 +134,10 @@ impl AsOf {
             };
             let note: Note = serde_json::from_str(json).map_err(|_| unreadable)?;
             let reads = RecordedSources::load(&persona, &note.reads).await?;
-            contexts.push(AsOf::new(&summary, message.clone(), assembly, note, reads)?);
+            let images = persona.images_among(&message.id, &note.attachments).await?;
+            let mut context = AsOf::new(&summary, message.clone(), assembly, note, reads)?;
+            context.subject.images = images;
+            contexts.push(context);
         }
         Ok(contexts)
     }
@@ -167,6 +170,7 @@ impl AsOf {
                 trigger: run.trigger,
                 message,
                 attachments,
+                images: Vec::new(),
                 readers,
                 has_past,
             },

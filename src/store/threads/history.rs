@@ -7,6 +7,7 @@
 use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp, Trust};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::sql::{from_json, json_list, timestamp};
+use crate::store::threads::opened::MessageImage;
 use crate::store::threads::reply_limits::{DAY, HOUR, Sent, since};
 use crate::store::{PersonaStore, Result, StoreError};
 use serde::{Deserialize, Serialize};
@@ -159,6 +160,11 @@ pub(in crate::store) const PAST_STEPS: &str = "
       WHERE parent_message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2
       ORDER BY parent_message_id, run_id, step_index)";
 
+/// Largest image that is loaded for a model, in bytes; the adapters take smaller ones still.
+const IMAGE_BYTES_MAX: u64 = 5_000_000;
+/// Most images of a letter that are looked at.
+const IMAGES_MAX: u32 = 20;
+
 /// Number of messages that are examined for any that the readers may see.
 const PAST_LOOK_MAX: u32 = 40;
 
@@ -167,6 +173,8 @@ const PAST_LOOK_MAX: u32 = 40;
 pub struct TriggerMessage {
     pub message: StoredMessage,
     pub attachments: Vec<AttachmentInfo>,
+    /// Its images, for models that see them.
+    pub images: Vec<MessageImage>,
     /// Participants of the thread who may read the message, without the owners. The run sees only
     /// messages that all of them may read, because its answer may reach them.
     pub readers: Vec<String>,
@@ -237,9 +245,12 @@ impl PersonaStore {
             id: id.to_string(),
         })?;
         let message = stored_message(&row)?;
+        let attachments: Vec<AttachmentInfo> = from_json(row.get("attachments"), "attachments")?;
+        let images = self.images_among(id, &attachments).await?;
         Ok(TriggerMessage {
             message,
-            attachments: from_json(row.get("attachments"), "attachments")?,
+            attachments,
+            images,
             readers: from_json(row.get("readers"), "readers of a message")?,
             has_past: row.get("has_past"),
             sent: Sent {
@@ -248,6 +259,22 @@ impl PersonaStore {
                 in_thread: row.get("in_thread"),
             },
         })
+    }
+
+    /// Returns the images among the attachments of a message; nothing is read where none is declared as one.
+    pub async fn images_among(
+        &self,
+        message: &MessageId,
+        attachments: &[AttachmentInfo],
+    ) -> Result<Vec<MessageImage>> {
+        let is_image = |found: &AttachmentInfo| found.content_type.starts_with("image/");
+        match attachments.iter().any(is_image) {
+            true => {
+                self.message_images(message, (IMAGE_BYTES_MAX, IMAGES_MAX))
+                    .await
+            }
+            false => Ok(Vec::new()),
+        }
     }
 
     /// Returns, of the last `limit` messages of a thread, those that a run on the message with

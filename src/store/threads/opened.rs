@@ -6,6 +6,8 @@ use crate::store::{PersonaStore, Result};
 use serde::Deserialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use std::fmt;
+use std::sync::Arc;
 
 /// Number of newest messages of a thread whose attachments are looked through.
 const THREAD_MESSAGES_MAX: i64 = 200;
@@ -46,6 +48,27 @@ pub struct AttachmentRef {
     pub sha256: String,
     /// 1: the bytes were pruned.
     pub is_pruned: u8,
+}
+
+/// An image of a message, with its bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MessageImage {
+    pub filename: String,
+    pub size_bytes: u64,
+    /// SHA-256 of the bytes in hexadecimal digits.
+    pub sha256: String,
+    /// Empty: the image is larger than was asked for, or its bytes were pruned.
+    pub bytes: Arc<[u8]>,
+}
+
+impl fmt::Debug for MessageImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "MessageImage({}, {} bytes)",
+            self.sha256, self.size_bytes
+        )
+    }
 }
 
 /// Limits a reading to what given readers of a run's thread may see.
@@ -93,6 +116,10 @@ pub(in crate::store) const THREAD_ATTACHMENTS: &str = "
     ORDER BY m.seq DESC, a.id LIMIT $5";
 pub(in crate::store) const ATTACHMENT_BYTES: &str =
     "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
+/// `$3`: the most bytes of one image, `$4`: the most images.
+pub(in crate::store) const MESSAGE_IMAGES: &str = "
+    SELECT filename, size_bytes, sha256, CASE WHEN size_bytes <= $3 THEN bytes ELSE x'' END AS bytes FROM attachments
+    WHERE message_id = $1 AND persona_id = $2 AND content_type LIKE 'image/%' ORDER BY id LIMIT $4";
 pub(in crate::store) const ATTACHMENT_TEXT: &str = "
     SELECT t.document_json FROM attachments a JOIN attachment_texts t ON t.attachment_id = a.id
     WHERE a.id = $1 AND a.persona_id = $2 AND t.version = $3";
@@ -144,6 +171,31 @@ impl PersonaStore {
             .bind(id)
             .bind(self.persona.as_str());
         Ok(bytes.fetch_optional(self.store.readers()).await?)
+    }
+
+    /// Returns what a message declares as images, in its order: at most `count_max`, with bytes where these are at most
+    /// `bytes_max`.
+    pub async fn message_images(
+        &self,
+        message: &MessageId,
+        (bytes_max, count_max): (u64, u32),
+    ) -> Result<Vec<MessageImage>> {
+        let rows = sqlx::query(MESSAGE_IMAGES)
+            .bind(message.as_str())
+            .bind(self.persona.as_str())
+            .bind(i64::try_from(bytes_max).unwrap_or(i64::MAX))
+            .bind(count_max);
+        let rows = rows.fetch_all(self.store.readers()).await?;
+        let image = |row: &SqliteRow| {
+            let size_bytes: i64 = row.try_get("size_bytes")?;
+            Ok(MessageImage {
+                filename: row.try_get("filename")?,
+                size_bytes: size_bytes.unsigned_abs(),
+                sha256: row.try_get("sha256")?,
+                bytes: row.try_get::<Vec<u8>, _>("bytes")?.into(),
+            })
+        };
+        rows.iter().map(image).collect()
     }
 
     /// Returns the document that decoders of this version have read from an attachment, as JSON; `None`: none was kept.

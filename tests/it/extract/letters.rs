@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
 /// A letter with these files.
-fn letter(id: &str, body: &str, files: &[(&str, &str, &[u8])]) -> String {
+pub fn letter(id: &str, body: &str, files: &[(&str, &str, &[u8])]) -> String {
     let mut eml = format!(
         "Message-ID: <{id}>\nFrom: Bob <bob@guest.example>\nTo: ada@engine.test\nSubject: Invoice\nDate: Fri, 20 Nov 2026 07:59:00 +0000\n\
          MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain; charset=utf-8\n\n{body}\n"
