@@ -14,6 +14,7 @@
 //! - `security`: `configs/security.json`, with `authentication`
 //! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
 //! - `hooks`: `configs/hooks.json`
+//! - `web`: `configs/web.json`
 //! - `persona`: `personas/<id>/persona.json`; `personas` holds all of them
 //! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
 //! - `load`: reads and checks every file
@@ -33,6 +34,7 @@ mod security;
 mod authentication;
 mod policy;
 mod hooks;
+mod web;
 mod persona;
 mod personas;
 mod settings;
@@ -77,3 +79,4 @@ pub use step::PLACEHOLDERS;
 pub use values::name_catalog::NameCatalog;
 pub use values::net::{is_loopback_host, may_speak_http};
 pub use values::zones::zone_hint;
+pub use web::{FetchSettings, WebSettings};

@@ -9,6 +9,7 @@ use crate::config::inference::TypedInference;
 use crate::config::persona::TypedPersona;
 use crate::config::policy::TypedPolicy;
 use crate::config::security::TypedSecurity;
+use crate::config::web::TypedWeb;
 use serde_json::Value;
 
 /// A kind of configuration file with its schema.
@@ -47,6 +48,10 @@ pub static KINDS: &[ConfigFileKind] = &[
     ConfigFileKind {
         name: "hooks",
         schema: json_schema::of::<TypedHooks>,
+    },
+    ConfigFileKind {
+        name: "web",
+        schema: json_schema::of::<TypedWeb>,
     },
     ConfigFileKind {
         name: "persona",

@@ -12,6 +12,7 @@ use crate::config::personas::Personas;
 use crate::config::policy::PolicySettings;
 use crate::config::security::Security;
 use crate::config::values::name_catalog::NameCatalog;
+use crate::config::web::WebSettings;
 use crate::domain::LoopKey;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ pub struct Config {
     pub policy: PolicySettings,
     /// Programs of the owner that are asked, in order.
     pub hooks: Vec<Hook>,
+    /// What may be fetched from the web; nothing when there is no `configs/web.json`.
+    pub web: WebSettings,
     pub limits: Limits,
     pub personas: Personas,
     /// Key by which several engines recognise each other's mail; `None`: each database has its own.

@@ -35,6 +35,9 @@ const ASKS_OWNER: &str = "asks_owner";
 /// Code of a mail to somebody who may not read what the run has read.
 const NOT_A_READER: &str = "not_a_reader";
 
+/// Code of a page that a stranger wants fetched.
+const WEB_FOR_STRANGER: &str = "web_for_stranger";
+
 /// Returns the decision of the table on a call with these facts.
 pub fn by_table(facts: &CallFacts) -> TableDecision {
     let (sender, floor) = (facts.level("sender"), facts.level("floor"));
@@ -45,6 +48,15 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
             Trust::Unauthenticated => says(PolicyEffect::Deny, false, ASKS_OWNER, why),
             _ => says(PolicyEffect::Ask, false, ASKS_OWNER, why),
         };
+    }
+    if facts.text("host").is_some() && sender < Trust::Contact {
+        let why = "pages of the web are not fetched for strangers";
+        return says(
+            PolicyEffect::Deny,
+            sender == Trust::Unknown,
+            WEB_FOR_STRANGER,
+            why,
+        );
     }
     let is_outside = facts.text("recipients") == Some("outside");
     if facts.text("audience") == Some("may_not_read") && !is_off("G9") {

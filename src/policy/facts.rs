@@ -133,7 +133,7 @@ pub static FACTS: &[KnownFact] = &[
         "audience",
         FactKind::Word(&["may_read", "may_not_read"]),
         false,
-        "whether every recipient may read all that the run has read",
+        "whether every recipient, or anybody who may see a URL, may read all that the run has read",
     ),
     fact(
         "attachments",
@@ -158,6 +158,12 @@ pub static FACTS: &[KnownFact] = &[
         FactKind::SomeText,
         false,
         "path that a file tool was given, relative to the persona's folder",
+    ),
+    fact(
+        "host",
+        FactKind::SomeText,
+        false,
+        "host of the URL that `web_fetch` was given, in lower case; `none` for a URL that is never asked",
     ),
 ];
 

@@ -11,12 +11,14 @@ use super::provider_health::adapters::{LazyProviders, build_providers};
 use super::provider_health::breakers::CircuitBreakers;
 use super::tool_calls::run_facts;
 use crate::clock::Clock;
+use crate::config::FetchSettings;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
 use crate::extract::{ExtractLimits, Extractor};
 use crate::providers::{Provider, ProviderError};
 use crate::store::{ClaimedRun, RunOptionsInForce, Store};
 use crate::tools::{self, PROPOSE_PLAN, RegisteredTool, ToolRegistry};
+use crate::web::{FetchLimits, SystemLookup, WebFetcher};
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -108,7 +110,8 @@ impl WorkerDeps {
         let workspace = Dir::open_ambient_dir(&path, cap_std::ambient_authority());
         let workspace = workspace.map_err(|source| DepsError::Workspace { path, source })?;
         let documents = Extractor::new(config.program.clone(), ExtractLimits::default());
-        let live_env = LiveEnv::new(store.clone(), workspace, documents);
+        let web = config.web.fetch.as_ref().map(web_fetcher);
+        let live_env = LiveEnv::new(store.clone(), workspace, documents).with_web(web);
         let clock = store.clock().clone();
         let run_deps = RunDeps {
             config,
@@ -162,6 +165,7 @@ impl RunDeps {
         };
         let open = |tool: &&Arc<RegisteredTool>| {
             label.closed(tool.effects()).is_none()
+                && (self.config.web.fetch.is_some() || !tool.declaration().capabilities.web)
                 && self.may_ask((persona, options), label, tool)
                 && run_facts::is_offered(&self.config, (run, persona), label, tool)
         };
@@ -187,4 +191,9 @@ impl RunDeps {
         let is_wanted = tool.name() != PROPOSE_PLAN || plan::is_first(persona, options);
         is_wanted && label.sender >= Trust::Contact && !self.config.gateway.owners.is_empty()
     }
+}
+
+fn web_fetcher(settings: &FetchSettings) -> WebFetcher {
+    let opened = &settings.private_targets;
+    WebFetcher::new(opened, Arc::new(SystemLookup), FetchLimits::default())
 }

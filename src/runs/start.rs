@@ -30,10 +30,8 @@ pub async fn begin<'a>(
     let persona = deps.persona(&run.persona)?;
     let run_options = deps.options_of(run).await?;
     let (route, chain) = FallbackChain::of(deps, persona, &run_options.run_options)?;
-    let about = deps
-        .env
-        .trigger_message(run, &deps.config.gateway.owners)
-        .await?;
+    let owners = &deps.config.gateway.owners;
+    let about = deps.env.trigger_message(run, owners).await?;
     let sent = about.sent;
     let subject = Subject::of(run.trigger, about);
     let label = RunLabel::of(&subject);

@@ -5,7 +5,7 @@
 //!
 //! - `contract`: what a tool is, declares, is given and returns; the registry
 //! - `files`, `mail`: tools on the persona's folder, and on its mail
-//! - `update_memory`, `schedule_create`
+//! - `web_fetch`, `update_memory`, `schedule_create`
 //! - `ask_owner`, `propose_plan`: what the owner is asked
 //!
 //! Not here: who may call a tool, and what becomes of a call (`runs`).
@@ -17,6 +17,7 @@ mod ask_owner;
 mod propose_plan;
 mod schedule_create;
 mod update_memory;
+mod web_fetch;
 
 pub use contract::env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResources};
 pub use contract::error::ToolError;
@@ -48,6 +49,7 @@ pub fn builtin() -> ToolRegistry {
         Box::new(files::grep::Grep),
         Box::new(files::write_file::WriteFile),
         Box::new(files::edit_file::EditFile),
+        Box::new(web_fetch::WebFetch),
         Box::new(update_memory::UpdateMemory),
         Box::new(schedule_create::ScheduleCreate),
         Box::new(ask_owner::AskOwner),

@@ -52,6 +52,7 @@ mod filed;
 mod providers;
 mod providers_command;
 mod extract;
+mod web;
 mod fallback;
 mod breaker;
 mod hostile;

@@ -129,6 +129,7 @@ impl RunDeps {
             trigger: &self.trigger,
             thread: &self.thread,
             documents: &self.documents,
+            web: None,
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,
                 quota: WorkspaceQuota::from(&Limits::default()),

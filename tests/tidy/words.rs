@@ -57,6 +57,17 @@ const HOMES: &[Home] = &[
         instead: "start agents through `providers/child/process.rs`, which bounds and ends them",
     },
     Home {
+        words: &["Client::builder", "ClientBuilder::new", "reqwest::get"],
+        places: &[
+            // URLs that an operator wrote.
+            "src/providers/transport/client.rs",
+            "src/gateway/ingress/imap/token.rs",
+            // URLs that a model wrote, behind the guard.
+            "src/web/fetcher.rs",
+        ],
+        instead: "fetch through `web::WebFetcher`, which looks at every address first",
+    },
+    Home {
         words: &[".unwrap()", ".expect(", ".unwrap_err()", ".expect_err("],
         places: &[],
         instead: "return an error with `?`, or give a value with `unwrap_or` and say why the case is impossible",

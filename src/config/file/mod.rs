@@ -30,7 +30,7 @@ pub use document::{Document, child};
 pub use duration::{TypedDuration, spell};
 pub use paths::{
     CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, POLICY_FILE, PRICES_FILE,
-    SECURITY_FILE, below, persona_file, persona_policy_file,
+    SECURITY_FILE, WEB_FILE, below, persona_file, persona_policy_file,
 };
 pub use problem::{ConfigErrors, Problem};
 pub use snapshot::Snapshot;

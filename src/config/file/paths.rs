@@ -8,6 +8,7 @@ pub const PRICES_FILE: &str = "configs/prices.json";
 pub const CONTEXT_FILE: &str = "configs/context.json";
 pub const HOOKS_FILE: &str = "configs/hooks.json";
 pub const POLICY_FILE: &str = "configs/policy.json";
+pub const WEB_FILE: &str = "configs/web.json";
 pub const SECURITY_FILE: &str = "configs/security.json";
 
 /// Path of a persona's file below the workspace.

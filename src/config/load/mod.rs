@@ -13,7 +13,7 @@ use super::values::name_catalog::NameCatalog;
 use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
     CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, HOOKS_FILE,
-    INFERENCE_FILE, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, Snapshot,
+    INFERENCE_FILE, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, Snapshot, WEB_FILE,
 };
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::hooks::{Hook, TypedHooks};
@@ -25,7 +25,8 @@ use crate::config::secrets::Secrets;
 use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
 use crate::config::warnings::CheckedFiles;
-use crate::config::{context, gateway, hooks, inference, policy, secrets, security, warnings};
+use crate::config::web::{TypedWeb, WebSettings};
+use crate::config::{context, gateway, hooks, inference, policy, secrets, security, warnings, web};
 use crate::domain::LoopKey;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -203,6 +204,7 @@ fn load_from(
         security: settings.security.ok_or_else(|| missing("security"))?,
         policy,
         hooks: settings.hooks,
+        web: settings.web,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
         warnings,
@@ -224,6 +226,7 @@ struct TypedFiles {
     security: Option<ConfigFile<TypedSecurity>>,
     policy: Option<ConfigFile<TypedPolicy>>,
     hooks: Option<ConfigFile<TypedHooks>>,
+    web: Option<ConfigFile<TypedWeb>>,
 }
 
 /// Resolved settings of [`TypedFiles`].
@@ -235,6 +238,7 @@ struct ResolvedFiles {
     security: Option<Security>,
     policy: Option<PolicySettings>,
     hooks: Vec<Hook>,
+    web: WebSettings,
 }
 
 impl TypedFiles {
@@ -247,6 +251,7 @@ impl TypedFiles {
             security: ctx.read(SECURITY_FILE),
             policy: ctx.read_if_there(POLICY_FILE),
             hooks: ctx.read_if_there(HOOKS_FILE),
+            web: ctx.read_if_there(WEB_FILE),
         }
     }
 
@@ -271,6 +276,8 @@ impl TypedFiles {
                 .map(|file| security::resolve(file, ctx)),
             policy: self.policy.as_ref().map(|file| policy::resolve(file, ctx)),
             hooks: (self.hooks.as_ref()).map_or_else(Vec::new, |file| hooks::resolve(file, ctx)),
+            web: (self.web.as_ref())
+                .map_or_else(WebSettings::default, |file| web::resolve(file, ctx)),
         }
     }
 

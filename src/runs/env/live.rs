@@ -15,6 +15,7 @@ use crate::runs::tool_calls::execution::{self, CallOrder, Workplace};
 use crate::runs::tool_calls::verdict::ToolVerdict;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{ClaimedRun, PersonaStore, RunKey, Store};
+use crate::web::WebFetcher;
 use cap_std::fs_utf8::Dir;
 use serde_json::Value;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct LiveEnv {
     /// Index of knowledge files, kept up to date.
     knowledge: Arc<KnowledgeSync>,
     documents: Extractor,
+    /// `None`: no connection is opened.
+    web: Option<WebFetcher>,
 }
 
 impl LiveEnv {
@@ -47,7 +50,14 @@ impl LiveEnv {
             guards: Guards::default(),
             knowledge: Arc::default(),
             documents,
+            web: None,
         }
+    }
+
+    /// Adds the way to pages of the web.
+    #[must_use]
+    pub fn with_web(self, web: Option<WebFetcher>) -> Self {
+        Self { web, ..self }
     }
 
     /// Builds an environment for one persona whose folder is a copy, so that its changes reach no
@@ -64,6 +74,7 @@ impl LiveEnv {
             guards: Guards::default(),
             knowledge: Arc::default(),
             documents,
+            web: None,
         }
     }
 
@@ -179,6 +190,7 @@ impl LiveEnv {
             folder,
             clock: self.clock.as_ref(),
             documents: &self.documents,
+            web: self.web.as_ref(),
             keeps_versions: self.sandbox.is_none(),
         }
     }

@@ -10,6 +10,7 @@ use crate::tools::{
     CallTrace, KeptWorkspace, MailPolicy, Reader, RegisteredTool, ResultWords, ToolCall, ToolClass,
     ToolEnv, ToolError, ToolLimits, ToolResources, WriteOrigin,
 };
+use crate::web::WebFetcher;
 use cap_std::fs_utf8::Dir;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +46,8 @@ pub struct Workplace<'a> {
     /// `false`: the folder is a copy.
     pub keeps_versions: bool,
     pub documents: &'a Extractor,
+    /// `None`: no connection is opened.
+    pub web: Option<&'a WebFetcher>,
 }
 
 impl CallOrder<'_> {
@@ -56,6 +59,7 @@ impl CallOrder<'_> {
             trigger: &self.run.trigger_message,
             thread: &self.run.thread,
             documents: on.documents,
+            web: on.web,
             workspace: on.keeps_versions.then_some(self.workspace),
         };
         ToolCall {

@@ -6,6 +6,7 @@ use crate::domain::{Address, Readers};
 use crate::policy::CallFacts;
 use crate::runs::label::RunLabel;
 use crate::tools::{MailDraft, MailPolicy, RecipientPlace, RegisteredTool};
+use crate::web::WebTarget;
 use serde_json::{Map, Value};
 
 /// Returns the facts of a call of a tool, without a mail.
@@ -15,10 +16,32 @@ pub fn of_call(
     args: &Map<String, Value>,
 ) -> CallFacts {
     let facts = of_tool(so_far(ctx), tool);
+    let capabilities = tool.declaration().capabilities;
+    if capabilities.web {
+        return of_url(facts, &ctx.label, args);
+    }
     let path = args.get("path").and_then(Value::as_str);
-    match path.filter(|_| tool.declaration().capabilities.files) {
+    match path.filter(|_| capabilities.files) {
         Some(path) => facts.with("path", path),
         None => facts,
+    }
+}
+
+/// Adds the facts of a URL: whoever runs its server, and the name servers on the way, read it.
+fn of_url(facts: CallFacts, label: &RunLabel, args: &Map<String, Value>) -> CallFacts {
+    let facts = facts.with("audience", audience(label.readers.is_everyone()));
+    let url = args.get("url").and_then(Value::as_str).unwrap_or_default();
+    // A URL that is none is refused before anybody is asked.
+    match WebTarget::parse(url, &[]) {
+        Ok(target) => facts.with("host", target.host),
+        Err(_) => facts.with("host", "none"),
+    }
+}
+
+fn audience(may_read: bool) -> &'static str {
+    match may_read {
+        true => "may_read",
+        false => "may_not_read",
     }
 }
 
@@ -56,10 +79,7 @@ pub fn of_mail(
             "recipient",
             everybody().map(Address::key).collect::<Vec<_>>(),
         )
-        .with(
-            "audience",
-            if may_read { "may_read" } else { "may_not_read" },
-        )
+        .with("audience", audience(may_read))
         .with("bytes", draft.subject.len() + draft.body.len() + attached);
     match names.is_empty() {
         true => facts,

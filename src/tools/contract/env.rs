@@ -12,6 +12,7 @@ use crate::store::{
     AttachmentRef, FoundMessage, MessageSearch, OpenedMessage, PersonaStore, ReadersRule,
     StoreError,
 };
+use crate::web::WebFetcher;
 use cap_std::fs_utf8::Dir;
 
 /// Capabilities that a tool declares.
@@ -31,6 +32,8 @@ pub struct ToolCapabilities {
     pub workspace: bool,
     /// The reader of documents.
     pub documents: bool,
+    /// Pages of the web.
+    pub web: bool,
 }
 
 impl ToolCapabilities {
@@ -43,6 +46,7 @@ impl ToolCapabilities {
         letters: false,
         workspace: false,
         documents: false,
+        web: false,
     };
 }
 
@@ -61,6 +65,8 @@ pub struct ToolResources<'a> {
     /// Versions of the workspace; `None`: the folder is a copy.
     pub workspace: Option<KeptWorkspace<'a>>,
     pub documents: &'a Extractor,
+    /// `None`: the run opens no connection.
+    pub web: Option<&'a WebFetcher>,
 }
 
 /// The declared capabilities of one call.
@@ -104,6 +110,14 @@ impl<'a> ToolEnv<'a> {
     /// Returns the reader of documents. Errors: `not_declared`.
     pub fn documents(self) -> Result<&'a Extractor, ToolError> {
         declared(self.granted.documents, "documents").map(|()| self.resources.documents)
+    }
+
+    /// Returns the way to pages of the web. Errors: `not_declared`, `no_connections`.
+    pub fn web(self) -> Result<&'a WebFetcher, ToolError> {
+        declared(self.granted.web, "web")?;
+        let why = "this run opens no connection; finish without the page";
+        let web = self.resources.web;
+        web.ok_or_else(|| ToolError::mendable("no_connections", why))
     }
 
     /// Returns the messages of the persona. Errors: `not_declared`.

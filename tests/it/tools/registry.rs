@@ -109,6 +109,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         letters: true,
         workspace: true,
         documents: true,
+        web: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

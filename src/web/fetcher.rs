@@ -1,0 +1,260 @@
+//! Fetches a page: each URL on the way is checked from scratch, and only an address that was checked is connected to.
+//!
+//! No proxy, no cookie, no password and no header of ours but these few is ever sent: whoever answers learns the URL.
+
+use super::address::is_public;
+use super::page::{WebPage, is_text};
+use super::target::{UrlRefusal, WebTarget};
+use futures_util::future::BoxFuture;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, USER_AGENT,
+};
+use reqwest::{Client, Response};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bounds of one page.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchLimits {
+    pub redirects_max: usize,
+    pub body_bytes_max: usize,
+    /// Time for all of it, redirects included.
+    pub duration_max: Duration,
+}
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self {
+            redirects_max: 5,
+            body_bytes_max: 2_000_000,
+            duration_max: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Finds the addresses of a host.
+pub trait Lookup: Send + Sync {
+    fn lookup<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
+}
+
+/// The resolver of the machine.
+pub struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((host, port)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// Reason why a page was not fetched: a stable code, and a sentence for the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct FetchError {
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl FetchError {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<UrlRefusal> for FetchError {
+    fn from(refusal: UrlRefusal) -> Self {
+        Self::new("url_not_allowed", refusal.0)
+    }
+}
+
+/// Fetches pages. A clone is cheap; nothing is kept from one page to the next.
+#[derive(Clone)]
+pub struct WebFetcher {
+    /// Private targets that the operator has opened, as `host:port`.
+    opened: Arc<[String]>,
+    lookup: Arc<dyn Lookup>,
+    limits: FetchLimits,
+}
+
+impl WebFetcher {
+    pub fn new(opened: &[String], lookup: Arc<dyn Lookup>, limits: FetchLimits) -> Self {
+        Self {
+            opened: opened.into(),
+            lookup,
+            limits,
+        }
+    }
+
+    /// Fetches a page. Errors: `url_not_allowed`, `address_not_allowed`, `too_many_redirects`, `not_reachable`, `http_status`,
+    /// `not_text`, `too_large`, `timed_out`.
+    pub async fn fetch(&self, url: &str) -> Result<WebPage, FetchError> {
+        let target = WebTarget::parse(url, &self.opened)?;
+        let seconds = self.limits.duration_max.as_secs();
+        let late = |_| {
+            FetchError::new(
+                "timed_out",
+                format!("the page did not come whole within {seconds} s"),
+            )
+        };
+        let fetched = tokio::time::timeout(self.limits.duration_max, self.follow(target));
+        fetched.await.map_err(late)?
+    }
+
+    async fn follow(&self, mut target: WebTarget) -> Result<WebPage, FetchError> {
+        for _ in 0..=self.limits.redirects_max {
+            let response = self.ask(&target).await?;
+            let status = response.status();
+            if !status.is_redirection() {
+                return self.read(target, response).await;
+            }
+            let location = response.headers().get(LOCATION);
+            let Some(location) = location.and_then(|value| value.to_str().ok()) else {
+                let message =
+                    format!("the server answered {status} without saying where the page is");
+                return Err(FetchError::new("http_status", message));
+            };
+            target = target.redirected(location, &self.opened)?;
+        }
+        let message = format!(
+            "the page redirects more than {} times",
+            self.limits.redirects_max
+        );
+        Err(FetchError::new("too_many_redirects", message))
+    }
+
+    /// Sends one request, to an address that was checked.
+    async fn ask(&self, target: &WebTarget) -> Result<Response, FetchError> {
+        let addresses = self.addresses(target).await?;
+        let unreachable = |error: reqwest::Error| {
+            FetchError::new(
+                "not_reachable",
+                format!(
+                    "`{}` cannot be reached: {}",
+                    target.host,
+                    root_cause(&error)
+                ),
+            )
+        };
+        let client = Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .pool_max_idle_per_host(0)
+            .resolve_to_addrs(&target.host, &addresses)
+            .build()
+            .map_err(unreachable)?;
+        let request = client
+            .get(target.url.clone())
+            .header(USER_AGENT, concat!("attache/", env!("CARGO_PKG_VERSION")))
+            .header(
+                ACCEPT,
+                "text/html, text/plain, application/json;q=0.9, text/*;q=0.8",
+            )
+            .header(ACCEPT_ENCODING, "identity");
+        let response = request.send().await.map_err(unreachable)?;
+        let is_pinned =
+            |peer: SocketAddr| addresses.iter().any(|address| address.ip() == peer.ip());
+        match response.remote_addr() {
+            Some(peer) if is_pinned(peer) => Ok(response),
+            _ => Err(not_public(target)),
+        }
+    }
+
+    /// Returns the addresses of a host. Errors: one of them is not public, and the operator has not opened it.
+    async fn addresses(&self, target: &WebTarget) -> Result<Vec<SocketAddr>, FetchError> {
+        let found = match target.host.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) => {
+                let found = self.lookup.lookup(&target.host, target.port).await;
+                let found = found.unwrap_or_default();
+                if found.is_empty() {
+                    let message = format!("`{}` has no address", target.host);
+                    return Err(FetchError::new("not_reachable", message));
+                }
+                found
+            }
+        };
+        if !target.is_opened && !found.iter().copied().all(is_public) {
+            return Err(not_public(target));
+        }
+        let with_port = found
+            .into_iter()
+            .map(|address| SocketAddr::new(address, target.port));
+        Ok(with_port.collect())
+    }
+
+    async fn read(&self, target: WebTarget, mut response: Response) -> Result<WebPage, FetchError> {
+        let status = response.status();
+        if !status.is_success() {
+            return Err(FetchError::new(
+                "http_status",
+                format!("the server answered {status}"),
+            ));
+        }
+        let header = |name| {
+            response
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+        };
+        let media_type = header(CONTENT_TYPE).unwrap_or("text/plain");
+        let media_type = media_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
+        let encoding = header(CONTENT_ENCODING).unwrap_or("identity");
+        if !is_text(&media_type) || !encoding.eq_ignore_ascii_case("identity") {
+            let shown: String = format!("{media_type} {encoding}")
+                .chars()
+                .take(80)
+                .collect();
+            let message = format!("it is no text that can be read: `{shown}`");
+            return Err(FetchError::new("not_text", message));
+        }
+        let mut bytes = Vec::new();
+        let broken = |error: reqwest::Error| {
+            FetchError::new(
+                "not_reachable",
+                format!("the page broke off: {}", root_cause(&error)),
+            )
+        };
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            if bytes.len() + chunk.len() > self.limits.body_bytes_max {
+                let message = format!(
+                    "the page is larger than {} bytes",
+                    self.limits.body_bytes_max
+                );
+                return Err(FetchError::new("too_large", message));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        let read = move || WebPage::read(target.url.into(), media_type, &bytes);
+        let page = tokio::task::spawn_blocking(read).await.ok().flatten();
+        page.ok_or_else(|| FetchError::new("not_text", "its bytes are no text"))
+    }
+}
+
+fn not_public(target: &WebTarget) -> FetchError {
+    let message = format!(
+        "`{}` is not an address of the public internet; only the operator can open it, in `private_targets`",
+        target.host
+    );
+    FetchError::new("address_not_allowed", message)
+}
+
+/// Returns the innermost cause: the outer ones only repeat the URL.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

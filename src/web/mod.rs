@@ -1,0 +1,18 @@
+//! Pages of the web, behind one guard: which URL may be asked, which address may be connected to, and how much is read.
+//!
+//! - `address`: addresses that are part of the public internet
+//! - `target`: a URL that may be asked
+//! - `page`: what was fetched, as text
+//! - `fetcher`: one request after another, redirects included
+//!
+//! Absent on purpose: who may fetch what (`policy`, `runs::label`), and the clients of providers, whose URLs an operator wrote.
+
+mod address;
+mod target;
+mod page;
+mod fetcher;
+
+pub use address::is_public;
+pub use fetcher::{FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher};
+pub use page::WebPage;
+pub use target::{UrlRefusal, WebTarget, private_target};
