@@ -117,7 +117,7 @@ impl WorkerDeps {
             config,
             providers: BTreeMap::new(),
             lazy_providers: LazyProviders::default(),
-            env: RunEnv::Live(live_env),
+            env: RunEnv::Live(Box::new(live_env)),
             provider_health: Box::new(CircuitBreakers::new(clock.clone())),
             clock,
             tools: tools::builtin(),

@@ -43,6 +43,7 @@ pub fn builtin() -> ToolRegistry {
         Box::new(mail::search_email::SearchEmail),
         Box::new(mail::read_email::ReadEmail),
         Box::new(mail::read_attachment::ReadAttachment),
+        Box::new(mail::forward_email::ForwardEmail),
         Box::new(files::read_file::ReadFile),
         Box::new(files::list_files::ListFiles),
         Box::new(files::glob::Glob),

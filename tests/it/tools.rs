@@ -1,6 +1,7 @@
 //! The tools as the run loop calls them: arguments checked, then the call, on a real folder and a real database.
 
 mod files;
+mod forwarding;
 mod letters;
 mod patterns;
 mod memory;

@@ -100,6 +100,7 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
         "search_email",
         "read_email",
         "read_attachment",
+        "forward_email",
         "read_file",
         "list_files",
         "glob",

@@ -16,7 +16,9 @@ pub fn short_id(view: &ApprovalView) -> &str {
 
 pub fn subject(view: &ApprovalView, persona: &str, is_reminder: bool) -> String {
     let what = match view.kind {
-        ApprovalKind::Call if view.tool == "send_email" => "may I send this mail?".to_owned(),
+        ApprovalKind::Call if ["send_email", "forward_email"].contains(&view.tool.as_str()) => {
+            "may I send this mail?".to_owned()
+        }
         ApprovalKind::Call => format!("may I call {}?", visible(&view.tool)),
         ApprovalKind::Reply => "may I send this answer?".to_owned(),
         ApprovalKind::Plan => "may I do this?".to_owned(),

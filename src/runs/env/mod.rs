@@ -31,7 +31,7 @@ type Stored<T> = Result<T, StoreError>;
 
 /// Environment of a run.
 pub enum RunEnv {
-    Live(LiveEnv),
+    Live(Box<LiveEnv>),
     Fork(Box<ForkEnv>),
     Recorded(Arc<dyn RecordedRun>),
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// Context of a call: its run, and what that run has sent so far.
+#[derive(Clone)]
 pub struct ToolCallContext<'w> {
     pub deps: &'w RunDeps,
     pub run: &'w ClaimedRun,

@@ -133,6 +133,15 @@ async fn judge(
         Ok(drafted) => drafted,
         Err(verdict) => return Ok(PreparedCall::ended(verdict)),
     };
+    // A draft may hold what the run has not read before, such as a forwarded mail.
+    let with_draft = ToolCallContext {
+        label: match &drafted.outcome {
+            Some(outcome) => ctx.label.clone().having_read(outcome.label.clone()),
+            None => ctx.label.clone(),
+        },
+        ..ctx.clone()
+    };
+    let ctx = &with_draft;
     let draft = drafted.mail.as_ref();
     let mut facts = facts::of_call(ctx, tool, args);
     if let Some(draft) = draft {

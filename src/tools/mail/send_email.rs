@@ -15,8 +15,9 @@ use crate::tools::{
 };
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
+use recipients::Recipients;
+pub(super) use recipients::read_recipients;
 pub use recipients::{RecipientPlace, is_listed, recipient_no_reader, recipient_not_allowed};
-use recipients::{Recipients, read_recipients};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -58,7 +59,7 @@ struct SendEmailArgs {
 /// One text or several, as models write lists.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum OneOrMany {
+pub enum OneOrMany {
     One(String),
     Many(Vec<String>),
 }
@@ -141,7 +142,8 @@ pub fn no_more_mails(max: usize) -> String {
     format!("a run may send at most {max} mails, and this one has; finish without another one")
 }
 
-fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
+/// Reports whether the run may send another mail.
+pub(super) fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
     if !mail.outbound_configured {
         return Err(ToolError::OutboundNotConfigured);
     }
@@ -233,7 +235,8 @@ fn check_body(body: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn described(draft: &MailDraft) -> Value {
+/// Returns the result of a queued draft.
+pub(super) fn described(draft: &MailDraft) -> Value {
     let addresses =
         |list: &[crate::domain::Address]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut result = json!({ "queued": true, "reply": draft.is_reply, "to": addresses(&draft.to) });

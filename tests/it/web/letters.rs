@@ -24,7 +24,7 @@ fn opens(workspace: &Workspace, site: &Site) {
 async fn a_letter_that_asks_for_a_page_is_answered_by_what_it_says() {
     let site = Site::page("text/html", "<p>Open from seven to ten.</p>").await;
     let scene = Scene::with(&fetches(&site.url("/hours")), |workspace| {
-        opens(workspace, &site)
+        opens(workspace, &site);
     })
     .await;
     for (number, sender) in [OWNER, CONTACT].into_iter().enumerate() {
@@ -50,7 +50,7 @@ async fn a_letter_that_asks_for_a_page_is_answered_by_what_it_says() {
 async fn strangers_have_no_page_fetched() {
     let site = Site::page("text/plain", "hours").await;
     let scene = Scene::with(&fetches(&site.url("/")), |workspace| {
-        opens(workspace, &site)
+        opens(workspace, &site);
     })
     .await;
     let run = scene.writes(STRANGER, "q1", "").await;
