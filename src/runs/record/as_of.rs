@@ -7,11 +7,14 @@ use crate::config::Config;
 use crate::context::resolvers::record::{ReadLog, ReadRecord};
 use crate::context::resolvers::recorded::RecordedSources;
 use crate::context::resolvers::{ResolveError, Subject};
-use crate::context::{self, Context, ContextCause, ContextReport, Sources};
+use crate::context::{
+    self, Context, ContextCause, ContextReport, EntryOutcome, ReportEntry, Sources,
+};
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
 use crate::runs::env::ContextOrder;
 use crate::store::{
-    Assembly, AttachmentInfo, NewSources, RunSummary, Store, StoreError, StoredMessage,
+    Assembly, AttachmentInfo, MessageImage, NewSources, RunSummary, Store, StoreError,
+    StoredMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -135,6 +138,9 @@ impl AsOf {
             let note: Note = serde_json::from_str(json).map_err(|_| unreadable)?;
             let reads = RecordedSources::load(&persona, &note.reads).await?;
             let images = persona.images_among(&message.id, &note.attachments).await?;
+            if let Some(at) = pruned_image(&note.report, &images) {
+                return Err(AsOfError::Pruned(run.clone(), at));
+            }
             let mut context = AsOf::new(&summary, message.clone(), assembly, note, reads)?;
             context.subject.images = images;
             contexts.push(context);
@@ -277,6 +283,17 @@ impl AsOf {
         }
         cause
     }
+}
+
+/// Returns when an image that the model was shown was pruned; `None`: none was.
+fn pruned_image(report: &ContextReport, images: &[MessageImage]) -> Option<Timestamp> {
+    let is_of = |entry: &ReportEntry, image: &MessageImage| {
+        entry.outcome == EntryOutcome::Used && entry.sha256.as_ref() == Some(&image.sha256)
+    };
+    let mut shown = images
+        .iter()
+        .filter(|image| report.entries.iter().any(|entry| is_of(entry, image)));
+    shown.find_map(|image| image.pruned_at)
 }
 
 /// The part of a normalised request that comes from the context.

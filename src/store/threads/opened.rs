@@ -59,6 +59,8 @@ pub struct MessageImage {
     pub sha256: String,
     /// Empty: the image is larger than was asked for, or its bytes were pruned.
     pub bytes: Arc<[u8]>,
+    /// Time when the bytes were pruned.
+    pub pruned_at: Option<Timestamp>,
 }
 
 impl fmt::Debug for MessageImage {
@@ -118,7 +120,7 @@ pub(in crate::store) const ATTACHMENT_BYTES: &str =
     "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
 /// `$3`: the most bytes of one image, `$4`: the most images.
 pub(in crate::store) const MESSAGE_IMAGES: &str = "
-    SELECT filename, size_bytes, sha256, CASE WHEN size_bytes <= $3 THEN bytes ELSE x'' END AS bytes FROM attachments
+    SELECT filename, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE x'' END AS bytes FROM attachments
     WHERE message_id = $1 AND persona_id = $2 AND content_type LIKE 'image/%' ORDER BY id LIMIT $4";
 pub(in crate::store) const ATTACHMENT_TEXT: &str = "
     SELECT t.document_json FROM attachments a JOIN attachment_texts t ON t.attachment_id = a.id
@@ -193,6 +195,9 @@ impl PersonaStore {
                 size_bytes: size_bytes.unsigned_abs(),
                 sha256: row.try_get("sha256")?,
                 bytes: row.try_get::<Vec<u8>, _>("bytes")?.into(),
+                pruned_at: row
+                    .try_get::<Option<String>, _>("pruned_at")?
+                    .and_then(|at| Timestamp::parse(&at)),
             })
         };
         rows.iter().map(image).collect()

@@ -7,6 +7,8 @@ use crate::app::{TestApp, Workspace, note};
 use crate::contexts::report;
 use crate::extract::letters::letter;
 use crate::extract::made::png;
+use attache::domain::RunId;
+use attache::runs::record::as_of::{AsOf, AsOfError};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -195,4 +197,18 @@ async fn a_run_that_goes_on_another_day_shows_the_image_again() {
     app.drain().await;
     assert!(app.sent()[0].text.contains("I see 640 by 480 pixels."));
     app.check().await;
+}
+
+#[tokio::test]
+async fn a_run_whose_image_was_pruned_says_so_instead_of_differing() {
+    let server = Server::answering(|_, _| answer("A house.")).await;
+    let app = asking(&server).await;
+    let run = RunId::new(app.run_of(&photographs()).await);
+    app.drain().await;
+    let contexts = || AsOf::of_run(&app.engine.store, &run);
+    assert!(contexts().await.is_ok(), "the control");
+    let prune = "UPDATE attachments SET bytes = x'', pruned_at = $1 RETURNING id";
+    app.row(prune, "2026-11-22T00:00:00.000Z").await;
+    let pruned = contexts().await.expect_err("an image is gone");
+    assert!(matches!(pruned, AsOfError::Pruned(..)), "{pruned}");
 }
