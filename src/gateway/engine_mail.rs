@@ -67,6 +67,7 @@ pub fn compose(
         references,
         automatic: draft.automatic,
         body_markdown: draft.body_markdown,
+        calendar: None,
         attachments: Vec::new(),
     };
     let bytes = mime::compose(&outgoing)?;

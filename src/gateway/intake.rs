@@ -4,13 +4,14 @@
 //! - `room`, `shortage`: whether another letter can be taken
 //! - `admission`: access rules and the policy of the sender's domain
 //! - `records`, `returns`: own mail that comes back
-//! - `command`: commands of owners in the first line
+//! - `calendar`: an invitation in the letter; `command`: commands of owners in the first line
 //! - `trace`: the `Received` field; `place`: participants and threads; `draft`: the rows
 //! - `held`: letters that wait for a name server
 //! - `history`: letters of an archive
 //! - `outcome_log`: one log line per letter
 
 mod admission;
+mod calendar;
 mod command;
 mod draft;
 mod held;

@@ -38,6 +38,15 @@ pub struct OutgoingAttachment {
     pub bytes: Vec<u8>,
 }
 
+/// A calendar part of a mail. Programs act on it where it is another form of the text; a file they only keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutgoingCalendar {
+    /// Method of RFC 5546, such as `REPLY`: letters only.
+    pub method: &'static str,
+    /// iCalendar; lines end in CRLF.
+    pub text: String,
+}
+
 /// Content of a mail before it is composed. There is no Bcc: blind recipients belong to the
 /// envelope only.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +68,8 @@ pub struct Outgoing {
     /// Sealed loop token, the value of [`LOOP_FIELD`].
     pub loop_token: Option<String>,
     pub body_markdown: String,
+    /// Shown by calendar programs beside the text (RFC 6047 section 2.4).
+    pub calendar: Option<OutgoingCalendar>,
     pub attachments: Vec<OutgoingAttachment>,
 }
 
@@ -171,6 +182,10 @@ fn content(mail: &Outgoing) -> MultiPart {
         .boundary(format!("alt-{boundary}"))
         .singlepart(text_part(&text, ContentType::TEXT_PLAIN))
         .singlepart(text_part(&html, ContentType::TEXT_HTML));
+    let alternative = match &mail.calendar {
+        Some(calendar) => alternative.singlepart(calendar_part(calendar)),
+        None => alternative,
+    };
     if mail.attachments.is_empty() {
         return alternative;
     }
@@ -188,8 +203,10 @@ fn content(mail: &Outgoing) -> MultiPart {
 /// its own boundary.
 fn boundary(mail: &Outgoing) -> String {
     let written = [mail.message_id.as_bytes(), mail.body_markdown.as_bytes()];
+    let calendar = mail.calendar.iter().map(|part| part.text.as_bytes());
     let files = mail.attachments.iter().map(|file| file.bytes.as_slice());
-    let mut digest = sha256_hex(&written.into_iter().chain(files).collect::<Vec<_>>());
+    let parts = written.into_iter().chain(calendar).chain(files);
+    let mut digest = sha256_hex(&parts.collect::<Vec<_>>());
     digest.truncate(32);
     digest
 }
@@ -198,6 +215,13 @@ fn text_part(text: &str, content_type: ContentType) -> SinglePart {
     SinglePart::builder()
         .header(content_type)
         .body(quoted_printable(text))
+}
+
+fn calendar_part(calendar: &OutgoingCalendar) -> SinglePart {
+    let declared = format!("text/calendar; method={}; charset=utf-8", calendar.method);
+    // A method of letters makes a type that can always be read.
+    let content_type = ContentType::parse(&declared).unwrap_or(ContentType::TEXT_PLAIN);
+    text_part(&calendar.text.replace("\r\n", "\n"), content_type)
 }
 
 /// Encodes as quoted-printable, whatever the text: pure ASCII of short lines even after relays that

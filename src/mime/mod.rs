@@ -24,7 +24,9 @@ mod report;
 mod structure;
 mod transfer;
 
-pub use compose::{Automatic, ComposeError, LOOP_FIELD, Outgoing, OutgoingAttachment, compose};
+pub use compose::{
+    Automatic, ComposeError, LOOP_FIELD, Outgoing, OutgoingAttachment, OutgoingCalendar, compose,
+};
 pub use headers::dkim::{KeyError, KeyRecord, SignError, Signer, Signers};
 pub use headers::filename::safe_filename;
 pub use headers::header::{Header, from_first_field};

@@ -13,6 +13,7 @@
 //! - `budgets`: reservations and the ledger.
 //! - `knowledge`: indexed files of a persona.
 //! - `schedules`: responsibilities and slots.
+//! - `calendar`: events, and invitations in mail.
 //! - `files`: files that agents may change, and those that they may not.
 //! - `notices`: events for the owner. `approvals`: questions to the owner.
 //! - `commands`: commands of owners by mail, and what the engine writes into threads itself.
@@ -36,6 +37,7 @@ mod deliveries;
 mod notices;
 mod approvals;
 mod commands;
+mod calendar;
 mod schedules;
 pub mod files;
 pub mod views;
@@ -49,6 +51,8 @@ pub use approvals::record::{
 };
 pub use approvals::sweep::SweptApprovals;
 pub use budgets::money::{Billing, BudgetExhausted, CallReservation, budget_reached};
+pub use calendar::read::StoredEvent;
+pub use calendar::record::{CalendarEventNote, CalendarNote, EventWrite, NewCalendarPart};
 pub use commands::act::CLOCK_SKEW_MAX;
 pub use commands::answer::EngineMail;
 pub use commands::record::{CommandOutcome, NewMailCommand, OpenCommand};

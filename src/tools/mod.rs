@@ -4,7 +4,7 @@
 //! its result and its effects in one transaction. In reading order:
 //!
 //! - `contract`: what a tool is, declares, is given and returns; the registry
-//! - `files`, `mail`: tools on the persona's folder, and on its mail
+//! - `files`, `mail`, `calendar`: tools on the persona's folder, on its mail, on its events
 //! - `web_fetch`, `update_memory`, `schedule_create`
 //! - `ask_owner`, `propose_plan`: what the owner is asked
 //!
@@ -13,6 +13,7 @@
 mod contract;
 mod files;
 mod mail;
+mod calendar;
 mod ask_owner;
 mod propose_plan;
 mod schedule_create;
@@ -25,8 +26,8 @@ pub use contract::mail_policy::{Answered, MailPolicy};
 pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use contract::schema::arguments_schema;
 pub use contract::tool::{
-    CallTrace, DraftAttachment, Effects, MailDraft, OwnerQuestion, Reader, ResultWords, Tool,
-    ToolCall, ToolClass, ToolDeclaration, ToolLimits, ToolOutcome, WriteOrigin,
+    CallTrace, DraftAttachment, DraftCalendar, Effects, MailDraft, OwnerQuestion, Reader,
+    ResultWords, Tool, ToolCall, ToolClass, ToolDeclaration, ToolLimits, ToolOutcome, WriteOrigin,
 };
 pub use contract::workspace::KeptWorkspace;
 pub use mail::send_email::{
@@ -50,6 +51,9 @@ pub fn builtin() -> ToolRegistry {
         Box::new(files::grep::Grep),
         Box::new(files::write_file::WriteFile),
         Box::new(files::edit_file::EditFile),
+        Box::new(calendar::answer_invitation::AnswerInvitation),
+        Box::new(calendar::invite::Invite),
+        Box::new(calendar::list_events::ListEvents),
         Box::new(web_fetch::WebFetch),
         Box::new(update_memory::UpdateMemory),
         Box::new(schedule_create::ScheduleCreate),

@@ -116,6 +116,7 @@ fn mail() -> Vec<u8> {
         loop_token: None,
         automatic: Automatic::Replied,
         body_markdown: "From seven to ten. \n\n\n.\nBest  regards,\t\nAda\n\n\n".to_owned(),
+        calendar: None,
         attachments: Vec::new(),
     };
     compose(&outgoing).expect("a mail")

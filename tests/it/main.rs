@@ -92,6 +92,7 @@ mod verify;
 mod cli;
 mod commands;
 mod browse;
+mod calendar;
 mod config;
 mod mistakes;
 mod init;

@@ -131,6 +131,7 @@ impl RunDeps {
             thread: &self.thread,
             documents: &self.documents,
             web: None,
+            zone: chrono_tz::UTC,
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,
                 quota: WorkspaceQuota::from(&Limits::default()),

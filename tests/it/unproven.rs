@@ -71,7 +71,8 @@ async fn a_sender_without_proof_gets_reading_tools_and_a_plain_reply() {
             "read_file",
             "list_files",
             "glob",
-            "grep"
+            "grep",
+            "list_events"
         ]
     );
     let trace = app.trace(&run).await;
@@ -107,6 +108,9 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
         "grep",
         "write_file",
         "edit_file",
+        "answer_invitation",
+        "invite",
+        "list_events",
         "update_memory",
         "schedule_create",
         "ask_owner",

@@ -2,7 +2,8 @@
 //! its budget. Behind it the images of the letter, as far as they fit.
 
 use super::{
-    Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens, letter_images,
+    Contribution, Piece, ResolveError, Resolver, ResolverCall, calendar_facts, cut_to_tokens,
+    letter_images,
 };
 use futures_util::future::BoxFuture;
 
@@ -36,6 +37,9 @@ impl Resolver for CurrentInput {
             } else {
                 text
             };
+            let with_calendar =
+                calendar_facts::text(call.subject).map(|calendar| format!("{text}\n\n{calendar}"));
+            let text = with_calendar.as_deref().unwrap_or(text);
             let cut = cut_to_tokens(text, call.budget_tokens);
             let note = cut.is_some().then(|| "cut at its budget".to_owned());
             let piece = Piece::Input(cut.unwrap_or_else(|| text.to_owned()));

@@ -4,7 +4,7 @@
 //! The sender controls these fields, so they stand in the user's message and never in the system
 //! text.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall};
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, calendar_facts};
 use crate::store::StoredMessage;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -109,6 +109,9 @@ fn describe(call: &ResolverCall<'_>) -> String {
         .saturating_sub(ATTACHMENTS_LISTED_MAX);
     if unlisted > 0 {
         line("attachment", &format!("and {unlisted} more"));
+    }
+    for fact in calendar_facts::head_lines(call.subject, call.persona) {
+        line("calendar", &fact);
     }
     line(
         "persona",

@@ -5,7 +5,7 @@
 //!   with its query and result; `recorded`: the same reads answered from such a record
 //! - `load_file`: the smallest resolver; copy it to start a new one
 //! - `persona`, `active_memory`, `knowledge`, `thread_history`, `invocation_metadata`,
-//!   `current_input`; `letter_images`: the images that it shows
+//!   `current_input`; `letter_images`: the images that it shows; `calendar_facts`: a calendar part in words
 //!
 //! Not here: the budget over all pieces and the order of the steps (`context`).
 
@@ -21,6 +21,7 @@ pub mod thread_history;
 pub mod invocation_metadata;
 pub mod current_input;
 mod letter_images;
+mod calendar_facts;
 
 use crate::config::Persona;
 use crate::domain::{Address, MemoryAudience, TextLabel, Timestamp, Trigger, Trust};

@@ -166,6 +166,7 @@ impl OwnerQuestions {
             }),
             automatic: Automatic::Generated,
             body_markdown: mail.body,
+            calendar: None,
             attachments: Vec::new(),
         };
         let composed = mime::compose(&outgoing).map_err(|error| error.to_string());

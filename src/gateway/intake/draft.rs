@@ -170,6 +170,7 @@ impl Draft<'_> {
                 .iter()
                 .map(|a| new_attachment(a, clock))
                 .collect(),
+            calendar: self.calendar_part(persona),
             dedup_key: self.dedup.key.clone(),
             also_known_as: self.dedup.also.clone(),
             has_own_id: self.dedup.has_own_id,

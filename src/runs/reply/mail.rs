@@ -7,7 +7,7 @@ use crate::domain::{
     Address, ConversationId, DeliverTo, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger,
     Trust, Withheld, bounce_address,
 };
-use crate::mime::{self, Automatic, ComposeError, Outgoing, OutgoingAttachment};
+use crate::mime::{self, Automatic, ComposeError, Outgoing, OutgoingAttachment, OutgoingCalendar};
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::{Content, DeliveryKind, MessageOutcome, NewDelivery, NewOutbound, Place};
@@ -91,6 +91,10 @@ fn freeze(
     let recipients: Vec<String> = everybody().map(Address::to_string).collect();
     let reservation = send_limits::reservation(ctx, everybody());
     let is_reply = draft.is_reply;
+    let event = draft
+        .calendar
+        .as_ref()
+        .map(|calendar| calendar.event.clone());
     let outgoing = outgoing(ctx, draft, letter, (&id, hops));
     let mut participants: Vec<String> = outgoing
         .to
@@ -134,6 +138,7 @@ fn freeze(
         content: content(&outgoing),
         hops,
         outcome,
+        event,
     })
 }
 
@@ -169,6 +174,10 @@ fn outgoing(
         to: draft.to,
         cc: draft.cc,
         body_markdown: draft.body,
+        calendar: draft.calendar.map(|calendar| OutgoingCalendar {
+            method: calendar.method,
+            text: calendar.text,
+        }),
         attachments: draft.attachments.into_iter().map(attachment).collect(),
     }
 }

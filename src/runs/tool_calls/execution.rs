@@ -12,6 +12,7 @@ use crate::tools::{
 };
 use crate::web::WebFetcher;
 use cap_std::fs_utf8::Dir;
+use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +36,8 @@ pub struct CallOrder<'a> {
     pub cancel: &'a CancellationToken,
     /// Folder of the persona, and the quota of its workspace.
     pub workspace: KeptWorkspace<'a>,
+    /// Time zone of the persona.
+    pub zone: Tz,
 }
 
 /// Store, folder and time that tools work with.
@@ -60,6 +63,7 @@ impl CallOrder<'_> {
             thread: &self.run.thread,
             documents: on.documents,
             web: on.web,
+            zone: self.zone,
             workspace: on.keeps_versions.then_some(self.workspace),
         };
         ToolCall {

@@ -331,6 +331,7 @@ fn order<'a>(
             folder: &ctx.persona.folder,
             quota: WorkspaceQuota::from(limits),
         },
+        zone: ctx.persona.timezone,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Mails of a run: stored and queued, or stored and withheld, in one transaction of its journal.
 
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp, Withheld};
+use crate::store::calendar::record::EventWrite;
+use crate::store::calendar::write as calendar;
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
 use crate::store::mail::audit_log;
 use crate::store::mail::filed;
@@ -29,6 +31,9 @@ pub struct NewOutbound {
     /// Number of consecutive mails that personas wrote, this one included.
     pub hops: u32,
     pub outcome: MessageOutcome,
+    /// What the mail does to an event, once it is queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventWrite>,
 }
 
 /// Outcome of a message that a run writes.
@@ -118,7 +123,10 @@ pub(in crate::store) async fn insert(
         Some(delivery) => {
             let send = messages::with_message(sqlx::query(SEND_MESSAGE.as_str()), &row, now);
             let send = deliveries::with_delivery(send, delivery, now);
-            deliveries::is_queued(&send.fetch_one(conn).await?, delivery)?;
+            deliveries::is_queued(&send.fetch_one(&mut *conn).await?, delivery)?;
+            if let Some(event) = &mail.event {
+                calendar::apply_mail(conn, (persona, &mail.id), event, now).await?;
+            }
         }
         None => {
             messages::insert_message(conn, &row, now).await?;

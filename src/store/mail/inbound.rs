@@ -2,6 +2,7 @@
 
 use crate::domain::{MailboxUid, MessageId, PersonaId, RawLetterId, RunId, Timestamp};
 use crate::store::approvals::record::NewApprovalAnswer;
+use crate::store::calendar::record::NewCalendarPart;
 use crate::store::commands::record::NewMailCommand;
 use crate::store::mail::messages::{Content, NewAttachment};
 use crate::store::mail::reports::NewReport;
@@ -28,6 +29,8 @@ pub struct NewInbound {
     pub readers: Option<Vec<String>>,
     pub content: Content,
     pub attachments: Vec<NewAttachment>,
+    /// Its calendar part, with who sent it.
+    pub calendar: Option<NewCalendarPart>,
     /// Key that is equal for two arrivals of the same letter.
     pub dedup_key: String,
     /// Further keys under which the same letter may be stored already.

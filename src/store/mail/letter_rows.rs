@@ -3,6 +3,7 @@
 
 use crate::domain::{MessageId, PersonaId, RawLetterId, RunId, Timestamp, Trigger, Withheld};
 use crate::store::Result;
+use crate::store::calendar::write as calendar;
 use crate::store::commands::record as commands;
 use crate::store::mail::audit_log::audit;
 use crate::store::mail::filed;
@@ -277,6 +278,9 @@ pub(in crate::store) async fn insert(
         let copy = row.copy;
         for attachment in &copy.attachments {
             insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
+        }
+        if let Some(part) = &copy.calendar {
+            calendar::apply_letter(conn, (&copy.persona, &copy.id), part, row.now).await?;
         }
         if let Some(command) = &copy.command {
             let letter = (

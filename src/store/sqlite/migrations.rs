@@ -73,6 +73,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     44 "0044_hooks",
     45 "0045_copies",
     46 "0046_attachment_texts",
+    47 "0047_events",
 };
 
 #[cfg(test)]

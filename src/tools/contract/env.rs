@@ -6,14 +6,15 @@
 use super::error::ToolError;
 use super::mail_policy::MailPolicy;
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
-use crate::domain::{MessageId, ThreadId};
+use crate::domain::{Address, MessageId, ThreadId, Timestamp};
 use crate::extract::Extractor;
 use crate::store::{
-    AttachmentRef, FoundMessage, MessageSearch, OpenedMessage, PersonaStore, ReadersRule,
-    StoreError,
+    AttachmentRef, CalendarNote, FoundMessage, MessageSearch, OpenedMessage, PersonaStore,
+    ReadersRule, StoreError, StoredEvent,
 };
 use crate::web::WebFetcher;
 use cap_std::fs_utf8::Dir;
+use chrono_tz::Tz;
 
 /// Capabilities that a tool declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,6 +35,8 @@ pub struct ToolCapabilities {
     pub documents: bool,
     /// Pages of the web.
     pub web: bool,
+    /// Events of the persona, under the rule of readers.
+    pub calendar: bool,
 }
 
 impl ToolCapabilities {
@@ -47,6 +50,7 @@ impl ToolCapabilities {
         workspace: false,
         documents: false,
         web: false,
+        calendar: false,
     };
 }
 
@@ -67,6 +71,8 @@ pub struct ToolResources<'a> {
     pub documents: &'a Extractor,
     /// `None`: the run opens no connection.
     pub web: Option<&'a WebFetcher>,
+    /// Time zone of the persona.
+    pub zone: Tz,
 }
 
 /// The declared capabilities of one call.
@@ -118,6 +124,11 @@ impl<'a> ToolEnv<'a> {
         let why = "this run opens no connection; finish without the page";
         let web = self.resources.web;
         web.ok_or_else(|| ToolError::mendable("no_connections", why))
+    }
+
+    /// Returns the events of the persona. Errors: `not_declared`.
+    pub fn calendar(self) -> Result<EventReader<'a>, ToolError> {
+        declared(self.granted.calendar, "calendar").map(|()| EventReader(self.resources))
     }
 
     /// Returns the messages of the persona. Errors: `not_declared`.
@@ -193,5 +204,45 @@ impl<'a> MessageReader<'a> {
         json: String,
     ) -> Result<(), StoreError> {
         self.0.store.keep_attachment_text(id, version, json).await
+    }
+}
+
+/// Events of the persona, and invitations in the run's thread; nothing else of its rows.
+#[derive(Clone, Copy)]
+pub struct EventReader<'a>(ToolResources<'a>);
+
+impl<'a> EventReader<'a> {
+    /// Returns the message that the run answers.
+    pub fn trigger(self) -> &'a MessageId {
+        self.0.trigger
+    }
+
+    /// Returns the time zone of the persona.
+    pub fn zone(self) -> Tz {
+        self.0.zone
+    }
+
+    /// Returns the calendar parts of letters in the run's thread, newest first.
+    pub async fn thread_parts(
+        self,
+        rule: ReadersRule<'_>,
+    ) -> Result<Vec<(MessageId, CalendarNote)>, StoreError> {
+        self.0.store.thread_calendars(rule).await
+    }
+
+    pub async fn event(
+        self,
+        of: (&str, &Address),
+        recurrence_id: &str,
+    ) -> Result<Option<StoredEvent>, StoreError> {
+        self.0.store.event(of, recurrence_id).await
+    }
+
+    /// Returns events that may have an instance between two instants.
+    pub async fn between(
+        self,
+        span: (Timestamp, Timestamp),
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        self.0.store.events_between(span).await
     }
 }

@@ -6,6 +6,7 @@ use super::env::{ToolCapabilities, ToolEnv};
 use super::error::ToolError;
 use crate::clock::Clock;
 use crate::domain::{Address, ApprovalKind, MemoryAudience, Readers, RunId, TextLabel, Timestamp};
+use crate::store::EventWrite;
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 
@@ -209,8 +210,19 @@ pub struct MailDraft {
     /// Body in Markdown.
     pub body: String,
     pub attachments: Vec<DraftAttachment>,
+    pub calendar: Option<DraftCalendar>,
     /// `true`: it answers the triggering letter: threading headers and a `Re:` subject are added.
     pub is_reply: bool,
+}
+
+/// Calendar part of a mail, and what the mail does to the event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DraftCalendar {
+    /// `REQUEST`, `CANCEL` or `REPLY`.
+    pub method: &'static str,
+    /// iCalendar; lines end in CRLF.
+    pub text: String,
+    pub event: EventWrite,
 }
 
 #[derive(Debug, Clone, PartialEq)]

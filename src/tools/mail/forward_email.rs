@@ -85,7 +85,7 @@ impl Tool for ForwardEmail {
                 subject: subject(&opened.message.subject),
                 body: body(note, &opened.message),
                 attachments,
-                is_reply: false,
+                ..MailDraft::default()
             };
             Ok(ToolOutcome {
                 result: described(&draft),

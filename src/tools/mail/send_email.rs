@@ -16,7 +16,7 @@ use crate::tools::{
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
 use recipients::Recipients;
-pub(super) use recipients::read_recipients;
+pub(in crate::tools) use recipients::read_recipients;
 pub use recipients::{RecipientPlace, is_listed, recipient_no_reader, recipient_not_allowed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -127,6 +127,7 @@ impl Tool for SendEmail {
                 body: args.body,
                 attachments,
                 is_reply,
+                calendar: None,
             };
             Ok(ToolOutcome {
                 result: described(&draft),
@@ -143,7 +144,7 @@ pub fn no_more_mails(max: usize) -> String {
 }
 
 /// Reports whether the run may send another mail.
-pub(super) fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
+pub(in crate::tools) fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
     if !mail.outbound_configured {
         return Err(ToolError::OutboundNotConfigured);
     }
@@ -236,7 +237,7 @@ fn check_body(body: &str) -> Result<(), ToolError> {
 }
 
 /// Returns the result of a queued draft.
-pub(super) fn described(draft: &MailDraft) -> Value {
+pub(in crate::tools) fn described(draft: &MailDraft) -> Value {
     let addresses =
         |list: &[crate::domain::Address]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut result = json!({ "queued": true, "reply": draft.is_reply, "to": addresses(&draft.to) });

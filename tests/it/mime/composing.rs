@@ -26,6 +26,7 @@ fn mail() -> Outgoing {
         automatic: Automatic::Replied,
         loop_token: Some("hops=1; seal=0; id=0190-a@engine.test".into()),
         body_markdown: "Hello **Bo**,\n\n- one\n- two\n\n.\nBest,\nAda".into(),
+        calendar: None,
         attachments: vec![],
     }
 }

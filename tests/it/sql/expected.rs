@@ -140,6 +140,10 @@ pub const WALKS: &[(&str, &str)] = &[
         "the newest messages of one thread, found by its index, of which it takes 200",
     ),
     (
+        "read::THREAD_CALENDARS",
+        "the newest messages of one thread, found by its index, of which it takes 200",
+    ),
+    (
         "list::APPROVALS",
         "a person asked; newest first, ends at its limit",
     ),

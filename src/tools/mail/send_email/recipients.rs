@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const RECIPIENTS_MAX: usize = 50;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::tools::mail) struct Recipients {
+pub(in crate::tools) struct Recipients {
     pub to: Vec<Address>,
     pub cc: Vec<Address>,
     pub bcc: Vec<Address>,
@@ -30,7 +30,7 @@ impl Recipients {
 }
 
 /// Parses all recipients. A duplicate address is kept at its first place: to, cc, bcc.
-pub(in crate::tools::mail) fn read_recipients(
+pub(in crate::tools) fn read_recipients(
     to: &OneOrMany,
     cc: Option<&OneOrMany>,
     bcc: Option<&OneOrMany>,

@@ -1,0 +1,209 @@
+//! `answer_invitation`: drafts the answer to an invitation of the thread (METHOD:REPLY, RFC 5546 section 3.2.3). The run loop
+//! queues it with the call's result.
+
+use super::visibility::EventAudience;
+use crate::calendar::{CalendarEvent, CalendarMethod, answer_text};
+use crate::domain::Address;
+use crate::store::EventWrite;
+use crate::text::one_line;
+use crate::tools::contract::arguments::read_args;
+use crate::tools::contract::env::EventReader;
+use crate::tools::mail::send_email::{described, may_send};
+use crate::tools::{
+    DraftCalendar, Effects, MailDraft, MailPolicy, ResultWords, Tool, ToolCall, ToolCapabilities,
+    ToolClass, ToolDeclaration, ToolError, ToolOutcome, arguments_schema,
+};
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+const COMMENT_CHARS_MAX: usize = 2000;
+
+/// Text that the model reads.
+const DESCRIPTION: &str = "Answers an invitation of this thread, so that the calendar of its organizer knows: accept, decline or tentative. \
+         The answer is a mail to the organizer; what else you want to say belongs into `comment`. If the organizer wrote \
+         the letter that you answer, your final text is not mailed again.";
+
+pub struct AnswerInvitation;
+
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AnswerInvitationArgs {
+    /// `accept`, `decline` or `tentative`.
+    answer: InvitationAnswer,
+    /// `uid` of the event. Default: the newest invitation of this thread.
+    uid: Option<String>,
+    /// `instance` of a recurring event, as the invitation shows it. Default: all of it.
+    instance: Option<String>,
+    /// A sentence to the organizer.
+    comment: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum InvitationAnswer {
+    Accept,
+    Decline,
+    Tentative,
+}
+
+impl InvitationAnswer {
+    /// Returns the value of `PARTSTAT`, and the word for people.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Accept => ("ACCEPTED", "Accepted"),
+            Self::Decline => ("DECLINED", "Declined"),
+            Self::Tentative => ("TENTATIVE", "Tentatively accepted"),
+        }
+    }
+}
+
+impl Tool for AnswerInvitation {
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "answer_invitation".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<AnswerInvitationArgs>(),
+            class: ToolClass::Transactional,
+            effects: Effects {
+                sends_out: true,
+                ..Effects::NONE
+            },
+            result_words: ResultWords::Engine,
+            capabilities: ToolCapabilities {
+                mail: true,
+                calendar: true,
+                ..ToolCapabilities::NONE
+            },
+        }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let args: AnswerInvitationArgs = read_args(call.args)?;
+            let (mail, events) = (call.env.mail()?, call.env.calendar()?);
+            may_send(mail)?;
+            let invitation = find(events, mail, &args).await?;
+            let organizer = organizer(&invitation)?;
+            require_newest(events, &invitation, &organizer).await?;
+            let attendee = invitation.attendee(&mail.persona_address);
+            let Some(attendee) = attendee else {
+                return Err(ToolError::mendable(
+                    "not_invited",
+                    "your address is not among those invited; write to the organizer with send_email",
+                ));
+            };
+            let (answer, word) = args.answer.words();
+            let comment = checked_comment(args.comment.as_deref().unwrap_or_default())?;
+            let summary = one_line(&invitation.summary);
+            let me = (attendee.name.as_str(), &mail.persona_address);
+            let text = answer_text(&invitation, me, (answer, comment), call.clock.now());
+            let draft = MailDraft {
+                is_reply: is_from(&organizer, mail),
+                to: vec![organizer.clone()],
+                subject: format!("{word}: {summary}"),
+                body: format!("{word}: {summary}\n\n{comment}").trim().to_owned(),
+                calendar: Some(DraftCalendar {
+                    method: "REPLY",
+                    text,
+                    event: EventWrite::Answer {
+                        uid: invitation.uid.clone(),
+                        organizer: organizer.key(),
+                        recurrence_id: invitation.recurrence_id.clone(),
+                        answer: answer.to_owned(),
+                    },
+                }),
+                ..MailDraft::default()
+            };
+            let mut result = described(&draft);
+            result["answer"] = answer.to_ascii_lowercase().into();
+            Ok(ToolOutcome {
+                result,
+                mail: Some(Box::new(draft)),
+                ..ToolOutcome::default()
+            })
+        })
+    }
+}
+
+/// Returns the invitation that is meant. Errors: `invitation_not_found`.
+async fn find(
+    events: EventReader<'_>,
+    mail: &MailPolicy,
+    args: &AnswerInvitationArgs,
+) -> Result<CalendarEvent, ToolError> {
+    let audience = EventAudience::of(mail)?;
+    let parts = events.thread_parts(audience.rule(events)).await?;
+    let is_meant = |event: &CalendarEvent| {
+        let of_uid = args.uid.as_ref().is_none_or(|uid| *uid == event.uid);
+        let instance = args.instance.as_deref().unwrap_or_default();
+        let of_instance = match instance {
+            "" => true,
+            instance => instance == event.recurrence_id,
+        };
+        of_uid && of_instance
+    };
+    let invitations = parts
+        .into_iter()
+        .filter(|(_, note)| note.object.method == CalendarMethod::Request);
+    let mut found = invitations.flat_map(|(_, note)| note.object.events);
+    found.find(is_meant).ok_or_else(|| {
+        ToolError::mendable(
+            "invitation_not_found",
+            "this thread has no such invitation; leave `uid` and `instance` out for the newest one, or say in words what you want",
+        )
+    })
+}
+
+fn organizer(invitation: &CalendarEvent) -> Result<Address, ToolError> {
+    let organizer = invitation.organizer.as_ref();
+    let organizer = organizer.and_then(|person| Address::parse(&person.address).ok());
+    organizer.ok_or_else(|| {
+        ToolError::mendable(
+            "no_organizer",
+            "the invitation names no organizer with an address, so it cannot be answered this way; answer in words",
+        )
+    })
+}
+
+/// Errors: the event was cancelled, or a newer version is known.
+async fn require_newest(
+    events: EventReader<'_>,
+    invitation: &CalendarEvent,
+    organizer: &Address,
+) -> Result<(), ToolError> {
+    let of = (invitation.uid.as_str(), organizer);
+    let known = events.event(of, &invitation.recurrence_id).await?;
+    match known {
+        Some(known) if known.is_cancelled => Err(ToolError::mendable(
+            "invitation_cancelled",
+            "its organizer has cancelled this event; there is nothing to answer",
+        )),
+        Some(known) if known.event.sequence > invitation.sequence => Err(ToolError::mendable(
+            "invitation_outdated",
+            "the organizer has sent a newer version of this event; answer that one, in the thread where it came",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Reports whether the organizer wrote the letter that the run answers.
+fn is_from(organizer: &Address, mail: &MailPolicy) -> bool {
+    let sender = mail
+        .answers
+        .as_ref()
+        .and_then(|answered| answered.sender.as_ref());
+    sender.is_some_and(|sender| sender.key() == organizer.key())
+}
+
+fn checked_comment(comment: &str) -> Result<&str, ToolError> {
+    let comment = comment.trim();
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+    if comment.chars().count() > COMMENT_CHARS_MAX || !comment.chars().all(is_plain) {
+        let hint =
+            format!("the comment must be plain text of at most {COMMENT_CHARS_MAX} characters");
+        return Err(ToolError::mendable("bad_comment", hint));
+    }
+    Ok(comment)
+}

@@ -1,0 +1,6 @@
+//! Calendar parts of mail: read, applied, shown to the model, answered and written.
+
+mod hostile;
+mod letters;
+mod parts;
+mod state;
