@@ -115,7 +115,7 @@ impl Engine {
             .note_out_of_service()
             .await
             .context("noting which personas are out of service")?;
-        let names = WorkspaceNames::of(&config, tools::builtin().names());
+        let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
         let scheduler = Scheduler::new(
             store.clone(),
             Arc::new(config.personas.clone()),

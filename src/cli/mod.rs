@@ -6,7 +6,7 @@
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`
 //! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
-//! - permission: `approvals`, `policy`, `hooks`; the kill switch: `halt`
+//! - permission: `approvals`, `policy`, `hooks`; `tools`; the kill switch: `halt`
 //! - for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
@@ -39,6 +39,7 @@ mod halt;
 mod approvals;
 mod policy;
 mod hooks;
+mod tools;
 pub mod screen;
 mod args;
 
@@ -96,6 +97,7 @@ static COMMANDS: &[&dyn Command] = &[
     &approvals::ApprovalsCommand,
     &policy::PolicyCommand,
     &hooks::HooksCommand,
+    &tools::ToolsCommand,
     // The kill switch.
     &halt::HaltCommand,
     &halt::ResumeCommand,

@@ -9,7 +9,6 @@ use crate::domain::{HookEvent, PersonaId};
 use crate::text::glob_matches;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -165,10 +164,9 @@ fn check_tools(
     }
     for tool in typed.tools.iter().filter(|tool| !tool.contains('*')) {
         let is_reply = tool == REPLY && typed.event == HookEvent::BeforeSend;
-        if !is_reply && !ctx.names.tools.contains(tool) {
+        if !is_reply && !ctx.knows_tool(tool) {
             let problem = file.problem_at(&at, format!("no tool `{tool}`"));
-            let known = ctx.names.tools.iter().map(String::as_str).chain([REPLY]);
-            let problem = problem.did_you_mean(tool, known);
+            let problem = problem.did_you_mean(tool, ctx.tool_names().chain([REPLY]));
             ctx.report(problem);
         }
     }
@@ -193,15 +191,9 @@ fn check_command(
         ctx.report(problem.hint("put it into `hooks/` of the workspace, where no persona writes"));
     } else if let Some(program) = program.filter(|program| program.contains('/'))
         && ctx.source.has_world()
-        && !is_program(&ctx.workspace.join(program))
+        && !super::file::is_program(&ctx.workspace.join(program))
     {
         let problem = file.problem_at(pointer, format!("`{program}` is not a program"));
         ctx.report(problem.hint("its path begins at the workspace; `chmod +x` makes a script one"));
     }
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata()
-        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }

@@ -7,7 +7,7 @@
 
 use crate::config::file::{
     ConfigLocation, ConfigSource, HOOKS_FILE, POLICY_FILE, PRICES_FILE, Snapshot, WEB_FILE,
-    persona_file, persona_policy_file,
+    own_tool_file, persona_file, persona_policy_file,
 };
 use crate::config::secrets;
 use crate::domain::sha256_hex;
@@ -76,9 +76,15 @@ fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<Str
         .flat_map(|name| [persona_file(name), persona_policy_file(name)]);
     let new = personas
         .chain([PRICES_FILE, POLICY_FILE, HOOKS_FILE, WEB_FILE].map(str::to_owned))
+        .chain(own_tools(&source))
         .filter(|file| !recorded.contains_key(file));
     edited.extend(new.filter(|file| source.has(file)));
     edited
+}
+
+fn own_tools(source: &ConfigSource<'_>) -> Vec<String> {
+    let names = source.own_tool_folders();
+    names.iter().map(|name| own_tool_file(name)).collect()
 }
 
 /// Reports whether rules of calls or hooks are read from a file.
@@ -147,6 +153,7 @@ impl Edits {
             ]
             .map(str::to_owned),
         );
+        let files = files.chain(own_tools(&source));
         let look = |file: String| {
             let found = std::fs::metadata(self.workspace.join(&file)).ok();
             (

@@ -14,7 +14,7 @@
 //! - `security`: `configs/security.json`, with `authentication`
 //! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
 //! - `hooks`: `configs/hooks.json`
-//! - `web`: `configs/web.json`
+//! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`
 //! - `persona`: `personas/<id>/persona.json`; `personas` holds all of them
 //! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
 //! - `load`: reads and checks every file
@@ -35,6 +35,7 @@ mod authentication;
 mod policy;
 mod hooks;
 mod web;
+mod own_tools;
 mod persona;
 mod personas;
 mod settings;
@@ -69,6 +70,7 @@ pub use inference::providers::ProviderSettings;
 pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
 pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};
+pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
 pub use persona::{BadName, Persona, ReplyMode, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
 pub use policy::{ApprovalSettings, PolicySettings, REPLY};

@@ -265,9 +265,9 @@ fn check_names(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
         ctx.report(problem);
     }
     for (index, tool) in file.typed.tools.iter().flatten().enumerate() {
-        if !ctx.names.tools.contains(tool) {
+        if !ctx.knows_tool(tool) {
             let problem = file.problem_at(&child("/tools", index), format!("no tool `{tool}`"));
-            ctx.report(problem.did_you_mean(tool, ctx.names.tools.iter().map(String::as_str)));
+            ctx.report(problem.did_you_mean(tool, ctx.tool_names()));
         }
     }
 }

@@ -235,9 +235,9 @@ fn rule(
         Some(OneOrMore::More(tools)) => tools.clone(),
     };
     for tool in tools.iter().filter(|tool| !tool.contains('*')) {
-        if tool != REPLY && !ctx.names.tools.contains(tool) {
+        if tool != REPLY && !ctx.knows_tool(tool) {
             let problem = file.problem_at(&at("tool"), format!("no tool `{tool}`"));
-            let known = ctx.names.tools.iter().map(String::as_str).chain([REPLY]);
+            let known = ctx.tool_names().chain([REPLY]);
             let problem = problem.did_you_mean(tool, known);
             ctx.report(problem);
         }

@@ -6,6 +6,7 @@ use crate::config::file::json_schema;
 use crate::config::gateway::TypedGateway;
 use crate::config::hooks::TypedHooks;
 use crate::config::inference::TypedInference;
+use crate::config::own_tools::TypedOwnTool;
 use crate::config::persona::TypedPersona;
 use crate::config::policy::TypedPolicy;
 use crate::config::security::TypedSecurity;
@@ -52,6 +53,10 @@ pub static KINDS: &[ConfigFileKind] = &[
     ConfigFileKind {
         name: "web",
         schema: json_schema::of::<TypedWeb>,
+    },
+    ConfigFileKind {
+        name: "tool",
+        schema: json_schema::of::<TypedOwnTool>,
     },
     ConfigFileKind {
         name: "persona",

@@ -8,6 +8,7 @@ use crate::config::file::{Problem, Snapshot};
 use crate::config::gateway::Gateway;
 use crate::config::hooks::Hook;
 use crate::config::inference::Inference;
+use crate::config::own_tools::OwnTool;
 use crate::config::personas::Personas;
 use crate::config::policy::PolicySettings;
 use crate::config::security::Security;
@@ -40,6 +41,8 @@ pub struct Config {
     pub hooks: Vec<Hook>,
     /// What may be fetched from the web; nothing when there is no `configs/web.json`.
     pub web: WebSettings,
+    /// Tools that are programs of the owner's.
+    pub own_tools: Vec<OwnTool>,
     pub limits: Limits,
     pub personas: Personas,
     /// Key by which several engines recognise each other's mail; `None`: each database has its own.

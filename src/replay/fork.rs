@@ -151,13 +151,14 @@ pub async fn fork(
         past,
         journal: document.clone(),
     };
+    let tools = tools::of_config(&config);
     let run_deps = RunDeps {
         config,
         clock: clock.clone(),
         providers,
         env: RunEnv::Fork(Box::new(env)),
         provider_health: Box::new(CircuitBreakers::new(clock)),
-        tools: tools::builtin(),
+        tools,
         loop_key: store.loop_key().clone(),
         mail_queued: Arc::new(Notify::new()),
         given_back: Notify::new(),

@@ -272,7 +272,7 @@ impl Verifier {
             providers,
             env: RunEnv::Recorded(recorded_env.clone()),
             provider_health: Box::new(recorded_env.clone()),
-            tools: tools::builtin(),
+            tools: tools::of_config(config),
             loop_key: self.store.loop_key().clone(),
             mail_queued: Arc::default(),
             given_back: Notify::new(),

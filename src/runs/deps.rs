@@ -113,6 +113,7 @@ impl WorkerDeps {
         let web = config.web.fetch.as_ref().map(web_fetcher);
         let live_env = LiveEnv::new(store.clone(), workspace, documents).with_web(web);
         let clock = store.clock().clone();
+        let tools = tools::of_config(&config);
         let run_deps = RunDeps {
             config,
             providers: BTreeMap::new(),
@@ -120,7 +121,7 @@ impl WorkerDeps {
             env: RunEnv::Live(Box::new(live_env)),
             provider_health: Box::new(CircuitBreakers::new(clock.clone())),
             clock,
-            tools: tools::builtin(),
+            tools,
             loop_key: store.loop_key().clone(),
             mail_queued,
             given_back: Notify::new(),
@@ -165,6 +166,7 @@ impl RunDeps {
         };
         let open = |tool: &&Arc<RegisteredTool>| {
             label.closed(tool.effects()).is_none()
+                && self.has_own_tool(persona, tool)
                 && (self.config.web.fetch.is_some() || !tool.declaration().capabilities.web)
                 && self.may_ask((persona, options), label, tool)
                 && run_facts::is_offered(&self.config, (run, persona), label, tool)
@@ -175,6 +177,16 @@ impl RunDeps {
             .filter(open)
             .cloned()
             .collect()
+    }
+
+    /// Reports whether an own tool is for the persona; `true` for every other tool.
+    fn has_own_tool(&self, persona: &Persona, tool: &RegisteredTool) -> bool {
+        let own = self
+            .config
+            .own_tools
+            .iter()
+            .find(|own| own.name == tool.name());
+        own.is_none_or(|own| own.personas.is_empty() || own.personas.contains(&persona.id))
     }
 
     /// Reports whether a run may use a tool that asks the owner; `true` for every other tool. Strangers put no questions before

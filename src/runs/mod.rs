@@ -6,7 +6,8 @@
 //! - `execute`, `state`: the loop and its state; `stubs`: results that requests leave out
 //! - `model_call`: one call of the model; `agents`: providers that own their loop
 //! - `tool_calls`: permission, execution, results
-//! - `reply`: the answer as a mail; `approvals`: questions to the owner; `hooks`: programs of the owner
+//! - `reply`: the answer as a mail; `approvals`: questions to the owner; `hooks`: programs of the owner that are asked
+//! - `programs`: how programs of the owner run
 //! - `env`: rows, journal, files and tools of a live, forked or recorded run
 //! - `record`: inputs of decisions, kept for replay
 //! - `budget`: bounds, reservations, cost
@@ -25,6 +26,7 @@ pub mod stubs;
 pub mod state;
 pub mod checkpoint;
 pub mod assembly;
+pub mod programs;
 pub mod hooks;
 pub mod approvals;
 pub mod recovery;

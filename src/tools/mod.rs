@@ -7,6 +7,7 @@
 //! - `files`, `mail`, `calendar`: tools on the persona's folder, on its mail, on its events
 //! - `web_fetch`, `update_memory`, `schedule_create`
 //! - `ask_owner`, `propose_plan`: what the owner is asked
+//! - `own_tool`: a program of the owner's as a tool
 //!
 //! Not here: who may call a tool, and what becomes of a call (`runs`).
 
@@ -19,10 +20,14 @@ mod propose_plan;
 mod schedule_create;
 mod update_memory;
 mod web_fetch;
+mod own_tool;
+
+use crate::config::Config;
 
 pub use contract::env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResources};
 pub use contract::error::ToolError;
 pub use contract::mail_policy::{Answered, MailPolicy};
+pub use contract::programs::{OwnerPrograms, ProgramFailure};
 pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use contract::schema::arguments_schema;
 pub use contract::tool::{
@@ -60,4 +65,20 @@ pub fn builtin() -> ToolRegistry {
         Box::new(ask_owner::AskOwner),
         Box::new(propose_plan::ProposePlan),
     ])
+}
+
+/// Returns the tools of this engine and those of the configuration's owner.
+pub fn of_config(config: &Config) -> ToolRegistry {
+    let own = config.own_tools.iter().cloned();
+    own.fold(builtin(), |registry, tool| {
+        let name = tool.name.clone();
+        match registry.with(vec![Box::new(own_tool::OwnerTool(tool))]) {
+            Ok(more) => more,
+            Err(error) => {
+                // The check of the configuration refuses such a tool; one that was recorded may be older than the check.
+                tracing::warn!(tool = name, %error, "an own tool is left out");
+                registry
+            }
+        }
+    })
 }

@@ -65,6 +65,7 @@ mod money;
 
 // Mail out
 mod outbound;
+mod own_tools;
 mod dkim;
 mod bounce;
 mod notices;

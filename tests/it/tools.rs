@@ -132,6 +132,7 @@ impl RunDeps {
             documents: &self.documents,
             web: None,
             zone: chrono_tz::UTC,
+            programs: None,
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,
                 quota: WorkspaceQuota::from(&Limits::default()),

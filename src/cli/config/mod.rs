@@ -157,7 +157,7 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
                     first certificate; see that they are not exchanged";
         problems.push(problem.hint(hint));
     }
-    let names = WorkspaceNames::of(config, tools::builtin().names());
+    let names = WorkspaceNames::of(config, tools::of_config(config).names());
     let survey = scheduler::survey(config.personas.iter(), &names, clock.now());
     let of_file = |found: scheduler::FileProblem| Problem::of_file(&found.file, found.problem);
     problems.extend(survey.problems.into_iter().map(of_file));

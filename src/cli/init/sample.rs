@@ -66,6 +66,10 @@ pub static FILES: &[(&str, &str)] = &[
         include_str!("../../../configs/schema/hooks.json"),
     ),
     (
+        "configs/schema/tool.json",
+        include_str!("../../../configs/schema/tool.json"),
+    ),
+    (
         "configs/schema/web.json",
         include_str!("../../../configs/schema/web.json"),
     ),

@@ -56,7 +56,7 @@ impl Command for Validate {
                 .because(error)
             })?;
             let persona = owner(context, &config, args, file)?;
-            let names = WorkspaceNames::of(&config, tools::builtin().names());
+            let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
             let bad = |problem: String| {
                 Failure::new(Exit::BadData, format!("{}: {problem}", file.display()))
             };

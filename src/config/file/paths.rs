@@ -11,6 +11,14 @@ pub const POLICY_FILE: &str = "configs/policy.json";
 pub const WEB_FILE: &str = "configs/web.json";
 pub const SECURITY_FILE: &str = "configs/security.json";
 
+/// Folder of the owner's tools, each in a folder of its own.
+pub const OWN_TOOLS_FOLDER: &str = "configs/tools";
+
+/// Path of an owner's tool below the workspace.
+pub fn own_tool_file(name: &str) -> String {
+    format!("{OWN_TOOLS_FOLDER}/{name}/tool.json")
+}
+
 /// Path of a persona's file below the workspace.
 pub fn persona_file(id: &str) -> String {
     format!("personas/{id}/persona.json")
@@ -32,4 +40,11 @@ pub fn below(workspace: &Path, typed: &str) -> PathBuf {
         }
     }
     path
+}
+
+/// Reports whether a path is a file that somebody may execute.
+pub fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }

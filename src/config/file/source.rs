@@ -2,6 +2,7 @@
 //! read.
 
 use super::document::Document;
+use super::paths::{OWN_TOOLS_FOLDER, own_tool_file};
 use super::problem::Problem;
 use super::snapshot::Snapshot;
 use super::text_file::{self, Unreadable};
@@ -102,6 +103,30 @@ impl<'a> ConfigSource<'a> {
         Ok(folders
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect())
+    }
+
+    /// Names of the folders of the owner's tools, sorted: those with a `tool.json`.
+    pub fn own_tool_folders(&self) -> Vec<String> {
+        let mut names: Vec<String> = match self.place {
+            ConfigLocation::Folder(workspace) => {
+                let entries = std::fs::read_dir(workspace.join(OWN_TOOLS_FOLDER));
+                let entries = entries.into_iter().flatten().flatten();
+                let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+                names
+                    .filter(|name| self.has(&own_tool_file(name)))
+                    .collect()
+            }
+            ConfigLocation::Snapshot(snapshot) => {
+                let files = snapshot.files().keys();
+                let names = files.filter_map(|file| {
+                    let below = file.strip_prefix(OWN_TOOLS_FOLDER)?.strip_prefix('/')?;
+                    below.strip_suffix("/tool.json")
+                });
+                names.map(str::to_owned).collect()
+            }
+        };
+        names.sort();
+        names
     }
 
     /// Returns everything that was read as a snapshot.

@@ -18,6 +18,7 @@ use crate::config::file::{
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::hooks::{Hook, TypedHooks};
 use crate::config::inference::{Inference, TypedInference};
+use crate::config::own_tools::{OwnTool, OwnToolFiles};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::Personas;
 use crate::config::policy::{PolicySettings, TypedPolicy};
@@ -26,7 +27,9 @@ use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
 use crate::config::warnings::CheckedFiles;
 use crate::config::web::{TypedWeb, WebSettings};
-use crate::config::{context, gateway, hooks, inference, policy, secrets, security, warnings, web};
+use crate::config::{
+    context, gateway, hooks, inference, own_tools, policy, secrets, security, warnings, web,
+};
 use crate::domain::LoopKey;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -56,14 +59,21 @@ pub fn load_without_secrets(workspace: &Path, names: &NameCatalog) -> Result<Con
     // unless it is in `.secrets` or in the agent's environment, the key of the database takes its
     // place.
     let environment = |name: &str| secrets::environment(name).or_else(|| stand_in(name));
-    load_with(workspace, names, &environment)
+    let mut config = load_with(workspace, names, &environment)?;
+    for tool in &mut config.own_tools {
+        tool.values.retain(|(_, value)| !is_stand_in(value));
+    }
+    Ok(config)
+}
+
+fn is_stand_in(secret: &SecretString) -> bool {
+    secret.expose_secret() == STAND_IN
 }
 
 /// [`load`] for a process that calls one provider of its own choice: missing secrets of other
 /// providers are no error. A missing key is `None`.
 pub fn load_for_one(workspace: &Path, names: &NameCatalog) -> Result<Config, ConfigErrors> {
     let mut config = load_without_secrets(workspace, names)?;
-    let is_stand_in = |secret: &SecretString| secret.expose_secret() == STAND_IN;
     for settings in config.inference.providers.values_mut() {
         settings.api_key.take_if(|key| is_stand_in(key));
         settings
@@ -205,6 +215,7 @@ fn load_from(
         policy,
         hooks: settings.hooks,
         web: settings.web,
+        own_tools: settings.own_tools,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
         warnings,
@@ -227,6 +238,7 @@ struct TypedFiles {
     policy: Option<ConfigFile<TypedPolicy>>,
     hooks: Option<ConfigFile<TypedHooks>>,
     web: Option<ConfigFile<TypedWeb>>,
+    own_tools: OwnToolFiles,
 }
 
 /// Resolved settings of [`TypedFiles`].
@@ -239,6 +251,7 @@ struct ResolvedFiles {
     policy: Option<PolicySettings>,
     hooks: Vec<Hook>,
     web: WebSettings,
+    own_tools: Vec<OwnTool>,
 }
 
 impl TypedFiles {
@@ -252,6 +265,7 @@ impl TypedFiles {
             policy: ctx.read_if_there(POLICY_FILE),
             hooks: ctx.read_if_there(HOOKS_FILE),
             web: ctx.read_if_there(WEB_FILE),
+            own_tools: own_tools::read(ctx),
         }
     }
 
@@ -278,6 +292,7 @@ impl TypedFiles {
             hooks: (self.hooks.as_ref()).map_or_else(Vec::new, |file| hooks::resolve(file, ctx)),
             web: (self.web.as_ref())
                 .map_or_else(WebSettings::default, |file| web::resolve(file, ctx)),
+            own_tools: own_tools::resolve(&self.own_tools, ctx),
         }
     }
 
@@ -297,6 +312,8 @@ impl TypedFiles {
         let submission = gateway
             .into_iter()
             .flat_map(TypedGateway::submission_variables);
+        let own_tools = self.own_tools.iter();
+        let own_tools = own_tools.flat_map(|(_, file)| file.typed.variables());
         let blocks = inference
             .into_iter()
             .flat_map(TypedInference::provider_blocks);
@@ -306,6 +323,7 @@ impl TypedFiles {
             .chain([password, LOOP_KEY_VARIABLE])
             .chain(mailboxes)
             .chain(submission)
+            .chain(own_tools)
             .collect::<Vec<_>>();
         ctx.problems.extend(ctx.secrets.unknown(&known));
         known

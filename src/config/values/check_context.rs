@@ -23,6 +23,8 @@ pub struct CheckContext<'a> {
     /// Variables of the providers' keys, where the configuration names them.
     pub key_variables: BTreeMap<String, String>,
     pub problems: Vec<Problem>,
+    /// Names of the owner's tools.
+    pub own_tools: Vec<String>,
     /// Problems of personas, by the name of their folder below `personas/`.
     pub of_personas: BTreeMap<String, Vec<Problem>>,
 }
@@ -40,6 +42,7 @@ impl<'a> CheckContext<'a> {
             source: ConfigSource::new(location),
             names,
             secrets,
+            own_tools: Vec::new(),
             persona_ids: Vec::new(),
             compat: Vec::new(),
             key_variables: BTreeMap::new(),
@@ -76,6 +79,17 @@ impl CheckContext<'_> {
             self.report(problem);
         }
         id
+    }
+    pub fn knows_tool(&self, name: &str) -> bool {
+        self.tool_names().any(|known| known == name)
+    }
+    /// Names of all tools, including the owner's.
+    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.names
+            .tools
+            .iter()
+            .chain(&self.own_tools)
+            .map(String::as_str)
     }
     pub fn knows_provider(&self, name: &str) -> bool {
         self.provider_names().iter().any(|known| known == name)

@@ -11,10 +11,12 @@ use crate::context::{self, Sources};
 use crate::domain::{ErrorClass, PersonaId};
 use crate::extract::Extractor;
 use crate::runs::error::RunError;
+use crate::runs::programs::LocalPrograms;
 use crate::runs::tool_calls::execution::{self, CallOrder, Workplace};
 use crate::runs::tool_calls::verdict::ToolVerdict;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{ClaimedRun, PersonaStore, RunKey, Store};
+use crate::tools::OwnerPrograms;
 use crate::web::WebFetcher;
 use cap_std::fs_utf8::Dir;
 use serde_json::Value;
@@ -37,6 +39,8 @@ pub struct LiveEnv {
     documents: Extractor,
     /// `None`: no connection is opened.
     web: Option<WebFetcher>,
+    /// `None`: no program of the owner is started.
+    programs: Option<LocalPrograms>,
 }
 
 impl LiveEnv {
@@ -51,6 +55,7 @@ impl LiveEnv {
             knowledge: Arc::default(),
             documents,
             web: None,
+            programs: Some(LocalPrograms),
         }
     }
 
@@ -75,6 +80,7 @@ impl LiveEnv {
             knowledge: Arc::default(),
             documents,
             web: None,
+            programs: None,
         }
     }
 
@@ -191,6 +197,10 @@ impl LiveEnv {
             clock: self.clock.as_ref(),
             documents: &self.documents,
             web: self.web.as_ref(),
+            programs: self
+                .programs
+                .as_ref()
+                .map(|programs| programs as &dyn OwnerPrograms),
             keeps_versions: self.sandbox.is_none(),
         }
     }

@@ -2,22 +2,16 @@
 
 use crate::config::Hook;
 use crate::domain::{HookDecision, sha256_hex};
-use crate::providers::child::process::Output;
-use crate::providers::child::program::Program;
-use crate::providers::transport::lines::OutputLimits;
+use crate::runs::programs::{self, OwnerProgram};
 use crate::text::truncated;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
-use std::time::Duration;
-use tokio::time::timeout;
 
 /// Most bytes that a hook may write.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Most characters of a reason that are kept.
 const REASON_CHARS_MAX: usize = 500;
-/// Time between SIGTERM and SIGKILL of a hook whose time is over.
-const STOP_GRACE: Duration = Duration::from_millis(200);
 
 /// Answer as a hook writes it.
 #[derive(Deserialize)]
@@ -73,59 +67,28 @@ pub fn digest(hook: &Hook, workspace: &Path) -> String {
 ///
 /// A program that cannot be started, hangs, fails, or writes something else than an answer has failed.
 pub async fn ask(hook: &Hook, workspace: &Path, occasion: &Value) -> HookAnswer {
-    let asked = served(hook, workspace, occasion);
-    let answer = match timeout(hook.timeout, asked).await {
-        Ok(answer) => answer,
-        Err(_late) => HookAnswer::failed(format!(
-            "it gave no answer within {}",
-            crate::config::spell(hook.timeout)
-        )),
-    };
+    let answer = asked(hook, workspace, occasion).await;
     if answer.decision == HookDecision::Ask && !hook.event.may_ask() {
         return HookAnswer::failed(format!("`ask` is no answer to `{}`", hook.event));
     }
     answer
 }
 
-/// Dropped at the time limit, which kills the program with everything that it has started.
-async fn served(hook: &Hook, workspace: &Path, occasion: &Value) -> HookAnswer {
+async fn asked(hook: &Hook, workspace: &Path, occasion: &Value) -> HookAnswer {
     let own = ("ATTACHE_HOOK".to_owned(), hook.id.clone());
     let environment = hook.environment.iter().cloned().chain([own]);
-    let environment = environment.map(|(name, value)| (name, value.into()));
-    let environment = environment.collect();
-    let [program, args @ ..] = hook.command.as_slice() else {
-        return HookAnswer::failed("it names no program");
+    let program = OwnerProgram {
+        command: &hook.command,
+        folder: workspace,
+        environment: environment
+            .map(|(name, value)| (name, value.into()))
+            .collect(),
+        output_bytes_max: ANSWER_BYTES_MAX,
+        timeout: hook.timeout,
     };
-    let Some(mut program) = Program::at(program, workspace, environment) else {
-        return HookAnswer::failed(format!("`{program}` is not a program"));
-    };
-    program.limits = OutputLimits {
-        line_bytes_max: ANSWER_BYTES_MAX,
-        total_bytes_max: ANSWER_BYTES_MAX,
-    };
-    program.grace = STOP_GRACE;
-    let mut process = match program.start(args, workspace) {
-        Ok(process) => process,
-        Err(error) => return HookAnswer::failed(error.to_string()),
-    };
-    process.send(&format!("{occasion}\n"));
-    process.close_stdin();
-    let mut written = String::new();
-    loop {
-        match process.next().await {
-            Ok(Output::Line(line)) => {
-                written.push_str(&line);
-                written.push('\n');
-            }
-            Ok(Output::End(ending)) if ending.code == Some(0) => return read(&written),
-            Ok(Output::End(ending)) => {
-                return HookAnswer::failed(truncated(&ending.to_string(), REASON_CHARS_MAX));
-            }
-            Err(error) => {
-                process.stop().await;
-                return HookAnswer::failed(error.to_string());
-            }
-        }
+    match programs::run(program, occasion).await {
+        Ok(written) => read(&written),
+        Err(failure) => HookAnswer::failed(failure.to_string()),
     }
 }
 

@@ -7,8 +7,8 @@ use crate::extract::Extractor;
 use crate::runs::error::RunError;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
-    CallTrace, KeptWorkspace, MailPolicy, Reader, RegisteredTool, ResultWords, ToolCall, ToolClass,
-    ToolEnv, ToolError, ToolLimits, ToolResources, WriteOrigin,
+    CallTrace, KeptWorkspace, MailPolicy, OwnerPrograms, Reader, RegisteredTool, ResultWords,
+    ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits, ToolResources, WriteOrigin,
 };
 use crate::web::WebFetcher;
 use cap_std::fs_utf8::Dir;
@@ -51,6 +51,8 @@ pub struct Workplace<'a> {
     pub documents: &'a Extractor,
     /// `None`: no connection is opened.
     pub web: Option<&'a WebFetcher>,
+    /// `None`: no program is started.
+    pub programs: Option<&'a dyn OwnerPrograms>,
 }
 
 impl CallOrder<'_> {
@@ -63,6 +65,7 @@ impl CallOrder<'_> {
             thread: &self.run.thread,
             documents: on.documents,
             web: on.web,
+            programs: on.programs,
             zone: self.zone,
             workspace: on.keeps_versions.then_some(self.workspace),
         };

@@ -20,6 +20,10 @@ pub fn of_call(
     if capabilities.web {
         return of_url(facts, &ctx.label, args);
     }
+    if capabilities.programs && tool.effects().sends_out {
+        // Whoever its program sends to reads what the model writes.
+        return facts.with("audience", audience(ctx.label.readers.is_everyone()));
+    }
     let path = args.get("path").and_then(Value::as_str);
     match path.filter(|_| capabilities.files) {
         Some(path) => facts.with("path", path),

@@ -5,6 +5,7 @@
 
 use super::error::ToolError;
 use super::mail_policy::MailPolicy;
+use super::programs::OwnerPrograms;
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
 use crate::extract::Extractor;
@@ -37,6 +38,8 @@ pub struct ToolCapabilities {
     pub web: bool,
     /// Events of the persona, under the rule of readers.
     pub calendar: bool,
+    /// Programs of the owner.
+    pub programs: bool,
 }
 
 impl ToolCapabilities {
@@ -51,6 +54,7 @@ impl ToolCapabilities {
         documents: false,
         web: false,
         calendar: false,
+        programs: false,
     };
 }
 
@@ -73,6 +77,8 @@ pub struct ToolResources<'a> {
     pub web: Option<&'a WebFetcher>,
     /// Time zone of the persona.
     pub zone: Tz,
+    /// `None`: the run starts no program.
+    pub programs: Option<&'a dyn OwnerPrograms>,
 }
 
 /// The declared capabilities of one call.
@@ -124,6 +130,14 @@ impl<'a> ToolEnv<'a> {
         let why = "this run opens no connection; finish without the page";
         let web = self.resources.web;
         web.ok_or_else(|| ToolError::mendable("no_connections", why))
+    }
+
+    /// Returns the way to programs of the owner. Errors: `not_declared`, `no_programs`.
+    pub fn programs(self) -> Result<&'a dyn OwnerPrograms, ToolError> {
+        declared(self.granted.programs, "programs")?;
+        let why = "this run starts no program; finish without it";
+        let programs = self.resources.programs;
+        programs.ok_or_else(|| ToolError::mendable("no_programs", why))
     }
 
     /// Returns the events of the persona. Errors: `not_declared`.

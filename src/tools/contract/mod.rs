@@ -3,7 +3,7 @@
 //! - `error`, `mail_policy`: values that both a tool and its caller know
 //! - `tool`: the trait, the declaration, the inputs and the outcome of a call
 //! - `env`: the capabilities that a call is given
-//! - `workspace`: the workspace, with its quota and its versions
+//! - `workspace`: the workspace, with its quota and its versions; `programs`: programs of the owner
 //! - `schema`: the JSON Schema of typed arguments
 //! - `arguments`: the check of arguments, with errors worded for the model
 //! - `piece`: pieces of a long text
@@ -14,6 +14,7 @@ pub mod env;
 pub mod error;
 pub mod mail_policy;
 pub mod piece;
+pub mod programs;
 pub mod registry;
 pub mod schema;
 pub mod tool;

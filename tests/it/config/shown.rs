@@ -169,6 +169,11 @@ fn full_workspaces() -> [Workspace; 2] {
         r#"{"fetch": {"private_targets": ["wiki.lan:80"]}}"#,
     );
     folder.write(
+        "configs/tools/stock/tool.json",
+        r#"{"description": "d", "arguments": {}, "command": ["true"], "class": "once", "effects": {}, "personas": ["ada"],
+            "environment": ["OPENAI_API_KEY"]}"#,
+    );
+    folder.write(
         "personas/ada/persona.json",
         r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}]}"#,
     );
@@ -202,6 +207,7 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
     for kind in schema::KINDS {
         let file = match kind.name {
             "persona" => "personas/ada/persona.json".to_owned(),
+            "tool" => "configs/tools/stock/tool.json".to_owned(),
             name => format!("configs/{name}.json"),
         };
         let maps: &[&str] = if kind.name == "context" {
@@ -212,7 +218,8 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
         let (mut has, mut wanted) = (BTreeSet::new(), BTreeSet::new());
         shown
             .iter()
-            .for_each(|shown| places(&shown[&file], "", maps, &mut has));
+            .filter_map(|shown| shown.get(&file))
+            .for_each(|shown| places(shown, "", maps, &mut has));
         typeable(&(kind.schema)(), "", &mut wanted);
         let is_missing = |place: &&String| {
             // A secret is shown as being set, under the name of what it is for.

@@ -111,6 +111,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         documents: true,
         web: true,
         calendar: true,
+        programs: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

@@ -1,0 +1,120 @@
+//! A program of the owner's as a tool: JSON in, a text or JSON out.
+
+use crate::config::{OwnTool, OwnToolClass};
+use crate::domain::{Readers, TextLabel, Trust};
+use crate::tools::{
+    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome,
+};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+pub struct OwnerTool(pub OwnTool);
+
+/// Answer as a program may write it; any other text is its result.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenResult {
+    content: Value,
+    #[serde(default)]
+    is_error: bool,
+}
+
+impl Tool for OwnerTool {
+    fn declaration(&self) -> ToolDeclaration {
+        let own = &self.0;
+        ToolDeclaration {
+            name: own.name.clone(),
+            description: own.description.clone(),
+            input_schema: own.arguments.clone(),
+            class: match own.class {
+                OwnToolClass::Repeatable => ToolClass::Repeatable,
+                OwnToolClass::Once => ToolClass::Once,
+            },
+            effects: Effects {
+                reads_private: own.effects.reads_private,
+                sends_out: own.effects.sends_out,
+                changes_state: own.effects.changes_state,
+                runs_code: own.effects.runs_code,
+            },
+            // Its outcome says whose.
+            result_words: ResultWords::Engine,
+            capabilities: ToolCapabilities {
+                programs: true,
+                ..ToolCapabilities::NONE
+            },
+        }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let input = input(&self.0.name, &call);
+            let written = call.env.programs()?.run(&self.0, &input).await?;
+            Ok(ToolOutcome {
+                result: result(&written, call.limits.result_bytes_max)?,
+                label: label(&self.0),
+                ..ToolOutcome::default()
+            })
+        })
+    }
+}
+
+/// Returns the label of a result, as the owner declares the tool.
+fn label(own: &OwnTool) -> TextLabel {
+    TextLabel {
+        lowest: (!own.trusted_result).then_some(Trust::Unknown),
+        readers: match own.effects.reads_private {
+            true => Readers::OWNERS,
+            false => Readers::Everyone,
+        },
+    }
+}
+
+fn input(name: &str, call: &ToolCall<'_>) -> Value {
+    let present: Map<String, Value> = call
+        .args
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    json!({
+        "tool": name,
+        "run": call.run.as_str(),
+        "sender": { "from": call.origin.from, "trust": call.origin.trust },
+        "arguments": present,
+    })
+}
+
+/// Returns what the model reads. Errors: the program says that it failed.
+fn result(written: &str, bytes_max: usize) -> Result<Value, ToolError> {
+    let text = written.trim();
+    let content = match serde_json::from_str::<WrittenResult>(text) {
+        Ok(WrittenResult {
+            content,
+            is_error: true,
+        }) => {
+            let said = content
+                .as_str()
+                .map_or_else(|| content.to_string(), str::to_owned);
+            return Err(ToolError::mendable("tool_failed", cut(&said, bytes_max).0));
+        }
+        Ok(answer) => answer.content,
+        Err(_) => Value::String(text.to_owned()),
+    };
+    let whole = match &content {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    // JSON escapes: a text that fits may not fit as written.
+    let (piece, is_cut) = cut(&whole, bytes_max / 2);
+    Ok(match is_cut {
+        false => json!({ "content": content }),
+        true => json!({ "content": piece, "truncated": true, "size_bytes": whole.len() }),
+    })
+}
+
+fn cut(text: &str, bytes_max: usize) -> (String, bool) {
+    let end = text.floor_char_boundary(bytes_max);
+    (text[..end].to_owned(), end < text.len())
+}
