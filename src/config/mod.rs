@@ -81,4 +81,4 @@ pub use step::PLACEHOLDERS;
 pub use values::name_catalog::NameCatalog;
 pub use values::net::{is_loopback_host, may_speak_http};
 pub use values::zones::zone_hint;
-pub use web::{FetchSettings, WebSettings};
+pub use web::{FetchSettings, SearchSettings, WebSettings};

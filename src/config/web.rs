@@ -2,8 +2,9 @@
 
 use super::values::check_context::CheckContext;
 use crate::config::file::{ConfigFile, child};
-use crate::web::private_target;
-use schemars::JsonSchema;
+use crate::web::{SearchService, private_target, search_host};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 /// Access of the personas to the web. Without this file they have none.
@@ -15,6 +16,46 @@ pub struct TypedWeb {
     _schema: Option<String>,
     /// Offers `web_fetch`. Without it no page is fetched.
     fetch: Option<TypedFetch>,
+    /// Offers `web_search`. Without it nothing is searched.
+    search: Option<TypedSearch>,
+}
+
+impl TypedWeb {
+    /// Returns the variable of the search service's key.
+    pub fn variables(&self) -> Option<&str> {
+        self.search.as_ref().and_then(TypedSearch::key_variable)
+    }
+}
+
+/// The service that `web_search` asks. It learns every query.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TypedSearch {
+    /// `searxng`, `brave` or `tavily`.
+    #[schemars(schema_with = "service_schema")]
+    service: String,
+    /// Address of the service, such as `http://127.0.0.1:8888`; it may be in a private network. SearXNG needs one; the others have
+    /// their own.
+    base_url: Option<String>,
+    /// Variable with the service's key. Default: `BRAVE_API_KEY` or `TAVILY_API_KEY`.
+    key_variable: Option<String>,
+}
+
+impl TypedSearch {
+    fn service(&self) -> Option<SearchService> {
+        let mut all = SearchService::ALL.into_iter();
+        all.find(|service| service.as_str() == self.service)
+    }
+
+    fn key_variable(&self) -> Option<&str> {
+        let usual = self.service().and_then(SearchService::key_variable);
+        self.key_variable.as_deref().or(usual)
+    }
+}
+
+fn service_schema(_: &mut SchemaGenerator) -> Schema {
+    let words = SearchService::ALL.map(SearchService::as_str);
+    json_schema!({ "type": "string", "enum": words })
 }
 
 /// Pages that `web_fetch` gets.
@@ -32,6 +73,26 @@ struct TypedFetch {
 pub struct WebSettings {
     /// `None`: `web_fetch` is not offered.
     pub fetch: Option<FetchSettings>,
+    /// `None`: `web_search` is not offered.
+    pub search: Option<SearchSettings>,
+}
+
+/// The service that `web_search` asks.
+#[derive(Debug, Clone, Serialize)]
+pub struct SearchSettings {
+    #[serde(serialize_with = "as_word")]
+    pub service: SearchService,
+    pub base_url: String,
+    /// Host of `base_url`.
+    #[serde(skip)]
+    pub host: String,
+    pub key_variable: Option<String>,
+    #[serde(skip)]
+    pub key: Option<SecretString>,
+}
+
+fn as_word<S: serde::Serializer>(service: &SearchService, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(service.as_str())
 }
 
 /// Pages that `web_fetch` gets.
@@ -43,9 +104,20 @@ pub struct FetchSettings {
 
 /// Resolves `configs/web.json`. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedWeb>, ctx: &mut CheckContext<'_>) -> WebSettings {
-    let Some(typed) = &file.typed.fetch else {
-        return WebSettings::default();
-    };
+    let (fetch, search) = (&file.typed.fetch, &file.typed.search);
+    WebSettings {
+        fetch: fetch.as_ref().map(|typed| fetching(file, typed, ctx)),
+        search: search
+            .as_ref()
+            .and_then(|typed| searching(file, typed, ctx)),
+    }
+}
+
+fn fetching(
+    file: &ConfigFile<TypedWeb>,
+    typed: &TypedFetch,
+    ctx: &mut CheckContext<'_>,
+) -> FetchSettings {
     let mut private_targets = Vec::new();
     for (index, target) in typed.private_targets.iter().enumerate() {
         match private_target(target) {
@@ -58,7 +130,39 @@ pub fn resolve(file: &ConfigFile<TypedWeb>, ctx: &mut CheckContext<'_>) -> WebSe
             }
         }
     }
-    WebSettings {
-        fetch: Some(FetchSettings { private_targets }),
+    FetchSettings { private_targets }
+}
+
+fn searching(
+    file: &ConfigFile<TypedWeb>,
+    typed: &TypedSearch,
+    ctx: &mut CheckContext<'_>,
+) -> Option<SearchSettings> {
+    let service = typed.service()?;
+    let base_url = typed.base_url.as_deref().or(service.usual_base_url());
+    let Some(base_url) = base_url else {
+        let problem = file.problem_at("/search", "has no `base_url`");
+        ctx.report(
+            problem.hint("write the address of your SearXNG, such as `http://127.0.0.1:8888`"),
+        );
+        return None;
+    };
+    let Some(host) = search_host(base_url) else {
+        let problem = file.problem_at("/search/base_url", format!("`{base_url}` is no address"));
+        ctx.report(problem.hint("write `http://` or `https://`, a host, and a port if it has one"));
+        return None;
+    };
+    let variable = typed.key_variable();
+    let key = variable.and_then(|variable| ctx.secrets.get(variable));
+    if let (Some(variable), None) = (variable, &key) {
+        let problem = file.problem_at("/search", format!("`{variable}` is not set"));
+        ctx.report(problem.hint("set it in `.secrets`, or in the engine's environment"));
     }
+    Some(SearchSettings {
+        service,
+        base_url: base_url.to_owned(),
+        host,
+        key_variable: variable.map(str::to_owned),
+        key,
+    })
 }

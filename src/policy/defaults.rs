@@ -50,7 +50,7 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
         };
     }
     if facts.text("host").is_some() && sender < Trust::Contact {
-        let why = "pages of the web are not fetched for strangers";
+        let why = "the web is not asked for strangers";
         return says(
             PolicyEffect::Deny,
             sender == Trust::Unknown,

@@ -11,14 +11,13 @@ use super::provider_health::adapters::{LazyProviders, build_providers};
 use super::provider_health::breakers::CircuitBreakers;
 use super::tool_calls::run_facts;
 use crate::clock::Clock;
-use crate::config::FetchSettings;
-use crate::config::{Config, Persona};
+use crate::config::{Config, FetchSettings, Persona, SearchSettings};
 use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
 use crate::extract::{ExtractLimits, Extractor};
 use crate::providers::{Provider, ProviderError};
 use crate::store::{ClaimedRun, RunOptionsInForce, Store};
 use crate::tools::{self, PROPOSE_PLAN, RegisteredTool, ToolRegistry};
-use crate::web::{FetchLimits, SystemLookup, WebFetcher};
+use crate::web::{FetchLimits, SystemLookup, WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -111,7 +110,8 @@ impl WorkerDeps {
         let workspace = workspace.map_err(|source| DepsError::Workspace { path, source })?;
         let documents = Extractor::new(config.program.clone(), ExtractLimits::default());
         let web = config.web.fetch.as_ref().map(web_fetcher);
-        let live_env = LiveEnv::new(store.clone(), workspace, documents).with_web(web);
+        let search = config.web.search.as_ref().map(web_searcher);
+        let live_env = LiveEnv::new(store.clone(), workspace, documents).with_web(web, search);
         let clock = store.clock().clone();
         let tools = tools::of_config(&config);
         let run_deps = RunDeps {
@@ -164,10 +164,12 @@ impl RunDeps {
                 .flatten()
                 .all(|names| names.iter().any(|name| name == tool.name()))
         };
+        let web = &self.config.web;
         let open = |tool: &&Arc<RegisteredTool>| {
             label.closed(tool.effects()).is_none()
                 && self.has_own_tool(persona, tool)
-                && (self.config.web.fetch.is_some() || !tool.declaration().capabilities.web)
+                && (web.fetch.is_some() || !tool.declaration().capabilities.web)
+                && (web.search.is_some() || !tool.declaration().capabilities.web_search)
                 && self.may_ask((persona, options), label, tool)
                 && run_facts::is_offered(&self.config, (run, persona), label, tool)
         };
@@ -208,4 +210,14 @@ impl RunDeps {
 fn web_fetcher(settings: &FetchSettings) -> WebFetcher {
     let opened = &settings.private_targets;
     WebFetcher::new(opened, Arc::new(SystemLookup), FetchLimits::default())
+}
+
+fn web_searcher(settings: &SearchSettings) -> WebSearcher {
+    let key = settings.key.clone();
+    WebSearcher::new(
+        settings.service,
+        &settings.base_url,
+        key,
+        Arc::new(SystemLookup),
+    )
 }

@@ -5,7 +5,7 @@
 //!
 //! - `contract`: what a tool is, declares, is given and returns; the registry
 //! - `files`, `mail`, `calendar`: tools on the persona's folder, on its mail, on its events
-//! - `web_fetch`, `update_memory`, `schedule_create`
+//! - `web_fetch`, `web_search`, `update_memory`, `schedule_create`
 //! - `ask_owner`, `propose_plan`: what the owner is asked
 //! - `own_tool`: a program of the owner's as a tool
 //!
@@ -20,6 +20,7 @@ mod propose_plan;
 mod schedule_create;
 mod update_memory;
 mod web_fetch;
+mod web_search;
 mod own_tool;
 
 use crate::config::Config;
@@ -60,6 +61,7 @@ pub fn builtin() -> ToolRegistry {
         Box::new(calendar::invite::Invite),
         Box::new(calendar::list_events::ListEvents),
         Box::new(web_fetch::WebFetch),
+        Box::new(web_search::WebSearch),
         Box::new(update_memory::UpdateMemory),
         Box::new(schedule_create::ScheduleCreate),
         Box::new(ask_owner::AskOwner),

@@ -10,6 +10,8 @@ use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, USER_AGENT,
 };
 use reqwest::{Client, Response};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -60,7 +62,7 @@ pub struct FetchError {
 }
 
 impl FetchError {
-    fn new(code: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -72,6 +74,53 @@ impl From<UrlRefusal> for FetchError {
     fn from(refusal: UrlRefusal) -> Self {
         Self::new("url_not_allowed", refusal.0)
     }
+}
+
+/// A request to an interface of programs, at an address that the operator wrote.
+pub struct ApiRequest {
+    url: String,
+    body: Option<Value>,
+    /// Header fields that hold a key.
+    secrets: Vec<(&'static str, SecretString)>,
+}
+
+impl ApiRequest {
+    pub fn get(url: &str, fields: &[(&str, &str)]) -> Self {
+        let url = match reqwest::Url::parse_with_params(url, fields) {
+            Ok(whole) => whole.into(),
+            // It is refused where it is asked.
+            Err(_) => url.to_owned(),
+        };
+        Self {
+            url,
+            body: None,
+            secrets: Vec::new(),
+        }
+    }
+
+    pub fn post(url: &str, body: Value) -> Self {
+        Self {
+            url: url.to_owned(),
+            body: Some(body),
+            secrets: Vec::new(),
+        }
+    }
+
+    /// Adds a header field with a key behind a prefix such as `Bearer `.
+    #[must_use]
+    pub fn with_secret(mut self, name: &'static str, prefix: &str, key: &SecretString) -> Self {
+        let value = format!("{prefix}{}", key.expose_secret());
+        self.secrets.push((name, value.into()));
+        self
+    }
+}
+
+/// Answer of an interface of programs.
+#[derive(Debug)]
+pub struct ApiAnswer {
+    /// Status of HTTP.
+    pub status: u16,
+    pub body: Vec<u8>,
 }
 
 /// Fetches pages. A clone is cheap; nothing is kept from one page to the next.
@@ -129,8 +178,54 @@ impl WebFetcher {
         Err(FetchError::new("too_many_redirects", message))
     }
 
-    /// Sends one request, to an address that was checked.
+    /// Sends one request for a page, to an address that was checked.
     async fn ask(&self, target: &WebTarget) -> Result<Response, FetchError> {
+        let request = |client: &Client| {
+            client.get(target.url.clone()).header(
+                ACCEPT,
+                "text/html, text/plain, application/json;q=0.9, text/*;q=0.8",
+            )
+        };
+        self.send(target, request).await
+    }
+
+    /// Sends a request to an interface of programs and returns what it answers, whatever the status. It follows no redirect: a
+    /// key would go with it. Errors: as [`WebFetcher::fetch`].
+    pub async fn ask_api(&self, request: ApiRequest) -> Result<ApiAnswer, FetchError> {
+        let seconds = self.limits.duration_max.as_secs();
+        let answered = tokio::time::timeout(self.limits.duration_max, self.answered(request));
+        answered.await.map_err(|_| {
+            FetchError::new(
+                "timed_out",
+                format!("no whole answer came within {seconds} s"),
+            )
+        })?
+    }
+
+    async fn answered(&self, request: ApiRequest) -> Result<ApiAnswer, FetchError> {
+        let target = WebTarget::parse(&request.url, &self.opened)?;
+        let build = |client: &Client| {
+            let built = match &request.body {
+                Some(body) => client.post(target.url.clone()).json(body),
+                None => client.get(target.url.clone()),
+            };
+            let built = built.header(ACCEPT, "application/json");
+            request.secrets.iter().fold(built, |built, (name, value)| {
+                built.header(*name, value.expose_secret())
+            })
+        };
+        let response = self.send(&target, build).await?;
+        let status = response.status().as_u16();
+        let body = self.body(response).await?;
+        Ok(ApiAnswer { status, body })
+    }
+
+    /// Sends one request, to an address that was checked.
+    async fn send(
+        &self,
+        target: &WebTarget,
+        request: impl FnOnce(&Client) -> reqwest::RequestBuilder,
+    ) -> Result<Response, FetchError> {
         let addresses = self.addresses(target).await?;
         let unreachable = |error: reqwest::Error| {
             FetchError::new(
@@ -149,13 +244,8 @@ impl WebFetcher {
             .resolve_to_addrs(&target.host, &addresses)
             .build()
             .map_err(unreachable)?;
-        let request = client
-            .get(target.url.clone())
+        let request = request(&client)
             .header(USER_AGENT, concat!("attache/", env!("CARGO_PKG_VERSION")))
-            .header(
-                ACCEPT,
-                "text/html, text/plain, application/json;q=0.9, text/*;q=0.8",
-            )
             .header(ACCEPT_ENCODING, "identity");
         let response = request.send().await.map_err(unreachable)?;
         let is_pinned =
@@ -189,7 +279,7 @@ impl WebFetcher {
         Ok(with_port.collect())
     }
 
-    async fn read(&self, target: WebTarget, mut response: Response) -> Result<WebPage, FetchError> {
+    async fn read(&self, target: WebTarget, response: Response) -> Result<WebPage, FetchError> {
         let status = response.status();
         if !status.is_success() {
             return Err(FetchError::new(
@@ -219,6 +309,14 @@ impl WebFetcher {
             let message = format!("it is no text that can be read: `{shown}`");
             return Err(FetchError::new("not_text", message));
         }
+        let bytes = self.body(response).await?;
+        let read = move || WebPage::read(target.url.into(), media_type, &bytes);
+        let page = tokio::task::spawn_blocking(read).await.ok().flatten();
+        page.ok_or_else(|| FetchError::new("not_text", "its bytes are no text"))
+    }
+
+    /// Reads a body up to its bound.
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>, FetchError> {
         let mut bytes = Vec::new();
         let broken = |error: reqwest::Error| {
             FetchError::new(
@@ -236,9 +334,7 @@ impl WebFetcher {
             }
             bytes.extend_from_slice(&chunk);
         }
-        let read = move || WebPage::read(target.url.into(), media_type, &bytes);
-        let page = tokio::task::spawn_blocking(read).await.ok().flatten();
-        page.ok_or_else(|| FetchError::new("not_text", "its bytes are no text"))
+        Ok(bytes)
     }
 }
 

@@ -4,6 +4,7 @@
 //! - `target`: a URL that may be asked
 //! - `page`: what was fetched, as text
 //! - `fetcher`: one request after another, redirects included
+//! - `search`: pages on a subject, by a service
 //!
 //! Absent on purpose: who may fetch what (`policy`, `runs::label`), and the clients of providers, whose URLs an operator wrote.
 
@@ -11,8 +12,10 @@ mod address;
 mod target;
 mod page;
 mod fetcher;
+mod search;
 
 pub use address::is_public;
 pub use fetcher::{FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher};
 pub use page::WebPage;
+pub use search::{SearchHit, SearchService, WebSearcher, search_host};
 pub use target::{UrlRefusal, WebTarget, private_target};

@@ -131,6 +131,7 @@ impl RunDeps {
             thread: &self.thread,
             documents: &self.documents,
             web: None,
+            web_search: None,
             zone: chrono_tz::UTC,
             programs: None,
             workspace: Some(KeptWorkspace {

@@ -2,4 +2,5 @@
 
 mod guard;
 mod letters;
+mod searching;
 mod servers;

@@ -60,6 +60,9 @@ pub fn load_without_secrets(workspace: &Path, names: &NameCatalog) -> Result<Con
     // place.
     let environment = |name: &str| secrets::environment(name).or_else(|| stand_in(name));
     let mut config = load_with(workspace, names, &environment)?;
+    if let Some(search) = &mut config.web.search {
+        search.key.take_if(|key| is_stand_in(key));
+    }
     for tool in &mut config.own_tools {
         tool.values.retain(|(_, value)| !is_stand_in(value));
     }
@@ -312,6 +315,7 @@ impl TypedFiles {
         let submission = gateway
             .into_iter()
             .flat_map(TypedGateway::submission_variables);
+        let search = self.web.iter().filter_map(|file| file.typed.variables());
         let own_tools = self.own_tools.iter();
         let own_tools = own_tools.flat_map(|(_, file)| file.typed.variables());
         let blocks = inference
@@ -324,6 +328,7 @@ impl TypedFiles {
             .chain(mailboxes)
             .chain(submission)
             .chain(own_tools)
+            .chain(search)
             .collect::<Vec<_>>();
         ctx.problems.extend(ctx.secrets.unknown(&known));
         known

@@ -17,7 +17,7 @@ use crate::runs::tool_calls::verdict::ToolVerdict;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{ClaimedRun, PersonaStore, RunKey, Store};
 use crate::tools::OwnerPrograms;
-use crate::web::WebFetcher;
+use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use serde_json::Value;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub struct LiveEnv {
     documents: Extractor,
     /// `None`: no connection is opened.
     web: Option<WebFetcher>,
+    /// `None`: nothing is searched.
+    web_search: Option<WebSearcher>,
     /// `None`: no program of the owner is started.
     programs: Option<LocalPrograms>,
 }
@@ -55,14 +57,19 @@ impl LiveEnv {
             knowledge: Arc::default(),
             documents,
             web: None,
+            web_search: None,
             programs: Some(LocalPrograms),
         }
     }
 
-    /// Adds the way to pages of the web.
+    /// Adds the way to pages of the web, and to the search of it.
     #[must_use]
-    pub fn with_web(self, web: Option<WebFetcher>) -> Self {
-        Self { web, ..self }
+    pub fn with_web(self, web: Option<WebFetcher>, web_search: Option<WebSearcher>) -> Self {
+        Self {
+            web,
+            web_search,
+            ..self
+        }
     }
 
     /// Builds an environment for one persona whose folder is a copy, so that its changes reach no
@@ -80,6 +87,7 @@ impl LiveEnv {
             knowledge: Arc::default(),
             documents,
             web: None,
+            web_search: None,
             programs: None,
         }
     }
@@ -197,6 +205,7 @@ impl LiveEnv {
             clock: self.clock.as_ref(),
             documents: &self.documents,
             web: self.web.as_ref(),
+            web_search: self.web_search.as_ref(),
             programs: self
                 .programs
                 .as_ref()

@@ -10,7 +10,7 @@ use crate::tools::{
     CallTrace, KeptWorkspace, MailPolicy, OwnerPrograms, Reader, RegisteredTool, ResultWords,
     ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits, ToolResources, WriteOrigin,
 };
-use crate::web::WebFetcher;
+use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
@@ -51,6 +51,8 @@ pub struct Workplace<'a> {
     pub documents: &'a Extractor,
     /// `None`: no connection is opened.
     pub web: Option<&'a WebFetcher>,
+    /// `None`: nothing is searched.
+    pub web_search: Option<&'a WebSearcher>,
     /// `None`: no program is started.
     pub programs: Option<&'a dyn OwnerPrograms>,
 }
@@ -65,6 +67,7 @@ impl CallOrder<'_> {
             thread: &self.run.thread,
             documents: on.documents,
             web: on.web,
+            web_search: on.web_search,
             programs: on.programs,
             zone: self.zone,
             workspace: on.keeps_versions.then_some(self.workspace),

@@ -20,6 +20,12 @@ pub fn of_call(
     if capabilities.web {
         return of_url(facts, &ctx.label, args);
     }
+    if capabilities.web_search {
+        let host = ctx.deps.config.web.search.as_ref();
+        let host = host.map_or("none", |search| search.host.as_str());
+        let audience = audience(ctx.label.readers.is_everyone());
+        return facts.with("audience", audience).with("host", host);
+    }
     if capabilities.programs && tool.effects().sends_out {
         // Whoever its program sends to reads what the model writes.
         return facts.with("audience", audience(ctx.label.readers.is_everyone()));

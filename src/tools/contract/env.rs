@@ -13,7 +13,7 @@ use crate::store::{
     AttachmentRef, CalendarNote, FoundMessage, MessageSearch, OpenedMessage, PersonaStore,
     ReadersRule, StoreError, StoredEvent,
 };
-use crate::web::WebFetcher;
+use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use chrono_tz::Tz;
 
@@ -36,6 +36,8 @@ pub struct ToolCapabilities {
     pub documents: bool,
     /// Pages of the web.
     pub web: bool,
+    /// The search of the web.
+    pub web_search: bool,
     /// Events of the persona, under the rule of readers.
     pub calendar: bool,
     /// Programs of the owner.
@@ -53,6 +55,7 @@ impl ToolCapabilities {
         workspace: false,
         documents: false,
         web: false,
+        web_search: false,
         calendar: false,
         programs: false,
     };
@@ -75,6 +78,8 @@ pub struct ToolResources<'a> {
     pub documents: &'a Extractor,
     /// `None`: the run opens no connection.
     pub web: Option<&'a WebFetcher>,
+    /// `None`: the run searches nothing.
+    pub web_search: Option<&'a WebSearcher>,
     /// Time zone of the persona.
     pub zone: Tz,
     /// `None`: the run starts no program.
@@ -130,6 +135,14 @@ impl<'a> ToolEnv<'a> {
         let why = "this run opens no connection; finish without the page";
         let web = self.resources.web;
         web.ok_or_else(|| ToolError::mendable("no_connections", why))
+    }
+
+    /// Returns the search of the web. Errors: `not_declared`, `no_connections`.
+    pub fn web_search(self) -> Result<&'a WebSearcher, ToolError> {
+        declared(self.granted.web_search, "web_search")?;
+        let why = "this run opens no connection; finish without a search";
+        let search = self.resources.web_search;
+        search.ok_or_else(|| ToolError::mendable("no_connections", why))
     }
 
     /// Returns the way to programs of the owner. Errors: `not_declared`, `no_programs`.

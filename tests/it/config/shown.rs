@@ -166,7 +166,7 @@ fn full_workspaces() -> [Workspace; 2] {
     );
     folder.write(
         "configs/web.json",
-        r#"{"fetch": {"private_targets": ["wiki.lan:80"]}}"#,
+        r#"{"fetch": {"private_targets": ["wiki.lan:80"]}, "search": {"service": "brave", "key_variable": "OPENAI_API_KEY"}}"#,
     );
     folder.write(
         "configs/tools/stock/tool.json",

@@ -110,6 +110,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         workspace: true,
         documents: true,
         web: true,
+        web_search: true,
         calendar: true,
         programs: true,
     };
