@@ -11,6 +11,7 @@ use calcard::icalendar::{
 };
 use calcard::{Entry, Parser};
 use chrono::{NaiveDateTime, TimeDelta};
+use std::panic::{UnwindSafe, catch_unwind};
 
 /// Largest calendar part that is read, in bytes.
 pub const CALENDAR_BYTES_MAX: usize = 256 * 1024;
@@ -47,7 +48,18 @@ pub fn read_calendar(bytes: &[u8]) -> Result<CalendarObject, &'static str> {
     if begins > COMPONENTS_MAX {
         return Err("it has more than 500 parts");
     }
-    let Entry::ICalendar(calendar) = Parser::new(&text).entry() else {
+    caught(|| understand(&text))
+}
+
+/// Returns what a reading comes to. A letter must not fail because a library does.
+fn caught<T>(
+    reading: impl FnOnce() -> Result<T, &'static str> + UnwindSafe,
+) -> Result<T, &'static str> {
+    catch_unwind(reading).unwrap_or(Err("its reader gave up"))
+}
+
+fn understand(text: &str) -> Result<CalendarObject, &'static str> {
+    let Entry::ICalendar(calendar) = Parser::new(text).entry() else {
         return Err("it is no calendar");
     };
     let mut object = CalendarObject {
@@ -374,4 +386,17 @@ fn person(entry: &ICalendarEntry) -> Option<EventPerson> {
 fn plain_line(text: &str) -> String {
     let plain: String = text.chars().filter(|c| !c.is_control()).collect();
     truncated(&plain, LINE_CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_panics_is_a_calendar_that_cannot_be_read() {
+        assert_eq!(
+            caught::<()>(|| panic!("a bug of the library")),
+            Err("its reader gave up")
+        );
+    }
 }
