@@ -43,6 +43,13 @@ pub fn of_mail(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
             ),
         );
     }
+    if let Some(calendar) = &draft.calendar {
+        let digest = sha256_hex(&[calendar.text.as_bytes()]);
+        line(
+            &mut text,
+            &format!("Calendar: {}  (sha256 {})", calendar.method, &digest[..16]),
+        );
+    }
     text.push('\n');
     text.push_str(&body(&draft.body));
     text
@@ -134,4 +141,44 @@ fn body(text: &str) -> String {
         &digest[..16],
         visible(tail)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::EventWrite;
+    use crate::tools::DraftCalendar;
+
+    #[test]
+    fn the_view_of_a_mail_names_its_calendar_part() {
+        let address = |text| Address::parse(text).expect("an address");
+        let mail = MailPolicy {
+            outbound_configured: true,
+            persona_address: address("ada@engine.test"),
+            participants: Vec::new(),
+            owners: Vec::new(),
+            allow: Vec::new(),
+            mails_per_run_max: 1,
+            mails_sent: 0,
+            answers: None,
+            closed: None,
+        };
+        let answer = |text: &str| MailDraft {
+            to: vec![address("carol@partner.test")],
+            calendar: Some(DraftCalendar {
+                method: "REPLY",
+                text: text.to_owned(),
+                event: EventWrite::Answer {
+                    uid: "u".to_owned(),
+                    organizer: "carol@partner.test".to_owned(),
+                    recurrence_id: String::new(),
+                    answer: "ACCEPTED".to_owned(),
+                },
+            }),
+            ..MailDraft::default()
+        };
+        let view = of_mail(&answer("BEGIN:VCALENDAR"), "Tasting", &mail);
+        assert!(view.contains("\nCalendar: REPLY  (sha256 "), "{view}");
+        assert_ne!(view, of_mail(&answer("BEGIN:VTODO"), "Tasting", &mail));
+    }
 }
