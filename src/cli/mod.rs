@@ -3,7 +3,7 @@
 //! - `process`: protection of the process, log lines, exit codes
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
 //! - setup: `init`, `config`, `persona`, `workspace`, `schedule`, `providers`
-//! - work: `demo`, `serve`, `ingest`, `import`, `drain`
+//! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`
 //! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
 //! - permission: `approvals`, `policy`, `hooks`; `tools`; the kill switch: `halt`
@@ -25,6 +25,7 @@ mod import;
 mod mailboxes;
 mod providers;
 mod drain;
+mod ask;
 mod serve;
 mod threads;
 mod runs;
@@ -80,6 +81,7 @@ static COMMANDS: &[&dyn Command] = &[
     &ingest::Ingest,
     &import::Import,
     &drain::Drain,
+    &ask::Ask,
     // Inspection.
     &threads::ThreadsCommand,
     &runs::RunsCommand,

@@ -12,7 +12,7 @@ use super::provider_health::breakers::CircuitBreakers;
 use super::tool_calls::run_facts;
 use crate::clock::Clock;
 use crate::config::{Config, FetchSettings, Persona, SearchSettings};
-use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
+use crate::domain::{DeliverTo, ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
 use crate::extract::{ExtractLimits, Extractor};
 use crate::providers::{Provider, ProviderError};
 use crate::store::{ClaimedRun, RunOptionsInForce, Store};
@@ -144,7 +144,15 @@ impl RunDeps {
     pub async fn options_of(&self, run: &ClaimedRun) -> Result<RunOptionsInForce, RunError> {
         match run.trigger {
             Trigger::Schedule | Trigger::Manual => Ok(self.env.options_of_run(run).await?),
-            Trigger::Email | Trigger::Chat => Ok(RunOptionsInForce::default()),
+            Trigger::Email => Ok(RunOptionsInForce::default()),
+            // Whoever asked reads the answer where it is stored.
+            Trigger::Chat => Ok(RunOptionsInForce {
+                run_options: RunOptions {
+                    deliver_to: DeliverTo::Store,
+                    ..RunOptions::default()
+                },
+                ..RunOptionsInForce::default()
+            }),
         }
     }
 

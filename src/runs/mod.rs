@@ -1,6 +1,7 @@
 //! Runs: claim, context, loop of model and tools, commit of the outcome. In reading order:
 //!
 //! - `worker`: claims due runs; `deps`: what every run needs; `error`: why a run did not complete
+//! - `chat`: questions that are answered where they are asked
 //! - `start`, `recovery`, `checkpoint`: begin an attempt, or continue one
 //! - `assembly`: the context; `label`: what its texts permit
 //! - `execute`, `state`: the loop and its state; `stubs`: results that requests leave out
@@ -30,6 +31,7 @@ pub mod programs;
 pub mod hooks;
 pub mod approvals;
 pub mod recovery;
+pub mod chat;
 pub mod start;
 pub mod execute;
 pub mod agents;

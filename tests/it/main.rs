@@ -42,6 +42,7 @@ mod sender_notes;
 mod automatic;
 mod unproven;
 mod approvals;
+mod asking;
 mod questions;
 mod attacks;
 mod policy;

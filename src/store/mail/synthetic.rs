@@ -1,11 +1,11 @@
 //! Synthetic messages: prompts of schedules, of chat and of manual runs, stored with their run.
 
 use crate::domain::{MessageId, PersonaId, ThreadId, Timestamp};
-use crate::store::Result;
 use crate::store::mail::messages::{Content, MessageRow, insert_message};
 use crate::store::runs::queue::{self as runs, NewRun};
 use crate::store::threads::place::Place;
 use crate::store::threads::placement::{self, place_message};
+use crate::store::{PersonaStore, Result};
 use sqlx::SqliteConnection;
 
 /// A synthetic message with its run, for schedules, chat and manual runs.
@@ -18,6 +18,18 @@ pub struct NewSynthetic {
     pub place: Place,
     pub content: Content,
     pub run: NewRun,
+}
+
+impl PersonaStore {
+    /// Stores a question with its queued run; returns the thread.
+    pub async fn ask(&self, question: NewSynthetic) -> Result<ThreadId> {
+        let now = self.store.clock().now();
+        self.store
+            .write(move |conn| {
+                Box::pin(async move { insert_synthetic(conn, &question, now).await })
+            })
+            .await
+    }
 }
 
 /// Inserts a synthetic message and its queued run inside the caller's transaction; returns the

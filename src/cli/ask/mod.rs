@@ -1,0 +1,169 @@
+//! `attache ask PERSONA TEXT`: a question at this machine, answered on the terminal. With an engine at work, that one answers;
+//! without, this command works off what is due.
+
+mod answer;
+
+use super::args::text;
+use super::{Command, CommandContext, Exit, Failure};
+use crate::app::Engine;
+use crate::clock::SystemClock;
+use crate::config::Persona;
+use crate::domain::{PersonaId, RunId, ThreadId};
+use crate::runs::chat::question::question;
+use crate::store::{Store, working_engine};
+use answer::{AskedRun, report};
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use std::io::{IsTerminal, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub struct Ask;
+
+/// Longest question, in bytes.
+const TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Interval at which the run of a working engine is looked at.
+const GLANCE: Duration = Duration::from_millis(100);
+
+impl Command for Ask {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("ask")
+            .about("Ask a persona, and show its answer")
+            .after_help(
+                "The question is a run like any other, with the persona's tools, rules and budget; nothing of the answer is mailed. \
+                 Without an engine at work, this command works off everything that is due, as `attache drain` does.",
+            )
+            .arg(Arg::new("persona").value_name("PERSONA").required(true).help("The persona"))
+            .arg(
+                Arg::new("text")
+                    .value_name("TEXT")
+                    .action(ArgAction::Append)
+                    .num_args(0..)
+                    .help("The question; `-` or nothing: from standard input"),
+            )
+            .arg(
+                Arg::new("thread")
+                    .long("thread")
+                    .value_name("ID")
+                    .help("Thread of an earlier question, to go on with"),
+            )
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move { ask(context, args).await })
+    }
+}
+
+async fn ask(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let typed = text(args, "persona");
+    let known = PersonaId::parse(typed).ok();
+    let Some(persona) = known.and_then(|id| config.personas.get(&id)) else {
+        let names: Vec<&str> = config
+            .personas
+            .iter()
+            .map(|persona| persona.id.as_str())
+            .collect();
+        return Err(Failure::new(Exit::NoInput, format!("no persona `{typed}`"))
+            .hint(&format!("there are: {}", names.join(", ")))
+            .into());
+    };
+    let asked_for = text_of(args)?;
+    let store = context.store_of_engine().await?;
+    let thread = match args.get_one::<String>("thread") {
+        Some(typed) => Some(thread_of(&store, persona, typed).await?),
+        None => None,
+    };
+    let clock = Arc::new(SystemClock::new());
+    let new = question(persona, clock.as_ref(), &asked_for, thread);
+    let run = new.run.id.clone();
+    store.persona(&persona.id).ask(new).await?;
+    let asked = match working_engine(&context.workspace) {
+        Some(_) => awaited(&store, &run).await?,
+        None => {
+            let engine = Engine::open(config.clone(), clock).await?;
+            engine.drain().await?;
+            AskedRun::of(&engine.store, &run).await?
+        }
+    };
+    report(context, &asked)
+}
+
+/// Waits until the run has ended, or waits for its owner.
+async fn awaited(store: &Store, run: &RunId) -> anyhow::Result<AskedRun> {
+    loop {
+        let asked = AskedRun::of(store, run).await?;
+        if asked.is_settled() {
+            return Ok(asked);
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
+}
+
+/// Reads the question.
+fn text_of(args: &ArgMatches) -> anyhow::Result<String> {
+    let typed: Vec<&String> = args.get_many("text").into_iter().flatten().collect();
+    let text = match typed.as_slice() {
+        [] => from_stdin()?,
+        [one] if *one == "-" => from_stdin()?,
+        words => words
+            .iter()
+            .map(|word| word.as_str())
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    if text.trim().is_empty() {
+        return Err(Failure::new(Exit::BadData, "the question is empty")
+            .hint("write it behind the persona, or send it to standard input")
+            .into());
+    }
+    if text.len() > TEXT_BYTES_MAX {
+        let message = format!(
+            "the question has {} bytes, and at most {TEXT_BYTES_MAX} are read",
+            text.len()
+        );
+        return Err(Failure::new(Exit::BadData, message).into());
+    }
+    Ok(text)
+}
+
+fn from_stdin() -> anyhow::Result<String> {
+    if std::io::stdin().is_terminal() {
+        return Err(Failure::new(Exit::Usage, "there is no question")
+            .hint("write it behind the persona, or send it to standard input")
+            .into());
+    }
+    let mut text = String::new();
+    let most = u64::try_from(TEXT_BYTES_MAX).unwrap_or(u64::MAX) + 1;
+    std::io::stdin()
+        .lock()
+        .take(most)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Finds a thread of earlier questions. Errors: it is a thread of mail, whose people would be shown what is asked here.
+async fn thread_of(store: &Store, persona: &Persona, typed: &str) -> anyhow::Result<ThreadId> {
+    let thread = ThreadId::new(typed);
+    let rows = store.persona(&persona.id);
+    if !rows.has_thread(&thread).await? {
+        return Err(Failure::new(
+            Exit::NoInput,
+            format!("{} has no thread `{typed}`", persona.id),
+        )
+        .hint("`attache ask … --json` shows the thread of a question")
+        .into());
+    }
+    match rows.thread_participants(&thread).await?.is_empty() {
+        true => Ok(thread),
+        false => Err(
+            Failure::new(Exit::BadData, format!("`{typed}` is a thread of mail"))
+                .hint("go on with one that `attache ask` began")
+                .into(),
+        ),
+    }
+}
