@@ -7,6 +7,7 @@ pub mod domain;
 pub mod clock;
 pub mod mime;
 pub mod extract;
+pub mod shell;
 pub mod calendar;
 pub mod web;
 pub mod policy;

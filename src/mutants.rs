@@ -19,6 +19,15 @@ pub fn is_off(guard: &'static str) -> bool {
     }
 }
 
+/// Returns the variable by which a child process of our own learns what is off; `None` in a plain build.
+#[inline]
+pub fn passed_on() -> Option<(&'static str, String)> {
+    #[cfg(debug_assertions)]
+    return armed::passed_on();
+    #[cfg(not(debug_assertions))]
+    None
+}
+
 #[cfg(debug_assertions)]
 pub use armed::GUARDS;
 
@@ -64,9 +73,16 @@ mod armed {
         ("G15.owner", "only the owner's own reply decides by mail"),
         ("G19", "files are opened beneath the persona's folder"),
         ("G20", "a file with a second name is not opened"),
+        ("G21", "a command has no network"),
+        ("G22", "a command sees no variable of the engine"),
         ("G24", "a subject has no line ends"),
         ("G27.calls", "a run makes a bounded number of tool calls"),
     ];
+
+    pub fn passed_on() -> Option<(&'static str, String)> {
+        let value = std::env::var(VARIABLE).ok()?;
+        Some((VARIABLE, value))
+    }
 
     pub fn is_off(guard: &'static str) -> bool {
         static OFF: OnceLock<Option<String>> = OnceLock::new();

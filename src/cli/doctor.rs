@@ -6,6 +6,7 @@
 use super::screen::progress;
 use super::{Command, CommandContext, Exit, Failure};
 use crate::gateway::intake::free_disk_bytes;
+use crate::shell::{CommandLimits, CommandSandbox};
 use crate::store::audit::{Audit, AuditScope, Broken, Findings, PendingWork};
 use crate::store::working_engine;
 use crate::text::plural;
@@ -59,14 +60,22 @@ async fn audit(context: &CommandContext, wanted: AuditScope) -> anyhow::Result<E
         progress::turning(context, "looking the database over", audit.examine(wanted)).await?;
     let engine = working_engine(&context.workspace);
     let room = Room::below(context);
+    let no_commands = no_commands(context).await;
     if context.json() {
         let mut record = AuditRecord::new(&findings, wanted, engine.as_deref());
         record.log_bytes = audit.log_bytes();
         record.free_disk_bytes = room.as_ref().map(|room| room.free_bytes);
         record.free_disk_bytes_min = room.as_ref().map(|room| room.kept_bytes);
+        record.no_commands = no_commands;
         context.screen.json(&record)?;
     } else {
         print(context, &findings, engine.as_deref())?;
+        if let Some(why) = no_commands {
+            context
+                .screen
+                .line(format!("`shell` is offered to no run: {why}"))?;
+            context.screen.line(NO_COMMANDS_HINT)?;
+        }
         if let Some(Room {
             free_bytes,
             kept_bytes,
@@ -83,6 +92,16 @@ async fn audit(context: &CommandContext, wanted: AuditScope) -> anyhow::Result<E
     } else {
         Exit::Failed
     })
+}
+
+const NO_COMMANDS_HINT: &str = "  hint: install bubblewrap (`apt-get install bubblewrap`), and let its user make user namespaces";
+
+/// Tries the sandbox of commands, if a persona may run some; returns the reason why it cannot be made.
+async fn no_commands(context: &CommandContext) -> Option<String> {
+    let config = context.config().ok()?;
+    config.personas.iter().find(|persona| persona.shell)?;
+    let sandbox = CommandSandbox::new(config.program.clone(), CommandLimits::default());
+    sandbox.trial().await.err()
 }
 
 /// Free disk space for another letter.
@@ -219,6 +238,8 @@ struct AuditRecord<'a> {
     log_bytes: u64,
     free_disk_bytes: Option<u64>,
     free_disk_bytes_min: Option<u64>,
+    /// Reason why no command can be run, where a persona may.
+    no_commands: Option<String>,
 }
 
 /// A check that failed.
@@ -274,6 +295,7 @@ impl<'a> AuditRecord<'a> {
             log_bytes: 0,
             free_disk_bytes: None,
             free_disk_bytes_min: None,
+            no_commands: None,
         }
     }
 }

@@ -52,6 +52,7 @@ pub use process::protection::protect;
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigErrors};
 use crate::extract;
+use crate::shell;
 use crate::store::{OpenError, Store};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -63,7 +64,11 @@ use std::sync::Arc;
 /// Does the work of a child process of the engine's own, before any thread is made; `None`: this is no such process.
 pub fn worker(arguments: &[OsString]) -> Option<std::process::ExitCode> {
     let (first, others) = arguments.split_first()?;
-    (first == extract::WORKER).then(|| extract::work(others))
+    match first.to_str()? {
+        extract::WORKER => Some(extract::work(others)),
+        shell::STAGE => Some(shell::work()),
+        _ => None,
+    }
 }
 
 /// Every command, in the order of `--help`.

@@ -55,6 +55,9 @@ pub struct TypedPersona {
     #[serde(default)]
     #[schemars(schema_with = "plan_schema")]
     plan: TypedPlan,
+    /// `true`: it may run commands in a sandbox (`shell`), for its owner and for schedules. Needs bubblewrap.
+    #[serde(default)]
+    shell: bool,
     /// Bounds on its cost; those left out are as in `configs/inference.json`.
     budget: Option<TypedPersonaBudget>,
 }
@@ -116,6 +119,8 @@ pub struct Persona {
     pub budget: PersonaBudget,
     /// Whether its runs propose a plan first.
     pub plan: PlanMode,
+    /// `true`: it may run commands in a sandbox.
+    pub shell: bool,
     /// Rules of its `policy.json`, which stand behind those of `configs/policy.json`.
     pub rules: Vec<PolicyRule>,
     /// Absolute path of its folder.
@@ -207,6 +212,7 @@ pub fn resolve(
         timezone,
         budget: budgets::resolve_persona(typed.budget.as_ref()),
         plan: typed.plan.0,
+        shell: typed.shell,
         rules: Vec::new(),
         folder: ctx.workspace.join("personas").join(id.as_str()),
     })

@@ -80,6 +80,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "timezone": persona.timezone.name(),
         "budget": budgets::show_persona(&persona.budget),
         "plan": persona.plan,
+        "shell": persona.shell,
         "rules": persona.rules,
     })
 }

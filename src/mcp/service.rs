@@ -66,6 +66,7 @@ impl Toolbox {
             first_request.map_or(Ok(TextLabel::default()), |json| words_of_context(&json))?;
         let label = RunLabel::of(&subject);
         let is_planned = plan::is_first(persona, &run_options.run_options);
+        deps.env.try_commands(persona).await;
         let mut tools = deps.tools(&run, persona, &run_options.run_options, &label);
         // An agent cannot wait for its owner.
         tools.retain(|tool| !tool.declaration().capabilities.owner);

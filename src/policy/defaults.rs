@@ -35,6 +35,8 @@ const ASKS_OWNER: &str = "asks_owner";
 /// Code of a mail to somebody who may not read what the run has read.
 const NOT_A_READER: &str = "not_a_reader";
 
+/// Code of a command.
+const RUNS_COMMAND: &str = "runs_command";
 /// Code of a page that a stranger wants fetched.
 const WEB_FOR_STRANGER: &str = "web_for_stranger";
 
@@ -47,6 +49,19 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
         return match lowest {
             Trust::Unauthenticated => says(PolicyEffect::Deny, false, ASKS_OWNER, why),
             _ => says(PolicyEffect::Ask, false, ASKS_OWNER, why),
+        };
+    }
+    if facts.is_true("runs_command") {
+        let (is_open, why) = match lowest >= Trust::Owner || is_off("G12") {
+            true => (true, "it runs a command"),
+            false => (
+                false,
+                "commands are run for the owner alone, in runs that have read nothing of others",
+            ),
+        };
+        return match is_open {
+            true => says(PolicyEffect::Ask, true, RUNS_COMMAND, why),
+            false => says(PolicyEffect::Deny, false, RUNS_COMMAND, why),
         };
     }
     if facts.text("host").is_some() && sender < Trust::Contact {

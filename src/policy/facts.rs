@@ -88,6 +88,12 @@ pub static FACTS: &[KnownFact] = &[
         "whether the call puts a question or a plan before the owner",
     ),
     fact(
+        "runs_command",
+        FactKind::Flag,
+        true,
+        "whether the call runs a command in the sandbox",
+    ),
+    fact(
         "floor",
         FactKind::Level,
         false,

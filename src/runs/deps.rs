@@ -15,6 +15,7 @@ use crate::config::{Config, FetchSettings, Persona, SearchSettings};
 use crate::domain::{DeliverTo, ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
 use crate::extract::{ExtractLimits, Extractor};
 use crate::providers::{Provider, ProviderError};
+use crate::shell::{CommandLimits, CommandSandbox};
 use crate::store::{ClaimedRun, RunOptionsInForce, Store};
 use crate::tools::{self, PROPOSE_PLAN, RegisteredTool, ToolRegistry};
 use crate::web::{FetchLimits, SystemLookup, WebFetcher, WebSearcher};
@@ -111,7 +112,9 @@ impl WorkerDeps {
         let documents = Extractor::new(config.program.clone(), ExtractLimits::default());
         let web = config.web.fetch.as_ref().map(web_fetcher);
         let search = config.web.search.as_ref().map(web_searcher);
-        let live_env = LiveEnv::new(store.clone(), workspace, documents).with_web(web, search);
+        let mut live_env = LiveEnv::new(store.clone(), workspace, documents).with_web(web, search);
+        let commands = CommandSandbox::new(config.program.clone(), CommandLimits::default());
+        live_env.set_commands(commands);
         let clock = store.clock().clone();
         let tools = tools::of_config(&config);
         let run_deps = RunDeps {
@@ -178,6 +181,7 @@ impl RunDeps {
                 && self.has_own_tool(persona, tool)
                 && (web.fetch.is_some() || !tool.declaration().capabilities.web)
                 && (web.search.is_some() || !tool.declaration().capabilities.web_search)
+                && self.may_run_commands(persona, label, tool)
                 && self.may_ask((persona, options), label, tool)
                 && run_facts::is_offered(&self.config, (run, persona), label, tool)
         };
@@ -197,6 +201,15 @@ impl RunDeps {
             .iter()
             .find(|own| own.name == tool.name());
         own.is_none_or(|own| own.personas.is_empty() || own.personas.contains(&persona.id))
+    }
+
+    /// Reports whether a run may be offered a tool that runs commands; `true` for every other tool. It is for runs of the owner
+    /// and of schedules that begin with nothing of others, of personas whose file says so, where there is a sandbox.
+    fn may_run_commands(&self, persona: &Persona, label: &RunLabel, tool: &RegisteredTool) -> bool {
+        if !tool.declaration().capabilities.commands {
+            return true;
+        }
+        persona.shell && label.runs_commands() && self.env.runs_commands()
     }
 
     /// Reports whether a run may use a tool that asks the owner; `true` for every other tool. Strangers put no questions before

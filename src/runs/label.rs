@@ -107,6 +107,12 @@ impl RunLabel {
         None
     }
 
+    /// Reports whether a run with this label may run commands at all: for the owner or a schedule, and with nothing of others
+    /// read.
+    pub fn runs_commands(&self) -> bool {
+        self.sender.min(self.floor) >= Trust::Owner || is_off("G12")
+    }
+
     /// Restricts the recipients by the label.
     pub fn limit(&self, mail: MailPolicy) -> MailPolicy {
         let closed = match self {

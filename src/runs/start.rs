@@ -35,6 +35,7 @@ pub async fn begin<'a>(
     let sent = about.sent;
     let subject = Subject::of(run.trigger, about);
     let label = RunLabel::of(&subject);
+    deps.env.try_commands(persona).await;
     let tools = deps.tools(run, persona, &run_options.run_options, &label);
     let (spending, budget) = bounds::bounds(deps, run, persona);
     let mut state = LoopState {

@@ -222,6 +222,7 @@ impl<'a> LoopState<'a> {
             asked_ms: millis(self.elapsed),
             without: self.without.clone(),
             window_tokens: self.route.window_tokens(),
+            runs_commands: self.persona.shell && self.deps.env.runs_commands(),
             session: self
                 .agent
                 .options

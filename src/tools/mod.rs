@@ -7,6 +7,7 @@
 //! - `files`, `mail`, `calendar`: tools on the persona's folder, on its mail, on its events
 //! - `web_fetch`, `web_search`, `update_memory`, `schedule_create`
 //! - `ask_owner`, `propose_plan`: what the owner is asked
+//! - `shell`: a command in the sandbox
 //! - `own_tool`: a program of the owner's as a tool
 //!
 //! Not here: who may call a tool, and what becomes of a call (`runs`).
@@ -21,6 +22,7 @@ mod schedule_create;
 mod update_memory;
 mod web_fetch;
 mod web_search;
+mod shell;
 mod own_tool;
 
 use crate::config::Config;
@@ -57,6 +59,7 @@ pub fn builtin() -> ToolRegistry {
         Box::new(files::grep::Grep),
         Box::new(files::write_file::WriteFile),
         Box::new(files::edit_file::EditFile),
+        Box::new(shell::Shell),
         Box::new(calendar::answer_invitation::AnswerInvitation),
         Box::new(calendar::invite::Invite),
         Box::new(calendar::list_events::ListEvents),

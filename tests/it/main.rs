@@ -31,6 +31,7 @@ mod import;
 mod arrival;
 mod mime;
 mod letter_groups;
+mod shell;
 mod shortage;
 
 // Who is believed, and who is answered

@@ -41,6 +41,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         timezone: chrono_tz::UTC,
         budget: attache::config::PersonaBudget::default(),
         plan: attache::domain::PlanMode::None,
+        shell: false,
         rules: Vec::new(),
         folder: "/nowhere".into(),
     }

@@ -134,6 +134,7 @@ impl RunDeps {
             web_search: None,
             zone: chrono_tz::UTC,
             programs: None,
+            commands: None,
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,
                 quota: WorkspaceQuota::from(&Limits::default()),

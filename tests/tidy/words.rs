@@ -53,6 +53,8 @@ const HOMES: &[Home] = &[
             "src/providers/child/process.rs",
             // One locked child for each document, bounded and ended there.
             "src/extract/",
+            // One sandbox for each command, and in it the command.
+            "src/shell/",
         ],
         instead: "start agents through `providers/child/process.rs`, which bounds and ends them",
     },

@@ -328,6 +328,11 @@ impl RecordedRun for RecordedEnv {
         })
     }
 
+    fn runs_commands(&self) -> bool {
+        let first = self.attempt.calls.clone().next();
+        first.is_some_and(|call| self.record.calls[call].begun.runs_commands)
+    }
+
     fn call_payload(&self, call: &str) -> Option<Value> {
         let (_, step) = self.recorded(StepKind::Call, call)?;
         serde_json::from_str(&step.payload_json).ok()

@@ -14,6 +14,7 @@ use crate::runs::error::RunError;
 use crate::runs::programs::LocalPrograms;
 use crate::runs::tool_calls::execution::{self, CallOrder, Workplace};
 use crate::runs::tool_calls::verdict::ToolVerdict;
+use crate::shell::CommandSandbox;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{ClaimedRun, PersonaStore, RunKey, Store};
 use crate::tools::OwnerPrograms;
@@ -43,6 +44,8 @@ pub struct LiveEnv {
     web_search: Option<WebSearcher>,
     /// `None`: no program of the owner is started.
     programs: Option<LocalPrograms>,
+    /// `None`: no command is run.
+    commands: Option<CommandSandbox>,
 }
 
 impl LiveEnv {
@@ -59,6 +62,7 @@ impl LiveEnv {
             web: None,
             web_search: None,
             programs: Some(LocalPrograms),
+            commands: None,
         }
     }
 
@@ -70,6 +74,16 @@ impl LiveEnv {
             web_search,
             ..self
         }
+    }
+
+    /// Sets the sandbox in which commands are run.
+    pub fn set_commands(&mut self, commands: CommandSandbox) {
+        self.commands = Some(commands);
+    }
+
+    /// Returns the sandbox in which commands are run.
+    pub fn commands(&self) -> Option<&CommandSandbox> {
+        self.commands.as_ref()
     }
 
     /// Builds an environment for one persona whose folder is a copy, so that its changes reach no
@@ -89,6 +103,7 @@ impl LiveEnv {
             web: None,
             web_search: None,
             programs: None,
+            commands: None,
         }
     }
 
@@ -210,6 +225,7 @@ impl LiveEnv {
                 .programs
                 .as_ref()
                 .map(|programs| programs as &dyn OwnerPrograms),
+            commands: self.commands.as_ref(),
             keeps_versions: self.sandbox.is_none(),
         }
     }

@@ -48,6 +48,9 @@ pub struct Begun {
     /// no part of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_tokens: Option<u64>,
+    /// `true`: commands could be run, which depends on the machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runs_commands: bool,
     /// Session of an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<AgentSession>,

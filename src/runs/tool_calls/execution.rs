@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::domain::{ErrorClass, TextLabel};
 use crate::extract::Extractor;
 use crate::runs::error::RunError;
+use crate::shell::CommandSandbox;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
     CallTrace, KeptWorkspace, MailPolicy, OwnerPrograms, Reader, RegisteredTool, ResultWords,
@@ -55,6 +56,8 @@ pub struct Workplace<'a> {
     pub web_search: Option<&'a WebSearcher>,
     /// `None`: no program is started.
     pub programs: Option<&'a dyn OwnerPrograms>,
+    /// `None`: no command is run.
+    pub commands: Option<&'a CommandSandbox>,
 }
 
 impl CallOrder<'_> {
@@ -69,6 +72,7 @@ impl CallOrder<'_> {
             web: on.web,
             web_search: on.web_search,
             programs: on.programs,
+            commands: on.commands,
             zone: self.zone,
             workspace: on.keeps_versions.then_some(self.workspace),
         };

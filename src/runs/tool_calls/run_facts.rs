@@ -62,6 +62,10 @@ pub fn of_tool(facts: CallFacts, tool: &RegisteredTool) -> CallFacts {
         true => facts.with("asks_owner", true),
         false => facts,
     };
+    let facts = match tool.declaration().capabilities.commands {
+        true => facts.with("runs_command", true),
+        false => facts,
+    };
     match effects(tool.effects()) {
         effects if effects.is_empty() => facts,
         effects => facts.with("effect", effects),

@@ -3,12 +3,14 @@
 //! A tool that uses one it did not declare gets an error, so the declaration that the policy
 //! decides by cannot be less than the truth.
 
+use super::commands::CommandRunner;
 use super::error::ToolError;
 use super::mail_policy::MailPolicy;
 use super::programs::OwnerPrograms;
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
 use crate::extract::Extractor;
+use crate::shell::CommandSandbox;
 use crate::store::{
     AttachmentRef, CalendarNote, FoundMessage, MessageSearch, OpenedMessage, PersonaStore,
     ReadersRule, StoreError, StoredEvent,
@@ -42,6 +44,8 @@ pub struct ToolCapabilities {
     pub calendar: bool,
     /// Programs of the owner.
     pub programs: bool,
+    /// Commands in a sandbox, with the workspace.
+    pub commands: bool,
 }
 
 impl ToolCapabilities {
@@ -58,6 +62,7 @@ impl ToolCapabilities {
         web_search: false,
         calendar: false,
         programs: false,
+        commands: false,
     };
 }
 
@@ -84,6 +89,8 @@ pub struct ToolResources<'a> {
     pub zone: Tz,
     /// `None`: the run starts no program.
     pub programs: Option<&'a dyn OwnerPrograms>,
+    /// `None`: the run runs no command.
+    pub commands: Option<&'a CommandSandbox>,
 }
 
 /// The declared capabilities of one call.
@@ -151,6 +158,16 @@ impl<'a> ToolEnv<'a> {
         let why = "this run starts no program; finish without it";
         let programs = self.resources.programs;
         programs.ok_or_else(|| ToolError::mendable("no_programs", why))
+    }
+
+    /// Returns the way to run commands in the workspace. Errors: `not_declared`, `no_programs`.
+    pub fn commands(self) -> Result<CommandRunner<'a>, ToolError> {
+        declared(self.granted.commands, "commands")?;
+        let why = "this run starts no program; finish without it";
+        let resources = self.resources;
+        let given = resources.commands.zip(resources.workspace);
+        let (sandbox, workspace) = given.ok_or_else(|| ToolError::mendable("no_programs", why))?;
+        Ok(CommandRunner { sandbox, workspace })
     }
 
     /// Returns the events of the persona. Errors: `not_declared`.

@@ -4,12 +4,14 @@
 //! - `tool`: the trait, the declaration, the inputs and the outcome of a call
 //! - `env`: the capabilities that a call is given
 //! - `workspace`: the workspace, with its quota and its versions; `programs`: programs of the owner
+//! - `commands`: commands in the sandbox, with the workspace around them
 //! - `schema`: the JSON Schema of typed arguments
 //! - `arguments`: the check of arguments, with errors worded for the model
 //! - `piece`: pieces of a long text
 //! - `registry`: tools as one value, those of run time included
 
 pub mod arguments;
+pub mod commands;
 pub mod env;
 pub mod error;
 pub mod mail_policy;

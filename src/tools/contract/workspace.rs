@@ -73,7 +73,7 @@ impl<'a> WorkspaceWriter<'a> {
     }
 }
 
-fn failed(error: &WorkspaceError) -> ToolError {
+pub(super) fn failed(error: &WorkspaceError) -> ToolError {
     match error {
         WorkspaceError::Io(error) => ToolError::mendable(
             "file_error",

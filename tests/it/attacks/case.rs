@@ -22,6 +22,9 @@ pub struct Attack {
     )]
     #[serde(default)]
     pub guards: Vec<String>,
+    /// Programs without which the case cannot be played.
+    #[serde(default)]
+    pub needs: Vec<String>,
     pub attack: Play,
     pub forbidden: Vec<Effect>,
     pub required: Vec<Effect>,
@@ -93,6 +96,16 @@ pub struct Letter {
 }
 
 impl Attack {
+    /// Reports whether the programs are there; says SKIPPED otherwise.
+    pub fn can_be_played(&self, id: &str) -> bool {
+        let needs: Vec<&str> = self.needs.iter().map(String::as_str).collect();
+        let can = crate::shell::is_there(&needs);
+        if !can {
+            println!("SKIPPED: {id}");
+        }
+        can
+    }
+
     pub fn twin_play(&self) -> Play {
         let mut play = self.whole["attack"].clone();
         for (member, value) in &self.twin.change {

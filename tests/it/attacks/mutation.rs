@@ -12,7 +12,12 @@ const TEST: &str = "attacks::no_attack_has_a_forbidden_effect_and_twins_succeed"
 #[test]
 fn without_its_guard_an_attack_gets_through() {
     let mut of_guard: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut unplayed = Vec::new();
     for (id, attack) in attacks() {
+        if !attack.can_be_played(&id) {
+            unplayed.extend(attack.guards);
+            continue;
+        }
         for guard in attack.guards {
             of_guard.entry(guard).or_default().push(id.clone());
         }
@@ -24,9 +29,11 @@ fn without_its_guard_an_attack_gets_through() {
     let mut needless = Vec::new();
     let mut attempts = 0;
     for guard in known {
-        let rows = of_guard
-            .get(guard)
-            .unwrap_or_else(|| panic!("no attack names {guard}"));
+        let Some(rows) = of_guard.get(guard) else {
+            let is_unplayed = unplayed.iter().any(|other| other == guard);
+            assert!(is_unplayed, "no attack names {guard}");
+            continue;
+        };
         let told = without(guard, rows);
         for row in rows {
             attempts += 1;

@@ -113,6 +113,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         web_search: true,
         calendar: true,
         programs: true,
+        commands: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

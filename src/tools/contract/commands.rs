@@ -1,0 +1,114 @@
+//! Commands in the sandbox as a capability: the quota of the workspace holds before and after, and what a command changes is
+//! kept as versions of its run.
+
+use super::error::ToolError;
+use super::workspace::{KeptWorkspace, failed};
+use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER};
+use crate::domain::{RunId, Timestamp};
+use crate::shell::{CommandOrder, CommandResult, CommandSandbox, SandboxError};
+use crate::store::files::versions::WorkspaceVersions;
+use crate::store::files::workspace::{self, WorkspaceError};
+use std::io;
+use std::path::PathBuf;
+use tokio::task::spawn_blocking;
+
+/// A command as a tool asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedCommand {
+    /// Program and its arguments.
+    pub argv: Vec<String>,
+    /// Folder below the workspace; empty: the workspace.
+    pub folder: String,
+}
+
+/// A command that ended.
+#[derive(Debug)]
+pub struct EndedCommand {
+    pub result: CommandResult,
+    /// What to do about a workspace over its quota.
+    pub over_quota: Option<String>,
+}
+
+/// The way to run commands in a workspace.
+#[derive(Clone, Copy)]
+pub struct CommandRunner<'a> {
+    pub(super) sandbox: &'a CommandSandbox,
+    pub(super) workspace: KeptWorkspace<'a>,
+}
+
+impl CommandRunner<'_> {
+    /// Runs a command to its end. Errors: there is no room in the workspace, or no sandbox.
+    pub async fn run(
+        self,
+        (run, now): (&RunId, Timestamp),
+        wanted: WantedCommand,
+    ) -> Result<EndedCommand, ToolError> {
+        let (folder, quota) = (self.workspace.folder.to_owned(), self.workspace.quota);
+        let before = move || -> Result<(PathBuf, Vec<String>), WorkspaceError> {
+            workspace::make(&folder, AGENT_FOLDER)?;
+            WorkspaceVersions::of(&folder, quota)?.record(None, now)?;
+            let place = folder.join(AGENT_FOLDER);
+            let hidden = of_correspondents(&place)?;
+            Ok((place, hidden))
+        };
+        let before = spawn_blocking(before).await.map_err(|_| interrupted())?;
+        let (workspace, hidden) = before.map_err(|error| failed(&error))?;
+        let order = CommandOrder {
+            argv: wanted.argv,
+            folder: wanted.folder,
+            workspace,
+            hidden,
+            read_only: Vec::new(),
+            workspace_bytes_max: quota.bytes_max,
+            workspace_files_max: quota.files_max,
+        };
+        let result = self.sandbox.run(&order).await.map_err(not_run);
+        let (folder, run) = (self.workspace.folder.to_owned(), run.clone());
+        let after = move || WorkspaceVersions::of(&folder, quota)?.record(Some(&run), now);
+        let over_quota = match spawn_blocking(after).await.map_err(|_| interrupted())? {
+            Ok(_usage) => None,
+            Err(WorkspaceError::OverQuota(message)) => Some(message),
+            Err(error) => {
+                // The next record does it.
+                tracing::warn!(%error, "versions of files in a workspace are not kept");
+                None
+            }
+        };
+        Ok(EndedCommand {
+            result: result?,
+            over_quota,
+        })
+    }
+}
+
+/// Names in a workspace under which runs of others keep their files, in any case of letters.
+fn of_correspondents(workspace: &std::path::Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(workspace)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().into_string()
+            && name.eq_ignore_ascii_case(CORRESPONDENTS_FOLDER)
+            && entry.file_type()?.is_dir()
+        {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn interrupted() -> ToolError {
+    ToolError::mendable("file_error", "the file work was interrupted; try again")
+}
+
+fn not_run(error: SandboxError) -> ToolError {
+    tracing::warn!(%error, "a command was not run");
+    let hint = match error {
+        SandboxError::NoSandbox(_) => {
+            "no command can be run here, and your owner can see why; finish without it"
+        }
+        SandboxError::Failed(_) => {
+            "the sandbox failed, and your owner can see why; the command may or may not have done its work"
+        }
+    };
+    ToolError::mendable("sandbox_failed", hint)
+}
