@@ -184,10 +184,16 @@ fn an_end_that_is_no_answer_is_told_as_what_it_is() {
         assert_eq!(class("mid_stream_error"), ErrorClass::Overloaded, "{agent}");
         assert_eq!(class("missing_terminal"), ErrorClass::Protocol, "{agent}");
     }
-    assert_eq!(
-        answer("claude", "refusal").expect("an end").1.stop,
-        FinishReason::Refused
-    );
+    // Codex says neither: it drops the words of a refusal, and calls a cut answer a lost connection.
+    for agent in ["claude", "codex"] {
+        assert_eq!(
+            answer(agent, "refusal").expect("an end").1.stop,
+            FinishReason::Refused,
+            "{agent}"
+        );
+    }
+    let cut = answer("codex", "truncation").expect_err("an error");
+    assert_eq!(cut.class, ErrorClass::OutputLimit, "{cut}");
     for agent in ["claude", "pi"] {
         assert_eq!(
             answer(agent, "truncation").expect("an end").1.stop,
@@ -228,7 +234,7 @@ fn a_program_broken_off_at_any_byte_failed_or_said_the_same() {
             }
         }
     }
-    assert_eq!(seen, 8 + 6 + 6);
+    assert_eq!(seen, 8 + 8 + 6);
 }
 
 #[test]

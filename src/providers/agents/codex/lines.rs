@@ -161,10 +161,20 @@ impl AgentDecoder for CodexDecoder {
             );
         };
         let text = self.answer.take().filter(|text| !text.is_empty());
+        let usage = added(total, self.used);
+        // Codex drops the words of a refusal. Where nothing was done and yet words were paid for, it
+        // was one.
+        let is_refused = text.is_none()
+            && self.seen_calls.is_empty()
+            && usage.output_tokens > usage.reasoning_tokens;
         Ok(vec![Event::Finished(Response {
             blocks: text.map(Block::text).into_iter().collect(),
-            stop: FinishReason::EndTurn,
-            usage: added(total, self.used),
+            stop: if is_refused {
+                FinishReason::Refused
+            } else {
+                FinishReason::EndTurn
+            },
+            usage,
             model_served: self.model.clone(),
             provider_request_id: None,
             breakdown: Vec::new(),
