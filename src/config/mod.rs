@@ -63,7 +63,7 @@ pub use inference::agents::{
     is_protected,
 };
 pub use inference::budgets::{Budget, Budgets, PersonaBudget, dollars, micros_of};
-pub use inference::chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
+pub use inference::chat::{ChatApi, ChatSwitches, DataCollection, Effort, StructuredOutput};
 pub use inference::fallback::ModelChoice;
 pub use inference::prices::Prices;
 pub use inference::providers::ProviderSettings;

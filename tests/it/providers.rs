@@ -15,6 +15,9 @@ mod photographs;
 mod judged_natives;
 mod ollama;
 mod recordings;
+mod responses;
+mod responses_failures;
+mod responses_recorded;
 mod retry;
 mod scripted;
 pub mod server;
@@ -22,6 +25,7 @@ mod silence;
 mod strict;
 mod strict_anthropic;
 mod strict_openai;
+mod strict_responses;
 mod switches;
 pub mod threads;
 mod vendors;
@@ -29,7 +33,7 @@ mod strict_gemini;
 mod strict_ollama;
 mod threads_natives;
 
-use attache::config::ProviderSettings;
+use attache::config::{ChatApi, ChatSwitches, ProviderSettings};
 use attache::domain::Timestamp;
 use attache::providers::{CallContext, Message, Provider, Request, ToolChoice, ToolSpec, build};
 use secrecy::SecretString;
@@ -41,13 +45,23 @@ use tokio_util::sync::CancellationToken;
 /// Looks like no vendor's key, so that only the exact mask can find it.
 const KEY: &str = "hunter2-hunter2-hunter2";
 
+/// The adapter of that name; `openai-responses` is `openai` by its other API.
 fn adapter(id: &str, base_url: &str) -> Box<dyn Provider> {
     let (base_url, api_key) = (Some(base_url.to_owned()), Some(SecretString::from(KEY)));
+    let (id, api) = match id.strip_suffix("-responses") {
+        Some(id) => (id, ChatApi::Responses),
+        None => (id, ChatApi::Chat),
+    };
+    let chat = ChatSwitches {
+        api,
+        ..ChatSwitches::default()
+    };
     build(
         id,
         &ProviderSettings {
             base_url,
             api_key,
+            chat,
             ..Default::default()
         },
     )

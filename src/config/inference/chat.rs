@@ -1,4 +1,4 @@
-//! Deviations of a server from OpenAI's chat completions API: one switch for each known deviation.
+//! Forms of OpenAI's API, and deviations of a server from it: one switch for each known deviation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Deviations of a server; all off is OpenAI's own API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ChatSwitches {
+    pub api: ChatApi,
     /// Send `max_tokens` instead of `max_completion_tokens`.
     pub legacy_max_tokens: bool,
     /// Omit `stream_options`.
@@ -32,6 +33,28 @@ pub struct ChatSwitches {
     /// OpenRouter: URL of the site that is named as the origin of the calls.
     pub attribution_url: Option<String>,
 }
+
+/// Form of the API in which a model is asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatApi {
+    /// Chat completions, which every server of OpenAI's dialect has.
+    #[default]
+    Chat,
+    /// The Responses API: reasoning goes back with the calls that it led to, and newer models of
+    /// OpenAI are served by nothing else.
+    Responses,
+}
+
+/// Settings that the Responses API has no place for.
+pub const CHAT_ONLY: &[&str] = &[
+    "legacy_max_tokens",
+    "no_stream_usage",
+    "developer_role",
+    "named_tool_results",
+    "assistant_after_tools",
+    "empty_tools",
+];
 
 /// Reasoning effort of a model before it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@
 //! completions API.
 
 use super::agents::{AgentSettings, Tier};
-use super::chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
+use super::chat::{CHAT_ONLY, ChatApi, ChatSwitches, DataCollection, Effort, StructuredOutput};
 use super::think::Think;
 use crate::config::file::{Document, INFERENCE_FILE, Problem, child};
 use crate::config::values::check_context::{COMPAT, CheckContext};
@@ -53,6 +53,9 @@ pub struct TypedProvider {
     /// the vendor's usual one.
     #[schemars(regex(pattern = r"^[A-Z][A-Z0-9_]*$"))]
     api_key_variable: Option<String>,
+    /// `openai`, `grok`, `compat:NAME`: form of the API, `chat` for chat completions or `responses`
+    /// for the Responses API. Default: `chat`.
+    api: Option<ChatApi>,
     /// `scripted`: the file with its answers, relative to the workspace.
     #[schemars(length(min = 1))]
     script: Option<String>,
@@ -205,6 +208,7 @@ fn one(
     }
     if is_there {
         check_readers(file, name, ctx);
+        check_chat_only(file, name, typed, ctx);
     }
     let (tier, tier_for_others) = tiers(file, name, typed, ctx);
     let visible = ENVIRONMENT
@@ -307,8 +311,29 @@ fn check_readers(file: &Document, name: &str, ctx: &mut CheckContext<'_>) {
     }
 }
 
+/// Reports settings of chat completions where the Responses API is chosen.
+fn check_chat_only(file: &Document, name: &str, typed: &TypedProvider, ctx: &mut CheckContext<'_>) {
+    if typed.api != Some(ChatApi::Responses) {
+        return;
+    }
+    let pointer = child("/providers", name);
+    for key in CHAT_ONLY {
+        let place = child(&pointer, key);
+        if file
+            .value
+            .pointer(&place)
+            .is_some_and(|value| value == true)
+        {
+            let message = "it is a setting of chat completions, and `api` is `responses`";
+            let problem = file.problem_at_key(&place, message.to_owned());
+            ctx.report(problem.hint(format!("remove `{key}`, or write `\"api\": \"chat\"`")));
+        }
+    }
+}
+
 fn switches(typed: &TypedProvider) -> ChatSwitches {
     ChatSwitches {
+        api: typed.api.unwrap_or_default(),
         legacy_max_tokens: typed.legacy_max_tokens,
         no_stream_usage: typed.no_stream_usage,
         no_temperature: typed.no_temperature,

@@ -16,7 +16,7 @@ use crate::providers::transport::http;
 pub const ADAPTER: Adapter = Adapter {
     id: "compat",
     key_variable: None,
-    settings: &[http::SETTINGS, openai::SETTINGS],
+    settings: &[http::SETTINGS, openai::SETTINGS, openai::API],
     bounds: None,
     build,
 };

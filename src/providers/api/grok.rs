@@ -1,5 +1,5 @@
-//! xAI's Grok: chat completions, with wrong keys refused as bad requests and reasoning counted
-//! apart from the answer.
+//! xAI's Grok: chat completions or the Responses API, with wrong keys refused as bad requests; chat
+//! completions count reasoning apart from the answer.
 //!
 //! Tested against documented formats only (docs.x.ai). Absent on purpose: live search, deferred
 //! completions.
@@ -15,7 +15,7 @@ use crate::providers::transport::http;
 pub const ADAPTER: Adapter = Adapter {
     id: "grok",
     key_variable: Some("XAI_API_KEY"),
-    settings: &[http::SETTINGS, openai::SETTINGS],
+    settings: &[http::SETTINGS, openai::SETTINGS, openai::API],
     bounds: None,
     build,
 };

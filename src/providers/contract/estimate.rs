@@ -34,7 +34,7 @@ pub fn request(encoded: &str) -> u64 {
         .saturating_add(count.saturating_mul(u64::from(IMAGE_TOKENS)))
 }
 
-/// Collects the base64 texts of a body: `source` of Anthropic, `image_url` of chat completions,
+/// Collects the base64 texts of a body: `source` of Anthropic, `image_url` of OpenAI,
 /// `inlineData` of Gemini, `images` of Ollama.
 fn collect_images<'a>(value: &'a Value, images: &mut Vec<&'a str>) {
     match value {
@@ -44,6 +44,8 @@ fn collect_images<'a>(value: &'a Value, images: &mut Vec<&'a str>) {
                 let text = |key: &str| member.get(key).and_then(Value::as_str);
                 match (name.as_str(), member) {
                     ("source" | "inlineData", _) => images.extend(text("data")),
+                    // The Responses API has the URL itself there.
+                    ("image_url", Value::String(url)) => images.push(url),
                     ("image_url", _) => images.extend(text("url")),
                     ("images", Value::Array(items)) => {
                         images.extend(items.iter().filter_map(Value::as_str));

@@ -80,6 +80,8 @@ const NO_MODEL: &[&str] = &[
     "invalid model name",
     "supported api model names are",
     "invalid model:",
+    // xAI's Responses API.
+    "model not found:",
     "has been decommissioned",
 ];
 /// Phrases for what this server cannot do as it was started: Ollama's for a model that its machine
@@ -87,7 +89,15 @@ const NO_MODEL: &[&str] = &[
 const UNABLE: &[&str] = &["requires more system memory", "requires --jinja"];
 /// Ollama's phrase.
 const QUEUE_FULL: &[&str] = &["server busy"];
-const FILTER_CODES: &[&str] = &["content_filter", "content_policy_violation"];
+const FILTER_CODES: &[&str] = &[
+    "content_filter",
+    "content_policy_violation",
+    // OpenAI's for a prompt that its monitor stopped, and by kind.
+    "invalid_prompt",
+    "bio_policy",
+    "cyber_policy",
+    "image_content_policy_violation",
+];
 
 /// Returns the error of a response whose status is not 200; phase `BeforeFirstByte`.
 pub fn http_failure(family: Family, status: u16, headers: &HeaderMap, body: &str) -> ProviderError {
@@ -173,8 +183,9 @@ fn with_particulars(error: ProviderError, vendor: &VendorError) -> ProviderError
 /// Returns the status that this failure has before the stream begins.
 fn status_of_name(name: &str) -> Option<u16> {
     match name {
-        "invalid_request_error" | "context_length_exceeded" | "content_filter" => Some(400),
+        "invalid_request_error" | "context_length_exceeded" => Some(400),
         name if NO_MODEL_CODES.contains(&name) && name != "model_not_found" => Some(400),
+        name if FILTER_CODES.contains(&name) || refusal::IMAGE_CODES.contains(&name) => Some(400),
         "INVALID_ARGUMENT" | "FAILED_PRECONDITION" => Some(400),
         "authentication_error" | "invalid_api_key" | "UNAUTHENTICATED" => Some(401),
         "billing_error" => Some(402),

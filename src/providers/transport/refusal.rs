@@ -45,6 +45,8 @@ const NAMES: &[(&str, Parameter)] = &[
     ("invalid schema for", Parameter::Strict),
     ("response_format", Parameter::OutputSchema),
     ("json_schema", Parameter::OutputSchema),
+    // The Responses API's name of it.
+    ("text.format", Parameter::OutputSchema),
     ("output_config", Parameter::OutputSchema),
     ("responseschema", Parameter::OutputSchema),
     ("responsejsonschema", Parameter::OutputSchema),
@@ -71,6 +73,28 @@ const IMAGES: &[&str] = &[
     "multimodal",
 ];
 
+/// Codes of OpenAI's Responses API for an image that it cannot use.
+pub const IMAGE_CODES: &[&str] = &[
+    "invalid_image",
+    "invalid_image_format",
+    "invalid_base64_image",
+    "image_too_large",
+    "image_too_small",
+    "image_parse_error",
+    "image_file_too_large",
+    "unsupported_image_media_type",
+    "empty_image_file",
+];
+
+/// Phrases of OpenAI for reasoning that was sent back and does not fit: of another organisation's,
+/// to a model without any, or without the item behind it; lower case.
+const UNFIT_REASONING: &[&str] = &[
+    "encrypted content is not supported",
+    "encrypted content could not be",
+    "encrypted content for item",
+    "of type 'reasoning' was provided without",
+];
+
 /// Phrases of DeepSeek and Moonshot for a call that is sent back without its reasoning; lower case.
 const MISSES_REASONING: &[&str] = &["must be passed back", "missing", "must include"];
 
@@ -83,9 +107,13 @@ pub fn refused(error: &VendorError) -> Option<Parameter> {
     {
         return Some(Parameter::BareCalls);
     }
+    let is_unfit = UNFIT_REASONING.iter().any(|phrase| words.contains(phrase));
+    if is_unfit || error.is_named(&["invalid_encrypted_content"]) {
+        return Some(Parameter::SentReasoning);
+    }
     // OpenAI: "image_url is only supported by certain models"; Anthropic: "Could not process image"; llama.cpp: "image
     // input is not supported"; DeepSeek: "unknown variant `image_url`". Whatever is wrong with it, words are accepted.
-    if IMAGES.iter().any(|name| holds_word(&words, name)) {
+    if error.is_named(IMAGE_CODES) || IMAGES.iter().any(|name| holds_word(&words, name)) {
         return Some(Parameter::Images);
     }
     let has_word = WORDS.iter().any(|word| words.contains(word));

@@ -10,6 +10,7 @@ use attache::providers::api::anthropic::decoder::AnthropicDecoder;
 use attache::providers::api::gemini::decoder::GeminiDecoder;
 use attache::providers::api::ollama::decoder::OllamaDecoder;
 use attache::providers::api::openai::decoder::ChunkDecoder;
+use attache::providers::api::openai::responses::decoder::ResponsesDecoder;
 use attache::providers::contract::accumulate::Accumulator;
 use attache::providers::transport::classify::Family;
 use attache::providers::transport::decode::{self, Decoder, Framing};
@@ -46,6 +47,8 @@ pub const WIRES: &[ConformanceCase] = &[
     wire("grok", || chunks(Family::Grok)),
     wire("openrouter", || chunks(Family::OpenRouter)),
     wire("compat", || chunks(Family::OpenAi)),
+    wire("openai-responses", || responses(Family::OpenAi, "openai")),
+    wire("grok-responses", || responses(Family::Grok, "grok")),
     wire("gemini", || Box::new(GeminiDecoder::new(None, 0))),
     ConformanceCase {
         name: "ollama",
@@ -76,6 +79,10 @@ const fn wire(name: &'static str, decoder: fn() -> Box<dyn Decoder>) -> Conforma
 
 fn chunks(family: Family) -> Box<dyn Decoder> {
     Box::new(ChunkDecoder::new(None, family, true, 0))
+}
+
+fn responses(family: Family, adapter: &'static str) -> Box<dyn Decoder> {
+    Box::new(ResponsesDecoder::new(None, family, adapter, 0))
 }
 
 pub fn wire_of(name: &str) -> &'static ConformanceCase {
@@ -369,6 +376,8 @@ async fn usage_is_counted_the_same_way_whoever_reports_it() {
         ("grok", (35, 60, 0), (12, 5)),
         ("openrouter", (25, 60, 10), (12, 5)),
         ("compat", (35, 60, 0), (12, 0)),
+        ("openai-responses", (35, 60, 0), (12, 5)),
+        ("grok-responses", (35, 60, 0), (12, 5)),
         ("gemini", (35, 60, 0), (12, 5)),
         ("ollama", (95, 0, 0), (12, 0)),
     ];

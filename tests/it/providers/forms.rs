@@ -21,6 +21,7 @@ fn schema_of<'b>(provider: &str, body: &'b Value) -> &'b Value {
     match provider {
         "gemini" => &body["generationConfig"]["responseJsonSchema"],
         "ollama" => &body["format"],
+        "compat:answers" => &body["text"]["format"]["schema"],
         _ => &body["response_format"]["json_schema"]["schema"],
     }
 }
@@ -32,6 +33,7 @@ async fn a_form_is_asked_for_in_the_vendors_own_way_and_held_to() {
         "grok",
         "openrouter",
         "compat:house",
+        "compat:answers",
         "gemini",
         "ollama",
     ] {

@@ -2,8 +2,8 @@
 
 use super::server::Seen;
 use super::strict::Check;
-use super::strict_openai;
 use super::{KEY, adapter, fixture, request, strict_anthropic, strict_gemini, strict_ollama};
+use super::{strict_openai, strict_responses};
 use attache::providers::scripted::Scripted;
 use attache::providers::{
     Block, ContentKinds, FileReference, Image, ImageBytes, Message, Request, RequestEncoder, Role,
@@ -61,7 +61,13 @@ const SENTENCE: &str = "(Attached image, which you cannot see: `dot.png`, image/
 
 #[test]
 fn an_image_is_worded_as_the_vendor_wants_and_a_file_in_words() {
-    for id in ["anthropic", "openai", "gemini", "ollama"] {
+    for id in [
+        "anthropic",
+        "openai",
+        "openai-responses",
+        "gemini",
+        "ollama",
+    ] {
         let path = fixture(&format!("images/{id}.json"));
         let expected = std::fs::read_to_string(&path).expect("it exists");
         let expected: Value = serde_json::from_str(&expected).expect("JSON");
@@ -84,6 +90,9 @@ fn seen(id: &str, body: &Value) -> Seen {
             format!("x-goog-api-key: {KEY}"),
         ),
         "ollama" => ("/api/chat", format!("authorization: Bearer {KEY}")),
+        "openai-responses" | "grok-responses" => {
+            ("/v1/responses", format!("authorization: Bearer {KEY}"))
+        }
         _ => (
             "/v1/chat/completions",
             format!("authorization: Bearer {KEY}"),
@@ -96,7 +105,8 @@ fn seen(id: &str, body: &Value) -> Seen {
 }
 
 /// Adapter, its judge, and the place of the image's bytes in its body.
-fn judges() -> [(&'static str, Check, &'static str); 6] {
+fn judges() -> [(&'static str, Check, &'static str); 8] {
+    let item = "/input/0/content/1/image_url";
     let chat = "/messages/1/content/1/image_url/url";
     [
         (
@@ -107,6 +117,12 @@ fn judges() -> [(&'static str, Check, &'static str); 6] {
         ("openai", strict_openai::check_of("openai"), chat),
         ("grok", strict_openai::check_of("grok"), chat),
         ("openrouter", strict_openai::check_of("openrouter"), chat),
+        (
+            "openai-responses",
+            strict_responses::check_of("openai"),
+            item,
+        ),
+        ("grok-responses", strict_responses::check_of("grok"), item),
         (
             "gemini",
             strict_gemini::check,

@@ -3,7 +3,9 @@
 use super::history::any_history;
 use super::server::Seen;
 use super::strict::Check;
-use super::{KEY, adapter, fixture, request, strict_anthropic, strict_openai, tool};
+use super::{
+    KEY, adapter, fixture, request, strict_anthropic, strict_openai, strict_responses, tool,
+};
 use attache::providers::{Provider, Request, ToolChoice};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +21,13 @@ const JUDGED: &[(&str, Judge)] = &[
     ("grok", strict_openai::check_of),
     ("openrouter", strict_openai::check_of),
     ("compat", strict_openai::check_of),
+    ("openai-responses", responses),
+    ("grok-responses", responses),
 ];
+
+fn responses(id: &str) -> Check {
+    strict_responses::check_of(id.trim_end_matches("-responses"))
+}
 
 /// Each adapter once: its connection pool is the expensive part of it.
 fn provider(id: &str) -> &'static dyn Provider {
@@ -41,6 +49,9 @@ fn head(adapter: &str) -> String {
         "anthropic" => format!(
             "POST /v1/messages HTTP/1.1\r\nx-api-key: {KEY}\r\nanthropic-version: 2023-06-01\r\ncontent-type: application/json"
         ),
+        id if id.ends_with("-responses") => format!(
+            "POST /v1/responses HTTP/1.1\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json"
+        ),
         _ => format!(
             "POST /v1/chat/completions HTTP/1.1\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json"
         ),
@@ -55,7 +66,7 @@ fn seen(adapter: &str, body: String) -> Seen {
 }
 
 /// The body of a conversation with calls, results and text in one message, as our adapter words it.
-fn sound(id: &str) -> Value {
+pub fn sound(id: &str) -> Value {
     let text = std::fs::read_to_string(fixture("requests/history.json")).expect("it exists");
     let history: Request = serde_json::from_str(&text).expect("a request");
     let wire = provider(id).encode_request(&history).expect("sound");
@@ -83,10 +94,10 @@ proptest! {
     }
 }
 
-type Damage = fn(&mut Value);
+pub type Damage = fn(&mut Value);
 
 /// Damages a sound body in one way; the judge must complain in these words.
-fn refused(id: &str, check: Check, cases: &[(&str, Damage)]) {
+pub fn refused(id: &str, check: Check, cases: &[(&str, Damage)]) {
     let whole = sound(id);
     assert!(
         check(&seen(id, whole.to_string())).is_ok(),
@@ -106,14 +117,14 @@ fn refused(id: &str, check: Check, cases: &[(&str, Damage)]) {
     }
 }
 
-fn push(body: &mut Value, pointer: &str, value: Value) {
+pub fn push(body: &mut Value, pointer: &str, value: Value) {
     body.pointer_mut(pointer)
         .and_then(Value::as_array_mut)
         .expect(pointer)
         .push(value);
 }
 
-fn remove(body: &mut Value, pointer: &str, at: usize) {
+pub fn remove(body: &mut Value, pointer: &str, at: usize) {
     body.pointer_mut(pointer)
         .and_then(Value::as_array_mut)
         .expect(pointer)

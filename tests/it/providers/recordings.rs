@@ -78,7 +78,7 @@ async fn ask(dialect: &str, recording: &Value) -> Result<Response, ProviderError
 }
 
 /// What differs from the oracle, each with both readings.
-fn differences(expected: &Value, outcome: &Result<Response, ProviderError>) -> Vec<String> {
+pub fn differences(expected: &Value, outcome: &Result<Response, ProviderError>) -> Vec<String> {
     let response = match (outcome, expected.get("error")) {
         (Err(error), Some(_)) => {
             let classes = expected["class"].as_array();

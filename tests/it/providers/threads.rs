@@ -2,7 +2,7 @@
 
 use super::KEY;
 use super::strict::{Strict, Turn, say};
-use super::{strict_anthropic, strict_gemini, strict_ollama, strict_openai};
+use super::{strict_anthropic, strict_gemini, strict_ollama, strict_openai, strict_responses};
 use crate::app::{TestApp, Workspace, note};
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("grok", "XAI_API_KEY"),
     ("openrouter", "OPENROUTER_API_KEY"),
     ("compat:house", "HOUSE_KEY"),
+    ("compat:answers", "ANSWERS_KEY"),
     ("gemini", "GEMINI_API_KEY"),
     ("ollama", "OLLAMA_KEY"),
 ];
@@ -22,6 +23,7 @@ pub async fn server(provider: &str, turns: Vec<Turn>) -> Strict {
         "anthropic" => strict_anthropic::server(turns).await,
         "gemini" => strict_gemini::server(turns).await,
         "ollama" => strict_ollama::server(turns).await,
+        "compat:answers" => strict_responses::server(provider, turns).await,
         _ => strict_openai::server(provider, turns).await,
     }
 }
@@ -37,7 +39,7 @@ pub fn workspace(servers: &[(&str, &Strict)]) -> Workspace {
 pub fn serve_from(workspace: &Workspace, servers: &[(&str, &Strict)]) {
     // Only what some block or adapter names may stand there.
     let is_named = |provider: &str| {
-        provider != "ollama" && provider != "compat:house"
+        provider != "ollama" && !provider.starts_with("compat:")
             || servers.iter().any(|(served, _)| *served == provider)
     };
     let named = KEYS.iter().filter(|(provider, _)| is_named(provider));
@@ -50,6 +52,9 @@ pub fn serve_from(workspace: &Workspace, servers: &[(&str, &Strict)]) {
     for (provider, server) in servers {
         blocks[*provider] = match *provider {
             "compat:house" => json!({ "base_url": server.url(), "api_key_variable": "HOUSE_KEY" }),
+            "compat:answers" => json!({
+                "base_url": server.url(), "api_key_variable": "ANSWERS_KEY", "api": "responses"
+            }),
             "ollama" => json!({
                 "base_url": server.url(), "api_key_variable": "OLLAMA_KEY",
                 "keep_alive": "30m", "context_tokens": 32768
@@ -161,7 +166,7 @@ async fn a_run_at_its_last_turn_closes_the_tools_for_every_vendor() {
 }
 
 /// Providers in the order in which they continue the thread.
-const ORDER: [&str; 9] = [
+const ORDER: [&str; 10] = [
     "anthropic",
     "gemini",
     "openai",
@@ -169,6 +174,7 @@ const ORDER: [&str; 9] = [
     "openrouter",
     "grok",
     "compat:house",
+    "compat:answers",
     "gemini",
     "anthropic",
 ];

@@ -5,42 +5,47 @@
 //! Reasoning that servers send beside the answer is kept apart from the text. With a call it is
 //! sent back to the model that made it, in the member that it came in: DeepSeek and Moonshot refuse
 //! the call without it. Without a call it is not, because DeepSeek's older model refuses that.
-//! Absent on purpose: the responses API, images by URL.
+//! The Responses API of the same vendors is `responses`; `api` in the block chooses it.
+//! Absent on purpose: images by URL.
 
 mod calls;
 mod content;
 pub mod decoder;
 pub(in crate::providers) mod dialect;
+mod endpoint;
 pub(in crate::providers) mod request;
+pub mod responses;
 mod usage;
 
 pub(in crate::providers) use dialect::Dialect;
 
-use crate::config::{ChatSwitches, ProviderSettings, StructuredOutput};
-use crate::domain::ErrorClass;
+use crate::config::{ChatApi, ProviderSettings};
 use crate::providers::Adapter;
 use crate::providers::api::openai::decoder::{ChunkDecoder, is_unread_call};
 use crate::providers::api::openai::dialect::{effort, no_members};
+use crate::providers::api::openai::endpoint::DialectServer;
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, ContentKinds, Event, FinishReason, Phase, Provider, ProviderCheck,
-    ProviderError, Request, RequestEncoder, Response, Structured, TokenUsage,
+    CallContext, Capabilities, ContentKinds, Event, FinishReason, Provider, ProviderCheck,
+    ProviderError, Request, RequestEncoder, Response, TokenUsage,
 };
 use crate::providers::transport::classify::Family;
-use crate::providers::transport::http::{self, Endpoint, EndpointSpec};
+use crate::providers::transport::http;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use reqwest::header::AUTHORIZATION;
 use serde_json::json;
 
 pub const ADAPTER: Adapter = Adapter {
     id: "openai",
     key_variable: Some("OPENAI_API_KEY"),
-    settings: &[http::SETTINGS, SETTINGS],
+    settings: &[http::SETTINGS, SETTINGS, API],
     bounds: None,
     build,
 };
+
+/// Setting of the vendors that have the Responses API, too.
+pub const API: &[&str] = &["api"];
 
 /// Settings of every block of this dialect, in addition to those of every endpoint.
 pub const SETTINGS: &[&str] = &[
@@ -76,108 +81,46 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     provider(settings, &OPENAI)
 }
 
-struct ChatCompletions {
-    name: String,
-    endpoint: Endpoint,
-    models_path: String,
-    key_path: Option<String>,
-    dialect: &'static Dialect,
-    switches: ChatSwitches,
-}
+struct ChatCompletions(DialectServer);
 
 /// Builds a provider of this dialect. Errors: phase `Config`.
 pub fn provider(
     settings: &ProviderSettings,
     dialect: &'static Dialect,
 ) -> Result<Box<dyn Provider>, ProviderError> {
-    let name = if settings.name.is_empty() {
-        dialect.adapter.id
-    } else {
-        settings.name.as_str()
-    };
-    let nowhere = || {
-        let message = format!("`{name}`: no `base_url`");
-        ProviderError::new(ErrorClass::Config, Phase::Config, message)
-    };
-    let base_url = settings
-        .base_url
-        .as_deref()
-        .or(dialect.base_url)
-        .ok_or_else(nowhere)?;
-    let origin = settings
-        .chat
-        .attribution_url
-        .as_deref()
-        .map(|url| ("http-referer", url));
-    let title = dialect.title.map(|title| ("x-title", title));
-    // Servers of this dialect are below `/v1`; for a URL without any path we add it.
-    let version = if has_path(base_url) { "" } else { "v1/" };
-    let endpoint = Endpoint::new(&EndpointSpec {
-        adapter: dialect.adapter,
-        name,
-        family: dialect.family,
-        base_url,
-        plain_http: settings.plain_http,
-        path: &format!("{version}chat/completions"),
-        key: settings.api_key.as_ref(),
-        key_header: (AUTHORIZATION, "Bearer "),
-        extra_headers: &title.into_iter().chain(origin).collect::<Vec<_>>(),
-    })?;
-    Ok(Box::new(ChatCompletions {
-        name: name.to_owned(),
-        endpoint,
-        models_path: format!("{version}models"),
-        key_path: dialect.key_path.map(|path| format!("{version}{path}")),
-        dialect,
-        switches: settings.chat.clone(),
-    }))
-}
-
-fn has_path(base_url: &str) -> bool {
-    let after_scheme = base_url
-        .split_once("://")
-        .map_or(base_url, |(_, rest)| rest);
-    after_scheme
-        .split_once('/')
-        .is_some_and(|(_, path)| !path.trim_matches('/').is_empty())
+    Ok(match settings.chat.api {
+        ChatApi::Chat => {
+            let server = DialectServer::new(settings, dialect, "chat/completions")?;
+            Box::new(ChatCompletions(server))
+        }
+        ChatApi::Responses => {
+            let server = DialectServer::new(settings, dialect, "responses")?;
+            Box::new(responses::Responses::of(server))
+        }
+    })
 }
 
 impl RequestEncoder for ChatCompletions {
     fn id(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {
-        let structured = match self.switches.structured_output {
-            StructuredOutput::JsonSchema => Structured::Native,
-            StructuredOutput::JsonObject | StructuredOutput::None => Structured::Prompted,
-        };
-        let reports_cost = self.dialect.family == Family::OpenRouter;
-        Capabilities {
-            structured,
-            content: self.dialect.content,
-            reports_cost,
-            ..Capabilities::MODEL
-        }
+        self.0.capabilities()
     }
 
     fn encode(&self, request: &Request) -> Result<String, ProviderError> {
-        request::body(request, self.dialect, &self.switches)
+        request::body(request, self.0.dialect, &self.0.switches)
     }
 }
 
 impl Provider for ChatCompletions {
     fn endpoint(&self) -> Option<String> {
-        Some(self.endpoint.base_url())
+        Some(self.0.endpoint.base_url())
     }
 
     fn check(&self, context: CallContext) -> BoxFuture<'_, Result<ProviderCheck, ProviderError>> {
-        Box::pin(async move {
-            if let Some(path) = &self.key_path {
-                self.endpoint.get(path, &context).await?;
-            }
-            self.endpoint.check(&self.models_path, &context).await
-        })
+        Box::pin(async move { self.0.check(&context).await })
     }
 
     fn stream<'a>(
@@ -190,11 +133,8 @@ impl Provider for ChatCompletions {
             "\"stream_options\":{}",
             json!({"include_usage": true})
         ));
-        let (family, adapter, model) = (
-            self.dialect.family,
-            self.dialect.adapter.id,
-            context.model.clone(),
-        );
+        let dialect = self.0.dialect;
+        let (family, adapter, model) = (dialect.family, dialect.adapter.id, context.model.clone());
         let decoder =
             move |request_id| -> Box<dyn crate::providers::transport::decode::Decoder + 'a> {
                 let decoder = ChunkDecoder::new(
@@ -205,7 +145,7 @@ impl Provider for ChatCompletions {
                 );
                 Box::new(decoder.returning_reasoning_by(adapter))
             };
-        let events = self.endpoint.call(encoded, context, Box::new(decoder));
+        let events = self.0.endpoint.call(encoded, context, Box::new(decoder));
         let unread = move |event: Result<Event, ProviderError>| match event {
             Err(error) if is_unread_call(&error) => {
                 stream::iter(unread_call(&model, encoded)).left_stream()
