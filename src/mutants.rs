@@ -44,12 +44,27 @@ mod armed {
             "a signature speaks for `From` only if its domain is aligned",
         ),
         (
+            "G3",
+            "results of verification count from a trusted relay only",
+        ),
+        ("G4", "a letter that was here before is not run again"),
+        ("G5", "automatic mail is filed and not answered"),
+        ("G6", "one person gets a bounded number of answers"),
+        (
             "G8",
             "mail to somebody new is asked about or denied, by trust",
         ),
         (
             "G9",
             "mail to whoever may not read what the run has read is held",
+        ),
+        (
+            "G10",
+            "a URL, and a query, holds only what everybody may read",
+        ),
+        (
+            "G10.links",
+            "a page to which a stranger's letter leads is the owner's to ask for",
         ),
         ("G12", "tools are closed by the trust of what was read"),
         (
@@ -71,6 +86,13 @@ mod armed {
         ),
         ("G15.expiry", "nobody decides after the end of a question"),
         ("G15.owner", "only the owner's own reply decides by mail"),
+        ("G16", "a name with a private address is not connected to"),
+        (
+            "G16.proxy",
+            "no proxy of the environment is between an address and its check",
+        ),
+        ("G17", "the address that was checked is connected to"),
+        ("G18", "each redirect is checked like the first URL"),
         ("G19", "files are opened beneath the persona's folder"),
         ("G20", "a file with a second name is not opened"),
         ("G21", "a command has no network"),

@@ -77,6 +77,14 @@ pub struct WebSettings {
     pub search: Option<SearchSettings>,
 }
 
+impl WebSettings {
+    /// Returns the private targets that the operator has opened, as `host:port`.
+    pub fn private_targets(&self) -> &[String] {
+        let fetch = self.fetch.as_ref();
+        fetch.map_or(&[], |fetch| fetch.private_targets.as_slice())
+    }
+}
+
 /// The service that `web_search` asks.
 #[derive(Debug, Clone, Serialize)]
 pub struct SearchSettings {

@@ -34,6 +34,7 @@ pub use headers::threading::{new_message_id, reply_references, reply_subject};
 pub use limits::{ParseError, ParseLimits};
 pub use parse::{ParsedLetter, parse, parse_letter};
 pub use report::read_report;
+pub use text::hosts::named_hosts;
 pub use text::html::html_to_text;
 pub use text::quotes::fresh_text;
 pub use text::text_file::{FileText, NotText, file_text};

@@ -52,6 +52,7 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
     email.attachments = attachments::build(&parts, &indices);
     email.automatic = automatic::signs(letter);
     email.list_id = automatic::list_id(letter);
+    email.unsubscribe = automatic::unsubscribe_pages(letter);
     if email.date.is_none() {
         defects.push("no readable Date".to_owned());
     }

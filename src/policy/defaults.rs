@@ -37,6 +37,8 @@ const NOT_A_READER: &str = "not_a_reader";
 
 /// Code of a command.
 const RUNS_COMMAND: &str = "runs_command";
+/// Code of a page to which a letter of a stranger leads, or at which one unsubscribes.
+const LINK_OF_LETTER: &str = "link_of_letter";
 /// Code of a page that a stranger wants fetched.
 const WEB_FOR_STRANGER: &str = "web_for_stranger";
 
@@ -83,6 +85,10 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
                 says(PolicyEffect::Ask, true, NOT_A_READER, why)
             }
         };
+    }
+    if facts.text("link").is_some() && !is_off("G10.links") {
+        let why = "a letter leads to that page: asking for it tells its sender that the letter is read, and may unsubscribe or confirm";
+        return says(PolicyEffect::Ask, true, LINK_OF_LETTER, why);
     }
     if is_outside && !is_off("G8") {
         let why = "a recipient is neither an owner, nor in the thread, nor in `send_allow`";

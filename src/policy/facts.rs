@@ -171,6 +171,12 @@ pub static FACTS: &[KnownFact] = &[
         false,
         "host of the URL that `web_fetch` was given, in lower case; `none` for a URL that is never asked",
     ),
+    fact(
+        "link",
+        FactKind::Word(&["of_stranger", "unsubscribe"]),
+        false,
+        "letter to which the URL of `web_fetch` belongs: one of somebody below `contact` names its domain, or `List-Unsubscribe` has it",
+    ),
 ];
 
 impl KnownFact {

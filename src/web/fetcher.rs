@@ -5,6 +5,7 @@
 use super::address::is_public;
 use super::page::{WebPage, is_text};
 use super::target::{UrlRefusal, WebTarget};
+use crate::mutants::is_off;
 use futures_util::future::BoxFuture;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, USER_AGENT,
@@ -169,7 +170,10 @@ impl WebFetcher {
                     format!("the server answered {status} without saying where the page is");
                 return Err(FetchError::new("http_status", message));
             };
-            target = target.redirected(location, &self.opened)?;
+            target = match is_off("G18") {
+                true => target.followed_blindly(location)?,
+                false => target.redirected(location, &self.opened)?,
+            };
         }
         let message = format!(
             "the page redirects more than {} times",
@@ -226,7 +230,11 @@ impl WebFetcher {
         target: &WebTarget,
         request: impl FnOnce(&Client) -> reqwest::RequestBuilder,
     ) -> Result<Response, FetchError> {
-        let addresses = self.addresses(target).await?;
+        let mut addresses = self.addresses(target).await?;
+        if is_off("G17") {
+            // A client that is not pinned asks its name server a second time.
+            addresses = self.looked_up(target).await?;
+        }
         let unreachable = |error: reqwest::Error| {
             FetchError::new(
                 "not_reachable",
@@ -239,11 +247,13 @@ impl WebFetcher {
         };
         let client = Client::builder()
             .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
             .pool_max_idle_per_host(0)
-            .resolve_to_addrs(&target.host, &addresses)
-            .build()
-            .map_err(unreachable)?;
+            .resolve_to_addrs(&target.host, &addresses);
+        let client = match is_off("G16.proxy") {
+            true => client,
+            false => client.no_proxy(),
+        };
+        let client = client.build().map_err(unreachable)?;
         let request = request(&client)
             .header(USER_AGENT, concat!("attache/", env!("CARGO_PKG_VERSION")))
             .header(ACCEPT_ENCODING, "identity");
@@ -258,6 +268,16 @@ impl WebFetcher {
 
     /// Returns the addresses of a host. Errors: one of them is not public, and the operator has not opened it.
     async fn addresses(&self, target: &WebTarget) -> Result<Vec<SocketAddr>, FetchError> {
+        let found = self.looked_up(target).await?;
+        let are_public = || found.iter().all(|address| is_public(address.ip()));
+        if !target.is_opened && !are_public() && !is_off("G16") {
+            return Err(not_public(target));
+        }
+        Ok(found)
+    }
+
+    /// Returns the addresses that a host has now.
+    async fn looked_up(&self, target: &WebTarget) -> Result<Vec<SocketAddr>, FetchError> {
         let found = match target.host.parse::<IpAddr>() {
             Ok(address) => vec![address],
             Err(_) => {
@@ -270,9 +290,6 @@ impl WebFetcher {
                 found
             }
         };
-        if !target.is_opened && !found.iter().copied().all(is_public) {
-            return Err(not_public(target));
-        }
         let with_port = found
             .into_iter()
             .map(|address| SocketAddr::new(address, target.port));

@@ -49,6 +49,19 @@ impl WebTarget {
         }
     }
 
+    /// Returns the target of a redirect with nothing of it checked: what a client does that follows redirects itself.
+    pub(super) fn followed_blindly(&self, location: &str) -> Result<Self, UrlRefusal> {
+        let joined = self.url.join(location).ok();
+        let url = joined.filter(|url| url.has_host() && url.port_or_known_default().is_some());
+        let url = url.ok_or_else(|| UrlRefusal("the page redirects to no page".to_owned()))?;
+        Ok(Self {
+            host: url.host_str().unwrap_or_default().to_owned(),
+            port: url.port_or_known_default().unwrap_or_default(),
+            is_opened: true,
+            url,
+        })
+    }
+
     fn of(mut url: Url, opened: &[String]) -> Result<Self, UrlRefusal> {
         let refused = |why: &str| Err(UrlRefusal(why.to_owned()));
         if !matches!(url.scheme(), "http" | "https") {

@@ -1,14 +1,17 @@
 //! The attack battery: what an enemy who owns the model, and writes what letters they like, cannot have done; beside each
 //! attack its twin, the same done by somebody who may. And the mutation run: without its guard an attack gets through.
 //!
-//! Cases are files, `tests/fixtures/attacks/<ID>.json`; `held.json` there names the rows that other tests hold.
+//! Cases are files, `tests/fixtures/attacks/<ID>.json`; `held.json` there names the rows that other tests hold. Those with a
+//! network are played in a namespace of the kernel.
 
 mod case;
 mod effects;
 mod held;
 #[cfg(debug_assertions)] // without them no guard can be switched off
 mod mutation;
+pub mod network;
 mod play;
+mod sinks;
 
 use case::{Attack, attacks};
 use effects::Effect;
@@ -17,6 +20,8 @@ use play::played;
 
 /// Ids of the rows that are played, separated by commas; without it, all. The mutation run names a few.
 const ONLY: &str = "ATTACHE_ATTACKS";
+/// The test that plays rows.
+const TEST: &str = "attacks::no_attack_has_a_forbidden_effect_and_twins_succeed";
 /// Plays at a time.
 const AT_ONCE: usize = 3;
 
@@ -47,6 +52,29 @@ async fn verdict((id, attack): (String, Attack)) -> Verdict {
     }
 }
 
+/// Rows with a network are played by this program in a namespace, one after the other: their servers have the same addresses.
+#[test]
+fn no_attack_over_a_network_has_a_forbidden_effect() {
+    let program = std::env::current_exe().expect("this program");
+    let (mut command, _home) = match network::inside(program.as_os_str()) {
+        Ok(inside) => inside,
+        Err(why) => {
+            println!("SKIPPED: no namespace for a network: {why}");
+            return;
+        }
+    };
+    let output = command.args(["--exact", TEST, "--nocapture"]).output();
+    let output = output.expect("this program");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{told}");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(told.contains("attack battery:"), "{told}");
+}
+
 #[tokio::test]
 async fn no_attack_has_a_forbidden_effect_and_twins_succeed() {
     let only = std::env::var(ONLY).ok();
@@ -54,15 +82,20 @@ async fn no_attack_has_a_forbidden_effect_and_twins_succeed() {
         only.as_ref()
             .is_none_or(|only| only.split(',').any(|other| other == id))
     };
+    let is_here = |attack: &Attack| attack.has_network() == network::is_inside();
     let rows: Vec<_> = attacks()
         .into_iter()
-        .filter(|(id, attack)| is_asked(id) && attack.can_be_played(id))
+        .filter(|(id, attack)| is_asked(id) && is_here(attack) && attack.can_be_played(id))
         .collect();
-    let fewest = if only.is_some() { 1 } else { 40 };
+    let (fewest, at_once) = match network::is_inside() {
+        _ if only.is_some() => (1, 1),
+        true => (10, 1),
+        false => (40, AT_ONCE),
+    };
     assert!(rows.len() >= fewest, "only {} rows were found", rows.len());
     let mut verdicts: Vec<Verdict> = futures_util::stream::iter(rows)
         .map(verdict)
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(at_once)
         .collect()
         .await;
     verdicts.sort_by(|a, b| a.id.cmp(&b.id));

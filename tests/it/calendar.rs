@@ -2,5 +2,6 @@
 
 mod hostile;
 mod letters;
-mod parts;
+pub mod parts;
+mod programs;
 mod state;

@@ -15,6 +15,8 @@ pub enum Record {
     /// The character strings of one record, each of at most 255 octets.
     Txt(Vec<Vec<u8>>),
     Ptr(String),
+    /// Addresses by turns: the n-th question is answered by the n-th list, all later ones by the last.
+    Turns(Vec<Vec<Ipv4Addr>>),
     Cname(String),
     /// Questions that no other record of the name answers get no answer at all.
     Silent,
@@ -40,7 +42,11 @@ const CNAME: u16 = 5;
 
 impl DnsStub {
     pub async fn start() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+        Self::at("127.0.0.1:0").await
+    }
+
+    pub async fn at(address: &str) -> Self {
+        let socket = UdpSocket::bind(address).await.expect("a socket");
         let address = socket.local_addr().expect("its address");
         let (zone, asked) = (
             Arc::new(Mutex::new(Zone::new())),
@@ -53,6 +59,13 @@ impl DnsStub {
             asked,
             serving,
         }
+    }
+
+    /// Frees the address.
+    pub async fn stop(mut self) {
+        self.serving.abort();
+        // It was cancelled.
+        let _ended = (&mut self.serving).await;
     }
 
     pub fn set(&self, zone: Zone) {
@@ -93,11 +106,14 @@ async fn serve(socket: UdpSocket, zone: Arc<Mutex<Zone>>, asked: Arc<Mutex<Vec<S
         let Some((name, kind, end)) = question(&buffer[..length]) else {
             continue;
         };
-        asked
-            .lock()
-            .expect("the questions")
-            .push(format!("{name} {kind}"));
-        let answer = answer(&zone.lock().expect("the zone"), &name, kind);
+        let turn = {
+            let mut asked = asked.lock().expect("the questions");
+            let question = format!("{name} {kind}");
+            let turn = asked.iter().filter(|before| **before == question).count();
+            asked.push(question);
+            turn
+        };
+        let answer = answer(&zone.lock().expect("the zone"), (&name, kind), turn);
         if let Some((code, records)) = answer {
             let packet = packet(&buffer[..end], code, &records);
             socket.send_to(&packet, peer).await.expect("an answer");
@@ -126,7 +142,7 @@ fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
 type Wire = (String, u16, Vec<u8>);
 
 /// Response code and records; `None` is silence.
-fn answer(zone: &Zone, asked: &str, kind: u16) -> Option<(u8, Vec<Wire>)> {
+fn answer(zone: &Zone, (asked, kind): (&str, u16), turn: usize) -> Option<(u8, Vec<Wire>)> {
     let (mut name, mut answer) = (asked.to_owned(), Vec::new());
     for _ in 0..8 {
         let Some(records) = zone.get(&name) else {
@@ -140,7 +156,8 @@ fn answer(zone: &Zone, asked: &str, kind: u16) -> Option<(u8, Vec<Wire>)> {
         };
         let wires = records
             .iter()
-            .filter_map(wire)
+            .flat_map(|record| in_turn(record, turn))
+            .filter_map(|record| wire(&record))
             .filter(|(found, _)| *found == kind);
         let mine: Vec<Wire> = wires
             .map(|(kind, data)| (name.clone(), kind, data))
@@ -177,6 +194,18 @@ fn answer(zone: &Zone, asked: &str, kind: u16) -> Option<(u8, Vec<Wire>)> {
     Some((SERVFAIL, Vec::new()))
 }
 
+/// The records that a question gets that was asked so often before.
+fn in_turn(record: &Record, turn: usize) -> Vec<Record> {
+    match record {
+        Record::Turns(lists) => {
+            let list = lists.get(turn).or(lists.last());
+            let list = list.into_iter().flatten();
+            list.map(|address| Record::A(*address)).collect()
+        }
+        record => vec![record.clone()],
+    }
+}
+
 fn wire(record: &Record) -> Option<(u16, Vec<u8>)> {
     Some(match record {
         Record::A(address) => (1, address.octets().to_vec()),
@@ -194,6 +223,8 @@ fn wire(record: &Record) -> Option<(u16, Vec<u8>)> {
         }
         Record::Ptr(name) => (12, encoded(name)),
         Record::Cname(name) => (CNAME, encoded(name)),
+        // In whose place stand the addresses of a turn.
+        Record::Turns(_) => return None,
         Record::Silent | Record::ServFail => return None,
     })
 }

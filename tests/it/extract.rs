@@ -1,10 +1,12 @@
 //! Documents that come with letters: read rightly, by a process that can do nothing else, whatever is in them.
 
+mod crafted;
 mod hostile;
 pub mod letters;
 mod locked;
 pub mod made;
 mod right;
+mod thousands;
 
 use attache::extract::{ExtractLimits, Extractor};
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
 /// Writes an own tool with a shell script as its program; `more` replaces members of its definition.
-fn own_tool(workspace: &Workspace, name: &str, script: &str, more: &Value) {
+pub fn own_tool(workspace: &Workspace, name: &str, script: &str, more: &Value) {
     let folder = format!("configs/tools/{name}");
     workspace.write(&format!("{folder}/run"), &format!("#!/bin/sh\n{script}\n"));
     let program = workspace.path().join(&folder).join("run");

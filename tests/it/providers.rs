@@ -11,7 +11,7 @@ mod history;
 mod judged;
 mod http;
 mod images;
-mod photographs;
+pub mod photographs;
 mod judged_natives;
 mod ollama;
 mod recordings;

@@ -3,6 +3,7 @@
 
 mod kinds;
 mod mutations;
+mod shown;
 mod silence;
 
 use attache::replay::verify::{Outcome, Verified};

@@ -3,4 +3,4 @@
 mod guard;
 mod letters;
 mod searching;
-mod servers;
+pub mod servers;

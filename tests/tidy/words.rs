@@ -59,7 +59,18 @@ const HOMES: &[Home] = &[
         instead: "start agents through `providers/child/process.rs`, which bounds and ends them",
     },
     Home {
-        words: &["Client::builder", "ClientBuilder::new", "reqwest::get"],
+        words: &[
+            "Client::builder",
+            "ClientBuilder::new",
+            "reqwest::Client::new",
+            "reqwest::blocking",
+            "reqwest::get",
+            "hyper::client",
+            "hyper_util::client",
+            // These make a client of their own.
+            "StreamableHttpClientTransport::from_uri",
+            "SseClientTransport::start",
+        ],
         places: &[
             // URLs that an operator wrote.
             "src/providers/transport/client.rs",
@@ -68,6 +79,17 @@ const HOMES: &[Home] = &[
             "src/web/fetcher.rs",
         ],
         instead: "fetch through `web::WebFetcher`, which looks at every address first",
+    },
+    Home {
+        words: &["TcpStream::connect"],
+        places: &[
+            // Servers that an operator wrote.
+            "src/gateway/outbound/smtp/connection.rs",
+            "src/gateway/ingress/imap/dial.rs",
+            // The demo's own server.
+            "src/cli/demo/client.rs",
+        ],
+        instead: "fetch through `web::WebFetcher`, or send mail by a transport",
     },
     Home {
         words: &[".unwrap()", ".expect(", ".unwrap_err()", ".expect_err("],

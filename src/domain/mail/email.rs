@@ -224,6 +224,8 @@ pub struct Email {
     pub attachments: Vec<Attachment>,
     /// `List-Id` between its angle brackets, lower case.
     pub list_id: Option<String>,
+    /// Pages of `List-Unsubscribe` (RFC 2369 section 3.2).
+    pub unsubscribe: Vec<String>,
     pub automatic: AutomaticSigns,
     /// Defects of the letter that were tolerated, one short sentence each.
     pub defects: Vec<String>,

@@ -9,6 +9,7 @@ use super::results::{Method, Results};
 use super::signatures::is_same_or_above;
 use crate::config::TrustedRelay;
 use crate::domain::Envelope;
+use crate::mutants::is_off;
 use std::net::IpAddr;
 
 /// A relay's result about the sender.
@@ -42,7 +43,7 @@ pub fn word(
     let ids: Vec<&str> = by_peer
         .chain(envelope.arrival.authserv_id.as_deref())
         .collect();
-    (!ids.is_empty()).then(|| read(&ids, claim))
+    (!ids.is_empty() || is_off("G3")).then(|| read(&ids, claim))
 }
 
 fn read(ids: &[&str], claim: &SenderClaim<'_>) -> RelayWord {
@@ -51,8 +52,9 @@ fn read(ids: &[&str], claim: &SenderClaim<'_>) -> RelayWord {
         match name {
             "received" => hops += 1,
             "authentication-results" => {
-                let results = Results::parse(value)
-                    .filter(|results| ids.contains(&results.authserv_id.as_str()));
+                let is_of_relay =
+                    |results: &Results| ids.contains(&results.authserv_id.as_str()) || is_off("G3");
+                let results = Results::parse(value).filter(is_of_relay);
                 found.extend(results.map(|results| (hops, results)));
             }
             _ => {}

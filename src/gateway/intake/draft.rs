@@ -13,6 +13,7 @@ use crate::domain::{
 use crate::gateway::approvals::answer::{AnswerInput, read_answer};
 use crate::gateway::judge::{self, Records};
 use crate::mime::from_first_field;
+use crate::mutants::is_off;
 use crate::store::{
     Account, Content, MailBounds, NewApprovalAnswer, NewAttachment, NewInbound, NewRun, ReplyLimits,
 };
@@ -151,6 +152,10 @@ impl Draft<'_> {
             .id
             .clone()
             .unwrap_or_else(|| MessageId::new(clock.new_id()));
+        let dedup_key = match is_off("G4") {
+            true => id.to_string(),
+            false => self.dedup.key.clone(),
+        };
         let place = self.place(persona);
         let host_name = &self.intake.config.gateway.host_name;
         NewInbound {
@@ -171,7 +176,7 @@ impl Draft<'_> {
                 .map(|a| new_attachment(a, clock))
                 .collect(),
             calendar: self.calendar_part(persona),
-            dedup_key: self.dedup.key.clone(),
+            dedup_key,
             also_known_as: self.dedup.also.clone(),
             has_own_id: self.dedup.has_own_id,
             duplicates_since: self.duplicates_since(clock.now()),
@@ -327,7 +332,7 @@ impl Draft<'_> {
             ),
             false => identity.basis.clone(),
         };
-        json!({
+        let mut metadata = json!({
             "sender": email.sender().map(|address| address.to_string()),
             "counterparty": email.sender().map(|address| Account::of(trust.as_str()).key(&address)),
             "reply_to": self.reply_to().map(|address| address.to_string()),
@@ -340,8 +345,11 @@ impl Draft<'_> {
                 "results": identity.results,
                 "covers": identity.coverage.fields().collect::<Vec<_>>(),
             },
-        })
-        .to_string()
+        });
+        if !email.unsubscribe.is_empty() {
+            metadata["unsubscribe"] = json!(email.unsubscribe);
+        }
+        metadata.to_string()
     }
 }
 

@@ -167,6 +167,25 @@ pub(in crate::mime) fn list_id(letter: &Part<'_>) -> Option<String> {
     (!id.is_empty()).then_some(id)
 }
 
+/// Most pages of `List-Unsubscribe` that are read; a list names one.
+const UNSUBSCRIBE_PAGES_MAX: usize = 20;
+
+/// Returns the pages of `List-Unsubscribe`, each between angle brackets (RFC 2369 sections 2 and 3.2). Blanks within them
+/// come from folding.
+pub(in crate::mime) fn unsubscribe_pages(letter: &Part<'_>) -> Vec<String> {
+    let fields = letter.fields.values("list-unsubscribe").take(FIELDS_MAX);
+    let mut pages = Vec::new();
+    for field in fields {
+        let text = unstructured(field);
+        let bracketed = text.split('<').skip(1);
+        let bracketed = bracketed.filter_map(|rest| Some(rest.split_once('>')?.0));
+        let urls = bracketed.map(|url| url.split_whitespace().collect::<String>());
+        pages.extend(urls.filter(|url| url.to_ascii_lowercase().starts_with("http")));
+    }
+    pages.truncate(UNSUBSCRIBE_PAGES_MAX);
+    pages
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,7 @@ pub(in crate::mime) fn hidden_place(text: &str, target: &str) -> Option<String> 
     (!named.iter().all(is_same)).then_some(place)
 }
 
-fn is_between_words(c: char) -> bool {
+pub(super) fn is_between_words(c: char) -> bool {
     c.is_whitespace() || matches!(c, '<' | '>' | '(' | ')' | '"' | '\'' | ',')
 }
 
@@ -47,7 +47,7 @@ fn host(rest: &str) -> &str {
 }
 
 /// Returns the place that a reader may see in a word: a URL, a host name, a mail address.
-fn named_place(word: &str) -> Option<String> {
+pub(super) fn named_place(word: &str) -> Option<String> {
     let word = word.to_lowercase();
     if let Some((_, rest)) = word.split_once("://") {
         return Some(host(rest).to_owned()).filter(|host| !host.is_empty());

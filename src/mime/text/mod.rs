@@ -2,6 +2,7 @@
 //!
 //! - `charsets`: bytes to text; `text_file`: whether a file is text
 //! - `entities`, `tags`, `links`: HTML to shallow, well-formed HTML
+//! - `hosts`: hosts that a text names
 //! - `html`: HTML to text; `markdown`: Markdown to HTML
 //! - `quotes`: what is new in a reply
 
@@ -9,6 +10,7 @@ pub mod charsets;
 pub mod entities;
 pub mod tags;
 pub mod links;
+pub mod hosts;
 pub mod html;
 pub mod markdown;
 pub mod quotes;

@@ -19,9 +19,9 @@ use crate::policy::PolicyRule;
 use crate::shell::CommandSandbox;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{
-    ClaimedRun, HookCall, JournalEntry, JournalSoFar, KnownSession, MailReservation, NewCall,
-    NewNotice, RunFinished, RunOptionsInForce, Sent, SessionKey, StoreError, StoredMessage,
-    TriggerMessage, Unanswered,
+    ClaimedRun, HookCall, JournalEntry, JournalSoFar, KnownSession, LinkedLetter, MailReservation,
+    NewCall, NewNotice, RunFinished, RunOptionsInForce, Sent, SessionKey, Step, StoreError,
+    StoredMessage, TriggerMessage, Unanswered,
 };
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -184,6 +184,19 @@ impl RunEnv {
             RunEnv::Live(live) => live.rows(run).journal_so_far(&run.id).await,
             RunEnv::Fork(fork) => Ok(fork.past.clone()),
             RunEnv::Recorded(record) => Ok(record.journal_so_far()),
+        }
+    }
+
+    /// Returns the letters in the run's thread and its steps so far, to look for links in.
+    pub async fn read_so_far(&self, run: &ClaimedRun) -> Stored<(Vec<LinkedLetter>, Vec<Step>)> {
+        match self.live() {
+            Ok(live) => {
+                let rows = live.rows(run);
+                let letters = rows.thread_links(&run.trigger_message).await?;
+                Ok((letters, rows.steps_of_run(&run.id).await?))
+            }
+            // A recorded call is not decided on again.
+            Err(_) => Ok((Vec::new(), Vec::new())),
         }
     }
 

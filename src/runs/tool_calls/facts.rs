@@ -3,6 +3,7 @@
 use super::context::ToolCallContext;
 use super::run_facts::{of_run, of_tool};
 use crate::domain::{Address, Readers};
+use crate::mutants::is_off;
 use crate::policy::CallFacts;
 use crate::runs::label::RunLabel;
 use crate::tools::{MailDraft, MailPolicy, RecipientPlace, RegisteredTool};
@@ -18,13 +19,15 @@ pub fn of_call(
     let facts = of_tool(so_far(ctx), tool);
     let capabilities = tool.declaration().capabilities;
     if capabilities.web {
-        return of_url(facts, &ctx.label, args);
+        return of_url(facts, ctx, args);
     }
     if capabilities.web_search {
         let host = ctx.deps.config.web.search.as_ref();
         let host = host.map_or("none", |search| search.host.as_str());
-        let audience = audience(ctx.label.readers.is_everyone());
-        return facts.with("audience", audience).with("host", host);
+        let may_read = ctx.label.readers.is_everyone() || is_off("G10");
+        return facts
+            .with("audience", audience(may_read))
+            .with("host", host);
     }
     if capabilities.programs && tool.effects().sends_out {
         // Whoever its program sends to reads what the model writes.
@@ -38,11 +41,12 @@ pub fn of_call(
 }
 
 /// Adds the facts of a URL: whoever runs its server, and the name servers on the way, read it.
-fn of_url(facts: CallFacts, label: &RunLabel, args: &Map<String, Value>) -> CallFacts {
-    let facts = facts.with("audience", audience(label.readers.is_everyone()));
+fn of_url(facts: CallFacts, ctx: &ToolCallContext<'_>, args: &Map<String, Value>) -> CallFacts {
+    let may_read = ctx.label.readers.is_everyone() || is_off("G10");
+    let facts = facts.with("audience", audience(may_read));
     let url = args.get("url").and_then(Value::as_str).unwrap_or_default();
     // A URL that is none is refused before anybody is asked.
-    match WebTarget::parse(url, &[]) {
+    match WebTarget::parse(url, ctx.deps.config.web.private_targets()) {
         Ok(target) => facts.with("host", target.host),
         Err(_) => facts.with("host", "none"),
     }

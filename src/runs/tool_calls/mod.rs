@@ -2,7 +2,7 @@
 //!
 //! - `verdict`: ends of a call, and how a call and its result are recorded
 //! - `execution`: a permitted call with the persona's store and folder; `context`: the run of a call
-//! - `run_facts`, `facts`: what the engine knows of a run and of a call, for the rules
+//! - `run_facts`, `facts`: what the engine knows of a run and of a call, for the rules; `links`: of a URL in letters
 //! - `draft`: what a call would do; `policy`: the decision on it
 //! - `dispatch`: the calls of one answer, in order
 
@@ -11,6 +11,7 @@ pub mod execution;
 pub mod context;
 pub mod run_facts;
 pub mod facts;
+pub mod links;
 pub mod draft;
 pub mod policy;
 pub mod dispatch;

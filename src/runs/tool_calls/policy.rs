@@ -8,6 +8,7 @@ use super::context::ToolCallContext;
 use super::draft::{self, Drafted};
 use super::execution::CallOrder;
 use super::facts;
+use super::links;
 use super::run_facts;
 use super::verdict::{JudgedCall, ToolVerdict};
 use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, PolicyEffect};
@@ -143,7 +144,8 @@ async fn judge(
     };
     let ctx = &with_draft;
     let draft = drafted.mail.as_ref();
-    let mut facts = facts::of_call(ctx, tool, args);
+    let facts = facts::of_call(ctx, tool, args);
+    let mut facts = links::with_link(ctx, (tool, args), facts).await?;
     if let Some(draft) = draft {
         facts = facts::of_mail(facts, &ctx.label, draft, mail);
     }

@@ -1,10 +1,16 @@
 //! Conversations and threads: their messages as a run reads them and as a tool opens them, what may be written in them, the
 //! sessions that agents keep in them.
+//!
+//! - `place`, `placement`: the thread of a letter
+//! - `history`: messages as a run reads them; `opened`: as a tool opens them; `links`: where they lead
+//! - `reply_limits`, `correspondence`: what may still be written in a thread and to a person
+//! - `sessions`: sessions of agents
 
 pub(in crate::store) mod place;
 pub(in crate::store) mod placement;
 pub(in crate::store) mod history;
 pub(in crate::store) mod opened;
+pub(in crate::store) mod links;
 pub(in crate::store) mod reply_limits;
 pub(in crate::store) mod correspondence;
 pub(in crate::store) mod sessions;

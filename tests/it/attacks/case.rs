@@ -1,6 +1,7 @@
 //! An attack as its file says it.
 
 use super::effects::Effect;
+use super::network::NetworkPlan;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -53,6 +54,8 @@ pub struct Play {
     /// `file#pointer` -> value.
     #[serde(default)]
     pub set: BTreeMap<String, Value>,
+    /// Names and servers; such a play is for the namespace.
+    pub network: Option<NetworkPlan>,
     /// Of the scripted provider.
     pub script: Value,
     pub steps: Vec<Step>,
@@ -104,6 +107,10 @@ impl Attack {
             println!("SKIPPED: {id}");
         }
         can
+    }
+
+    pub fn has_network(&self) -> bool {
+        self.attack.network.is_some()
     }
 
     pub fn twin_play(&self) -> Play {

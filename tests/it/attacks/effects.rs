@@ -36,6 +36,15 @@ pub enum Effect {
     Trust(String),
     /// The last letter was refused at the door.
     Refused,
+    /// A name server was asked for a name with that text in it.
+    Asked(String),
+    /// More requests than that (default: none) reached a server of the play's network, with this text, in lower case.
+    Connected {
+        to: String,
+        with: Option<String>,
+        #[serde(default)]
+        more_than: usize,
+    },
 }
 
 /// What is seen when all is over.
@@ -51,6 +60,10 @@ pub struct Seen {
     pub questions: Vec<String>,
     pub trust: String,
     pub is_refused: bool,
+    /// `name TYPE-NUMBER` of all questions to the play's name server.
+    pub asked: Vec<String>,
+    /// Address and port of a server, and a request to it in lower case.
+    pub connections: Vec<(String, String)>,
 }
 
 /// A mail in any state, sent or not.
@@ -104,6 +117,17 @@ impl Effect {
             }
             Self::Trust(trust) => seen.trust == *trust,
             Self::Refused => seen.is_refused,
+            Self::Asked(text) => seen.asked.iter().any(|name| name.contains(text)),
+            Self::Connected {
+                to,
+                with,
+                more_than,
+            } => {
+                let is_it = |(address, request): &&(String, String)| {
+                    address == to && with.as_ref().is_none_or(|text| request.contains(text))
+                };
+                seen.connections.iter().filter(is_it).count() > *more_than
+            }
         }
     }
 }

@@ -1,25 +1,24 @@
 //! The mutation run: with a guard off, each attack that names it gets through. So no guard is there for show, and no attack
 //! fails for a reason of its own.
 
-use super::ONLY;
 use super::case::attacks;
+use super::{ONLY, TEST, network};
 use attache::mutants::GUARDS;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-const TEST: &str = "attacks::no_attack_has_a_forbidden_effect_and_twins_succeed";
-
 #[test]
 fn without_its_guard_an_attack_gets_through() {
-    let mut of_guard: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut of_guard: BTreeMap<String, [Vec<String>; 2]> = BTreeMap::new();
     let mut unplayed = Vec::new();
     for (id, attack) in attacks() {
         if !attack.can_be_played(&id) {
             unplayed.extend(attack.guards);
             continue;
         }
+        let is_network = usize::from(attack.has_network());
         for guard in attack.guards {
-            of_guard.entry(guard).or_default().push(id.clone());
+            of_guard.entry(guard).or_default()[is_network].push(id.clone());
         }
     }
     let known: Vec<&str> = GUARDS.iter().map(|(guard, _)| *guard).collect();
@@ -29,13 +28,23 @@ fn without_its_guard_an_attack_gets_through() {
     let mut needless = Vec::new();
     let mut attempts = 0;
     for guard in known {
-        let Some(rows) = of_guard.get(guard) else {
+        let Some([here, inside]) = of_guard.get(guard) else {
             let is_unplayed = unplayed.iter().any(|other| other == guard);
             assert!(is_unplayed, "no attack names {guard}");
             continue;
         };
-        let told = without(guard, rows);
-        for row in rows {
+        let mut told = without(guard, here, false).unwrap_or_default();
+        let inside = match without(guard, inside, true) {
+            Ok(more) => {
+                told.push_str(&more);
+                inside.as_slice()
+            }
+            Err(why) => {
+                println!("SKIPPED: {inside:?} without {guard}: {why}");
+                &[]
+            }
+        };
+        for row in here.iter().chain(inside) {
             attempts += 1;
             if !told.contains(&format!("FORBIDDEN {row}:")) {
                 needless.push(format!("{row} without {guard}"));
@@ -50,10 +59,20 @@ fn without_its_guard_an_attack_gets_through() {
     assert!(needless.is_empty(), "stopped all the same: {needless:#?}");
 }
 
-/// What the battery says of these rows in a process in which that guard is off.
-fn without(guard: &str, rows: &[String]) -> String {
+/// What the battery says of these rows in a process in which that guard is off. `Err`: why there is no network for them.
+fn without(guard: &str, rows: &[String], is_network: bool) -> Result<String, String> {
+    if rows.is_empty() {
+        return Ok(String::new());
+    }
     let me = std::env::current_exe().expect("this program");
-    let output = Command::new(me)
+    let (mut command, _home) = match is_network {
+        true => network::inside(me.as_os_str())?,
+        false => (
+            Command::new(me),
+            tempfile::tempdir().expect("a temporary folder"),
+        ),
+    };
+    let output = command
         .args(["--exact", TEST, "--nocapture"])
         .env("ATTACHE_MUTANT", guard)
         .env(ONLY, rows.join(","))
@@ -61,5 +80,5 @@ fn without(guard: &str, rows: &[String]) -> String {
     let output = output.expect("the battery");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(told.contains("attack battery:"), "{guard}: {told}");
-    told
+    Ok(told)
 }

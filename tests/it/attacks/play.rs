@@ -2,6 +2,7 @@
 
 use super::case::{Letter, Play, Step};
 use super::effects::{Seen, SeenMail};
+use super::network::Network;
 use crate::app::{Workspace, turns};
 use crate::approvals::scene::{Scene, decision};
 use crate::hijack::world::ALL;
@@ -24,6 +25,10 @@ struct Stage {
 }
 
 pub async fn played(play: &Play) -> Seen {
+    let network = match &play.network {
+        Some(plan) => Some(Network::start(plan).await),
+        None => None,
+    };
     let scene = Scene::with(&play.script, |workspace| prepare(play, workspace)).await;
     let root = scene.world.app.workspace.path().to_path_buf();
     let before = files(&root);
@@ -38,6 +43,9 @@ pub async fn played(play: &Play) -> Seen {
     }
     let mut seen = stage.look().await;
     (seen.before, seen.after) = (before, files(&root));
+    if let Some(network) = network {
+        network.end(&mut seen).await;
+    }
     seen
 }
 

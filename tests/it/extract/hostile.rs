@@ -1,12 +1,13 @@
 //! Documents made to hurt: each is read or refused within its bounds, and the engine's memory stays as it was; D-1.
 
+use super::crafted::with_sheet;
 use super::extractor;
 use super::made::{docx, docx_of, pdf, pdf_of, sheet_of, xlsx, zipped};
 use attache::extract::ExtractError;
 use std::time::Instant;
 
 /// Resident memory of this process in bytes (proc(5), `status`).
-fn resident() -> u64 {
+pub fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("status");
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
@@ -75,33 +76,6 @@ fn workbooks() -> Vec<(&'static str, Vec<u8>)> {
             with_sheet(&sheet_of(&many_rows)),
         ),
     ]
-}
-
-/// A workbook whose only sheet is this XML.
-fn with_sheet(sheet: &str) -> Vec<u8> {
-    let book = xlsx(&[("One", &[&["x"]])]);
-    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(book)).expect("a zip");
-    let mut files = Vec::new();
-    for index in 0..archive.len() {
-        let mut file = archive.by_index(index).expect("a file");
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut file, &mut bytes).expect("bytes");
-        let name = file.name().expect("a name").into_owned();
-        let is_sheet = name.contains("sheet1");
-        files.push((
-            name,
-            if is_sheet {
-                sheet.as_bytes().to_vec()
-            } else {
-                bytes
-            },
-        ));
-    }
-    let files: Vec<(&str, &[u8])> = files
-        .iter()
-        .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
-        .collect();
-    zipped(&files)
 }
 
 fn nested_mail() -> Vec<u8> {

@@ -136,8 +136,8 @@ async fn asking(server: &Server) -> TestApp {
     workspace.start().await
 }
 
-#[tokio::test]
-async fn a_photograph_is_answered_by_what_is_on_it() {
+/// An engine that has answered a letter with a photograph, by a model that reads the size of what it is shown.
+pub async fn seen() -> (TestApp, Server) {
     let server = Server::answering(|seen, _| match seen_size(&seen.body) {
         Some((width, height)) => answer(&format!("I see {width} by {height} pixels.")),
         None => answer("I see nothing."),
@@ -147,6 +147,12 @@ async fn a_photograph_is_answered_by_what_is_on_it() {
     app.run_of(&photographs()).await;
     app.drain().await;
     assert!(app.sent()[0].text.contains("I see 640 by 480 pixels."));
+    (app, server)
+}
+
+#[tokio::test]
+async fn a_photograph_is_answered_by_what_is_on_it() {
+    let (app, _server) = seen().await;
     app.check().await;
 }
 

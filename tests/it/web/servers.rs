@@ -3,12 +3,13 @@
 use attache::web::{FetchError, FetchLimits, Lookup, WebFetcher, WebPage};
 use futures_util::future::{BoxFuture, ready};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 /// What a server does after its first bytes.
 #[derive(Clone, Copy)]
@@ -26,17 +27,28 @@ pub struct Site {
     requests: Arc<Mutex<Vec<String>>>,
     /// Bytes that it could send.
     pub sent_bytes: Arc<AtomicUsize>,
+    serving: JoinHandle<()>,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
 }
 
 impl Site {
     pub async fn start(answer: &str, then: Then) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        Self::at(([127, 0, 0, 1], 0).into(), answer, then).await
+    }
+
+    pub async fn at(address: SocketAddr, answer: &str, then: Then) -> Self {
+        let listener = TcpListener::bind(address).await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let answer = answer.replace("{port}", &port.to_string());
         let requests = Arc::<Mutex<Vec<String>>>::default();
         let (seen, sent_bytes) = (requests.clone(), Arc::<AtomicUsize>::default());
         let counted = sent_bytes.clone();
-        tokio::spawn(async move {
+        let serving = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (seen, answer, counted) = (seen.clone(), answer.clone(), counted.clone());
                 tokio::spawn(async move {
@@ -63,7 +75,15 @@ impl Site {
             port,
             requests,
             sent_bytes,
+            serving,
         }
+    }
+
+    /// Frees the address.
+    pub async fn stop(mut self) {
+        self.serving.abort();
+        // It was cancelled.
+        let _ended = (&mut self.serving).await;
     }
 
     pub async fn page(media_type: &str, body: &str) -> Self {
