@@ -17,4 +17,4 @@ if [ ! -e "$cache/complete" ]; then
     touch "$cache/complete" || true
 fi
 [ -e "$cache/complete" ] || { echo "SKIPPED: litellm.sh: pip does not bring litellm here, or not within 100 s"; exit 0; }
-timeout 130 python3 litellm_house.py --attache "$attache" --litellm "$program"
+timeout "$((225 - SECONDS))" python3 litellm_house.py --attache "$attache" --litellm "$program"

@@ -18,4 +18,4 @@ if ! PYTHONPATH="$cache" python3 -c "$brings" 2>/dev/null; then
 fi
 PYTHONPATH="$cache" python3 -c "$brings" 2>/dev/null ||
   { echo "SKIPPED: llama_cpp.sh: pip does not bring a llama.cpp here"; exit 0; }
-PYTHONPATH="$cache" timeout 130 python3 llama_cpp.py --attache "$attache"
+PYTHONPATH="$cache" timeout "$((225 - SECONDS))" python3 llama_cpp.py --attache "$attache"

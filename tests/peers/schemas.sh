@@ -19,4 +19,4 @@ if ! PYTHONPATH="$cache" python3 -c "$brings" 2>/dev/null; then
 fi
 PYTHONPATH="$cache" python3 -c "$brings" 2>/dev/null ||
   { echo "SKIPPED: schemas.sh: pip does not bring the vendors' packages here"; exit 0; }
-PYTHONPATH="$cache" timeout 110 python3 schemas.py --attache "$attache"
+PYTHONPATH="$cache" timeout "$((225 - SECONDS))" python3 schemas.py --attache "$attache"
