@@ -6,7 +6,7 @@
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`
 //! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
-//! - permission: `approvals`, `policy`, `hooks`; `tools`; the kill switch: `halt`
+//! - permission: `approvals`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
@@ -41,6 +41,7 @@ mod approvals;
 mod policy;
 mod hooks;
 mod tools;
+mod skills;
 pub mod screen;
 mod args;
 
@@ -105,6 +106,7 @@ static COMMANDS: &[&dyn Command] = &[
     &policy::PolicyCommand,
     &hooks::HooksCommand,
     &tools::ToolsCommand,
+    &skills::SkillsCommand,
     // The kill switch.
     &halt::HaltCommand,
     &halt::ResumeCommand,

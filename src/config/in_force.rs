@@ -6,8 +6,8 @@
 //! which are read for each run.
 
 use crate::config::file::{
-    ConfigLocation, ConfigSource, HOOKS_FILE, POLICY_FILE, PRICES_FILE, Snapshot, WEB_FILE,
-    own_tool_file, persona_file, persona_policy_file,
+    ConfigLocation, ConfigSource, HOOKS_FILE, POLICY_FILE, PRICES_FILE, SKILLS_FILE, Snapshot,
+    WEB_FILE, own_tool_file, persona_file, persona_policy_file,
 };
 use crate::config::secrets;
 use crate::domain::sha256_hex;
@@ -75,7 +75,7 @@ fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<Str
         .filter(|name| !name.starts_with('.'))
         .flat_map(|name| [persona_file(name), persona_policy_file(name)]);
     let new = personas
-        .chain([PRICES_FILE, POLICY_FILE, HOOKS_FILE, WEB_FILE].map(str::to_owned))
+        .chain([PRICES_FILE, POLICY_FILE, HOOKS_FILE, WEB_FILE, SKILLS_FILE].map(str::to_owned))
         .chain(own_tools(&source))
         .filter(|file| !recorded.contains_key(file));
     edited.extend(new.filter(|file| source.has(file)));
@@ -150,6 +150,7 @@ impl Edits {
                 POLICY_FILE,
                 HOOKS_FILE,
                 WEB_FILE,
+                SKILLS_FILE,
             ]
             .map(str::to_owned),
         );

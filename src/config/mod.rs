@@ -14,6 +14,7 @@
 //! - `security`: `configs/security.json`, with `authentication`
 //! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
 //! - `hooks`: `configs/hooks.json`
+//! - `skills`: `configs/skills.json`
 //! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`
 //! - `persona`: `personas/<id>/persona.json`; `personas` holds all of them
 //! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
@@ -35,6 +36,7 @@ mod authentication;
 mod policy;
 mod hooks;
 mod web;
+mod skills;
 mod own_tools;
 mod persona;
 mod personas;
@@ -47,7 +49,7 @@ pub mod in_force;
 
 pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
 pub use context::{ContextProfile, ContextStep};
-pub use file::{ConfigErrors, Problem, Snapshot, TypedDuration, spell};
+pub use file::{ConfigErrors, Problem, SKILLS_FILE, Snapshot, TypedDuration, spell};
 pub use gateway::limits::Limits;
 pub use gateway::listeners::{
     ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles,
@@ -77,6 +79,7 @@ pub use policy::{ApprovalSettings, PolicySettings, REPLY};
 pub use security::{Access, Decision, Security};
 pub use settings::Config;
 pub use show::{effective, show_persona};
+pub use skills::{PinnedSkill, SKILL_FILE, SKILLS_FOLDER, TypedSkills, is_skill_name};
 pub use step::PLACEHOLDERS;
 pub use values::name_catalog::NameCatalog;
 pub use values::net::{is_loopback_host, may_speak_http};

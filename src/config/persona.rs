@@ -3,6 +3,7 @@
 use super::inference::budgets::{PersonaBudget, TypedPersonaBudget};
 use super::inference::fallback::{ModelChoice, TypedChoice};
 use super::inference::{budgets, fallback, providers};
+use super::skills::PinnedSkill;
 use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
 use super::values::zones::zone_hint;
@@ -121,6 +122,8 @@ pub struct Persona {
     pub plan: PlanMode,
     /// `true`: it may run commands in a sandbox.
     pub shell: bool,
+    /// Approved skills that it has.
+    pub skills: Vec<PinnedSkill>,
     /// Rules of its `policy.json`, which stand behind those of `configs/policy.json`.
     pub rules: Vec<PolicyRule>,
     /// Absolute path of its folder.
@@ -213,6 +216,7 @@ pub fn resolve(
         budget: budgets::resolve_persona(typed.budget.as_ref()),
         plan: typed.plan.0,
         shell: typed.shell,
+        skills: Vec::new(),
         rules: Vec::new(),
         folder: ctx.workspace.join("personas").join(id.as_str()),
     })

@@ -10,6 +10,7 @@ use crate::config::own_tools::TypedOwnTool;
 use crate::config::persona::TypedPersona;
 use crate::config::policy::TypedPolicy;
 use crate::config::security::TypedSecurity;
+use crate::config::skills::TypedSkills;
 use crate::config::web::TypedWeb;
 use serde_json::Value;
 
@@ -53,6 +54,10 @@ pub static KINDS: &[ConfigFileKind] = &[
     ConfigFileKind {
         name: "web",
         schema: json_schema::of::<TypedWeb>,
+    },
+    ConfigFileKind {
+        name: "skills",
+        schema: json_schema::of::<TypedSkills>,
     },
     ConfigFileKind {
         name: "tool",

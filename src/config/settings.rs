@@ -12,6 +12,7 @@ use crate::config::own_tools::OwnTool;
 use crate::config::personas::Personas;
 use crate::config::policy::PolicySettings;
 use crate::config::security::Security;
+use crate::config::skills::PinnedSkill;
 use crate::config::values::name_catalog::NameCatalog;
 use crate::config::web::WebSettings;
 use crate::domain::LoopKey;
@@ -41,6 +42,8 @@ pub struct Config {
     pub hooks: Vec<Hook>,
     /// What may be fetched from the web; nothing when there is no `configs/web.json`.
     pub web: WebSettings,
+    /// Skills that the owner has approved.
+    pub skills: Vec<PinnedSkill>,
     /// Tools that are programs of the owner's.
     pub own_tools: Vec<OwnTool>,
     pub limits: Limits,

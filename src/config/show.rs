@@ -13,7 +13,7 @@ use crate::config::context::ContextStep;
 use crate::config::file::duration::spell;
 use crate::config::file::{
     CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, POLICY_FILE, PRICES_FILE,
-    SECURITY_FILE, WEB_FILE, own_tool_file, persona_file,
+    SECURITY_FILE, SKILLS_FILE, WEB_FILE, own_tool_file, persona_file,
 };
 use crate::config::gateway::Gateway;
 use crate::config::inference::Inference;
@@ -56,6 +56,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     files.insert(POLICY_FILE.to_owned(), shown);
     files.insert(HOOKS_FILE.to_owned(), json!({"hooks": config.hooks}));
     files.insert(WEB_FILE.to_owned(), json!(config.web));
+    files.insert(SKILLS_FILE.to_owned(), json!({ "skills": config.skills }));
     for tool in &config.own_tools {
         files.insert(own_tool_file(&tool.name), json!(tool));
     }

@@ -182,6 +182,7 @@ impl RunDeps {
                 && (web.fetch.is_some() || !tool.declaration().capabilities.web)
                 && (web.search.is_some() || !tool.declaration().capabilities.web_search)
                 && self.may_run_commands(persona, label, tool)
+                && (!persona.skills.is_empty() || !tool.declaration().capabilities.skills)
                 && self.may_ask((persona, options), label, tool)
                 && run_facts::is_offered(&self.config, (run, persona), label, tool)
         };

@@ -11,8 +11,9 @@ use crate::domain::memory_lines::HAVING_READ;
 use crate::domain::{Readers, TextLabel, Trigger, Trust};
 use crate::mutants::is_off;
 use crate::store::{Step, StepKind};
-use crate::tools::{Effects, MailPolicy, Reader, ToolRegistry, WriteOrigin};
+use crate::tools::{Effects, MailPolicy, Reader, ToolRegistry, USE_SKILL, WriteOrigin};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Lowest trust of the texts that a run has read, and who may read all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct RunLabel {
     pub floor: Trust,
     /// Addresses that may read all of them. What the run was written itself, it may act on with everyone.
     pub readers: Readers,
+    /// Tools that the skills which the run has used leave it; `None`: all that it was offered.
+    pub tools: Option<BTreeSet<String>>,
 }
 
 /// Reason why `send_allow` is closed to a run whose sender is no contact.
@@ -40,6 +43,7 @@ impl RunLabel {
             sender,
             floor: sender,
             readers: Readers::Everyone,
+            tools: None,
         };
         match letters["count"].as_u64() {
             Some(count) if count > 0 => {
@@ -69,7 +73,30 @@ impl RunLabel {
     /// Returns the label after a tool call with this recorded result.
     #[must_use]
     pub fn after(self, tools: &ToolRegistry, tool: &str, payload: &str) -> Self {
-        self.having_read(words_of_result(tools, tool, payload))
+        let label = self.having_read(words_of_result(tools, tool, payload));
+        match left_by_skill(tool, payload) {
+            Some(left) => Self {
+                tools: Some(match &label.tools {
+                    Some(tools) => tools.intersection(&left).cloned().collect(),
+                    None => left,
+                }),
+                ..label
+            },
+            None => label,
+        }
+    }
+
+    /// Returns the reason why a skill that the run has used leaves out a tool; `None`: it does not.
+    pub fn narrowed(&self, tool: &str) -> Option<String> {
+        let tools = self.tools.as_ref()?;
+        let is_left = tool == USE_SKILL || tools.contains(tool);
+        (!is_left).then(|| {
+            let names: Vec<&str> = tools.iter().map(String::as_str).collect();
+            format!(
+                "the skill that you use names the tools for it, and this is none of them: {}",
+                names.join(", ")
+            )
+        })
     }
 
     /// Returns the label after these steps.
@@ -182,4 +209,15 @@ impl RunLabel {
             audience: subject.audience(),
         }
     }
+}
+
+/// Returns the tools that a recorded result of `use_skill` leaves; `None`: it leaves all.
+fn left_by_skill(tool: &str, payload: &str) -> Option<BTreeSet<String>> {
+    if tool != USE_SKILL {
+        return None;
+    }
+    let payload: Value = serde_json::from_str(payload).ok()?;
+    let names = payload["result"]["allowed_tools"].as_array()?.iter();
+    let names = names.filter_map(Value::as_str);
+    Some(names.map(str::to_owned).collect())
 }

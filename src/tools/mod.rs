@@ -7,7 +7,7 @@
 //! - `files`, `mail`, `calendar`: tools on the persona's folder, on its mail, on its events
 //! - `web_fetch`, `web_search`, `update_memory`, `schedule_create`
 //! - `ask_owner`, `propose_plan`: what the owner is asked
-//! - `shell`: a command in the sandbox
+//! - `shell`: a command in the sandbox; `skills`: instructions of the owner
 //! - `own_tool`: a program of the owner's as a tool
 //!
 //! Not here: who may call a tool, and what becomes of a call (`runs`).
@@ -23,6 +23,7 @@ mod update_memory;
 mod web_fetch;
 mod web_search;
 mod shell;
+mod skills;
 mod own_tool;
 
 use crate::config::Config;
@@ -44,6 +45,10 @@ pub use mail::send_email::{
 };
 pub use mail::visibility::SCOPE_OF_THREAD;
 pub use propose_plan::{PROPOSE_PLAN, PlanArgs};
+pub use skills::skill_file::{SKILL_FILE_BYTES_MAX, SkillFile, parse as parse_skill};
+pub use skills::skill_folder::{digests as skill_digests, text as skill_text};
+pub use skills::skill_reader::SkillReader;
+pub use skills::use_skill::USE_SKILL;
 
 /// Returns the tools of this engine, in the order the model sees them.
 pub fn builtin() -> ToolRegistry {
@@ -60,6 +65,7 @@ pub fn builtin() -> ToolRegistry {
         Box::new(files::write_file::WriteFile),
         Box::new(files::edit_file::EditFile),
         Box::new(shell::Shell),
+        Box::new(skills::use_skill::UseSkill),
         Box::new(calendar::answer_invitation::AnswerInvitation),
         Box::new(calendar::invite::Invite),
         Box::new(calendar::list_events::ListEvents),

@@ -19,6 +19,8 @@ use std::path::Path;
 const OF_A_WORKSPACE: &[&str] = &[
     "configs/script.json",
     "configs/web.json",
+    "configs/skills.json",
+    "skills/",
     "configs/tools/",
     "configs/tools/stock/tool.json",
 ];

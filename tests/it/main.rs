@@ -32,6 +32,7 @@ mod arrival;
 mod mime;
 mod letter_groups;
 mod shell;
+mod skills;
 mod shortage;
 
 // Who is believed, and who is answered

@@ -42,6 +42,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         budget: attache::config::PersonaBudget::default(),
         plan: attache::domain::PlanMode::None,
         shell: false,
+        skills: Vec::new(),
         rules: Vec::new(),
         folder: "/nowhere".into(),
     }

@@ -18,8 +18,8 @@ use attache::extract::{ExtractLimits, Extractor};
 use attache::store::files::workspace::WorkspaceQuota;
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
-    Answered, KeptWorkspace, MailPolicy, Reader, RecipientPlace, ToolCall, ToolEnv, ToolError,
-    ToolLimits, ToolOutcome, ToolResources, WriteOrigin, builtin, recipient_not_allowed,
+    Answered, KeptWorkspace, MailPolicy, Reader, RecipientPlace, SkillReader, ToolCall, ToolEnv,
+    ToolError, ToolLimits, ToolOutcome, ToolResources, WriteOrigin, builtin, recipient_not_allowed,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
@@ -135,6 +135,11 @@ impl RunDeps {
             zone: chrono_tz::UTC,
             programs: None,
             commands: None,
+            skills: SkillReader {
+                skills: &[],
+                shared: None,
+                persona: &self.folder,
+            },
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,
                 quota: WorkspaceQuota::from(&Limits::default()),

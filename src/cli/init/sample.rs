@@ -70,6 +70,10 @@ pub static FILES: &[(&str, &str)] = &[
         include_str!("../../../configs/schema/tool.json"),
     ),
     (
+        "configs/schema/skills.json",
+        include_str!("../../../configs/schema/skills.json"),
+    ),
+    (
         "configs/schema/web.json",
         include_str!("../../../configs/schema/web.json"),
     ),

@@ -9,6 +9,7 @@ pub const CONTEXT_FILE: &str = "configs/context.json";
 pub const HOOKS_FILE: &str = "configs/hooks.json";
 pub const POLICY_FILE: &str = "configs/policy.json";
 pub const WEB_FILE: &str = "configs/web.json";
+pub const SKILLS_FILE: &str = "configs/skills.json";
 pub const SECURITY_FILE: &str = "configs/security.json";
 
 /// Folder of the owner's tools, each in a folder of its own.

@@ -13,7 +13,8 @@ use super::values::name_catalog::NameCatalog;
 use crate::config::context::{ContextProfile, TypedContext};
 use crate::config::file::{
     CONTEXT_FILE, ConfigErrors, ConfigFile, ConfigLocation, GATEWAY_FILE, HOOKS_FILE,
-    INFERENCE_FILE, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, Snapshot, WEB_FILE,
+    INFERENCE_FILE, POLICY_FILE, PRICES_FILE, Problem, SECURITY_FILE, SKILLS_FILE, Snapshot,
+    WEB_FILE,
 };
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::hooks::{Hook, TypedHooks};
@@ -25,10 +26,11 @@ use crate::config::policy::{PolicySettings, TypedPolicy};
 use crate::config::secrets::Secrets;
 use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
+use crate::config::skills::{PinnedSkill, TypedSkills};
 use crate::config::warnings::CheckedFiles;
 use crate::config::web::{TypedWeb, WebSettings};
 use crate::config::{
-    context, gateway, hooks, inference, own_tools, policy, secrets, security, warnings, web,
+    context, gateway, hooks, inference, own_tools, policy, secrets, security, skills, warnings, web,
 };
 use crate::domain::LoopKey;
 use secrecy::{ExposeSecret, SecretString};
@@ -194,7 +196,7 @@ fn load_from(
     // Without a mail domain, addresses are checked in a reserved one (RFC 2606 section 2).
     let domain = gateway.map_or("unknown.invalid", |gateway| gateway.mail_domain.as_str());
     let policy = settings.policy.clone().unwrap_or_default();
-    let persona_files = personas::read(domain, &policy.rules, &mut ctx);
+    let persona_files = personas::read(domain, (&policy.rules, &settings.skills), &mut ctx);
     consistency::check_addresses(files.gateway.as_ref(), gateway, &persona_files, &mut ctx);
     if let (Some(file), Some(inference)) = (&files.inference, &settings.inference) {
         consistency::check_providers(file, inference, &persona_files, &mut ctx);
@@ -218,6 +220,7 @@ fn load_from(
         policy,
         hooks: settings.hooks,
         web: settings.web,
+        skills: settings.skills,
         own_tools: settings.own_tools,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
@@ -241,6 +244,7 @@ struct TypedFiles {
     policy: Option<ConfigFile<TypedPolicy>>,
     hooks: Option<ConfigFile<TypedHooks>>,
     web: Option<ConfigFile<TypedWeb>>,
+    skills: Option<ConfigFile<TypedSkills>>,
     own_tools: OwnToolFiles,
 }
 
@@ -254,6 +258,7 @@ struct ResolvedFiles {
     policy: Option<PolicySettings>,
     hooks: Vec<Hook>,
     web: WebSettings,
+    skills: Vec<PinnedSkill>,
     own_tools: Vec<OwnTool>,
 }
 
@@ -268,6 +273,7 @@ impl TypedFiles {
             policy: ctx.read_if_there(POLICY_FILE),
             hooks: ctx.read_if_there(HOOKS_FILE),
             web: ctx.read_if_there(WEB_FILE),
+            skills: ctx.read_if_there(SKILLS_FILE),
             own_tools: own_tools::read(ctx),
         }
     }
@@ -295,6 +301,7 @@ impl TypedFiles {
             hooks: (self.hooks.as_ref()).map_or_else(Vec::new, |file| hooks::resolve(file, ctx)),
             web: (self.web.as_ref())
                 .map_or_else(WebSettings::default, |file| web::resolve(file, ctx)),
+            skills: (self.skills.as_ref()).map_or_else(Vec::new, |file| skills::resolve(file, ctx)),
             own_tools: own_tools::resolve(&self.own_tools, ctx),
         }
     }

@@ -5,6 +5,7 @@ use crate::config::persona;
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::OutOfService;
 use crate::config::policy::{self, TypedPolicy};
+use crate::config::skills::PinnedSkill;
 use crate::config::values::check_context::CheckContext;
 use crate::domain::PersonaId;
 use crate::policy::PolicyRule;
@@ -53,7 +54,7 @@ pub fn list(ctx: &mut CheckContext<'_>) -> Vec<PersonaId> {
 /// Reads the file of every persona, and its policy, whose rules stand behind `rules`; a faulty one is left out.
 pub fn read(
     domain: &str,
-    rules: &[PolicyRule],
+    (rules, skills): (&[PolicyRule], &[PinnedSkill]),
     ctx: &mut CheckContext<'_>,
 ) -> Vec<(ConfigFile<TypedPersona>, Persona)> {
     let mut read = Vec::new();
@@ -65,6 +66,8 @@ pub fn read(
             resolved.rules = policy.map_or_else(Vec::new, |file| {
                 policy::resolve_of_persona(&file, &id, rules, ctx)
             });
+            let has = |skill: &&PinnedSkill| skill.is_for(&id);
+            resolved.skills = skills.iter().filter(has).cloned().collect();
             Some((file, resolved))
         }));
     }

@@ -4,7 +4,7 @@
 //! - `reads`: what a resolver may read; `live`: from the store and the folders; `record`: each read
 //!   with its query and result; `recorded`: the same reads answered from such a record
 //! - `load_file`: the smallest resolver; copy it to start a new one
-//! - `persona`, `active_memory`, `knowledge`, `thread_history`, `invocation_metadata`,
+//! - `persona`, `active_memory`, `knowledge`, `skills`, `thread_history`, `invocation_metadata`,
 //!   `current_input`; `letter_images`: the images that it shows; `calendar_facts`: a calendar part in words
 //!
 //! Not here: the budget over all pieces and the order of the steps (`context`).
@@ -17,6 +17,7 @@ pub mod load_file;
 pub mod persona;
 pub mod active_memory;
 pub mod knowledge;
+pub mod skills;
 pub mod thread_history;
 pub mod invocation_metadata;
 pub mod current_input;
@@ -37,6 +38,7 @@ pub static RESOLVERS: &[&dyn Resolver] = &[
     &persona::PersonaText,
     &active_memory::ActiveMemory,
     &knowledge::Knowledge,
+    &skills::Skills,
     &thread_history::ThreadHistory,
     &invocation_metadata::InvocationMetadata,
     &current_input::CurrentInput,

@@ -226,6 +226,7 @@ impl LiveEnv {
                 .as_ref()
                 .map(|programs| programs as &dyn OwnerPrograms),
             commands: self.commands.as_ref(),
+            shared: self.sandbox.is_none().then_some(self.workspace.as_ref()),
             keeps_versions: self.sandbox.is_none(),
         }
     }

@@ -2,6 +2,7 @@
 //! tools. A live run has the engine's; a fork reads the engine's and keeps a journal of its own; a
 //! recorded run has its record, which cannot write, call or mail.
 
+mod commands;
 pub mod file_guards;
 pub mod live;
 
@@ -16,7 +17,6 @@ use crate::context::resolvers::record::ReadLog;
 use crate::context::{Context, ContextReport};
 use crate::domain::{Address, ErrorClass, RunState, StopReason, ThreadId, Timestamp, Withheld};
 use crate::policy::PolicyRule;
-use crate::shell::CommandSandbox;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{
     ClaimedRun, HookCall, JournalEntry, JournalSoFar, KnownSession, LinkedLetter, MailReservation,
@@ -434,30 +434,6 @@ impl RunEnv {
         match self {
             RunEnv::Live(live) => live.store.use_rule(rule, uses_max).await,
             RunEnv::Fork(_) | RunEnv::Recorded(_) => Ok(true),
-        }
-    }
-
-    /// Tries, once in the life of an engine, whether commands can be run; a record and a fork start nothing.
-    pub async fn try_commands(&self, persona: &Persona) {
-        if let RunEnv::Live(live) = self
-            && persona.shell
-            && let Some(commands) = live.commands()
-            && let Err(why) = commands.trial().await
-        {
-            tracing::warn!(
-                why,
-                "no command can be run; `attache doctor` says what to do"
-            );
-        }
-    }
-
-    /// Reports whether commands can be run, as far as [`Self::try_commands`] has found, or as it was recorded. A fork offers
-    /// what a run would have been offered, and its calls are refused.
-    pub fn runs_commands(&self) -> bool {
-        match self {
-            RunEnv::Live(live) => live.commands().is_some_and(CommandSandbox::is_usable),
-            RunEnv::Fork(_) => true,
-            RunEnv::Recorded(record) => record.runs_commands(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::verdict::ToolVerdict;
 use crate::clock::Clock;
+use crate::config::PinnedSkill;
 use crate::domain::{ErrorClass, TextLabel};
 use crate::extract::Extractor;
 use crate::runs::error::RunError;
@@ -9,7 +10,7 @@ use crate::shell::CommandSandbox;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
     CallTrace, KeptWorkspace, MailPolicy, OwnerPrograms, Reader, RegisteredTool, ResultWords,
-    ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits, ToolResources, WriteOrigin,
+    SkillReader, ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits, ToolResources, WriteOrigin,
 };
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
@@ -39,6 +40,8 @@ pub struct CallOrder<'a> {
     pub workspace: KeptWorkspace<'a>,
     /// Time zone of the persona.
     pub zone: Tz,
+    /// Approved skills of the persona.
+    pub skills: &'a [PinnedSkill],
 }
 
 /// Store, folder and time that tools work with.
@@ -58,6 +61,8 @@ pub struct Workplace<'a> {
     pub programs: Option<&'a dyn OwnerPrograms>,
     /// `None`: no command is run.
     pub commands: Option<&'a CommandSandbox>,
+    /// The workspace's folder, for skills; `None`: there is none beside a copy.
+    pub shared: Option<&'a Dir>,
 }
 
 impl CallOrder<'_> {
@@ -73,6 +78,11 @@ impl CallOrder<'_> {
             web_search: on.web_search,
             programs: on.programs,
             commands: on.commands,
+            skills: SkillReader {
+                skills: self.skills,
+                shared: on.shared,
+                persona: on.folder,
+            },
             zone: self.zone,
             workspace: on.keeps_versions.then_some(self.workspace),
         };

@@ -98,6 +98,9 @@ pub async fn prepare(
     if let Some(why) = ctx.label.closed(tool.effects()) {
         return Ok(PreparedCall::ended(closed(asked.name, why)));
     }
+    if let Some(message) = ctx.label.narrowed(asked.name) {
+        return ended(SKILL_NARROWS, message);
+    }
     let args = match checked_args(tool, asked.args) {
         Ok(args) => args,
         Err((code, message)) => return ended(code, message),
@@ -334,6 +337,7 @@ fn order<'a>(
             quota: WorkspaceQuota::from(limits),
         },
         zone: ctx.persona.timezone,
+        skills: &ctx.persona.skills,
     }
 }
 
@@ -424,6 +428,8 @@ fn closed(name: &str, why: &str) -> ToolVerdict {
 const PLAN_FIRST: &str = "plan_first";
 /// Error code of a call that the policy refuses.
 pub const DENIED: &str = "policy_denied";
+/// Error code of a call of a tool that a used skill leaves out.
+const SKILL_NARROWS: &str = "skill_narrows";
 /// Error code of a call to an unknown tool.
 pub const UNKNOWN_TOOL: &str = "unknown_tool";
 const SHOWN_NAME_CHARS: usize = 64;

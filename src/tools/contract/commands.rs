@@ -3,13 +3,14 @@
 
 use super::error::ToolError;
 use super::workspace::{KeptWorkspace, failed};
-use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER};
+use crate::config::{AGENT_FOLDER, CORRESPONDENTS_FOLDER, PinnedSkill, SKILLS_FOLDER};
 use crate::domain::{RunId, Timestamp};
-use crate::shell::{CommandOrder, CommandResult, CommandSandbox, SandboxError};
+use crate::shell::{CommandOrder, CommandResult, CommandSandbox, ReadOnlyFolder, SandboxError};
 use crate::store::files::versions::WorkspaceVersions;
 use crate::store::files::workspace::{self, WorkspaceError};
+use crate::tools::SkillReader;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 
 /// A command as a tool asks for it.
@@ -34,6 +35,8 @@ pub struct EndedCommand {
 pub struct CommandRunner<'a> {
     pub(super) sandbox: &'a CommandSandbox,
     pub(super) workspace: KeptWorkspace<'a>,
+    /// Skills whose files it may read.
+    pub(super) skills: SkillReader<'a>,
 }
 
 impl CommandRunner<'_> {
@@ -53,12 +56,19 @@ impl CommandRunner<'_> {
         };
         let before = spawn_blocking(before).await.map_err(|_| interrupted())?;
         let (workspace, hidden) = before.map_err(|error| failed(&error))?;
+        let persona_folder = self.workspace.folder.to_owned();
+        let mounted = move |skills: SkillReader<'_>| {
+            let skills = skills.unchanged().into_iter();
+            Ok(skills
+                .filter_map(|skill| mount(&skill, &persona_folder))
+                .collect())
+        };
         let order = CommandOrder {
             argv: wanted.argv,
             folder: wanted.folder,
             workspace,
             hidden,
-            read_only: Vec::new(),
+            read_only: self.skills.on_disk(mounted).await?,
             workspace_bytes_max: quota.bytes_max,
             workspace_files_max: quota.files_max,
         };
@@ -81,8 +91,20 @@ impl CommandRunner<'_> {
     }
 }
 
+/// Returns the place of a skill's folder, and where a command sees it.
+fn mount(skill: &PinnedSkill, persona_folder: &Path) -> Option<ReadOnlyFolder> {
+    let base = match skill.persona() {
+        Some(_) => persona_folder,
+        None => persona_folder.parent()?.parent()?,
+    };
+    Some(ReadOnlyFolder {
+        from: base.join(SKILLS_FOLDER).join(skill.name()),
+        to: format!("/{SKILLS_FOLDER}/{}", skill.name()),
+    })
+}
+
 /// Names in a workspace under which runs of others keep their files, in any case of letters.
-fn of_correspondents(workspace: &std::path::Path) -> io::Result<Vec<String>> {
+fn of_correspondents(workspace: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(workspace)? {
         let entry = entry?;

@@ -15,6 +15,7 @@ use crate::store::{
     AttachmentRef, CalendarNote, FoundMessage, MessageSearch, OpenedMessage, PersonaStore,
     ReadersRule, StoreError, StoredEvent,
 };
+use crate::tools::SkillReader;
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use chrono_tz::Tz;
@@ -46,6 +47,8 @@ pub struct ToolCapabilities {
     pub programs: bool,
     /// Commands in a sandbox, with the workspace.
     pub commands: bool,
+    /// The persona's approved skills.
+    pub skills: bool,
 }
 
 impl ToolCapabilities {
@@ -63,6 +66,7 @@ impl ToolCapabilities {
         calendar: false,
         programs: false,
         commands: false,
+        skills: false,
     };
 }
 
@@ -91,6 +95,7 @@ pub struct ToolResources<'a> {
     pub programs: Option<&'a dyn OwnerPrograms>,
     /// `None`: the run runs no command.
     pub commands: Option<&'a CommandSandbox>,
+    pub skills: SkillReader<'a>,
 }
 
 /// The declared capabilities of one call.
@@ -167,7 +172,16 @@ impl<'a> ToolEnv<'a> {
         let resources = self.resources;
         let given = resources.commands.zip(resources.workspace);
         let (sandbox, workspace) = given.ok_or_else(|| ToolError::mendable("no_programs", why))?;
-        Ok(CommandRunner { sandbox, workspace })
+        Ok(CommandRunner {
+            sandbox,
+            workspace,
+            skills: resources.skills,
+        })
+    }
+
+    /// Returns the persona's approved skills. Errors: `not_declared`.
+    pub fn skills(self) -> Result<SkillReader<'a>, ToolError> {
+        declared(self.granted.skills, "skills").map(|()| self.resources.skills)
     }
 
     /// Returns the events of the persona. Errors: `not_declared`.

@@ -75,6 +75,8 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
         "cost_micros_max",
         "cost_usd_max",
         "folder",
+        // Shown by their own file.
+        "skills",
         "signers",
         "bounce_address",
     ];
@@ -165,6 +167,10 @@ fn full_workspaces() -> [Workspace; 2] {
             "timeout": "1s"}]}"#,
     );
     folder.write(
+        "configs/skills.json",
+        r#"{"skills": [{"folder": "skills/a", "description": "d", "tools": ["read_file"], "files": {"SKILL.md": "0"}}]}"#,
+    );
+    folder.write(
         "configs/web.json",
         r#"{"fetch": {"private_targets": ["wiki.lan:80"]}, "search": {"service": "brave", "key_variable": "OPENAI_API_KEY"}}"#,
     );
@@ -213,7 +219,7 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
         let maps: &[&str] = if kind.name == "context" {
             &[""]
         } else {
-            &["/providers"]
+            &["/providers", "/skills[]/files"]
         };
         let (mut has, mut wanted) = (BTreeSet::new(), BTreeSet::new());
         shown

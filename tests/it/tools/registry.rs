@@ -114,6 +114,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         calendar: true,
         programs: true,
         commands: true,
+        skills: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),
