@@ -18,6 +18,7 @@ use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
 use crate::gateway::outbound::{self, Outbound};
 use crate::providers::child::marker;
+use crate::runs::chat::answer_stream;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::env::file_guards;
 use crate::runs::preflight::{self, price_problems};
@@ -387,6 +388,7 @@ async fn recover(store: &Store, config: &Config) -> anyhow::Result<()> {
             "an agent's processes had outlived their engine; they were killed"
         );
     }
+    answer_stream::clear(&config.workspace);
     file_guards::recover(store, config)
         .await
         .context("putting back what agents changed")?;

@@ -15,7 +15,7 @@ use crate::config::{AgentBounds, ProviderSettings};
 use crate::domain::ErrorClass;
 use std::path::Path;
 
-pub use contract::accumulate::complete;
+pub use contract::accumulate::{complete, complete_seen};
 pub use contract::retry::{PriorAttempts, RetryDecision, RetryLimits, Size, retry_decision};
 pub use contract::scrub::{ScrubError, scrub};
 pub use contract::traits::*;

@@ -112,7 +112,9 @@ impl WorkerDeps {
         let documents = Extractor::new(config.program.clone(), ExtractLimits::default());
         let web = config.web.fetch.as_ref().map(web_fetcher);
         let search = config.web.search.as_ref().map(web_searcher);
-        let mut live_env = LiveEnv::new(store.clone(), workspace, documents).with_web(web, search);
+        let mut live_env = LiveEnv::new(store.clone(), workspace, documents)
+            .with_web(web, search)
+            .with_streams(&config.workspace);
         let commands = CommandSandbox::new(config.program.clone(), CommandLimits::default());
         live_env.set_commands(commands);
         let clock = store.clock().clone();

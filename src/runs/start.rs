@@ -32,8 +32,7 @@ pub async fn begin<'a>(
     let (route, chain) = FallbackChain::of(deps, persona, &run_options.run_options)?;
     let owners = &deps.config.gateway.owners;
     let about = deps.env.trigger_message(run, owners).await?;
-    let sent = about.sent;
-    let subject = Subject::of(run.trigger, about);
+    let (sent, subject) = (about.sent, Subject::of(run.trigger, about));
     let label = RunLabel::of(&subject);
     deps.env.try_commands(persona).await;
     let tools = deps.tools(run, persona, &run_options.run_options, &label);
@@ -52,6 +51,7 @@ pub async fn begin<'a>(
         chain,
         agent: AgentState::default(),
         cancel,
+        stream: deps.env.answer_stream(run),
         fresh_context: None,
         said: Vec::new(),
         stubbed: BTreeSet::new(),

@@ -14,6 +14,7 @@ use crate::runs::agents::notes;
 use crate::runs::agents::options::AgentState;
 use crate::runs::approvals::plan;
 use crate::runs::budget::counters::Counters;
+use crate::runs::chat::answer_stream::AnswerStream;
 use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
 use crate::runs::label::RunLabel;
@@ -53,6 +54,8 @@ pub struct LoopState<'a> {
     /// Permissions of the run, by what it has read so far.
     pub label: RunLabel,
     pub cancel: &'a CancellationToken,
+    /// Answers while they are made, for whoever watches the run.
+    pub stream: AnswerStream,
     /// First request; later ones are this one with more messages.
     pub first: Request,
     /// Context that is not yet committed; it is committed with the first turn.

@@ -114,10 +114,19 @@ impl Worker {
     /// Executes everything that is due now, then returns the number of runs executed.
     pub async fn drain(&mut self) -> Result<usize, StoreError> {
         let (mut worked, mut tried) = (0, false);
+        let mut poll = tokio::time::interval(POLL);
         loop {
             self.deps.store.sweep_approvals().await?;
             worked += self.claim().await?;
-            match self.running.join_next().await {
+            let ended = tokio::select! {
+                ended = self.running.join_next() => ended,
+                _ = poll.tick(), if !self.running.is_empty() => {
+                    self.pass_on_cancellations().await;
+                    self.pass_on_halts().await;
+                    continue;
+                }
+            };
+            match ended {
                 Some(ended) => {
                     tried = false;
                     self.ended(ended);

@@ -1,10 +1,12 @@
 //! Questions at the machine: answered like a letter, mailed to nobody, in threads of their own.
 
+mod stream;
+
 use crate::app::{TestApp, Workspace};
 use crate::guest_house::{self, attache};
 use attache::clock::Clock;
 use attache::domain::{PersonaId, RunId, ThreadId};
-use attache::runs::chat::question::question;
+use attache::runs::chat::question::{AskedAt, question};
 use serde_json::{Value, json};
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
@@ -15,7 +17,7 @@ async fn asks(app: &TestApp, text: &str, thread: Option<&ThreadId>) -> (RunId, T
     let id = PersonaId::parse("ada").expect("an id");
     let persona = app.engine.config.personas.get(&id).expect("ada").clone();
     let clock: &dyn Clock = app.workspace.clock.as_ref();
-    let new = question(&persona, clock, text, thread.cloned());
+    let new = question((&persona, AskedAt::Terminal), clock, text, thread.cloned());
     let run = new.run.id.clone();
     let thread = app.engine.store.persona(&id).ask(new).await.expect("asked");
     app.drain().await;

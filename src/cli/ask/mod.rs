@@ -1,29 +1,31 @@
-//! `attache ask PERSONA TEXT`: a question at this machine, answered on the terminal. With an engine at work, that one answers;
-//! without, this command works off what is due.
+//! `attache ask PERSONA TEXT`: a question at this machine, answered on the terminal as the answer is made. With an engine at work,
+//! that one answers; without, this command works off what is due.
 
 mod answer;
+mod view;
+mod follow;
 
-use super::args::text;
+use super::args::{in_force, text};
 use super::{Command, CommandContext, Exit, Failure};
 use crate::app::Engine;
 use crate::clock::SystemClock;
-use crate::config::Persona;
-use crate::domain::{PersonaId, RunId, ThreadId};
-use crate::runs::chat::question::question;
-use crate::store::{Store, working_engine};
-use answer::{AskedRun, report};
+use crate::config::{Config, Persona};
+use crate::domain::{PersonaId, ThreadId};
+use crate::runs::chat::outcome::AskedRun;
+use crate::runs::chat::question::{AskedAt, question};
+use crate::store::{OpenError, Store, working_engine};
+use answer::report;
 use clap::{Arg, ArgAction, ArgMatches};
+use follow::{QuestionWait, Waited};
 use futures_util::future::BoxFuture;
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
-use std::time::Duration;
+use view::AnswerView;
 
 pub struct Ask;
 
 /// Longest question, in bytes.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// Interval at which the run of a working engine is looked at.
-const GLANCE: Duration = Duration::from_millis(100);
 
 impl Command for Ask {
     fn clap(&self) -> clap::Command {
@@ -73,34 +75,74 @@ async fn ask(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit
             .into());
     };
     let asked_for = text_of(args)?;
-    let store = context.store_of_engine().await?;
+    in_force::remark(&in_force::edited(context));
+    let mut engine = match working_engine(&context.workspace) {
+        Some(_) => None,
+        None => engine_here(&config).await?,
+    };
+    let store = match &engine {
+        Some(engine) => engine.store.clone(),
+        None => context.store_of_engine().await?,
+    };
     let thread = match args.get_one::<String>("thread") {
         Some(typed) => Some(thread_of(&store, persona, typed).await?),
         None => None,
     };
-    let clock = Arc::new(SystemClock::new());
-    let new = question(persona, clock.as_ref(), &asked_for, thread);
+    let new = question(
+        (persona, AskedAt::Terminal),
+        store.clock().as_ref(),
+        &asked_for,
+        thread,
+    );
     let run = new.run.id.clone();
     store.persona(&persona.id).ask(new).await?;
-    let asked = match working_engine(&context.workspace) {
-        Some(_) => awaited(&store, &run).await?,
-        None => {
-            let engine = Engine::open(config.clone(), clock).await?;
-            engine.drain().await?;
-            AskedRun::of(&engine.store, &run).await?
+    let asked = AskedRun::of(&store, &run).await?;
+    let mut view = AnswerView::new(context);
+    let mut waiting = QuestionWait::new(context, &store, &asked)?;
+    loop {
+        if let Some(engine) = &engine {
+            return answered_here(context, engine, (&mut waiting, &mut view)).await;
         }
-    };
-    report(context, &asked)
+        match waiting.wait(&mut view, false).await? {
+            Waited::Settled(asked) => return report(context, &asked, &mut view),
+            Waited::NoEngine => engine = engine_here(&config).await?,
+        }
+    }
 }
 
-/// Waits until the run has ended, or waits for its owner.
-async fn awaited(store: &Store, run: &RunId) -> anyhow::Result<AskedRun> {
-    loop {
-        let asked = AskedRun::of(store, run).await?;
-        if asked.is_settled() {
-            return Ok(asked);
+/// Opens an engine in this process; `None`: another one has just begun to work here.
+async fn engine_here(config: &Config) -> anyhow::Result<Option<Engine>> {
+    match Engine::open(config.clone(), Arc::new(SystemClock::new())).await {
+        Err(error) if matches!(error.downcast_ref(), Some(OpenError::InUse { .. })) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Works off what is due. The answer shows as soon as it is there, and what is left is worked off behind it.
+async fn answered_here(
+    context: &CommandContext,
+    engine: &Engine,
+    (waiting, view): (&mut QuestionWait<'_>, &mut AnswerView<'_>),
+) -> anyhow::Result<Exit> {
+    let draining = engine.drain();
+    tokio::pin!(draining);
+    let waited = tokio::select! {
+        waited = waiting.wait(view, true) => Some(waited?),
+        drained = &mut draining => {
+            drained?;
+            None
         }
-        tokio::time::sleep(GLANCE).await;
+    };
+    if let Some(Waited::Settled(asked)) = waited {
+        let exit = report(context, &asked, view)?;
+        tokio::select! {
+            drained = draining => drained.map(|_| exit),
+            () = waiting.interrupted() => Ok(exit),
+        }
+    } else {
+        waiting.look(view).await?;
+        let asked = waiting.asked().await?;
+        report(context, &asked, view)
     }
 }
 
@@ -146,7 +188,7 @@ fn from_stdin() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Finds a thread of earlier questions. Errors: it is a thread of mail, whose people would be shown what is asked here.
+/// Finds a thread of earlier questions. Errors: it is another, whose people or agents would be shown what is asked here.
 async fn thread_of(store: &Store, persona: &Persona, typed: &str) -> anyhow::Result<ThreadId> {
     let thread = ThreadId::new(typed);
     let rows = store.persona(&persona.id);
@@ -158,12 +200,16 @@ async fn thread_of(store: &Store, persona: &Persona, typed: &str) -> anyhow::Res
         .hint("`attache ask … --json` shows the thread of a question")
         .into());
     }
-    match rows.thread_participants(&thread).await?.is_empty() {
+    match rows
+        .is_asked_at(&thread, AskedAt::Terminal.as_str())
+        .await?
+    {
         true => Ok(thread),
-        false => Err(
-            Failure::new(Exit::BadData, format!("`{typed}` is a thread of mail"))
-                .hint("go on with one that `attache ask` began")
-                .into(),
-        ),
+        false => Err(Failure::new(
+            Exit::BadData,
+            format!("`{typed}` is no thread of `attache ask`"),
+        )
+        .hint("go on with one that `attache ask` began")
+        .into()),
     }
 }

@@ -100,6 +100,10 @@ impl Screen {
     pub fn line(&self, text: impl AsRef<str>) -> Result<(), Unwritten> {
         self.raw(&format!("{}\n", printable(text.as_ref())))
     }
+    /// Prints a piece of a text, as [`Screen::line`] does, without a line end.
+    pub fn piece(&self, text: &str) -> Result<(), Unwritten> {
+        self.raw(&printable(text))
+    }
     /// Prints a bold heading on a terminal, a plain one elsewhere.
     pub fn heading(&self, text: impl AsRef<str>) -> Result<(), Unwritten> {
         let text = printable(text.as_ref());

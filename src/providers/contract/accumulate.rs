@@ -15,10 +15,22 @@ pub async fn complete(
     encoded: &str,
     context: CallContext,
 ) -> Result<Response, ProviderError> {
+    complete_seen(provider, encoded, context, |_| {}).await
+}
+
+/// Makes one call as [`complete`] does; `see` is given every event as it comes.
+pub async fn complete_seen(
+    provider: &dyn Provider,
+    encoded: &str,
+    context: CallContext,
+    see: impl Fn(&Event) + Send,
+) -> Result<Response, ProviderError> {
     let mut events = provider.stream(encoded, context);
     let mut accumulator = Accumulator::default();
     while let Some(event) = events.next().await {
-        accumulator.push(event?)?;
+        let event = event?;
+        see(&event);
+        accumulator.push(event)?;
         crate::crash::crash_point!("R4");
     }
     accumulator.finish()

@@ -167,6 +167,7 @@ impl Watch {
                     .finish()
                     .map(|response| AgentEnd::Finished(Box::new(response)));
             };
+            state.stream.see(&event);
             accumulator.push(event.clone())?;
             if let Some(end) = self.see(state, event).await? {
                 return Ok(end);

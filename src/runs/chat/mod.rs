@@ -1,3 +1,10 @@
-//! Questions that are answered where they are asked, and not by mail: a question is a message and a queued run.
+//! Questions that are answered where they are asked, and not by mail.
+//!
+//! - `question`: a question as a message and a queued run; `outcome`: what became of it
+//! - `answer_stream`: pieces of an answer while a model makes it
+//! - `watch`: what a run does, for whoever waits for it
 
 pub mod question;
+pub mod outcome;
+pub mod answer_stream;
+pub mod watch;

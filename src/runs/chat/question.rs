@@ -1,5 +1,5 @@
-//! A question that somebody at this machine puts to a persona: a message and a queued run (trigger `chat`). The answer is stored
-//! in the thread and mailed to nobody.
+//! A question to a persona by a person at this machine or by another agent: a message and a queued run (trigger `chat`). The
+//! answer is stored in the thread and mailed to nobody.
 
 use crate::clock::Clock;
 use crate::config::Persona;
@@ -8,26 +8,54 @@ use crate::store::{Content, NewRun, NewSynthetic, Place};
 use crate::text::shortened;
 
 const SUBJECT_CHARS_MAX: usize = 80;
+/// Sender of the questions of other agents. RFC 2606 reserves `.invalid`: no mail reaches it, and no letter comes from it.
+pub const AGENT_ADDRESS: &str = "agent@mcp.invalid";
+
+/// Place where a question is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedAt {
+    /// Whoever may write into the database may change all of it, so the text has the trust of the engine's own prompts.
+    Terminal,
+    /// Another agent passes on words of whomever it reads, so its text has the trust that the configuration gives it.
+    Agent(Trust),
+}
+
+impl AskedAt {
+    /// Returns the word that is stored with the message.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::Agent(_) => "mcp",
+        }
+    }
+}
 
 /// Builds the message of a question, with its run. `thread`: one of earlier questions, to go on with; `None`: a new one.
-///
-/// Whoever may write into the database may change all of it, so the text has the trust of the engine's own prompts.
 pub fn question(
-    persona: &Persona,
+    (persona, asked_at): (&Persona, AskedAt),
     clock: &dyn Clock,
     text: &str,
     thread: Option<ThreadId>,
 ) -> NewSynthetic {
     let address = persona.address.to_string();
+    let mut metadata = serde_json::json!({ "asked_at": asked_at.as_str() });
+    let (sender, trust) = match asked_at {
+        AskedAt::Terminal => (address.clone(), Trust::System),
+        AskedAt::Agent(trust) => {
+            // By it every tool and resolver sees what that address may see, as of a correspondent.
+            metadata["sender"] = AGENT_ADDRESS.into();
+            (AGENT_ADDRESS.to_owned(), trust)
+        }
+    };
     let first = text.lines().map(str::trim).find(|line| !line.is_empty());
     let content = Content {
         rfc_message_id: format!("{}@{}", clock.new_id(), persona.address.domain()),
         recipients_json: serde_json::json!({ "to": [&address] }).to_string(),
-        sender: address,
+        sender,
         subject: shortened(first.unwrap_or_default(), SUBJECT_CHARS_MAX),
         text_body: text.to_owned(),
-        trust: Trust::System,
-        metadata_json: serde_json::json!({ "asked_at": "terminal" }).to_string(),
+        trust,
+        metadata_json: metadata.to_string(),
         ..Content::default()
     };
     let place = Place {

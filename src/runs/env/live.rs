@@ -8,8 +8,9 @@ use crate::context::resolvers::knowledge::KnowledgeSync;
 use crate::context::resolvers::live::Live;
 use crate::context::resolvers::reads::{Folders, is_passing, read_text};
 use crate::context::{self, Sources};
-use crate::domain::{ErrorClass, PersonaId};
+use crate::domain::{ErrorClass, PersonaId, Trigger};
 use crate::extract::Extractor;
+use crate::runs::chat::answer_stream::AnswerStream;
 use crate::runs::error::RunError;
 use crate::runs::programs::LocalPrograms;
 use crate::runs::tool_calls::execution::{self, CallOrder, Workplace};
@@ -21,6 +22,7 @@ use crate::tools::OwnerPrograms;
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const PERSONA_TEXT_BYTES_MAX: u64 = 128 * 1024;
@@ -46,6 +48,8 @@ pub struct LiveEnv {
     programs: Option<LocalPrograms>,
     /// `None`: no command is run.
     commands: Option<CommandSandbox>,
+    /// Folder of the workspace, below which answers show while they are made; `None`: they show nowhere.
+    streams_below: Option<PathBuf>,
 }
 
 impl LiveEnv {
@@ -63,6 +67,16 @@ impl LiveEnv {
             web_search: None,
             programs: Some(LocalPrograms),
             commands: None,
+            streams_below: None,
+        }
+    }
+
+    /// Shows answers below the folder of this workspace while they are made.
+    #[must_use]
+    pub fn with_streams(self, workspace: &Path) -> Self {
+        Self {
+            streams_below: Some(workspace.to_path_buf()),
+            ..self
         }
     }
 
@@ -104,6 +118,16 @@ impl LiveEnv {
             web_search: None,
             programs: None,
             commands: None,
+            streams_below: None,
+        }
+    }
+
+    pub fn answer_stream(&self, run: &ClaimedRun) -> AnswerStream {
+        match &self.streams_below {
+            Some(workspace) if run.trigger == Trigger::Chat => {
+                AnswerStream::create(workspace, &run.id)
+            }
+            _ => AnswerStream::default(),
         }
     }
 

@@ -8,6 +8,7 @@ pub mod live;
 
 use self::file_guards::{AgentChanges, GuardOrder};
 use self::live::LiveEnv;
+use super::chat::answer_stream::AnswerStream;
 use super::error::RunError;
 use super::tool_calls::execution::CallOrder;
 use super::tool_calls::verdict::{JudgedCall, ToolVerdict};
@@ -384,6 +385,14 @@ impl RunEnv {
                     judged: judged.and_then(|judged| serde_json::from_value(judged).ok()),
                 })
             }
+        }
+    }
+
+    /// Returns where the answers of a run show while they are made; nowhere, unless somebody may be waiting for them.
+    pub fn answer_stream(&self, run: &ClaimedRun) -> AnswerStream {
+        match self {
+            RunEnv::Live(live) => live.answer_stream(run),
+            RunEnv::Fork(_) | RunEnv::Recorded(_) => AnswerStream::default(),
         }
     }
 

@@ -5,7 +5,8 @@
 
 use crate::domain::ErrorClass;
 use crate::providers::{
-    self, Block, CallContext, FinishReason, LoopOwner, Phase, ProviderError, Response, ToolChoice,
+    self, Block, CallContext, Event, FinishReason, LoopOwner, Phase, ProviderError, Response,
+    ToolChoice,
 };
 use crate::runs::agents::{session, supervisor};
 use crate::runs::budget::{cost, reservation};
@@ -72,6 +73,7 @@ pub async fn make(
     (state.is_config_kept, state.last_request) = (true, Some(body));
     let before = (state.counters.tool_calls, state.counters.tool_failures);
     crate::crash::crash_point!("R3");
+    state.stream.asked(turn_index, attempt);
     let answered = call(state, &encoded, turn_index, question.until).await;
     crate::crash::crash_point!("R5", answered.is_ok());
     let answered = answered.and_then(|response| usable(state, response));
@@ -122,7 +124,10 @@ async fn call(
         capture: None,
     };
     match state.route.loop_owner() {
-        LoopOwner::Engine => providers::complete(state.route.provider, encoded, context).await,
+        LoopOwner::Engine => {
+            let see = |event: &Event| state.stream.see(event);
+            providers::complete_seen(state.route.provider, encoded, context, see).await
+        }
         LoopOwner::Agent => supervisor::complete(state, encoded, context).await,
     }
 }

@@ -20,7 +20,23 @@ pub struct NewSynthetic {
     pub run: NewRun,
 }
 
+/// Every message of the thread but the persona's own is a question that was asked there.
+pub(in crate::store) const IS_ASKED_AT: &str = "
+    SELECT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND m.persona_id = $2 AND m.direction = 'synthetic'
+        AND m.metadata_json ->> '$.asked_at' = $3)
+      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND m.persona_id = $2 AND m.direction <> 'outbound'
+        AND coalesce(m.metadata_json ->> '$.asked_at', '') <> $3)";
+
 impl PersonaStore {
+    /// Reports whether a thread holds nothing but questions that were asked there, and their answers.
+    pub async fn is_asked_at(&self, thread: &ThreadId, asked_at: &str) -> Result<bool> {
+        let is_asked = sqlx::query_scalar(IS_ASKED_AT)
+            .bind(thread.as_str())
+            .bind(self.persona.as_str())
+            .bind(asked_at);
+        Ok(is_asked.fetch_one(self.store.readers()).await?)
+    }
+
     /// Stores a question with its queued run; returns the thread.
     pub async fn ask(&self, question: NewSynthetic) -> Result<ThreadId> {
         let now = self.store.clock().now();

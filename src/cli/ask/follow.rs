@@ -1,0 +1,134 @@
+//! Waiting for the run of a question: shows what it does, and cancels it at Ctrl-C.
+
+use super::super::screen::remark;
+use super::super::{CommandContext, Exit, Failure};
+use super::view::AnswerView;
+use crate::domain::RunId;
+use crate::runs::chat::outcome::AskedRun;
+use crate::runs::chat::watch::RunWatch;
+use crate::store::{Store, StoreError, working_engine};
+use anyhow::Context;
+use std::path::Path;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Interval at which the run is looked at.
+const GLANCE: Duration = Duration::from_millis(50);
+/// Number of looks between two at whether an engine works.
+const LOOKS_PER_CHECK: u32 = 20;
+
+/// How waiting ended.
+pub enum Waited {
+    /// The run has ended, or waits for its owner.
+    Settled(Box<AskedRun>),
+    /// No engine works here any more, and the run has not ended.
+    NoEngine,
+}
+
+/// A question whose run is watched.
+pub struct QuestionWait<'a> {
+    store: &'a Store,
+    workspace: &'a Path,
+    run: &'a RunId,
+    watch: RunWatch,
+    interrupts: Signal,
+    /// `true`: the run is to be cancelled.
+    is_cancelling: bool,
+    /// State of which the last remark announced.
+    announced: Option<String>,
+}
+
+impl<'a> QuestionWait<'a> {
+    pub fn new(
+        context: &'a CommandContext,
+        store: &'a Store,
+        asked: &'a AskedRun,
+    ) -> anyhow::Result<Self> {
+        let rows = store.persona(&asked.persona);
+        Ok(Self {
+            store,
+            workspace: &context.workspace,
+            run: &asked.run,
+            watch: RunWatch::new(rows, &context.workspace, &asked.run),
+            interrupts: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
+            is_cancelling: false,
+            announced: None,
+        })
+    }
+
+    /// Waits until the run has ended, or waits for its owner. `is_ours`: this process is the engine that works on it.
+    ///
+    /// Errors: a second Ctrl-C.
+    pub async fn wait(
+        &mut self,
+        view: &mut AnswerView<'_>,
+        is_ours: bool,
+    ) -> anyhow::Result<Waited> {
+        for looks in 1_u32.. {
+            let asked = AskedRun::of(self.store, self.run).await?;
+            // After the state was read, so that nothing of an ended run is missed.
+            self.look(view).await?;
+            if asked.is_settled() {
+                return Ok(Waited::Settled(Box::new(asked)));
+            }
+            self.tell(&asked, view)?;
+            let is_check = looks % LOOKS_PER_CHECK == 0;
+            if is_check && !is_ours && working_engine(self.workspace).is_none() {
+                return Ok(Waited::NoEngine);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(GLANCE) => {}
+                _ = self.interrupts.recv() => self.cancel(view).await?,
+            }
+        }
+        Ok(Waited::NoEngine)
+    }
+
+    /// Shows what the run did since the last look.
+    pub async fn look(&mut self, view: &mut AnswerView<'_>) -> anyhow::Result<()> {
+        for progress in self.watch.look().await? {
+            view.show(&progress)?;
+        }
+        Ok(())
+    }
+
+    pub async fn asked(&self) -> anyhow::Result<AskedRun> {
+        Ok(AskedRun::of(self.store, self.run).await?)
+    }
+
+    /// Waits for Ctrl-C.
+    pub async fn interrupted(&mut self) {
+        let _closed_is_never = self.interrupts.recv().await;
+    }
+
+    /// Says once what the run waits for.
+    fn tell(&mut self, asked: &AskedRun, view: &mut AnswerView<'_>) -> anyhow::Result<()> {
+        let why = asked.waits();
+        if why != self.announced {
+            if let Some(why) = &why {
+                view.end_line()?;
+                remark(&format!("{why}; Ctrl-C cancels it"));
+            }
+            self.announced = why;
+        }
+        Ok(())
+    }
+
+    async fn cancel(&mut self, view: &mut AnswerView<'_>) -> anyhow::Result<()> {
+        view.end_line()?;
+        if std::mem::replace(&mut self.is_cancelling, true) {
+            let message = format!("left without waiting for the end of run {}", self.run);
+            let hint = format!("`attache runs show {}` tells what became of it", self.run);
+            return Err(Failure::new(Exit::Failed, message).hint(hint).into());
+        }
+        // One that has just ended is shown as it is.
+        match self.store.request_cancel(self.run).await {
+            Err(StoreError::WrongState { .. }) => {}
+            cancelled => {
+                cancelled?;
+                remark("cancelling; once more leaves without waiting");
+            }
+        }
+        Ok(())
+    }
+}

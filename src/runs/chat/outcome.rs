@@ -1,0 +1,119 @@
+//! What became of a question.
+
+use crate::domain::{
+    ErrorClass, PersonaId, RunId, RunState, RunWait, ThreadId, Timestamp, Withheld,
+};
+use crate::store::{Store, StoreError, ThreadMessage};
+use serde::Serialize;
+
+/// Newest messages of a thread among which the answer is.
+const MESSAGES_MAX: u32 = 20;
+
+/// The run of a question.
+#[derive(Serialize)]
+pub struct AskedRun {
+    pub run: RunId,
+    pub thread: ThreadId,
+    pub state: RunState,
+    /// Text of the answer; `None`: there is none.
+    pub answer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(skip)]
+    pub persona: PersonaId,
+    #[serde(skip)]
+    waits_for: Option<RunWait>,
+    #[serde(skip)]
+    next_attempt_at: Option<Timestamp>,
+    #[serde(skip)]
+    error_class: Option<ErrorClass>,
+    /// `true`: a rule keeps the answer from an agent that asked.
+    #[serde(skip)]
+    is_withheld: bool,
+}
+
+impl AskedRun {
+    pub async fn of(store: &Store, run: &RunId) -> Result<Self, StoreError> {
+        let summary = store.run_summary(run).await?;
+        let answer = match summary.state {
+            RunState::Queued | RunState::Running | RunState::WaitingRetry => None,
+            _ => answer_of(store, &summary.persona, &summary.thread, run).await?,
+        };
+        Ok(Self {
+            run: run.clone(),
+            thread: summary.thread,
+            state: summary.state,
+            is_withheld: answer.as_ref().is_some_and(|answer| is_withheld(answer)),
+            answer: answer.map(|answer| answer.message.text_body),
+            error: summary.error_message,
+            error_class: summary.error_class,
+            persona: summary.persona,
+            waits_for: summary.waits_for,
+            next_attempt_at: summary.next_attempt_at,
+        })
+    }
+
+    /// Reports whether the run waits for `attache resume`.
+    pub fn is_halted(&self) -> bool {
+        self.waits_for == Some(RunWait::Halted)
+    }
+
+    /// Returns what an agent that asked may know of it: no answer that a rule withholds, and of an error its class.
+    #[must_use]
+    pub fn for_agent(self) -> Self {
+        let error = match self.is_withheld {
+            true => Some("the answer holds what agents may not read".to_owned()),
+            false => self.error_class.map(|class| class.to_string()),
+        };
+        Self {
+            answer: self.answer.filter(|_| !self.is_withheld),
+            error,
+            ..self
+        }
+    }
+
+    /// Reports whether waiting longer brings no answer by itself.
+    pub fn is_settled(&self) -> bool {
+        self.is_halted()
+            || matches!(
+                self.state,
+                RunState::Succeeded
+                    | RunState::Failed
+                    | RunState::Cancelled
+                    | RunState::WaitingApproval
+            )
+    }
+
+    /// Returns what the run waits for, where that may take long.
+    pub fn waits(&self) -> Option<String> {
+        match (self.state, &self.waits_for, &self.next_attempt_at) {
+            (RunState::WaitingRetry, _, Some(at)) => {
+                let error = self.error.as_deref().unwrap_or("the attempt failed");
+                Some(format!("{error}; the next attempt is at {at}"))
+            }
+            (_, Some(RunWait::EarlierRun), _) => {
+                Some("an earlier question of this thread is worked on first".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+async fn answer_of(
+    store: &Store,
+    persona: &PersonaId,
+    thread: &ThreadId,
+    run: &RunId,
+) -> Result<Option<ThreadMessage>, StoreError> {
+    let rows = store.persona(persona);
+    let messages = rows.thread_messages(thread, MESSAGES_MAX).await?;
+    let of_run = |message: &ThreadMessage| {
+        message.message.run.as_ref() == Some(run) && message.message.direction == "outbound"
+    };
+    Ok(messages.into_iter().rev().find(of_run))
+}
+
+fn is_withheld(answer: &ThreadMessage) -> bool {
+    let rule = answer.message.disposition.strip_prefix("withheld:");
+    rule.is_some_and(|rule| rule != Withheld::StoreOnly.as_str())
+}
