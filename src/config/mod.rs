@@ -11,7 +11,7 @@
 //! - `gateway`: `configs/gateway.json`
 //! - `inference`: `configs/inference.json` and `configs/prices.json`
 //! - `context`: `configs/context.json`
-//! - `security`: `configs/security.json`, with `authentication`
+//! - `security`: `configs/security.json`, with `authentication` and `mcp_server`
 //! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
 //! - `hooks`: `configs/hooks.json`
 //! - `skills`: `configs/skills.json`
@@ -76,6 +76,7 @@ pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
 pub use persona::{BadName, Persona, ReplyMode, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
 pub use policy::{ApprovalSettings, PolicySettings, REPLY};
+pub use security::mcp_server::{AgentReads, AgentTool, AgentTrust, McpServerSettings};
 pub use security::{Access, Decision, Security};
 pub use settings::Config;
 pub use show::{effective, show_persona};

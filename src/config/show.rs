@@ -48,8 +48,11 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     });
     let send_allow = &config.security.send_allow;
     let authentication = authentication::show(&config.security.authentication);
-    let shown =
-        json!({"access": access, "authentication": authentication, "send_allow": send_allow});
+    let mcp_server = &config.security.mcp_server;
+    let shown = json!({
+        "access": access, "authentication": authentication, "send_allow": send_allow,
+        "mcp_server": mcp_server,
+    });
     files.insert(SECURITY_FILE.to_owned(), shown);
     let policy = &config.policy;
     let shown = json!({"rules": policy.rules, "approvals": policy.approvals});

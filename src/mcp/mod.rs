@@ -5,14 +5,24 @@
 //! engine. It has the permissions of the engine's own loop for that run, by the tool policy, and
 //! only while the engine works on that run: every write is fenced by the run's state and the
 //! engine's epoch.
+//!
+//! - `service`: the tools of a run, for the agent that works on it
+//! - `agent_server`: the engine for other agents; `agent_args`: what these may say
+//! - `bounded_input`: input with an end
 
 mod service;
+mod agent_server;
+mod agent_args;
+mod bounded_input;
 
-use crate::config::Config;
+use crate::config::{Config, McpServerSettings};
 use crate::domain::RunId;
 use crate::runs::deps::{DepsError, WorkerDeps};
 use crate::runs::error::RunError;
 use crate::store::{Store, StoreError};
+use agent_server::AgentServer;
+use bounded_input::BoundedInput;
+use rmcp::ServerHandler;
 use rmcp::service::ServerInitializeError;
 use service::Toolbox;
 use std::sync::Arc;
@@ -41,6 +51,17 @@ pub async fn serve(store: Store, config: Config, run: &RunId) -> Result<(), McpE
     serve_over(rmcp::transport::stdio(), deps, run).await
 }
 
+/// Serves other agents on stdin and stdout until the agent closes them. `store` is shared with the engine, if one works.
+pub async fn serve_agents(
+    store: Store,
+    config: Config,
+    settings: McpServerSettings,
+) -> Result<(), McpError> {
+    let server = AgentServer::new(store, Arc::new(config), settings);
+    let (input, output) = rmcp::transport::stdio();
+    serve_pipes(server, (BoundedInput::new(input), output)).await
+}
+
 /// Serves the tools of `deps` over any pipes, as [`serve`] does.
 pub async fn serve_over<R, W>(pipes: (R, W), deps: WorkerDeps, run: &RunId) -> Result<(), McpError>
 where
@@ -49,7 +70,16 @@ where
 {
     let run = deps.store.running_run(run).await?;
     let toolbox = Toolbox::open(deps, run).await.map_err(McpError::Run)?;
-    let server = match rmcp::serve_server(toolbox, pipes).await {
+    serve_pipes(toolbox, (BoundedInput::new(pipes.0), pipes.1)).await
+}
+
+async fn serve_pipes<S, R, W>(handler: S, pipes: (R, W)) -> Result<(), McpError>
+where
+    S: ServerHandler,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let server = match rmcp::serve_server(handler, pipes).await {
         Ok(server) => server,
         // Agents start servers that they then do not need.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -1,6 +1,7 @@
 //! Questions at the machine: answered like a letter, mailed to nobody, in threads of their own.
 
 mod stream;
+mod agents;
 
 use crate::app::{TestApp, Workspace};
 use crate::guest_house::{self, attache};

@@ -11,7 +11,7 @@ pub struct McpCommand;
 impl Command for McpCommand {
     fn clap(&self) -> clap::Command {
         clap::Command::new("mcp")
-            .about("Offer a persona's tools to a command-line agent")
+            .about("Serve other agents, by the Model Context Protocol")
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommand(serve::clap())

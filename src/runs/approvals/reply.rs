@@ -4,11 +4,12 @@ use super::canonical::CallIdentity;
 use super::question::{QuestionSubject, parked, question, refused_before};
 use super::view;
 use crate::config::REPLY;
-use crate::domain::{Address, ApprovalKind, Withheld};
+use crate::domain::{Address, ApprovalKind, Trigger, Withheld};
 use crate::policy::PolicyEffect;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::hooks::panel::PanelDecision;
+use crate::runs::reply::destination;
 use crate::runs::reply::mail::mail_policy;
 use crate::runs::state::LoopState;
 use crate::runs::tool_calls::facts;
@@ -33,9 +34,11 @@ pub async fn judge(
     state: &mut LoopState<'_>,
     mail: NewOutbound,
 ) -> Result<ReplyDecision, RunError> {
-    if !matches!(mail.outcome, MessageOutcome::Send { .. }) {
+    let agent = asking_agent(state);
+    if agent.is_none() && !matches!(mail.outcome, MessageOutcome::Send { .. }) {
         return Ok(ReplyDecision::Store(Box::new(mail)));
     }
+    let draft = draft_to(&mail, agent.as_ref());
     let call_id = format!("r{}", state.counters.turns);
     if let Some(result) = known_result(state, &call_id) {
         return Ok(decided(mail, &result));
@@ -48,7 +51,7 @@ pub async fn judge(
         }
         None => {}
     }
-    let asks = match of_call::before_send(&state.ctx(), REPLY, &draft_of(&mail)).await? {
+    let asks = match of_call::before_send(&state.ctx(), REPLY, &draft).await? {
         PanelDecision::Deny(_) => {
             let mail = withheld(mail, Withheld::HookDenied);
             return Ok(ReplyDecision::Store(Box::new(mail)));
@@ -59,20 +62,20 @@ pub async fn judge(
     if asks.is_none() && is_plain(state) {
         return Ok(ReplyDecision::Store(Box::new(mail)));
     }
-    let mut judged = judgement(state, &mail).await?;
+    let mut judged = judgement(state, &draft).await?;
     if let Some(why) = asks {
         of_call::raise(&mut judged.decision, why);
     }
     match judged.decision.effect {
         PolicyEffect::Allow => Ok(ReplyDecision::Store(Box::new(mail))),
-        PolicyEffect::Ask if state.deps.env.asks_owner() => {
+        PolicyEffect::Ask if agent.is_none() && state.deps.env.asks_owner() => {
             park(state, (&call_id, judged), mail).await
         }
-        PolicyEffect::Ask => Ok(ReplyDecision::Store(Box::new(mail))),
-        PolicyEffect::Deny | PolicyEffect::Hide => Ok(ReplyDecision::Store(Box::new(withheld(
-            mail,
-            Withheld::NotApproved,
-        )))),
+        PolicyEffect::Ask if agent.is_none() => Ok(ReplyDecision::Store(Box::new(mail))),
+        // An agent does not wait for days.
+        PolicyEffect::Ask | PolicyEffect::Deny | PolicyEffect::Hide => Ok(ReplyDecision::Store(
+            Box::new(withheld(mail, Withheld::NotApproved)),
+        )),
     }
 }
 
@@ -83,15 +86,33 @@ fn is_plain(state: &LoopState<'_>) -> bool {
         && state.label.readers.is_everyone()
 }
 
-async fn judgement(state: &LoopState<'_>, mail: &NewOutbound) -> Result<JudgedCall, RunError> {
+/// Returns the address of the agent that asked; `None`: it was somebody else.
+fn asking_agent(state: &LoopState<'_>) -> Option<Address> {
+    let is_question = state.run.trigger == Trigger::Chat;
+    let asked = destination::answered(&state.ctx()).filter(|_| is_question);
+    asked.and_then(|question| question.sender)
+}
+
+async fn judgement(state: &LoopState<'_>, draft: &MailDraft) -> Result<JudgedCall, RunError> {
     let ctx = state.ctx();
     let policy = ctx.label.limit(mail_policy(&ctx).await?);
     let facts = facts::so_far(&ctx)
         .with("class", "transactional")
         .with("effect", vec!["sends_out"]);
-    let facts = facts::of_mail(facts, &ctx.label, &draft_of(mail), &policy);
+    let facts = facts::of_mail(facts, &ctx.label, draft, &policy);
     let decision = decide(&ctx, REPLY, &facts).await?;
     Ok(JudgedCall { decision, facts })
+}
+
+/// Returns the text as a draft to an agent, or to the recipients of its mail.
+fn draft_to(mail: &NewOutbound, agent: Option<&Address>) -> MailDraft {
+    match agent {
+        Some(agent) => MailDraft {
+            to: vec![agent.clone()],
+            ..draft_of(mail)
+        },
+        None => draft_of(mail),
+    }
 }
 
 /// Returns the mail as a draft, for its facts and its view.

@@ -33,6 +33,10 @@ pub async fn destination(
         withheld: None,
     };
     let mut goal = match (answered(ctx), wanted) {
+        (_, DeliverTo::Store) => ReplyDestination {
+            withheld: Some(Withheld::StoreOnly),
+            ..new_mail(Vec::new())
+        },
         (Some(letter), _) => {
             // The run of a sender who is no contact sends its answer to that sender only.
             let send_allow = match ctx.label.follows_send_allow() {
@@ -54,10 +58,6 @@ pub async fn destination(
             }
         }
         (None, DeliverTo::Thread(_)) => into_thread(ctx).await?,
-        (None, DeliverTo::Store) => ReplyDestination {
-            withheld: Some(Withheld::StoreOnly),
-            ..new_mail(Vec::new())
-        },
     };
     goal.withheld = goal.withheld.or_else(|| withheld(ctx, &goal));
     Ok(goal)
@@ -130,9 +130,15 @@ fn is_allowed(ctx: &ToolCallContext<'_>, address: &Address) -> bool {
     is_owner || tools::is_listed(&config.security.send_allow, address)
 }
 
-/// Returns the letter that this run is for, as far as an answer needs it.
+/// Returns the letter that this run is for, as far as an answer needs it; or the question of an agent, which is answered
+/// to that agent alone.
 pub fn answered(ctx: &ToolCallContext<'_>) -> Option<Answered> {
-    (ctx.run.trigger == Trigger::Email).then(|| as_answered(&ctx.subject.message))
+    let answered = || as_answered(&ctx.subject.message);
+    match ctx.run.trigger {
+        Trigger::Email => Some(answered()),
+        Trigger::Chat => Some(answered()).filter(|question| question.sender.is_some()),
+        Trigger::Schedule | Trigger::Manual => None,
+    }
 }
 
 fn as_answered(message: &StoredMessage) -> Answered {

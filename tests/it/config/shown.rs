@@ -145,7 +145,8 @@ fn full_workspaces() -> [Workspace; 2] {
     );
     folder.write(
         "configs/security.json",
-        r#"{"authentication": {"trusted_relays": [{"peers": ["127.0.0.1"], "authserv_id": "mx.test"}]}}"#,
+        r#"{"authentication": {"trusted_relays": [{"peers": ["127.0.0.1"], "authserv_id": "mx.test"}]},
+            "mcp_server": {"personas": ["ada"]}}"#,
     );
     folder.write(
         "configs/prices.json",

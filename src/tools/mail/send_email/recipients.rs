@@ -79,10 +79,17 @@ fn addresses(field: &str, typed: &OneOrMany) -> Result<Vec<Address>, ToolError> 
         .map(|piece| piece.trim_matches([' ', '\t']))
         .filter(|piece| !piece.is_empty());
     let parsed = pieces.map(|piece| {
-        Address::parse(piece).map_err(|bad| {
+        let address = Address::parse(piece).map_err(|bad| {
             let hint = format!("field `{field}`: {bad}, without a name or brackets around it");
             ToolError::mendable("bad_address", hint)
-        })
+        })?;
+        // RFC 2606: the sender of a question by another agent has such an address.
+        if address.domain().ends_with(".invalid") {
+            let hint =
+                format!("no mail reaches `{address}`; what you answer last reaches whoever asked");
+            return Err(ToolError::mendable("bad_address", hint));
+        }
+        Ok(address)
     });
     parsed.collect()
 }

@@ -1,12 +1,15 @@
 //! `configs/security.json`: access control for letters to personas, and permitted recipients of
 //! their mail.
 
+pub mod mcp_server;
+
 use super::values::check_context::CheckContext;
 use super::values::net::domain;
 use crate::config::authentication;
 use crate::config::authentication::{Authentication, Mode, TypedAuthentication};
 use crate::config::file::{ConfigFile, child};
 use crate::domain::Address;
+use mcp_server::{McpServerSettings, TypedMcpServer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +25,7 @@ pub struct TypedSecurity {
     /// Further recipients of `send_email`: exact addresses or `*@domain`. Owners and the
     /// participants of a thread are always permitted.
     send_allow: Option<Vec<String>>,
+    mcp_server: Option<TypedMcpServer>,
 }
 
 /// Access control for letters to personas: `deny` wins over `allow`, `allow` wins over
@@ -49,6 +53,8 @@ pub struct Security {
     pub authentication: Authentication,
     /// Further recipients of `send_email`: exact addresses or `*@domain`.
     pub send_allow: Vec<String>,
+    /// `None`: other agents get nothing.
+    pub mcp_server: Option<McpServerSettings>,
 }
 
 /// Access control for letters to personas; `deny` wins over `allow` wins over `default_decision`.
@@ -100,6 +106,11 @@ pub fn resolve(file: &ConfigFile<TypedSecurity>, ctx: &mut CheckContext<'_>) -> 
             ctx,
         ),
         send_allow,
+        mcp_server: file
+            .typed
+            .mcp_server
+            .as_ref()
+            .map(|typed| mcp_server::resolve(&file.document, typed, ctx)),
     }
 }
 

@@ -1,0 +1,115 @@
+//! `mcp_server` in `configs/security.json`: what other agents may ask for over `attache mcp serve`.
+
+use crate::config::file::{Document, child};
+use crate::config::values::check_context::CheckContext;
+use crate::domain::{PersonaId, Trust};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What other agents may ask for over `attache mcp serve`. Without this section they get nothing.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedMcpServer {
+    /// Personas that may be asked and read, by their ids.
+    personas: Vec<String>,
+    /// Tools that are offered.
+    #[serde(default = "usual_tools")]
+    tools: Vec<AgentTool>,
+    /// Trust of a question, by which the policy decides what its run may do.
+    #[serde(default)]
+    trust: AgentTrust,
+    /// What `list_threads` and `read_run` show.
+    #[serde(default)]
+    reads: AgentReads,
+}
+
+/// Tool for other agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentTool {
+    /// Puts a question to a persona.
+    Ask,
+    /// Lists threads.
+    ListThreads,
+    /// Reads what became of a run.
+    ReadRun,
+}
+
+/// Trust of another agent's questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentTrust {
+    /// Like a proven stranger: no web, no mail beyond the owners, no question to an owner.
+    #[default]
+    Unknown,
+    /// Like a known contact: the web, `send_allow`, and questions to an owner.
+    Contact,
+}
+
+/// What other agents may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentReads {
+    /// Their own questions, and the answers to them.
+    #[default]
+    Asked,
+    /// All threads and runs of these personas, whatever mail is in them.
+    All,
+}
+
+/// What other agents may ask for.
+#[derive(Debug, Clone, Serialize)]
+pub struct McpServerSettings {
+    pub personas: Vec<PersonaId>,
+    pub tools: Vec<AgentTool>,
+    pub trust: AgentTrust,
+    pub reads: AgentReads,
+}
+
+impl AgentTrust {
+    pub fn trust(self) -> Trust {
+        match self {
+            Self::Unknown => Trust::Unknown,
+            Self::Contact => Trust::Contact,
+        }
+    }
+}
+
+fn usual_tools() -> Vec<AgentTool> {
+    vec![AgentTool::Ask]
+}
+
+/// Resolves the section. Problems go to the context.
+pub fn resolve(
+    file: &Document,
+    typed: &TypedMcpServer,
+    ctx: &mut CheckContext<'_>,
+) -> McpServerSettings {
+    let mut personas = Vec::new();
+    for (index, name) in typed.personas.iter().enumerate() {
+        match PersonaId::parse(name) {
+            Ok(id) => personas.push(id),
+            Err(_) => {
+                let pointer = child("/mcp_server/personas", index);
+                let problem =
+                    file.problem_at(&pointer, format!("`{name}` is no name of a persona"));
+                ctx.report(problem.hint("write the name of its folder below `personas`"));
+            }
+        }
+    }
+    for (pointer, is_empty) in [
+        ("/mcp_server/personas", typed.personas.is_empty()),
+        ("/mcp_server/tools", typed.tools.is_empty()),
+    ] {
+        if is_empty {
+            let problem = file.problem_at(pointer, "must not be empty");
+            ctx.report(problem.hint("leave the section `mcp_server` out to offer nothing"));
+        }
+    }
+    McpServerSettings {
+        personas,
+        tools: typed.tools.clone(),
+        trust: typed.trust,
+        reads: typed.reads,
+    }
+}
