@@ -71,7 +71,7 @@ async fn ask(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit
             .map(|persona| persona.id.as_str())
             .collect();
         return Err(Failure::new(Exit::NoInput, format!("no persona `{typed}`"))
-            .hint(&format!("there are: {}", names.join(", ")))
+            .hint(format!("there are: {}", names.join(", ")))
             .into());
     };
     let asked_for = text_of(args)?;

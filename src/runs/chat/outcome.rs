@@ -43,7 +43,7 @@ impl AskedRun {
             run: run.clone(),
             thread: summary.thread,
             state: summary.state,
-            is_withheld: answer.as_ref().is_some_and(|answer| is_withheld(answer)),
+            is_withheld: answer.as_ref().is_some_and(is_withheld),
             answer: answer.map(|answer| answer.message.text_body),
             error: summary.error_message,
             error_class: summary.error_class,
