@@ -252,6 +252,8 @@ async fn played(combinations: &[Combination]) -> Sinks {
         let more = json!({ "arguments": { "properties": { "text": { "type": "string", "description": "Text." } } },
             "effects": { "sends_out": true }, "class": "once" });
         own_tool(workspace, PUBLISH, &format!("cat >> {}", log.display()), &more);
+        // Without bubblewrap the tool is absent.
+        workspace.set("personas/ada/persona.json", "/shell", json!(true));
         let runs = json!({ "tool_failures_max": 9 });
         workspace.set("configs/inference.json", "/budget", runs);
     })

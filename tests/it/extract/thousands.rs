@@ -60,8 +60,9 @@ async fn d1_thousands_of_hostile_files_are_read_or_refused_within_bounds() {
                 *reasons.entry(error.to_string()).or_default() += 1;
             }
         }
+        // A child is ended after 20 s; on a machine that does much else, its end takes a while.
         assert!(
-            took < Duration::from_secs(21),
+            took < Duration::from_secs(25),
             "{family} {number}: {took:?}"
         );
         most = most.max(resident());
