@@ -18,6 +18,7 @@ pub mod gateway;
 pub mod scheduler;
 pub mod providers;
 pub mod context;
+pub mod mcp_client;
 pub mod runs;
 pub mod mcp;
 pub mod replay;

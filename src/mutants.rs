@@ -66,6 +66,7 @@ mod armed {
             "G10.links",
             "a page to which a stranger's letter leads is the owner's to ask for",
         ),
+        ("G11", "an MCP server is sent what its audience may read"),
         ("G12", "tools are closed by the trust of what was read"),
         (
             "G12.files",
@@ -97,6 +98,10 @@ mod armed {
         ("G20", "a file with a second name is not opened"),
         ("G21", "a command has no network"),
         ("G22", "a command sees no variable of the engine"),
+        (
+            "G23",
+            "a tool of an MCP server is called while it is as approved",
+        ),
         ("G24", "a subject has no line ends"),
         ("G27.calls", "a run makes a bounded number of tool calls"),
     ];

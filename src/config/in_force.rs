@@ -6,8 +6,8 @@
 //! which are read for each run.
 
 use crate::config::file::{
-    ConfigLocation, ConfigSource, HOOKS_FILE, POLICY_FILE, PRICES_FILE, SKILLS_FILE, Snapshot,
-    WEB_FILE, own_tool_file, persona_file, persona_policy_file,
+    ConfigLocation, ConfigSource, HOOKS_FILE, MCP_FILE, MCP_LOCK_FILE, POLICY_FILE, PRICES_FILE,
+    SKILLS_FILE, Snapshot, WEB_FILE, own_tool_file, persona_file, persona_policy_file,
 };
 use crate::config::secrets;
 use crate::domain::sha256_hex;
@@ -19,6 +19,17 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 const FILE: &str = "data/in-force.json";
+
+/// Files that a workspace need not have.
+const OPTIONAL: [&str; 7] = [
+    PRICES_FILE,
+    POLICY_FILE,
+    HOOKS_FILE,
+    WEB_FILE,
+    SKILLS_FILE,
+    MCP_FILE,
+    MCP_LOCK_FILE,
+];
 
 /// Content of `data/in-force.json`.
 #[derive(Serialize, Deserialize)]
@@ -75,7 +86,7 @@ fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<Str
         .filter(|name| !name.starts_with('.'))
         .flat_map(|name| [persona_file(name), persona_policy_file(name)]);
     let new = personas
-        .chain([PRICES_FILE, POLICY_FILE, HOOKS_FILE, WEB_FILE, SKILLS_FILE].map(str::to_owned))
+        .chain(OPTIONAL.map(str::to_owned))
         .chain(own_tools(&source))
         .filter(|file| !recorded.contains_key(file));
     edited.extend(new.filter(|file| source.has(file)));
@@ -143,17 +154,8 @@ impl Edits {
             .iter()
             .flat_map(|name| [persona_file(name), persona_policy_file(name)])
             .chain(self.recorded.keys().cloned());
-        let files = files.chain(
-            [
-                secrets::FILE,
-                PRICES_FILE,
-                POLICY_FILE,
-                HOOKS_FILE,
-                WEB_FILE,
-                SKILLS_FILE,
-            ]
-            .map(str::to_owned),
-        );
+        let files = files.chain([secrets::FILE.to_owned()]);
+        let files = files.chain(OPTIONAL.map(str::to_owned));
         let files = files.chain(own_tools(&source));
         let look = |file: String| {
             let found = std::fs::metadata(self.workspace.join(&file)).ok();

@@ -15,7 +15,7 @@
 //! - `policy`: `configs/policy.json` and `personas/<id>/policy.json`
 //! - `hooks`: `configs/hooks.json`
 //! - `skills`: `configs/skills.json`
-//! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`
+//! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`; `mcp`: `configs/mcp.json`
 //! - `persona`: `personas/<id>/persona.json`; `personas` holds all of them
 //! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
 //! - `load`: reads and checks every file
@@ -38,6 +38,7 @@ mod hooks;
 mod web;
 mod skills;
 mod own_tools;
+mod mcp;
 mod persona;
 mod personas;
 mod settings;
@@ -49,7 +50,9 @@ pub mod in_force;
 
 pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
 pub use context::{ContextProfile, ContextStep};
-pub use file::{ConfigErrors, Problem, SKILLS_FILE, Snapshot, TypedDuration, spell};
+pub use file::{
+    ConfigErrors, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot, TypedDuration, spell,
+};
 pub use gateway::limits::Limits;
 pub use gateway::listeners::{
     ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles,
@@ -72,6 +75,10 @@ pub use inference::providers::ProviderSettings;
 pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
 pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};
+pub use mcp::{
+    ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpPins, McpServer, McpServerPin, McpTool,
+    McpToolPin, PinnedFile, SCHEMA_BYTES_MAX, definition_sha256, lock_text, origin,
+};
 pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
 pub use persona::{BadName, Persona, ReplyMode, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};

@@ -6,6 +6,7 @@ use crate::config::file::json_schema;
 use crate::config::gateway::TypedGateway;
 use crate::config::hooks::TypedHooks;
 use crate::config::inference::TypedInference;
+use crate::config::mcp::TypedMcp;
 use crate::config::own_tools::TypedOwnTool;
 use crate::config::persona::TypedPersona;
 use crate::config::policy::TypedPolicy;
@@ -58,6 +59,10 @@ pub static KINDS: &[ConfigFileKind] = &[
     ConfigFileKind {
         name: "skills",
         schema: json_schema::of::<TypedSkills>,
+    },
+    ConfigFileKind {
+        name: "mcp",
+        schema: json_schema::of::<TypedMcp>,
     },
     ConfigFileKind {
         name: "tool",

@@ -8,6 +8,7 @@ use crate::config::file::{Problem, Snapshot};
 use crate::config::gateway::Gateway;
 use crate::config::hooks::Hook;
 use crate::config::inference::Inference;
+use crate::config::mcp::McpServer;
 use crate::config::own_tools::OwnTool;
 use crate::config::personas::Personas;
 use crate::config::policy::PolicySettings;
@@ -20,6 +21,14 @@ use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+impl Config {
+    /// Returns the MCP server of a tool, by the name that the model calls it by.
+    pub fn server_of(&self, tool: &str) -> Option<&McpServer> {
+        let has = |server: &&McpServer| server.tools.values().any(|own| own.offered == tool);
+        self.mcp.iter().find(has)
+    }
+}
 
 /// All settings of an engine.
 #[derive(Debug, Clone)]
@@ -46,6 +55,8 @@ pub struct Config {
     pub skills: Vec<PinnedSkill>,
     /// Tools that are programs of the owner's.
     pub own_tools: Vec<OwnTool>,
+    /// Servers whose tools may be offered; none when there is no `configs/mcp.json`.
+    pub mcp: Vec<McpServer>,
     pub limits: Limits,
     pub personas: Personas,
     /// Key by which several engines recognise each other's mail; `None`: each database has its own.

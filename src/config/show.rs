@@ -12,7 +12,7 @@ use crate::config::authentication;
 use crate::config::context::ContextStep;
 use crate::config::file::duration::spell;
 use crate::config::file::{
-    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, POLICY_FILE, PRICES_FILE,
+    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, MCP_FILE, POLICY_FILE, PRICES_FILE,
     SECURITY_FILE, SKILLS_FILE, WEB_FILE, own_tool_file, persona_file,
 };
 use crate::config::gateway::Gateway;
@@ -60,6 +60,12 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     files.insert(HOOKS_FILE.to_owned(), json!({"hooks": config.hooks}));
     files.insert(WEB_FILE.to_owned(), json!(config.web));
     files.insert(SKILLS_FILE.to_owned(), json!({ "skills": config.skills }));
+    let servers = config
+        .mcp
+        .iter()
+        .map(|server| (server.name.clone(), json!(server)));
+    let servers: Map<String, Value> = servers.collect();
+    files.insert(MCP_FILE.to_owned(), json!({ "servers": servers }));
     for tool in &config.own_tools {
         files.insert(own_tool_file(&tool.name), json!(tool));
     }

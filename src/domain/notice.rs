@@ -54,6 +54,10 @@ word_enum!(
         HookFailed = "hook_failed",
         /// An edited file of rules or hooks is faulty; what was read at the start stays in force.
         ConfigFaulty = "config_faulty",
+        /// A tool of an MCP server is not as it was approved, and is off.
+        McpToolOff = "mcp_tool_off",
+        /// An MCP server hung, flooded, ended or broke the protocol.
+        McpServerFailed = "mcp_server_failed",
     }
 );
 
@@ -75,5 +79,6 @@ word_enum!(
         Hook = "hook",
         /// A file of the configuration.
         ConfigFile = "config_file",
+        McpServer = "mcp_server",
     }
 );

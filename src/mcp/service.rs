@@ -11,6 +11,7 @@ use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::label::RunLabel;
+use crate::runs::mcp_tools;
 use crate::runs::reply::mail;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::runs::tool_calls::policy::{self, Asked, NextStep, PreparedCall};
@@ -68,6 +69,7 @@ impl Toolbox {
         let is_planned = plan::is_first(persona, &run_options.run_options);
         deps.env.try_commands(persona).await;
         let mut tools = deps.tools(&run, persona, &run_options.run_options, &label);
+        tools = mcp_tools::offered(&deps, tools, None).await?;
         // An agent cannot wait for its owner.
         tools.retain(|tool| !tool.declaration().capabilities.owner);
         let persona = persona.clone();

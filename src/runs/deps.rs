@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::{Config, FetchSettings, Persona, SearchSettings};
 use crate::domain::{DeliverTo, ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
 use crate::extract::{ExtractLimits, Extractor};
+use crate::mcp_client::McpClients;
 use crate::providers::{Provider, ProviderError};
 use crate::shell::{CommandLimits, CommandSandbox};
 use crate::store::{ClaimedRun, RunOptionsInForce, Store};
@@ -114,7 +115,8 @@ impl WorkerDeps {
         let search = config.web.search.as_ref().map(web_searcher);
         let mut live_env = LiveEnv::new(store.clone(), workspace, documents)
             .with_web(web, search)
-            .with_streams(&config.workspace);
+            .with_streams(&config.workspace)
+            .with_mcp(McpClients::new(store.clone()));
         let commands = CommandSandbox::new(config.program.clone(), CommandLimits::default());
         live_env.set_commands(commands);
         let clock = store.clock().clone();
@@ -196,14 +198,15 @@ impl RunDeps {
             .collect()
     }
 
-    /// Reports whether an own tool is for the persona; `true` for every other tool.
+    /// Reports whether a tool of the owner's is for the persona; `true` for every other tool.
     fn has_own_tool(&self, persona: &Persona, tool: &RegisteredTool) -> bool {
-        let own = self
-            .config
-            .own_tools
-            .iter()
-            .find(|own| own.name == tool.name());
-        own.is_none_or(|own| own.personas.is_empty() || own.personas.contains(&persona.id))
+        let config = &self.config;
+        let own = config.own_tools.iter().find(|own| own.name == tool.name());
+        let server = config.server_of(tool.name());
+        let personas = own
+            .map(|own| &own.personas)
+            .or(server.map(|server| &server.personas));
+        personas.is_none_or(|personas| personas.is_empty() || personas.contains(&persona.id))
     }
 
     /// Reports whether a run may be offered a tool that runs commands; `true` for every other tool. It is for runs of the owner

@@ -4,8 +4,10 @@
 use super::model_call::fallback::{FallbackChain, Route};
 use super::reply::send_limits;
 use super::state::LoopState;
-use super::{assembly, recovery};
+use super::{assembly, mcp_tools, recovery};
+use crate::config::Persona;
 use crate::context::resolvers::Subject;
+use crate::domain::RunOptions;
 use crate::providers::{Request, ToolChoice, ToolSpec};
 use crate::runs::agents::options::AgentState;
 use crate::runs::budget::bounds;
@@ -34,8 +36,9 @@ pub async fn begin<'a>(
     let about = deps.env.trigger_message(run, owners).await?;
     let (sent, subject) = (about.sent, Subject::of(run.trigger, about));
     let label = RunLabel::of(&subject);
-    deps.env.try_commands(persona).await;
-    let tools = deps.tools(run, persona, &run_options.run_options, &label);
+    let journal = journal_of(deps, run).await?;
+    let of_run = (run, persona, &run_options.run_options);
+    let tools = offered_tools(deps, of_run, &label, &journal).await?;
     let (spending, budget) = bounds::bounds(deps, run, persona);
     let mut state = LoopState {
         deps,
@@ -77,7 +80,6 @@ pub async fn begin<'a>(
         last_request: None,
         found_calls: 0,
     };
-    let journal = journal_of(deps, run).await?;
     state.last_request.clone_from(&journal.last_request);
     match &journal.first_request_json {
         Some(json) => recovery::resume(&mut state, json, &journal)?,
@@ -91,6 +93,18 @@ pub async fn begin<'a>(
         }
     }
     Ok(state)
+}
+
+/// Returns the tools that the run is offered.
+async fn offered_tools(
+    deps: &RunDeps,
+    (run, persona, options): (&ClaimedRun, &Persona, &RunOptions),
+    label: &RunLabel,
+    journal: &JournalSoFar,
+) -> Result<Vec<Arc<RegisteredTool>>, RunError> {
+    deps.env.try_commands(persona).await;
+    let tools = deps.tools(run, persona, options, label);
+    mcp_tools::offered(deps, tools, journal.first_request_json.as_deref()).await
 }
 
 /// Returns the journal of earlier attempts.

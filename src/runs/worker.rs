@@ -332,6 +332,7 @@ async fn work_on(
 ) -> Option<RunFailure> {
     let began = deps.clock.monotonic();
     let outcome = execute(deps, run, cancel).await;
+    deps.env.run_ended(&run.id).await;
     let took = deps.clock.monotonic().saturating_sub(began);
     match outcome {
         Ok(stop) => {

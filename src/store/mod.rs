@@ -15,6 +15,7 @@
 //! - `schedules`: responsibilities and slots.
 //! - `calendar`: events, and invitations in mail.
 //! - `files`: files that agents may change, and those that they may not.
+//! - `mcp_tools`: tools of MCP servers that are off.
 //! - `notices`: events for the owner. `approvals`: questions to the owner.
 //! - `commands`: commands of owners by mail, and what the engine writes into threads itself.
 //! - `views`: read models for lists, pages and exports.
@@ -38,6 +39,7 @@ mod notices;
 mod approvals;
 mod commands;
 mod calendar;
+mod mcp_tools;
 mod schedules;
 pub mod files;
 pub mod views;
@@ -86,6 +88,7 @@ pub use mailboxes::cursors::{
     RefusedLetter,
 };
 pub use mailboxes::quarantine::Quarantined;
+pub use mcp_tools::{McpToolOff, NewMcpToolOff};
 pub use notices::causes::{
     EarlierMail, Notice, NoticeAbout, NoticeFold, NoticeMail, Notified, PendingNotices,
 };

@@ -8,7 +8,7 @@
 //! - `web_fetch`, `web_search`, `update_memory`, `schedule_create`
 //! - `ask_owner`, `propose_plan`: what the owner is asked
 //! - `shell`: a command in the sandbox; `skills`: instructions of the owner
-//! - `own_tool`: a program of the owner's as a tool
+//! - `own_tool`: a program of the owner's as a tool; `mcp_tool`: a tool of an MCP server
 //!
 //! Not here: who may call a tool, and what becomes of a call (`runs`).
 
@@ -25,12 +25,14 @@ mod web_search;
 mod shell;
 mod skills;
 mod own_tool;
+mod mcp_tool;
 
 use crate::config::Config;
 
 pub use contract::env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResources};
 pub use contract::error::ToolError;
 pub use contract::mail_policy::{Answered, MailPolicy};
+pub use contract::mcp::{McpCall, McpResult, McpServers};
 pub use contract::programs::{OwnerPrograms, ProgramFailure};
 pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use contract::schema::arguments_schema;
@@ -78,16 +80,18 @@ pub fn builtin() -> ToolRegistry {
     ])
 }
 
-/// Returns the tools of this engine and those of the configuration's owner.
+/// Returns the tools of this engine and those of the configuration's owner: programs, and approved tools of MCP servers.
 pub fn of_config(config: &Config) -> ToolRegistry {
     let own = config.own_tools.iter().cloned();
-    own.fold(builtin(), |registry, tool| {
-        let name = tool.name.clone();
-        match registry.with(vec![Box::new(own_tool::OwnerTool(tool))]) {
+    let own = own.map(|tool| Box::new(own_tool::OwnerTool(tool)) as Box<dyn Tool>);
+    let of_servers = config.mcp.iter().flat_map(mcp_tool::of_server);
+    own.chain(of_servers).fold(builtin(), |registry, tool| {
+        let name = tool.declaration().name;
+        match registry.with(vec![tool]) {
             Ok(more) => more,
             Err(error) => {
                 // The check of the configuration refuses such a tool; one that was recorded may be older than the check.
-                tracing::warn!(tool = name, %error, "an own tool is left out");
+                tracing::warn!(tool = name, %error, "a tool of the owner's is left out");
                 registry
             }
         }

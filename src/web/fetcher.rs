@@ -81,8 +81,11 @@ impl From<UrlRefusal> for FetchError {
 pub struct ApiRequest {
     url: String,
     body: Option<Value>,
-    /// Header fields that hold a key.
-    secrets: Vec<(&'static str, SecretString)>,
+    /// `true`: something at that address is to end.
+    is_delete: bool,
+    accept: &'static str,
+    /// Header fields, which may hold a key.
+    fields: Vec<(String, SecretString)>,
 }
 
 impl ApiRequest {
@@ -93,26 +96,55 @@ impl ApiRequest {
             Err(_) => url.to_owned(),
         };
         Self {
-            url,
             body: None,
-            secrets: Vec::new(),
+            ..Self::to(url)
         }
     }
 
     pub fn post(url: &str, body: Value) -> Self {
         Self {
-            url: url.to_owned(),
             body: Some(body),
-            secrets: Vec::new(),
+            ..Self::to(url.to_owned())
         }
+    }
+
+    /// Asks that something at the address ends, such as a session.
+    pub fn delete(url: &str) -> Self {
+        Self {
+            is_delete: true,
+            ..Self::to(url.to_owned())
+        }
+    }
+
+    fn to(url: String) -> Self {
+        Self {
+            url,
+            body: None,
+            is_delete: false,
+            accept: "application/json",
+            fields: Vec::new(),
+        }
+    }
+
+    /// Replaces the media types that are asked for.
+    #[must_use]
+    pub fn accepting(mut self, accept: &'static str) -> Self {
+        self.accept = accept;
+        self
+    }
+
+    /// Adds a header field.
+    #[must_use]
+    pub fn with_field(mut self, name: &str, value: SecretString) -> Self {
+        self.fields.push((name.to_owned(), value));
+        self
     }
 
     /// Adds a header field with a key behind a prefix such as `Bearer `.
     #[must_use]
-    pub fn with_secret(mut self, name: &'static str, prefix: &str, key: &SecretString) -> Self {
+    pub fn with_secret(self, name: &'static str, prefix: &str, key: &SecretString) -> Self {
         let value = format!("{prefix}{}", key.expose_secret());
-        self.secrets.push((name, value.into()));
-        self
+        self.with_field(name, value.into())
     }
 }
 
@@ -122,6 +154,41 @@ pub struct ApiAnswer {
     /// Status of HTTP.
     pub status: u16,
     pub body: Vec<u8>,
+}
+
+/// Answer of an interface of programs, whose body is read piece by piece up to the bound of a page.
+#[derive(Debug)]
+pub struct ApiStream {
+    response: Response,
+    left_bytes: usize,
+}
+
+impl ApiStream {
+    /// Returns the status of HTTP.
+    pub fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    /// Returns a header field that is text.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.response.headers().get(name)?.to_str().ok()
+    }
+
+    /// Returns the next piece of the body; `None`: it is over. Errors: `not_reachable`, `too_large`.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, FetchError> {
+        let broken = |error: reqwest::Error| {
+            let why = format!("the answer broke off: {}", root_cause(&error));
+            FetchError::new("not_reachable", why)
+        };
+        let Some(chunk) = self.response.chunk().await.map_err(broken)? else {
+            return Ok(None);
+        };
+        let Some(left) = self.left_bytes.checked_sub(chunk.len()) else {
+            return Err(FetchError::new("too_large", "the answer is too large"));
+        };
+        self.left_bytes = left;
+        Ok(Some(chunk.to_vec()))
+    }
 }
 
 /// Fetches pages. A clone is cheap; nothing is kept from one page to the next.
@@ -207,21 +274,36 @@ impl WebFetcher {
     }
 
     async fn answered(&self, request: ApiRequest) -> Result<ApiAnswer, FetchError> {
+        let response = self.asked(&request).await?;
+        let status = response.status().as_u16();
+        let body = self.body(response).await?;
+        Ok(ApiAnswer { status, body })
+    }
+
+    /// Sends a request to an interface of programs.
+    async fn asked(&self, request: &ApiRequest) -> Result<Response, FetchError> {
         let target = WebTarget::parse(&request.url, &self.opened)?;
         let build = |client: &Client| {
             let built = match &request.body {
                 Some(body) => client.post(target.url.clone()).json(body),
+                None if request.is_delete => client.delete(target.url.clone()),
                 None => client.get(target.url.clone()),
             };
-            let built = built.header(ACCEPT, "application/json");
-            request.secrets.iter().fold(built, |built, (name, value)| {
-                built.header(*name, value.expose_secret())
+            let built = built.header(ACCEPT, request.accept);
+            request.fields.iter().fold(built, |built, (name, value)| {
+                built.header(name, value.expose_secret())
             })
         };
-        let response = self.send(&target, build).await?;
-        let status = response.status().as_u16();
-        let body = self.body(response).await?;
-        Ok(ApiAnswer { status, body })
+        self.send(&target, build).await
+    }
+
+    /// Sends a request as [`WebFetcher::ask_api`] does, and returns its answer before its body has come. The caller bounds the
+    /// time. Errors: as [`WebFetcher::fetch`].
+    pub async fn open_api(&self, request: ApiRequest) -> Result<ApiStream, FetchError> {
+        Ok(ApiStream {
+            response: self.asked(&request).await?,
+            left_bytes: self.limits.body_bytes_max,
+        })
     }
 
     /// Sends one request, to an address that was checked.

@@ -15,7 +15,9 @@ mod fetcher;
 mod search;
 
 pub use address::is_public;
-pub use fetcher::{FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher};
+pub use fetcher::{
+    ApiRequest, ApiStream, FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher,
+};
 pub use page::WebPage;
 pub use search::{SearchHit, SearchService, WebSearcher, search_host};
 pub use target::{UrlRefusal, WebTarget, private_target};

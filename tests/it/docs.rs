@@ -18,6 +18,8 @@ use std::path::Path;
 /// Files of every workspace that are not part of this one.
 const OF_A_WORKSPACE: &[&str] = &[
     "configs/script.json",
+    "configs/mcp.json",
+    "configs/mcp.lock.json",
     "configs/web.json",
     "configs/skills.json",
     "skills/",

@@ -69,6 +69,7 @@ mod money;
 // Mail out
 mod outbound;
 mod own_tools;
+mod mcp_client;
 mod dkim;
 mod bounce;
 mod notices;

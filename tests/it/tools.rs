@@ -140,6 +140,7 @@ impl RunDeps {
                 shared: None,
                 persona: &self.folder,
             },
+            mcp: None,
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,
                 quota: WorkspaceQuota::from(&Limits::default()),

@@ -74,6 +74,10 @@ pub static FILES: &[(&str, &str)] = &[
         include_str!("../../../configs/schema/skills.json"),
     ),
     (
+        "configs/schema/mcp.json",
+        include_str!("../../../configs/schema/mcp.json"),
+    ),
+    (
         "configs/schema/web.json",
         include_str!("../../../configs/schema/web.json"),
     ),

@@ -1,5 +1,8 @@
-//! `attache mcp`: the Model Context Protocol, as a server.
+//! `attache mcp`: the Model Context Protocol, as a server for agents and as a client of the owner's servers.
 
+mod approve;
+mod list;
+mod look;
 mod serve;
 
 use super::{Command, CommandContext, Exit};
@@ -11,9 +14,11 @@ pub struct McpCommand;
 impl Command for McpCommand {
     fn clap(&self) -> clap::Command {
         clap::Command::new("mcp")
-            .about("Serve other agents, by the Model Context Protocol")
+            .about("Approve and list the tools of MCP servers, and serve other agents")
             .subcommand_required(true)
             .arg_required_else_help(true)
+            .subcommand(list::clap())
+            .subcommand(approve::clap())
             .subcommand(serve::clap())
     }
 
@@ -24,6 +29,8 @@ impl Command for McpCommand {
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.subcommand() {
+                Some(("list", _)) => list::run(context).await,
+                Some(("approve", args)) => approve::run(context, args).await,
                 Some(("serve", args)) => serve::run(context, args).await,
                 _ => Ok(Exit::Usage),
             }

@@ -113,6 +113,13 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<MemberFault> {
     let mut faults = document
         .pointers()
         .filter(|pointer| looks_secret(&last_key(pointer)))
+        // A name that the owner gave, such as a tool's, with its settings below.
+        .filter(|pointer| {
+            !document
+                .value
+                .pointer(pointer)
+                .is_some_and(Value::is_object)
+        })
         .map(|pointer| MemberFault {
             pointer: pointer.to_owned(),
             problem: secret_in_file(document, pointer),

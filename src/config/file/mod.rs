@@ -29,9 +29,9 @@ pub use check::{ConfigFile, read};
 pub use document::{Document, child};
 pub use duration::{TypedDuration, spell};
 pub use paths::{
-    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, OWN_TOOLS_FOLDER, POLICY_FILE,
-    PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, below, is_program, own_tool_file,
-    persona_file, persona_policy_file,
+    CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, MCP_FILE, MCP_LOCK_FILE,
+    OWN_TOOLS_FOLDER, POLICY_FILE, PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, below,
+    is_program, own_tool_file, persona_file, persona_policy_file,
 };
 pub use problem::{ConfigErrors, Problem};
 pub use snapshot::Snapshot;

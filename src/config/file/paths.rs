@@ -10,6 +10,9 @@ pub const HOOKS_FILE: &str = "configs/hooks.json";
 pub const POLICY_FILE: &str = "configs/policy.json";
 pub const WEB_FILE: &str = "configs/web.json";
 pub const SKILLS_FILE: &str = "configs/skills.json";
+pub const MCP_FILE: &str = "configs/mcp.json";
+/// Definitions that the owner has approved.
+pub const MCP_LOCK_FILE: &str = "configs/mcp.lock.json";
 pub const SECURITY_FILE: &str = "configs/security.json";
 
 /// Folder of the owner's tools, each in a folder of its own.

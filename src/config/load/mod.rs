@@ -19,6 +19,7 @@ use crate::config::file::{
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::hooks::{Hook, TypedHooks};
 use crate::config::inference::{Inference, TypedInference};
+use crate::config::mcp::{McpFiles, McpServer};
 use crate::config::own_tools::{OwnTool, OwnToolFiles};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::Personas;
@@ -30,7 +31,8 @@ use crate::config::skills::{PinnedSkill, TypedSkills};
 use crate::config::warnings::CheckedFiles;
 use crate::config::web::{TypedWeb, WebSettings};
 use crate::config::{
-    context, gateway, hooks, inference, own_tools, policy, secrets, security, skills, warnings, web,
+    context, gateway, hooks, inference, mcp, own_tools, policy, secrets, security, skills,
+    warnings, web,
 };
 use crate::domain::LoopKey;
 use secrecy::{ExposeSecret, SecretString};
@@ -67,6 +69,12 @@ pub fn load_without_secrets(workspace: &Path, names: &NameCatalog) -> Result<Con
     }
     for tool in &mut config.own_tools {
         tool.values.retain(|(_, value)| !is_stand_in(value));
+    }
+    for server in &mut config.mcp {
+        server.values.retain(|(_, value)| !is_stand_in(value));
+        for header in &mut server.headers {
+            header.value.take_if(|value| is_stand_in(value));
+        }
     }
     Ok(config)
 }
@@ -222,6 +230,7 @@ fn load_from(
         web: settings.web,
         skills: settings.skills,
         own_tools: settings.own_tools,
+        mcp: settings.mcp,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
         warnings,
@@ -246,6 +255,7 @@ struct TypedFiles {
     web: Option<ConfigFile<TypedWeb>>,
     skills: Option<ConfigFile<TypedSkills>>,
     own_tools: OwnToolFiles,
+    mcp: McpFiles,
 }
 
 /// Resolved settings of [`TypedFiles`].
@@ -260,6 +270,7 @@ struct ResolvedFiles {
     web: WebSettings,
     skills: Vec<PinnedSkill>,
     own_tools: Vec<OwnTool>,
+    mcp: Vec<McpServer>,
 }
 
 impl TypedFiles {
@@ -275,6 +286,7 @@ impl TypedFiles {
             web: ctx.read_if_there(WEB_FILE),
             skills: ctx.read_if_there(SKILLS_FILE),
             own_tools: own_tools::read(ctx),
+            mcp: mcp::read(ctx),
         }
     }
 
@@ -303,6 +315,7 @@ impl TypedFiles {
                 .map_or_else(WebSettings::default, |file| web::resolve(file, ctx)),
             skills: (self.skills.as_ref()).map_or_else(Vec::new, |file| skills::resolve(file, ctx)),
             own_tools: own_tools::resolve(&self.own_tools, ctx),
+            mcp: mcp::resolve(&self.mcp, ctx),
         }
     }
 
@@ -335,6 +348,7 @@ impl TypedFiles {
             .chain(mailboxes)
             .chain(submission)
             .chain(own_tools)
+            .chain(self.mcp.variables())
             .chain(search)
             .collect::<Vec<_>>();
         ctx.problems.extend(ctx.secrets.unknown(&known));

@@ -39,6 +39,18 @@ impl Readers {
         }
     }
 
+    /// Reports whether everybody of an audience may read the text. Owners may read everything.
+    pub fn include(&self, audience: &Self, owners: &[Address]) -> bool {
+        let is_owner = |key: &String| owners.iter().any(|owner| owner.key() == *key);
+        match (self, audience) {
+            (Self::Everyone, _) => true,
+            (Self::Only(_), Self::Everyone) => false,
+            (Self::Only(readers), Self::Only(audience)) => audience
+                .iter()
+                .all(|key| readers.contains(key) || is_owner(key)),
+        }
+    }
+
     pub fn is_everyone(&self) -> bool {
         *self == Self::Everyone
     }

@@ -113,18 +113,31 @@ fn headline(pending: &PendingNotices) -> String {
         NoticeKind::HookFailed => format!("the hook {} failed{of}", quoted(subject)),
         NoticeKind::ConfigFaulty => format!("{subject} was edited and is faulty"),
         NoticeKind::LetterFiled => format!("letters{of} were filed and not answered"),
-        kind => schedule_headline(kind, pending.count, &of),
+        kind => further_headline(kind, pending.count, (&of, subject)),
     }
+}
+
+fn tools_off(count: u64, server: &str) -> String {
+    let tools = match count {
+        1 => "a tool".to_owned(),
+        n => format!("{n} tools"),
+    };
+    format!(
+        "{tools} of the MCP server {}: not as approved, so off",
+        quoted(server)
+    )
 }
 
 fn refused(want: &str) -> String {
     format!("letters are refused for want of {want}")
 }
 
-/// Summary of the notices of the scheduler; `of` names their persona.
-fn schedule_headline(kind: NoticeKind, count: u64, of: &str) -> String {
+/// Summary of the notices of MCP servers and of the scheduler; `of` names their persona.
+fn further_headline(kind: NoticeKind, count: u64, (of, subject): (&str, &str)) -> String {
     let is_one = count == 1;
     match kind {
+        NoticeKind::McpToolOff => tools_off(count, subject),
+        NoticeKind::McpServerFailed => format!("the MCP server {} failed", quoted(subject)),
         NoticeKind::ResponsibilityBroken if is_one => {
             format!("a responsibility{of} cannot be used")
         }

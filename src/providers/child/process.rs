@@ -188,6 +188,11 @@ impl Process {
         }
     }
 
+    /// Returns the last 8 KiB of its standard error so far.
+    pub fn complaints(&self) -> String {
+        self.complaints.text()
+    }
+
     /// Closes standard input: the program ends within the grace period, or is killed.
     pub fn dismiss(&mut self) {
         self.close_stdin();

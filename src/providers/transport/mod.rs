@@ -22,7 +22,7 @@ pub(in crate::providers) mod http;
 pub(in crate::providers) mod guard;
 pub(in crate::providers) mod body;
 pub mod lines;
-pub(in crate::providers) mod sse;
+pub mod sse;
 pub mod decode;
 pub mod classify;
 pub(in crate::providers) mod vendor_error;

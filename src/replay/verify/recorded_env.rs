@@ -283,6 +283,13 @@ impl RecordedRun for RecordedEnv {
         entries.iter().try_for_each(|entry| self.write(entry))
     }
 
+    fn first_request(&self) -> Option<String> {
+        let calls = self.record.calls.iter();
+        calls
+            .filter_map(|call| call.turn.context_json.clone())
+            .next()
+    }
+
     fn recipients(&self) -> Vec<String> {
         self.record.people.clone()
     }

@@ -8,8 +8,9 @@ use crate::context::resolvers::knowledge::KnowledgeSync;
 use crate::context::resolvers::live::Live;
 use crate::context::resolvers::reads::{Folders, is_passing, read_text};
 use crate::context::{self, Sources};
-use crate::domain::{ErrorClass, PersonaId, Trigger};
+use crate::domain::{ErrorClass, PersonaId, RunId, Trigger};
 use crate::extract::Extractor;
+use crate::mcp_client::McpClients;
 use crate::runs::chat::answer_stream::AnswerStream;
 use crate::runs::error::RunError;
 use crate::runs::programs::LocalPrograms;
@@ -18,7 +19,7 @@ use crate::runs::tool_calls::verdict::ToolVerdict;
 use crate::shell::CommandSandbox;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{ClaimedRun, PersonaStore, RunKey, Store};
-use crate::tools::OwnerPrograms;
+use crate::tools::{McpServers, OwnerPrograms};
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use serde_json::Value;
@@ -50,6 +51,8 @@ pub struct LiveEnv {
     commands: Option<CommandSandbox>,
     /// Folder of the workspace, below which answers show while they are made; `None`: they show nowhere.
     streams_below: Option<PathBuf>,
+    /// `None`: no server is reached.
+    mcp: Option<McpClients>,
 }
 
 impl LiveEnv {
@@ -67,6 +70,7 @@ impl LiveEnv {
             web_search: None,
             programs: Some(LocalPrograms),
             commands: None,
+            mcp: None,
             streams_below: None,
         }
     }
@@ -100,6 +104,22 @@ impl LiveEnv {
         self.commands.as_ref()
     }
 
+    /// Adds the way to MCP servers.
+    #[must_use]
+    pub fn with_mcp(self, mcp: McpClients) -> Self {
+        Self {
+            mcp: Some(mcp),
+            ..self
+        }
+    }
+
+    /// Ends what a run has kept open: its sessions with MCP servers.
+    pub async fn run_ended(&self, run: &RunId) {
+        if let Some(mcp) = &self.mcp {
+            mcp.close(run).await;
+        }
+    }
+
     /// Builds an environment for one persona whose folder is a copy, so that its changes reach no
     /// real memory. Only this folder is given, so nothing else of a workspace can be read or
     /// written.
@@ -118,6 +138,7 @@ impl LiveEnv {
             web_search: None,
             programs: None,
             commands: None,
+            mcp: None,
             streams_below: None,
         }
     }
@@ -251,6 +272,7 @@ impl LiveEnv {
                 .map(|programs| programs as &dyn OwnerPrograms),
             commands: self.commands.as_ref(),
             shared: self.sandbox.is_none().then_some(self.workspace.as_ref()),
+            mcp: self.mcp.as_ref().map(|mcp| mcp as &dyn McpServers),
             keeps_versions: self.sandbox.is_none(),
         }
     }

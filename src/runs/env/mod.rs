@@ -5,6 +5,7 @@
 mod commands;
 pub mod file_guards;
 pub mod live;
+mod servers;
 
 use self::file_guards::{AgentChanges, GuardOrder};
 use self::live::LiveEnv;
@@ -76,6 +77,8 @@ pub trait RecordedRun: Send + Sync {
     /// Returns the payload that was recorded with a call.
     fn call_payload(&self, call: &str) -> Option<Value>;
     fn result(&self, call: &str) -> Option<String>;
+    /// Returns the recorded first request.
+    fn first_request(&self) -> Option<String>;
     /// Notes a difference and returns the error that ends the replay.
     fn differs(&self, cause: &str, recorded: &str, replayed: &str) -> StoreError;
 }

@@ -9,8 +9,9 @@ use crate::runs::error::RunError;
 use crate::shell::CommandSandbox;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
-    CallTrace, KeptWorkspace, MailPolicy, OwnerPrograms, Reader, RegisteredTool, ResultWords,
-    SkillReader, ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits, ToolResources, WriteOrigin,
+    CallTrace, KeptWorkspace, MailPolicy, McpServers, OwnerPrograms, Reader, RegisteredTool,
+    ResultWords, SkillReader, ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits, ToolResources,
+    WriteOrigin,
 };
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
@@ -63,6 +64,8 @@ pub struct Workplace<'a> {
     pub commands: Option<&'a CommandSandbox>,
     /// The workspace's folder, for skills; `None`: there is none beside a copy.
     pub shared: Option<&'a Dir>,
+    /// `None`: no server is reached.
+    pub mcp: Option<&'a dyn McpServers>,
 }
 
 impl CallOrder<'_> {
@@ -83,6 +86,7 @@ impl CallOrder<'_> {
                 shared: on.shared,
                 persona: on.folder,
             },
+            mcp: on.mcp,
             zone: self.zone,
             workspace: on.keeps_versions.then_some(self.workspace),
         };

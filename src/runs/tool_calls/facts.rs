@@ -29,6 +29,12 @@ pub fn of_call(
             .with("audience", audience(may_read))
             .with("host", host);
     }
+    if let Some(server) = ctx.deps.config.server_of(tool.name()) {
+        // Whoever is behind the server reads the arguments.
+        let owners = &ctx.deps.config.gateway.owners;
+        let may_read = is_off("G11") || ctx.label.readers.include(&server.audience, owners);
+        return facts.with("audience", audience(may_read));
+    }
     if capabilities.programs && tool.effects().sends_out {
         // Whoever its program sends to reads what the model writes.
         return facts.with("audience", audience(ctx.label.readers.is_everyone()));

@@ -74,6 +74,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     45 "0045_copies",
     46 "0046_attachment_texts",
     47 "0047_events",
+    48 "0048_mcp_tools_off",
 };
 
 #[cfg(test)]

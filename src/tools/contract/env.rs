@@ -6,6 +6,7 @@
 use super::commands::CommandRunner;
 use super::error::ToolError;
 use super::mail_policy::MailPolicy;
+use super::mcp::McpServers;
 use super::programs::OwnerPrograms;
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
@@ -49,6 +50,8 @@ pub struct ToolCapabilities {
     pub commands: bool,
     /// The persona's approved skills.
     pub skills: bool,
+    /// Servers of the Model Context Protocol.
+    pub mcp: bool,
 }
 
 impl ToolCapabilities {
@@ -67,6 +70,7 @@ impl ToolCapabilities {
         programs: false,
         commands: false,
         skills: false,
+        mcp: false,
     };
 }
 
@@ -96,6 +100,8 @@ pub struct ToolResources<'a> {
     /// `None`: the run runs no command.
     pub commands: Option<&'a CommandSandbox>,
     pub skills: SkillReader<'a>,
+    /// `None`: the run reaches no server.
+    pub mcp: Option<&'a dyn McpServers>,
 }
 
 /// The declared capabilities of one call.
@@ -182,6 +188,14 @@ impl<'a> ToolEnv<'a> {
     /// Returns the persona's approved skills. Errors: `not_declared`.
     pub fn skills(self) -> Result<SkillReader<'a>, ToolError> {
         declared(self.granted.skills, "skills").map(|()| self.resources.skills)
+    }
+
+    /// Returns the way to MCP servers. Errors: `not_declared`, `no_servers`.
+    pub fn mcp(self) -> Result<&'a dyn McpServers, ToolError> {
+        declared(self.granted.mcp, "mcp")?;
+        let why = "this run reaches no server; finish without it";
+        let mcp = self.resources.mcp;
+        mcp.ok_or_else(|| ToolError::mendable("no_servers", why))
     }
 
     /// Returns the events of the persona. Errors: `not_declared`.

@@ -3,7 +3,8 @@
 //! - `error`, `mail_policy`: values that both a tool and its caller know
 //! - `tool`: the trait, the declaration, the inputs and the outcome of a call
 //! - `env`: the capabilities that a call is given
-//! - `workspace`: the workspace, with its quota and its versions; `programs`: programs of the owner
+//! - `workspace`: the workspace, with its quota and its versions; `programs`: programs of the owner;
+//!   `mcp`: servers of the Model Context Protocol
 //! - `commands`: commands in the sandbox, with the workspace around them
 //! - `schema`: the JSON Schema of typed arguments
 //! - `arguments`: the check of arguments, with errors worded for the model
@@ -17,6 +18,7 @@ pub mod error;
 pub mod mail_policy;
 pub mod piece;
 pub mod programs;
+pub mod mcp;
 pub mod registry;
 pub mod schema;
 pub mod tool;

@@ -56,9 +56,25 @@ pub struct Play {
     pub set: BTreeMap<String, Value>,
     /// Names and servers; such a play is for the namespace.
     pub network: Option<NetworkPlan>,
+    /// A server of tools.
+    pub mcp: Option<PlayedServer>,
     /// Of the scripted provider.
     pub script: Value,
     pub steps: Vec<Step>,
+}
+
+/// The MCP server `met`, a program on this machine.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayedServer {
+    /// Members of its declaration that are others.
+    pub declared: Value,
+    /// Tools as they were approved.
+    pub pinned: Vec<Value>,
+    /// Tools as they are; default: as approved.
+    pub now: Option<Vec<Value>>,
+    /// What a call gives.
+    pub answer: Option<Value>,
 }
 
 /// What happens, in order.

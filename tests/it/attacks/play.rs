@@ -1,12 +1,14 @@
 //! Plays a case on a whole engine, and looks at everything that is left.
 
-use super::case::{Letter, Play, Step};
+use super::case::{Letter, Play, PlayedServer, Step};
 use super::effects::{Seen, SeenMail};
 use super::network::Network;
 use crate::app::{Workspace, turns};
 use crate::approvals::scene::{Scene, decision};
 use crate::hijack::world::ALL;
+use crate::mcp_client::stand_in;
 use attache::store::ApprovalVerdict;
+use serde_json::json;
 use sqlx::Row;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,7 +51,26 @@ pub async fn played(play: &Play) -> Seen {
     seen
 }
 
+/// Approves the tools of a server, and has it be as it is.
+fn prepare_server(server: &PlayedServer, workspace: &Workspace) {
+    let declared = stand_in::declared(&stand_in::stdio(), &server.declared);
+    stand_in::write_folder(workspace);
+    workspace.write_json(
+        "configs/mcp.json",
+        &json!({ "servers": { "met": declared } }),
+    );
+    stand_in::pin(workspace, &server.pinned);
+    let now = server.now.as_ref().unwrap_or(&server.pinned);
+    stand_in::write_tools(&workspace.path().join(stand_in::FOLDER), now);
+    if let Some(answer) = &server.answer {
+        workspace.write("met/call.json", &answer.to_string());
+    }
+}
+
 fn prepare(play: &Play, workspace: &Workspace) {
+    if let Some(server) = &play.mcp {
+        prepare_server(server, workspace);
+    }
     for (path, text) in &play.files {
         workspace.write(path, text);
     }

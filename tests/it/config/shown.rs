@@ -176,6 +176,13 @@ fn full_workspaces() -> [Workspace; 2] {
         r#"{"fetch": {"private_targets": ["wiki.lan:80"]}, "search": {"service": "brave", "key_variable": "OPENAI_API_KEY"}}"#,
     );
     folder.write(
+        "configs/mcp.json",
+        r#"{"servers": {"a": {"command": ["true"], "environment": ["OPENAI_API_KEY"], "audience": "owner", "personas": ["ada"],
+            "tools": {"get": {"class": "once", "effects": {}}}},
+            "b": {"url": "https://b.test/mcp", "headers": [{"name": "X-Key", "variable": "OPENAI_API_KEY"}],
+            "audience": ["carol@partner.test"], "tools": {}}}}"#,
+    );
+    folder.write(
         "configs/tools/stock/tool.json",
         r#"{"description": "d", "arguments": {}, "command": ["true"], "class": "once", "effects": {}, "personas": ["ada"],
             "environment": ["OPENAI_API_KEY"]}"#,
@@ -219,6 +226,8 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
         };
         let maps: &[&str] = if kind.name == "context" {
             &[""]
+        } else if kind.name == "mcp" {
+            &["/servers", "/servers/*/tools"]
         } else {
             &["/providers", "/skills[]/files"]
         };

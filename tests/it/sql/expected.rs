@@ -254,6 +254,7 @@ pub const WALKS: &[(&str, &str)] = &[
         "once, at the first start on a restored backup; only open ones",
     ),
     ("halts::HALTS", "one row per persona at most"),
+    ("mcp_tools::TOOLS_OFF", "one row per approved tool at most"),
 ];
 
 /// Indexes that hold only rows that somebody still works on: walking one whole is bounded by the work at hand.

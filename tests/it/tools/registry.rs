@@ -115,6 +115,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         programs: true,
         commands: true,
         skills: true,
+        mcp: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

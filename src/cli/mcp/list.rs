@@ -1,0 +1,116 @@
+//! `attache mcp list`: every server with its tools, and whether they are as approved.
+
+use super::super::screen::{Columns, one_line};
+use super::super::{CommandContext, Exit};
+use super::look;
+use crate::config::{McpServer, McpTool};
+use crate::mcp_client::{ListedTools, McpFailure, PinState, state_of};
+use crate::store::McpToolOff;
+use crate::text::visible;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+pub fn clap() -> clap::Command {
+    clap::Command::new("list")
+        .about("List the servers of `configs/mcp.json` with their tools, as they are now and as they were approved")
+        .after_help(
+            "Each server is started, or reached, and asked for its tools. A tool is `approved`, `unapproved` (named in \
+             `configs/mcp.json` and not approved), `new` (not named there, so never offered), `changed`, `gone`, `off` (found \
+             to be other than approved by a run) or `unreachable`.",
+        )
+}
+
+/// A tool as it is listed.
+#[derive(Serialize)]
+struct ListedMcpTool {
+    server: String,
+    /// Name that the server gives it; empty: the server lists none.
+    tool: String,
+    /// Name that the model calls it by; `None`: it is never offered.
+    offered: Option<String>,
+    state: &'static str,
+    /// Difference, or the reason why the server cannot be asked.
+    detail: String,
+}
+
+pub async fn run(context: &CommandContext) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let off = look::tools_off(context).await?;
+    let mut rows = Vec::new();
+    for server in &config.mcp {
+        let now = look::tools_now(server).await;
+        rows.extend(of_server(server, &now, &off));
+    }
+    if context.json() {
+        context.screen.json(&rows)?;
+        return Ok(Exit::Ok);
+    }
+    let shown = rows.iter().map(|row| {
+        vec![
+            row.server.clone(),
+            visible(&row.tool),
+            row.state.to_owned(),
+            one_line(&visible(&row.detail)),
+        ]
+    });
+    let columns = Columns::of(&["SERVER", "TOOL", "STATE", "DETAIL"]).main("DETAIL");
+    let shown: Vec<Vec<String>> = shown.collect();
+    context
+        .screen
+        .listing(columns, &shown, "`configs/mcp.json` names no server")?;
+    Ok(Exit::Ok)
+}
+
+fn of_server(
+    server: &McpServer,
+    now: &Result<ListedTools, McpFailure>,
+    off: &[McpToolOff],
+) -> Vec<ListedMcpTool> {
+    let listed = now.as_ref().ok();
+    let named = server.tools.keys();
+    let found = listed.into_iter().flat_map(ListedTools::keys);
+    let names: BTreeSet<&String> = named.chain(found).collect();
+    let rows = names.into_iter().map(|name| {
+        let tool = server.tools.get(name);
+        let is_off = |off: &&McpToolOff| {
+            let pin = tool.and_then(|tool| tool.pin.as_ref());
+            off.server == server.name
+                && off.tool == *name
+                && pin.is_some_and(|pin| pin.sha256 == off.pin_sha256)
+        };
+        let (state, detail) = state(name, tool, now, off.iter().find(is_off));
+        ListedMcpTool {
+            server: server.name.clone(),
+            tool: name.clone(),
+            offered: tool.map(|tool| tool.offered.clone()),
+            state,
+            detail,
+        }
+    });
+    rows.collect()
+}
+
+fn state(
+    name: &str,
+    tool: Option<&McpTool>,
+    now: &Result<ListedTools, McpFailure>,
+    off: Option<&McpToolOff>,
+) -> (&'static str, String) {
+    let pin = tool.and_then(|tool| tool.pin.as_ref());
+    match (now, tool, pin) {
+        (Err(failure), ..) => ("unreachable", failure.to_string()),
+        (Ok(_), None, _) => (
+            "new",
+            "not in `configs/mcp.json`, so never offered".to_owned(),
+        ),
+        (Ok(listed), Some(_), None) if listed.contains_key(name) => ("unapproved", String::new()),
+        (Ok(_), Some(_), None) => ("gone", "the server has no such tool".to_owned()),
+        (Ok(listed), Some(_), Some(pin)) => match (state_of(name, pin, listed), off) {
+            (PinState::Changed(difference), _) => ("changed", difference),
+            (PinState::Gone, _) => ("gone", "the server does not list it any more".to_owned()),
+            (PinState::Approved, Some(off)) => ("off", off.detail.clone()),
+            (PinState::Approved, None) => ("approved", String::new()),
+        },
+    }
+}

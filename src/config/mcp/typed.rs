@@ -1,0 +1,108 @@
+//! `mcp.json` as it is typed.
+
+use crate::config::file::duration::{self, TypedDuration};
+use crate::config::own_tools::{OwnToolClass, OwnToolEffects};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Servers of the Model Context Protocol whose tools the personas may use. Without this file there are none.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "configs/mcp.json")]
+pub struct TypedMcp {
+    #[serde(rename = "$schema")]
+    _schema: Option<String>,
+    /// Servers by name: lower-case letters, digits and single `_`. Their tools are called `SERVER__TOOL`.
+    #[serde(default)]
+    pub(super) servers: BTreeMap<String, TypedMcpServer>,
+}
+
+/// A server that is a program of this machine (`command`), or reached by streamable HTTP (`url`).
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedMcpServer {
+    /// Program and its arguments, started without a shell in the workspace. A program with a slash is a path, relative to the
+    /// workspace; another is looked up on `PATH`.
+    #[schemars(length(min = 1))]
+    pub(super) command: Option<Vec<String>>,
+    /// Address of the server, such as `https://mcp.example.com/mcp`; it may be in a private network.
+    pub(super) url: Option<String>,
+    /// Names of further variables that the program sees, from `.secrets` or the engine's environment.
+    #[serde(default)]
+    pub(super) environment: Vec<String>,
+    /// Header fields of every request to `url`.
+    #[serde(default)]
+    pub(super) headers: Vec<TypedMcpHeader>,
+    /// Tools that may be offered, by the server's own names. A tool that is not named here is never offered.
+    pub(super) tools: BTreeMap<String, TypedMcpTool>,
+    /// Who reads what is sent to the server, and may read what it answers: `everyone`, `owner`, or a list of addresses.
+    pub(super) audience: TypedAudience,
+    /// Personas that may have its tools. Default: all.
+    #[serde(default)]
+    pub(super) personas: Vec<String>,
+    /// Time of one call, after which the server is stopped.
+    #[serde(default = "default_timeout", with = "duration::text")]
+    #[schemars(with = "TypedDuration", default = "timeout_text")]
+    pub(super) timeout: Duration,
+}
+
+impl TypedMcp {
+    /// Returns the names of the variables that the servers are given.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.servers.values().flat_map(|server| {
+            let headers = server.headers.iter().map(|header| header.variable.as_str());
+            let environment = server.environment.iter().map(String::as_str);
+            environment.chain(headers)
+        })
+    }
+}
+
+/// A header field whose value is a secret.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedMcpHeader {
+    /// Name of the field, such as `Authorization`.
+    #[schemars(length(min = 1))]
+    pub(super) name: String,
+    /// Variable that holds its whole value, such as `Bearer …`, in `.secrets` or the engine's environment.
+    pub(super) variable: String,
+}
+
+/// What the owner declares of a tool.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedMcpTool {
+    /// What happens to a call that was under way when the engine ended.
+    pub(super) class: OwnToolClass,
+    /// What a call does beyond its result; the policy decides by it. `{}`: nothing.
+    pub(super) effects: OwnToolEffects,
+}
+
+/// Readers of what a server is sent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum TypedAudience {
+    Word(AudienceWord),
+    Addresses(Vec<String>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AudienceWord {
+    /// Nobody knows who reads it.
+    Everyone,
+    /// Nobody but the owner.
+    Owner,
+}
+
+fn default_timeout() -> Duration {
+    TIMEOUT
+}
+
+fn timeout_text() -> String {
+    duration::spell(TIMEOUT)
+}

@@ -1,0 +1,125 @@
+//! A tool of an MCP server: declared by its owner and by the definition that the owner approved, not by the server as it is.
+
+use crate::config::{ApprovedTool, DESCRIPTION_BYTES_MAX, McpServer, McpTool, OwnToolClass};
+use crate::domain::{Readers, TextLabel, Trust};
+use crate::text::visible;
+use crate::tools::{
+    Effects, McpCall, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
+    ToolError, ToolOutcome,
+};
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Returns the approved tools of a server.
+pub fn of_server(server: &McpServer) -> Vec<Box<dyn Tool>> {
+    let whole = Arc::new(server.clone());
+    let approved = server.tools.iter().filter_map(|(name, declared)| {
+        Some(Box::new(McpServerTool {
+            server: whole.clone(),
+            name: name.clone(),
+            declared: declared.clone(),
+            approved: declared.pin.clone()?,
+        }) as Box<dyn Tool>)
+    });
+    approved.collect()
+}
+
+struct McpServerTool {
+    server: Arc<McpServer>,
+    /// Name that the server gives it.
+    name: String,
+    declared: McpTool,
+    approved: ApprovedTool,
+}
+
+impl Tool for McpServerTool {
+    fn declaration(&self) -> ToolDeclaration {
+        let McpTool { class, effects, .. } = self.declared;
+        ToolDeclaration {
+            name: self.declared.offered.clone(),
+            description: description(&self.approved.definition),
+            input_schema: arguments(&self.approved.definition),
+            class: match class {
+                OwnToolClass::Repeatable => ToolClass::Repeatable,
+                OwnToolClass::Once => ToolClass::Once,
+            },
+            effects: Effects {
+                reads_private: effects.reads_private,
+                sends_out: effects.sends_out,
+                changes_state: effects.changes_state,
+                runs_code: effects.runs_code,
+            },
+            // Its outcome says whose.
+            result_words: ResultWords::Engine,
+            capabilities: ToolCapabilities {
+                mcp: true,
+                ..ToolCapabilities::NONE
+            },
+        }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let present = call.args.iter().filter(|(_, value)| !value.is_null());
+            let args: Map<String, Value> = present
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            let made = call.env.mcp()?.call(McpCall {
+                run: call.run,
+                server: &self.server,
+                tool: &self.name,
+                args: &args,
+                result_bytes_max: call.limits.result_bytes_max,
+            });
+            let answer = made.await?;
+            let mut result = answer.content;
+            if answer.is_error {
+                result["is_error"] = json!(true);
+            }
+            Ok(ToolOutcome {
+                result,
+                label: self.label(),
+                ..ToolOutcome::default()
+            })
+        })
+    }
+}
+
+impl McpServerTool {
+    /// Returns the label of what the server answers: an unknown author's words, for its audience.
+    fn label(&self) -> TextLabel {
+        let readers = match (&self.server.audience, self.declared.effects.reads_private) {
+            (Readers::Everyone, true) => Readers::OWNERS,
+            (audience, _) => audience.clone(),
+        };
+        TextLabel {
+            lowest: Some(Trust::Unknown),
+            readers,
+        }
+    }
+}
+
+/// Returns the approved description, in which no character is hidden.
+fn description(definition: &Value) -> String {
+    let words = |member: &str| definition[member].as_str().filter(|text| !text.is_empty());
+    let text = visible(
+        words("description")
+            .or_else(|| words("title"))
+            .unwrap_or_default(),
+    );
+    text[..text.floor_char_boundary(2 * DESCRIPTION_BYTES_MAX)].to_owned()
+}
+
+/// Returns the approved schema of the arguments, as an object's.
+fn arguments(definition: &Value) -> Value {
+    let mut schema = match &definition["inputSchema"] {
+        Value::Object(schema) => schema.clone(),
+        _ => Map::new(),
+    };
+    // Which draft it is written in is nothing to the model, and some vendors refuse the member.
+    schema.remove("$schema");
+    schema.entry("type").or_insert_with(|| json!("object"));
+    schema.entry("properties").or_insert_with(|| json!({}));
+    Value::Object(schema)
+}
