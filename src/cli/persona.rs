@@ -4,13 +4,16 @@ use super::args::in_force;
 use super::args::text;
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit, Failure, screen};
-use crate::config::{Config, Persona, ReplyMode, check_name, description, show_persona};
+use crate::config::{
+    Config, ModelChoice, Persona, ReplyMode, SettingsInForce, check_name, description, show_persona,
+};
 use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
-use crate::domain::{Address, PersonaId};
+use crate::domain::{Address, PersonaId, RunOptions, Trigger};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -100,6 +103,14 @@ fn show(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
     if context.json() {
         context.screen.json(&PersonaRecord {
             settings: show_persona(persona),
+            in_force: settings_of(&config, persona)
+                .listed()
+                .into_iter()
+                .map(|(name, value, origin)| {
+                    let origin = origin.as_str();
+                    (name, SettingRecord { value, origin })
+                })
+                .collect(),
             folder: &persona.folder,
             knowledge: &knowledge.used,
             knowledge_left_out: knowledge.left_out.iter().map(LeftOut::from).collect(),
@@ -146,10 +157,23 @@ fn fields(
     knowledge: &KnowledgeSurvey,
     responsibilities: &[String],
 ) -> Vec<(&'static str, String)> {
-    let default = |own: &Option<String>, general: &str| {
-        own.clone()
-            .unwrap_or_else(|| format!("{general} (default)"))
+    let choices = config.inference.choices_for(persona);
+    let asked = |of: fn(&ModelChoice) -> &String| {
+        let is_own = persona.provider.is_some() || persona.model.is_some();
+        let name = choices.first().map(of).cloned().unwrap_or_default();
+        match is_own {
+            true => name,
+            false => format!("{name} (default)"),
+        }
     };
+    let settings = settings_of(config, persona).listed().into_iter();
+    let settings = settings.map(|(name, value, origin)| {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        format!("{name} {value} ({origin})")
+    });
+    let settings: Vec<String> = settings.collect();
     let tools = persona
         .tools
         .as_ref()
@@ -160,11 +184,9 @@ fn fields(
         ("address", persona.address.to_string()),
         ("aliases", joined(&persona.aliases)),
         ("reply", persona.reply.as_str().to_owned()),
-        (
-            "provider",
-            default(&persona.provider, &config.inference.provider),
-        ),
-        ("model", default(&persona.model, &config.inference.model)),
+        ("provider", asked(|choice| &choice.provider)),
+        ("model", asked(|choice| &choice.model)),
+        ("settings", settings.join(", ")),
         ("tools", tools),
         ("timezone", persona.timezone.name().to_owned()),
         ("folder", persona.folder.display().to_string()),
@@ -173,11 +195,28 @@ fn fields(
     ]
 }
 
+/// Settings in force for answers to letters of the persona, at the provider that is asked first.
+fn settings_of(config: &Config, persona: &Persona) -> SettingsInForce {
+    let options = RunOptions::default();
+    let choices = config.inference.choices_under(&options, persona);
+    let provider = choices.first().map_or("", |choice| &choice.provider);
+    let whose = (persona, &options);
+    (config.inference).settings_in_force(whose, Trigger::Email, provider)
+}
+
+/// A setting in force.
+#[derive(Serialize)]
+struct SettingRecord {
+    value: Value,
+    origin: &'static str,
+}
+
 /// A persona's settings and files.
 #[derive(Serialize)]
 struct PersonaRecord<'a> {
     #[serde(flatten)]
     settings: Value,
+    in_force: BTreeMap<&'static str, SettingRecord>,
     folder: &'a Path,
     knowledge: &'a [Surveyed],
     knowledge_left_out: Vec<LeftOut<'a>>,

@@ -70,8 +70,10 @@ pub use inference::agents::{
 pub use inference::budgets::{Budget, Budgets, PersonaBudget, dollars, micros_of};
 pub use inference::chat::{ChatApi, ChatSwitches, DataCollection, Effort, StructuredOutput};
 pub use inference::fallback::ModelChoice;
+pub use inference::headers::{HeaderText, ProviderHeader};
 pub use inference::prices::Prices;
 pub use inference::providers::ProviderSettings;
+pub use inference::settings_in_force::{Setting, SettingsInForce};
 pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
 pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};

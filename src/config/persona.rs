@@ -2,14 +2,15 @@
 
 use super::inference::budgets::{PersonaBudget, TypedPersonaBudget};
 use super::inference::fallback::{ModelChoice, TypedChoice};
-use super::inference::{budgets, fallback, providers};
+use super::inference::run_settings::{TypedOwnTimeouts, TypedSettings};
+use super::inference::{budgets, fallback, instances, run_settings};
 use super::skills::PinnedSkill;
 use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
 use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
 use crate::domain::PlanMode;
-use crate::domain::{Address, PersonaId};
+use crate::domain::{Address, PersonaId, RunSettings};
 use crate::policy::PolicyRule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -41,13 +42,24 @@ pub struct TypedPersona {
     /// Handling of the model's final text.
     #[serde(default)]
     reply: ReplyMode,
-    /// Provider, instead of the one in `configs/inference.json`; needs `model`.
+    /// Provider, instead of the one in `configs/inference.json`; needs `model`, here or in its block.
     provider: Option<String>,
     /// Model, instead of the one in `configs/inference.json`.
     #[schemars(length(min = 1))]
     model: Option<String>,
     /// Fallbacks, instead of those in `configs/inference.json`; an empty list means none.
     fallback: Option<Vec<TypedChoice>>,
+    /// Maximum output tokens of one call, instead of the value in `configs/inference.json`.
+    #[schemars(range(min = 1))]
+    max_output_tokens: Option<u32>,
+    /// Sampling temperature, instead of the one in `configs/inference.json`.
+    #[schemars(range(min = 0, max = 2))]
+    temperature: Option<f64>,
+    /// Maximum provider calls of one run, instead of the value in `configs/inference.json`.
+    #[schemars(range(min = 1, max = 1000))]
+    max_tool_turns: Option<u32>,
+    /// Timeouts of provider calls, instead of those in `configs/inference.json`.
+    timeouts: Option<TypedOwnTimeouts>,
     /// Names of the tools that it may use. Default: all.
     tools: Option<Vec<String>>,
     /// IANA zone of its dates, and of its responsibilities without a zone. Default: UTC.
@@ -61,6 +73,20 @@ pub struct TypedPersona {
     shell: bool,
     /// Bounds on its cost; those left out are as in `configs/inference.json`.
     budget: Option<TypedPersonaBudget>,
+}
+
+impl TypedPersona {
+    fn settings(&self) -> TypedSettings {
+        let budget = self.budget.as_ref();
+        TypedSettings {
+            max_output_tokens: self.max_output_tokens,
+            temperature: self.temperature,
+            max_tool_turns: self.max_tool_turns,
+            tool_calls_max: budget.and_then(|budget| budget.tool_calls_max),
+            duration_max: budget.and_then(|budget| budget.duration_max),
+            timeouts: self.timeouts,
+        }
+    }
 }
 
 /// [`PlanMode`] with its default.
@@ -112,6 +138,8 @@ pub struct Persona {
     pub provider: Option<String>,
     pub model: Option<String>,
     pub fallback: Option<Vec<ModelChoice>>,
+    /// Settings of its runs, where it has its own.
+    pub settings: RunSettings,
     /// Names of the tools that it may use; `None` means all.
     pub tools: Option<Vec<String>>,
     /// Time zone of its dates and of responsibilities without a zone.
@@ -211,6 +239,7 @@ pub fn resolve(
             .fallback
             .as_deref()
             .map(|typed| fallback::resolve(&file.document, typed, ctx)),
+        settings: run_settings::resolve(&file.document, "", typed.settings(), ctx),
         tools: typed.tools.clone(),
         timezone,
         budget: budgets::resolve_persona(typed.budget.as_ref()),
@@ -271,7 +300,7 @@ fn check_names(file: &ConfigFile<TypedPersona>, ctx: &mut CheckContext<'_>) {
         .filter(|name| !ctx.knows_provider(name))
     {
         let problem = file.problem_at("/provider", format!("no provider `{provider}`"));
-        let problem = providers::explained(problem, provider, ctx);
+        let problem = instances::explained(problem, provider, ctx);
         ctx.report(problem);
     }
     for (index, tool) in file.typed.tools.iter().flatten().enumerate() {

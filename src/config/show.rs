@@ -6,8 +6,9 @@ use super::gateway::outbound::{
     BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings,
 };
 use super::gateway::{listeners, mailboxes};
+use super::inference::headers::{HeaderText, ProviderHeader};
 use super::inference::providers::ProviderSettings;
-use super::inference::{budgets, fallback, prices};
+use super::inference::{budgets, fallback, prices, run_settings};
 use crate::config::authentication;
 use crate::config::context::ContextStep;
 use crate::config::file::duration::spell;
@@ -77,7 +78,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
 
 /// JSON of one persona's settings.
 pub fn show_persona(persona: &Persona) -> Value {
-    json!({
+    let mut shown = json!({
         "id": persona.id.as_str(),
         "name": persona.name,
         "address": persona.address.to_string(),
@@ -92,7 +93,15 @@ pub fn show_persona(persona: &Persona) -> Value {
         "plan": persona.plan,
         "shell": persona.shell,
         "rules": persona.rules,
-    })
+        "max_tool_turns": persona.settings.max_tool_turns,
+    });
+    let budget = &mut shown["budget"];
+    budget["tool_calls_max"] = persona.settings.tool_calls_max.into();
+    budget["duration_max"] = persona.settings.duration_max.map(spell).into();
+    if let Some(members) = shown.as_object_mut() {
+        members.extend(run_settings::show(&persona.settings));
+    }
+    shown
 }
 
 fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
@@ -196,6 +205,8 @@ fn show_provider(settings: &ProviderSettings) -> Value {
         "plain_http": settings.plain_http,
         "api_key_variable": settings.key_variable,
         "api_key": set(settings.api_key.is_some()),
+        "model": settings.model,
+        "headers": show_headers(&settings.headers),
         "script": settings.script,
         "context_tokens": settings.context_tokens,
         "keep_alive": settings.keep_alive,
@@ -210,8 +221,20 @@ fn show_provider(settings: &ProviderSettings) -> Value {
         (shown.as_object_mut(), serde_json::to_value(&settings.chat))
     {
         shown.extend(chat);
+        shown.extend(run_settings::show(&settings.settings));
     }
     shown
+}
+
+fn show_headers(headers: &[ProviderHeader]) -> Map<String, Value> {
+    let shown = headers.iter().map(|header| {
+        let value = match &header.value {
+            HeaderText::Public(text) => json!(text),
+            HeaderText::Secret { variable, .. } => json!({ "variable": variable }),
+        };
+        (header.name.clone(), value)
+    });
+    shown.collect()
 }
 
 fn show_budget(inference: &Inference) -> Value {

@@ -4,7 +4,7 @@
 //! the standing texts (`runs/preflight.rs`) or the responsibilities (`scheduler/survey.rs`).
 
 use super::gateway::listeners::ListenAddress;
-use super::values::check_context::CheckContext;
+use super::values::check_context::{CheckContext, adapter_of};
 use crate::config::file::{ConfigFile, Problem, child};
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
@@ -214,7 +214,8 @@ fn models(files: &CheckedFiles<'_>) -> Vec<Problem> {
         let (_, vendor) = MODEL_FAMILIES
             .iter()
             .find(|(family, _)| model.starts_with(family))?;
-        let is_vendor = MODEL_FAMILIES.iter().any(|(_, vendor)| *vendor == provider);
+        let adapter = adapter_of(provider);
+        let is_vendor = MODEL_FAMILIES.iter().any(|(_, vendor)| *vendor == adapter);
         // A server with its own base URL may use any model names.
         let is_elsewhere = inference
             .providers
@@ -223,7 +224,7 @@ fn models(files: &CheckedFiles<'_>) -> Vec<Problem> {
         let message =
             format!("`{model}` is a model of `{vendor}`, and the provider is `{provider}`");
         let hint = format!("write `\"provider\": \"{vendor}\"`, or a model of `{provider}`");
-        (is_vendor && !is_elsewhere && *vendor != provider).then_some((message, hint))
+        (is_vendor && !is_elsewhere && *vendor != adapter).then_some((message, hint))
     };
     let problem_at = |pointer: &str, (message, hint): (String, String)| {
         file.problem_at(pointer, message).hint(hint)

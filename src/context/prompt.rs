@@ -1,4 +1,5 @@
-//! Standing texts as templates: `configs/prompts/*.md` with the persona, the date and the trigger.
+//! Standing texts as templates: `configs/prompts/*.md` with the persona, the date and the trigger; and
+//! the tags of the frames around all other texts.
 //!
 //! Absent on purpose: text of mails. A template sees only values of the configuration and the
 //! clock.
@@ -45,4 +46,35 @@ pub fn render(
         return Err(format!("renders to more than {RENDERED_BYTES_MAX} bytes"));
     }
     Ok(rendered)
+}
+
+/// Escapes the tags of the frames in which texts of letters, notes and knowledge stand.
+pub fn defuse(text: &str) -> String {
+    const TAGS: [&str; 8] = [
+        "</letter",
+        "<letter",
+        "</invocation",
+        "<invocation",
+        "</notes",
+        "<notes",
+        "</knowledge",
+        "<knowledge",
+    ];
+    if !text.contains('<') {
+        return text.to_owned();
+    }
+    let mut defused = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        defused.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let is_frame = TAGS.iter().any(|tag| {
+            rest.get(..tag.len())
+                .is_some_and(|s| s.eq_ignore_ascii_case(tag))
+        });
+        defused.push_str(if is_frame { "&lt;" } else { "<" });
+        rest = &rest[1..];
+    }
+    defused.push_str(rest);
+    defused
 }

@@ -16,10 +16,14 @@ word_enum!(
         Default = "default",
         /// In `configs/inference.json`.
         Global = "global",
+        /// In the block of the provider that is asked.
+        Provider = "provider",
         /// In the persona's `persona.json`.
         Persona = "persona",
         /// With `attache threads budget`.
         Thread = "thread",
+        /// In the persona's rule for such letters.
+        Letter = "letter",
         /// In the responsibility's front matter.
         Responsibility = "responsibility",
     }

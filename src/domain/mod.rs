@@ -54,6 +54,8 @@ pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use run::{ErrorClass, RunState, RunWait, StopReason, Trigger, Withheld};
-pub use schedule::{CatchUp, DeliverTo, Overlap, PausedBy, RunOptions, SlotOptions};
+pub use schedule::{
+    CatchUp, DeliverTo, Overlap, PausedBy, RunOptions, RunSettings, SlotOptions, Temperature,
+};
 pub use time::Timestamp;
 pub use usage::{CostSource, Rates, TokenUsage, UsageLine};

@@ -104,6 +104,7 @@ pub struct RunOptions {
     pub retries: Option<u32>,
     /// Whether its runs propose a plan first; `None`: as the persona's.
     pub plan: Option<PlanMode>,
+    pub settings: RunSettings,
 }
 
 impl RunOptions {
@@ -120,6 +121,62 @@ impl Default for RunOptions {
             deliver_to: DeliverTo::Owners,
             retries: None,
             plan: None,
+            settings: RunSettings::default(),
         }
+    }
+}
+
+/// Settings of the calls and bounds of a run, as one level sets them: its duty or a rule for
+/// letters, its persona, the block of a provider. `None` leaves a setting to the next level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunSettings {
+    /// Maximum output tokens of a call.
+    pub max_output_tokens: Option<u32>,
+    pub temperature: Option<Temperature>,
+    /// Maximum provider calls of a run.
+    pub max_tool_turns: Option<u32>,
+    /// Maximum tool calls of a run.
+    pub tool_calls_max: Option<u32>,
+    /// Maximum working time of a run.
+    pub duration_max: Option<Duration>,
+    /// Maximum duration of a provider call.
+    pub call_timeout: Option<Duration>,
+    /// Maximum time without data from a provider.
+    pub idle_timeout: Option<Duration>,
+}
+
+impl RunSettings {
+    /// Bounds that also hold where a level may set a value.
+    pub const OUTPUT_TOKENS_MAX: u32 = 10_000_000;
+    pub const TURNS_MAX: u32 = 1000;
+    pub const TOOL_CALLS_MAX: u32 = 100_000;
+}
+
+/// Sampling temperature from 0 to 2, in thousandths: values that are equal are written alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Temperature(u16);
+
+impl Temperature {
+    /// Rounds a number to thousandths; `None` for one that is not from 0 to 2.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 2000"
+    )]
+    pub fn of(number: f64) -> Option<Self> {
+        let thousandths = (number * 1000.0).round();
+        (0.0..=2000.0)
+            .contains(&thousandths)
+            .then_some(Self(thousandths as u16))
+    }
+
+    /// Returns the number nearest to the thousandths.
+    pub fn value(self) -> f32 {
+        f32::from(self.0) / 1000.0
+    }
+
+    /// As [`Self::value`], for JSON: `0.7` for 700.
+    pub fn number(self) -> f64 {
+        f64::from(self.0) / 1000.0
     }
 }

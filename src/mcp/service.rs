@@ -44,6 +44,8 @@ pub struct Toolbox {
     /// Label of the run when its agent was asked.
     label: RunLabel,
     tools: Vec<Arc<RegisteredTool>>,
+    /// Maximum tool calls of the run.
+    tool_calls_max: u32,
     /// `true`: its calls need an approved plan, for which an agent cannot wait.
     is_planned: bool,
     cancel: CancellationToken,
@@ -66,6 +68,12 @@ impl Toolbox {
         let words =
             first_request.map_or(Ok(TextLabel::default()), |json| words_of_context(&json))?;
         let label = RunLabel::of(&subject);
+        let whose = (persona, &run_options.run_options);
+        // A provider's block has no bound on tool calls.
+        let settings = deps
+            .config
+            .inference
+            .settings_in_force(whose, run.trigger, "");
         let is_planned = plan::is_first(persona, &run_options.run_options);
         deps.env.try_commands(persona).await;
         let mut tools = deps.tools(&run, persona, &run_options.run_options, &label);
@@ -88,6 +96,7 @@ impl Toolbox {
             subject,
             label,
             tools,
+            tool_calls_max: settings.tool_calls_max.value,
             is_planned,
             cancel,
             turn: Mutex::new(()),
@@ -152,7 +161,7 @@ impl Toolbox {
         calls: u32,
         asked: Asked<'_>,
     ) -> Result<Option<ToolVerdict>, RunError> {
-        if calls >= self.deps.config.inference.budget.tool_calls_max {
+        if calls >= self.tool_calls_max {
             return Ok(Some(policy::used_up()));
         }
         let tool = self.tools.iter().find(|tool| tool.name() == asked.name);

@@ -28,6 +28,9 @@ pub fn adapters() -> impl Iterator<Item = &'static Adapter> {
         .chain(agents::ADAPTERS)
 }
 
+/// Further usual names of key variables, by adapter: those of the vendors' own programs.
+pub const KEY_ALIASES: &[(&str, &str)] = &[("gemini", "GOOGLE_API_KEY"), ("grok", "GROK_API_KEY")];
+
 /// Description of an adapter.
 pub struct Adapter {
     pub id: &'static str,
@@ -68,12 +71,13 @@ pub fn encoder(
     settings: &ProviderSettings,
     program: &Path,
 ) -> Result<Box<dyn RequestEncoder>, ProviderError> {
-    if id == scripted::ADAPTER.id {
-        return Ok(scripted::encoder());
+    if find(id).is_some_and(|adapter| adapter.id == scripted::ADAPTER.id) {
+        return Ok(scripted::encoder(id));
     }
     let mut settings = settings.clone();
     // No key is in a body, and adapters are not made without one.
     settings.api_key = Some("none".into());
+    settings.headers.clear();
     settings.agent.environment.clear();
     settings.agent.found = Some(program.to_owned());
     Ok(build(id, &settings)?)

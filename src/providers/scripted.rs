@@ -42,7 +42,14 @@ use std::time::Duration;
 pub const ADAPTER: Adapter = Adapter {
     id: "scripted",
     key_variable: None,
-    settings: &[&["script", "tier"]],
+    settings: &[&[
+        "script",
+        "tier",
+        "model",
+        "timeouts",
+        "max_output_tokens",
+        "temperature",
+    ]],
     bounds: None,
     build,
 };
@@ -55,6 +62,8 @@ type FailureKey = (String, u32, usize);
 
 /// Provider that answers from a script; its only state is the count of its intended failures.
 pub struct Scripted {
+    /// Name in the configuration.
+    name: String,
     script: Script,
     failures: Mutex<BTreeMap<FailureKey, u32>>,
 }
@@ -64,7 +73,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         ProviderError::new(
             ErrorClass::Config,
             Phase::Config,
-            format!("`scripted`: {message}"),
+            format!("`{}`: {message}", settings.name_or(ADAPTER.id)),
         )
     };
     let path = settings
@@ -74,12 +83,15 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     let name = path.display().to_string();
     let text =
         std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot read `{name}`: {e}")))?;
-    Ok(Box::new(Scripted::named(&name, &text)?))
+    let mut scripted = Scripted::named(&name, &text)?;
+    settings.name_or(ADAPTER.id).clone_into(&mut scripted.name);
+    Ok(Box::new(scripted))
 }
 
 /// Returns an encoder that needs no script.
-pub(super) fn encoder() -> Box<dyn RequestEncoder> {
+pub(super) fn encoder(name: &str) -> Box<dyn RequestEncoder> {
     Box::new(Scripted {
+        name: name.to_owned(),
         script: Script::default(),
         failures: Mutex::default(),
     })
@@ -94,6 +106,7 @@ impl Scripted {
 
     fn named(name: &str, text: &str) -> Result<Self, ProviderError> {
         Ok(Self {
+            name: ADAPTER.id.to_owned(),
             script: Script::parse(name, text)?,
             failures: Mutex::new(BTreeMap::new()),
         })
@@ -205,7 +218,7 @@ impl Scripted {
 
 impl RequestEncoder for Scripted {
     fn id(&self) -> &str {
-        ADAPTER.id
+        &self.name
     }
 
     /// A script may name the cost of a call (`usage.cost_micros`).

@@ -6,12 +6,13 @@
 use crate::config::{Config, Persona};
 use crate::context::resolvers::reads::BaseFolder;
 use crate::context::{ContextReport, EntryOutcome};
-use crate::domain::{RunId, RunOptions};
+use crate::domain::{Origin, RunId, RunOptions, Trigger};
 use crate::providers::{self, Request};
 use crate::runs::record::as_of::{AsOf, AsOfError};
 use crate::runs::record::configs::Configs;
 use crate::store::{Store, StoreError};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -284,8 +285,11 @@ fn asked(
     let differs = |was: String, is: String| {
         (was != is).then(|| format!("`{was}` then, `{is}` with the change"))
     };
-    let temperature = |of: Option<f32>| of.map_or("none".to_owned(), |of| of.to_string());
-    let (recorded_inference, inference) = (&recorded.inference, &config.inference);
+    let in_force = |config, persona, provider: &str| {
+        shaping((config, persona), (options, then.subject.trigger), provider)
+    };
+    let settings_then = in_force(recorded, was, &then_asked.0);
+    let settings_now = in_force(config, is, &now_asked.0);
     let settings = [
         (
             "provider",
@@ -299,25 +303,17 @@ fn asked(
                 tools_offered(is.tools.as_deref(), options),
             ),
         ),
-        (
-            "max_output_tokens",
-            differs(
-                recorded_inference.max_output_tokens.to_string(),
-                inference.max_output_tokens.to_string(),
-            ),
-        ),
-        (
-            "temperature",
-            differs(
-                temperature(recorded_inference.temperature),
-                temperature(inference.temperature),
-            ),
-        ),
     ];
     let setting = settings
         .into_iter()
         .find_map(|(name, how)| how.map(|how| (name, how)));
-    setting.or_else(|| {
+    let in_force = || {
+        let mut pairs = settings_then.iter().zip(&settings_now);
+        pairs.find_map(|((name, was, _), (_, is, _))| {
+            differs(worded(was), worded(is)).map(|how| (*name, how))
+        })
+    };
+    setting.or_else(in_force).or_else(|| {
         let provider = now_asked.0;
         let (was, is) = (
             encoded(&provider, recorded, then),
@@ -330,6 +326,28 @@ fn asked(
             )
         })
     })
+}
+
+/// Returns the settings in force that shape a request.
+fn shaping(
+    (config, persona): (&Config, &Persona),
+    (options, trigger): (&RunOptions, Trigger),
+    provider: &str,
+) -> Vec<(&'static str, Value, Origin)> {
+    let inference = &config.inference;
+    let settings = inference.settings_in_force((persona, options), trigger, provider);
+    let mut listed = settings.listed();
+    listed.retain(|(name, _, _)| ["max_output_tokens", "temperature"].contains(name));
+    listed
+}
+
+/// Formats a setting for a sentence; `none` where it is not set.
+fn worded(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Lists the tools that a persona and the run's options permit.

@@ -15,7 +15,7 @@ use crate::store::AssembledContext;
 /// known to be smaller.
 pub fn context_budget(state: &LoopState<'_>) -> usize {
     let allowed = state.budget().context_tokens_max;
-    let answer = u64::from(state.first.max_output_tokens);
+    let answer = u64::from(state.settings().max_output_tokens.value);
     match state
         .route
         .window_tokens()
@@ -64,6 +64,7 @@ pub async fn assemble(
     state.first.messages.clear();
     let shared_json = to_json(&state.first)?;
     state.first.messages = context.messages();
+    state.first.past_messages = context.past_messages();
     let words = context.words(&state.deps.tools);
     state.label = state.label.clone().having_read(words.clone());
     let kept = ContextCheckpoint {
@@ -75,7 +76,7 @@ pub async fn assemble(
         request_json: to_json(&kept)?,
         report_json: to_json(&report)?,
         shared_json,
-        limits_json: bounds::limits_json(&state.spending),
+        limits_json: bounds::limits_json(&state.spending, &state.settings()),
         sources,
     });
     Ok(())

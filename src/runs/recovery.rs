@@ -22,6 +22,7 @@ pub fn resume(
     } = from_json(first_json)?;
     state.label = state.label.clone().having_read(words);
     (state.first.system, state.first.messages) = (request.system, request.messages);
+    state.first.past_messages = request.past_messages;
     state.attach_images();
     state.stubbed = stubbed;
     if let Some((name, model)) = &journal.answered_by {

@@ -5,7 +5,7 @@ use super::model_call::fallback::{FallbackChain, Route};
 use super::reply::send_limits;
 use super::state::LoopState;
 use super::{assembly, mcp_tools, recovery};
-use crate::config::Persona;
+use crate::config::{Persona, SettingsInForce};
 use crate::context::resolvers::Subject;
 use crate::domain::RunOptions;
 use crate::providers::{Request, ToolChoice, ToolSpec};
@@ -39,11 +39,12 @@ pub async fn begin<'a>(
     let journal = journal_of(deps, run).await?;
     let of_run = (run, persona, &run_options.run_options);
     let tools = offered_tools(deps, of_run, &label, &journal).await?;
-    let (spending, budget) = bounds::bounds(deps, run, persona);
+    let whose = (persona, &run_options.run_options);
+    let (spending, budget, settings) = bounds::bounds(deps, run, whose, &route.name);
     let mut state = LoopState {
         deps,
         run,
-        first: blank(deps, &route, &tools),
+        first: blank(&settings, &route, &tools),
         tools,
         label,
         persona,
@@ -116,15 +117,16 @@ async fn journal_of(deps: &RunDeps, run: &ClaimedRun) -> Result<JournalSoFar, Ru
 }
 
 /// Returns a request without messages.
-fn blank(deps: &RunDeps, route: &Route<'_>, tools: &[Arc<RegisteredTool>]) -> Request {
+fn blank(settings: &SettingsInForce, route: &Route<'_>, tools: &[Arc<RegisteredTool>]) -> Request {
     Request {
         model: route.model.clone(),
         system: Vec::new(),
         messages: Vec::new(),
+        past_messages: 0,
         tools: tools.iter().map(|tool| spec(tool)).collect(),
         tool_choice: ToolChoice::Auto,
-        max_output_tokens: deps.config.inference.max_output_tokens,
-        temperature: deps.config.inference.temperature,
+        max_output_tokens: settings.max_output_tokens.value,
+        temperature: settings.temperature.value,
         output: None,
         without: Vec::new(),
         agent: None,

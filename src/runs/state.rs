@@ -4,7 +4,7 @@
 use super::model_call::fallback::{FallbackChain, Route};
 use super::model_call::request_size;
 use super::stubs::with_stubs;
-use crate::config::{Budget, Persona, Spending};
+use crate::config::{Budget, Persona, SettingsInForce, Spending};
 use crate::context::resolvers::Subject;
 use crate::domain::Withheld;
 use crate::providers::{
@@ -149,6 +149,13 @@ impl<'a> LoopState<'a> {
         &self.budget
     }
 
+    /// Returns the settings of a call on the present route.
+    pub fn settings(&self) -> SettingsInForce {
+        let whose = (self.persona, &self.run_options.run_options);
+        let inference = &self.deps.config.inference;
+        inference.settings_in_force(whose, self.run.trigger, &self.route.name)
+    }
+
     /// Returns the working time of this run over all its attempts, as of the last
     /// [`Self::look_at_clock`].
     pub fn elapsed(&self) -> Duration {
@@ -278,7 +285,10 @@ impl<'a> LoopState<'a> {
         let mut request = self.first.clone();
         request.model.clone_from(&self.route.model);
         request.agent = self.agent.options.clone();
-        request.max_output_tokens = self.output_tokens_max.unwrap_or(request.max_output_tokens);
+        let settings = self.settings();
+        let configured = settings.max_output_tokens.value;
+        request.max_output_tokens = self.output_tokens_max.unwrap_or(configured);
+        request.temperature = settings.temperature.value;
         request.tool_choice = tool_choice;
         request.without.clone_from(&self.without);
         request

@@ -84,6 +84,7 @@ impl Fake {
             model: "model-x".into(),
             system: vec!["You are Ada.".into(), "Today is Friday.".into()],
             messages: vec![Message::user(text)],
+            past_messages: 0,
             tools: vec![],
             tool_choice: ToolChoice::Auto,
             max_output_tokens: 1024,

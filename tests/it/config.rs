@@ -426,8 +426,8 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
                     !rendered.contains("{%") && !rendered.contains("{{"),
                     "{path}: {rendered}"
                 );
-                let named =
-                    rendered.contains(&persona.name) && rendered.contains("Monday, 2 March 2026");
+                // A date there would change what a vendor's cache may serve.
+                let named = rendered.contains(&persona.name) && !rendered.contains("2 March 2026");
                 assert!(
                     named || *path != "configs/prompts/system.md",
                     "{path}: {rendered}"

@@ -1,5 +1,6 @@
 //! Provider adapters: what they send, what they make of what comes back, and how they fail.
 
+mod caching;
 mod captures;
 mod checks;
 mod classify;
@@ -11,6 +12,7 @@ mod history;
 mod judged;
 mod http;
 mod images;
+mod instances;
 pub mod photographs;
 mod judged_natives;
 mod ollama;
@@ -102,6 +104,7 @@ fn request(text: &str) -> Request {
         model: "model-x".into(),
         system: vec!["You are Ada.".into(), "Today is Friday.".into()],
         messages: vec![Message::user(text)],
+        past_messages: 0,
         tools: vec![tool("send_email")],
         tool_choice: ToolChoice::Auto,
         max_output_tokens: 1024,

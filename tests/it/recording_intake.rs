@@ -37,6 +37,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         provider: None,
         model: None,
         fallback: None,
+        settings: attache::domain::RunSettings::default(),
         tools: None,
         timezone: chrono_tz::UTC,
         budget: attache::config::PersonaBudget::default(),

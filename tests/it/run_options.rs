@@ -6,6 +6,7 @@ mod delivered;
 mod files;
 mod inbox;
 mod retried;
+mod settings;
 mod replayed;
 
 use crate::app::{TestApp, Workspace};

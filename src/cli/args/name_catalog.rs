@@ -2,12 +2,13 @@
 
 use crate::config::NameCatalog;
 use crate::context::resolvers::RESOLVERS;
-use crate::providers::adapters;
+use crate::providers::{KEY_ALIASES, adapters};
 use crate::tools;
 
 /// Returns the names of every provider, resolver and tool of this binary.
 pub fn name_catalog() -> NameCatalog {
     let keys = adapters().filter_map(|adapter| adapter.key_variable.map(|key| (adapter.id, key)));
+    let keys = keys.chain(KEY_ALIASES.iter().copied());
     NameCatalog {
         providers: adapters().map(|adapter| adapter.id).collect(),
         resolvers: RESOLVERS

@@ -2,7 +2,8 @@
 //! answered, the model and its price, and the destination of mail.
 
 use crate::config::{
-    Access, Config, Decision, ListenerTls, Mode, SmarthostTls, TransportSettings, dollars,
+    Access, Config, Decision, ListenerTls, Mode, ModelChoice, SmarthostTls, TransportSettings,
+    dollars,
 };
 use crate::domain::Timestamp;
 use serde::Serialize;
@@ -192,15 +193,11 @@ fn who(access: &Access, config: &Config) -> (Vec<String>, Vec<String>) {
 fn models(config: &Config, now: Timestamp) -> Vec<ModelInUse> {
     let mut users: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for persona in config.personas.iter() {
-        let provider = persona
-            .provider
-            .as_ref()
-            .unwrap_or(&config.inference.provider);
-        let model = persona.model.as_ref().unwrap_or(&config.inference.model);
-        users
-            .entry((provider.clone(), model.clone()))
-            .or_default()
-            .push(persona.id.to_string());
+        let first = config.inference.choices_for(persona).into_iter().next();
+        if let Some(ModelChoice { provider, model }) = first {
+            let users = users.entry((provider, model)).or_default();
+            users.push(persona.id.to_string());
+        }
     }
     let today = now.to_utc().date_naive();
     let price = |provider: &str, model: &str| {

@@ -1,9 +1,10 @@
-//! `attache providers list|check|test`: the configured providers, their health, and the answer of
-//! one to a real call.
+//! `attache providers list|check|models|test`: the configured providers, their health and models, and
+//! the answer of one to a real call.
 //!
-//! `list` reads configuration and database, `check` asks the providers and costs nothing, `test`
-//! makes two small calls.
+//! `list` reads configuration and database, `check` and `models` ask the providers and cost nothing,
+//! `test` makes two small calls.
 
+mod models;
 mod test;
 
 use super::screen::Columns;
@@ -58,6 +59,11 @@ impl Command for ProvidersCommand {
                 ),
             )
             .subcommand(check)
+            .subcommand(
+                clap::Command::new("models")
+                    .about("List the models that a provider has; costs nothing")
+                    .arg(id().required(true)),
+            )
             .subcommand(test)
     }
     fn run<'a>(
@@ -71,6 +77,7 @@ impl Command for ProvidersCommand {
             match args.subcommand() {
                 Some(("list", _)) => list(context, &config).await,
                 Some(("check", args)) => check(context, &config, args).await,
+                Some(("models", args)) => models::models(context, &config, args).await,
                 Some((_, args)) => test::test(context, &config, args).await,
                 None => Ok(Exit::Usage),
             }

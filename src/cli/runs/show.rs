@@ -3,6 +3,7 @@
 use crate::cli::CommandContext;
 use crate::cli::screen::{Columns, Screen};
 use crate::config::dollars;
+use crate::domain::Origin;
 use crate::replay::RunRecord;
 use crate::text::truncated;
 use serde_json::Value;
@@ -154,6 +155,13 @@ fn limits(record: &RunRecord) -> Vec<Vec<String>> {
                 .as_str()
                 .map_or_else(|| value.to_string(), str::to_owned)
         };
+        if let Some(name) = account.get("setting") {
+            let (value, origin) = (said(&account["value"]), said(&account["origin"]));
+            if origin != Origin::Default.as_str() {
+                rows.push(vec![said(name), String::new(), value, origin]);
+            }
+            continue;
+        }
         for (key, unit) in [("cost_max", "usd"), ("tokens_max", "tokens")] {
             if let Some(bound) = account.get(key).filter(|bound| !bound.is_null()) {
                 let max = format!("{} {unit}", said(&bound[unit]));

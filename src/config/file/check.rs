@@ -112,7 +112,7 @@ struct MemberFault {
 fn find_faults(document: &Document, schema: &Value) -> Vec<MemberFault> {
     let mut faults = document
         .pointers()
-        .filter(|pointer| looks_secret(&last_key(pointer)))
+        .filter(|pointer| looks_secret(&last_key(pointer)) && !is_header(pointer))
         // A name that the owner gave, such as a tool's, with its settings below.
         .filter(|pointer| {
             !document
@@ -161,6 +161,13 @@ fn looks_secret(key: &str) -> bool {
     ];
     let key = key.to_ascii_lowercase().replace('-', "_");
     ENDINGS.iter().any(|ending| key.ends_with(ending))
+}
+
+/// Reports whether a member is a header of a provider: those may name variables, and are checked where
+/// they are read.
+fn is_header(pointer: &str) -> bool {
+    let parts: Vec<&str> = pointer.split('/').collect();
+    matches!(parts[..], ["", "providers", _, "headers", _])
 }
 
 fn secret_in_file(document: &Document, pointer: &str) -> Problem {

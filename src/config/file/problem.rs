@@ -40,6 +40,14 @@ impl Problem {
         self.hint = Some(hint.into());
         self
     }
+    /// Suggests the name nearest to the typed one, or else gives another hint.
+    #[must_use]
+    pub fn did_you_mean_or(self, typed: &str, names: &[&str], hint: &str) -> Self {
+        match nearest(typed, names) {
+            Some(name) => self.hint(format!("did you mean `{name}`? Else {hint}")),
+            None => self.hint(hint),
+        }
+    }
     /// Suggests the name nearest to the typed one, or lists the names when none is near.
     #[must_use]
     pub fn did_you_mean<'n>(self, typed: &str, names: impl IntoIterator<Item = &'n str>) -> Self {

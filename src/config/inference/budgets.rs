@@ -13,6 +13,10 @@ use std::time::Duration;
 
 /// Default maximum of the tokens of one run.
 pub const RUN_TOKENS_MAX: u64 = 500_000;
+/// Defaults of the other bounds of one run that several levels may set.
+pub const TURNS_MAX: u32 = 8;
+pub const TOOL_CALLS_MAX: u32 = 50;
+pub const DURATION_MAX: Duration = Duration::from_secs(600);
 
 /// The bounds of one run.
 #[derive(Debug, Clone)]
@@ -99,6 +103,11 @@ pub struct TypedBudget {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedPersonaBudget {
+    /// Tool calls of one run, instead of the value in `configs/inference.json`.
+    #[schemars(range(min = 1))]
+    pub tool_calls_max: Option<u32>,
+    /// Duration of one run, instead of the value in `configs/inference.json`.
+    pub duration_max: Option<TypedDuration>,
     /// US dollars of one run, instead of the value in `configs/inference.json`.
     #[schemars(range(min = 0, max = 1_000_000))]
     cost_usd_max: Option<f64>,
@@ -174,14 +183,12 @@ pub fn finish_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget
     let none = TypedBudget::default();
     let budget = typed.unwrap_or(&none);
     Budget {
-        turns_max: turns_max.unwrap_or(8),
-        tool_calls_max: budget.tool_calls_max.unwrap_or(50),
+        turns_max: turns_max.unwrap_or(TURNS_MAX),
+        tool_calls_max: budget.tool_calls_max.unwrap_or(TOOL_CALLS_MAX),
         tool_failures_max: budget.tool_failures_max.unwrap_or(10),
         tokens_max: budget.tokens_max.unwrap_or(RUN_TOKENS_MAX),
         cost_micros_max: budget.cost_usd_max.map(micros),
-        duration_max: budget
-            .duration_max
-            .map_or(Duration::from_secs(600), |span| span.0),
+        duration_max: budget.duration_max.map_or(DURATION_MAX, |span| span.0),
         context_tokens_max: budget.context_tokens_max.unwrap_or(60_000),
         mails_max: budget.mails_max.unwrap_or(5),
     }

@@ -21,6 +21,8 @@ pub struct ChatSwitches {
     pub named_tool_results: bool,
     /// Insert an assistant message between the results of tools and the next user message.
     pub assistant_after_tools: bool,
+    /// Send images as parts where the adapter alone would not.
+    pub images: bool,
     /// Send `tools: []` where tools were called before and none is offered now, instead of their
     /// descriptions.
     pub empty_tools: bool,

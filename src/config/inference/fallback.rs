@@ -1,12 +1,14 @@
 //! `fallback` in `configs/inference.json` and `persona.json`: the models to call when a provider
 //! fails.
 
-use super::providers;
+use super::instances;
 use crate::config::file::{Document, child};
 use crate::config::values::check_context::CheckContext;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+const NO_MODEL: &str = "a provider without a model";
 
 /// A provider and one of its models.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -14,9 +16,9 @@ use serde_json::{Value, json};
 pub struct TypedChoice {
     /// Name of the provider.
     provider: String,
-    /// One of its models, by the provider's name for it.
+    /// One of its models, by the provider's name for it. Default: the `model` of its block.
     #[schemars(length(min = 1))]
-    model: String,
+    model: Option<String>,
 }
 
 /// A provider and one of its models.
@@ -32,24 +34,25 @@ pub fn resolve(
     typed: &[TypedChoice],
     ctx: &mut CheckContext<'_>,
 ) -> Vec<ModelChoice> {
-    for (index, choice) in typed
-        .iter()
-        .enumerate()
-        .filter(|(_, choice)| !ctx.knows_provider(&choice.provider))
-        .collect::<Vec<_>>()
-    {
-        let problem = file.problem_at(
-            &pointer(index),
-            format!("no provider `{}`", choice.provider),
-        );
-        let problem = providers::explained(problem, &choice.provider, ctx);
-        ctx.report(problem);
+    let mut choices = Vec::with_capacity(typed.len());
+    for (index, choice) in typed.iter().enumerate() {
+        let provider = &choice.provider;
+        if !ctx.knows_provider(provider) {
+            let problem = file.problem_at(&pointer(index), format!("no provider `{provider}`"));
+            let problem = instances::explained(problem, provider, ctx);
+            ctx.report(problem);
+        }
+        let model = choice.model.as_ref().or(ctx.models.get(provider)).cloned();
+        if model.is_none() {
+            let problem = file.problem_at(&pointer(index), NO_MODEL);
+            ctx.report(problem.hint("write `model` beside it, or into the provider's block"));
+        }
+        choices.push(ModelChoice {
+            provider: provider.clone(),
+            model: model.unwrap_or_default(),
+        });
     }
-    let choice = |typed: &TypedChoice| ModelChoice {
-        provider: typed.provider.clone(),
-        model: typed.model.clone(),
-    };
-    typed.iter().map(choice).collect()
+    choices
 }
 
 /// JSON pointer of the provider of a choice.

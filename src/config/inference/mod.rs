@@ -1,16 +1,22 @@
 //! `configs/inference.json`: the model that answers, and its bounds.
 //!
-//! - `providers`, `agents`: settings of adapters; `chat`, `think`: dialects of chat servers
+//! - `providers`, `agents`: settings of adapters; `instances`: their names; `headers`: further headers
+//! - `chat`, `think`: dialects of chat servers
 //! - `fallback`, `model_choices`: which model is asked, and which then
+//! - `run_settings`: settings of several levels; `settings_in_force`: those of one run
 //! - `prices`: `configs/prices.json`; `budgets`, `spending`: bounds, and those in force for one run
 
 pub mod agents;
 pub mod budgets;
 pub mod chat;
 pub mod fallback;
+pub mod headers;
+pub mod instances;
 pub mod model_choices;
 pub mod prices;
 pub mod providers;
+pub mod run_settings;
+pub mod settings_in_force;
 pub mod spending;
 pub mod think;
 
@@ -184,7 +190,7 @@ pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) ->
     let provider = typed.provider.clone().unwrap_or_default();
     if file.typed.provider.is_some() && !ctx.knows_provider(&provider) {
         let problem = file.problem_at("/provider", format!("no provider `{provider}`"));
-        let problem = providers::explained(problem, &provider, ctx);
+        let problem = instances::explained(problem, &provider, ctx);
         ctx.report(problem);
     }
     Inference {

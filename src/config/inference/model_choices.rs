@@ -39,16 +39,19 @@ impl Inference {
 
     /// Models for a run with these options: its own model first, then the persona's fallbacks.
     pub fn choices_under(&self, options: &RunOptions, persona: &Persona) -> Vec<ModelChoice> {
-        let said = |of_run: &Option<String>, of_persona: &Option<String>, of_engine: &String| {
-            of_run
-                .as_ref()
-                .or(of_persona.as_ref())
-                .unwrap_or(of_engine)
-                .clone()
-        };
+        let levels = [
+            (&options.provider, &options.model),
+            (&persona.provider, &persona.model),
+        ];
+        let provider = levels.iter().find_map(|(provider, _)| provider.as_ref());
+        // A level that names a provider alone means the model of its block.
+        let block = |provider: &String| self.providers.get(provider)?.model.as_ref();
+        let model = levels
+            .iter()
+            .find_map(|(provider, model)| model.as_ref().or(provider.as_ref().and_then(block)));
         let first = ModelChoice {
-            provider: said(&options.provider, &persona.provider, &self.provider),
-            model: said(&options.model, &persona.model, &self.model),
+            provider: provider.unwrap_or(&self.provider).clone(),
+            model: model.unwrap_or(&self.model).clone(),
         };
         let mut choices = vec![first];
         for choice in persona.fallback.as_ref().unwrap_or(&self.fallback) {

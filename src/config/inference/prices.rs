@@ -2,7 +2,7 @@
 //! price never counts as zero.
 
 use crate::config::file::{ConfigFile, child};
-use crate::config::values::check_context::CheckContext;
+use crate::config::values::check_context::{CheckContext, adapter_of};
 use crate::domain::Rates;
 use chrono::NaiveDate;
 use schemars::JsonSchema;
@@ -32,7 +32,8 @@ pub struct TypedPrices {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedPrice {
-    /// Name of the provider, as in `configs/inference.json`; a `*` at its end matches any text.
+    /// Name of the provider, as in `configs/inference.json`; a `*` at its end matches any text. The
+    /// price of `openai` is also that of `openai:NAME`, unless that one has its own.
     #[schemars(length(min = 1))]
     provider: String,
     /// Name of the model; a `*` at its end matches any text. The longest matching name has
@@ -80,10 +81,12 @@ struct Price {
 }
 
 impl Prices {
-    /// Rates of a provider's model on a day; `None` means unknown, not free.
+    /// Rates of a provider's model on a day; `None` means unknown, not free. An instance without a
+    /// price of its own has its adapter's.
     pub fn find(&self, provider: &str, model: &str, on: NaiveDate) -> Option<Rates> {
+        let is_own = |price: &Price| matches(&price.provider, provider);
         let fits = |price: &&Price| {
-            matches(&price.provider, provider)
+            (is_own(price) || matches(&price.provider, adapter_of(provider)))
                 && matches(&price.model, model)
                 && price.since.is_none_or(|since| since <= on)
         };
@@ -91,6 +94,7 @@ impl Prices {
         // priority.
         let best = self.prices.iter().filter(fits).max_by_key(|price| {
             (
+                is_own(price),
                 specificity(&price.model),
                 specificity(&price.provider),
                 price.since,

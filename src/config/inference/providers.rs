@@ -1,15 +1,18 @@
 //! `providers` in `configs/inference.json`: one block for each provider with settings that differ
 //! from its defaults.
 //!
-//! A provider has the name of its adapter; `compat:NAME` names a server with OpenAI's chat
-//! completions API.
+//! A provider has the name of its adapter, or of one of its instances: see `instances`.
 
 use super::agents::{AgentSettings, Tier};
 use super::chat::{CHAT_ONLY, ChatApi, ChatSwitches, DataCollection, Effort, StructuredOutput};
+use super::headers::{self, ProviderHeader, TypedHeader};
+use super::instances;
+use super::run_settings::{self, TypedOwnTimeouts, TypedSettings};
 use super::think::Think;
-use crate::config::file::{Document, INFERENCE_FILE, Problem, child};
-use crate::config::values::check_context::{COMPAT, CheckContext};
+use crate::config::file::{Document, child};
+use crate::config::values::check_context::{COMPAT, CheckContext, adapter_of};
 use crate::config::values::net::{check_base_url, is_near_url};
+use crate::domain::RunSettings;
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -56,6 +59,20 @@ pub struct TypedProvider {
     /// `openai`, `grok`, `compat:NAME`: form of the API, `chat` for chat completions or `responses`
     /// for the Responses API. Default: `chat`.
     api: Option<ChatApi>,
+    /// Model that is asked where a persona, a duty or a fallback names this provider and no model.
+    #[schemars(length(min = 1))]
+    model: Option<String>,
+    /// Maximum output tokens of one call, instead of the value at the top of the file.
+    #[schemars(range(min = 1))]
+    max_output_tokens: Option<u32>,
+    /// Sampling temperature, instead of the value at the top of the file.
+    #[schemars(range(min = 0, max = 2))]
+    temperature: Option<f64>,
+    /// Timeouts of its calls, instead of those at the top of the file.
+    timeouts: Option<TypedOwnTimeouts>,
+    /// Further headers of every request to the server, by name: a text, or `{"variable": "NAME"}` for
+    /// one that holds a secret. The engine's own, and those that carry keys, stay as they are.
+    headers: Option<BTreeMap<String, TypedHeader>>,
     /// `scripted`: the file with its answers, relative to the workspace.
     #[schemars(length(min = 1))]
     script: Option<String>,
@@ -93,6 +110,10 @@ pub struct TypedProvider {
     /// message.
     #[serde(default)]
     assistant_after_tools: bool,
+    /// `compat:NAME`: sends PNG and JPEG images as parts of messages, for a server whose model sees
+    /// them; otherwise they are described in words.
+    #[serde(default)]
+    images: bool,
     /// Chat completions: send `tools: []` where tools were called before and none is offered now.
     /// Otherwise those tools are described again.
     #[serde(default)]
@@ -129,7 +150,7 @@ pub struct TypedProvider {
 /// Settings of one provider. Each adapter reads the fields that concern it.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderSettings {
-    /// Name in the configuration, for example `openai` or `compat:groq`.
+    /// Name in the configuration, for example `openai` or `compat:groq`; empty outside one.
     pub name: String,
     /// `https`, or `http` for loopback hosts and, with `plain_http`, for private networks.
     pub base_url: Option<String>,
@@ -138,6 +159,12 @@ pub struct ProviderSettings {
     pub api_key: Option<SecretString>,
     /// Variable that holds the key; `None`: the provider needs none.
     pub key_variable: Option<String>,
+    /// Model where a choice of this provider names none.
+    pub model: Option<String>,
+    /// Settings of its calls.
+    pub settings: RunSettings,
+    /// Further headers of every request.
+    pub headers: Vec<ProviderHeader>,
     /// `scripted`: absolute path of the answers.
     pub script: Option<PathBuf>,
     /// Deviations of `openai`, `grok`, `openrouter` and `compat:NAME` from OpenAI's API.
@@ -151,13 +178,40 @@ pub struct ProviderSettings {
     pub agent: AgentSettings,
 }
 
+impl ProviderSettings {
+    /// Returns the name in the configuration; outside one, the adapter's.
+    pub fn name_or<'a>(&'a self, adapter: &'a str) -> &'a str {
+        match self.name.as_str() {
+            "" => adapter,
+            name => name,
+        }
+    }
+}
+
 impl TypedProvider {
+    /// Model of the block.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+    fn settings(&self) -> TypedSettings {
+        TypedSettings {
+            max_output_tokens: self.max_output_tokens,
+            temperature: self.temperature,
+            timeouts: self.timeouts,
+            ..TypedSettings::default()
+        }
+    }
+    /// The variable of its key, where the block names one.
+    pub fn key_variable(&self) -> Option<&str> {
+        self.api_key_variable.as_deref()
+    }
     /// Names of secrets in this block.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.api_key_variable
             .iter()
             .chain(self.environment.iter().flatten())
             .map(String::as_str)
+            .chain(headers::variables(self.headers.iter().flatten()))
     }
 }
 
@@ -179,7 +233,7 @@ pub fn resolve<'p>(
     for name in blocks.keys().filter(|name| !providers.contains_key(**name)) {
         let problem =
             file.problem_at_key(&child("/providers", *name), format!("no provider `{name}`"));
-        let problem = explained(problem, name, ctx);
+        let problem = instances::explained(problem, name, ctx);
         ctx.report(problem);
     }
     providers
@@ -225,6 +279,9 @@ fn one(
         api_key: ctx
             .key_variable(name)
             .and_then(|variable| ctx.secrets.get(&variable)),
+        model: typed.model.clone(),
+        settings: run_settings::resolve(file, &pointer, typed.settings(), ctx),
+        headers: headers::resolve(file, &pointer, typed.headers.iter().flatten(), ctx),
         script: typed
             .script
             .as_ref()
@@ -255,7 +312,8 @@ fn tiers(
     ctx: &mut CheckContext<'_>,
 ) -> (Tier, Tier) {
     let tier = typed.tier.unwrap_or_default();
-    let known = ctx.names.agents.iter().find(|(id, _)| *id == name);
+    let known = ctx.names.agents.iter();
+    let known = known.clone().find(|(id, _)| *id == adapter_of(name));
     let Some((_, bounds)) = known.filter(|_| !typed.accept_unsandboxed) else {
         return (tier, tier);
     };
@@ -285,7 +343,7 @@ fn tiers(
 /// relies on them.
 fn check_readers(file: &Document, name: &str, ctx: &mut CheckContext<'_>) {
     let pointer = child("/providers", name);
-    let adapter = name.split_once(':').map_or(name, |(adapter, _)| adapter);
+    let adapter = adapter_of(name);
     let block = file.value.pointer(&pointer).and_then(Value::as_object);
     for (key, value) in block.into_iter().flatten() {
         let known = &ctx.names.settings;
@@ -341,6 +399,7 @@ fn switches(typed: &TypedProvider) -> ChatSwitches {
         developer_role: typed.developer_role,
         named_tool_results: typed.named_tool_results,
         assistant_after_tools: typed.assistant_after_tools,
+        images: typed.images,
         empty_tools: typed.empty_tools,
         strict_schemas: typed.strict_schemas,
         reasoning_effort: typed.reasoning_effort,
@@ -350,36 +409,22 @@ fn switches(typed: &TypedProvider) -> ChatSwitches {
     }
 }
 
-/// Adds the provider names and key variables of the blocks, before the file is resolved.
+/// Adds the names, key variables and models of the blocks, before the files are resolved.
 pub fn introduce<'p>(
     blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>,
     ctx: &mut CheckContext<'_>,
 ) {
     for (name, typed) in blocks {
-        if name.strip_prefix("compat:").is_some_and(is_compat_name) {
-            ctx.compat.push(name.clone());
+        if instances::is_name(name, ctx) {
+            ctx.instances.push(name.clone());
         }
-        if let Some(variable) = &typed.api_key_variable {
-            ctx.key_variables.insert(name.clone(), variable.clone());
+        if let Some(variable) = typed.key_variable() {
+            ctx.key_variables.insert(name.clone(), variable.to_owned());
+        }
+        if let Some(model) = typed.model() {
+            ctx.models.insert(name.clone(), model.to_owned());
         }
     }
-}
-
-/// Adds a hint to the problem of an unknown provider.
-pub fn explained(problem: Problem, name: &str, ctx: &CheckContext<'_>) -> Problem {
-    if name.strip_prefix("compat:").is_some_and(is_compat_name) {
-        let block = format!("\"{name}\": {{\"base_url\": \"…\"}}");
-        return problem.hint(format!(
-            "describe it in `providers` of `{INFERENCE_FILE}`: `{block}`"
-        ));
-    }
-    problem.did_you_mean(name, ctx.provider_names().iter().map(String::as_str))
-}
-
-/// Checks a name after `compat:`; it appears in listings, rows and logs.
-fn is_compat_name(name: &str) -> bool {
-    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-    !name.is_empty() && name.len() <= 40 && name.chars().all(legal)
 }
 
 /// Checks that a provider in use can answer; else returns a message (no key, no script) and a hint.
@@ -389,13 +434,11 @@ pub fn unready(
     ctx: &CheckContext<'_>,
 ) -> Option<(String, String)> {
     let settings = providers.get(name)?;
-    if name == "scripted" && settings.script.is_none() {
-        let hint =
-            "write `\"providers\": {\"scripted\": {\"script\": \"configs/demo-script.json\"}}`";
-        return Some((
-            "provider `scripted` has no script".to_owned(),
-            hint.to_owned(),
-        ));
+    if adapter_of(name) == "scripted" && settings.script.is_none() {
+        let hint = format!(
+            "write `\"providers\": {{\"{name}\": {{\"script\": \"configs/demo-script.json\"}}}}`"
+        );
+        return Some((format!("provider `{name}` has no script"), hint));
     }
     let variable = ctx.key_variable(name)?;
     let local = settings

@@ -124,8 +124,9 @@ fn check_own_provider(
     if let Some((message, hint)) = providers::unready(provider, &inference.providers, ctx) {
         ctx.report(file.problem_at("/provider", message).hint(hint));
     }
-    if persona.model.is_none() && !file.has("/model") {
-        let message = format!("provider `{provider}` needs a `model` beside it");
+    let has_model = |name: &str| ctx.models.contains_key(name);
+    if persona.model.is_none() && !file.has("/model") && !has_model(provider) {
+        let message = format!("provider `{provider}` needs a `model` beside it, or in its block");
         let hint = format!(
             "`{}` is a model of `{}`",
             inference.model, inference.provider

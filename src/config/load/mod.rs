@@ -6,8 +6,8 @@ mod personas;
 
 use super::gateway::limits::Limits;
 use super::gateway::outbound::PASSWORD_VARIABLE;
+use super::inference::prices;
 use super::inference::prices::{Prices, TypedPrices};
-use super::inference::{prices, providers};
 use super::values::check_context::CheckContext;
 use super::values::name_catalog::NameCatalog;
 use crate::config::context::{ContextProfile, TypedContext};
@@ -18,7 +18,8 @@ use crate::config::file::{
 };
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::hooks::{Hook, TypedHooks};
-use crate::config::inference::{Inference, TypedInference};
+use crate::config::inference::headers::ProviderHeader;
+use crate::config::inference::{Inference, TypedInference, providers};
 use crate::config::mcp::{McpFiles, McpServer};
 use crate::config::own_tools::{OwnTool, OwnToolFiles};
 use crate::config::persona::{Persona, TypedPersona};
@@ -28,6 +29,7 @@ use crate::config::secrets::Secrets;
 use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
 use crate::config::skills::{PinnedSkill, TypedSkills};
+use crate::config::values::check_context::adapter_of;
 use crate::config::warnings::CheckedFiles;
 use crate::config::web::{TypedWeb, WebSettings};
 use crate::config::{
@@ -89,6 +91,8 @@ pub fn load_for_one(workspace: &Path, names: &NameCatalog) -> Result<Config, Con
     let mut config = load_without_secrets(workspace, names)?;
     for settings in config.inference.providers.values_mut() {
         settings.api_key.take_if(|key| is_stand_in(key));
+        let has_value = |header: &ProviderHeader| !header.secret().is_some_and(is_stand_in);
+        settings.headers.retain(has_value);
         settings
             .agent
             .environment
@@ -98,7 +102,7 @@ pub fn load_for_one(workspace: &Path, names: &NameCatalog) -> Result<Config, Con
     Ok(config)
 }
 
-/// [`load_snapshot`] of an imported run, to call a provider with our own keys. Base URLs, the
+/// [`load_snapshot`] of an imported run, to call a provider with our own keys. Base URLs, headers, the
 /// agents' programs and variable names come from the snapshot's author and are not used: our keys
 /// go only to the vendors' own addresses.
 ///
@@ -117,13 +121,14 @@ pub fn load_foreign(
     for (name, settings) in &mut config.inference.providers {
         let mut usual = names.key_variables.iter();
         settings.key_variable = usual
-            .find(|(provider, _)| provider == name)
+            .find(|(provider, _)| *provider == adapter_of(name))
             .map(|(_, variable)| (*variable).to_owned());
         settings.api_key = settings
             .key_variable
             .as_ref()
             .and_then(|variable| secrets.get(variable));
         settings.base_url = None;
+        settings.headers.clear();
         settings.agent.binary = None;
         settings.agent.environment.clear();
     }

@@ -11,6 +11,13 @@ use std::path::Path;
 /// Adapter whose providers the configuration names: `compat:groq`.
 pub const COMPAT: &str = "compat";
 
+/// Returns the adapter of a provider's name: `claude` of `claude:strict`.
+pub fn adapter_of(provider: &str) -> &str {
+    provider
+        .split_once(':')
+        .map_or(provider, |(adapter, _)| adapter)
+}
+
 /// Data for the checks of every file, and the list of their problems.
 pub struct CheckContext<'a> {
     pub workspace: &'a Path,
@@ -18,10 +25,12 @@ pub struct CheckContext<'a> {
     pub names: &'a NameCatalog,
     pub secrets: &'a Secrets<'a>,
     pub persona_ids: Vec<PersonaId>,
-    /// Providers that only `configs/inference.json` defines: `compat:NAME`.
-    pub compat: Vec<String>,
+    /// Named instances, which only `configs/inference.json` defines: `claude:strict`, `compat:groq`.
+    pub instances: Vec<String>,
     /// Variables of the providers' keys, where the configuration names them.
     pub key_variables: BTreeMap<String, String>,
+    /// Models of the providers' blocks.
+    pub models: BTreeMap<String, String>,
     pub problems: Vec<Problem>,
     /// Names of the owner's tools.
     pub own_tools: Vec<String>,
@@ -44,8 +53,9 @@ impl<'a> CheckContext<'a> {
             secrets,
             own_tools: Vec::new(),
             persona_ids: Vec::new(),
-            compat: Vec::new(),
+            instances: Vec::new(),
             key_variables: BTreeMap::new(),
+            models: BTreeMap::new(),
             problems,
             of_personas: BTreeMap::new(),
         }
@@ -99,18 +109,22 @@ impl CheckContext<'_> {
         let adapters = self.names.providers.iter().filter(|name| **name != COMPAT);
         adapters
             .map(|name| (*name).to_owned())
-            .chain(self.compat.iter().cloned())
+            .chain(self.instances.iter().cloned())
             .collect()
     }
-    /// The variable that holds a provider's key.
+    /// The variable that holds a provider's key: an instance without its own has its adapter's. Of
+    /// several usual names, the first one that is set, else the first.
     pub fn key_variable(&self, provider: &str) -> Option<String> {
-        let usual = || {
-            let mut usual = self.names.key_variables.iter();
-            usual
-                .find(|(name, _)| *name == provider)
-                .map(|(_, variable)| (*variable).to_owned())
-        };
-        self.key_variables.get(provider).cloned().or_else(usual)
+        let adapter = adapter_of(provider);
+        let usual = self.names.key_variables.iter();
+        let usual: Vec<&str> = usual
+            .filter(|(name, _)| *name == adapter)
+            .map(|(_, variable)| *variable)
+            .collect();
+        let is_set = |variable: &&&str| self.secrets.get(variable).is_some();
+        let usual = usual.iter().find(is_set).or(usual.first());
+        let own = self.key_variables.get(provider).cloned();
+        own.or_else(|| usual.map(|variable| (*variable).to_owned()))
     }
     pub fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(
         &mut self,

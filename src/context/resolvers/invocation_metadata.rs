@@ -90,6 +90,10 @@ fn describe(call: &ResolverCall<'_>) -> String {
     line("trigger", call.subject.trigger.as_str());
     line("subject", &message.subject);
     line("date", &local.format("%a, %d %b %Y %H:%M %z").to_string());
+    let today = call.now.to_utc().with_timezone(&call.persona.timezone);
+    if today.date_naive() != local.date_naive() {
+        line("today", &today.format("%a, %d %b %Y").to_string());
+    }
     line("from", &message.sender);
     line("sender", &trust_line(message));
     line("to", &people.to.join(", "));

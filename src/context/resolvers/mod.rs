@@ -160,7 +160,8 @@ impl Subject {
 pub enum Piece {
     /// The persona's short working memory, as far as the run's readers may see it.
     ActiveMemory { text: String, label: TextLabel },
-    /// A section of the system text. `required` ones are never dropped.
+    /// A standing text. `required` ones are never dropped and make the system text; the others were
+    /// chosen for the letter and stand with it.
     System { text: String, required: bool },
     /// Whole exchanges, oldest first.
     History(Vec<Exchange>),

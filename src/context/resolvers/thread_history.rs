@@ -7,6 +7,7 @@
 
 use super::reads::ReadError;
 use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
+use crate::context::prompt::defuse;
 use crate::domain::TextLabel;
 use crate::domain::{MessageId, Trust};
 use crate::providers::contract::traits::{Block, IMAGE_TOKENS, Message, Role, ToolArgs};
@@ -258,7 +259,9 @@ fn headed(message: &PastMessage) -> String {
     } else {
         ""
     };
-    let text = format!("{}{rest}", message.text.trim());
+    // A letter of the past stands in no frame, and must not look like one.
+    let text = defuse(&format!("{}{rest}", message.text.trim()));
+    let subject = defuse(&subject);
     match message.direction.as_str() {
         "inbound" if message.trust == Trust::Unauthenticated => {
             let sender = &message.sender;

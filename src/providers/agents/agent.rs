@@ -166,7 +166,7 @@ pub fn object(line: &str) -> Result<Option<Value>, ProviderError> {
 
 /// Particulars of one agent with a line protocol; the rest is common to all agents.
 pub trait AgentProtocol: Send + Sync {
-    /// Returns the name used in `configs/inference.json`.
+    /// Returns the name of the adapter.
     fn id(&self) -> &'static str;
     fn capabilities(&self) -> Capabilities;
     /// As [`RequestEncoder::lists_our_tools`].
@@ -191,13 +191,15 @@ pub trait AgentProtocol: Send + Sync {
 
 /// A program that is an agent.
 pub struct Agent<S> {
+    /// Name in the configuration.
+    pub name: String,
     pub program: Program,
     pub protocol: S,
 }
 
 impl<S: AgentProtocol> RequestEncoder for Agent<S> {
     fn id(&self) -> &str {
-        self.protocol.id()
+        &self.name
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {

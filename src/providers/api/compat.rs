@@ -16,7 +16,13 @@ use crate::providers::transport::http;
 pub const ADAPTER: Adapter = Adapter {
     id: "compat",
     key_variable: None,
-    settings: &[http::SETTINGS, openai::SETTINGS, openai::API],
+    settings: &[
+        http::SETTINGS,
+        http::API_SETTINGS,
+        openai::SETTINGS,
+        openai::API,
+        &["images"],
+    ],
     bounds: None,
     build,
 };

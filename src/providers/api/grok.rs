@@ -15,7 +15,12 @@ use crate::providers::transport::http;
 pub const ADAPTER: Adapter = Adapter {
     id: "grok",
     key_variable: Some("XAI_API_KEY"),
-    settings: &[http::SETTINGS, openai::SETTINGS, openai::API],
+    settings: &[
+        http::SETTINGS,
+        http::API_SETTINGS,
+        openai::SETTINGS,
+        openai::API,
+    ],
     bounds: None,
     build,
 };

@@ -19,6 +19,7 @@ pub const ADAPTER: Adapter = Adapter {
     key_variable: Some("OPENROUTER_API_KEY"),
     settings: &[
         http::SETTINGS,
+        http::API_SETTINGS,
         openai::SETTINGS,
         &["data_collection", "attribution_url"],
     ],

@@ -75,6 +75,22 @@ pub fn request(request: &Request, family: &str) -> Result<Request, ProviderError
     Ok(ready)
 }
 
+/// Counts the parts at the beginning of the prepared history that the thread's next letter will have,
+/// too: those of its past.
+pub fn past_parts(request: &Request, ready: &[Message], family: &str) -> usize {
+    let past = request.messages.get(..request.past_messages);
+    let past = history(past.unwrap_or_default(), family, &request.model);
+    let parts = |messages: &[Message]| -> Vec<(Role, Block)> {
+        let parts = messages.iter().flat_map(|message| {
+            let part = |block: &Block| (message.role, block.clone());
+            message.blocks.iter().map(part).collect::<Vec<_>>()
+        });
+        parts.collect()
+    };
+    let (past, all) = (parts(&past), parts(ready));
+    past.iter().zip(&all).take_while(|(a, b)| a == b).count()
+}
+
 /// Returns the normalised history: empty, or valid for every vendor. Blocks that only their maker
 /// may have back stay when `family` and `model` made them.
 pub fn history(messages: &[Message], family: &str, model: &str) -> Vec<Message> {

@@ -16,6 +16,10 @@ pub struct Request {
     /// Normalised history: roles alternate, starting with the user; every call has exactly one
     /// result.
     pub messages: Vec<Message>,
+    /// Number of the first messages that are the past of the thread: its next letter has them before
+    /// its own, so a vendor's cache of them is of use.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub past_messages: usize,
     pub tools: Vec<ToolSpec>,
     pub tool_choice: ToolChoice,
     pub max_output_tokens: u32,
@@ -65,6 +69,10 @@ impl OutputSchema {
             self.schema
         )
     }
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A part of the request that a provider may refuse; without it the request may be accepted.

@@ -5,6 +5,7 @@
 //! see the mail of every persona without being configured here, so the environment's proxy settings
 //! are ignored.
 
+use crate::config::{HeaderText, ProviderSettings};
 use crate::domain::ErrorClass;
 use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::redact;
@@ -24,7 +25,15 @@ use serde_json::Value;
 /// Longest list of models in bytes; OpenRouter's is the longest, with about half a megabyte.
 const DOCUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Settings of every block with an endpoint.
-pub const SETTINGS: &[&str] = &["base_url", "plain_http", "api_key_variable"];
+pub const SETTINGS: &[&str] = &[
+    "base_url",
+    "plain_http",
+    "api_key_variable",
+    "model",
+    "timeouts",
+];
+/// Further settings of every block of a model API.
+pub const API_SETTINGS: &[&str] = &["headers", "max_output_tokens", "temperature"];
 const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
 
 /// URL that an adapter posts to, with its connection pool and headers.
@@ -33,13 +42,16 @@ pub struct Endpoint {
     base: Url,
     url: Url,
     headers: HeaderMap,
-    key: Option<SecretString>,
+    /// Texts that no error may hold.
+    secrets: Vec<SecretString>,
     family: Family,
 }
 
 /// Parameters of an [`Endpoint`].
 pub struct EndpointSpec<'a> {
     pub adapter: &'a crate::providers::Adapter,
+    /// Block of the provider: its headers, and the variable of its key.
+    pub settings: &'a ProviderSettings,
     /// Name of the provider in the configuration.
     pub name: &'a str,
     pub family: Family,
@@ -100,10 +112,13 @@ impl Endpoint {
             // Local model servers want no key, and some servers want none anywhere.
             None if is_near(&base, spec.plain_http) || spec.adapter.key_variable.is_none() => {}
             None => {
-                let variable = spec.adapter.key_variable.unwrap_or_default();
+                let variable = spec.settings.key_variable.as_deref();
+                let variable = variable.or(spec.adapter.key_variable).unwrap_or_default();
                 return Err(wrong(ErrorClass::Auth, format!("no key: set `{variable}`")));
             }
         }
+        let secrets = add_headers(&mut headers, spec)
+            .map_err(|message| wrong(ErrorClass::Config, message))?;
         let client =
             build(client().user_agent(USER_AGENT)).map_err(|why| wrong(ErrorClass::Config, why))?;
         let url = below(&base, spec.path)
@@ -113,7 +128,7 @@ impl Endpoint {
             base,
             url,
             headers,
-            key: spec.key.cloned(),
+            secrets,
             family: spec.family,
         })
     }
@@ -313,10 +328,9 @@ impl Endpoint {
     }
 
     fn mask(&self, text: &str) -> String {
-        match &self.key {
-            Some(key) => redact::exact(text, key.expose_secret().trim()),
-            None => text.to_owned(),
-        }
+        self.secrets.iter().fold(text.to_owned(), |text, secret| {
+            redact::exact(&text, secret.expose_secret().trim())
+        })
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ProviderError {
@@ -335,6 +349,27 @@ impl Endpoint {
         };
         ProviderError::new(ErrorClass::Transient, phase, message)
     }
+}
+
+/// Adds the headers of the configuration; returns all secrets of the headers. Errors: a sentence.
+fn add_headers(
+    headers: &mut HeaderMap,
+    spec: &EndpointSpec<'_>,
+) -> Result<Vec<SecretString>, String> {
+    let mut secrets: Vec<SecretString> = spec.key.cloned().into_iter().collect();
+    for header in &spec.settings.headers {
+        let unfit = || format!("no header can hold the value of `{}`", header.name);
+        let (text, is_secret) = match &header.value {
+            HeaderText::Public(text) => (text.as_str(), false),
+            HeaderText::Secret { value, .. } => (value.expose_secret().trim(), true),
+        };
+        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| unfit())?;
+        let mut value = HeaderValue::from_str(text).map_err(|_| unfit())?;
+        value.set_sensitive(is_secret);
+        headers.insert(name, value);
+        secrets.extend(header.secret().cloned());
+    }
+    Ok(secrets)
 }
 
 /// Checks the size of a body. Anthropic documents 32 MB for a request and Gemini 20 MB; the others

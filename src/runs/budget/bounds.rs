@@ -1,7 +1,7 @@
 //! MailBounds on what a run may spend, each with its origin.
 
-use crate::config::{self, Budget, Persona, Spending, dollars};
-use crate::domain::Bound;
+use crate::config::{self, Budget, Persona, SettingsInForce, Spending, dollars};
+use crate::domain::{Bound, RunOptions};
 use crate::runs::deps::RunDeps;
 use crate::store::ClaimedRun;
 use serde_json::{Value, json};
@@ -17,19 +17,27 @@ pub fn spending(deps: &RunDeps, run: &ClaimedRun, persona: &Persona) -> Spending
     )
 }
 
-/// Returns the spending bounds of a run, and its budget with those bounds applied.
-pub fn bounds(deps: &RunDeps, run: &ClaimedRun, persona: &Persona) -> (Spending, Budget) {
+/// Returns the spending bounds of a run, its budget with those bounds applied, and the settings of its
+/// calls to a provider.
+pub fn bounds(
+    deps: &RunDeps,
+    run: &ClaimedRun,
+    (persona, options): (&Persona, &RunOptions),
+    provider: &str,
+) -> (Spending, Budget, SettingsInForce) {
+    let inference = &deps.config.inference;
+    let settings = inference.settings_in_force((persona, options), run.trigger, provider);
     let spending = spending(deps, run, persona);
     let budget = Budget {
         tokens_max: spending.run_tokens_max.value.unsigned_abs(),
         cost_micros_max: spending.run_cost_micros_max.map(|bound| bound.value),
-        ..deps.config.inference.budget.clone()
+        ..settings.applied(&inference.budget)
     };
-    (spending, budget)
+    (spending, budget, settings)
 }
 
-/// Returns the bounds in the form of the run's row.
-pub fn limits_json(spending: &Spending) -> String {
+/// Returns the bounds, and the settings of the first call, in the form of the run's row.
+pub fn limits_json(spending: &Spending, settings: &SettingsInForce) -> String {
     let usd =
         |bound: Bound| json!({ "usd": dollars(bound.value), "origin": bound.origin.as_str() });
     let tokens = |bound: Bound| json!({ "tokens": bound.value, "origin": bound.origin.as_str() });
@@ -45,5 +53,8 @@ pub fn limits_json(spending: &Spending) -> String {
         "account": "run", "span": "run", "cost_max": spending.run_cost_micros_max.map(usd),
         "tokens_max": tokens(spending.run_tokens_max),
     });
-    Value::Array(std::iter::once(run).chain(accounts).collect()).to_string()
+    let settings = settings.listed().into_iter();
+    let settings = settings.map(|(name, value, origin)| json!({ "setting": name, "value": value, "origin": origin.as_str() }));
+    let all = std::iter::once(run).chain(accounts).chain(settings);
+    Value::Array(all.collect()).to_string()
 }

@@ -112,11 +112,12 @@ async fn call(
     turn_index: u32,
     until: Duration,
 ) -> Result<Response, ProviderError> {
-    let inference = &state.deps.config.inference;
+    let settings = state.settings();
+    let call_timeout = settings.call_timeout.value;
     let context = CallContext {
         cancel: state.cancel.clone(),
-        deadline: inference.call_timeout.min(state.left_until(until)),
-        idle: inference.idle_timeout,
+        deadline: call_timeout.min(state.left_until(until)),
+        idle: settings.idle_timeout.value,
         run_id: state.run.id.to_string(),
         turn_index,
         model: state.route.model.clone(),

@@ -170,6 +170,7 @@ impl Probe<'_> {
             model: self.model.to_owned(),
             system: vec![SYSTEM.to_owned()],
             messages: vec![Message::user(asked)],
+            past_messages: 0,
             tools,
             tool_choice: ToolChoice::Auto,
             max_output_tokens: OUTPUT_TOKENS_MAX,

@@ -150,9 +150,13 @@ pub fn users(config: &Config, provider: &str) -> Vec<User> {
     }
     let differs = |persona: &&Persona| persona.provider.is_some() || persona.model.is_some();
     for persona in config.personas.iter().filter(differs) {
-        let of = persona.provider.as_ref().unwrap_or(&inference.provider);
-        let model = persona.model.as_ref().unwrap_or(&inference.model);
-        add(format!("persona {}", persona.id), of, model);
+        if let Some(first) = inference.choices_for(persona).first() {
+            add(
+                format!("persona {}", persona.id),
+                &first.provider,
+                &first.model,
+            );
+        }
     }
     for persona in config.personas.iter() {
         for choice in persona.fallback.iter().flatten() {
@@ -251,7 +255,7 @@ pub fn advice(seat: &Seat, class: ErrorClass) -> String {
             format!("the account of {variable} may not do this: ask the provider")
         }
         ErrorClass::BinaryMissing => {
-            let binary = seat.binary.as_deref().unwrap_or(&seat.name);
+            let binary = seat.binary.as_deref().unwrap_or(adapter(&seat.name));
             format!("install `{binary}`, or name its path as `binary` in configs/inference.json")
         }
         ErrorClass::Config | ErrorClass::Protocol | ErrorClass::ModelNotFound => {

@@ -29,6 +29,13 @@ pub const KEYS: &[&str] = &[
     "output_schema",
     "retries",
     "plan",
+    "max_output_tokens",
+    "temperature",
+    "max_tool_turns",
+    "tool_calls_max",
+    "duration_max",
+    "call_timeout",
+    "idle_timeout",
     "proposed_by",
 ];
 
@@ -161,6 +168,17 @@ impl<'a> FrontMatter<'a> {
                 );
                 Err(fault(line, problem))
             }
+        }
+    }
+
+    /// Returns a whole number from 1 to `max`.
+    pub fn count(&self, key: &str, max: u32) -> Result<Option<u32>, FileError> {
+        match (self.number(key, max)?, self.line(key)) {
+            (Some(0), Some(line)) => {
+                let problem = format!("`{key}` is `0`; write a whole number from 1 to {max}");
+                Err(fault(line, problem))
+            }
+            (number, _) => Ok(number),
         }
     }
 

@@ -4,7 +4,7 @@
 //! on purpose: rows, folders, clocks.
 //!
 //! - `file`: a file in its two parts; `front`, `front_matter`: YAML to keys
-//! - `timing`, `cron`: the slots; `options`: the other keys
+//! - `timing`, `cron`: the slots; `options`, `run_settings`: the other keys
 //! - `names`, `nearest`: names that exist, suggestions for those that do not
 //! - `prompt`, `tags`, `prompt_error`, `inbox`: the template, its limits, the letters in it
 //! - `schema`: the schema of answers
@@ -16,6 +16,7 @@ mod nearest;
 mod front_matter;
 pub mod names;
 mod options;
+mod run_settings;
 pub mod file;
 pub mod prompt;
 mod prompt_error;

@@ -14,6 +14,8 @@ pub struct WorkspaceNames {
     pub profiles: Vec<String>,
     /// Providers that are configured.
     pub providers: Vec<String>,
+    /// Those of them whose block names a model.
+    pub with_model: Vec<String>,
     pub owners: Vec<Address>,
     /// Permitted recipients beside the owners: exact addresses or `*@domain`.
     pub send_allow: Vec<String>,
@@ -27,6 +29,10 @@ impl WorkspaceNames {
             tools: tools.into_iter().map(str::to_owned).collect(),
             profiles: config.context.keys().cloned().collect(),
             providers: config.inference.providers.keys().cloned().collect(),
+            with_model: (config.inference.providers.iter())
+                .filter(|(_, settings)| settings.model.is_some())
+                .map(|(name, _)| name.clone())
+                .collect(),
             owners: config.gateway.owners.clone(),
             send_allow: config.security.send_allow.clone(),
         }

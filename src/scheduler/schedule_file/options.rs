@@ -4,6 +4,7 @@ use super::front::{FileError, FrontEntry, FrontValue, Node, fault};
 use super::front_matter::FrontMatter;
 use super::names::ParseContext;
 use super::nearest::hint;
+use super::run_settings;
 use super::timing::{PERIOD_MAX, Timing};
 use crate::config::spell;
 use crate::domain::{
@@ -127,8 +128,11 @@ pub(super) fn run_options(
             ),
         ));
     }
-    if let (Some(line), None) = (provider_line, &model) {
-        let problem = "`provider` needs a `model` beside it: another provider has other models";
+    let has_model = |name: &String| bounds.names.with_model.contains(name);
+    if let (Some(line), None) = (provider_line, &model)
+        && !provider.as_ref().is_some_and(has_model)
+    {
+        let problem = "`provider` needs a `model` beside it, or in its block: another provider has other models";
         return Err(fault(line, problem));
     }
     Ok(RunOptions {
@@ -141,6 +145,7 @@ pub(super) fn run_options(
             .map_or(Ok(DeliverTo::Owners), |entry| deliver_to(entry, bounds))?,
         retries: front_matter.number("retries", RETRIES_MAX)?,
         plan: front_matter.word("plan", &["none", "ask"], PlanMode::parse)?,
+        settings: run_settings::parse(front_matter)?,
     })
 }
 

@@ -3,8 +3,8 @@
 
 use crate::domain::PlanMode;
 use crate::domain::{
-    Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, SlotOptions, ThreadId, Timestamp,
-    sha256_hex,
+    Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, RunSettings, SlotOptions, Temperature,
+    ThreadId, Timestamp, sha256_hex,
 };
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, StoreError};
@@ -127,7 +127,7 @@ pub(in crate::store) fn slot_options(json: &str) -> Result<SlotOptions> {
 }
 
 /// Formats the options as JSON: keys `profile`, `provider`, `model`, `tools`, `deliver_to`,
-/// `retries`, `plan`.
+/// `retries`, `plan`, and those of the settings.
 pub(in crate::store) fn run_options_json(options: &RunOptions) -> String {
     let usual = run_map(&RunOptions::default());
     without(run_map(options), &usual)
@@ -142,7 +142,8 @@ fn run_map(options: &RunOptions) -> Map<String, Value> {
         DeliverTo::Thread(thread) => json!({ "thread": thread.as_str() }),
         DeliverTo::Store => json!("store"),
     };
-    Map::from_iter([
+    let settings = settings_map(&options.settings);
+    let members = [
         ("profile".to_owned(), options.profile.as_str().into()),
         ("provider".to_owned(), options.provider.as_deref().into()),
         ("model".to_owned(), options.model.as_deref().into()),
@@ -159,7 +160,8 @@ fn run_map(options: &RunOptions) -> Map<String, Value> {
             options.retries.map_or(Value::Null, Value::from),
         ),
         ("plan".to_owned(), options.plan.map(PlanMode::as_str).into()),
-    ])
+    ];
+    members.into_iter().chain(settings).collect()
 }
 
 pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
@@ -199,20 +201,64 @@ pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
             },
             Some(_) => return Err(UNREADABLE),
         },
-        retries: match said.get("retries") {
-            None => None,
-            Some(value) => Some(
-                value
-                    .as_u64()
-                    .and_then(|n| u32::try_from(n).ok())
-                    .ok_or(UNREADABLE)?,
-            ),
-        },
+        retries: count(&said, "retries")?,
         plan: match text("plan")? {
             None => None,
             Some(word) => Some(PlanMode::parse(word).ok_or(UNREADABLE)?),
         },
+        settings: settings(&said)?,
     })
+}
+
+fn settings_map(settings: &RunSettings) -> Map<String, Value> {
+    let RunSettings {
+        max_output_tokens,
+        temperature,
+        max_tool_turns,
+        tool_calls_max,
+        duration_max,
+        call_timeout,
+        idle_timeout,
+    } = *settings;
+    let all = [
+        ("max_output_tokens", max_output_tokens.into()),
+        ("temperature", temperature.map(Temperature::number).into()),
+        ("max_tool_turns", max_tool_turns.into()),
+        ("tool_calls_max", tool_calls_max.into()),
+        ("duration_max_ms", duration_max.map(ms).into()),
+        ("call_timeout_ms", call_timeout.map(ms).into()),
+        ("idle_timeout_ms", idle_timeout.map(ms).into()),
+    ];
+    let set = all.into_iter().map(|(key, value)| (key.to_owned(), value));
+    set.collect()
+}
+
+fn settings(said: &Map<String, Value>) -> Result<RunSettings> {
+    let span = |key: &str| -> Result<Option<Duration>> {
+        let ms = |value: &Value| value.as_u64().ok_or(UNREADABLE);
+        let ms = said.get(key).map(ms).transpose()?;
+        Ok(ms.map(Duration::from_millis))
+    };
+    let temperature = |value: &Value| {
+        let number = value.as_f64().ok_or(UNREADABLE)?;
+        Temperature::of(number).ok_or(UNREADABLE)
+    };
+    Ok(RunSettings {
+        max_output_tokens: count(said, "max_output_tokens")?,
+        temperature: said.get("temperature").map(temperature).transpose()?,
+        max_tool_turns: count(said, "max_tool_turns")?,
+        tool_calls_max: count(said, "tool_calls_max")?,
+        duration_max: span("duration_max_ms")?,
+        call_timeout: span("call_timeout_ms")?,
+        idle_timeout: span("idle_timeout_ms")?,
+    })
+}
+
+fn count(said: &Map<String, Value>, key: &str) -> Result<Option<u32>> {
+    let number = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
+    said.get(key)
+        .map(|value| number(value).ok_or(UNREADABLE))
+        .transpose()
 }
 
 fn without(said: Map<String, Value>, usual: &Map<String, Value>) -> String {
@@ -262,6 +308,15 @@ mod tests {
                 deliver_to,
                 retries: Some(0),
                 plan: Some(PlanMode::Ask),
+                settings: RunSettings {
+                    max_output_tokens: Some(900),
+                    temperature: Temperature::of(0.7),
+                    max_tool_turns: Some(3),
+                    tool_calls_max: Some(4),
+                    duration_max: Some(Duration::from_secs(60)),
+                    call_timeout: Some(Duration::from_millis(1500)),
+                    idle_timeout: Some(Duration::from_secs(9)),
+                },
             };
             assert_eq!(run_options(&run_options_json(&odd)).expect("odd"), odd);
         }

@@ -61,7 +61,12 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
         (
             fields(config.personas.iter().next().expect("ada")),
             keys(&shown["personas/ada/persona.json"]),
-            &[],
+            &[
+                "max_output_tokens",
+                "temperature",
+                "max_tool_turns",
+                "timeouts",
+            ],
         ),
         (
             fields(&config.inference.budget),
@@ -79,6 +84,7 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
         "skills",
         "signers",
         "bounce_address",
+        "settings",
     ];
     for (meant, shown, more) in places {
         let known =
@@ -155,7 +161,8 @@ fn full_workspaces() -> [Workspace; 2] {
     folder.write(
         "configs/inference.json",
         r#"{"provider": "scripted", "model": "m", "fallback": [{"provider": "openai", "model": "n"}],
-            "providers": {"scripted": {"script": "s.json"}}}"#,
+            "providers": {"scripted": {"script": "s.json"}, "openai": {"headers": {"X-Team": "a",
+                "X-Token": {"variable": "OPENAI_API_KEY"}}}}}"#,
     );
     folder.write(
         "configs/policy.json",
@@ -229,7 +236,7 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
         } else if kind.name == "mcp" {
             &["/servers", "/servers/*/tools"]
         } else {
-            &["/providers", "/skills[]/files"]
+            &["/providers", "/providers/*/headers", "/skills[]/files"]
         };
         let (mut has, mut wanted) = (BTreeSet::new(), BTreeSet::new());
         shown

@@ -296,6 +296,7 @@ pub fn request(session: AgentSession, tier: Tier) -> Request {
         model: "acme/m1".into(),
         system: vec!["You are Ada.".into()],
         messages: vec![Message::user("When is breakfast?")],
+        past_messages: 0,
         tools: Vec::new(),
         tool_choice: ToolChoice::Auto,
         max_output_tokens: 1000,

@@ -203,6 +203,22 @@ fn a_name_cannot_end_its_sentence() {
 }
 
 #[test]
+fn a_server_of_ones_own_gets_images_where_its_block_says_so() {
+    let server = |images| {
+        let mut settings = attache::config::ProviderSettings {
+            name: "compat:house".into(),
+            base_url: Some("http://127.0.0.1:9".into()),
+            ..Default::default()
+        };
+        settings.chat.images = images;
+        let server = attache::providers::build("compat:house", &settings).expect("sound");
+        server.encode_request(&asked(image(true))).expect("sound")
+    };
+    assert!(server(true).contains("\"image_url\"") && server(true).contains(PNG));
+    assert!(!server(false).contains(PNG) && server(false).contains(SENTENCE));
+}
+
+#[test]
 fn an_image_counts_as_an_image_and_not_as_its_text() {
     let settings = attache::config::ProviderSettings {
         context_tokens: Some(4096),

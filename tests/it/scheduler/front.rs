@@ -2,7 +2,9 @@
 
 use super::oracle::Dice;
 use super::world::{at, names};
-use attache::domain::{CatchUp, DeliverTo, Overlap, RunOptions, SlotOptions};
+use attache::domain::{
+    CatchUp, DeliverTo, Overlap, RunOptions, RunSettings, SlotOptions, Temperature,
+};
 use attache::scheduler::schedule_file::timing::Timing;
 use attache::scheduler::schedule_file::{FileError, ParseContext, Responsibility, file};
 use chrono_tz::{America::New_York, Europe::Berlin};
@@ -118,7 +120,9 @@ fn everything_that_a_file_may_say_is_understood() {
         deliver_to,
         retries,
         plan,
+        settings,
     } = schedule.run_options;
+    assert_eq!(settings, attache::domain::RunSettings::default());
     assert_eq!(
         (profile.as_str(), provider.as_deref(), model.as_deref()),
         ("thread", Some("anthropic"), Some("large-1"))
@@ -220,6 +224,14 @@ fn every_fault_of_a_key_names_its_line_and_what_would_work() {
         ("output_schema: ../x.json", "below the persona's folder"),
         ("retries: 1.5", "a whole number from 0 to 99"),
         ("retries: 100", "a whole number from 0 to 99"),
+        ("max_output_tokens: 0", "a whole number from 1 to"),
+        ("temperature: hot", "a number from 0 to 2"),
+        ("temperature: 2.1", "a number from 0 to 2"),
+        ("temperature: -1", "a number from 0 to 2"),
+        ("max_tool_turns: 1001", "a whole number from 0 to 1000"),
+        ("tool_calls_max: few", "a whole number from 0 to"),
+        ("duration_max: 2d", "a duration from `1s` to `1d`"),
+        ("call_timeout: 0s", "a duration from `1s` to `1d`"),
         ("timezone: Europe/Berln", "did you mean `Europe/Berlin`?"),
         ("timezone: Qqqq", "an IANA name"),
         ("enabled: maybe", "write `true` or `false`"),
@@ -240,6 +252,25 @@ fn every_fault_of_a_key_names_its_line_and_what_would_work() {
         .map(|((text, line), (_, says))| (&**text, line, says))
         .collect();
     refused(&cases);
+}
+
+#[test]
+fn a_duty_bounds_its_runs() {
+    let duty = good(
+        "name: A\nschedule: 0 9 * * *\nmax_output_tokens: 900\ntemperature: 0.25\nmax_tool_turns: 3\ntool_calls_max: 4\n\
+         duration_max: 30m\ncall_timeout: 90s\nidle_timeout: 20s",
+    );
+    let span = |seconds| Some(Duration::from_secs(seconds));
+    let expected = RunSettings {
+        max_output_tokens: Some(900),
+        temperature: Temperature::of(0.25),
+        max_tool_turns: Some(3),
+        tool_calls_max: Some(4),
+        duration_max: span(1800),
+        call_timeout: span(90),
+        idle_timeout: span(20),
+    };
+    assert_eq!(duty.run_options.settings, expected);
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub fn names() -> WorkspaceNames {
         tools: names(&["send_email", "read_file"]),
         profiles: names(&["thread", "responsibility"]),
         providers: names(&["scripted", "anthropic"]),
+        with_model: Vec::new(),
         owners: vec![Address::parse("olga@example.test").expect("an address")],
         send_allow: names(&["ann@example.test", "*@friends.test"]),
     }

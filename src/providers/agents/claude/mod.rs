@@ -68,6 +68,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         program.set(name, SecretString::from("1"));
     }
     Ok(Box::new(Agent {
+        name: settings.name_or(ADAPTER.id).to_owned(),
         program,
         protocol: Claude,
     }))

@@ -46,6 +46,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         program.set(KEY_VARIABLE, key.clone());
     }
     Ok(Box::new(Agent {
+        name: settings.name_or(ADAPTER.id).to_owned(),
         program,
         protocol: Codex {
             base_url: settings.base_url.clone(),

@@ -60,7 +60,7 @@ struct OpenCode {
 
 impl RequestEncoder for OpenCode {
     fn id(&self) -> &str {
-        ADAPTER.id
+        self.settings.name_or(ADAPTER.id)
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {

@@ -21,7 +21,7 @@ use crate::providers::contract::traits::{
 pub const ADAPTER: Adapter = Adapter {
     id: "pi",
     key_variable: None,
-    settings: &[process::SETTINGS],
+    settings: &[process::SETTINGS, &["model", "timeouts"]],
     // It says what it does, and does it before it can be stopped.
     bounds: Some(AgentBounds {
         writes: Tier::ReadOnly,
@@ -50,6 +50,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     }
     let program = Program::find(settings, ADAPTER.id, INSTALL)?;
     Ok(Box::new(Agent {
+        name: settings.name_or(ADAPTER.id).to_owned(),
         program,
         protocol: Pi,
     }))

@@ -22,7 +22,7 @@ use reqwest::header::HeaderName;
 pub const ADAPTER: Adapter = Adapter {
     id: "anthropic",
     key_variable: Some("ANTHROPIC_API_KEY"),
-    settings: &[http::SETTINGS],
+    settings: &[http::SETTINGS, http::API_SETTINGS],
     bounds: None,
     build,
 };
@@ -33,6 +33,7 @@ const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 const API_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 struct Anthropic {
+    name: String,
     endpoint: Endpoint,
     models_path: String,
 }
@@ -47,7 +48,8 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     };
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
-        name: ADAPTER.id,
+        settings,
+        name: settings.name_or(ADAPTER.id),
         family: Family::Anthropic,
         base_url,
         plain_http: settings.plain_http,
@@ -58,6 +60,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     })?;
     // The largest page that the API allows.
     Ok(Box::new(Anthropic {
+        name: settings.name_or(ADAPTER.id).to_owned(),
         endpoint,
         models_path: format!("{version}models?limit=1000"),
     }))
@@ -65,7 +68,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
 
 impl RequestEncoder for Anthropic {
     fn id(&self) -> &str {
-        ADAPTER.id
+        &self.name
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {

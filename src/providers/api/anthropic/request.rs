@@ -26,7 +26,11 @@ struct AnthropicRequest<'a> {
 
 /// Encodes the body of one request. Errors: class `BadRequest`.
 pub fn body(request: &Request) -> Result<String, ProviderError> {
-    let request = normalise::request(request, Family::Anthropic.as_str())?;
+    let family = Family::Anthropic.as_str();
+    let asked = request;
+    let request = normalise::request(asked, family)?;
+    let past = normalise::past_parts(asked, &request.messages, family);
+    let goes_on = !request.tools.is_empty() && request.tool_choice == ToolChoice::Auto;
     let choice = match request.tool_choice {
         ToolChoice::Auto => "auto",
         ToolChoice::None => "none",
@@ -38,26 +42,54 @@ pub fn body(request: &Request) -> Result<String, ProviderError> {
         temperature: request
             .temperature
             .filter(|_| !request.without.contains(&Parameter::Temperature)),
-        system: system(&request.system),
-        messages: request.messages.iter().map(message).collect(),
-        tools: request.tools.iter().map(tool).collect(),
+        system: marked(system(&request.system)),
+        messages: messages(&request.messages, past, goes_on),
+        tools: marked(request.tools.iter().map(tool).collect()),
         tool_choice: (!request.tools.is_empty()).then(|| json!({"type": choice})),
         stream: true,
     };
     normalise::encode(&body)
 }
 
-/// Encodes one block per section; the cache mark on the last one caches tools and system together,
-/// which change rarely.
+/// Encodes one block per section.
 fn system(sections: &[String]) -> Vec<Value> {
-    let mut blocks: Vec<Value> = sections
-        .iter()
-        .map(|text| json!({"type": "text", "text": text}))
-        .collect();
-    if let Some(Value::Object(last)) = blocks.last_mut() {
-        last.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
-    }
+    let block = |text: &String| json!({"type": "text", "text": text});
+    sections.iter().map(block).collect()
+}
+
+/// Marks the last of these: the vendor caches everything up to it, in the order of tools, system and
+/// messages (docs.anthropic.com, prompt caching). At most four marks are allowed: tools and system
+/// serve other threads, the past serves the thread's next letter, the end serves the next turn.
+fn marked(mut blocks: Vec<Value>) -> Vec<Value> {
+    blocks.last_mut().into_iter().for_each(mark);
     blocks
+}
+
+fn mark(block: &mut Value) {
+    // The vendor refuses a mark on reasoning.
+    let kind = block.get("type").and_then(Value::as_str);
+    if matches!(kind, Some("thinking" | "redacted_thinking")) {
+        return;
+    }
+    if let Value::Object(block) = block {
+        block.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
+    }
+}
+
+/// Encodes the messages, of which the first `past` parts are the thread's past. The end is marked only
+/// where another turn may follow: a mark makes its part dearer by a quarter.
+fn messages(ready: &[Message], past: usize, goes_on: bool) -> Vec<Value> {
+    let mut messages: Vec<Value> = ready.iter().map(message).collect();
+    let parts = messages
+        .iter_mut()
+        .filter_map(|message| message.get_mut("content")?.as_array_mut());
+    let mut parts: Vec<&mut Value> = parts.flatten().collect();
+    let end = if goes_on { parts.len() } else { 0 };
+    for place in [past, end] {
+        let part = place.checked_sub(1).and_then(|at| parts.get_mut(at));
+        part.into_iter().for_each(|part| mark(part));
+    }
+    messages
 }
 
 fn message(message: &Message) -> Value {

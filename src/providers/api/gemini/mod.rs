@@ -32,7 +32,7 @@ use serde_json::Value;
 pub const ADAPTER: Adapter = Adapter {
     id: "gemini",
     key_variable: Some("GEMINI_API_KEY"),
-    settings: &[http::SETTINGS, &["think"]],
+    settings: &[http::SETTINGS, http::API_SETTINGS, &["think"]],
     bounds: None,
     build,
 };
@@ -50,6 +50,7 @@ const API_VERSION: &str = "v1beta";
 /// Page size above the number of the vendor's models, so that one page holds them.
 const MODELS_PATH: &str = "models?pageSize=1000";
 struct Gemini {
+    name: String,
     endpoint: Endpoint,
     think: Option<Think>,
 }
@@ -61,7 +62,8 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     let versioned = format!("{}/{API_VERSION}", base_url.trim_end_matches('/'));
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
-        name: ADAPTER.id,
+        settings,
+        name: settings.name_or(ADAPTER.id),
         family: Family::Gemini,
         base_url: if bare { &versioned } else { base_url },
         plain_http: settings.plain_http,
@@ -72,6 +74,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         extra_headers: &[],
     })?;
     Ok(Box::new(Gemini {
+        name: settings.name_or(ADAPTER.id).to_owned(),
         endpoint,
         think: settings.think,
     }))
@@ -79,7 +82,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
 
 impl RequestEncoder for Gemini {
     fn id(&self) -> &str {
-        ADAPTER.id
+        &self.name
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {

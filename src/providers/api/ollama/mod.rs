@@ -32,7 +32,11 @@ use serde_json::{Value, json};
 pub const ADAPTER: Adapter = Adapter {
     id: "ollama",
     key_variable: None,
-    settings: &[http::SETTINGS, &["context_tokens", "keep_alive", "think"]],
+    settings: &[
+        http::SETTINGS,
+        http::API_SETTINGS,
+        &["context_tokens", "keep_alive", "think"],
+    ],
     bounds: None,
     build,
 };
@@ -51,7 +55,8 @@ struct Ollama {
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
-        name: ADAPTER.id,
+        settings,
+        name: settings.name_or(ADAPTER.id),
         family: Family::Ollama,
         base_url: settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL),
         plain_http: settings.plain_http,
@@ -68,11 +73,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     Ok(Box::new(Ollama {
         endpoint,
         settings: RequestSettings {
-            name: if settings.name.is_empty() {
-                ADAPTER.id.to_owned()
-            } else {
-                settings.name.clone()
-            },
+            name: settings.name_or(ADAPTER.id).to_owned(),
             context_tokens: settings.context_tokens.unwrap_or(CONTEXT_TOKENS),
             keep_alive: settings.keep_alive.as_ref().map(keep_alive),
             think: settings.think,
@@ -82,7 +83,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
 
 impl RequestEncoder for Ollama {
     fn id(&self) -> &str {
-        ADAPTER.id
+        &self.settings.name
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {

@@ -4,11 +4,14 @@ use crate::config::{ChatSwitches, ProviderSettings, StructuredOutput};
 use crate::domain::ErrorClass;
 use crate::providers::api::openai::dialect::Dialect;
 use crate::providers::contract::traits::{
-    CallContext, Capabilities, Phase, ProviderCheck, ProviderError, Structured,
+    CallContext, Capabilities, ContentKinds, Phase, ProviderCheck, ProviderError, Structured,
 };
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http::{Endpoint, EndpointSpec};
 use reqwest::header::AUTHORIZATION;
+
+/// Images that every server with a vision model takes.
+const IMAGES: &[&str] = &["image/png", "image/jpeg"];
 
 /// A server, and how it differs from OpenAI's.
 pub struct DialectServer {
@@ -27,11 +30,7 @@ impl DialectServer {
         dialect: &'static Dialect,
         path: &str,
     ) -> Result<Self, ProviderError> {
-        let name = if settings.name.is_empty() {
-            dialect.adapter.id
-        } else {
-            settings.name.as_str()
-        };
+        let name = settings.name_or(dialect.adapter.id);
         let nowhere = || {
             let message = format!("`{name}`: no `base_url`");
             ProviderError::new(ErrorClass::Config, Phase::Config, message)
@@ -51,6 +50,7 @@ impl DialectServer {
         let version = if has_path(base_url) { "" } else { "v1/" };
         let endpoint = Endpoint::new(&EndpointSpec {
             adapter: dialect.adapter,
+            settings,
             name,
             family: dialect.family,
             base_url,
@@ -78,7 +78,10 @@ impl DialectServer {
         };
         Capabilities {
             structured,
-            content: self.dialect.content,
+            content: match self.switches.images {
+                true => ContentKinds::images(IMAGES),
+                false => self.dialect.content,
+            },
             reports_cost: self.dialect.family == Family::OpenRouter,
             ..Capabilities::MODEL
         }

@@ -39,7 +39,7 @@ use serde_json::json;
 pub const ADAPTER: Adapter = Adapter {
     id: "openai",
     key_variable: Some("OPENAI_API_KEY"),
-    settings: &[http::SETTINGS, SETTINGS, API],
+    settings: &[http::SETTINGS, http::API_SETTINGS, SETTINGS, API],
     bounds: None,
     build,
 };
