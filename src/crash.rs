@@ -116,6 +116,10 @@ mod armed {
             "A4",
             "an approved call that is written down as begun; its tool has not run",
         ),
+        (
+            "A5",
+            "a draft as it was before an edit; the edit stands in a transaction that is not committed",
+        ),
         ("O1", "a queued mail"),
         ("O2", "a claimed mail; the transport was not asked"),
         ("O3", "a claimed mail; the server waits for its bytes"),

@@ -6,7 +6,7 @@
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`
 //! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
-//! - permission: `approvals`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
+//! - permission: `approvals`, `drafts`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
@@ -38,6 +38,7 @@ mod export;
 mod gc;
 mod halt;
 mod approvals;
+mod drafts;
 mod policy;
 mod hooks;
 mod tools;
@@ -103,6 +104,7 @@ static COMMANDS: &[&dyn Command] = &[
     &gc::Gc,
     // Permission.
     &approvals::ApprovalsCommand,
+    &drafts::DraftsCommand,
     &policy::PolicyCommand,
     &hooks::HooksCommand,
     &tools::ToolsCommand,

@@ -5,10 +5,10 @@ use super::args::text;
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::config::{
-    Config, ModelChoice, Persona, ReplyMode, SettingsInForce, check_name, description, show_persona,
+    Config, ModelChoice, Persona, SettingsInForce, check_name, description, show_persona,
 };
 use crate::context::resolvers::knowledge::{self, KnowledgeSurvey, Surveyed};
-use crate::domain::{Address, PersonaId, RunOptions, Trigger};
+use crate::domain::{Address, PersonaId, ReplyMode, RunOptions, Trigger};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;

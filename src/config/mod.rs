@@ -16,7 +16,8 @@
 //! - `hooks`: `configs/hooks.json`
 //! - `skills`: `configs/skills.json`
 //! - `web`: `configs/web.json`; `own_tools`: `configs/tools/NAME/tool.json`; `mcp`: `configs/mcp.json`
-//! - `persona`: `personas/<id>/persona.json`; `personas` holds all of them
+//! - `persona`: `personas/<id>/persona.json`; `letters`: its options of letters by their address;
+//!   `personas` holds all of them
 //! - `settings`: the settings of an engine; `warnings`: valid values that are probably unintended
 //! - `load`: reads and checks every file
 //! - `schema`: the JSON Schemas of the files; `show`: the effective settings as JSON
@@ -39,6 +40,7 @@ mod web;
 mod skills;
 mod own_tools;
 mod mcp;
+mod letters;
 mod persona;
 mod personas;
 mod settings;
@@ -76,21 +78,24 @@ pub use inference::providers::ProviderSettings;
 pub use inference::settings_in_force::{Setting, SettingsInForce};
 pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
+pub use letters::{LetterRule, LetterRules};
 pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};
 pub use mcp::{
     ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpPins, McpServer, McpServerPin, McpTool,
     McpToolPin, PinnedFile, SCHEMA_BYTES_MAX, definition_sha256, lock_text, origin,
 };
 pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
-pub use persona::{BadName, Persona, ReplyMode, check_name, description, is_untouched};
+pub use persona::{BadName, Persona, check_name, description, is_untouched};
 pub use personas::{OutOfService, Personas};
 pub use policy::{ApprovalSettings, PolicySettings, REPLY};
+pub use secrets::environment;
 pub use security::mcp_server::{AgentReads, AgentTool, AgentTrust, McpServerSettings};
 pub use security::{Access, Decision, Security};
 pub use settings::Config;
 pub use show::{effective, show_persona};
 pub use skills::{PinnedSkill, SKILL_FILE, SKILLS_FOLDER, TypedSkills, is_skill_name};
 pub use step::PLACEHOLDERS;
+pub use values::answer_schema;
 pub use values::name_catalog::NameCatalog;
 pub use values::net::{is_loopback_host, may_speak_http};
 pub use values::zones::zone_hint;

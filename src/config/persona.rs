@@ -4,16 +4,17 @@ use super::inference::budgets::{PersonaBudget, TypedPersonaBudget};
 use super::inference::fallback::{ModelChoice, TypedChoice};
 use super::inference::run_settings::{TypedOwnTimeouts, TypedSettings};
 use super::inference::{budgets, fallback, instances, run_settings};
+use super::letters::{self, LetterRules, TypedLetterRule, TypedLetters};
 use super::skills::PinnedSkill;
 use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
 use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
-use crate::domain::PlanMode;
-use crate::domain::{Address, PersonaId, RunSettings};
+use crate::domain::{Address, PersonaId, PlanMode, ReplyMode, RunSettings};
 use crate::policy::PolicyRule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Maximum characters of a display name.
@@ -39,9 +40,18 @@ pub struct TypedPersona {
     address: Option<String>,
     /// Further addresses of the persona.
     aliases: Option<Vec<String>>,
-    /// Handling of the model's final text.
+    /// Handling of what it writes. `final`: the final text is mailed, unless the run has replied already;
+    /// `tool_only`: only tools send mail; `draft`: every mail to others waits until an owner sends it.
     #[serde(default)]
-    reply: ReplyMode,
+    #[schemars(schema_with = "reply_schema")]
+    reply: TypedReply,
+    /// Context profile of its letters, a key of `configs/context.json`. Default: `thread`.
+    profile: Option<String>,
+    /// JSON Schema that its answers to letters must fit: a `.json` file below its folder.
+    output_schema: Option<String>,
+    /// Options of letters by the address that they come to: `+tag`, an address of the persona, or both.
+    #[serde(default)]
+    letters: BTreeMap<String, TypedLetterRule>,
     /// Provider, instead of the one in `configs/inference.json`; needs `model`, here or in its block.
     provider: Option<String>,
     /// Model, instead of the one in `configs/inference.json`.
@@ -105,24 +115,20 @@ fn plan_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": words, "default": PlanMode::None.as_str() })
 }
 
-/// Handling of the model's final text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplyMode {
-    /// Mails it into the thread, unless the run already replied there.
-    #[default]
-    Final,
-    /// Only `send_email` sends.
-    ToolOnly,
+/// [`ReplyMode`] with its default.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(transparent)]
+struct TypedReply(ReplyMode);
+
+impl Default for TypedReply {
+    fn default() -> Self {
+        Self(ReplyMode::Final)
+    }
 }
 
-impl ReplyMode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ReplyMode::Final => "final",
-            ReplyMode::ToolOnly => "tool_only",
-        }
-    }
+fn reply_schema(_: &mut SchemaGenerator) -> Schema {
+    let words: Vec<&str> = ReplyMode::ALL.iter().map(|mode| mode.as_str()).collect();
+    json_schema!({ "type": "string", "enum": words, "default": ReplyMode::Final.as_str() })
 }
 
 /// A resolved persona: a folder below `personas/`.
@@ -134,6 +140,8 @@ pub struct Persona {
     pub address: Address,
     pub aliases: Vec<Address>,
     pub reply: ReplyMode,
+    /// Options of its letters.
+    pub letters: LetterRules,
     /// Provider instead of the one in `configs/inference.json`.
     pub provider: Option<String>,
     pub model: Option<String>,
@@ -212,7 +220,7 @@ pub fn resolve(
     let aliases = typed.aliases.iter().flatten().enumerate();
     let aliases = aliases
         .filter_map(|(i, text)| address(file, &child("/aliases", i), text, mail_domain, ctx));
-    let aliases = aliases.collect();
+    let aliases: Vec<Address> = aliases.collect();
     let timezone = match typed.timezone.as_deref().map(str::parse) {
         None => chrono_tz::UTC,
         Some(Ok(zone)) => zone,
@@ -221,18 +229,23 @@ pub fn resolve(
             chrono_tz::UTC
         }
     };
+    let own = typed.address.as_deref()?;
+    let address = address(file, "/address", own, mail_domain, ctx)?;
+    let own: Vec<&Address> = std::iter::once(&address).chain(&aliases).collect();
+    let of_letters = TypedLetters {
+        profile: typed.profile.as_deref(),
+        output_schema: typed.output_schema.as_deref(),
+        rules: &typed.letters,
+        tools: typed.tools.as_deref(),
+    };
+    let letters = letters::resolve((&file.document, of_letters), (id, &own, mail_domain), ctx);
     Some(Persona {
         id: id.clone(),
         name: typed.name.clone().unwrap_or_default(),
-        address: address(
-            file,
-            "/address",
-            typed.address.as_deref()?,
-            mail_domain,
-            ctx,
-        )?,
+        address,
         aliases,
-        reply: typed.reply,
+        reply: typed.reply.0,
+        letters,
         provider: typed.provider.clone(),
         model: typed.model.clone(),
         fallback: typed

@@ -79,6 +79,13 @@ struct TypedApprovals {
     /// Most questions of one run; further calls are refused.
     #[schemars(range(min = 1, max = 100))]
     questions_per_run_max: u32,
+    /// Time after which a draft that nobody sent is discarded.
+    #[serde(with = "duration::text")]
+    #[schemars(with = "TypedDuration")]
+    drafts_expire_after: Duration,
+    /// Most drafts of one persona that wait; further ones are stored and not kept as drafts.
+    #[schemars(range(min = 1, max = 10000))]
+    drafts_open_max: u32,
     /// Tools whose questions an answer by mail does not decide; `*` stands for any text.
     not_by_mail: Vec<String>,
 }
@@ -89,6 +96,8 @@ impl Default for TypedApprovals {
             expires_after: Duration::from_secs(72 * 3600),
             open_max: 20,
             questions_per_run_max: 5,
+            drafts_expire_after: Duration::from_secs(14 * 24 * 3600),
+            drafts_open_max: 100,
             not_by_mail: Vec::new(),
         }
     }
@@ -112,6 +121,11 @@ pub struct ApprovalSettings {
     pub open_max: u32,
     /// Most questions of one run.
     pub questions_per_run_max: u32,
+    /// Time after which a draft that nobody sent is discarded.
+    #[serde(with = "duration::text")]
+    pub drafts_expire_after: Duration,
+    /// Most drafts of one persona that wait.
+    pub drafts_open_max: u32,
     /// Tools whose questions an answer by mail does not decide, as patterns.
     pub not_by_mail: Vec<String>,
 }
@@ -122,6 +136,8 @@ impl From<&TypedApprovals> for ApprovalSettings {
             expires_after: typed.expires_after,
             open_max: typed.open_max,
             questions_per_run_max: typed.questions_per_run_max,
+            drafts_expire_after: typed.drafts_expire_after,
+            drafts_open_max: typed.drafts_open_max,
             not_by_mail: typed.not_by_mail.clone(),
         }
     }
@@ -139,12 +155,17 @@ impl Default for PolicySettings {
 /// Resolves `configs/policy.json`. Problems go to the context.
 pub fn resolve(file: &ConfigFile<TypedPolicy>, ctx: &mut CheckContext<'_>) -> PolicySettings {
     let approvals = file.typed.approvals.as_ref();
-    if let Some(typed) = approvals.filter(|typed| typed.expires_after < Duration::from_secs(60)) {
-        let span = duration::spell(typed.expires_after);
-        let problem = file.problem_at(
-            "/approvals/expires_after",
-            format!("`{span}` is too short for an answer by mail"),
-        );
+    let spans = approvals.map(|typed| {
+        [
+            ("expires_after", typed.expires_after),
+            ("drafts_expire_after", typed.drafts_expire_after),
+        ]
+    });
+    let is_short = |(_, span): &(&str, Duration)| *span < Duration::from_secs(60);
+    for (key, span) in spans.into_iter().flatten().filter(is_short) {
+        let span = duration::spell(span);
+        let message = format!("`{span}` is too short for an answer by mail");
+        let problem = file.problem_at(&child("/approvals", key), message);
         ctx.report(problem.hint("write a minute or more, such as `72h`"));
     }
     PolicySettings {

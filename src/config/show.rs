@@ -84,6 +84,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "address": persona.address.to_string(),
         "aliases": persona.aliases.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "reply": persona.reply.as_str(),
+        "letters": persona.letters.show(),
         "provider": persona.provider,
         "model": persona.model,
         "fallback": persona.fallback.as_deref().map(fallback::show),

@@ -14,6 +14,8 @@ word_enum!(
         Question = "question",
         /// The calls that a run is going to make.
         Plan = "plan",
+        /// A mail that waits while its run does not.
+        Draft = "draft",
     }
 );
 
@@ -42,6 +44,18 @@ word_enum!(
         None = "none",
         /// It proposes a plan first.
         Ask = "ask",
+    }
+);
+
+word_enum!(
+    /// Handling of what a persona writes.
+    ReplyMode {
+        /// The final text is mailed, unless the run has replied already.
+        Final = "final",
+        /// Only tools send mail.
+        ToolOnly = "tool_only",
+        /// Every mail to others waits as a draft until an owner sends it.
+        Draft = "draft",
     }
 );
 

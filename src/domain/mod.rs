@@ -26,7 +26,9 @@ pub mod run;
 pub mod time;
 pub mod usage;
 
-pub use approval::{ApprovalKind, ApprovalState, PlanMode, approval_address, approval_token};
+pub use approval::{
+    ApprovalKind, ApprovalState, PlanMode, ReplyMode, approval_address, approval_token,
+};
 pub use breaker::{Breaker, BreakerState, Tolerance};
 pub use budget::{
     Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, OnBudget, Origin,

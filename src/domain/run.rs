@@ -114,6 +114,10 @@ word_enum!(
         NotApproved = "not_approved",
         /// A hook does not allow it, or gave no answer.
         HookDenied = "hook_denied",
+        /// It waits as a draft until an owner sends, edits or discards it.
+        Draft = "draft",
+        /// It was to be a draft, and its persona has as many open ones as it may.
+        DraftsUsedUp = "drafts_used_up",
     }
 );
 

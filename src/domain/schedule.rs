@@ -1,7 +1,7 @@
 //! Settings of a responsibility besides its schedule: how its slots become runs, and the options of
 //! its runs.
 
-use super::approval::PlanMode;
+use super::approval::{PlanMode, ReplyMode};
 use super::run::word_enum;
 use super::{Address, RunId, ThreadId};
 use std::time::Duration;
@@ -78,17 +78,19 @@ pub enum DeliverTo {
     /// By mail to the engine's owners.
     #[default]
     Owners,
+    /// By mail to the sender of the letter that the run answers.
+    Sender,
     /// By mail to these addresses, at least one.
     People(Vec<Address>),
     /// The run belongs to this thread and sees it; its answer goes to the participants, as a reply
     /// to its newest letter.
     Thread(ThreadId),
-    /// No mail: the answer is stored in the responsibility's own thread.
+    /// No mail: the answer is stored in the thread of the run.
     Store,
 }
 
-/// Options of the runs of a responsibility, besides budget and output schema. A slot keeps the
-/// options of its run.
+/// Options of the runs of a responsibility or of letters, besides budget and output schema. A slot
+/// keeps the options of its run; the run of a letter has its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOptions {
     /// Context profile, a key of `configs/context.json`.
@@ -105,10 +107,23 @@ pub struct RunOptions {
     /// Whether its runs propose a plan first; `None`: as the persona's.
     pub plan: Option<PlanMode>,
     pub settings: RunSettings,
+    /// Handling of the final text; `None`: as the persona's.
+    pub reply: Option<ReplyMode>,
 }
 
 impl RunOptions {
     pub const PROFILE: &str = "responsibility";
+    /// Profile of letters whose persona names no other.
+    pub const LETTER_PROFILE: &str = "thread";
+
+    /// Returns the default options of the runs of letters.
+    pub fn of_letters() -> Self {
+        Self {
+            profile: Self::LETTER_PROFILE.to_owned(),
+            deliver_to: DeliverTo::Sender,
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for RunOptions {
@@ -122,6 +137,7 @@ impl Default for RunOptions {
             retries: None,
             plan: None,
             settings: RunSettings::default(),
+            reply: None,
         }
     }
 }

@@ -7,8 +7,8 @@
 //! Absent on purpose: what owners read about the same run (`gateway::notices`).
 
 use super::engine_mail::{self, EngineDraft};
-use crate::config::{Config, Persona, ReplyMode};
-use crate::domain::{Address, Trust};
+use crate::config::{Config, Persona};
+use crate::domain::{Address, ReplyMode, Trust};
 use crate::mime::{self, Automatic};
 use crate::store::{
     Account, DeliveryKind, MailBounds, MailReservation, NewSenderNote, NoteCandidate, Result,
@@ -137,6 +137,9 @@ impl SenderNotes {
             Err("trust")
         } else if persona.reply == ReplyMode::ToolOnly {
             Err("tool_only")
+        } else if persona.reply == ReplyMode::Draft {
+            // What goes to others waits for its owner.
+            Err("draft")
         } else if self.config.personas.by_address(&sender).is_some() || letter.hops > 0 {
             Err("persona")
         } else {

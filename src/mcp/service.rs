@@ -2,10 +2,10 @@
 
 use crate::config::Persona;
 use crate::context::resolvers::Subject;
-use crate::domain::ErrorClass;
 use crate::domain::TextLabel;
+use crate::domain::{ErrorClass, ReplyMode};
 use crate::providers::ToolArgs;
-use crate::runs::approvals::{ask, plan};
+use crate::runs::approvals::{ask, draft, plan};
 use crate::runs::checkpoint::words_of_context;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
@@ -48,6 +48,8 @@ pub struct Toolbox {
     tool_calls_max: u32,
     /// `true`: its calls need an approved plan, for which an agent cannot wait.
     is_planned: bool,
+    /// Handling of what the run writes.
+    reply: ReplyMode,
     cancel: CancellationToken,
     /// Agents call tools concurrently; here one call follows the other, as in the engine's own
     /// loop.
@@ -76,6 +78,7 @@ impl Toolbox {
             .settings_in_force(whose, run.trigger, "");
         let is_planned = plan::is_first(persona, &run_options.run_options);
         deps.env.try_commands(persona).await;
+        let reply = run_options.run_options.reply.unwrap_or(persona.reply);
         let mut tools = deps.tools(&run, persona, &run_options.run_options, &label);
         tools = mcp_tools::offered(&deps, tools, None).await?;
         // An agent cannot wait for its owner.
@@ -98,6 +101,7 @@ impl Toolbox {
             tools,
             tool_calls_max: settings.tool_calls_max.value,
             is_planned,
+            reply,
             cancel,
             turn: Mutex::new(()),
         })
@@ -141,7 +145,13 @@ impl Toolbox {
                 let outcome = outcome.map(|outcome| *outcome);
                 self.ask(&ctx, (asked, judged), outcome, &mail).await?
             }
-            (NextStep::Call | NextStep::Ask(_), _) => policy::execute(&ctx, asked, &mail).await?,
+            (NextStep::Draft(outcome), Some(judged)) => {
+                self.keep_draft(&ctx, (asked, judged), *outcome, &mail)
+                    .await?
+            }
+            (NextStep::Call | NextStep::Ask(_) | NextStep::Draft(_), _) => {
+                policy::execute(&ctx, asked, &mail).await?
+            }
         };
         let verdict = of_call::after(&ctx, name, verdict).await?;
         match self.conclude(&ctx, name, &id, verdict).await {
@@ -208,6 +218,23 @@ impl Toolbox {
         }
     }
 
+    /// Keeps the mail of a call as a draft.
+    async fn keep_draft(
+        &self,
+        ctx: &ToolCallContext<'_>,
+        call: (Asked<'_>, &JudgedCall),
+        outcome: ToolOutcome,
+        mail: &MailPolicy,
+    ) -> Result<ToolVerdict, RunError> {
+        let shown = ask::draft_of_call(ctx, call, &outcome, mail)?;
+        let entries = Vec::from(shown.kept.entries());
+        match self.store.journal(&self.key, entries).await {
+            Ok(()) => Ok(draft::done(outcome)),
+            Err(StoreError::ApprovalsUsedUp) => Ok(draft::no_room()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Commits a call's result with its effect, all or nothing.
     async fn conclude(
         &self,
@@ -245,6 +272,7 @@ impl Toolbox {
             tools: &self.tools,
             label,
             is_planned: self.is_planned,
+            reply: self.reply,
             approvals: &[],
             cancel: &self.cancel,
             calls,

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum PolicyEffect {
     /// The call is made.
     Allow,
+    /// A mail waits as a draft until an owner sends it; a call that sends none is asked about, as `ask`.
+    Draft,
     /// The owner is asked first.
     Ask,
     /// The call is refused, and the model is told so.
@@ -20,12 +22,16 @@ pub enum PolicyEffect {
 impl PolicyEffect {
     /// Reports whether the call may come about.
     pub fn may_happen(self) -> bool {
-        matches!(self, PolicyEffect::Allow | PolicyEffect::Ask)
+        matches!(
+            self,
+            PolicyEffect::Allow | PolicyEffect::Draft | PolicyEffect::Ask
+        )
     }
 
     pub fn as_str(self) -> &'static str {
         match self {
             PolicyEffect::Allow => "allow",
+            PolicyEffect::Draft => "draft",
             PolicyEffect::Ask => "ask",
             PolicyEffect::Deny => "deny",
             PolicyEffect::Hide => "hide",

@@ -81,7 +81,7 @@ pub fn decide<'r>(
     };
     let widens = match (rule.effect, table.decision.effect) {
         (PolicyEffect::Allow, effect) => effect != PolicyEffect::Allow,
-        (PolicyEffect::Ask, effect) => effect == PolicyEffect::Deny,
+        (PolicyEffect::Ask | PolicyEffect::Draft, effect) => effect == PolicyEffect::Deny,
         (PolicyEffect::Deny | PolicyEffect::Hide, _) => false,
     };
     if widens && !table.is_widenable {
@@ -118,7 +118,7 @@ pub fn is_offered<'r>(
         }
         let is_certain = rule.is_of_run() && rule.uses_max.is_none();
         match rule.effect {
-            PolicyEffect::Allow | PolicyEffect::Ask => return true,
+            PolicyEffect::Allow | PolicyEffect::Draft | PolicyEffect::Ask => return true,
             PolicyEffect::Deny | PolicyEffect::Hide if is_certain => return false,
             PolicyEffect::Deny | PolicyEffect::Hide => {}
         }

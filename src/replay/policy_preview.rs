@@ -146,7 +146,7 @@ pub fn sum_up(compared: &[PolicyComparison], without_facts: u64) -> PolicyPrevie
         let effects = preview.by_rule.entry(by).or_default();
         match call.now.effect {
             PolicyEffect::Allow => effects.allow += 1,
-            PolicyEffect::Ask => effects.ask += 1,
+            PolicyEffect::Ask | PolicyEffect::Draft => effects.ask += 1,
             PolicyEffect::Deny | PolicyEffect::Hide => effects.deny += 1,
         }
         effects.changed += u64::from(call.differs());

@@ -37,6 +37,7 @@ pub struct SlotRecord {
 #[serde(rename_all = "snake_case")]
 pub enum Destination {
     Owners,
+    Sender,
     People(Vec<String>),
     Thread(String),
     Store,
@@ -64,6 +65,7 @@ impl From<SlotOfRun> for SlotRecord {
             tools: run_options.tools,
             deliver_to: match run_options.deliver_to {
                 DeliverTo::Owners => Destination::Owners,
+                DeliverTo::Sender => Destination::Sender,
                 DeliverTo::People(people) => {
                     Destination::People(people.iter().map(ToString::to_string).collect())
                 }
@@ -98,7 +100,7 @@ impl SlotRecord {
             false => format!("uses only {}", tools.join(", ")),
         });
         let answer = match &self.deliver_to {
-            Destination::Owners => None,
+            Destination::Owners | Destination::Sender => None,
             Destination::People(people) => {
                 Some(format!("its answer goes to {}", people.join(", ")))
             }

@@ -146,12 +146,9 @@ impl RunDeps {
         })
     }
 
-    /// Returns the options of a run. A run that a letter or a chat message began has none of its
-    /// own.
+    /// Returns the options of a run, as they were when its slot fired or its letter came.
     pub async fn options_of(&self, run: &ClaimedRun) -> Result<RunOptionsInForce, RunError> {
         match run.trigger {
-            Trigger::Schedule | Trigger::Manual => Ok(self.env.options_of_run(run).await?),
-            Trigger::Email => Ok(RunOptionsInForce::default()),
             // Whoever asked reads the answer where it is stored.
             Trigger::Chat => Ok(RunOptionsInForce {
                 run_options: RunOptions {
@@ -160,6 +157,9 @@ impl RunDeps {
                 },
                 ..RunOptionsInForce::default()
             }),
+            Trigger::Email | Trigger::Schedule | Trigger::Manual => {
+                Ok(self.env.options_of_run(run).await?)
+            }
         }
     }
 

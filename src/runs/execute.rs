@@ -9,6 +9,7 @@ use super::state::LoopState;
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
 use crate::providers::{Block, FinishReason, Message, Response, Role, ToolChoice};
 use crate::runs::agents::partial;
+use crate::runs::approvals::draft;
 use crate::runs::approvals::reply::{self, ReplyDecision};
 use crate::runs::budget::{counters, exhausted};
 use crate::runs::deps::RunDeps;
@@ -16,7 +17,9 @@ use crate::runs::error::RunError;
 use crate::runs::model_call::{structured, turn};
 use crate::runs::provider_health::Moment;
 use crate::runs::tool_calls::dispatch;
-use crate::store::{ClaimedRun, JournalEntry, MessageOutcome, RunFinished};
+use crate::store::{
+    ClaimedRun, JournalEntry, MessageOutcome, NewOutbound, RunFinished, StoreError,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Note to the model when its answer was cut off.
@@ -190,22 +193,7 @@ async fn finish(
         }
         StopReason::Failed => (RunState::Failed, structured::failure(state)),
         _ => {
-            let deliver_to = &state.run_options.run_options.deliver_to;
-            let mail = match final_reply(&state.ctx(), deliver_to, text).await {
-                Ok(mail) => mail,
-                Err(error) => {
-                    // The cost is committed, whatever becomes of the mail.
-                    state.commit(None).await?;
-                    return Err(error);
-                }
-            };
-            let mail = match mail {
-                None => None,
-                Some(mail) => match reply::judge(state, mail).await? {
-                    ReplyDecision::Store(mail) => Some(*mail),
-                    ReplyDecision::Sent => None,
-                },
-            };
+            let (mail, question) = mailed(state, text).await?;
             if let Some(mail) = &mail
                 && matches!(mail.outcome, MessageOutcome::Send { .. })
             {
@@ -223,20 +211,54 @@ async fn finish(
             state
                 .pending
                 .extend(mail.map(|mail| JournalEntry::Mail(Box::new(mail))));
+            state.pending.extend(question);
             match undeliverable {
                 Some((class, message)) => (RunState::Failed, Some((class, message.to_owned()))),
                 None => (RunState::Succeeded, None),
             }
         }
     };
-    state
-        .commit(Some(JournalEntry::Finished(RunFinished {
-            state: end,
-            stop_reason: stop,
-            error,
-        })))
-        .await?;
+    let end = JournalEntry::Finished(RunFinished {
+        state: end,
+        stop_reason: stop,
+        error,
+    });
+    match state.commit(Some(end)).await {
+        // There is no room for a draft; everything else is pending again.
+        Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
+            draft::withhold(&mut state.pending);
+            state.commit(None).await?;
+        }
+        committed => committed?,
+    }
     Ok(stop)
+}
+
+/// Makes the final text a mail, and decides on it; `Some` beside it: the question about a draft.
+async fn mailed(
+    state: &mut LoopState<'_>,
+    text: &str,
+) -> Result<(Option<NewOutbound>, Option<JournalEntry>), RunError> {
+    let deliver_to = &state.run_options.run_options.deliver_to;
+    let mail = match final_reply(&state.ctx(), deliver_to, text).await {
+        Ok(mail) => mail,
+        Err(error) => {
+            // The cost is committed, whatever becomes of the mail.
+            state.commit(None).await?;
+            return Err(error);
+        }
+    };
+    let Some(mail) = mail else {
+        return Ok((None, None));
+    };
+    Ok(match reply::judge(state, mail).await? {
+        ReplyDecision::Store(mail) => (Some(*mail), None),
+        ReplyDecision::Sent => (None, None),
+        ReplyDecision::Draft(kept) => {
+            let question = JournalEntry::Ask(Box::new(kept.approval));
+            (Some(kept.message), Some(question))
+        }
+    })
 }
 
 /// Returns the error of a wanted answer that cannot be delivered before an operator acts.

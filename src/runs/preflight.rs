@@ -6,11 +6,11 @@
 use super::budget::unpriced;
 use super::provider_health::adapters::{build_provider, build_providers};
 use super::provider_health::status;
-use crate::config::{Config, ConfigErrors, ContextStep, Persona, Problem, ReplyMode, is_untouched};
+use crate::config::{Config, ConfigErrors, ContextStep, Persona, Problem, is_untouched};
 use crate::context::resolvers::knowledge;
 use crate::context::resolvers::reads::Folders;
 use crate::context::resolvers::{self, StaticFault, StaticStep};
-use crate::domain::{RunOptions, Timestamp};
+use crate::domain::{ReplyMode, RunOptions, Timestamp};
 use crate::providers::Provider;
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;

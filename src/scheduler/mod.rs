@@ -262,6 +262,7 @@ impl Scheduler {
                 .run_options
                 .retries
                 .map(|retries| retries.saturating_add(1)),
+            of_letter: None,
         };
         let id = MessageId::new(self.clock.new_id());
         let message = NewSynthetic {

@@ -4,8 +4,8 @@
 //! changed a moment ago is read again, because a second change in the same tick of the file
 //! system's clock would look equal.
 
-use super::schedule_file::{FileError, ParseContext, Responsibility, WorkspaceNames, file, schema};
-use crate::config::Persona;
+use super::schedule_file::{FileError, ParseContext, Responsibility, WorkspaceNames, file};
+use crate::config::{Persona, answer_schema};
 use crate::domain::{PersonaId, Timestamp};
 use cap_std::ambient_authority;
 use cap_std::fs_utf8::{Dir, DirEntry, File};
@@ -251,9 +251,9 @@ fn understood(
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no file")),
         _ => home.open(&at.path),
     };
-    let content = read(opened, schema::SCHEMA_BYTES_MAX).map_err(unreadable);
+    let content = read(opened, answer_schema::SCHEMA_BYTES_MAX).map_err(unreadable);
     let found = content
-        .and_then(|bytes| schema::check(&bytes))
+        .and_then(|bytes| answer_schema::check(&bytes))
         .map_err(|problem| {
             FileError {
                 line: at.line,

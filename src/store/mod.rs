@@ -46,6 +46,7 @@ pub mod views;
 pub mod audit;
 pub mod gc;
 
+pub use approvals::drafts::{DraftEdit, DraftRecord, DraftVersion, EDITS_MAX};
 pub use approvals::list::{ApprovalStats, ApprovalView, PendingApproval};
 pub use approvals::mails::{PendingExplanation, QuestionMail};
 pub use approvals::record::{

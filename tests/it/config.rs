@@ -4,8 +4,8 @@ mod agents;
 mod shown;
 
 use attache::config::{
-    self, Config, ConfigErrors, Decision, NameCatalog, ReplyMode, SmarthostTls, TransportSettings,
-    load_with, schema,
+    self, Config, ConfigErrors, Decision, NameCatalog, SmarthostTls, TransportSettings, load_with,
+    schema,
 };
 use attache::context::prompt;
 use attache::domain::{Address, PersonaId, Timestamp, Trigger};
@@ -159,7 +159,7 @@ fn the_smallest_workspace_gets_documented_defaults() {
         .expect("a persona");
     assert_eq!(
         (ada.address.to_string().as_str(), ada.reply),
-        ("ada@house.test", ReplyMode::Final)
+        ("ada@house.test", attache::domain::ReplyMode::Final)
     );
     assert_eq!((ada.timezone, &ada.tools), (chrono_tz::UTC, &None));
     assert_eq!(ada.folder, workspace.folder.path().join("personas/ada"));
@@ -282,7 +282,7 @@ fn persona_arrived(config: &Config) {
         .expect("an alias with a tag reaches her");
     assert_eq!(
         (ada.address.to_string().as_str(), ada.reply),
-        ("ada@other.test", ReplyMode::ToolOnly)
+        ("ada@other.test", attache::domain::ReplyMode::ToolOnly)
     );
     assert_eq!(
         (ada.model.as_deref(), ada.timezone),

@@ -1,6 +1,7 @@
 //! A stand-in for the intake: judges like the real one, keeps what it is given in memory, fails when told to.
 
-use attache::config::{Access, Decision, Mode, OutOfService, Persona, Personas, ReplyMode};
+use attache::config::{Access, Decision, Mode, OutOfService, Persona, Personas};
+use attache::domain::ReplyMode;
 use attache::domain::{Address, Letter, MessageId, PersonaId, RunId};
 use attache::gateway::intake_contract::{
     Accepted, Copy, CopyOutcome, LetterIntake, RecipientVerdict, Refusal, SenderVerdict, Shortage,
@@ -34,6 +35,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         address: addresses.next().unwrap(),
         aliases: addresses.collect(),
         reply: ReplyMode::Final,
+        letters: attache::config::LetterRules::default(),
         provider: None,
         model: None,
         fallback: None,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sqlx::Row;
 use std::time::Duration;
 
-const SCHEMA: &str = r#"{
+pub const SCHEMA: &str = r#"{
   "type": "object", "required": ["guests", "total"], "additionalProperties": false,
   "properties": { "guests": { "type": "array", "items": { "type": "string" } }, "total": { "type": "integer" } }
 }"#;

@@ -55,6 +55,8 @@ const HOMES: &[Home] = &[
             "src/extract/",
             // One sandbox for each command, and in it the command.
             "src/shell/",
+            // The editor of whoever types the command, on their terminal.
+            "src/cli/drafts/editor.rs",
         ],
         instead: "start agents through `providers/child/process.rs`, which bounds and ends them",
     },

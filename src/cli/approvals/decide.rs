@@ -2,6 +2,7 @@
 
 use super::super::args::{id_arg, text};
 use super::super::{CommandContext, Exit, Failure, screen};
+use crate::domain::ApprovalKind;
 use crate::store::{ApprovalVerdict, DecisionOutcome, NewDecision};
 use clap::{Arg, ArgMatches};
 use serde_json::json;
@@ -88,6 +89,10 @@ pub async fn run(
         }
         DecisionOutcome::NotFitting => {
             let (message, hint) = match verdict {
+                _ if view.kind == ApprovalKind::Draft => (
+                    "this is a draft: its run does not write it anew",
+                    "use `attache drafts edit`, `send` or `discard`",
+                ),
                 ApprovalVerdict::Answer => (
                     "this asks for a yes or a no",
                     "use `approve`, `reject` or `edit`",

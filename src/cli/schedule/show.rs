@@ -100,6 +100,7 @@ impl<'a> From<&'a DeliverTo> for DeliverToRecord<'a> {
     fn from(deliver_to: &'a DeliverTo) -> Self {
         match deliver_to {
             DeliverTo::Owners => Self::Word("mail"),
+            DeliverTo::Sender => Self::Word("sender"),
             DeliverTo::People(people) => Self::People {
                 mail: people.iter().map(Address::to_string).collect(),
             },
@@ -213,6 +214,7 @@ fn fields(
 fn destination(deliver_to: &DeliverTo) -> String {
     match deliver_to {
         DeliverTo::Owners => "mail to the owners".to_owned(),
+        DeliverTo::Sender => "the sender of its letter".to_owned(),
         DeliverTo::People(people) => {
             let people = people.iter().map(Address::to_string).collect::<Vec<_>>();
             format!("mail to {}", people.join(", "))

@@ -2,6 +2,7 @@
 //! [`Config`].
 
 mod consistency;
+mod letters;
 mod personas;
 
 use super::gateway::limits::Limits;
@@ -214,6 +215,8 @@ fn load_from(
     if let (Some(file), Some(inference)) = (&files.inference, &settings.inference) {
         consistency::check_providers(file, inference, &persona_files, &mut ctx);
     }
+    let people = gateway.zip(settings.security.as_ref());
+    letters::check(&persona_files, settings.context.as_ref(), people, &mut ctx);
     let warnings = files.warnings(&settings, &persona_files, &ctx);
     let (personas, out_of_service) = personas::split(persona_files, domain, &mut ctx)?;
     let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));

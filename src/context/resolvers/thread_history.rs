@@ -173,6 +173,9 @@ fn exchange_messages(
     counter: &mut usize,
 ) -> Vec<Message> {
     if head.direction == "outbound" {
+        if let Some(messages) = draft_messages(head) {
+            return messages;
+        }
         // The persona wrote first: its own text, with nothing before it.
         return std::iter::once(Message::assistant(headed(head)))
             .chain(undelivered(head))
@@ -214,6 +217,10 @@ fn exchange_messages(
     // A reply by `send_email` stands in its call already, and the final text was withheld then.
     let replied_by_tool = steps.iter().any(is_reply_by_tool);
     for answer in answers {
+        if let Some(draft) = draft_messages(answer) {
+            messages.extend(draft);
+            continue;
+        }
         let closing = answer.disposition.starts_with("withheld:") || !replied_by_tool;
         if closing && !answer.text.trim().is_empty() {
             messages.push(Message::assistant(answer.text.trim()));
@@ -221,6 +228,37 @@ fn exchange_messages(
         messages.extend(undelivered(answer));
     }
     messages
+}
+
+/// Renders a draft of the persona's: it is no mail, and the model must not take it for one. What was sent has a message of
+/// its own. `None`: the message is no draft.
+fn draft_messages(message: &PastMessage) -> Option<Vec<Message>> {
+    let (state, shown) = message
+        .disposition
+        .strip_prefix("draft:")?
+        .split_once(':')?;
+    let note = match state {
+        "approved" | "superseded" => return Some(Vec::new()),
+        "sent_as_edited" => {
+            return Some(vec![Message::user(
+                "[You left a draft here. Your owner changed it; what was sent follows.]",
+            )]);
+        }
+        "open" => "It waits for your owner and is not sent yet.",
+        "rejected" => "Your owner discarded it; it was not sent.",
+        "expired" => "Nobody sent it in time; it was not sent.",
+        _ => "It was closed and not sent.",
+    };
+    let text = message.text.trim();
+    Some(
+        match shown == "shown" && state == "open" && !text.is_empty() {
+            true => vec![
+                Message::assistant(text),
+                Message::user(format!("[The text above is a draft. {note}]")),
+            ],
+            false => vec![Message::user(format!("[You left a draft here. {note}]"))],
+        },
+    )
 }
 
 /// Renders the recipients that a mail of the persona's did not reach. Addresses only: the text of a
@@ -242,7 +280,10 @@ fn undelivered(mail: &PastMessage) -> Option<Message> {
 fn is_reply_by_tool(step: &Step) -> bool {
     let is_result = step.kind == StepKind::Result && step.tool_name == "send_email";
     let parsed = || serde_json::from_str::<serde_json::Value>(&step.payload_json).ok();
-    is_result && parsed().is_some_and(|payload| payload["result"]["reply"] == true)
+    let is_sent = |payload: serde_json::Value| {
+        payload["result"]["reply"] == true && payload["result"]["draft"] != true
+    };
+    is_result && parsed().is_some_and(is_sent)
 }
 
 /// Renders a past message under a short heading that tells it from its neighbours.

@@ -21,11 +21,17 @@ pub fn subject(view: &ApprovalView, persona: &str, is_reminder: bool) -> String 
         }
         ApprovalKind::Call => format!("may I call {}?", visible(&view.tool)),
         ApprovalKind::Reply => "may I send this answer?".to_owned(),
+        ApprovalKind::Draft if view.edits > 0 => "a draft, as you edited it".to_owned(),
+        ApprovalKind::Draft => "a draft for you".to_owned(),
         ApprovalKind::Plan => "may I do this?".to_owned(),
         ApprovalKind::Question => "a question".to_owned(),
     };
     let again = if is_reminder { "Reminder: " } else { "" };
-    let subject = format!("{again}{persona} asks: {what} [{}]", short_id(view));
+    let asks = match view.kind {
+        ApprovalKind::Draft => "",
+        _ => " asks",
+    };
+    let subject = format!("{again}{persona}{asks}: {what} [{}]", short_id(view));
     shortened(&one_line(&subject), SUBJECT_CHARS_MAX)
 }
 
@@ -36,15 +42,30 @@ pub fn body(view: &ApprovalView, persona: &str) -> String {
         ApprovalKind::Question => {
             "Answer by replying: the text of your reply is the answer.".to_owned()
         }
+        ApprovalKind::Draft => format!(
+            "Answer by replying, in the first line:\n\n\
+              - `yes` sends it, exactly as shown\n\
+              - `no` discards it\n\n\
+              To change it: `attache drafts edit {}` on the machine.",
+            short_id(view)
+        ),
         _ => "Answer by replying, in the first line:\n\n\
               - `yes` lets it happen, exactly as shown\n\
               - `no`, or `no, because …`, refuses it\n\
               - `edit: …` refuses it and says what to change; you are asked again"
             .to_owned(),
     };
+    let (begins, ends, command) = match view.kind {
+        ApprovalKind::Draft => (
+            "has written this mail for you to send. It is not sent.",
+            "it is discarded",
+            "drafts",
+        ),
+        _ => ("waits for your decision.", "it counts as a no", "approvals"),
+    };
     format!(
-        "{persona} waits for your decision.\n\n{fence}\n{}\n{fence}\n\n{how}\n\n\
-         Without an answer until {} it counts as a no. On the machine: `attache approvals show {}`. Only you can answer this mail; \
+        "{persona} {begins}\n\n{fence}\n{}\n{fence}\n\n{how}\n\n\
+         Without an answer until {} {ends}. On the machine: `attache {command} show {}`. Only you can answer this mail; \
          a reply of anybody else decides nothing.\n",
         view.view,
         view.expires_at,
@@ -85,7 +106,15 @@ pub fn explanation(pending: &PendingExplanation) -> String {
         Some(by) => format!(" by {}", visible(by)),
         None => String::new(),
     };
+    let is_draft = pending.view.kind == ApprovalKind::Draft;
     let why = match pending.outcome.as_str() {
+        "not_understood" if is_draft => format!(
+            "I did not understand your answer, so nothing was decided and nothing was sent. Write `yes` or `no` in the first line \
+             of a reply; to change the draft, `attache drafts edit {id}` on the machine."
+        ),
+        "edited_since" => "The draft was edited after the mail that you answered, so your answer changed nothing and nothing was \
+             sent. Answer the mail that shows it as it is now."
+            .to_owned(),
         "not_understood" => "I did not understand your answer, so nothing was decided and nothing was sent. Write `yes`, `no` \
              or `edit: …` in the first line of a reply."
             .to_owned(),
@@ -93,6 +122,9 @@ pub fn explanation(pending: &PendingExplanation) -> String {
             "This question is not decided by mail (`not_by_mail` in `configs/policy.json`). On the machine: `attache approvals \
              approve {id}` or `reject {id}`."
         ),
+        "expired" if is_draft => {
+            "Your answer came when its time was over, so nothing was sent.".to_owned()
+        }
         "expired" => "Your answer came when its time was over, so it counts as a no.".to_owned(),
         other => format!(
             "This was {} already{by}{at}; your answer changed nothing.",

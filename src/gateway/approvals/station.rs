@@ -63,7 +63,10 @@ impl OwnerQuestions {
             return Ok(0);
         };
         let known = match pending.is_reminder {
-            true => self.store.approval_tokens(&pending.view.id).await?,
+            true => {
+                let (id, sha256) = (&pending.view.id, &pending.view.sha256);
+                self.store.approval_tokens(id, sha256).await?
+            }
             false => Vec::new(),
         };
         let mut mails = Vec::new();
@@ -96,7 +99,9 @@ impl OwnerQuestions {
             });
         }
         let (count, id) = (mails.len(), &pending.view.id);
-        match self.store.ask_owners(id, mails, pending.is_reminder).await {
+        let question = (id.as_str(), pending.view.sha256.as_str());
+        let asked = self.store.ask_owners(question, mails, pending.is_reminder);
+        match asked.await {
             Ok(()) => {
                 tracing::info!(approval = %id, run = %pending.view.run, mails = count, "owners are asked");
                 Ok(count)

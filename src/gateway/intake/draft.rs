@@ -4,7 +4,7 @@ use super::admission::AdmissionDecision;
 use super::returns::ReturnedLetter;
 use super::{Intake, Understood, trace};
 use crate::clock::Clock;
-use crate::config::Persona;
+use crate::config::{LetterRule, Persona};
 use crate::domain::mail::filed::COMMAND_RULE;
 use crate::domain::{
     Address, Attachment, AttachmentId, Coverage, Email, Envelope, Identity, Mailbox, MessageId,
@@ -187,7 +187,7 @@ impl Draft<'_> {
                 .returned
                 .report_for(&persona.id, || NoticeId::new(clock.new_id())),
             answer,
-            run: is_answerable.then(|| new_run(clock)),
+            run: is_answerable.then(|| new_run(clock, self.rule_for(persona))),
             disposition: held_by.map_or("run".to_owned(), |rule| format!("filed:{rule}")),
             hops,
             from_owner,
@@ -197,6 +197,26 @@ impl Draft<'_> {
                 .filter(|_| is_answerable && !from_owner)
                 .map(reply_limits),
         }
+    }
+
+    /// The persona's rule for the letter, by the addresses that it came to. A letter that was fetched or read from a folder has
+    /// no other envelope than its header.
+    fn rule_for<'p>(&self, persona: &'p Persona) -> &'p LetterRule {
+        let personas = &self.intake.config.personas;
+        let is_own = |address: &&Address| {
+            personas
+                .by_address(address)
+                .is_some_and(|found| found.id == persona.id)
+        };
+        let email = &self.understood.email;
+        let is_from_header = !matches!(self.envelope.via, Via::Smtp | Via::Lmtp);
+        let header = email.to.iter().chain(&email.cc);
+        let header: Vec<Address> = header
+            .filter(|_| is_from_header)
+            .filter_map(Mailbox::address)
+            .collect();
+        let named = self.envelope.rcpt_to.iter().chain(&header);
+        persona.letters.for_letter_to(named.filter(is_own))
     }
 
     /// The answer to a question of this persona's that the letter is.
@@ -354,13 +374,14 @@ impl Draft<'_> {
 }
 
 /// Returns the run that answers a letter.
-fn new_run(clock: &dyn Clock) -> NewRun {
+fn new_run(clock: &dyn Clock, rule: &LetterRule) -> NewRun {
     NewRun {
         id: RunId::new(clock.new_id()),
         trigger: Trigger::Email,
-        profile: "thread".to_owned(),
+        profile: rule.run_options.profile.clone(),
         budget_micros: None,
         attempts_max: None,
+        of_letter: Some(Box::new(rule.clone())),
     }
 }
 

@@ -18,6 +18,8 @@ pub(in crate::replay) fn outcome_of(rule: &str) -> String {
         "not_approved" => {
             "a rule of the policy refuses it, or its owner was asked and did not approve"
         }
+        "draft" => "it waits as a draft, or has waited, until an owner sends it",
+        "drafts_used_up" => "it was to be a draft, and as many drafts waited as may",
         "hook_denied" => "a hook does not allow it, or gave no answer",
         "no_recipient" => "there is nobody to send it to",
         other => return one_line(other),

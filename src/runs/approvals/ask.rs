@@ -1,6 +1,7 @@
 //! A call that waits for the owner: the call, the question and the parked run are one commit.
 
 use super::canonical::{CallIdentity, CanonicalCall, definition};
+use super::draft::{self, KeptDraft};
 use super::question::{QuestionSubject, parked, question, refused_before};
 use super::view;
 use crate::domain::{ApprovalKind, ApprovalState};
@@ -59,7 +60,7 @@ pub async fn park(
 }
 
 /// Returns the decision as recorded for a call that nobody is asked about after all.
-fn denied(mut judged: JudgedCall) -> JudgedCall {
+pub fn denied(mut judged: JudgedCall) -> JudgedCall {
     judged.decision.effect = PolicyEffect::Deny;
     judged
 }
@@ -107,6 +108,37 @@ pub fn of_call(
     Ok(question(ctx, &judged.decision, subject, worked))
 }
 
+/// A draft of a call, and the mail that it becomes.
+pub struct Shown {
+    pub kept: KeptDraft,
+    pub frozen: NewOutbound,
+}
+
+/// Makes the mail of a call a draft. Errors: the mail cannot be composed.
+pub fn draft_of_call(
+    ctx: &ToolCallContext<'_>,
+    (asked, judged): (Asked<'_>, &JudgedCall),
+    outcome: &ToolOutcome,
+    mail: &MailPolicy,
+) -> Result<Shown, RunError> {
+    let draft = outcome.mail.as_deref().cloned().unwrap_or_default();
+    let frozen = mail::outbound(ctx, draft.clone())?;
+    let subject = QuestionSubject {
+        call_id: asked.id,
+        kind: ApprovalKind::Draft,
+        tool: asked.name,
+        canonical: canonical(ctx, asked, Some((&draft, &frozen))),
+        view: view::of_draft(&draft, &frozen.content.subject, mail),
+        result_json: None,
+        mail: Some(Box::new(frozen.clone())),
+        parks: false,
+    };
+    Ok(Shown {
+        kept: draft::kept(ctx, &judged.decision, subject),
+        frozen,
+    })
+}
+
 fn canonical(
     ctx: &ToolCallContext<'_>,
     asked: Asked<'_>,
@@ -139,7 +171,9 @@ pub fn approved<'a>(
     asked: Asked<'_>,
 ) -> Option<&'a ApprovalOfRun> {
     let of_it = |approval: &&ApprovalOfRun| {
-        approval.call_id == asked.id && approval.state == ApprovalState::Approved
+        approval.call_id == asked.id
+            && approval.state == ApprovalState::Approved
+            && approval.kind != ApprovalKind::Draft
     };
     let approval = approvals.iter().find(of_it)?;
     let now = canonical(ctx, asked, None);

@@ -4,7 +4,8 @@
 //! - `view`: the text that the owner reads.
 //! - `question`: a question, and the bounds on them.
 //! - `plan`: what an approved plan covers.
-//! - `ask`: a call that waits; `reply`: a final text that waits.
+//! - `ask`: a call that waits; `reply`: a final text that waits; `draft`: a mail that waits while its run does not.
+//! - `edit`: a draft with another text.
 
 pub mod canonical;
 pub mod view;
@@ -12,3 +13,5 @@ pub mod question;
 pub mod plan;
 pub mod ask;
 pub mod reply;
+pub mod draft;
+pub mod edit;

@@ -32,6 +32,19 @@ pub fn question(
     worked: Duration,
 ) -> NewApproval {
     let settings = &ctx.deps.config.policy.approvals;
+    let is_draft = subject.kind == ApprovalKind::Draft;
+    let life = match is_draft {
+        true => settings.drafts_expire_after,
+        false => settings.expires_after,
+    };
+    let (open_max, per_run_max) = match is_draft {
+        // As many as mails that a run may send.
+        true => (
+            settings.drafts_open_max,
+            u32::try_from(ctx.deps.config.inference.budget.mails_max).unwrap_or(u32::MAX),
+        ),
+        false => (settings.open_max, settings.questions_per_run_max),
+    };
     let clock = ctx.deps.clock.as_ref();
     let label = json!({
         "sender": ctx.label.sender,
@@ -52,10 +65,11 @@ pub fn question(
         result_json: subject.result_json,
         mail: subject.mail,
         parks: subject.parks,
-        expires_at: clock.now().plus(settings.expires_after),
-        remind_at: clock.now().plus(settings.expires_after / 2),
-        open_max: settings.open_max,
-        questions_per_run_max: settings.questions_per_run_max,
+        draft: None,
+        expires_at: clock.now().plus(life),
+        remind_at: clock.now().plus(life / 2),
+        open_max,
+        questions_per_run_max: per_run_max,
         worked,
     }
 }

@@ -1,10 +1,11 @@
 //! A final text that the policy decides on, like a call of a tool called `reply`.
 
-use super::canonical::CallIdentity;
+use super::canonical::{CallIdentity, CanonicalCall};
+use super::draft::{self, KeptDraft};
 use super::question::{QuestionSubject, parked, question, refused_before};
 use super::view;
 use crate::config::REPLY;
-use crate::domain::{Address, ApprovalKind, Trigger, Withheld};
+use crate::domain::{Address, ApprovalKind, ReplyMode, Trigger, Withheld};
 use crate::policy::PolicyEffect;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
@@ -12,6 +13,7 @@ use crate::runs::hooks::panel::PanelDecision;
 use crate::runs::reply::destination;
 use crate::runs::reply::mail::mail_policy;
 use crate::runs::state::LoopState;
+use crate::runs::tool_calls::context::ToolCallContext;
 use crate::runs::tool_calls::facts;
 use crate::runs::tool_calls::policy::decide;
 use crate::runs::tool_calls::verdict::JudgedCall;
@@ -27,6 +29,8 @@ pub enum ReplyDecision {
     Store(Box<NewOutbound>),
     /// It was sent in the commit of its approval.
     Sent,
+    /// It waits as a draft.
+    Draft(Box<KeptDraft>),
 }
 
 /// Decides on a final text that is about to be mailed. A parked run comes here again with the owner's decision.
@@ -71,19 +75,26 @@ pub async fn judge(
         PolicyEffect::Ask if agent.is_none() && state.deps.env.asks_owner() => {
             park(state, (&call_id, judged), mail).await
         }
-        PolicyEffect::Ask if agent.is_none() => Ok(ReplyDecision::Store(Box::new(mail))),
+        PolicyEffect::Draft if agent.is_none() && state.deps.env.asks_owner() => {
+            let kept = draft::of_reply(state, (&call_id, &judged), mail).await?;
+            Ok(ReplyDecision::Draft(Box::new(kept)))
+        }
+        PolicyEffect::Ask | PolicyEffect::Draft if agent.is_none() => {
+            Ok(ReplyDecision::Store(Box::new(mail)))
+        }
         // An agent does not wait for days.
-        PolicyEffect::Ask | PolicyEffect::Deny | PolicyEffect::Hide => Ok(ReplyDecision::Store(
-            Box::new(withheld(mail, Withheld::NotApproved)),
-        )),
+        PolicyEffect::Ask | PolicyEffect::Draft | PolicyEffect::Deny | PolicyEffect::Hide => Ok(
+            ReplyDecision::Store(Box::new(withheld(mail, Withheld::NotApproved))),
+        ),
     }
 }
 
-/// Reports whether no rule and no label can hold a reply: nothing is computed for most letters.
+/// Reports whether no mode, rule or label can hold a reply: nothing is computed for most letters.
 fn is_plain(state: &LoopState<'_>) -> bool {
     state.deps.config.policy.rules.is_empty()
         && state.persona.rules.is_empty()
         && state.label.readers.is_everyone()
+        && state.ctx().reply != ReplyMode::Draft
 }
 
 /// Returns the address of the agent that asked; `None`: it was somebody else.
@@ -101,6 +112,11 @@ async fn judgement(state: &LoopState<'_>, draft: &MailDraft) -> Result<JudgedCal
         .with("effect", vec!["sends_out"]);
     let facts = facts::of_mail(facts, &ctx.label, draft, &policy);
     let decision = decide(&ctx, REPLY, &facts).await?;
+    let decision = match state.run.trigger {
+        // An answer at the machine is no mail.
+        Trigger::Chat => decision,
+        _ => draft::applied(&ctx, draft, decision),
+    };
     Ok(JudgedCall { decision, facts })
 }
 
@@ -116,7 +132,7 @@ fn draft_to(mail: &NewOutbound, agent: Option<&Address>) -> MailDraft {
 }
 
 /// Returns the mail as a draft, for its facts and its view.
-fn draft_of(mail: &NewOutbound) -> MailDraft {
+pub fn draft_of(mail: &NewOutbound) -> MailDraft {
     let recipients = match &mail.outcome {
         MessageOutcome::Send { delivery, .. } => delivery.recipients.as_slice(),
         MessageOutcome::Withhold(_) => &[],
@@ -133,6 +149,24 @@ fn draft_of(mail: &NewOutbound) -> MailDraft {
     }
 }
 
+/// Returns the canonical form of a final text.
+pub fn canonical(
+    ctx: &ToolCallContext<'_>,
+    call_id: &str,
+    mail: (&MailDraft, &NewOutbound),
+) -> CanonicalCall {
+    let identity = CallIdentity {
+        persona: ctx.persona.id.as_str(),
+        run: ctx.run.id.as_str(),
+        call: call_id,
+        tool: REPLY,
+        definition: String::new(),
+        args: json!({ "text": mail.0.body }),
+        mail: Some(mail),
+    };
+    identity.canonical()
+}
+
 async fn park(
     state: &mut LoopState<'_>,
     (call_id, judged): (&str, JudgedCall),
@@ -142,16 +176,7 @@ async fn park(
     let ctx = state.ctx();
     let policy = mail_policy(&ctx).await?;
     let draft = draft_of(&mail);
-    let identity = CallIdentity {
-        persona: ctx.persona.id.as_str(),
-        run: ctx.run.id.as_str(),
-        call: call_id,
-        tool: REPLY,
-        definition: String::new(),
-        args: json!({ "text": draft.body }),
-        mail: Some((&draft, &mail)),
-    };
-    let canonical = identity.canonical();
+    let canonical = canonical(&ctx, call_id, (&draft, &mail));
     if refused_before(&state.approvals, &canonical.fold_sha256).is_some() {
         return Ok(ReplyDecision::Store(Box::new(withheld(
             mail,

@@ -2,7 +2,7 @@
 //! recipients, and no character can hide another.
 
 use crate::domain::{Address, sha256_hex};
-use crate::policy::PolicyDecision;
+use crate::policy::{PolicyDecision, PolicyEffect};
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::text::visible;
 use crate::tools::{MailDraft, MailPolicy, RecipientPlace};
@@ -11,12 +11,43 @@ use std::fmt::Write;
 
 /// Most bytes of a body that are shown; of a longer one, its beginning and its end.
 const BODY_BYTES_MAX: usize = 4096;
+/// Most bytes of the body of a draft: it is shown to be read, not only to be recognised.
+const DRAFT_BYTES_MAX: usize = 64 * 1024;
 const TAIL_BYTES: usize = 1024;
 /// Most characters of a subject or a file name in a view.
 const FIELD_CHARS_MAX: usize = 300;
 
 /// Returns the view of a mail.
 pub fn of_mail(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
+    let head = head(draft, subject, mail);
+    format!("{head}\n{}", body(&draft.body, BODY_BYTES_MAX))
+}
+
+/// Returns the view of a draft.
+pub fn of_draft(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
+    let head = head(draft, subject, mail);
+    format!("{head}\n{}", body(&draft.body, DRAFT_BYTES_MAX))
+}
+
+/// Returns the view of an edited draft: recipients, attachments and reason of the earlier view, with another subject and text.
+pub fn of_edited(earlier: &str, subject: &str, text: &str) -> String {
+    let (head, rest) = earlier.split_once("\n\n").unwrap_or((earlier, ""));
+    let mut view = String::new();
+    for known in head.lines() {
+        match known.starts_with(SUBJECT) {
+            true => line(&mut view, &format!("{SUBJECT}{}", field(subject))),
+            false => line(&mut view, known),
+        }
+    }
+    let reason = rest.rfind(REASON).map_or("", |at| &rest[at..]);
+    format!("{view}\n{}{reason}", body(text, DRAFT_BYTES_MAX))
+}
+
+/// Beginning of the line of the subject, and of the reason.
+const SUBJECT: &str = "Subject: ";
+const REASON: &str = "\n\n--\n";
+
+fn head(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
     let mut text = String::new();
     for (field, people) in [("To", &draft.to), ("Cc", &draft.cc), ("Bcc", &draft.bcc)] {
         for address in people {
@@ -30,7 +61,7 @@ pub fn of_mail(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
             );
         }
     }
-    line(&mut text, &format!("Subject: {}", field(subject)));
+    line(&mut text, &format!("{SUBJECT}{}", field(subject)));
     for attachment in &draft.attachments {
         let (name, size) = (field(&attachment.filename), attachment.bytes.len());
         let digest = sha256_hex(&[&attachment.bytes]);
@@ -50,20 +81,18 @@ pub fn of_mail(draft: &MailDraft, subject: &str, mail: &MailPolicy) -> String {
             &format!("Calendar: {}  (sha256 {})", calendar.method, &digest[..16]),
         );
     }
-    text.push('\n');
-    text.push_str(&body(&draft.body));
     text
 }
 
 /// Returns the view of a call of a tool.
 pub fn of_call(tool: &str, args: &Value) -> String {
     let args = serde_json::to_string_pretty(args).unwrap_or_default();
-    format!("Tool: {}\n\n{}", visible(tool), body(&args))
+    format!("Tool: {}\n\n{}", visible(tool), body(&args, BODY_BYTES_MAX))
 }
 
 /// Returns the view of a question or a plan of the model.
 pub fn of_question(text: &str) -> String {
-    body(text)
+    body(text, BODY_BYTES_MAX)
 }
 
 /// Adds why the owner is asked, and what the run has read.
@@ -74,7 +103,7 @@ pub fn with_reason(
 ) -> String {
     let label = &ctx.label;
     let message = &ctx.subject.message;
-    view.push_str("\n\n--\n");
+    view.push_str(REASON);
     let rule = decision
         .rule
         .as_ref()
@@ -82,7 +111,10 @@ pub fn with_reason(
         .unwrap_or_default();
     line(
         &mut view,
-        &format!("You are asked because {}{rule}.", visible(&decision.why)),
+        &match decision.effect {
+            PolicyEffect::Draft => format!("It is a draft: {}{rule}.", visible(&decision.why)),
+            _ => format!("You are asked because {}{rule}.", visible(&decision.why)),
+        },
     );
     line(
         &mut view,
@@ -127,11 +159,11 @@ fn mark(address: &Address, mail: &MailPolicy) -> &'static str {
 }
 
 /// Returns a body with every character visible; of a long one, its beginning and its end with its digest.
-fn body(text: &str) -> String {
-    if text.len() <= BODY_BYTES_MAX {
+fn body(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
         return visible(text);
     }
-    let head = &text[..text.floor_char_boundary(BODY_BYTES_MAX - TAIL_BYTES)];
+    let head = &text[..text.floor_char_boundary(bytes_max - TAIL_BYTES)];
     let tail = &text[text.ceil_char_boundary(text.len() - TAIL_BYTES)..];
     let left_out = text.len() - head.len() - tail.len();
     let digest = sha256_hex(&[text.as_bytes()]);

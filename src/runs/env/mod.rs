@@ -157,7 +157,7 @@ impl RunEnv {
         }
     }
 
-    /// Returns the options of the run; called for runs of responsibilities only.
+    /// Returns the options of the run.
     pub async fn options_of_run(&self, run: &ClaimedRun) -> Stored<RunOptionsInForce> {
         match self {
             RunEnv::Live(live) => live.rows(run).options_of_run(&run.id).await,

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// authenticated senders and the sender that they were made for (D-65). 3: agents work in a
 /// workspace, of which they are told (D-77), and a run sees the lines of its persona's memory that
 /// all its readers may see (D-75). 4: tools open letters, search and write files. 5: knowledge stands with the letter and
-/// not in the system text, and requests mark the past of their thread (D-91). Runs without this field
-/// are of version 0.
+/// not in the system text, and requests mark the past of their thread (D-91); `send_email` may leave a draft, and the past
+/// of a thread tells drafts from mails (D-90). Runs without this field are of version 0.
 pub const RULES: u32 = 5;
 
 /// Circumstances of a call at its start; `run_turns.begun_json`.

@@ -1,9 +1,8 @@
 //! Recipients of a run's final text: the sender of the letter, or the addresses of the
-//! responsibility; and the reasons to withhold it.
+//! responsibility or of the rule for the letter; and the reasons to withhold it.
 
 use super::send_limits;
-use crate::config::ReplyMode;
-use crate::domain::{Address, DeliverTo, Trigger, Trust, Withheld};
+use crate::domain::{Address, DeliverTo, ReplyMode, Trigger, Trust, Withheld};
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::StoredMessage;
@@ -37,7 +36,7 @@ pub async fn destination(
             withheld: Some(Withheld::StoreOnly),
             ..new_mail(Vec::new())
         },
-        (Some(letter), _) => {
+        (Some(letter), DeliverTo::Sender) => {
             // The run of a sender who is no contact sends its answer to that sender only.
             let send_allow = match ctx.label.follows_send_allow() {
                 true => config.security.send_allow.as_slice(),
@@ -49,24 +48,36 @@ pub async fn destination(
                 ..new_mail(to)
             }
         }
-        (None, DeliverTo::Owners) => new_mail(config.gateway.owners.clone()),
-        (None, DeliverTo::People(people)) => {
+        (_, DeliverTo::Owners) | (None, DeliverTo::Sender) => {
+            new_mail(config.gateway.owners.clone())
+        }
+        (_, DeliverTo::People(people)) => {
             let forbidden = people.iter().any(|address| !is_allowed(ctx, address));
             ReplyDestination {
                 withheld: forbidden.then_some(Withheld::NotAllowed),
                 ..new_mail(people.clone())
             }
         }
-        (None, DeliverTo::Thread(_)) => into_thread(ctx).await?,
+        (_, DeliverTo::Thread(_)) => into_thread(ctx).await?,
     };
-    goal.withheld = goal.withheld.or_else(|| withheld(ctx, &goal));
+    let is_elsewhere = is_elsewhere(ctx, wanted);
+    goal.withheld = goal.withheld.or_else(|| withheld(ctx, &goal, is_elsewhere));
     Ok(goal)
 }
 
-fn withheld(ctx: &ToolCallContext<'_>, goal: &ReplyDestination) -> Option<Withheld> {
-    if ctx.replied {
+/// Reports whether the answer to a letter goes to others than its sender.
+pub fn is_elsewhere(ctx: &ToolCallContext<'_>, wanted: &DeliverTo) -> bool {
+    ctx.run.trigger == Trigger::Email && matches!(wanted, DeliverTo::Owners | DeliverTo::People(_))
+}
+
+fn withheld(
+    ctx: &ToolCallContext<'_>,
+    goal: &ReplyDestination,
+    is_elsewhere: bool,
+) -> Option<Withheld> {
+    if ctx.replied && !is_elsewhere {
         Some(Withheld::AlreadyReplied)
-    } else if ctx.persona.reply == ReplyMode::ToolOnly {
+    } else if ctx.reply == ReplyMode::ToolOnly {
         Some(Withheld::ToolOnly)
     } else if ctx.deps.config.gateway.outbound.is_none() {
         Some(Withheld::OutboundNotConfigured)

@@ -68,12 +68,17 @@ pub async fn final_reply(
         is_reply,
         ..MailDraft::default()
     };
-    // The answer of a scheduled run belongs to the run's own thread.
-    let mail = NewOutbound {
-        place: None,
-        ..freeze(ctx, draft, letter, hops, withheld)?
-    };
-    Ok(Some(mail))
+    let is_elsewhere = destination::is_elsewhere(ctx, deliver_to);
+    let mail = freeze(ctx, draft, letter, hops, withheld)?;
+    // The answer of a scheduled run belongs to the run's own thread; what a letter makes others read does not belong to its
+    // sender's.
+    Ok(Some(match is_elsewhere {
+        true => mail,
+        false => NewOutbound {
+            place: None,
+            ..mail
+        },
+    }))
 }
 
 /// Freezes a mail. `letter` is the one that it answers, `hops` is the number of consecutive mails

@@ -2,6 +2,7 @@
 
 use crate::config::Persona;
 use crate::context::resolvers::Subject;
+use crate::domain::ReplyMode;
 use crate::runs::deps::RunDeps;
 use crate::runs::label::RunLabel;
 use crate::store::{ApprovalOfRun, ClaimedRun, JournalEntry};
@@ -21,6 +22,8 @@ pub struct ToolCallContext<'w> {
     pub label: RunLabel,
     /// `true`: the run proposes a plan before it acts.
     pub is_planned: bool,
+    /// Handling of what the run writes.
+    pub reply: ReplyMode,
     /// Questions to the owner of earlier attempts.
     pub approvals: &'w [ApprovalOfRun],
     pub cancel: &'w CancellationToken,

@@ -5,7 +5,7 @@ use super::policy::{self, Asked, NextStep};
 use super::verdict::{JudgedCall, ToolVerdict, call_payload, finish, is_failure};
 use crate::mutants::is_off;
 use crate::providers::{Block, FinishReason, Response, ToolArgs};
-use crate::runs::approvals::ask;
+use crate::runs::approvals::{ask, draft};
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
 use crate::runs::reply::mail;
@@ -100,6 +100,9 @@ async fn verdict(
         }
         return Ok(refused);
     }
+    if let Some(kept) = draft::known(&state.approvals, call.id) {
+        return Ok(kept);
+    }
     if let Some(approved) = ask::approved(&state.ctx(), &state.approvals, asked).cloned() {
         return approved_call(state, asked, &approved, mail).await;
     }
@@ -118,6 +121,10 @@ async fn verdict(
             let recorded = |judged: &JudgedCall| entry(Some(judged));
             ask::park(state, (asked, judged), outcome, (recorded, mail)).await
         }
+        (NextStep::Draft(outcome), Some(judged)) => {
+            let recorded = |judged: &JudgedCall| entry(Some(judged));
+            draft::keep(state, (asked, judged), *outcome, (recorded, mail)).await
+        }
         (NextStep::Ended(verdict), judged) => {
             if let Some(entry) = entry(judged.as_ref()) {
                 state.commit(Some(entry)).await?;
@@ -126,7 +133,7 @@ async fn verdict(
             crate::crash::crash_point!("R8");
             Ok(verdict)
         }
-        (NextStep::Call | NextStep::Ask(_), judged) => {
+        (NextStep::Call | NextStep::Ask(_) | NextStep::Draft(_), judged) => {
             if let Some(entry) = entry(judged.as_ref()) {
                 state.commit(Some(entry)).await?;
             }

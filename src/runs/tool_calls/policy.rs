@@ -13,7 +13,7 @@ use super::run_facts;
 use super::verdict::{JudgedCall, ToolVerdict};
 use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, PolicyEffect};
 use crate::providers::ToolArgs;
-use crate::runs::approvals::plan;
+use crate::runs::approvals::{draft as drafts, plan};
 use crate::runs::env::RecordedPayload;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
@@ -72,6 +72,8 @@ pub enum NextStep {
     Ended(ToolVerdict),
     /// The owner is asked first; `Some`: for a mail, as drafted.
     Ask(Option<Box<ToolOutcome>>),
+    /// Its mail waits as a draft.
+    Draft(Box<ToolOutcome>),
 }
 
 impl PreparedCall {
@@ -161,6 +163,10 @@ async fn judge(
         Ok(decision) => decision,
         Err(why) => return ended(PLAN_FIRST, why.to_owned()),
     };
+    decision = match draft {
+        Some(draft) => drafts::applied(ctx, draft, decision),
+        None => decision,
+    };
     if let Some(draft) = draft.filter(|_| decision.effect.may_happen()) {
         match of_call::before_send(ctx, asked.name, draft).await? {
             PanelDecision::Deny(refusal) => return ended(refusal.code, refusal.message),
@@ -211,7 +217,14 @@ fn next_step(
         (PolicyEffect::Deny | PolicyEffect::Hide, _) => {
             NextStep::Ended(denied(decision, drafted.mail.as_ref(), (mail, &ctx.label)))
         }
-        (PolicyEffect::Ask, outcome) if ctx.deps.env.asks_owner() => NextStep::Ask(outcome),
+        (PolicyEffect::Draft, Some(outcome))
+            if ctx.deps.env.asks_owner() && outcome.mail.is_some() =>
+        {
+            NextStep::Draft(outcome)
+        }
+        (PolicyEffect::Ask | PolicyEffect::Draft, outcome) if ctx.deps.env.asks_owner() => {
+            NextStep::Ask(outcome)
+        }
         (_, Some(outcome)) => NextStep::Ended(ToolVerdict::Done(*outcome)),
         (_, None) => NextStep::Call,
     }
@@ -226,6 +239,7 @@ fn recorded_decision(
         .judged
         .as_ref()
         .is_some_and(|judged| judged.decision.effect == PolicyEffect::Ask);
+    // A draft parks nothing: its result is in the record.
     if was_asked && asked.begun.is_none() {
         // The recorded attempt ended here, to wait for its owner.
         return Err(StoreError::Closed.into());

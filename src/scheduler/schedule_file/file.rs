@@ -7,6 +7,7 @@ use super::front_matter::FrontMatter;
 use super::names::ParseContext;
 use super::timing::{Timing, local_text};
 use super::{options, prompt};
+use crate::config::answer_schema::path_breach;
 use crate::config::{micros_of, zone_hint};
 use crate::domain::{DeliverTo, RunOptions, SlotOptions, Timestamp};
 use chrono_tz::Tz;
@@ -223,16 +224,7 @@ fn timing(front_matter: &FrontMatter<'_>, zone: Tz, end: usize) -> Result<Timing
 /// Parses a path such as `schemas/report.json`. The opened folder prevents leaving it; here such a
 /// path is refused with a message.
 fn schema_path((line, path): (usize, String)) -> Result<SchemaPath, FileError> {
-    let breach = match () {
-        () if path.starts_with('/') => Some("begins at the root of the machine"),
-        () if path.split('/').any(|part| part == "..") => Some("leads out of the persona's folder"),
-        () if path.split('/').any(|part| matches!(part, "" | ".")) => {
-            Some("has an empty part between its `/`")
-        }
-        () if !path.ends_with(".json") => Some("does not end in `.json`"),
-        () => None,
-    };
-    let Some(breach) = breach else {
+    let Some(breach) = path_breach(&path) else {
         return Ok(SchemaPath { line, path });
     };
     let problem = format!(

@@ -36,6 +36,7 @@ pub const KEYS: &[&str] = &[
     "duration_max",
     "call_timeout",
     "idle_timeout",
+    "reply",
     "proposed_by",
 ];
 

@@ -7,7 +7,6 @@
 //! - `timing`, `cron`: the slots; `options`, `run_settings`: the other keys
 //! - `names`, `nearest`: names that exist, suggestions for those that do not
 //! - `prompt`, `tags`, `prompt_error`, `inbox`: the template, its limits, the letters in it
-//! - `schema`: the schema of answers
 
 pub mod cron;
 pub mod timing;
@@ -22,7 +21,6 @@ pub mod prompt;
 mod prompt_error;
 mod tags;
 mod inbox;
-pub mod schema;
 
 pub use file::{Responsibility, SchemaPath};
 pub use front::FileError;

@@ -1,8 +1,8 @@
 //! Names that a responsibility may use: tools, profiles, providers, addresses. Files are checked
 //! against them, so that no run begins that cannot end.
 
-use crate::config::{Config, Persona, ReplyMode};
-use crate::domain::Address;
+use crate::config::{Config, Persona};
+use crate::domain::{Address, ReplyMode};
 use chrono_tz::Tz;
 
 /// Names of a workspace.
@@ -65,7 +65,7 @@ pub struct ParseContext<'a> {
 
 impl<'a> ParseContext<'a> {
     pub fn of(persona: &'a Persona, names: &'a WorkspaceNames) -> Self {
-        let mails_answers = persona.reply == ReplyMode::Final;
+        let mails_answers = persona.reply != ReplyMode::ToolOnly;
         Self {
             zone: persona.timezone,
             tools: persona.tools.as_deref(),

@@ -8,7 +8,8 @@ use super::run_settings;
 use super::timing::{PERIOD_MAX, Timing};
 use crate::config::spell;
 use crate::domain::{
-    Address, CatchUp, DeliverTo, Overlap, PlanMode, RunId, RunOptions, SlotOptions, ThreadId,
+    Address, CatchUp, DeliverTo, Overlap, PlanMode, ReplyMode, RunId, RunOptions, SlotOptions,
+    ThreadId,
 };
 use std::time::Duration;
 
@@ -146,6 +147,7 @@ pub(super) fn run_options(
         retries: front_matter.number("retries", RETRIES_MAX)?,
         plan: front_matter.word("plan", &["none", "ask"], PlanMode::parse)?,
         settings: run_settings::parse(front_matter)?,
+        reply: front_matter.word("reply", &["final", "tool_only", "draft"], ReplyMode::parse)?,
     })
 }
 

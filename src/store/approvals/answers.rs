@@ -1,14 +1,15 @@
 //! Letters of owners that answer a question: they decide in the commit that stores them.
 
 use super::decide::decide;
-use super::record::{ApprovalVerdict, DecisionOutcome, NewApprovalAnswer, NewDecision};
+use super::record::{ApprovalVerdict, DecisionOutcome, NewApprovalAnswer, NewDecision, kind_of};
 use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
 use crate::store::Result;
 use crate::text::glob_matches;
 use sqlx::{Row, SqliteConnection};
 
 pub(in crate::store) const TOKEN: &str = "
-    SELECT t.approval_id, t.owner, a.kind, a.tool FROM approval_tokens t JOIN approvals a ON a.id = t.approval_id
+    SELECT t.approval_id, t.owner, t.call_sha256, a.kind, a.draft_id, a.tool
+    FROM approval_tokens t JOIN approvals a ON a.id = t.approval_id
     WHERE t.token = $1";
 pub(in crate::store) const INSERT_ANSWER: &str = "
     INSERT INTO approval_answers (message_id, approval_id, owner, outcome, created_at, explain)
@@ -69,8 +70,9 @@ pub(in crate::store) async fn apply(
             {
                 explained("not_by_mail")
             } else {
-                let kind = ApprovalKind::parse(row.get("kind"));
-                decided(conn, (&approval, kind), answer, now).await?
+                let shown = row.get::<Option<String>, _>("call_sha256");
+                let question = (approval.as_str(), kind_of(row)?, shown);
+                decided(conn, question, answer, now).await?
             };
             (Some(approval), outcome)
         }
@@ -102,15 +104,15 @@ async fn is_seen(
 
 async fn decided(
     conn: &mut SqliteConnection,
-    (approval, kind): (&str, Option<ApprovalKind>),
+    (approval, kind, sha256): (&str, ApprovalKind, Option<String>),
     answer: &NewApprovalAnswer,
     now: Timestamp,
 ) -> Result<AnswerOutcome> {
     let (verdict, words) = match (kind, answer.verdict) {
-        (Some(ApprovalKind::Question), _) if answer.text.trim().is_empty() => {
+        (ApprovalKind::Question, _) if answer.text.trim().is_empty() => {
             return Ok(explained("not_understood"));
         }
-        (Some(ApprovalKind::Question), _) => (ApprovalVerdict::Answer, &answer.text),
+        (ApprovalKind::Question, _) => (ApprovalVerdict::Answer, &answer.text),
         (_, Some(verdict)) => (verdict, &answer.words),
         (_, None) => return Ok(explained("not_understood")),
     };
@@ -120,13 +122,15 @@ async fn decided(
         via: "mail",
         words: words.clone(),
         evidence_json: answer.evidence_json.clone(),
-        sha256: None,
+        // A yes to a draft that was edited since is none to what it is now.
+        sha256,
     };
     let outcome = decide(conn, approval, &decision, (now, &answer.step)).await?;
     Ok(match outcome {
         DecisionOutcome::Decided(ApprovalState::Expired) => explained("expired"),
         DecisionOutcome::Decided(state) => silent(state.as_str()),
         DecisionOutcome::Already { state, .. } => explained(format!("already_{state}")),
-        DecisionOutcome::OtherBytes | DecisionOutcome::NotFitting => explained("not_understood"),
+        DecisionOutcome::OtherBytes => explained("edited_since"),
+        DecisionOutcome::NotFitting => explained("not_understood"),
     })
 }

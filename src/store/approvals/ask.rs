@@ -1,7 +1,8 @@
 //! A run asks its owner: the question commits with the call, and the run is parked in the same commit.
 
-use super::record::{ApprovalOfRun, NewApproval};
-use crate::domain::{ApprovalKind, ApprovalState, RunId};
+use super::record::{ApprovalOfRun, NewApproval, kind_of};
+use crate::config::REPLY;
+use crate::domain::{ApprovalKind, ApprovalState, MessageId, RunId};
 use crate::store::budgets::money;
 use crate::store::journal::outbound::MessageOutcome;
 use crate::store::runs::fence::{Frame, fenced};
@@ -9,13 +10,15 @@ use crate::store::sql::to_ms;
 use crate::store::{PersonaStore, Result, StoreError};
 use sqlx::{Row, SqliteConnection};
 
-/// Stored only while there is room among the open questions of the persona and the questions of the run.
+/// Stored only while there is room among the open questions of the persona and the questions of the run; drafts have a room
+/// of their own.
 pub(in crate::store) const INSERT_APPROVAL: &str = "
     INSERT INTO approvals (id, persona_id, run_id, call_id, kind, tool, call_json, call_sha256, fold_sha256, view_text,
-      reason_json, label_json, result_json, mail_json, mail_bytes, parks, requested_at, expires_at, state, remind_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 'open', $21
-    WHERE (SELECT count(*) FROM approvals WHERE persona_id = $2 AND state = 'open') < $19
-      AND (SELECT count(*) FROM approvals WHERE run_id = $3) < $20";
+      reason_json, label_json, result_json, mail_json, mail_bytes, parks, requested_at, expires_at, state, remind_at, draft_id)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 'open', $21, $22
+    WHERE (SELECT count(*) FROM approvals
+        WHERE persona_id = $2 AND state = 'open' AND (draft_id IS NULL) = ($22 IS NULL)) < $19
+      AND (SELECT count(*) FROM approvals WHERE run_id = $3 AND (draft_id IS NULL) = ($22 IS NULL)) < $20";
 pub(in crate::store) const SUPERSEDE: &str = "
     UPDATE approvals SET state = 'superseded', decided_at = $3, via = 'run'
     WHERE run_id = $1 AND call_id = $2 AND state = 'open'";
@@ -23,7 +26,7 @@ pub(in crate::store) const PARK_FOR_APPROVAL: &str = "
     UPDATE runs SET state = 'waiting_approval', next_attempt_at = NULL, worked_ms = $3, crashes = 0
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(in crate::store) const APPROVALS_OF_RUN: &str = "
-    SELECT id, call_id, kind, call_json, call_sha256, fold_sha256, state, begun_json, begun_at
+    SELECT id, call_id, kind, draft_id, call_json, call_sha256, fold_sha256, state, begun_json, begun_at
     FROM approvals WHERE run_id = $1 ORDER BY seq";
 pub(in crate::store) const BEGIN_APPROVED: &str = "
     UPDATE approvals SET begun_at = $3, begun_json = $4 WHERE id = $1 AND run_id = $2 AND state = 'approved'";
@@ -55,7 +58,11 @@ pub(in crate::store) async fn ask(
         .bind(frame.persona)
         .bind(run)
         .bind(&approval.call_id)
-        .bind(approval.kind.as_str())
+        .bind(match approval.kind {
+            ApprovalKind::Draft if approval.tool == REPLY => ApprovalKind::Reply.as_str(),
+            ApprovalKind::Draft => ApprovalKind::Call.as_str(),
+            kind => kind.as_str(),
+        })
         .bind(&approval.tool);
     let insert = insert
         .bind(&approval.call_json)
@@ -74,7 +81,8 @@ pub(in crate::store) async fn ask(
     let insert = insert
         .bind(approval.open_max)
         .bind(approval.questions_per_run_max)
-        .bind(approval.remind_at.to_string());
+        .bind(approval.remind_at.to_string())
+        .bind(approval.draft.as_ref().map(MessageId::as_str));
     if insert.execute(&mut *conn).await?.rows_affected() == 0 {
         return Err(StoreError::ApprovalsUsedUp);
     }
@@ -124,7 +132,7 @@ impl PersonaStore {
                 Ok(ApprovalOfRun {
                     id: row.get("id"),
                     call_id: row.get("call_id"),
-                    kind: ApprovalKind::parse(row.get("kind")).ok_or_else(unreadable)?,
+                    kind: kind_of(row)?,
                     call_json: row.get("call_json"),
                     call_sha256: row.get("call_sha256"),
                     fold_sha256: row.get("fold_sha256"),

@@ -3,13 +3,14 @@
 //!
 //! Absent on purpose: who may decide. The door has checked that (`gateway::approvals`, the command line).
 
-use super::record::{ApprovalVerdict, DecisionOutcome, NewDecision};
+use super::record::{ApprovalVerdict, DecisionOutcome, NewDecision, kind_of};
 use crate::domain::{ApprovalKind, ApprovalState, RunId, Timestamp, Withheld};
 use crate::mutants::is_off;
 use crate::store::journal::outbound::{self, MessageOutcome, NewOutbound};
 use crate::store::journal::steps::CLOSE_CALL;
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{from_json, persona_id};
+use crate::store::threads::reply_limits::MailBounds;
 use crate::store::{Result, Store, StoreError};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteRow;
@@ -17,7 +18,7 @@ use sqlx::{Row, SqliteConnection};
 
 pub(in crate::store) const APPROVAL_TO_DECIDE: &str = "
     SELECT id, persona_id, run_id, call_id, kind, tool, call_sha256, result_json, mail_json, mail_bytes, parks, state,
-      decided_at, decided_by, expires_at
+      decided_at, decided_by, expires_at, draft_id
     FROM approvals WHERE id = $1";
 pub(in crate::store) const DECIDE: &str = "
     UPDATE approvals SET state = $2, decided_at = $3, decided_by = $4, via = $5, words = $6, evidence_json = $7
@@ -74,7 +75,7 @@ pub(in crate::store) async fn decide(
     {
         return Ok(DecisionOutcome::OtherBytes);
     }
-    let kind = ApprovalKind::parse(row.get("kind")).ok_or_else(unreadable)?;
+    let kind = kind_of(&row)?;
     // Nobody decides behind the end, even where the clock of the sweep has not come by.
     let is_late =
         row.get::<&str, _>("expires_at") <= now.to_string().as_str() && !is_off("G15.expiry");
@@ -119,6 +120,8 @@ fn decided_state(kind: ApprovalKind, verdict: ApprovalVerdict) -> Option<Approva
         (_, ApprovalVerdict::Close) => Some(ApprovalState::Cancelled),
         (_, ApprovalVerdict::Reject) => Some(ApprovalState::Rejected),
         (ApprovalKind::Question, ApprovalVerdict::Answer) => Some(ApprovalState::Answered),
+        // The run of a draft has ended: nobody is there to write it anew.
+        (ApprovalKind::Draft, ApprovalVerdict::Edit) => None,
         (ApprovalKind::Question, _) | (_, ApprovalVerdict::Answer) => None,
         (_, ApprovalVerdict::Approve) => Some(ApprovalState::Approved),
         (_, ApprovalVerdict::Edit) => Some(ApprovalState::Edited),
@@ -163,7 +166,16 @@ async fn queue_mail(
         return Ok(None);
     };
     let mut mail: NewOutbound = from_json(&json, "mail of an approval")?;
-    if let MessageOutcome::Send { delivery, .. } = &mut mail.outcome {
+    if let MessageOutcome::Send {
+        delivery,
+        reservation,
+    } = &mut mail.outcome
+    {
+        if kind_of(row)? == ApprovalKind::Draft {
+            // Limits hold what a model sends; this mail is sent by a person.
+            reservation.bounds = MailBounds::NONE;
+            reservation.mails_of_run_max = None;
+        }
         delivery.bytes = row
             .get::<Option<Vec<u8>>, _>("mail_bytes")
             .unwrap_or_default();
@@ -200,7 +212,7 @@ fn result(
             (None, ApprovalKind::Reply | ApprovalKind::Plan) => {
                 Some(json!({ "ok": true, "result": { "approved": true } }).to_string())
             }
-            (None, ApprovalKind::Call | ApprovalKind::Question) => None,
+            (None, ApprovalKind::Call | ApprovalKind::Question | ApprovalKind::Draft) => None,
         },
         (ApprovalState::Answered, _) => {
             Some(json!({ "ok": true, "result": { "answer": words, "by": "your owner" } }).to_string())

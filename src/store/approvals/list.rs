@@ -1,6 +1,9 @@
 //! Questions as people read them: lists, pages, and those whose mail to the owners is to be written.
 
-use crate::domain::{ApprovalKind, ApprovalState, PersonaId, RunId, ThreadId, Timestamp};
+use super::record::kind_of;
+use crate::domain::{
+    ApprovalKind, ApprovalState, MessageId, PersonaId, RunId, ThreadId, Timestamp,
+};
 use crate::store::sql::{instant, optional_timestamp, persona_id};
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
@@ -36,6 +39,10 @@ pub struct ApprovalView {
     pub via: Option<String>,
     /// The owner's own words.
     pub words: Option<String>,
+    /// Message that shows the draft in its thread; `None`: it is no draft.
+    pub draft: Option<MessageId>,
+    /// How often an owner has edited the draft.
+    pub edits: u32,
 }
 
 /// A question whose mail to the owners is to be written, or the reminder of it.
@@ -106,7 +113,7 @@ pub(in crate::store) fn view(row: &SqliteRow) -> Result<ApprovalView> {
         persona: persona_id(row)?,
         run: RunId::new(row.get::<String, _>("run_id")),
         call: row.get("call_id"),
-        kind: ApprovalKind::parse(row.get("kind")).ok_or_else(unreadable)?,
+        kind: kind_of(row)?,
         tool: row.get("tool"),
         state: ApprovalState::parse(row.get("state")).ok_or_else(unreadable)?,
         sha256: row.get("call_sha256"),
@@ -120,6 +127,8 @@ pub(in crate::store) fn view(row: &SqliteRow) -> Result<ApprovalView> {
         decided_by: row.get("decided_by"),
         via: row.get("via"),
         words: row.get("words"),
+        draft: row.get::<Option<String>, _>("draft_id").map(MessageId::new),
+        edits: row.get("edits"),
     })
 }
 
@@ -147,7 +156,8 @@ pub struct ApprovalStats {
 const COUNTED_MAX: i64 = 100_000;
 
 pub(in crate::store) const APPROVALS_SINCE: &str = "
-    SELECT state, decided_by, requested_at, decided_at FROM approvals WHERE requested_at >= $1 ORDER BY seq DESC LIMIT $2";
+    SELECT state, decided_by, requested_at, decided_at FROM approvals WHERE requested_at >= $1 AND draft_id IS NULL
+    ORDER BY seq DESC LIMIT $2";
 pub(in crate::store) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
 
 impl Store {

@@ -18,17 +18,15 @@ pub(in crate::store) const TO_REMIND: &str = "
     SELECT a.*, r.thread_id FROM approvals a JOIN runs r ON r.id = a.run_id
     WHERE a.state = 'open' AND a.reminded_at IS NULL AND a.remind_at <= $1 AND a.asked_at IS NOT NULL
     ORDER BY a.remind_at LIMIT $2";
-pub(in crate::store) const TOKENS: &str =
-    "SELECT owner, token FROM approval_tokens WHERE approval_id = $1";
-pub(in crate::store) const INSERT_TOKEN: &str =
-    "INSERT INTO approval_tokens (token, approval_id, owner, created_at) VALUES ($1, $2, $3, $4)";
+pub(in crate::store) const TOKENS: &str = "SELECT owner, token FROM approval_tokens WHERE approval_id = $1 AND coalesce(call_sha256, $2) = $2";
+pub(in crate::store) const INSERT_TOKEN: &str = "INSERT INTO approval_tokens (token, approval_id, owner, created_at, call_sha256) VALUES ($1, $2, $3, $4, $5)";
 /// Fenced: an engine that was replaced asks nobody.
 pub(in crate::store) const MARK_ASKED: &str = "
-    UPDATE approvals SET asked_at = $2
-    WHERE id = $1 AND asked_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $3";
+    UPDATE approvals SET asked_at = $2 WHERE id = $1 AND asked_at IS NULL AND call_sha256 = $4
+      AND (SELECT epoch FROM engine WHERE id = 1) = $3";
 pub(in crate::store) const MARK_REMINDED: &str = "
-    UPDATE approvals SET reminded_at = $2
-    WHERE id = $1 AND reminded_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $3";
+    UPDATE approvals SET reminded_at = $2 WHERE id = $1 AND reminded_at IS NULL AND call_sha256 = $4
+      AND (SELECT epoch FROM engine WHERE id = 1) = $3";
 pub(in crate::store) const TO_EXPLAIN: &str = "
     SELECT x.message_id, x.owner, x.outcome, m.message_id AS rfc_message_id, m.references_json, m.subject, a.*,
       r.thread_id,
@@ -86,10 +84,15 @@ impl Store {
         Ok(pending)
     }
 
-    /// Returns the tokens of a question, by the owners' keys.
-    pub async fn approval_tokens(&self, approval: &str) -> Result<Vec<(String, String)>> {
+    /// Returns the tokens of a question with this digest, by the owners' keys.
+    pub async fn approval_tokens(
+        &self,
+        approval: &str,
+        sha256: &str,
+    ) -> Result<Vec<(String, String)>> {
         let rows = sqlx::query(TOKENS)
             .bind(approval)
+            .bind(sha256)
             .fetch_all(self.readers())
             .await?;
         Ok(rows
@@ -98,16 +101,17 @@ impl Store {
             .collect())
     }
 
-    /// Queues the mails of a question, or of the reminder of it; all or nothing.
+    /// Queues the mails of a question with this digest, or of the reminder of it; all or nothing.
     ///
-    /// Errors: [`StoreError::WrongState`] when another engine has asked.
+    /// Errors: [`StoreError::WrongState`] when another engine has asked, or the draft was edited meanwhile.
     pub async fn ask_owners(
         &self,
-        approval: &str,
+        (approval, sha256): (&str, &str),
         mails: Vec<QuestionMail>,
         is_reminder: bool,
     ) -> Result<()> {
         let (epoch, now, id) = (self.epoch(), self.clock().now(), approval.to_owned());
+        let sha256 = sha256.to_owned();
         self.write(move |conn| {
             Box::pin(async move {
                 for question in &mails {
@@ -115,6 +119,7 @@ impl Store {
                     if !is_reminder {
                         let token = sqlx::query(INSERT_TOKEN).bind(&question.token).bind(&id);
                         let token = token.bind(&question.owner).bind(now.to_string());
+                        let token = token.bind(&sha256);
                         token.execute(&mut *conn).await?;
                     }
                 }
@@ -123,7 +128,7 @@ impl Store {
                 } else {
                     MARK_ASKED
                 };
-                mark(conn, (sql, &id), now, epoch).await
+                mark(conn, (sql, &id), (now, epoch), Some(&sha256)).await
             })
         })
         .await
@@ -165,7 +170,7 @@ impl Store {
                 if let Some(mail) = &mail {
                     insert_mail(conn, mail, now).await?;
                 }
-                mark(conn, (MARK_EXPLAINED, &id), now, epoch).await
+                mark(conn, (MARK_EXPLAINED, &id), (now, epoch), None).await
             })
         })
         .await
@@ -175,10 +180,14 @@ impl Store {
 async fn mark(
     conn: &mut sqlx::SqliteConnection,
     (sql, id): (&'static str, &str),
-    now: Timestamp,
-    epoch: i64,
+    (now, epoch): (Timestamp, i64),
+    sha256: Option<&str>,
 ) -> Result<()> {
     let mark = sqlx::query(sql).bind(id).bind(now.to_string()).bind(epoch);
+    let mark = match sha256 {
+        Some(sha256) => mark.bind(sha256),
+        None => mark,
+    };
     match mark.execute(conn).await?.rows_affected() {
         0 => Err(StoreError::WrongState {
             kind: "approval",

@@ -6,7 +6,7 @@
 //! - `answers`: letters that decide; `mails`: questions and explanations by mail.
 //! - `sweep`: questions that nobody answered in time.
 //! - `restored`: questions of a restored backup.
-//! - `list`: questions as people read them.
+//! - `list`: questions as people read them; `drafts`: drafts, and their edits.
 //! - `uses`: rules that may decide a limited number of calls.
 
 pub(in crate::store) mod record;
@@ -17,4 +17,5 @@ pub(in crate::store) mod mails;
 pub(in crate::store) mod sweep;
 pub(in crate::store) mod restored;
 pub(in crate::store) mod list;
+pub(in crate::store) mod drafts;
 pub(in crate::store) mod uses;

@@ -1,7 +1,10 @@
 //! A question to the owner and a decision, as values.
 
-use crate::domain::{ApprovalKind, ApprovalState, Timestamp};
+use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
 use crate::store::journal::outbound::NewOutbound;
+use crate::store::{Result, StoreError};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
 use std::time::Duration;
 
 /// A question that a run asks.
@@ -28,6 +31,8 @@ pub struct NewApproval {
     pub result_json: Option<String>,
     /// Mail that is queued by an approval, with its frozen bytes.
     pub mail: Option<Box<NewOutbound>>,
+    /// Message that shows the mail as a draft; `None`: it is none.
+    pub draft: Option<MessageId>,
     /// `true`: the run waits for the decision.
     pub parks: bool,
     pub expires_at: Timestamp,
@@ -38,6 +43,15 @@ pub struct NewApproval {
     pub questions_per_run_max: u32,
     /// Working time of the run so far.
     pub worked: Duration,
+}
+
+/// Returns the kind of a question as its row has it: the kind of a draft's row is that of what wrote it.
+pub(in crate::store) fn kind_of(row: &SqliteRow) -> Result<ApprovalKind> {
+    if row.get::<Option<&str>, _>("draft_id").is_some() {
+        return Ok(ApprovalKind::Draft);
+    }
+    let kind = ApprovalKind::parse(row.get("kind"));
+    kind.ok_or(StoreError::Unreadable { what: "approval" })
 }
 
 /// A question of a run, as a later attempt of it reads it.

@@ -56,9 +56,10 @@ pub(in crate::store) const STORE_LETTERS: &str = "
         value ->> 'received_at', value ->> 'trust', value ->> 'raw', value ->> 'dedup_key', value ->> 'ack_confirmed',
         value ->> 'disposition', value ->> 'metadata_json', value ->> 'hops', value ->> 'readers_json'
       FROM jsonb_each($2);
-    INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at, budget_micros)
+    INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at, budget_micros,
+        run_options_json, output_schema)
       SELECT value ->> 'run', value ->> 'persona', value ->> 'thread', value ->> 'trigger', value ->> 'message',
-        value ->> 'profile', 'queued', value ->> 'queued_at', value ->> 'budget_micros'
+        value ->> 'profile', 'queued', value ->> 'queued_at', value ->> 'budget_micros', value ->> 'options', value ->> 'schema'
       FROM jsonb_each($1) WHERE value ->> 'run' IS NOT NULL";
 
 /// Place of a letter, and its run.
@@ -85,6 +86,9 @@ struct PlaceColumns<'a> {
     profile: Option<&'a str>,
     queued_at: Timestamp,
     budget_micros: Option<i64>,
+    /// Options of the run, and the schema of its answer, both as text.
+    options: Option<String>,
+    schema: Option<&'a str>,
 }
 
 /// Columns of `messages` and `raw_letters`.
@@ -201,6 +205,7 @@ impl<'a> NewRow<'a> {
         let copy = self.copy;
         let placing = placing_of(copy, ("", ""));
         let thread = self.thread();
+        let (options, schema) = self.run.map(NewRun::options_columns).unwrap_or_default();
         PlaceColumns {
             message: &copy.id,
             persona: &copy.persona,
@@ -218,6 +223,8 @@ impl<'a> NewRow<'a> {
             profile: self.run.map(|run| run.profile.as_str()),
             queued_at: self.now,
             budget_micros: self.run.and_then(|run| run.budget_micros),
+            options,
+            schema,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Runs: queued with their trigger, claimed one at a time per thread, finished in one commit.
 
+use crate::config::LetterRule;
 use crate::domain::{
     ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadBudget, ThreadId,
     Timestamp, Trigger,
@@ -9,6 +10,7 @@ use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::notices::events;
 use crate::store::runs::fence::fenced;
+use crate::store::schedules::run_options::letter_options_json;
 use crate::store::sql::{persona_id, to_i64, to_ms};
 use crate::store::{Result, Store, StoreError};
 use sqlx::sqlite::SqliteRow;
@@ -30,6 +32,17 @@ pub struct NewRun {
     pub budget_micros: Option<i64>,
     /// Attempts that its responsibility allows it; `None`: the configured number.
     pub attempts_max: Option<u32>,
+    /// Options that a rule for letters gives it.
+    pub of_letter: Option<Box<LetterRule>>,
+}
+
+impl NewRun {
+    /// Returns its options as its row has them: JSON and the schema.
+    pub(in crate::store) fn options_columns(&self) -> (Option<String>, Option<&str>) {
+        let of_letter = self.of_letter.as_deref();
+        let json = of_letter.and_then(|of| letter_options_json(&of.run_options));
+        (json, of_letter.and_then(|of| of.output_schema.as_deref()))
+    }
 }
 
 /// A run that this engine has claimed.
@@ -72,8 +85,8 @@ pub struct RunFailure {
 
 pub(in crate::store) const INSERT_RUN: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at,
-      budget_micros, attempts_max)
-    VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9)";
+      budget_micros, attempts_max, run_options_json, output_schema)
+    VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10, $11)";
 /// One run at a time per thread, in order: `behind` says whether an earlier open run of the thread
 /// exists. Of each persona with due runs the oldest are taken, first those of the persona with the
 /// fewest running runs: the backlog of one persona delays no other. A parked run has an error
@@ -164,10 +177,13 @@ pub(in crate::store) async fn insert(
         .bind(run.trigger.as_str())
         .bind(message.as_str())
         .bind(&run.profile);
+    let (options, schema) = run.options_columns();
     insert
         .bind(now.to_string())
         .bind(run.budget_micros)
         .bind(run.attempts_max)
+        .bind(options)
+        .bind(schema)
         .execute(conn)
         .await?;
     Ok(())

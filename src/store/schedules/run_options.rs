@@ -1,10 +1,9 @@
 //! Options of a responsibility besides its schedule, as JSON in its rows. Default values are left
 //! out, so that a row written before an option existed keeps its meaning.
 
-use crate::domain::PlanMode;
 use crate::domain::{
-    Address, CatchUp, DeliverTo, Overlap, RunId, RunOptions, RunSettings, SlotOptions, Temperature,
-    ThreadId, Timestamp, sha256_hex,
+    Address, CatchUp, DeliverTo, Overlap, PlanMode, ReplyMode, RunId, RunOptions, RunSettings,
+    SlotOptions, Temperature, ThreadId, Timestamp, Trigger, sha256_hex,
 };
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, StoreError};
@@ -16,14 +15,24 @@ const UNREADABLE: StoreError = StoreError::Unreadable {
     what: "terms of a responsibility",
 };
 
-/// Options of a run of a responsibility at the time when its slot fired.
+/// Options of a run at the time when its slot fired or its letter came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunOptionsInForce {
     /// JSON Schema of the run's answer.
     pub output_schema: Option<String>,
     pub run_options: RunOptions,
-    /// Digest of the options in the slot's row; `None`: all options have their defaults.
+    /// Digest of the options in the row; `None`: all options have their defaults.
     pub sha256: Option<String>,
+}
+
+impl RunOptionsInForce {
+    /// Returns the options of a run of letters without any of its own.
+    pub fn of_letters() -> Self {
+        Self {
+            run_options: RunOptions::of_letters(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The slot of a run.
@@ -39,6 +48,9 @@ pub struct SlotOfRun {
 pub(in crate::store) const SLOT_OF_RUN: &str = "
     SELECT d.name, s.slot_at, s.kind, s.output_schema, s.run_options_json FROM responsibility_slots s
     JOIN responsibilities d ON d.id = s.responsibility_id WHERE s.run_id = $1 AND s.persona_id = $2";
+
+pub(in crate::store) const OPTIONS_OF_LETTER: &str = "
+    SELECT trigger, profile, output_schema, run_options_json FROM runs WHERE id = $1 AND persona_id = $2";
 
 impl PersonaStore {
     /// Returns the slot of a run; `None`: no responsibility started it.
@@ -67,13 +79,32 @@ impl PersonaStore {
         }))
     }
 
-    /// Returns the options of a run; the defaults when no responsibility started it.
+    /// Returns the options of a run: those of its slot, or of the rule for its letter.
     pub async fn options_of_run(&self, run: &RunId) -> Result<RunOptionsInForce> {
-        Ok(self
-            .slot_of_run(run)
-            .await?
-            .map(|slot| slot.run_options)
-            .unwrap_or_default())
+        let letter = sqlx::query(OPTIONS_OF_LETTER)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
+        let letter = letter.fetch_optional(self.store.readers()).await?;
+        let is_letter = |row: &&sqlx::sqlite::SqliteRow| {
+            Trigger::parse(row.get("trigger")) == Some(Trigger::Email)
+        };
+        let Some(row) = letter.as_ref().filter(is_letter) else {
+            let slot = self.slot_of_run(run).await?;
+            return Ok(slot.map(|slot| slot.run_options).unwrap_or_default());
+        };
+        let options: Option<String> = row.get("run_options_json");
+        let usual = RunOptions {
+            profile: row.get("profile"),
+            ..RunOptions::of_letters()
+        };
+        Ok(RunOptionsInForce {
+            output_schema: row.get("output_schema"),
+            run_options: match &options {
+                Some(json) => parsed(json, usual)?,
+                None => usual,
+            },
+            sha256: options.map(|options| sha256_hex(&[options.as_bytes()])),
+        })
     }
 }
 
@@ -127,15 +158,25 @@ pub(in crate::store) fn slot_options(json: &str) -> Result<SlotOptions> {
 }
 
 /// Formats the options as JSON: keys `profile`, `provider`, `model`, `tools`, `deliver_to`,
-/// `retries`, `plan`, and those of the settings.
+/// `retries`, `plan`, `reply`, and those of the settings.
 pub(in crate::store) fn run_options_json(options: &RunOptions) -> String {
     let usual = run_map(&RunOptions::default());
     without(run_map(options), &usual)
 }
 
+/// Formats the options of the run of a letter; `None`: they are the defaults.
+pub(in crate::store) fn letter_options_json(options: &RunOptions) -> Option<String> {
+    let usual = RunOptions {
+        profile: options.profile.clone(),
+        ..RunOptions::of_letters()
+    };
+    Some(without(run_map(options), &run_map(&usual))).filter(|json| json != "{}")
+}
+
 fn run_map(options: &RunOptions) -> Map<String, Value> {
     let deliver_to = match &options.deliver_to {
         DeliverTo::Owners => json!("owners"),
+        DeliverTo::Sender => json!("sender"),
         DeliverTo::People(people) => {
             json!({ "people": people.iter().map(Address::to_string).collect::<Vec<_>>() })
         }
@@ -160,11 +201,20 @@ fn run_map(options: &RunOptions) -> Map<String, Value> {
             options.retries.map_or(Value::Null, Value::from),
         ),
         ("plan".to_owned(), options.plan.map(PlanMode::as_str).into()),
+        (
+            "reply".to_owned(),
+            options.reply.map(ReplyMode::as_str).into(),
+        ),
     ];
     members.into_iter().chain(settings).collect()
 }
 
 pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
+    parsed(json, RunOptions::default())
+}
+
+/// Parses options; those that are left out are as in `usual`.
+fn parsed(json: &str, usual: RunOptions) -> Result<RunOptions> {
     let said: Map<String, Value> = serde_json::from_str(json).map_err(|_| UNREADABLE)?;
     let text = |key: &str| {
         said.get(key)
@@ -178,13 +228,14 @@ pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
             .collect()
     };
     Ok(RunOptions {
-        profile: text("profile")?.unwrap_or(RunOptions::PROFILE).to_owned(),
+        profile: text("profile")?.map_or(usual.profile, str::to_owned),
         provider: text("provider")?.map(str::to_owned),
         model: text("model")?.map(str::to_owned),
         tools: said.get("tools").map(texts).transpose()?,
         deliver_to: match said.get("deliver_to") {
-            None => DeliverTo::Owners,
+            None => usual.deliver_to,
             Some(Value::String(word)) if word == "store" => DeliverTo::Store,
+            Some(Value::String(word)) if word == "owners" => DeliverTo::Owners,
             Some(Value::Object(to)) => match (to.get("people"), to.get("thread")) {
                 (Some(people), None) => {
                     let people = texts(people)?.into_iter().map(|text| Address::parse(&text));
@@ -207,6 +258,10 @@ pub(in crate::store) fn run_options(json: &str) -> Result<RunOptions> {
             Some(word) => Some(PlanMode::parse(word).ok_or(UNREADABLE)?),
         },
         settings: settings(&said)?,
+        reply: match text("reply")? {
+            None => None,
+            Some(word) => Some(ReplyMode::parse(word).ok_or(UNREADABLE)?),
+        },
     })
 }
 
@@ -298,6 +353,7 @@ mod tests {
             DeliverTo::People(people),
             DeliverTo::Thread(ThreadId::new("t1")),
             DeliverTo::Store,
+            DeliverTo::Owners,
         ];
         for deliver_to in to {
             let odd = RunOptions {
@@ -317,8 +373,15 @@ mod tests {
                     call_timeout: Some(Duration::from_millis(1500)),
                     idle_timeout: Some(Duration::from_secs(9)),
                 },
+                reply: Some(ReplyMode::Draft),
             };
             assert_eq!(run_options(&run_options_json(&odd)).expect("odd"), odd);
+            let json = letter_options_json(&odd).expect("some");
+            let of_letter = RunOptions {
+                profile: odd.profile.clone(),
+                ..RunOptions::of_letters()
+            };
+            assert_eq!(parsed(&json, of_letter).expect("odd"), odd);
         }
         for bad in ["[]", "{\"catch_up\":\"never\"}", "{\"jitter_ms\":-1}"] {
             assert!(slot_options(bad).is_err(), "{bad}");

@@ -75,6 +75,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     46 "0046_attachment_texts",
     47 "0047_events",
     48 "0048_mcp_tools_off",
+    50 "0050_drafts",
 };
 
 #[cfg(test)]

@@ -125,7 +125,8 @@ pub(in crate::store) const TRIGGER: &str = "
 pub(in crate::store) const ATTACHMENT_INFOS: &str = "
     SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
       'size_bytes', size_bytes)) FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
-/// A run sees the letters before its own, and every answer so far, also an answer that was written
+/// The disposition of a draft is `draft:STATE:shown`, or `unshown` where its text stands in its call, or where not all who
+/// read the thread may read it. A run sees the letters before its own, and every answer so far, also an answer that was written
 /// after its letter came in, as far as all of `$6` may read them and nobody reset the thread between: an answer stands
 /// where its letter does. One row of JSON, because each row
 /// costs a thread switch.
@@ -135,7 +136,12 @@ pub(in crate::store) const PAST_MESSAGES: &str = "
       'disposition', disposition, 'lost', json(lost), 'trust', trust, 'letters', letters))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
-        m.received_at, r.trigger_message_id, m.disposition, m.trust,
+        m.received_at, r.trigger_message_id, m.trust,
+        CASE WHEN m.disposition = 'withheld:draft' THEN coalesce((SELECT 'draft:' || CASE
+            WHEN a.state = 'approved' AND a.edits > 0 THEN 'sent_as_edited' ELSE a.state END || CASE
+            WHEN a.kind = 'call' OR a.label_json ->> '$.readers' <> 'everyone' THEN ':unshown' ELSE ':shown' END
+            FROM approvals a WHERE a.draft_id = m.id), m.disposition)
+          ELSE m.disposition END AS disposition,
         CASE WHEN m.metadata_json ->> '$.letters.count' > 0
           THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients

@@ -52,6 +52,13 @@ impl Sent {
 }
 
 impl MailBounds {
+    /// No limits: the mail is counted, and never refused.
+    pub const NONE: Self = Self {
+        per_hour_max: i64::MAX,
+        per_day_max: i64::MAX,
+        alternations_max: i64::MAX,
+    };
+
     pub fn new(limits: &Limits) -> Self {
         let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         Self {

@@ -79,11 +79,13 @@ pub(in crate::store) const FORGET_SESSIONS: &str = "
 pub(in crate::store) const SESSIONS_OF_THREAD: &str = "
     SELECT provider, model, session_id, state, created_at, used_at FROM provider_sessions
     WHERE thread_id = $1 ORDER BY used_at DESC, provider";
-/// The persona is the run's: asked of `messages`, it would tempt the planner to walk all mail of the
+/// Drafts count from when they are written. The persona is the run's: asked of `messages`, it would tempt the planner to walk all mail of the
 /// persona by `messages_by_time`.
 pub(in crate::store) const RUN_MAILS: &str = "
-    SELECT count(*) AS mails, coalesce(sum(m.thread_id = r.thread_id), 0) AS replies FROM messages m JOIN runs r ON r.id = m.run_id
-    WHERE m.run_id = $1 AND r.persona_id = $2 AND m.disposition = 'sent'";
+    SELECT count(*) AS mails, coalesce(sum(CASE m.disposition WHEN 'sent' THEN m.thread_id = r.thread_id
+      ELSE m.metadata_json ->> '$.is_draft_of_reply' = 1 END), 0) AS replies
+    FROM messages m JOIN runs r ON r.id = m.run_id
+    WHERE m.run_id = $1 AND r.persona_id = $2 AND m.disposition IN ('sent', 'withheld:draft')";
 
 /// Checks, inside the transaction that queues a mail, that its run may send another mail: several
 /// processes send for a run.

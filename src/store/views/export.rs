@@ -38,6 +38,10 @@ const TABLES: &[(&str, &str)] = &[
     ("run_outputs", "persona_id = $1"),
     ("forks", "persona_id = $1"),
     ("approvals", "persona_id = $1"),
+    (
+        "approval_versions",
+        "approval_id IN (SELECT id FROM approvals WHERE persona_id = $1)",
+    ),
     ("hook_calls", "persona_id = $1 ORDER BY seq"),
     ("deliveries", "persona_id = $1"),
     (

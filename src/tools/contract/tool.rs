@@ -213,6 +213,8 @@ pub struct MailDraft {
     pub calendar: Option<DraftCalendar>,
     /// `true`: it answers the triggering letter: threading headers and a `Re:` subject are added.
     pub is_reply: bool,
+    /// `true`: it is to wait as a draft for its owner, whatever the policy allows.
+    pub waits: bool,
 }
 
 /// Calendar part of a mail, and what the mail does to the event.

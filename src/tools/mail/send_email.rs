@@ -54,6 +54,8 @@ struct SendEmailArgs {
     /// true: put it into the thread you are answering, whoever it goes to. false: start a
     /// new thread. Default: a reply exactly if it goes to the sender.
     reply: Option<bool>,
+    /// true: do not send it. It is left as a draft, which your owner sends, edits or discards.
+    draft: Option<bool>,
 }
 
 /// One text or several, as models write lists.
@@ -128,6 +130,7 @@ impl Tool for SendEmail {
                 attachments,
                 is_reply,
                 calendar: None,
+                waits: args.draft == Some(true),
             };
             Ok(ToolOutcome {
                 result: described(&draft),

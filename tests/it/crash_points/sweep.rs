@@ -460,6 +460,7 @@ fn the_workloads_together_come_to_every_point() {
         .iter()
         .flat_map(|workload| workload.points)
         .chain(crate::approvals::crashes::POINTS)
+        .chain(crate::drafts::POINTS)
         .chain(crate::mail_commands::crash::POINTS)
         .copied()
         .collect();

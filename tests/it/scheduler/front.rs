@@ -121,8 +121,10 @@ fn everything_that_a_file_may_say_is_understood() {
         retries,
         plan,
         settings,
+        reply,
     } = schedule.run_options;
     assert_eq!(settings, attache::domain::RunSettings::default());
+    assert_eq!(reply, None);
     assert_eq!(
         (profile.as_str(), provider.as_deref(), model.as_deref()),
         ("thread", Some("anthropic"), Some("large-1"))

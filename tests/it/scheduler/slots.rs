@@ -247,6 +247,7 @@ pub fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
             profile: "responsibility".into(),
             budget_micros: None,
             attempts_max: None,
+            of_letter: None,
         },
     };
     let slot = at("2026-06-01T07:00:00Z");

@@ -148,6 +148,10 @@ pub const WALKS: &[(&str, &str)] = &[
         "a person asked; newest first, ends at its limit",
     ),
     (
+        "drafts::DRAFTS",
+        "a person asked; newest first, ends at its limit",
+    ),
+    (
         "list::OPEN_APPROVALS",
         "the index of open questions, of which a persona has twenty at most",
     ),

@@ -1,5 +1,5 @@
-//! The JSON Schema for a responsibility's answers: a file in the persona's folder, checked together
-//! with the responsibility, so that no run begins that cannot end.
+//! The JSON Schema of answers: a file in the persona's folder, checked together with the file that
+//! names it, so that no run begins that cannot end.
 
 use crate::text::truncated;
 use serde_json::Value;
@@ -8,6 +8,19 @@ use serde_json::Value;
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 const DEPTH_MAX: usize = 32;
 const WORDS_MAX: usize = 200;
+
+/// Returns what is wrong with the path of a schema below the persona's folder, if anything is.
+pub fn path_breach(path: &str) -> Option<&'static str> {
+    match () {
+        () if path.starts_with('/') => Some("begins at the root of the machine"),
+        () if path.split('/').any(|part| part == "..") => Some("leads out of the persona's folder"),
+        () if path.split('/').any(|part| matches!(part, "" | ".")) => {
+            Some("has an empty part between its `/`")
+        }
+        () if !path.ends_with(".json") => Some("does not end in `.json`"),
+        () => None,
+    }
+}
 
 /// Checks a schema and returns it on one line, as runs store it. Errors: a message without the
 /// file's name.

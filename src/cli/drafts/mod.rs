@@ -1,0 +1,352 @@
+//! `attache drafts`: mails that a persona wrote for its owner to send.
+
+mod editor;
+
+use super::args::{id_arg, number, persona_of, text};
+use super::screen::{self, Columns};
+use super::{Command, CommandContext, Exit, Failure};
+use crate::domain::ApprovalState;
+use crate::runs::approvals::edit::{NewText, edit};
+use crate::store::{
+    ApprovalVerdict, ApprovalView, DecisionOutcome, DraftRecord, NewDecision, Store,
+};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+pub struct DraftsCommand;
+
+impl Command for DraftsCommand {
+    fn clap(&self) -> clap::Command {
+        let listing = clap::Command::new("list")
+            .about("List drafts that wait, the newest first")
+            .arg(
+                Arg::new("persona")
+                    .long("persona")
+                    .value_name("ID")
+                    .help("Only this persona's"),
+            )
+            .arg(
+                Arg::new("all")
+                    .long("all")
+                    .action(ArgAction::SetTrue)
+                    .help("Also drafts that were sent, discarded or not sent in time"),
+            )
+            .arg(
+                Arg::new("limit")
+                    .long("limit")
+                    .value_name("N")
+                    .value_parser(value_parser!(u32).range(1..=10_000))
+                    .default_value("50")
+                    .help("Show so many at most"),
+            );
+        let hash = Arg::new("hash")
+            .long("hash")
+            .value_name("SHA256")
+            .help("Send only if this is the digest of the draft, as `show` prints it");
+        clap::Command::new("drafts")
+            .about("Read, edit, send or discard mails that a persona wrote for you to send")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(listing)
+            .subcommand(
+                clap::Command::new("show")
+                    .about(
+                        "Show a draft: whom it would go to, its text, and what it was before edits",
+                    )
+                    .arg(id_arg()),
+            )
+            .subcommand(edit_command())
+            .subcommand(
+                clap::Command::new("send")
+                    .about("Send a draft, exactly as shown")
+                    .arg(id_arg())
+                    .arg(hash),
+            )
+            .subcommand(
+                clap::Command::new("discard")
+                    .about("Discard a draft")
+                    .arg(id_arg())
+                    .arg(
+                        Arg::new("reason")
+                            .long("reason")
+                            .value_name("TEXT")
+                            .help("Reason, for the record"),
+                    ),
+            )
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let Some((command, args)) = args.subcommand() else {
+                return Ok(Exit::Usage);
+            };
+            match command {
+                "list" => list(context, args).await,
+                "show" => show(context, args).await,
+                "edit" => edit_draft(context, args).await,
+                "send" => decide(context, args, ApprovalVerdict::Approve).await,
+                _ => decide(context, args, ApprovalVerdict::Reject).await,
+            }
+        })
+    }
+}
+
+fn edit_command() -> clap::Command {
+    let file = Arg::new("file").long("file").value_name("FILE").help(
+        "Take the new text from this file, or from standard input for `-`, in place of an editor; a first line `Subject: …` is \
+         its subject",
+    );
+    let send = Arg::new("send").long("send").action(ArgAction::SetTrue);
+    clap::Command::new("edit")
+        .about("Edit subject and text of a draft in the program that VISUAL or EDITOR names")
+        .arg(id_arg())
+        .arg(file)
+        .arg(send.help("Send it as edited"))
+}
+
+async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
+    let persona = persona_of(context, &store, args).await?;
+    let state = (!args.get_flag("all")).then_some(ApprovalState::Open);
+    let limit = number(args, "limit");
+    let found = store.drafts(state, persona.as_ref(), limit).await?;
+    if context.json() {
+        context.screen.json(&found)?;
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<Vec<String>> = found.iter().map(cells).collect();
+    let columns = Columns::of(&["ID", "PERSONA", "STATE", "WRITTEN", "ENDS", "TO", "SUBJECT"])
+        .main("SUBJECT")
+        .optional(&["WRITTEN", "ENDS"]);
+    context.screen.listing(columns, &rows, "no draft waits")?;
+    Ok(Exit::Ok)
+}
+
+fn cells(view: &ApprovalView) -> Vec<String> {
+    let head = || view.view.lines().take_while(|line| !line.is_empty());
+    let of = |field: &str| {
+        head()
+            .find_map(|line| line.strip_prefix(field))
+            .unwrap_or_default()
+    };
+    vec![
+        view.id.clone(),
+        view.persona.to_string(),
+        state_of(view).to_owned(),
+        view.requested_at.to_string(),
+        view.expires_at.to_string(),
+        of("To: ")
+            .split("  (")
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        of("Subject: ").to_owned(),
+    ]
+}
+
+/// State of a draft in its owner's words.
+fn state_of(view: &ApprovalView) -> &'static str {
+    match view.state {
+        ApprovalState::Open => "waits",
+        ApprovalState::Approved => "sent",
+        ApprovalState::Rejected | ApprovalState::Edited => "discarded",
+        ApprovalState::Expired => "not sent in time",
+        ApprovalState::Answered | ApprovalState::Superseded | ApprovalState::Cancelled => "closed",
+    }
+}
+
+async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
+    let record = found(&store, text(args, "id")).await?;
+    let view = &record.view;
+    if context.json() {
+        let content = &record.mail.content;
+        context.screen.json(&json!({
+            "draft": view, "subject": content.subject, "text": content.text_body, "versions": record.versions,
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    let decided = view.decided_at.map(|at| at.to_string());
+    context.screen.fields(&[
+        ("draft", view.id.clone()),
+        ("state", state_of(view).to_owned()),
+        ("persona", view.persona.to_string()),
+        ("run", view.run.to_string()),
+        ("written", view.requested_at.to_string()),
+        ("ends", view.expires_at.to_string()),
+        ("edits", view.edits.to_string()),
+        ("decided", decided.unwrap_or_else(|| "-".to_owned())),
+        ("by", view.decided_by.clone().unwrap_or_default()),
+        ("words", view.words.clone().unwrap_or_default()),
+        ("sha256", view.sha256.clone()),
+    ])?;
+    context.screen.line("")?;
+    for line in view.view.lines() {
+        context.screen.line(line)?;
+    }
+    for version in &record.versions {
+        context.screen.line("")?;
+        context.screen.line(format!(
+            "--- before the edit of {} by {} ---",
+            version.replaced_at,
+            crate::text::visible(&version.replaced_by)
+        ))?;
+        context.screen.line(format!(
+            "Subject: {}",
+            crate::text::visible(&version.subject)
+        ))?;
+        context.screen.line("")?;
+        for line in version.text.lines() {
+            context.screen.line(crate::text::visible(line))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+async fn edit_draft(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let store = context.store_of_engine().await?;
+    let record = found(&store, text(args, "id")).await?;
+    if record.view.state != ApprovalState::Open {
+        let message = format!(
+            "`{}` is no draft that waits: {}",
+            record.view.id,
+            state_of(&record.view)
+        );
+        return Err(Failure::new(Exit::Failed, message).into());
+    }
+    let (subject, old) = (&record.mail.content.subject, &record.mail.content.text_body);
+    let file = match args.get_one::<String>("file") {
+        Some(path) => editor::read(path)?,
+        None => {
+            let folder = context.workspace.join("data");
+            editor::edited(&folder, &record.view.id, &editor::written(subject, old))?
+        }
+    };
+    let (new_subject, new_text) = editor::parsed(&file);
+    let new_subject = new_subject.as_ref().unwrap_or(subject);
+    let is_changed = new_subject != subject || new_text != old.trim();
+    if is_changed {
+        let trigger = store.run_summary(&record.view.run).await?.trigger;
+        let new = NewText {
+            subject: new_subject,
+            text: &new_text,
+        };
+        let edit = edit((&config, &store), (&record, trigger), &new, user());
+        let edit = edit
+            .map_err(|error| Failure::new(Exit::Usage, format!("nothing was changed: {error}")))?;
+        store.edit_draft(&record.view.id, edit).await?;
+    }
+    let record = store.draft(&record.view.id).await?;
+    if args.get_flag("send") {
+        let hash = Some(record.view.sha256.clone());
+        return decided(
+            context,
+            &store,
+            &record,
+            (ApprovalVerdict::Approve, "", hash),
+        )
+        .await;
+    }
+    if context.json() {
+        context.screen.json(&json!({
+            "id": record.view.id, "edited": is_changed, "sha256": record.view.sha256,
+        }))?;
+    } else {
+        let what = match is_changed {
+            true => "edited; it still waits",
+            false => "not changed",
+        };
+        context.screen.line(format!("{}: {what}", record.view.id))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn decide(
+    context: &CommandContext,
+    args: &ArgMatches,
+    verdict: ApprovalVerdict,
+) -> anyhow::Result<Exit> {
+    let store = context.store_of_engine().await?;
+    let record = found(&store, text(args, "id")).await?;
+    let (words, hash) = match verdict {
+        ApprovalVerdict::Approve => ("", args.get_one::<String>("hash").cloned()),
+        _ => (text(args, "reason"), None),
+    };
+    decided(context, &store, &record, (verdict, words, hash)).await
+}
+
+async fn decided(
+    context: &CommandContext,
+    store: &Store,
+    record: &DraftRecord,
+    (verdict, words, sha256): (ApprovalVerdict, &str, Option<String>),
+) -> anyhow::Result<Exit> {
+    let id = &record.view.id;
+    let decision = NewDecision {
+        verdict,
+        by: user(),
+        via: "cli",
+        words: words.to_owned(),
+        evidence_json: "{}".to_owned(),
+        sha256,
+    };
+    match store.decide_approval(id, decision).await? {
+        DecisionOutcome::Decided(state) => {
+            let view = store.approval(id).await?;
+            match context.json() {
+                true => context.screen.json(&json!({ "id": id, "state": state }))?,
+                false => context.screen.line(format!("{id}: {}", state_of(&view)))?,
+            }
+            if state == ApprovalState::Expired {
+                screen::remark("its time was over before you decided, so it was not sent");
+            }
+            Ok(Exit::Ok)
+        }
+        DecisionOutcome::Already { .. } => {
+            let view = store.approval(id).await?;
+            let at = view
+                .decided_at
+                .map(|at| format!(", since {at}"))
+                .unwrap_or_default();
+            let message = format!("`{id}` does not wait any more: {}{at}", state_of(&view));
+            Err(Failure::new(Exit::Failed, message).into())
+        }
+        DecisionOutcome::OtherBytes | DecisionOutcome::NotFitting => {
+            let message = format!("`{id}` is another draft than this digest's");
+            Err(Failure::new(Exit::Failed, message)
+                .hint("`attache drafts show` prints it as it is now, with its sha256")
+                .into())
+        }
+    }
+}
+
+fn user() -> String {
+    format!("uid {}", rustix::process::getuid().as_raw())
+}
+
+/// Finds a draft by its id or the end of it. Errors: none, or several.
+async fn found(store: &Store, typed: &str) -> anyhow::Result<DraftRecord> {
+    if let Ok(record) = store.draft(typed).await {
+        return Ok(record);
+    }
+    let mut records = Vec::new();
+    for id in store.approvals_ending(&typed.to_uppercase()).await? {
+        records.extend(store.draft(&id).await.ok());
+    }
+    match records.len() {
+        1 => Ok(records.remove(0)),
+        0 => Err(Failure::new(Exit::NoInput, format!("no draft `{typed}`"))
+            .hint("`attache drafts list --all` lists all of them")
+            .into()),
+        _ => Err(
+            Failure::new(Exit::NoInput, format!("several drafts end with `{typed}`"))
+                .hint("type more of the id")
+                .into(),
+        ),
+    }
+}

@@ -1,0 +1,298 @@
+//! `profile`, `output_schema` and `letters` of a persona: options of the runs of its letters, by the address that a letter
+//! came to.
+//!
+//! Anybody can write any tag, so a rule is no permission: it chooses among what the owner wrote down.
+
+mod recipient;
+
+use super::values::answer_schema;
+use super::values::check_context::CheckContext;
+use crate::config::file::{Document, child};
+use crate::domain::{Address, DeliverTo, PersonaId, PlanMode, ReplyMode, RunOptions};
+use recipient::RecipientKey;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Most rules of one persona.
+const RULES_MAX: usize = 200;
+/// Most addresses that an answer goes to.
+const PEOPLE_MAX: usize = 50;
+
+/// Options of letters to an address. Those that are left out are as for the persona's other letters.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedLetterRule {
+    /// Context profile, a key of `configs/context.json`.
+    profile: Option<String>,
+    /// JSON Schema that the answers must fit: a `.json` file below the persona's folder.
+    output_schema: Option<String>,
+    /// Tools of its runs, of those that the persona may use.
+    tools: Option<Vec<String>>,
+    /// Destination of the answer. Default: `sender`.
+    deliver_to: Option<TypedDestination>,
+    /// Handling of what its runs write, as `reply` of the persona.
+    #[serde(default)]
+    #[schemars(schema_with = "reply_schema")]
+    reply: Option<ReplyMode>,
+    /// Whether its runs propose a plan first, as `plan` of the persona.
+    #[serde(default)]
+    #[schemars(schema_with = "plan_schema")]
+    plan: Option<PlanMode>,
+}
+
+/// `sender`, `owners`, `store`, or addresses.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum TypedDestination {
+    Word(DestinationWord),
+    People(Vec<String>),
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum DestinationWord {
+    /// Mailed to the sender.
+    Sender,
+    /// Mailed to the owners.
+    Owners,
+    /// Stored and not mailed.
+    Store,
+}
+
+fn reply_schema(_: &mut SchemaGenerator) -> Schema {
+    let words: Vec<&str> = ReplyMode::ALL.iter().map(|mode| mode.as_str()).collect();
+    json_schema!({ "type": ["string", "null"], "enum": words })
+}
+
+fn plan_schema(_: &mut SchemaGenerator) -> Schema {
+    let words: Vec<&str> = PlanMode::ALL.iter().map(|mode| mode.as_str()).collect();
+    json_schema!({ "type": ["string", "null"], "enum": words })
+}
+
+/// Options of the runs of letters to an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LetterRule {
+    pub run_options: RunOptions,
+    /// JSON Schema of the answer, on one line.
+    pub output_schema: Option<String>,
+}
+
+impl Default for LetterRule {
+    fn default() -> Self {
+        Self {
+            run_options: RunOptions::of_letters(),
+            output_schema: None,
+        }
+    }
+}
+
+/// Rules of a persona's letters.
+#[derive(Debug, Clone, Default)]
+pub struct LetterRules {
+    /// For letters that no other rule is for.
+    usual: LetterRule,
+    /// The other rules, each with its key as typed.
+    special: Vec<(String, RecipientKey, LetterRule)>,
+}
+
+impl LetterRules {
+    /// Returns the rule for a letter that came to these addresses of the persona: the one that names one of them most closely,
+    /// of several the one of the first address.
+    pub fn for_letter_to<'a>(&self, own: impl IntoIterator<Item = &'a Address>) -> &LetterRule {
+        let mut closest = None;
+        for address in own {
+            for (_, key, rule) in &self.special {
+                let Some(found) = key.closeness(address) else {
+                    continue;
+                };
+                if closest.is_none_or(|(known, _)| found > known) {
+                    closest = Some((found, rule));
+                }
+            }
+        }
+        closest.map_or(&self.usual, |(_, rule)| rule)
+    }
+
+    /// Returns every rule, with its key as typed; the first has none.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &LetterRule)> {
+        let special = self
+            .special
+            .iter()
+            .map(|(typed, _, rule)| (typed.as_str(), rule));
+        std::iter::once(("", &self.usual)).chain(special)
+    }
+
+    /// JSON of the settings.
+    pub fn show(&self) -> Value {
+        let shown = |rule: &LetterRule| {
+            let options = &rule.run_options;
+            json!({
+                "profile": options.profile,
+                "tools": options.tools,
+                "deliver_to": match &options.deliver_to {
+                    DeliverTo::People(people) => json!(people.iter().map(Address::to_string).collect::<Vec<_>>()),
+                    DeliverTo::Owners => json!("owners"),
+                    DeliverTo::Store => json!("store"),
+                    DeliverTo::Sender | DeliverTo::Thread(_) => json!("sender"),
+                },
+                "reply": options.reply,
+                "plan": options.plan,
+                "has_output_schema": rule.output_schema.is_some(),
+            })
+        };
+        let special = self
+            .special
+            .iter()
+            .map(|(typed, _, rule)| (typed.clone(), shown(rule)));
+        json!({
+            "usual": shown(&self.usual),
+            "by_address": special.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}
+
+/// What a persona's file says of its letters.
+pub struct TypedLetters<'t> {
+    pub profile: Option<&'t str>,
+    pub output_schema: Option<&'t str>,
+    pub rules: &'t BTreeMap<String, TypedLetterRule>,
+    /// Tools that the persona may use; `None`: all.
+    pub tools: Option<&'t [String]>,
+}
+
+/// Resolves the rules of a persona with these addresses. Problems go to the context.
+pub fn resolve(
+    (file, typed): (&Document, TypedLetters<'_>),
+    (persona, own, mail_domain): (&PersonaId, &[&Address], &str),
+    ctx: &mut CheckContext<'_>,
+) -> LetterRules {
+    let (profile, schema) = (typed.profile, typed.output_schema);
+    let usual = LetterRule {
+        run_options: RunOptions {
+            profile: profile.unwrap_or(RunOptions::LETTER_PROFILE).to_owned(),
+            ..RunOptions::of_letters()
+        },
+        output_schema: schema
+            .and_then(|path| read_schema(file, (persona, "/output_schema", path), ctx)),
+    };
+    if typed.rules.len() > RULES_MAX {
+        let problem = file.problem_at("/letters", format!("has more than {RULES_MAX} rules"));
+        ctx.report(problem);
+    }
+    let mut special: Vec<(String, RecipientKey, LetterRule)> = Vec::new();
+    for (key, rule) in typed.rules.iter().take(RULES_MAX) {
+        let pointer = child("/letters", key);
+        let parsed = match RecipientKey::parse(key, own, mail_domain) {
+            Ok(parsed) => parsed,
+            Err(message) => {
+                let hint =
+                    "write a tag such as `+quotes`, an address of the persona, or one with a tag";
+                ctx.report(file.problem_at_key(&pointer, message).hint(hint));
+                continue;
+            }
+        };
+        if let Some((other, ..)) = special.iter().find(|(_, known, _)| *known == parsed) {
+            let message = format!("`{other}` is for the same letters");
+            ctx.report(
+                file.problem_at_key(&pointer, message)
+                    .hint("keep one of the two"),
+            );
+        }
+        let rule = resolve_rule((file, typed.tools), (persona, &pointer, rule), &usual, ctx);
+        special.push((key.clone(), parsed, rule));
+    }
+    LetterRules { usual, special }
+}
+
+fn resolve_rule(
+    (file, own): (&Document, Option<&[String]>),
+    (persona, pointer, typed): (&PersonaId, &str, &TypedLetterRule),
+    usual: &LetterRule,
+    ctx: &mut CheckContext<'_>,
+) -> LetterRule {
+    for (index, tool) in typed.tools.iter().flatten().enumerate() {
+        let at = child(&child(pointer, "tools"), index);
+        if !ctx.knows_tool(tool) {
+            let problem = file.problem_at(&at, format!("no tool `{tool}`"));
+            let problem = problem.did_you_mean(tool, ctx.tool_names());
+            ctx.report(problem);
+        } else if own.is_some_and(|own| !own.contains(tool)) {
+            let problem = file.problem_at(&at, format!("the persona may not use `{tool}`"));
+            ctx.report(problem.hint("a rule chooses among the persona's `tools`; add it there"));
+        }
+    }
+    let schema = typed.output_schema.as_deref();
+    let schema_at = child(pointer, "output_schema");
+    LetterRule {
+        run_options: RunOptions {
+            profile: (typed.profile.as_ref())
+                .map_or_else(|| usual.run_options.profile.clone(), String::clone),
+            tools: typed.tools.clone(),
+            deliver_to: destination(
+                file,
+                (&child(pointer, "deliver_to"), typed.deliver_to.as_ref()),
+                ctx,
+            ),
+            reply: typed.reply,
+            plan: typed.plan,
+            ..RunOptions::of_letters()
+        },
+        output_schema: match schema {
+            Some(path) => read_schema(file, (persona, &schema_at, path), ctx),
+            None => usual.output_schema.clone(),
+        },
+    }
+}
+
+fn destination(
+    file: &Document,
+    (pointer, typed): (&str, Option<&TypedDestination>),
+    ctx: &mut CheckContext<'_>,
+) -> DeliverTo {
+    let people = match typed {
+        None | Some(TypedDestination::Word(DestinationWord::Sender)) => return DeliverTo::Sender,
+        Some(TypedDestination::Word(DestinationWord::Owners)) => return DeliverTo::Owners,
+        Some(TypedDestination::Word(DestinationWord::Store)) => return DeliverTo::Store,
+        Some(TypedDestination::People(people)) => people,
+    };
+    if people.is_empty() || people.len() > PEOPLE_MAX {
+        let message = format!(
+            "names {} people; write 1 to {PEOPLE_MAX} addresses",
+            people.len()
+        );
+        ctx.report(file.problem_at(pointer, message));
+    }
+    let mut addresses = Vec::new();
+    for (index, text) in people.iter().take(PEOPLE_MAX).enumerate() {
+        match Address::parse(text) {
+            Ok(address) => addresses.push(address),
+            Err(error) => ctx.report(file.problem_at(&child(pointer, index), error.to_string())),
+        }
+    }
+    DeliverTo::People(addresses)
+}
+
+/// Reads a schema below the persona's folder. Problems go to the context.
+fn read_schema(
+    file: &Document,
+    (persona, pointer, path): (&PersonaId, &str, &str),
+    ctx: &mut CheckContext<'_>,
+) -> Option<String> {
+    let checked = match answer_schema::path_breach(path) {
+        Some(breach) => Err(breach.to_owned()),
+        None => {
+            let text = ctx.source.read(&format!("personas/{persona}/{path}"));
+            let text = text.map_err(|error| error.to_string());
+            text.and_then(|text| answer_schema::check(text.as_bytes()))
+        }
+    };
+    checked
+        .map_err(|why| {
+            let problem = file.problem_at(pointer, format!("`{path}` {why}"));
+            let hint = "write the path of a `.json` file below the persona's folder, such as `schemas/quote.json`";
+            ctx.report(problem.hint(hint));
+        })
+        .ok()
+}
