@@ -81,6 +81,7 @@ pub fn question(
             budget_micros: None,
             // Somebody waits for it.
             attempts_max: None,
+            of_letter: None,
         },
     }
 }
