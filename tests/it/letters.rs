@@ -59,7 +59,6 @@ async fn the_closest_rule_chooses_and_an_unknown_tag_chooses_nothing() {
         ("ada+other@engine.test", "thread"),
         ("ada+quotes+x@engine.test", "thread"),
         ("ada+thread@engine.test", "thread"),
-        ("ada+b.0f0f@engine.test", "thread"),
         ("sales@engine.test", "sales"),
         ("sales+other@engine.test", "sales"),
         ("sales+quotes@engine.test", "quotes"),

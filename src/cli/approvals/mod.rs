@@ -169,7 +169,7 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
 async fn found(store: &Store, typed: &str) -> anyhow::Result<ApprovalView> {
     let ids = match store.approval(typed).await {
         Ok(view) => return Ok(view),
-        Err(_) => store.approvals_ending(&typed.to_uppercase()).await?,
+        Err(_) => store.approvals_ending(typed).await?,
     };
     match ids.as_slice() {
         [one] => Ok(store.approval(one).await?),

@@ -335,7 +335,7 @@ async fn found(store: &Store, typed: &str) -> anyhow::Result<DraftRecord> {
         return Ok(record);
     }
     let mut records = Vec::new();
-    for id in store.approvals_ending(&typed.to_uppercase()).await? {
+    for id in store.approvals_ending(typed).await? {
         records.extend(store.draft(&id).await.ok());
     }
     match records.len() {

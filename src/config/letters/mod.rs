@@ -153,7 +153,7 @@ impl LetterRules {
     }
 }
 
-/// What a persona's file says of its letters.
+/// Part of a persona's file that is about its letters.
 pub struct TypedLetters<'t> {
     pub profile: Option<&'t str>,
     pub output_schema: Option<&'t str>,

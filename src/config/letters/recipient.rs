@@ -16,7 +16,7 @@ pub enum RecipientKey {
     Whole(String),
 }
 
-/// How closely a key names an address: the closest of several decides.
+/// Closeness with which a key names an address: the closest of several decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Closeness {
     Base,

@@ -109,7 +109,7 @@ pub fn of_call(
 }
 
 /// A draft of a call, and the mail that it becomes.
-pub struct Shown {
+pub struct FrozenDraft {
     pub kept: KeptDraft,
     pub frozen: NewOutbound,
 }
@@ -120,7 +120,7 @@ pub fn draft_of_call(
     (asked, judged): (Asked<'_>, &JudgedCall),
     outcome: &ToolOutcome,
     mail: &MailPolicy,
-) -> Result<Shown, RunError> {
+) -> Result<FrozenDraft, RunError> {
     let draft = outcome.mail.as_deref().cloned().unwrap_or_default();
     let frozen = mail::outbound(ctx, draft.clone())?;
     let subject = QuestionSubject {
@@ -133,7 +133,7 @@ pub fn draft_of_call(
         mail: Some(Box::new(frozen.clone())),
         parks: false,
     };
-    Ok(Shown {
+    Ok(FrozenDraft {
         kept: draft::kept(ctx, &judged.decision, subject),
         frozen,
     })

@@ -1,7 +1,7 @@
 //! Drafts: mails that wait for an owner while their run does not. A draft is a question that parks nothing: its frozen mail
 //! is sent by the commit of the decision, and a message without a delivery shows it in its thread until then.
 
-use super::ask::{self, Shown};
+use super::ask::{self, FrozenDraft};
 use super::question::{QuestionSubject, question};
 use super::{reply, view};
 use crate::domain::{Address, ApprovalKind, MessageId, ReplyMode, Withheld};
@@ -87,7 +87,7 @@ pub async fn keep(
     outcome: ToolOutcome,
     (call, mail): (impl Fn(&JudgedCall) -> Option<JournalEntry>, &MailPolicy),
 ) -> Result<ToolVerdict, RunError> {
-    let Shown { kept, frozen } =
+    let FrozenDraft { kept, frozen } =
         ask::draft_of_call(&state.ctx(), (asked, &judged), &outcome, mail)?;
     let known = state.pending.len();
     state.pending.extend(call(&judged));

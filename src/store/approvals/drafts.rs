@@ -33,7 +33,7 @@ pub struct DraftRecord {
     pub view: ApprovalView,
     /// The mail with its frozen bytes, as it would be sent.
     pub mail: NewOutbound,
-    /// What it was before, oldest first.
+    /// Earlier versions, oldest first.
     pub versions: Vec<DraftVersion>,
 }
 
@@ -58,7 +58,7 @@ pub struct DraftEdit {
     pub mail: Box<NewOutbound>,
     /// Digest of the draft that was edited.
     pub edited_sha256: String,
-    /// Who edited it.
+    /// User who edited it.
     pub by: String,
 }
 

@@ -41,7 +41,7 @@ pub struct ApprovalView {
     pub words: Option<String>,
     /// Message that shows the draft in its thread; `None`: it is no draft.
     pub draft: Option<MessageId>,
-    /// How often an owner has edited the draft.
+    /// Number of edits of the draft.
     pub edits: u32,
 }
 
@@ -60,8 +60,7 @@ pub(in crate::store) const APPROVALS: &str = "
 pub(in crate::store) const OPEN_APPROVALS: &str = "
     SELECT * FROM approvals WHERE state = 'open' AND ($1 IS NULL OR persona_id = $1) ORDER BY expires_at LIMIT $2";
 pub(in crate::store) const APPROVAL: &str = "SELECT * FROM approvals WHERE id = $1";
-pub(in crate::store) const APPROVALS_ENDING: &str =
-    "SELECT id FROM approvals WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const APPROVALS_ENDING: &str = "SELECT id FROM approvals WHERE lower(substr(id, -length($1))) = lower($1) ORDER BY id DESC LIMIT $2";
 
 impl Store {
     /// Returns questions in a state, the newest first; open ones, those that end first.
@@ -98,7 +97,7 @@ impl Store {
         }
     }
 
-    /// Returns the ids that end like this, up to two.
+    /// Returns the ids that end like this, in capitals or not, up to two.
     pub async fn approvals_ending(&self, piece: &str) -> Result<Vec<String>> {
         let find = sqlx::query_scalar(APPROVALS_ENDING).bind(piece).bind(2);
         Ok(find.fetch_all(self.readers()).await?)

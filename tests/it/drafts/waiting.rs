@@ -92,7 +92,8 @@ async fn only_an_owner_sends_a_draft() {
         .signed("Olga <olga@home.test>", &to, "f1", "", "yes")
         .replace("d=home.test", "d=evil.test");
     for letter in [scene.signed(CONTACT, &to, "c1", "", "yes"), forged] {
-        scene.deliver(&letter, &to).await.expect("taken");
+        // The forged one is refused already by the policy of the domain that it names.
+        let _taken_or_refused = scene.deliver(&letter, &to).await;
         scene.world.app.drain().await;
     }
     assert_eq!(only_draft(&scene).await.state, ApprovalState::Open);
@@ -249,7 +250,7 @@ async fn a_yes_to_a_draft_before_its_edit_sends_nothing() {
     );
 
     scene.owner_replies("y2", "yes").await;
-    assert_eq!(to_carol(&scene), ["We meet on Wednesday."]);
+    assert_eq!(to_carol(&scene), ["We meet on *Wednesday*."]);
     let sql = "SELECT text_body FROM messages WHERE run_id = $1 AND direction = 'outbound' AND disposition = 'sent'";
     assert_eq!(
         app.row(sql, &run).await[0].as_deref(),
