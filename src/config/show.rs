@@ -78,13 +78,16 @@ pub fn effective(config: &Config) -> Map<String, Value> {
 
 /// JSON of one persona's settings.
 pub fn show_persona(persona: &Persona) -> Value {
+    let (profile, output_schema, letters) = persona.letters.show();
     let mut shown = json!({
         "id": persona.id.as_str(),
         "name": persona.name,
         "address": persona.address.to_string(),
         "aliases": persona.aliases.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "reply": persona.reply.as_str(),
-        "letters": persona.letters.show(),
+        "profile": profile,
+        "output_schema": output_schema,
+        "letters": letters,
         "provider": persona.provider,
         "model": persona.model,
         "fallback": persona.fallback.as_deref().map(fallback::show),

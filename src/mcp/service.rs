@@ -5,7 +5,7 @@ use crate::context::resolvers::Subject;
 use crate::domain::TextLabel;
 use crate::domain::{ErrorClass, ReplyMode};
 use crate::providers::ToolArgs;
-use crate::runs::approvals::{ask, draft, plan};
+use crate::runs::approvals::{ask, kept, plan};
 use crate::runs::checkpoint::words_of_context;
 use crate::runs::deps::WorkerDeps;
 use crate::runs::error::RunError;
@@ -229,8 +229,8 @@ impl Toolbox {
         let shown = ask::draft_of_call(ctx, call, &outcome, mail)?;
         let entries = Vec::from(shown.kept.entries());
         match self.store.journal(&self.key, entries).await {
-            Ok(()) => Ok(draft::done(outcome)),
-            Err(StoreError::ApprovalsUsedUp) => Ok(draft::no_room()),
+            Ok(()) => Ok(kept::done(outcome)),
+            Err(StoreError::ApprovalsUsedUp) => Ok(kept::no_room()),
             Err(error) => Err(error.into()),
         }
     }

@@ -9,7 +9,7 @@ use super::state::LoopState;
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
 use crate::providers::{Block, FinishReason, Message, Response, Role, ToolChoice};
 use crate::runs::agents::partial;
-use crate::runs::approvals::draft;
+use crate::runs::approvals::kept;
 use crate::runs::approvals::reply::{self, ReplyDecision};
 use crate::runs::budget::{counters, exhausted};
 use crate::runs::deps::RunDeps;
@@ -226,7 +226,7 @@ async fn finish(
     match state.commit(Some(end)).await {
         // There is no room for a draft; everything else is pending again.
         Err(RunError::Store(StoreError::ApprovalsUsedUp)) => {
-            draft::withhold(&mut state.pending);
+            kept::withhold(&mut state.pending);
             state.commit(None).await?;
         }
         committed => committed?,

@@ -273,13 +273,11 @@ impl Scheduler {
             content,
             run,
         };
-        let prompt_sha256 = sha256_hex(&[row.prompt.as_bytes()]);
-        let (output_schema, run_options) = (row.output_schema.clone(), row.run_options.clone());
         Ok(ScheduledPrompt {
             message,
-            prompt_sha256,
-            output_schema,
-            run_options,
+            prompt_sha256: sha256_hex(&[row.prompt.as_bytes()]),
+            output_schema: row.output_schema.clone(),
+            run_options: row.run_options.clone(),
         })
     }
 

@@ -124,31 +124,42 @@ impl LetterRules {
         std::iter::once(("", &self.usual)).chain(special)
     }
 
-    /// JSON of the settings.
-    pub fn show(&self) -> Value {
-        let shown = |rule: &LetterRule| {
-            let options = &rule.run_options;
-            json!({
-                "profile": options.profile,
-                "tools": options.tools,
-                "deliver_to": match &options.deliver_to {
-                    DeliverTo::People(people) => json!(people.iter().map(Address::to_string).collect::<Vec<_>>()),
-                    DeliverTo::Owners => json!("owners"),
-                    DeliverTo::Store => json!("store"),
-                    DeliverTo::Sender | DeliverTo::Thread(_) => json!("sender"),
-                },
-                "reply": options.reply,
-                "plan": options.plan,
-                "has_output_schema": rule.output_schema.is_some(),
-            })
-        };
-        let special = self
-            .special
-            .iter()
-            .map(|(typed, _, rule)| (typed.clone(), shown(rule)));
+    /// JSON of the persona's own profile, its own schema, and the other rules by their keys.
+    pub fn show(&self) -> (Value, Value, Value) {
+        let special = self.special.iter();
+        let special = special.map(|(typed, _, rule)| (typed.clone(), rule.show()));
+        (
+            json!(self.usual.run_options.profile),
+            self.usual.show_schema(),
+            Value::Object(special.collect()),
+        )
+    }
+}
+
+impl LetterRule {
+    fn show(&self) -> Value {
+        let options = &self.run_options;
+        let people = |people: &[Address]| people.iter().map(Address::to_string).collect::<Vec<_>>();
         json!({
-            "usual": shown(&self.usual),
-            "by_address": special.collect::<serde_json::Map<_, _>>(),
+            "profile": options.profile,
+            "output_schema": self.show_schema(),
+            "tools": options.tools,
+            "deliver_to": match &options.deliver_to {
+                DeliverTo::People(named) => json!(people(named)),
+                DeliverTo::Owners => json!("owners"),
+                DeliverTo::Store => json!("store"),
+                DeliverTo::Sender | DeliverTo::Thread(_) => json!("sender"),
+            },
+            "reply": options.reply,
+            "plan": options.plan,
+        })
+    }
+
+    /// JSON of the schema itself.
+    fn show_schema(&self) -> Value {
+        let schema = self.output_schema.as_deref();
+        schema.map_or(Value::Null, |text| {
+            serde_json::from_str(text).unwrap_or_default()
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A call that waits for the owner: the call, the question and the parked run are one commit.
 
 use super::canonical::{CallIdentity, CanonicalCall, definition};
-use super::draft::{self, KeptDraft};
+use super::kept::{self, KeptDraft};
 use super::question::{QuestionSubject, parked, question, refused_before};
 use super::view;
 use crate::domain::{ApprovalKind, ApprovalState};
@@ -134,7 +134,7 @@ pub fn draft_of_call(
         parks: false,
     };
     Ok(FrozenDraft {
-        kept: draft::kept(ctx, &judged.decision, subject),
+        kept: kept::kept(ctx, &judged.decision, subject),
         frozen,
     })
 }

@@ -4,13 +4,15 @@
 //! - `view`: the text that the owner reads.
 //! - `question`: a question, and the bounds on them.
 //! - `plan`: what an approved plan covers.
-//! - `ask`: a call that waits; `reply`: a final text that waits; `draft`: a mail that waits while its run does not.
+//! - `kept`: a mail that waits while its run does not.
+//! - `ask`: a call that waits; `reply`: a final text that waits; `draft`: a call whose mail is kept as a draft.
 //! - `edit`: a draft with another text.
 
 pub mod canonical;
 pub mod view;
 pub mod question;
 pub mod plan;
+pub mod kept;
 pub mod ask;
 pub mod reply;
 pub mod draft;

@@ -1,7 +1,7 @@
 //! A final text that the policy decides on, like a call of a tool called `reply`.
 
 use super::canonical::{CallIdentity, CanonicalCall};
-use super::draft::{self, KeptDraft};
+use super::kept::{self, KeptDraft};
 use super::question::{QuestionSubject, parked, question, refused_before};
 use super::view;
 use crate::config::REPLY;
@@ -76,7 +76,7 @@ pub async fn judge(
             park(state, (&call_id, judged), mail).await
         }
         PolicyEffect::Draft if agent.is_none() && state.deps.env.asks_owner() => {
-            let kept = draft::of_reply(state, (&call_id, &judged), mail).await?;
+            let kept = kept_reply(state, (&call_id, &judged), mail).await?;
             Ok(ReplyDecision::Draft(Box::new(kept)))
         }
         PolicyEffect::Ask | PolicyEffect::Draft if agent.is_none() => {
@@ -115,7 +115,7 @@ async fn judgement(state: &LoopState<'_>, draft: &MailDraft) -> Result<JudgedCal
     let decision = match state.run.trigger {
         // An answer at the machine is no mail.
         Trigger::Chat => decision,
-        _ => draft::applied(&ctx, draft, decision),
+        _ => kept::applied(&ctx, draft, decision),
     };
     Ok(JudgedCall { decision, facts })
 }
@@ -132,7 +132,7 @@ fn draft_to(mail: &NewOutbound, agent: Option<&Address>) -> MailDraft {
 }
 
 /// Returns the mail as a draft, for its facts and its view.
-pub fn draft_of(mail: &NewOutbound) -> MailDraft {
+fn draft_of(mail: &NewOutbound) -> MailDraft {
     let recipients = match &mail.outcome {
         MessageOutcome::Send { delivery, .. } => delivery.recipients.as_slice(),
         MessageOutcome::Withhold(_) => &[],
@@ -149,8 +149,30 @@ pub fn draft_of(mail: &NewOutbound) -> MailDraft {
     }
 }
 
+/// Returns the final text of a run as a draft.
+async fn kept_reply(
+    state: &LoopState<'_>,
+    (call_id, judged): (&str, &JudgedCall),
+    mail: NewOutbound,
+) -> Result<KeptDraft, RunError> {
+    let ctx = state.ctx();
+    let policy = mail_policy(&ctx).await?;
+    let draft = draft_of(&mail);
+    let subject = QuestionSubject {
+        call_id,
+        kind: ApprovalKind::Draft,
+        tool: REPLY,
+        canonical: canonical(&ctx, call_id, (&draft, &mail)),
+        view: view::of_draft(&draft, &draft.subject, &policy),
+        result_json: None,
+        mail: Some(Box::new(mail)),
+        parks: false,
+    };
+    Ok(kept::kept(&ctx, &judged.decision, subject))
+}
+
 /// Returns the canonical form of a final text.
-pub fn canonical(
+fn canonical(
     ctx: &ToolCallContext<'_>,
     call_id: &str,
     mail: (&MailDraft, &NewOutbound),

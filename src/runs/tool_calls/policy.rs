@@ -13,7 +13,7 @@ use super::run_facts;
 use super::verdict::{JudgedCall, ToolVerdict};
 use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, PolicyEffect};
 use crate::providers::ToolArgs;
-use crate::runs::approvals::{draft as drafts, plan};
+use crate::runs::approvals::{kept, plan};
 use crate::runs::env::RecordedPayload;
 use crate::runs::error::RunError;
 use crate::runs::hooks::of_call;
@@ -164,7 +164,7 @@ async fn judge(
         Err(why) => return ended(PLAN_FIRST, why.to_owned()),
     };
     decision = match draft {
-        Some(draft) => drafts::applied(ctx, draft, decision),
+        Some(draft) => kept::applied(ctx, draft, decision),
         None => decision,
     };
     if let Some(draft) = draft.filter(|_| decision.effect.may_happen()) {

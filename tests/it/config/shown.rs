@@ -85,6 +85,8 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
         "signers",
         "bounce_address",
         "settings",
+        "profile",
+        "output_schema",
     ];
     for (meant, shown, more) in places {
         let known =
@@ -196,7 +198,8 @@ fn full_workspaces() -> [Workspace; 2] {
     );
     folder.write(
         "personas/ada/persona.json",
-        r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}]}"#,
+        r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}],
+            "letters": {"+q": {}}}"#,
     );
     let folder = folder
         .with_env("OLGA", "secret-1")
@@ -231,12 +234,11 @@ fn whatever_can_be_typed_is_shown_under_its_name() {
             "tool" => "configs/tools/stock/tool.json".to_owned(),
             name => format!("configs/{name}.json"),
         };
-        let maps: &[&str] = if kind.name == "context" {
-            &[""]
-        } else if kind.name == "mcp" {
-            &["/servers", "/servers/*/tools"]
-        } else {
-            &["/providers", "/providers/*/headers", "/skills[]/files"]
+        let maps: &[&str] = match kind.name {
+            "context" => &[""],
+            "mcp" => &["/servers", "/servers/*/tools"],
+            "persona" => &["/letters"],
+            _ => &["/providers", "/providers/*/headers", "/skills[]/files"],
         };
         let (mut has, mut wanted) = (BTreeSet::new(), BTreeSet::new());
         shown
