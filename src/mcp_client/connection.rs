@@ -16,7 +16,7 @@ const REQUESTS_MAX: usize = 50;
 
 /// A connection of either kind.
 pub enum Connection {
-    Stdio(StdioConnection),
+    Stdio(Box<StdioConnection>),
     Http(Box<HttpConnection>),
 }
 

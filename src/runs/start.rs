@@ -37,9 +37,8 @@ pub async fn begin<'a>(
     let (sent, subject) = (about.sent, Subject::of(run.trigger, about));
     let label = RunLabel::of(&subject);
     let journal = journal_of(deps, run).await?;
-    let of_run = (run, persona, &run_options.run_options);
-    let tools = offered_tools(deps, of_run, &label, &journal).await?;
     let whose = (persona, &run_options.run_options);
+    let tools = offered_tools(deps, run, whose, (&label, &journal)).await?;
     let (spending, budget, settings) = bounds::bounds(deps, run, whose, &route.name);
     let mut state = LoopState {
         deps,
@@ -99,9 +98,9 @@ pub async fn begin<'a>(
 /// Returns the tools that the run is offered.
 async fn offered_tools(
     deps: &RunDeps,
-    (run, persona, options): (&ClaimedRun, &Persona, &RunOptions),
-    label: &RunLabel,
-    journal: &JournalSoFar,
+    run: &ClaimedRun,
+    (persona, options): (&Persona, &RunOptions),
+    (label, journal): (&RunLabel, &JournalSoFar),
 ) -> Result<Vec<Arc<RegisteredTool>>, RunError> {
     deps.env.try_commands(persona).await;
     let tools = deps.tools(run, persona, options, label);

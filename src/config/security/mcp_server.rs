@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What other agents may ask for over `attache mcp serve`. Without this section they get nothing.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TypedMcpServer {
+pub struct TypedMcpServerSettings {
     /// Personas that may be asked and read, by their ids.
     personas: Vec<String>,
     /// Tools that are offered.
@@ -82,7 +82,7 @@ fn usual_tools() -> Vec<AgentTool> {
 /// Resolves the section. Problems go to the context.
 pub fn resolve(
     file: &Document,
-    typed: &TypedMcpServer,
+    typed: &TypedMcpServerSettings,
     ctx: &mut CheckContext<'_>,
 ) -> McpServerSettings {
     let mut personas = Vec::new();

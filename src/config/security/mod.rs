@@ -9,7 +9,7 @@ use crate::config::authentication;
 use crate::config::authentication::{Authentication, Mode, TypedAuthentication};
 use crate::config::file::{ConfigFile, child};
 use crate::domain::Address;
-use mcp_server::{McpServerSettings, TypedMcpServer};
+use mcp_server::{McpServerSettings, TypedMcpServerSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct TypedSecurity {
     /// Further recipients of `send_email`: exact addresses or `*@domain`. Owners and the
     /// participants of a thread are always permitted.
     send_allow: Option<Vec<String>>,
-    mcp_server: Option<TypedMcpServer>,
+    mcp_server: Option<TypedMcpServerSettings>,
 }
 
 /// Access control for letters to personas: `deny` wins over `allow`, `allow` wins over

@@ -23,6 +23,23 @@ fn keys(value: &Value) -> Vec<String> {
         .collect()
 }
 
+/// Bounds of `budget` that are shown as budgets.
+const BUDGET_BOUNDS: &[&str] = &[
+    "day_usd_max",
+    "day_tokens_max",
+    "month_usd_max",
+    "month_tokens_max",
+    "persona_day_usd_max",
+    "persona_day_tokens_max",
+    "persona_month_usd_max",
+    "persona_month_tokens_max",
+    "thread_day_usd_max",
+    "thread_day_tokens_max",
+    "on_budget",
+    "timezone",
+    "reserve_usd_per_call",
+];
+
 #[test]
 fn every_setting_is_shown_and_every_limit_can_be_typed() {
     let config = Workspace::new().loaded();
@@ -41,21 +58,6 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
     let schema: Value = serde_json::from_str(&kind.text()).expect("a schema");
     assert_eq!(keys(&schema["properties"]["limits"]["properties"]), limits);
 
-    const PURSES: &[&str] = &[
-        "day_usd_max",
-        "day_tokens_max",
-        "month_usd_max",
-        "month_tokens_max",
-        "persona_day_usd_max",
-        "persona_day_tokens_max",
-        "persona_month_usd_max",
-        "persona_month_tokens_max",
-        "thread_day_usd_max",
-        "thread_day_tokens_max",
-        "on_budget",
-        "timezone",
-        "reserve_usd_per_call",
-    ];
     let places = [
         (fields(&config.gateway), keys(gateway), &["limits"][..]),
         (
@@ -71,7 +73,7 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
         (
             fields(&config.inference.budget),
             keys(&shown["configs/inference.json"]["budget"]),
-            PURSES,
+            BUDGET_BOUNDS,
         ),
     ];
     // Shown under the name that it has in the file, or shown by its file's own name.
@@ -166,6 +168,28 @@ fn full_workspaces() -> [Workspace; 2] {
             "providers": {"scripted": {"script": "s.json"}, "openai": {"headers": {"X-Team": "a",
                 "X-Token": {"variable": "OPENAI_API_KEY"}}}}}"#,
     );
+    write_abilities(&folder);
+    folder.write(
+        "personas/ada/persona.json",
+        r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}],
+            "letters": {"+q": {}}}"#,
+    );
+    let folder = folder
+        .with_env("OLGA", "secret-1")
+        .with_env("A", "secret-2")
+        .with_env("B", "secret-3");
+    let folder = folder.with_env("OPENAI_API_KEY", "secret-4");
+    let smarthost = Workspace::new().with_env("OUT", "secret-5");
+    smarthost.write(
+        "configs/gateway.json",
+        r#"{"mail_domain": "house.test", "outbound": {"kind": "smarthost", "host": "mx.test", "user": "u",
+            "password_variable": "OUT"}}"#,
+    );
+    [folder, smarthost]
+}
+
+/// Writes the files of rules and abilities.
+fn write_abilities(folder: &Workspace) {
     folder.write(
         "configs/policy.json",
         r#"{"rules": [{"id": "r", "effect": "ask", "persona": "ada", "tool": "send_email", "when": {"mails": 1},
@@ -196,23 +220,6 @@ fn full_workspaces() -> [Workspace; 2] {
         r#"{"description": "d", "arguments": {}, "command": ["true"], "class": "once", "effects": {}, "personas": ["ada"],
             "environment": ["OPENAI_API_KEY"]}"#,
     );
-    folder.write(
-        "personas/ada/persona.json",
-        r#"{"name": "Ada", "address": "ada", "fallback": [{"provider": "openai", "model": "n"}],
-            "letters": {"+q": {}}}"#,
-    );
-    let folder = folder
-        .with_env("OLGA", "secret-1")
-        .with_env("A", "secret-2")
-        .with_env("B", "secret-3");
-    let folder = folder.with_env("OPENAI_API_KEY", "secret-4");
-    let smarthost = Workspace::new().with_env("OUT", "secret-5");
-    smarthost.write(
-        "configs/gateway.json",
-        r#"{"mail_domain": "house.test", "outbound": {"kind": "smarthost", "host": "mx.test", "user": "u",
-            "password_variable": "OUT"}}"#,
-    );
-    [folder, smarthost]
 }
 
 #[test]
