@@ -25,7 +25,7 @@ impl Connection {
     pub fn open(server: &McpServer) -> Result<Self, McpFailure> {
         match &server.url {
             Some(url) => Ok(Self::Http(Box::new(HttpConnection::new(server, url)))),
-            None => StdioConnection::start(server).map(Self::Stdio),
+            None => StdioConnection::start(server).map(|stdio| Self::Stdio(Box::new(stdio))),
         }
     }
 
