@@ -107,25 +107,25 @@ async fn what_a_server_refuses_is_left_out_of_the_next_request() {
 
 const DAMAGES: &[(&str, Damage)] = &[
     ("Missing required parameter: 'model'", |b| {
-        b["model"] = json!("")
+        b["model"] = json!("");
     }),
     ("Unknown parameter: 'n'", |b| b["n"] = json!(1)),
     ("Unknown parameter: 'messages'", |b| {
-        b["messages"] = json!([])
+        b["messages"] = json!([]);
     }),
     ("not stored", |b| b["store"] = json!(true)),
     ("Expected a value >= 16", |b| {
-        b["max_output_tokens"] = json!(8)
+        b["max_output_tokens"] = json!(8);
     }),
     ("Expected a value <= 2", |b| b["temperature"] = json!(3)),
     ("reasoning.encrypted_content", |b| {
-        b["include"] = json!(["x"])
+        b["include"] = json!(["x"]);
     }),
     ("'text.format.name'", |b| {
-        b["text"] = json!({"format": {"type": "json_schema"}})
+        b["text"] = json!({"format": {"type": "json_schema"}});
     }),
     ("Unknown parameter: 'text.form'", |b| {
-        b["text"] = json!({"form": {}})
+        b["text"] = json!({"form": {}});
     }),
     ("empty array", |b| b["input"] = json!([])),
     ("empty array", |b| b["tools"] = json!([])),
@@ -133,7 +133,7 @@ const DAMAGES: &[(&str, Damage)] = &[
         b.as_object_mut().expect("a body").remove("tools");
     }),
     ("must be of type 'object'", |b| {
-        b["tools"][0]["parameters"] = json!({})
+        b["tools"][0]["parameters"] = json!({});
     }),
     ("must be of type 'object'", |b| {
         b["tools"][0]
@@ -143,7 +143,7 @@ const DAMAGES: &[(&str, Damage)] = &[
     }),
     ("pattern", |b| b["tools"][0]["name"] = json!("email.send")),
     ("Unknown parameter: 'tools[0].function'", |b| {
-        b["tools"][0]["function"] = json!({})
+        b["tools"][0]["function"] = json!({});
     }),
     ("No tool output found", |b| {
         let items = b["input"].as_array_mut().expect("items");
@@ -171,13 +171,13 @@ const DAMAGES: &[(&str, Damage)] = &[
             json!({"type": "reasoning", "id": "rs_7", "summary": [], "encrypted_content": "eA=="});
     }),
     ("Invalid value: 'tool'", |b| {
-        b["input"][0]["type"] = json!("tool")
+        b["input"][0]["type"] = json!("tool");
     }),
     ("Supported: 'user'", |b| {
-        b["input"][0]["role"] = json!("owner")
+        b["input"][0]["role"] = json!("owner");
     }),
     ("Supported: 'input_text'", |b| {
-        b["input"][0]["content"][0]["type"] = json!("text")
+        b["input"][0]["content"][0]["type"] = json!("text");
     }),
     ("key stands outside", |b| b["model"] = json!(KEY)),
     ("No tool output found", |b| {

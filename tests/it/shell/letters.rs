@@ -133,7 +133,8 @@ async fn it_is_offered_to_the_owner_alone_and_where_the_persona_may() {
         return;
     }
     let args = sh("touch ran");
-    let rows: [(&str, fn(&Workspace), bool); 4] = [
+    type Change = fn(&Workspace);
+    let rows: [(&str, Change, bool); 4] = [
         (OWNER, granted, true),
         (CONTACT, granted, false),
         ("Mallory <mallory@evil.test>", granted, false),
