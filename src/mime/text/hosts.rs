@@ -12,7 +12,7 @@ pub fn named_hosts(text: &str, html: Option<&str>) -> BTreeSet<String> {
     let html = html.map(decoded).unwrap_or_default();
     let words = text.split(is_between_words);
     let words = words.chain(html.split(is_between_words));
-    let hosts = words.filter_map(named_place);
+    let hosts = words.map(without_scheme).filter_map(named_place);
     let mut found = BTreeSet::new();
     for host in hosts.filter(|host| !host.is_empty() && !host.contains('@')) {
         if found.len() == HOSTS_MAX {
@@ -21,6 +21,14 @@ pub fn named_hosts(text: &str, html: Option<&str>) -> BTreeSet<String> {
         found.insert(host);
     }
     found
+}
+
+/// Returns a reference without a scheme (`//host/path`, RFC 3986 section 4.2) from its host on.
+fn without_scheme(word: &str) -> &str {
+    match word.split_once("//") {
+        Some((before, rest)) if !before.ends_with(':') => rest,
+        _ => word,
+    }
 }
 
 #[cfg(test)]
