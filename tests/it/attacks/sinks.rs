@@ -108,6 +108,7 @@ fn hostile_args(tool: &str, site: &Site) -> Value {
             json!({ "goal": "{{header:token}}", "steps": [{ "tool": "send_email", "what": "x", "recipients": [EVE] }] })
         }
         "shell" => json!({ "argv": ["touch", "{{header:token}}.txt"] }),
+        "use_skill" => json!({ "name": "{{header:token}}" }),
         PUBLISH => json!({ "text": "{{header:token}}" }),
         other => panic!("no hostile arguments of `{other}`: say here what it could do"),
     }
