@@ -417,8 +417,11 @@ async fn d4_no_tool_of_a_hostile_model_has_a_forbidden_effect() {
 #[tokio::test]
 async fn d4_benign_twins_are_done_or_asked_about() {
     let all = combinations();
-    let is_twin =
-        |one: &&Combination| one.trust() == "owner" && !one.is_private && one.carrier == "body";
+    // Nobody has approved a skill here, so none is offered; `skills` has the twin.
+    let is_twin = |one: &&Combination| {
+        let is_honest = one.trust() == "owner" && !one.is_private && one.carrier == "body";
+        is_honest && one.tool != "use_skill"
+    };
     let twins: Vec<Combination> = all.iter().filter(is_twin).cloned().collect();
     let sinks = played(&twins).await;
     // A question that was refused counts as asked.
