@@ -40,7 +40,7 @@ pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId,
     ResponsibilityId, RunId, ThreadId,
 };
-pub use mail::address::{Address, Mailbox};
+pub use mail::address::{Address, Mailbox, is_listed};
 pub use mail::command::{CommandLine, CommandRefusal, MailCommand};
 pub use mail::email::{
     Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via,

@@ -42,8 +42,7 @@ pub use contract::tool::{
 };
 pub use contract::workspace::KeptWorkspace;
 pub use mail::send_email::{
-    MAIL_LIMIT_REACHED, RecipientPlace, is_listed, no_more_mails, recipient_no_reader,
-    recipient_not_allowed,
+    MAIL_LIMIT_REACHED, RecipientPlace, no_more_mails, recipient_no_reader, recipient_not_allowed,
 };
 pub use mail::visibility::SCOPE_OF_THREAD;
 pub use propose_plan::{PROPOSE_PLAN, PlanArgs};

@@ -6,7 +6,7 @@ use crate::config::gateway::Gateway;
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::security::Security;
 use crate::config::values::check_context::CheckContext;
-use crate::domain::{Address, DeliverTo};
+use crate::domain::{Address, DeliverTo, is_listed};
 use std::collections::BTreeMap;
 
 /// Checks what other files decide: that every profile exists, and that answers go to owners or to `send_allow` only.
@@ -50,17 +50,12 @@ fn check_people(
     (gateway, security): (&Gateway, &Security),
     ctx: &mut CheckContext<'_>,
 ) {
-    // As `send_email` interprets these patterns; a higher unit defines it.
     let is_allowed = |address: &Address| {
         let is_owner = gateway
             .owners
             .iter()
             .any(|owner| owner.key() == address.key());
-        let is_meant = |pattern: &String| match pattern.strip_prefix("*@") {
-            Some(domain) => domain.eq_ignore_ascii_case(address.domain()),
-            None => pattern.eq_ignore_ascii_case(&address.key()),
-        };
-        is_owner || security.send_allow.iter().any(is_meant)
+        is_owner || is_listed(&security.send_allow, address)
     };
     for (index, address) in named
         .iter()

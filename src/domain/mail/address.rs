@@ -114,6 +114,20 @@ impl fmt::Display for Mailbox {
     }
 }
 
+/// Reports whether one of these patterns, as `send_allow` of `configs/security.json` has them, matches the address.
+pub fn is_listed(patterns: &[String], address: &Address) -> bool {
+    patterns.iter().any(|pattern| matches(pattern, address))
+}
+
+/// Reports whether a pattern matches: `*@domain` is every address in exactly that domain; any other
+/// pattern is one address. Letter case does not matter.
+fn matches(pattern: &str, address: &Address) -> bool {
+    match pattern.strip_prefix("*@") {
+        Some(domain) => domain.eq_ignore_ascii_case(address.domain()),
+        None => pattern.eq_ignore_ascii_case(&address.key()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +179,28 @@ mod tests {
         ];
         for text in evasions {
             assert!(Address::parse(text).is_err(), "{text:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_one_address_or_one_whole_domain() {
+        let address = |text| Address::parse(text).map_err(|e| e.to_string());
+        let cases = [
+            ("*@partner.test", "carol@partner.test", true),
+            ("*@Partner.TEST", "carol@partner.test", true),
+            ("*@partner.test", "carol@sub.partner.test", false),
+            ("*@partner.test", "carol@evilpartner.test", false),
+            ("carol@partner.test", "Carol@PARTNER.test", true),
+            ("carol@partner.test", "carol+x@partner.test", false),
+            ("*", "carol@partner.test", false),
+            ("*@", "carol@partner.test", false),
+        ];
+        for (pattern, text, wanted) in cases {
+            assert_eq!(
+                address(text).map(|a| matches(pattern, &a)),
+                Ok(wanted),
+                "{pattern} {text}"
+            );
         }
     }
 }

@@ -2,11 +2,11 @@
 //! responsibility or of the rule for the letter; and the reasons to withhold it.
 
 use super::send_limits;
-use crate::domain::{Address, DeliverTo, ReplyMode, Trigger, Trust, Withheld};
+use crate::domain::{Address, DeliverTo, ReplyMode, Trigger, Trust, Withheld, is_listed};
 use crate::runs::error::RunError;
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::StoredMessage;
-use crate::tools::{self, Answered};
+use crate::tools::Answered;
 
 /// Destination of a final text.
 pub struct ReplyDestination {
@@ -138,7 +138,7 @@ fn is_allowed(ctx: &ToolCallContext<'_>, address: &Address) -> bool {
         .owners
         .iter()
         .any(|owner| owner.key() == address.key());
-    is_owner || tools::is_listed(&config.security.send_allow, address)
+    is_owner || is_listed(&config.security.send_allow, address)
 }
 
 /// Returns the letter that this run is for, as far as an answer needs it; or the question of an agent, which is answered
@@ -180,7 +180,7 @@ fn writer(letter: &Answered, send_allow: &[String]) -> Option<Address> {
     let is_same_mailbox = |other: &&Address| {
         other.domain() == sender.domain() && other.base_local() == sender.base_local()
     };
-    let is_safe = |to: &&Address| is_same_mailbox(to) || tools::is_listed(send_allow, to);
+    let is_safe = |to: &&Address| is_same_mailbox(to) || is_listed(send_allow, to);
     Some(
         letter
             .reply_to

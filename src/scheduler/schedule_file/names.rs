@@ -2,7 +2,7 @@
 //! against them, so that no run begins that cannot end.
 
 use crate::config::{Config, Persona};
-use crate::domain::{Address, ReplyMode};
+use crate::domain::{Address, ReplyMode, is_listed};
 use chrono_tz::Tz;
 
 /// Names of a workspace.
@@ -41,12 +41,7 @@ impl WorkspaceNames {
     /// Reports whether a responsibility may mail its answers to an address.
     pub fn reaches(&self, address: &Address) -> bool {
         let is_owner = self.owners.iter().any(|owner| owner.key() == address.key());
-        // As `send_email` interprets these patterns; a higher unit defines it.
-        let is_meant = |pattern: &String| match pattern.strip_prefix("*@") {
-            Some(domain) => domain.eq_ignore_ascii_case(address.domain()),
-            None => pattern.eq_ignore_ascii_case(&address.key()),
-        };
-        is_owner || self.send_allow.iter().any(is_meant)
+        is_owner || is_listed(&self.send_allow, address)
     }
 }
 

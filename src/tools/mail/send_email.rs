@@ -17,7 +17,7 @@ use attachments::read_attachments;
 use futures_util::future::BoxFuture;
 use recipients::Recipients;
 pub(in crate::tools) use recipients::read_recipients;
-pub use recipients::{RecipientPlace, is_listed, recipient_no_reader, recipient_not_allowed};
+pub use recipients::{RecipientPlace, recipient_no_reader, recipient_not_allowed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
