@@ -20,9 +20,7 @@ pub use sync::{FileProblem, SyncReport};
 
 use crate::clock::Clock;
 use crate::config::{Persona, Personas};
-use crate::domain::{
-    ConversationId, MessageId, RunId, ThreadId, Timestamp, Trigger, Trust, sha256_hex,
-};
+use crate::domain::{MessageId, RunId, Timestamp, Trigger, Trust, sha256_hex};
 use crate::store::{
     Content, InboxItem, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError,
     StoredResponsibility,
@@ -243,16 +241,7 @@ impl Scheduler {
             metadata_json: metadata.to_string(),
             ..Content::default()
         };
-        let place = Place {
-            mentioned: Vec::new(),
-            joins_as: None,
-            joins_only: None,
-            authenticated: true,
-            replaces: None,
-            participants: Vec::new(),
-            new_conversation: ConversationId::new(self.clock.new_id()),
-            new_thread: ThreadId::new(self.clock.new_id()),
-        };
+        let place = Place::alone(self.clock.as_ref());
         let run = NewRun {
             id: RunId::new(self.clock.new_id()),
             trigger,

@@ -4,8 +4,7 @@
 use super::letter;
 use crate::config::{Config, Persona};
 use crate::domain::{
-    Address, ConversationId, DeliveryId, LoopToken, MessageId, ThreadId, Trust, approval_address,
-    sha256_hex,
+    Address, DeliveryId, LoopToken, MessageId, Trust, approval_address, sha256_hex,
 };
 use crate::mime::{self, Automatic, Outgoing};
 use crate::store::{
@@ -207,16 +206,9 @@ impl OwnerQuestions {
 
     /// A thread of its own for each mail: what an owner is asked is nobody else's to read.
     fn place(&self, owner: &Address) -> Place {
-        let clock = self.store.clock();
         Place {
-            mentioned: Vec::new(),
-            joins_as: None,
-            joins_only: None,
             participants: vec![owner.key()],
-            authenticated: true,
-            replaces: None,
-            new_conversation: ConversationId::new(clock.new_id()),
-            new_thread: ThreadId::new(clock.new_id()),
+            ..Place::alone(self.store.clock().as_ref())
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::config::Persona;
-use crate::domain::{ConversationId, MessageId, RunId, ThreadId, Trigger, Trust};
+use crate::domain::{MessageId, RunId, ThreadId, Trigger, Trust};
 use crate::store::{Content, NewRun, NewSynthetic, Place};
 use crate::text::shortened;
 
@@ -58,16 +58,7 @@ pub fn question(
         metadata_json: metadata.to_string(),
         ..Content::default()
     };
-    let place = Place {
-        mentioned: Vec::new(),
-        joins_as: None,
-        joins_only: None,
-        authenticated: true,
-        replaces: None,
-        participants: Vec::new(),
-        new_conversation: ConversationId::new(clock.new_id()),
-        new_thread: ThreadId::new(clock.new_id()),
-    };
+    let place = Place::alone(clock);
     NewSynthetic {
         persona: persona.id.clone(),
         id: MessageId::new(clock.new_id()),

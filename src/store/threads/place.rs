@@ -1,5 +1,6 @@
 //! Place of a message as a value: the inputs that decide its conversation and its thread.
 
+use crate::clock::Clock;
 use crate::domain::{ConversationId, ThreadId};
 use crate::store::sql::json_list;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,22 @@ pub struct Place {
     pub replaces: Option<String>,
     pub new_conversation: ConversationId,
     pub new_thread: ThreadId,
+}
+
+impl Place {
+    /// Returns the place of a message of the engine's own with nobody in it: a conversation of its own.
+    pub fn alone(clock: &dyn Clock) -> Self {
+        Self {
+            mentioned: Vec::new(),
+            joins_as: None,
+            joins_only: None,
+            participants: Vec::new(),
+            authenticated: true,
+            replaces: None,
+            new_conversation: ConversationId::new(clock.new_id()),
+            new_thread: ThreadId::new(clock.new_id()),
+        }
+    }
 }
 
 /// The participants of a thread that a message may join, in [`crate::domain::Address::key`] form.
