@@ -33,7 +33,7 @@ use super::judge;
 use crate::clock::Clock;
 use crate::config::{Config, Mode, Persona};
 use crate::domain::{Address, Email, Envelope, Identity, Letter, MessageId, PersonaId};
-use crate::mime::{self, ParseError, ParseLimits};
+use crate::mime::{self, ParseError};
 use crate::store::{NewInbound, Store, StoredInbound};
 use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
@@ -256,7 +256,7 @@ impl Intake {
 
     /// Parses a letter. `Ok(None)`: the bytes are no email and are stored unchanged.
     async fn parse(&self, bytes: Arc<[u8]>) -> Result<Option<Email>, Refusal> {
-        let limits = self.parse_limits();
+        let limits = self.config.limits.of_parsing();
         let is_simple = bytes.len() <= PARSE_INLINE_BYTES_MAX && !contains_html(&bytes);
         let parsed = if is_simple {
             mime::parse(&bytes, &limits)
@@ -271,19 +271,6 @@ impl Intake {
             Ok(email) => Ok(Some(email)),
             Err(ParseError::Hostile(why)) => Err(Refusal::Hostile(why)),
             Err(ParseError::NotAnEmail(_)) => Ok(None),
-        }
-    }
-
-    fn parse_limits(&self) -> ParseLimits {
-        let limits = &self.config.limits;
-        ParseLimits {
-            depth_max: limits.mime_depth_max,
-            parts_max: limits.mime_parts_max,
-            header_bytes_max: limits.header_bytes_max,
-            received_max: limits.received_headers_max,
-            html_bytes_max: limits.html_bytes_max,
-            html_depth_max: limits.html_depth_max,
-            references_max: limits.references_max,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `limits` in `configs/gateway.json`: every bound that is not of a run.
 
 use crate::config::file::duration::{self, TypedDuration};
+use crate::mime::ParseLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -132,6 +133,19 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Returns the bounds of reading a letter.
+    pub fn of_parsing(&self) -> ParseLimits {
+        ParseLimits {
+            depth_max: self.mime_depth_max,
+            parts_max: self.mime_parts_max,
+            header_bytes_max: self.header_bytes_max,
+            received_max: self.received_headers_max,
+            html_bytes_max: self.html_bytes_max,
+            html_depth_max: self.html_depth_max,
+            references_max: self.references_max,
+        }
+    }
+
     /// Time for running work to end after SIGTERM. The rest of `drain_max` is for requeueing
     /// unfinished work and for closing the database.
     pub fn drain_grace_period(&self) -> Duration {

@@ -91,7 +91,7 @@ impl Intake {
     }
 
     async fn read_report(&self, bytes: Arc<[u8]>) -> Option<Report> {
-        let limits = self.parse_limits();
+        let limits = self.config.limits.of_parsing();
         if bytes.len() <= PARSE_INLINE_BYTES_MAX && !contains_html(&bytes) {
             return mime::read_report(&bytes, &limits);
         }

@@ -4,7 +4,7 @@ use super::canonical::canonical;
 use super::view;
 use crate::config::Config;
 use crate::domain::{Address, LoopToken, Timestamp, Trigger, sha256_hex};
-use crate::mime::{self, Automatic, Outgoing, OutgoingAttachment, ParseLimits};
+use crate::mime::{self, Automatic, Outgoing, OutgoingAttachment};
 use crate::store::{DraftEdit, DraftRecord, MessageOutcome, Store};
 use serde_json::{Value, json};
 
@@ -124,7 +124,8 @@ fn outgoing(
     let id = &record.view.persona;
     let persona = config.personas.get(id);
     let persona = persona.ok_or_else(|| EditError::Persona(id.to_string()))?;
-    let parsed = mime::parse(record.bytes(), &limits(config)).map_err(|_| EditError::Unreadable)?;
+    let parsed = mime::parse(record.bytes(), &config.limits.of_parsing())
+        .map_err(|_| EditError::Unreadable)?;
     let content = &record.mail.content;
     let recipients: Value =
         serde_json::from_str(&content.recipients_json).map_err(|_| EditError::Unreadable)?;
@@ -165,17 +166,4 @@ fn outgoing(
         calendar: None,
         attachments: attachments.collect(),
     })
-}
-
-fn limits(config: &Config) -> ParseLimits {
-    let limits = &config.limits;
-    ParseLimits {
-        depth_max: limits.mime_depth_max,
-        parts_max: limits.mime_parts_max,
-        header_bytes_max: limits.header_bytes_max,
-        received_max: limits.received_headers_max,
-        html_bytes_max: limits.html_bytes_max,
-        html_depth_max: limits.html_depth_max,
-        references_max: limits.references_max,
-    }
 }
