@@ -128,7 +128,7 @@ pub async fn fork(
     let id = clock.new_id();
     let begun = view::begin(&record, &id, at_turn, &past, &clock.now().to_string());
     let claimed = claimed(&record, &id, store, clock.now()).await?;
-    let mut run_options = rows.options_of_run(run).await?;
+    let mut run_options = rows.options_of_run(run, claimed.trigger).await?;
     choose(&mut config, &claimed, change, &mut run_options.run_options)?;
     let config = Arc::new(config);
     let providers = providers(&config, &claimed, &run_options.run_options)?;

@@ -113,7 +113,7 @@ impl<'a> Sweep<'a> {
         let options = self
             .store
             .persona(&then.persona)
-            .options_of_run(run)
+            .options_of_run(run, then.subject.trigger)
             .await?
             .run_options;
         if let Some((by, why)) = asked(&then, &options, &recorded, &config) {

@@ -76,7 +76,7 @@ impl Record {
             contexts,
             mails,
             people,
-            run_options: persona.options_of_run(&run.id).await?,
+            run_options: persona.options_of_run(&run.id, run.trigger).await?,
             run,
         }))
     }

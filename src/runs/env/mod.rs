@@ -160,7 +160,7 @@ impl RunEnv {
     /// Returns the options of the run.
     pub async fn options_of_run(&self, run: &ClaimedRun) -> Stored<RunOptionsInForce> {
         match self {
-            RunEnv::Live(live) => live.rows(run).options_of_run(&run.id).await,
+            RunEnv::Live(live) => live.rows(run).options_of_run(&run.id, run.trigger).await,
             RunEnv::Fork(fork) => Ok(fork.run_options.clone()),
             RunEnv::Recorded(record) => Ok(record.run_options()),
         }

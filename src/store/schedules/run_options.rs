@@ -50,7 +50,7 @@ pub(in crate::store) const SLOT_OF_RUN: &str = "
     JOIN responsibilities d ON d.id = s.responsibility_id WHERE s.run_id = $1 AND s.persona_id = $2";
 
 pub(in crate::store) const OPTIONS_OF_LETTER: &str = "
-    SELECT trigger, profile, output_schema, run_options_json FROM runs WHERE id = $1 AND persona_id = $2";
+    SELECT profile, output_schema, run_options_json FROM runs WHERE id = $1 AND persona_id = $2";
 
 impl PersonaStore {
     /// Returns the slot of a run; `None`: no responsibility started it.
@@ -79,18 +79,24 @@ impl PersonaStore {
         }))
     }
 
-    /// Returns the options of a run: those of its slot, or of the rule for its letter.
-    pub async fn options_of_run(&self, run: &RunId) -> Result<RunOptionsInForce> {
-        let letter = sqlx::query(OPTIONS_OF_LETTER)
+    /// Returns the options of a run with this trigger: those of its slot, or of the rule for its letter.
+    pub async fn options_of_run(&self, run: &RunId, trigger: Trigger) -> Result<RunOptionsInForce> {
+        match trigger {
+            Trigger::Email => self.options_of_letter(run).await,
+            Trigger::Schedule | Trigger::Manual | Trigger::Chat => {
+                let slot = self.slot_of_run(run).await?;
+                Ok(slot.map(|slot| slot.run_options).unwrap_or_default())
+            }
+        }
+    }
+
+    async fn options_of_letter(&self, run: &RunId) -> Result<RunOptionsInForce> {
+        let row = sqlx::query(OPTIONS_OF_LETTER)
             .bind(run.as_str())
             .bind(self.persona.as_str());
-        let letter = letter.fetch_optional(self.store.readers()).await?;
-        let is_letter = |row: &&sqlx::sqlite::SqliteRow| {
-            Trigger::parse(row.get("trigger")) == Some(Trigger::Email)
-        };
-        let Some(row) = letter.as_ref().filter(is_letter) else {
-            let slot = self.slot_of_run(run).await?;
-            return Ok(slot.map(|slot| slot.run_options).unwrap_or_default());
+        let row = row.fetch_optional(self.store.readers()).await?;
+        let Some(row) = row else {
+            return Ok(RunOptionsInForce::default());
         };
         let options: Option<String> = row.get("run_options_json");
         let usual = RunOptions {
