@@ -1,11 +1,11 @@
 //! A tool of an MCP server: declared by its owner and by the definition that the owner approved, not by the server as it is.
 
-use crate::config::{ApprovedTool, DESCRIPTION_BYTES_MAX, McpServer, McpTool, OwnToolClass};
+use crate::config::{ApprovedTool, DESCRIPTION_BYTES_MAX, McpServer, McpTool};
 use crate::domain::{Readers, TextLabel, Trust};
 use crate::text::visible;
+use crate::tools::contract::arguments::without_nulls;
 use crate::tools::{
-    Effects, McpCall, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration,
-    ToolError, ToolOutcome,
+    McpCall, ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError, ToolOutcome,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -40,16 +40,8 @@ impl Tool for McpServerTool {
             name: self.declared.offered.clone(),
             description: description(&self.approved.definition),
             input_schema: arguments(&self.approved.definition),
-            class: match class {
-                OwnToolClass::Repeatable => ToolClass::Repeatable,
-                OwnToolClass::Once => ToolClass::Once,
-            },
-            effects: Effects {
-                reads_private: effects.reads_private,
-                sends_out: effects.sends_out,
-                changes_state: effects.changes_state,
-                runs_code: effects.runs_code,
-            },
+            class: class.into(),
+            effects: effects.into(),
             // Its outcome says whose.
             result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
@@ -61,10 +53,7 @@ impl Tool for McpServerTool {
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let present = call.args.iter().filter(|(_, value)| !value.is_null());
-            let args: Map<String, Value> = present
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect();
+            let args = without_nulls(call.args);
             let made = call.env.mcp()?.call(McpCall {
                 run: call.run,
                 server: &self.server,

@@ -1,14 +1,14 @@
 //! A program of the owner's as a tool: JSON in, a text or JSON out.
 
-use crate::config::{OwnTool, OwnToolClass};
+use crate::config::OwnTool;
 use crate::domain::{Readers, TextLabel, Trust};
+use crate::tools::contract::arguments::without_nulls;
 use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome,
+    ResultWords, Tool, ToolCall, ToolCapabilities, ToolDeclaration, ToolError, ToolOutcome,
 };
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub struct OwnerTool(pub OwnTool);
 
@@ -28,16 +28,8 @@ impl Tool for OwnerTool {
             name: own.name.clone(),
             description: own.description.clone(),
             input_schema: own.arguments.clone(),
-            class: match own.class {
-                OwnToolClass::Repeatable => ToolClass::Repeatable,
-                OwnToolClass::Once => ToolClass::Once,
-            },
-            effects: Effects {
-                reads_private: own.effects.reads_private,
-                sends_out: own.effects.sends_out,
-                changes_state: own.effects.changes_state,
-                runs_code: own.effects.runs_code,
-            },
+            class: own.class.into(),
+            effects: own.effects.into(),
             // Its outcome says whose.
             result_words: ResultWords::Engine,
             capabilities: ToolCapabilities {
@@ -72,17 +64,11 @@ fn label(own: &OwnTool) -> TextLabel {
 }
 
 fn input(name: &str, call: &ToolCall<'_>) -> Value {
-    let present: Map<String, Value> = call
-        .args
-        .iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
     json!({
         "tool": name,
         "run": call.run.as_str(),
         "sender": { "from": call.origin.from, "trust": call.origin.trust },
-        "arguments": present,
+        "arguments": without_nulls(call.args),
     })
 }
 

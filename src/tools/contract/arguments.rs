@@ -47,7 +47,8 @@ pub(in crate::tools) fn count(typed: Option<f64>, default: usize) -> usize {
     typed.map_or(default, |number| number as usize)
 }
 
-fn without_nulls(args: &Map<String, Value>) -> Map<String, Value> {
+/// Returns the arguments that were given: models write `null` for those that were not.
+pub(in crate::tools) fn without_nulls(args: &Map<String, Value>) -> Map<String, Value> {
     args.iter()
         .filter(|(_, v)| !v.is_null())
         .map(|(k, v)| (k.clone(), v.clone()))

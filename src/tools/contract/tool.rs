@@ -5,6 +5,7 @@
 use super::env::{ToolCapabilities, ToolEnv};
 use super::error::ToolError;
 use crate::clock::Clock;
+use crate::config::{OwnToolClass, OwnToolEffects};
 use crate::domain::{Address, ApprovalKind, MemoryAudience, Readers, RunId, TextLabel, Timestamp};
 use crate::store::EventWrite;
 use futures_util::future::{BoxFuture, ready};
@@ -86,6 +87,17 @@ impl Effects {
     };
 }
 
+impl From<OwnToolEffects> for Effects {
+    fn from(declared: OwnToolEffects) -> Self {
+        Self {
+            reads_private: declared.reads_private,
+            sends_out: declared.sends_out,
+            changes_state: declared.changes_state,
+            runs_code: declared.runs_code,
+        }
+    }
+}
+
 /// Source of the text in a tool's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResultWords {
@@ -138,6 +150,15 @@ pub enum ToolClass {
     /// Never run it again: the model gets `outcome_unknown` and may not repeat the call in this
     /// run, and the owner is notified.
     Once,
+}
+
+impl From<OwnToolClass> for ToolClass {
+    fn from(declared: OwnToolClass) -> Self {
+        match declared {
+            OwnToolClass::Repeatable => Self::Repeatable,
+            OwnToolClass::Once => Self::Once,
+        }
+    }
 }
 
 /// Outcome of an interrupted call, by its traces.
