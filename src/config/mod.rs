@@ -93,7 +93,10 @@ pub use security::mcp_server::{AgentReads, AgentTool, AgentTrust, McpServerSetti
 pub use security::{Access, Decision, Security};
 pub use settings::Config;
 pub use show::{effective, show_persona};
-pub use skills::{PinnedSkill, SKILL_FILE, SKILLS_FOLDER, TypedSkills, is_skill_name};
+pub use skills::{
+    EXECUTABLE, PinnedSkill, SKILL_FILE, SKILL_FILE_BYTES_MAX, SKILLS_FOLDER, TypedSkills,
+    is_skill_name,
+};
 pub use step::PLACEHOLDERS;
 pub use values::answer_schema;
 pub use values::name_catalog::NameCatalog;

@@ -46,7 +46,7 @@ pub use mail::send_email::{
 };
 pub use mail::visibility::SCOPE_OF_THREAD;
 pub use propose_plan::{PROPOSE_PLAN, PlanArgs};
-pub use skills::skill_file::{SKILL_FILE_BYTES_MAX, SkillFile, parse as parse_skill};
+pub use skills::skill_file::{SkillFile, parse as parse_skill};
 pub use skills::skill_folder::{digests as skill_digests, text as skill_text};
 pub use skills::skill_reader::SkillReader;
 pub use skills::use_skill::USE_SKILL;

@@ -12,6 +12,10 @@ use std::collections::BTreeMap;
 pub const SKILLS_FOLDER: &str = "skills";
 /// File with the front matter and the instructions of a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
+/// Largest `SKILL.md`.
+pub const SKILL_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Beginning of the digest of a file that may be executed.
+pub const EXECUTABLE: &str = "x:";
 /// Most skills of a workspace.
 const SKILLS_MAX: usize = 500;
 
@@ -46,6 +50,12 @@ impl PinnedSkill {
     /// Returns the name: that of the folder.
     pub fn name(&self) -> &str {
         self.folder.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Returns the SHA-256 of a file, whether or not it may be executed; `None`: the skill has no such file.
+    pub fn sha256_of(&self, path: &str) -> Option<&str> {
+        let digest = self.files.get(path)?;
+        Some(digest.strip_prefix(EXECUTABLE).unwrap_or(digest))
     }
 
     /// Returns the persona that alone has it; `None`: all have it.

@@ -2,12 +2,11 @@
 
 use super::reads::{BaseFolder, ReadError};
 use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
-use crate::config::{PinnedSkill, SKILL_FILE, SKILLS_FOLDER};
+use crate::config::{PinnedSkill, SKILL_FILE, SKILL_FILE_BYTES_MAX, SKILLS_FOLDER};
 use crate::domain::sha256_hex;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeSet;
 
-const FILE_BYTES_MAX: u64 = 64 * 1024;
 const INTRODUCTION: &str = "Skills are instructions of your owner for kinds of work. Before work that one of them is about, call `use_skill` \
      with its name, and follow what it says:";
 const CHANGED: &str = "it is not as it was approved, and off: see `attache skills list`";
@@ -73,13 +72,12 @@ fn is_unchanged(call: &ResolverCall<'_>, skill: &PinnedSkill) -> Result<bool, Re
         None => BaseFolder::Workspace,
     };
     let path = format!("{SKILLS_FOLDER}/{}/{SKILL_FILE}", skill.name());
-    let text = match call.reads.text(place, &path, FILE_BYTES_MAX) {
+    let text = match call.reads.text(place, &path, SKILL_FILE_BYTES_MAX) {
         Ok(text) => text,
         // A file that cannot be used is not what was approved.
         Err(ReadError::File(_)) => None,
         Err(error) => return Err(error.of("skills", &path)),
     };
-    let pinned = skill.files.get(SKILL_FILE);
-    let pinned = pinned.map(|digest| digest.trim_start_matches("x:"));
+    let pinned = skill.sha256_of(SKILL_FILE);
     Ok(text.is_some_and(|text| pinned == Some(sha256_hex(&[text.as_bytes()]).as_str())))
 }

@@ -3,8 +3,6 @@
 use crate::config::is_skill_name;
 use crate::scheduler::schedule_file::front::{self, FrontEntry, FrontValue};
 
-/// Largest `SKILL.md`.
-pub const SKILL_FILE_BYTES_MAX: u64 = 64 * 1024;
 const DESCRIPTION_CHARS_MAX: usize = 1024;
 const COMPATIBILITY_CHARS_MAX: usize = 500;
 /// Keys that the format has.
@@ -68,11 +66,9 @@ pub fn parse(text: &str, folder: &str) -> Result<SkillFile, Vec<String>> {
     let description = fields.text("description", &mut problems);
     match description.as_deref().map(|text| text.chars().count()) {
         None => problems.push("`description` is missing".to_owned()),
-        Some(DESCRIPTION_CHARS_MAX..) if description.as_deref().is_some_and(is_too_long) => {
-            problems.push(format!(
-                "`description` has more than {DESCRIPTION_CHARS_MAX} characters"
-            ));
-        }
+        Some(count) if count > DESCRIPTION_CHARS_MAX => problems.push(format!(
+            "`description` has more than {DESCRIPTION_CHARS_MAX} characters"
+        )),
         Some(_) => {}
     }
     if let Some(text) = fields.text("compatibility", &mut problems)
@@ -94,10 +90,6 @@ pub fn parse(text: &str, folder: &str) -> Result<SkillFile, Vec<String>> {
         }),
         false => Err(problems),
     }
-}
-
-fn is_too_long(description: &str) -> bool {
-    description.chars().count() > DESCRIPTION_CHARS_MAX
 }
 
 struct SkillFields<'a>(&'a [FrontEntry]);

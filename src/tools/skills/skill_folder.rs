@@ -1,7 +1,6 @@
 //! All files of a skill with their digests: what an approval pins.
 
-use super::skill_file::SKILL_FILE_BYTES_MAX;
-use crate::config::SKILL_FILE;
+use crate::config::{EXECUTABLE, SKILL_FILE, SKILL_FILE_BYTES_MAX};
 use crate::domain::sha256_hex;
 use cap_std::fs_utf8::{Dir, MetadataExt, OpenOptions, OpenOptionsExt};
 use std::collections::BTreeMap;
@@ -11,8 +10,6 @@ use std::io::{self, Read};
 const FILES_MAX: usize = 200;
 const BYTES_MAX: u64 = 8 * 1024 * 1024;
 const DEPTH_MAX: usize = 8;
-/// Beginning of the digest of a file that may be executed.
-const EXECUTABLE: &str = "x:";
 
 /// Returns the digest of every file below an open folder, by path. Blocking. Errors: a sentence; links and other things than
 /// files and folders are none of a skill.

@@ -1,8 +1,8 @@
 //! The approved skills of a persona as a capability: a folder that is not as it was approved gives nothing.
 
-use super::skill_file::{self, SKILL_FILE_BYTES_MAX, SkillFile};
+use super::skill_file::{self, SkillFile};
 use super::skill_folder::{digests, read};
-use crate::config::{PinnedSkill, SKILL_FILE, SKILLS_FOLDER};
+use crate::config::{PinnedSkill, SKILL_FILE, SKILL_FILE_BYTES_MAX, SKILLS_FOLDER};
 use crate::tools::ToolError;
 use cap_std::fs_utf8::Dir;
 use tokio::task::spawn_blocking;
