@@ -10,7 +10,7 @@ use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
 use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
-use crate::domain::{Address, PersonaId, PlanMode, ReplyMode, RunSettings};
+use crate::domain::{Address, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings};
 use crate::policy::PolicyRule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -167,6 +167,11 @@ pub struct Persona {
 }
 
 impl Persona {
+    /// Handling of what a run with these options writes.
+    pub fn reply_under(&self, options: &RunOptions) -> ReplyMode {
+        options.reply.unwrap_or(self.reply)
+    }
+
     /// Its primary address, then its aliases.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         std::iter::once(&self.address).chain(&self.aliases)

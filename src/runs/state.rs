@@ -130,11 +130,7 @@ impl<'a> LoopState<'a> {
             tools: &self.tools,
             label: self.label.clone(),
             is_planned: plan::is_first(self.persona, &self.run_options.run_options),
-            reply: self
-                .run_options
-                .run_options
-                .reply
-                .unwrap_or(self.persona.reply),
+            reply: self.persona.reply_under(&self.run_options.run_options),
             approvals: &self.approvals,
             cancel: self.cancel,
             calls: self.counters.tool_calls,
