@@ -12,9 +12,8 @@ use crate::runs::chat::question::{AskedAt, question};
 use crate::runs::chat::watch::{RunProgress, RunWatch};
 use crate::store::{RunSummary, Store, StoreError, ThreadFilter, ThreadSummary, working_engine};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities,
-    ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -263,9 +262,7 @@ impl AgentServer {
 
 impl ServerHandler for AgentServer {
     fn get_info(&self) -> ServerConfig {
-        let server = Implementation::new("attache", env!("CARGO_PKG_VERSION"));
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(server)
+        super::server_config()
     }
 
     async fn list_tools(

@@ -23,6 +23,7 @@ use crate::store::{Store, StoreError};
 use agent_server::AgentServer;
 use bounded_input::BoundedInput;
 use rmcp::ServerHandler;
+use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use rmcp::service::ServerInitializeError;
 use service::Toolbox;
 use std::sync::Arc;
@@ -71,6 +72,12 @@ where
     let run = deps.store.running_run(run).await?;
     let toolbox = Toolbox::open(deps, run).await.map_err(McpError::Run)?;
     serve_pipes(toolbox, (BoundedInput::new(pipes.0), pipes.1)).await
+}
+
+/// Returns what both servers say of themselves: they have tools, and nothing else.
+fn server_config() -> ServerConfig {
+    let server = Implementation::new("attache", env!("CARGO_PKG_VERSION"));
+    ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(server)
 }
 
 async fn serve_pipes<S, R, W>(handler: S, pipes: (R, W)) -> Result<(), McpError>

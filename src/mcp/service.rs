@@ -21,9 +21,8 @@ use crate::store::{
 };
 use crate::tools::{MailPolicy, RegisteredTool, ToolClass, ToolOutcome};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject,
+    ListToolsResult, PaginatedRequestParams, ServerConfig, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -78,7 +77,7 @@ impl Toolbox {
             .settings_in_force(whose, run.trigger, "");
         let is_planned = plan::is_first(persona, &run_options.run_options);
         deps.env.try_commands(persona).await;
-        let reply = run_options.run_options.reply.unwrap_or(persona.reply);
+        let reply = persona.reply_under(&run_options.run_options);
         let mut tools = deps.tools(&run, persona, &run_options.run_options, &label);
         tools = mcp_tools::offered(&deps, tools, None).await?;
         // An agent cannot wait for its owner.
@@ -285,9 +284,7 @@ impl Toolbox {
 
 impl ServerHandler for Toolbox {
     fn get_info(&self) -> ServerConfig {
-        let server = Implementation::new("attache", env!("CARGO_PKG_VERSION"));
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(server)
+        super::server_config()
     }
 
     async fn list_tools(
