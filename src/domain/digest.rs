@@ -7,13 +7,17 @@ use std::fmt::Write;
 pub fn sha256_hex(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
-    hash.finalize()
-        .iter()
-        .fold(String::with_capacity(64), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _infallible = write!(text, "{byte:02x}");
-            text
-        })
+    hex(&hash.finalize())
+}
+
+/// Formats bytes as lower-case hexadecimal digits, such as a digest that was computed piece by piece.
+pub fn hex(bytes: &[u8]) -> String {
+    let text = String::with_capacity(2 * bytes.len());
+    bytes.iter().fold(text, |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Returns a number that is equal for equal texts and spread evenly over different ones: jitter

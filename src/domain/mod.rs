@@ -34,7 +34,7 @@ pub use budget::{
     Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, OnBudget, Origin,
     ThreadBudget, day_of, end_of, month_of,
 };
-pub use digest::{sha256_hex, stable_seed};
+pub use digest::{hex, sha256_hex, stable_seed};
 pub use hook::{HookDecision, HookEvent};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId,

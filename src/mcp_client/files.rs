@@ -1,6 +1,7 @@
 //! The program of a server and the scripts among its arguments, by their digests.
 
 use crate::config::{McpServer, PinnedFile};
+use crate::domain::hex;
 use crate::providers::child::program::Program;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
@@ -61,14 +62,9 @@ fn pinned(path: &Path) -> Result<PinnedFile, FilesError> {
         }
         digest.update(&piece[..count]);
     }
-    let sha256 = digest
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
     Ok(PinnedFile {
         path: shown,
-        sha256,
+        sha256: hex(&digest.finalize()),
     })
 }
 

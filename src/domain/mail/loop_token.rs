@@ -4,6 +4,7 @@
 //! A count that a stranger could write would be no guard; this one counts only under our own seal.
 //! What follows from it is decided elsewhere.
 
+use crate::domain::digest::hex;
 use crate::domain::id::PersonaId;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -44,7 +45,7 @@ impl LoopKey {
     pub fn seal(&self, token: &LoopToken) -> String {
         let LoopToken { hops, message_id } = token;
         let seal = self.mac(*hops, message_id).finalize().into_bytes();
-        let seal: String = seal.iter().map(|byte| format!("{byte:02x}")).collect();
+        let seal = hex(&seal);
         format!("hops={hops}; seal={seal}; id={message_id}")
     }
 

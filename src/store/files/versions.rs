@@ -9,7 +9,7 @@ use super::workspace::{
     self, WorkspaceError, WorkspaceFile, WorkspaceQuota, WorkspaceUsage, fits, list, nanos,
 };
 use crate::config::AGENT_FOLDER;
-use crate::domain::{RunId, Timestamp};
+use crate::domain::{RunId, Timestamp, hex};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -316,11 +316,7 @@ impl WorkspaceVersions {
             copy.write_all(&piece[..count])?;
         }
         copy.sync_data()?;
-        let digest: String = digest
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let digest = hex(&digest.finalize());
         fs::rename(&unfinished, self.object(&digest))?;
         Ok(Some(digest))
     }
