@@ -1,6 +1,6 @@
 //! `attache approvals approve|reject|edit|answer`.
 
-use super::super::args::{id_arg, text};
+use super::super::args::{id_arg, text, user};
 use super::super::{CommandContext, Exit, Failure, screen};
 use crate::domain::ApprovalKind;
 use crate::store::{ApprovalVerdict, DecisionOutcome, NewDecision};
@@ -53,7 +53,7 @@ pub async fn run(
     let view = super::found(&store, text(args, "id")).await?;
     let decision = NewDecision {
         verdict,
-        by: format!("uid {}", rustix::process::getuid().as_raw()),
+        by: user(),
         via: "cli",
         words: words.to_owned(),
         evidence_json: "{}".to_owned(),

@@ -69,6 +69,11 @@ pub async fn persona_of(
     Ok(Some(id))
 }
 
+/// Returns the user of this process as the audit log names who decided something.
+pub fn user() -> String {
+    format!("uid {}", rustix::process::getuid().as_raw())
+}
+
 /// Value of a number argument that has a default.
 pub fn number(args: &ArgMatches, name: &str) -> u32 {
     args.get_one::<u32>(name).copied().unwrap_or_default()

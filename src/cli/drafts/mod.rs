@@ -2,7 +2,7 @@
 
 mod editor;
 
-use super::args::{id_arg, number, persona_of, text};
+use super::args::{id_arg, number, persona_of, text, user};
 use super::screen::{self, Columns};
 use super::{Command, CommandContext, Exit, Failure};
 use crate::domain::ApprovalState;
@@ -323,10 +323,6 @@ async fn decided(
                 .into())
         }
     }
-}
-
-fn user() -> String {
-    format!("uid {}", rustix::process::getuid().as_raw())
 }
 
 /// Finds a draft by its id or the end of it. Errors: none, or several.
