@@ -54,17 +54,11 @@ pub fn by_table(facts: &CallFacts) -> TableDecision {
         };
     }
     if facts.is_true("runs_command") {
-        let (is_open, why) = match lowest >= Trust::Owner || is_off("G12") {
-            true => (true, "it runs a command"),
-            false => (
-                false,
-                "commands are run for the owner alone, in runs that have read nothing of others",
-            ),
-        };
-        return match is_open {
-            true => says(PolicyEffect::Ask, true, RUNS_COMMAND, why),
-            false => says(PolicyEffect::Deny, false, RUNS_COMMAND, why),
-        };
+        if lowest >= Trust::Owner || is_off("G12") {
+            return says(PolicyEffect::Ask, true, RUNS_COMMAND, "it runs a command");
+        }
+        let why = "commands are run for the owner alone, in runs that have read nothing of others";
+        return says(PolicyEffect::Deny, false, RUNS_COMMAND, why);
     }
     if facts.text("host").is_some() && sender < Trust::Contact {
         let why = "the web is not asked for strangers";

@@ -95,10 +95,7 @@ impl ApiRequest {
             // It is refused where it is asked.
             Err(_) => url.to_owned(),
         };
-        Self {
-            body: None,
-            ..Self::to(url)
-        }
+        Self::to(url)
     }
 
     pub fn post(url: &str, body: Value) -> Self {

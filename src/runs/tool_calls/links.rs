@@ -26,11 +26,13 @@ pub async fn with_link(
     (tool, args): (&RegisteredTool, &Map<String, Value>),
     facts: CallFacts,
 ) -> Result<CallFacts, RunError> {
+    if !tool.declaration().capabilities.web {
+        return Ok(facts);
+    }
     let url = args.get("url").and_then(Value::as_str).unwrap_or_default();
     let opened = ctx.deps.config.web.private_targets();
-    let target = match WebTarget::parse(url, opened) {
-        Ok(target) if tool.declaration().capabilities.web => target,
-        _ => return Ok(facts),
+    let Ok(target) = WebTarget::parse(url, opened) else {
+        return Ok(facts);
     };
     let (letters, steps) = ctx.deps.env.read_so_far(ctx.run).await?;
     let pages = letters.iter().flat_map(|letter| &letter.unsubscribe);

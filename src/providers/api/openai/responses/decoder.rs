@@ -165,12 +165,9 @@ impl ResponsesDecoder {
         let (mut blocks, is_refused) = self.blocks(&items)?;
         let text = joined(&blocks);
         events.extend(self.unsaid(&text, &mut blocks));
-        let calls = blocks.iter().filter_map(call_event);
-        let has_calls = {
-            let before = events.len();
-            events.extend(calls);
-            events.len() > before
-        };
+        let calls: Vec<Event> = blocks.iter().filter_map(call_event).collect();
+        let has_calls = !calls.is_empty();
+        events.extend(calls);
         let usage = response.get("usage").filter(|usage| usage.is_object());
         events.push(Event::Finished(Response {
             stop: stop_of(response, has_calls, is_refused),
@@ -233,13 +230,11 @@ impl ResponsesDecoder {
         if let Some(rest) = text.strip_prefix(self.said.as_str()) {
             return (!rest.is_empty()).then(|| Event::TextDelta(rest.to_owned()));
         }
-        let mut said = Some(self.said.clone());
-        let first = |block: &Block| matches!(block, Block::Text { .. });
-        let at = blocks.iter().position(first).unwrap_or(blocks.len());
-        blocks.retain(|block| !first(block));
-        if let Some(said) = said.take().filter(|said| !said.is_empty()) {
-            blocks.insert(at.min(blocks.len()), Block::text(said));
-        }
+        // Something was said, or it would begin every text. Before the first text stands no other.
+        let is_text = |block: &Block| matches!(block, Block::Text { .. });
+        let at = blocks.iter().position(is_text).unwrap_or(blocks.len());
+        blocks.retain(|block| !is_text(block));
+        blocks.insert(at, Block::text(self.said.clone()));
         None
     }
 
