@@ -6,6 +6,7 @@ use crate::approvals::scene::{CONTACT, OWNER, Scene};
 use crate::attacks::network;
 use crate::calendar::parts::{self, part};
 use crate::extract::made::pdf;
+use crate::mcp_client::stand_in::{FOLDER, approved, calls_of, stdio};
 use crate::own_tools::own_tool;
 use crate::providers::photographs;
 use crate::web::servers::Site;
@@ -15,12 +16,13 @@ use serde_json::{Value, json};
 use std::process::Command;
 
 /// Words that only what an ability finds holds, by the word of the letter.
-const SHOWN: [(&str, &str); 5] = [
+const SHOWN: [(&str, &str); 6] = [
     ("invoice", "Total: 1,234.50"),
     ("page", "Open from seven to ten."),
     ("search", "lands at seven"),
     ("weather", "minus 4 degrees"),
     ("events", "Jour fixe"),
+    ("forecast", "mild and dry"),
 ];
 
 /// Calls one tool, chosen by the letter, and answers with what it was told.
@@ -32,6 +34,7 @@ fn script(page: &Site) -> Value {
         asks("search", "web_search", json!({ "query": "ferry" })),
         asks("weather", "weather", json!({ "city": "Oslo" })),
         asks("events", "list_events", json!({ "from": "2026-12-01T00:00:00Z", "days": 3 })),
+        asks("forecast", "met__forecast", json!({ "city": "Oslo" })),
         { "when": { "turn": 0, "contains": "Microsoft Teams-Besprechung" }, "call": [{ "tool": "answer_invitation", "args":
             { "answer": "accept", "uid": "{{header:uid}}", "comment": "For: {{header:event}}" } }] },
         { "when": { "turn": 0 }, "say": "I was shown nothing." },
@@ -54,6 +57,7 @@ async fn used() -> (Workspace, Vec<(Site, usize)>) {
             "grep -q Oslo && echo 'minus 4 degrees'",
             &json!({}),
         );
+        approved(workspace, &stdio(), &json!({}));
     })
     .await;
     let app = &scene.world.app;
@@ -80,7 +84,13 @@ async fn used() -> (Workspace, Vec<(Site, usize)>) {
     }
     let counts = [page.requests().len(), search.requests().len()];
     assert_eq!(counts, [1, 1]);
+    assert_eq!(forecasts(&app.workspace), 1);
     (closed(scene.world.app).await, vec![(page, 1), (search, 1)])
+}
+
+/// Calls that reached the MCP server.
+fn forecasts(workspace: &Workspace) -> usize {
+    calls_of(&workspace.path().join(FOLDER), "forecast")
 }
 
 /// A letter of the owner's about that, with an invoice where it needs one.
@@ -154,7 +164,8 @@ fn verified(workspace: &Workspace) -> (String, Option<Vec<String>>) {
 async fn letters_that_need_abilities_are_answered_and_replayed_without_network_and_processes() {
     let (workspace, sites) = used().await;
     let (told, calls) = verified(&workspace);
-    assert!(told.contains("\"identical\": 6"), "{told}");
+    assert!(told.contains("\"identical\": 7"), "{told}");
+    assert_eq!(forecasts(&workspace), 1, "a replay asked");
     for (site, asked) in &sites {
         assert_eq!(site.requests().len(), *asked, "a replay asked");
     }
