@@ -276,7 +276,24 @@ pub(in crate::store) const READ_EPOCH: &str = "SELECT epoch, loop_key FROM engin
 /// Number of the newest migration that was applied.
 pub(in crate::store) const NEWEST_MIGRATION: &str = "SELECT max(version) FROM _sqlx_migrations";
 
+/// Gives 1 for a database to which no migration was ever applied.
+pub(in crate::store) const IS_NEW: &str =
+    "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')";
+
 async fn migrate(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+    // sqlx commits twice for each migration, and every commit waits for the disk: a new database
+    // gets its tables in one. An older one keeps what each migration did, so that the log does not
+    // have to hold all of them.
+    let is_new: bool = sqlx::query_scalar(IS_NEW).fetch_one(&mut *conn).await?;
+    if is_new {
+        let mut whole = conn.begin().await?;
+        apply(&mut whole).await?;
+        return Ok(whole.commit().await?);
+    }
+    apply(conn).await
+}
+
+async fn apply(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
     // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one
     // lifetime only.
     MIGRATIONS
