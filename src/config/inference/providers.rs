@@ -436,7 +436,7 @@ pub fn unready(
     let settings = providers.get(name)?;
     if adapter_of(name) == "scripted" && settings.script.is_none() {
         let hint = format!(
-            "write `\"providers\": {{\"{name}\": {{\"script\": \"configs/demo-script.json\"}}}}`"
+            "write `\"providers\": {{\"{name}\": {{\"script\": \"configs/script.json\"}}}}`"
         );
         return Some((format!("provider `{name}` has no script"), hint));
     }
