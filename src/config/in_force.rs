@@ -8,12 +8,13 @@
 use crate::config::file::{
     ConfigLocation, ConfigSource, HOOKS_FILE, MCP_FILE, MCP_LOCK_FILE, POLICY_FILE, PRICES_FILE,
     SKILLS_FILE, Snapshot, WEB_FILE, own_tool_file, persona_file, persona_policy_file,
+    write_private,
 };
 use crate::config::secrets;
 use crate::domain::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -43,21 +44,11 @@ struct InForce {
 /// Stores the digests of the files that this process has read. Mode for its user alone; written
 /// atomically.
 pub fn note(snapshot: &Snapshot, workspace: &Path) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
     let said = InForce {
         pid: std::process::id().to_string(),
         index: snapshot.index().to_string(),
     };
-    let draft = workspace.join(format!("{FILE}.tmp"));
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&draft)?;
-    file.write_all(&serde_json::to_vec(&said)?)?;
-    std::fs::rename(draft, workspace.join(FILE))
+    write_private(&workspace.join(FILE), &serde_json::to_vec(&said)?)
 }
 
 /// Files that were edited, added or removed since the engine of that process started; `None`

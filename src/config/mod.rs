@@ -54,6 +54,7 @@ pub use authentication::{Authentication, Mode, ResolverSettings, TrustedRelay};
 pub use context::{ContextProfile, ContextStep};
 pub use file::{
     ConfigErrors, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot, TypedDuration, spell,
+    write_private,
 };
 pub use gateway::limits::Limits;
 pub use gateway::listeners::{
@@ -81,8 +82,8 @@ pub use inference::think::Think;
 pub use letters::{LetterRule, LetterRules};
 pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};
 pub use mcp::{
-    ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpPins, McpServer, McpServerPin, McpTool,
-    McpToolPin, PinnedFile, SCHEMA_BYTES_MAX, definition_sha256, lock_text, origin,
+    ApprovedTool, DESCRIPTION_BYTES_MAX, McpHeader, McpOAuth, McpPins, McpServer, McpServerPin,
+    McpTool, McpToolPin, PinnedFile, SCHEMA_BYTES_MAX, definition_sha256, lock_text, origin,
 };
 pub use own_tools::{OwnTool, OwnToolClass, OwnToolEffects};
 pub use persona::{BadName, Persona, check_name, description, is_untouched};

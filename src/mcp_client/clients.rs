@@ -143,7 +143,7 @@ impl McpClients {
             return Err(McpFailure::FilesChanged(changed));
         }
         let clock = self.store.clock().clone();
-        let mut session = McpSession::begin(server, Box::new(move || clock.new_id())).await?;
+        let mut session = McpSession::begin(server, clock).await?;
         match session.tools().await {
             Ok(listed) => Ok((session, listed)),
             Err(failure) => {
@@ -212,8 +212,9 @@ impl McpClients {
             self.store.switch_off_mcp_tools(off.collect()).await?;
             return Ok(off_of_program());
         }
-        let now = self.store.clock().monotonic();
-        {
+        // After a login it is asked again at once.
+        if !matches!(failure, McpFailure::LoginNeeded(_)) {
+            let now = self.store.clock().monotonic();
             let mut failures = locked(&self.failures);
             let failures = failures.entry(server.name.clone()).or_default();
             failures.in_a_row += 1;
@@ -227,6 +228,25 @@ impl McpClients {
     fn notice(&self, server: &McpServer, failure: &McpFailure) -> NewNotice {
         let clock = self.store.clock();
         let today = clock.now().to_string();
+        let name = &server.name;
+        let (occurrence, summary, hint) = match failure {
+            McpFailure::LoginNeeded(why) => (
+                format!("{} login", &today[..10]),
+                format!("the MCP server `{name}` wants a login, so its tools fail: {why}"),
+                format!("`attache mcp login {name}` logs in; no restart is needed"),
+            ),
+            failure => (
+                today[..10].to_owned(),
+                format!(
+                    "the MCP server `{name}` failed: {failure}; after {FAILURES_MAX} failures in a row it is left alone for {} minutes",
+                    REST.as_secs() / 60
+                ),
+                format!(
+                    "`attache mcp list` shows whether it can be reached; the engine's log has what it wrote to standard error; \
+                     take `{name}` out of `configs/mcp.json` and start the engine again to do without it"
+                ),
+            ),
+        };
         NewNotice {
             id: NoticeId::new(clock.new_id()),
             persona: None,
@@ -234,17 +254,9 @@ impl McpClients {
             detail: server.name.clone(),
             subject: NoticeSubject::McpServer,
             subject_id: server.name.clone(),
-            occurrence: today[..10].to_owned(),
-            summary: format!(
-                "the MCP server `{}` failed: {failure}; after {FAILURES_MAX} failures in a row it is left alone for {} minutes",
-                server.name,
-                REST.as_secs() / 60
-            ),
-            hint: format!(
-                "`attache mcp list` shows whether it can be reached; the engine's log has what it wrote to standard error; \
-                 take `{}` out of `configs/mcp.json` and start the engine again to do without it",
-                server.name
-            ),
+            occurrence,
+            summary,
+            hint,
         }
     }
 

@@ -3,9 +3,12 @@
 use super::failure::McpFailure;
 use super::http::HttpConnection;
 use super::message::{self, Incoming};
+use super::oauth::ServerLogin;
 use super::stdio::StdioConnection;
+use crate::clock::Clock;
 use crate::config::McpServer;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -22,9 +25,14 @@ pub enum Connection {
 
 impl Connection {
     /// Starts the server's program, or names its address; nothing is sent yet.
-    pub fn open(server: &McpServer) -> Result<Self, McpFailure> {
+    pub fn open(server: &McpServer, clock: &Arc<dyn Clock>) -> Result<Self, McpFailure> {
         match &server.url {
-            Some(url) => Ok(Self::Http(Box::new(HttpConnection::new(server, url)))),
+            Some(url) => {
+                let login = ServerLogin::of(server, clock.clone());
+                Ok(Self::Http(Box::new(HttpConnection::new(
+                    server, url, login,
+                ))))
+            }
             None => StdioConnection::start(server).map(|stdio| Self::Stdio(Box::new(stdio))),
         }
     }

@@ -19,6 +19,9 @@ pub enum McpFailure {
     /// It wants a login or a key that it was not given.
     #[error("it refuses us: {0}")]
     Refused(String),
+    /// Its owner has to log in.
+    #[error("it wants a login: {0}")]
+    LoginNeeded(String),
     /// Its program or a script of it is not the one that was approved.
     #[error("{0}")]
     FilesChanged(String),
@@ -44,6 +47,10 @@ impl McpFailure {
                 "the server broke the protocol and was stopped".to_owned(),
             ),
             Self::Ended(_) => ("server_failed", "the server ended".to_owned()),
+            Self::LoginNeeded(_) => (
+                "server_failed",
+                "the server wants your owner to log in".to_owned(),
+            ),
             Self::Unreachable(_) | Self::Refused(_) | Self::FilesChanged(_) => {
                 ("server_failed", "the server cannot be used".to_owned())
             }

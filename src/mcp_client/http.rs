@@ -2,11 +2,13 @@
 //! web, for which the owner has opened the host and port that the configuration names, and no other.
 
 use super::failure::McpFailure;
+use super::oauth::{LoginError, ServerLogin};
 use super::stdio::MESSAGE_BYTES_MAX;
 use crate::config::{McpServer, origin};
+use crate::providers::scrub;
 use crate::providers::transport::sse::EventSplitter;
 use crate::web::{ApiRequest, ApiStream, FetchError, FetchLimits, SystemLookup, WebFetcher};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +25,10 @@ pub struct HttpConnection {
     fetcher: WebFetcher,
     url: String,
     fields: Vec<(String, SecretString)>,
+    /// `None`: the owner has written a fixed `Authorization`.
+    login: Option<ServerLogin>,
+    /// Tokens that the server has been sent: it could repeat them.
+    sent_tokens: Vec<SecretString>,
     session: Option<String>,
     version: Option<String>,
     stream: Option<AnswerBody>,
@@ -40,19 +46,23 @@ struct AnswerBody {
 
 impl HttpConnection {
     /// Opens nothing yet.
-    pub fn new(server: &McpServer, url: &str) -> Self {
+    pub fn new(server: &McpServer, url: &str, login: ServerLogin) -> Self {
         let opened: Vec<String> = origin(url).into_iter().collect();
         let limits = FetchLimits {
             body_bytes_max: MESSAGE_BYTES_MAX,
             duration_max: server.timeout,
             ..FetchLimits::default()
         };
+        let is_fixed = |name: &str| name.eq_ignore_ascii_case("authorization");
+        let has_key = server.headers.iter().any(|field| is_fixed(&field.name));
         let fields = server.headers.iter();
         let fields = fields.filter_map(|field| Some((field.name.clone(), field.value.clone()?)));
         Self {
             fetcher: WebFetcher::new(&opened, Arc::new(SystemLookup), limits),
             url: url.to_owned(),
             fields: fields.collect(),
+            login: (!has_key).then_some(login),
+            sent_tokens: Vec::new(),
             session: None,
             version: None,
             stream: None,
@@ -67,11 +77,19 @@ impl HttpConnection {
 
     /// Sends a message; what the server answers comes from [`HttpConnection::receive`].
     pub async fn send(&mut self, message: &Value) -> Result<(), McpFailure> {
-        let request = self.request(ApiRequest::post(&self.url, message.clone()));
-        let body = self.fetcher.open_api(request).await.map_err(failure)?;
+        let mut token = self.token(None).await?;
+        let mut body = self.asked(message, token.as_ref()).await?;
+        if body.status() == 401 && token.is_some() {
+            // It may have ended before its time.
+            token = self.token(token).await?;
+            body = self.asked(message, token.as_ref()).await?;
+        }
         let is_request = message.get("method").is_some() && message.get("id").is_some();
         match body.status() {
             200..=299 => {}
+            401 if self.login.is_some() && token.is_none() => {
+                return Err(McpFailure::LoginNeeded("nobody has logged in".to_owned()));
+            }
             status @ (401 | 403) => {
                 return Err(McpFailure::Refused(format!("it answered {status}")));
             }
@@ -94,9 +112,52 @@ impl HttpConnection {
         Ok(())
     }
 
+    /// Returns the token of the owner's login, if there is one; `refused` is one that the server would not take.
+    async fn token(
+        &mut self,
+        refused: Option<SecretString>,
+    ) -> Result<Option<SecretString>, McpFailure> {
+        let Some(login) = &self.login else {
+            return Ok(None);
+        };
+        let token = login.token(refused).await.map_err(|error| match error {
+            LoginError::Over(why) => McpFailure::LoginNeeded(why.to_owned()),
+            error => McpFailure::Unreachable(format!("its login cannot be renewed: {error}")),
+        })?;
+        if let Some(token) = &token {
+            let is_it = |sent: &SecretString| sent.expose_secret() == token.expose_secret();
+            if !self.sent_tokens.iter().any(is_it) {
+                self.sent_tokens.push(token.clone());
+            }
+        }
+        Ok(token)
+    }
+
+    /// Sends a message with a token. It goes to the address that the owner wrote, and no redirect is followed with it.
+    async fn asked(
+        &self,
+        message: &Value,
+        token: Option<&SecretString>,
+    ) -> Result<ApiStream, McpFailure> {
+        let request = self.request(ApiRequest::post(&self.url, message.clone()));
+        let request = with_token(request, token);
+        self.fetcher.open_api(request).await.map_err(failure)
+    }
+
+    /// Reads a message, without tokens of ours that the server repeats.
+    fn read(&self, text: &[u8]) -> Result<Value, McpFailure> {
+        if self.sent_tokens.is_empty() {
+            return Ok(serde_json::from_slice(text).unwrap_or_default());
+        }
+        let clean = scrub(text, &self.sent_tokens);
+        let clean = clean.map_err(|_| McpFailure::broken("it repeats our token in pieces"))?;
+        Ok(serde_json::from_slice(&clean).unwrap_or_default())
+    }
+
     /// Answers a request of the server, beside the answer that still comes. Whether it arrives is the server's business.
     pub async fn reply(&mut self, message: &Value) {
         let request = self.request(ApiRequest::post(&self.url, message.clone()));
+        let request = with_token(request, self.sent_tokens.last());
         let _unheard = tokio::time::timeout(REPLY_TIME, self.fetcher.open_api(request)).await;
     }
 
@@ -106,7 +167,7 @@ impl HttpConnection {
             if let Some(message) = self.waiting.pop_front() {
                 return Ok(message);
             }
-            let Some(stream) = &mut self.stream else {
+            let Some(mut stream) = self.stream.take() else {
                 return Err(McpFailure::Ended(
                     "its answer ended without a result".to_owned(),
                 ));
@@ -118,18 +179,19 @@ impl HttpConnection {
                 Some(events) => {
                     events.push(&piece);
                     while let Some(event) = events.take() {
-                        self.waiting
-                            .push_back(serde_json::from_str(&event.data).unwrap_or_default());
+                        let message = self.read(event.data.as_bytes())?;
+                        self.waiting.push_back(message);
                     }
                 }
                 None => stream.bytes.extend_from_slice(&piece),
             }
-            if is_over {
-                if stream.events.is_none() {
-                    let message = serde_json::from_slice(&stream.bytes);
-                    self.waiting.push_back(message.unwrap_or_default());
+            match is_over {
+                true if stream.events.is_none() => {
+                    let message = self.read(&stream.bytes)?;
+                    self.waiting.push_back(message);
                 }
-                self.stream = None;
+                true => {}
+                false => self.stream = Some(stream),
             }
         }
     }
@@ -138,6 +200,7 @@ impl HttpConnection {
     pub async fn close(self) {
         if self.session.is_some() {
             let request = self.request(ApiRequest::delete(&self.url));
+            let request = with_token(request, self.sent_tokens.last());
             let _unheard = tokio::time::timeout(REPLY_TIME, self.fetcher.open_api(request)).await;
         }
     }
@@ -156,6 +219,13 @@ impl HttpConnection {
         fields.fold(request.accepting(ACCEPT), |request, (name, value)| {
             request.with_field(&name, value)
         })
+    }
+}
+
+fn with_token(request: ApiRequest, token: Option<&SecretString>) -> ApiRequest {
+    match token {
+        Some(token) => request.with_secret("Authorization", "Bearer ", token),
+        None => request,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+/// Version of the protocol that is asked for.
+const VERSION: &str = "2025-06-18";
 /// Number by which JSON-RPC says that a method is not offered.
 const METHOD_NOT_FOUND: i64 = -32601;
 /// Most characters of a server's own error that are kept.
@@ -24,6 +26,12 @@ pub fn request(id: &str, method: &str, params: Value) -> Value {
 
 pub fn notification(method: &str) -> Value {
     json!({ "jsonrpc": "2.0", "method": method })
+}
+
+/// Returns what `initialize` says of us.
+pub fn greeting() -> Value {
+    let client = json!({ "name": "attache", "version": env!("CARGO_PKG_VERSION") });
+    json!({ "protocolVersion": VERSION, "capabilities": {}, "clientInfo": client })
 }
 
 /// Reads a message; `id` is of our request that waits. Ids are not to be guessed, so no server can answer what it was not

@@ -4,6 +4,7 @@
 //!
 //! - `failure`: why a server gave no answer
 //! - `message`: messages of JSON-RPC; pure
+//! - `oauth`: login at an address
 //! - `stdio`, `http`: one connection to a program or an address; `connection`: a request over either
 //! - `session`: handshake, list of tools, call
 //! - `pin`: tools as they are beside tools as they were approved; `files`: the program and its scripts
@@ -16,6 +17,7 @@
 mod failure;
 mod message;
 mod stdio;
+mod oauth;
 mod http;
 mod connection;
 mod session;
@@ -27,5 +29,9 @@ mod clients;
 pub use clients::McpClients;
 pub use failure::McpFailure;
 pub use files::{FilesError, pinned_files};
+pub use oauth::{
+    CallbackListener, LogOut, LoginAttempt, LoginError, LoginState, RedirectVerdict, ServerLogin,
+    kept_secrets, log_out,
+};
 pub use pin::{PinState, state_of, unusable};
 pub use session::{ListedTools, McpSession};

@@ -2,13 +2,14 @@
 
 use super::connection::Connection;
 use super::failure::McpFailure;
+use super::message;
+use crate::clock::Clock;
 use crate::config::McpServer;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Version of the protocol that is asked for.
-const VERSION: &str = "2025-06-18";
 /// Versions whose tools are listed and called in the same way.
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 const PAGES_MAX: usize = 20;
@@ -21,19 +22,17 @@ pub type ListedTools = BTreeMap<String, Vec<Value>>;
 pub struct McpSession {
     connection: Connection,
     within: Duration,
-    new_id: Box<dyn Fn() -> String + Send + Sync>,
+    /// Gives ids that cannot be guessed.
+    clock: Arc<dyn Clock>,
 }
 
 impl McpSession {
-    /// Starts or reaches the server. `new_id` gives ids that cannot be guessed. Errors: nothing of the server is left.
-    pub async fn begin(
-        server: &McpServer,
-        new_id: Box<dyn Fn() -> String + Send + Sync>,
-    ) -> Result<Self, McpFailure> {
+    /// Starts or reaches the server. Errors: nothing of the server is left.
+    pub async fn begin(server: &McpServer, clock: Arc<dyn Clock>) -> Result<Self, McpFailure> {
         let mut session = Self {
-            connection: Connection::open(server)?,
+            connection: Connection::open(server, &clock)?,
             within: server.timeout,
-            new_id,
+            clock,
         };
         match session.initialize().await {
             Ok(()) => Ok(session),
@@ -45,10 +44,7 @@ impl McpSession {
     }
 
     async fn initialize(&mut self) -> Result<(), McpFailure> {
-        let client = json!({ "name": "attache", "version": env!("CARGO_PKG_VERSION") });
-        let params =
-            json!({ "protocolVersion": VERSION, "capabilities": {}, "clientInfo": client });
-        let begun = self.request("initialize", params).await?;
+        let begun = self.request("initialize", message::greeting()).await?;
         let version = begun["protocolVersion"].as_str().unwrap_or_default();
         if !VERSIONS.contains(&version) {
             let version: String = version
@@ -105,7 +101,7 @@ impl McpSession {
         args: &Map<String, Value>,
     ) -> Result<Result<Value, String>, McpFailure> {
         let params = json!({ "name": tool, "arguments": args });
-        let id = (self.new_id)();
+        let id = self.clock.new_id();
         self.connection
             .request(&id, ("tools/call", params), self.within)
             .await
@@ -116,7 +112,7 @@ impl McpSession {
     }
 
     async fn request(&mut self, method: &str, params: Value) -> Result<Value, McpFailure> {
-        let id = (self.new_id)();
+        let id = self.clock.new_id();
         let answered = self.connection.request(&id, (method, params), self.within);
         answered
             .await?

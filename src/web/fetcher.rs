@@ -77,12 +77,20 @@ impl From<UrlRefusal> for FetchError {
     }
 }
 
+/// Method of a request to an interface of programs, with its body.
+enum ApiContent {
+    Get,
+    Json(Value),
+    /// Fields of a form, already encoded; one may be a key.
+    Form(SecretString),
+    /// Something at that address is to end.
+    Delete,
+}
+
 /// A request to an interface of programs, at an address that the operator wrote.
 pub struct ApiRequest {
     url: String,
-    body: Option<Value>,
-    /// `true`: something at that address is to end.
-    is_delete: bool,
+    content: ApiContent,
     accept: &'static str,
     /// Header fields, which may hold a key.
     fields: Vec<(String, SecretString)>,
@@ -90,17 +98,23 @@ pub struct ApiRequest {
 
 impl ApiRequest {
     pub fn get(url: &str, fields: &[(&str, &str)]) -> Self {
-        let url = match reqwest::Url::parse_with_params(url, fields) {
-            Ok(whole) => whole.into(),
-            // It is refused where it is asked.
-            Err(_) => url.to_owned(),
-        };
-        Self::to(url)
+        let whole = reqwest::Url::parse_with_params(url, fields).ok();
+        // What is no URL is refused where it is asked; without a field there would be a `?` alone.
+        let whole = whole.filter(|_| !fields.is_empty());
+        Self::to(whole.map_or_else(|| url.to_owned(), Into::into))
     }
 
     pub fn post(url: &str, body: Value) -> Self {
         Self {
-            body: Some(body),
+            content: ApiContent::Json(body),
+            ..Self::to(url.to_owned())
+        }
+    }
+
+    /// Sends the fields of a form.
+    pub fn form(url: &str, fields: &[(&str, &str)]) -> Self {
+        Self {
+            content: ApiContent::Form(form_text(fields).into()),
             ..Self::to(url.to_owned())
         }
     }
@@ -108,7 +122,7 @@ impl ApiRequest {
     /// Asks that something at the address ends, such as a session.
     pub fn delete(url: &str) -> Self {
         Self {
-            is_delete: true,
+            content: ApiContent::Delete,
             ..Self::to(url.to_owned())
         }
     }
@@ -116,8 +130,7 @@ impl ApiRequest {
     fn to(url: String) -> Self {
         Self {
             url,
-            body: None,
-            is_delete: false,
+            content: ApiContent::Get,
             accept: "application/json",
             fields: Vec::new(),
         }
@@ -143,6 +156,15 @@ impl ApiRequest {
         let value = format!("{prefix}{}", key.expose_secret());
         self.with_field(name, value.into())
     }
+}
+
+/// Encodes fields as a form does (`application/x-www-form-urlencoded`).
+pub fn form_text(fields: &[(&str, &str)]) -> String {
+    // `Url` has that encoding for its query; the address stays here.
+    let url = reqwest::Url::parse_with_params("http://form.invalid/", fields);
+    url.ok()
+        .and_then(|url| url.query().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// Answer of an interface of programs.
@@ -281,10 +303,15 @@ impl WebFetcher {
     async fn asked(&self, request: &ApiRequest) -> Result<Response, FetchError> {
         let target = WebTarget::parse(&request.url, &self.opened)?;
         let build = |client: &Client| {
-            let built = match &request.body {
-                Some(body) => client.post(target.url.clone()).json(body),
-                None if request.is_delete => client.delete(target.url.clone()),
-                None => client.get(target.url.clone()),
+            let url = target.url.clone();
+            let built = match &request.content {
+                ApiContent::Get => client.get(url),
+                ApiContent::Json(body) => client.post(url).json(body),
+                ApiContent::Form(form) => client
+                    .post(url)
+                    .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+                    .body(form.expose_secret().to_owned()),
+                ApiContent::Delete => client.delete(url),
             };
             let built = built.header(ACCEPT, request.accept);
             request.fields.iter().fold(built, |built, (name, value)| {

@@ -16,7 +16,8 @@ mod search;
 
 pub use address::is_public;
 pub use fetcher::{
-    ApiRequest, ApiStream, FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher,
+    ApiAnswer, ApiRequest, ApiStream, FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher,
+    form_text,
 };
 pub use page::WebPage;
 pub use search::{SearchHit, SearchService, WebSearcher, search_host};

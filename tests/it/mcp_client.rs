@@ -2,6 +2,9 @@
 
 mod commands;
 mod hostile;
+mod login;
+mod login_site;
+mod renewal;
 mod rug_pulls;
 pub mod stand_in;
 

@@ -57,6 +57,8 @@ const HOMES: &[Home] = &[
             "src/shell/",
             // The editor of whoever types the command, on their terminal.
             "src/cli/drafts/editor.rs",
+            // The browser of whoever logs in.
+            "src/cli/mcp/browser.rs",
         ],
         instead: "start agents through `providers/child/process.rs`, which bounds and ends them",
     },

@@ -6,6 +6,7 @@ use super::look;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{
     MCP_FILE, MCP_LOCK_FILE, McpPins, McpServer, McpServerPin, McpTool, McpToolPin, lock_text,
+    write_private,
 };
 use crate::mcp_client::{ListedTools, pinned_files, unusable};
 use crate::text::visible;
@@ -31,12 +32,7 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
     let workspace = context.require_workspace()?;
     let config = context.config()?;
     let name = text(args, "name");
-    let Some(server) = config.mcp.iter().find(|server| server.name == name) else {
-        let what = format!("`{MCP_FILE}` names no server `{name}`");
-        return Err(Failure::new(Exit::NoInput, what)
-            .hint("`attache mcp list` shows them")
-            .into());
-    };
+    let server = look::server(&config, name)?;
     let listed = look::tools_now(server).await.map_err(|failure| {
         let what = format!("the server `{name}` cannot be asked: {failure}");
         Failure::new(Exit::Failed, what).hint("its own words are in the log: `--log info`")
@@ -185,8 +181,6 @@ fn store(workspace: &Path, server: &str, pin: McpServerPin) -> anyhow::Result<()
         Err(error) => return Err(error).with_context(|| format!("cannot read `{MCP_LOCK_FILE}`")),
     };
     pins.servers.insert(server.to_owned(), pin);
-    let draft = path.with_extension("json.tmp");
-    std::fs::write(&draft, lock_text(&pins))
-        .with_context(|| format!("cannot write `{MCP_LOCK_FILE}`"))?;
-    std::fs::rename(draft, path).with_context(|| format!("cannot write `{MCP_LOCK_FILE}`"))
+    write_private(&path, lock_text(&pins).as_bytes())
+        .with_context(|| format!("cannot write `{MCP_LOCK_FILE}`"))
 }

@@ -3,12 +3,14 @@
 use super::super::screen::{Columns, one_line};
 use super::super::{CommandContext, Exit};
 use super::look;
+use crate::clock::{Clock, SystemClock};
 use crate::config::{McpServer, McpTool};
-use crate::mcp_client::{ListedTools, McpFailure, PinState, state_of};
+use crate::mcp_client::{ListedTools, LoginState, McpFailure, PinState, ServerLogin, state_of};
 use crate::store::McpToolOff;
 use crate::text::visible;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub fn clap() -> clap::Command {
     clap::Command::new("list")
@@ -16,7 +18,8 @@ pub fn clap() -> clap::Command {
         .after_help(
             "Each server is started, or reached, and asked for its tools. A tool is `approved`, `unapproved` (named in \
              `configs/mcp.json` and not approved), `new` (not named there, so never offered), `changed`, `gone`, `off` (found \
-             to be other than approved by a run) or `unreachable`.",
+             to be other than approved by a run) or `unreachable`. LOGIN is of a server at an address: `none`, when it is renewed or \
+             ends, or `over` (only `attache mcp login` helps).",
         )
 }
 
@@ -31,16 +34,23 @@ struct ListedMcpTool {
     state: &'static str,
     /// Difference, or the reason why the server cannot be asked.
     detail: String,
+    /// Login at the server; `None`: it is a program.
+    login: Option<LoginState>,
 }
 
 pub async fn run(context: &CommandContext) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
     let off = look::tools_off(context).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let mut rows = Vec::new();
     for server in &config.mcp {
         let now = look::tools_now(server).await;
-        rows.extend(of_server(server, &now, &off));
+        let login = match &server.url {
+            Some(_) => Some(ServerLogin::of(server, clock.clone()).state().await),
+            None => None,
+        };
+        rows.extend(of_server(server, &now, &off, login.as_ref()));
     }
     if context.json() {
         context.screen.json(&rows)?;
@@ -51,10 +61,11 @@ pub async fn run(context: &CommandContext) -> anyhow::Result<Exit> {
             row.server.clone(),
             visible(&row.tool),
             row.state.to_owned(),
+            row.login.as_ref().map(login_text).unwrap_or_default(),
             one_line(&visible(&row.detail)),
         ]
     });
-    let columns = Columns::of(&["SERVER", "TOOL", "STATE", "DETAIL"]).main("DETAIL");
+    let columns = Columns::of(&["SERVER", "TOOL", "STATE", "LOGIN", "DETAIL"]).main("DETAIL");
     let shown: Vec<Vec<String>> = shown.collect();
     context
         .screen
@@ -62,10 +73,25 @@ pub async fn run(context: &CommandContext) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Formats a login for a cell.
+fn login_text(login: &LoginState) -> String {
+    let until = login.expires_at.as_deref().unwrap_or_default();
+    // To the minute, as RFC 3339 begins.
+    let until = until.get(..16).unwrap_or(until);
+    match login.state {
+        "none" => "none".to_owned(),
+        "over" => "over".to_owned(),
+        "logged_in" if until.is_empty() => "yes".to_owned(),
+        "logged_in" if !login.renews => format!("until {until}Z"),
+        _ => format!("renewed at {until}Z"),
+    }
+}
+
 fn of_server(
     server: &McpServer,
     now: &Result<ListedTools, McpFailure>,
     off: &[McpToolOff],
+    login: Option<&LoginState>,
 ) -> Vec<ListedMcpTool> {
     let listed = now.as_ref().ok();
     let named = server.tools.keys();
@@ -86,6 +112,7 @@ fn of_server(
             offered: tool.map(|tool| tool.offered.clone()),
             state,
             detail,
+            login: login.cloned(),
         }
     });
     rows.collect()

@@ -1,15 +1,25 @@
 //! Servers as they are now: started or reached, asked for their tools, and left.
 
-use super::super::CommandContext;
-use crate::clock::{Clock, SystemClock};
-use crate::config::McpServer;
+use super::super::{CommandContext, Exit, Failure};
+use crate::clock::SystemClock;
+use crate::config::{Config, MCP_FILE, McpServer};
 use crate::mcp_client::{ListedTools, McpFailure, McpSession};
 use crate::store::McpToolOff;
+use std::sync::Arc;
+
+/// Finds a server by its name.
+pub fn server<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, Failure> {
+    let found = config.mcp.iter().find(|server| server.name == name);
+    found.ok_or_else(|| {
+        let what = format!("`{MCP_FILE}` names no server `{name}`");
+        Failure::new(Exit::NoInput, what).hint("`attache mcp list` shows them")
+    })
+}
 
 /// Returns the tools of a server as they are now.
 pub async fn tools_now(server: &McpServer) -> Result<ListedTools, McpFailure> {
-    let clock = SystemClock::new();
-    let mut session = McpSession::begin(server, Box::new(move || clock.new_id())).await?;
+    let clock = Arc::new(SystemClock::new());
+    let mut session = McpSession::begin(server, clock).await?;
     let listed = session.tools().await;
     session.close().await;
     listed

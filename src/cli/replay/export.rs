@@ -6,6 +6,7 @@ use crate::cli::args::lookup::runs_of;
 use crate::cli::screen::remark;
 use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
+use crate::mcp_client::kept_secrets;
 use crate::replay::bundle::{self, Label};
 use crate::text::plural;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -63,7 +64,9 @@ impl Command for ReplayExport {
                 runs: runs.iter().map(ToString::to_string).collect(),
             };
             let rows = store.rows_of_runs(&runs).await?;
-            let written = bundle::write(label, rows, &config.secrets, args.get_flag("rename"));
+            let mut secrets = config.secrets.clone();
+            secrets.extend(kept_secrets(&context.workspace));
+            let written = bundle::write(label, rows, &secrets, args.get_flag("rename"));
             let (header, bytes) = written.map_err(|error| {
                 Failure::new(Exit::BadData, "nothing was written").because(error)
             })?;

@@ -3,12 +3,11 @@
 use super::found::FoundSkill;
 use crate::cli::args::text;
 use crate::cli::{CommandContext, Exit, Failure};
-use crate::config::{Config, PinnedSkill, SKILLS_FILE, TypedSkills};
+use crate::config::{Config, PinnedSkill, SKILLS_FILE, TypedSkills, write_private};
 use clap::ArgMatches;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 /// Differences of a skill from its last approval.
@@ -117,13 +116,6 @@ fn write(workspace: &Path, config: &Config, skill: &FoundSkill) -> io::Result<()
         schema: Some("schema/skills.json".to_owned()),
         skills,
     };
-    let text = serde_json::to_string_pretty(&file)?;
-    let draft = workspace.join(format!("{SKILLS_FILE}.tmp"));
-    let mut options = std::fs::OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let mut written = options.open(&draft)?;
-    written.write_all(text.as_bytes())?;
-    written.write_all(b"\n")?;
-    written.sync_all()?;
-    std::fs::rename(draft, workspace.join(SKILLS_FILE))
+    let text = serde_json::to_string_pretty(&file)? + "\n";
+    write_private(&workspace.join(SKILLS_FILE), text.as_bytes())
 }

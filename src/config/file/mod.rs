@@ -13,12 +13,14 @@
 //! | `duration` | durations such as `30s` |
 //! | `check` | finds every problem of a file by its schema, then reads it into its type |
 //! | `paths` | paths of the files, and of what they name |
+//! | `private_file` | writes a file that its user alone may read |
 
 mod check;
 mod document;
 pub mod duration;
 pub mod json_schema;
 mod paths;
+mod private_file;
 mod problem;
 mod snapshot;
 mod source;
@@ -33,6 +35,7 @@ pub use paths::{
     OWN_TOOLS_FOLDER, POLICY_FILE, PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, below,
     is_program, own_tool_file, persona_file, persona_policy_file,
 };
+pub use private_file::write_private;
 pub use problem::{ConfigErrors, Problem};
 pub use snapshot::Snapshot;
 pub use source::{ConfigLocation, ConfigSource};

@@ -78,6 +78,9 @@ pub fn load_without_secrets(workspace: &Path, names: &NameCatalog) -> Result<Con
         for header in &mut server.headers {
             header.value.take_if(|value| is_stand_in(value));
         }
+        if let Some(oauth) = &mut server.oauth {
+            oauth.client_secret.take_if(|secret| is_stand_in(secret));
+        }
     }
     Ok(config)
 }

@@ -1,8 +1,10 @@
 //! `configs/mcp.json`: servers of the Model Context Protocol whose tools the personas may use, and what of them is approved.
 
+mod login;
 mod pins;
 mod typed;
 
+pub use login::McpOAuth;
 pub use pins::{McpPins, McpServerPin, McpToolPin, PinnedFile, definition_sha256};
 pub use typed::TypedMcp;
 
@@ -45,6 +47,8 @@ pub struct McpServer {
     /// Names of the variables that its program sees beside the usual ones.
     pub environment: Vec<String>,
     pub headers: Vec<McpHeader>,
+    /// Client by which its owner logs in, as far as it is named.
+    pub oauth: Option<McpOAuth>,
     /// By the server's own names.
     pub tools: BTreeMap<String, McpTool>,
     /// Readers of what it is sent, and of what it answers.
@@ -202,6 +206,7 @@ impl Resolving<'_> {
             url: self.typed.url.clone(),
             environment: self.typed.environment.clone(),
             headers: self.headers(ctx),
+            oauth: self.oauth(ctx),
             tools,
             audience: self.audience(ctx),
             personas,
@@ -334,6 +339,19 @@ impl Resolving<'_> {
             }
         });
         headers.collect()
+    }
+
+    fn oauth(&self, ctx: &mut CheckContext<'_>) -> Option<McpOAuth> {
+        for (member, what, hint) in login::mistakes(self.typed) {
+            let problem = self.file.problem_at(&self.at(member), what);
+            ctx.report(problem.hint(hint));
+        }
+        let typed = self.typed.oauth.as_ref()?;
+        let secret = typed.client_secret_variable.as_ref();
+        let secret = secret.and_then(|variable| {
+            self.secret(&self.at("oauth/client_secret_variable"), variable, ctx)
+        });
+        Some(McpOAuth::of(typed, secret))
     }
 
     fn values(&self, ctx: &mut CheckContext<'_>) -> Vec<(String, SecretString)> {

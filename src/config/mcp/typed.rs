@@ -37,6 +37,8 @@ pub struct TypedMcpServer {
     /// Header fields of every request to `url`.
     #[serde(default)]
     pub(super) headers: Vec<TypedMcpHeader>,
+    /// Login at `url` by OAuth, done with `attache mcp login`. Without it a login registers a client of its own.
+    pub(super) oauth: Option<TypedMcpOAuth>,
     /// Tools that may be offered, by the server's own names. A tool that is not named here is never offered.
     pub(super) tools: BTreeMap<String, TypedMcpTool>,
     /// Who reads what is sent to the server, and may read what it answers: `everyone`, `owner`, or a list of addresses.
@@ -56,9 +58,29 @@ impl TypedMcp {
         self.servers.values().flat_map(|server| {
             let headers = server.headers.iter().map(|header| header.variable.as_str());
             let environment = server.environment.iter().map(String::as_str);
-            environment.chain(headers)
+            let oauth = server.oauth.iter();
+            let secret = oauth.filter_map(|oauth| oauth.client_secret_variable.as_deref());
+            environment.chain(headers).chain(secret)
         })
     }
+}
+
+/// A client of an authorization server.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedMcpOAuth {
+    /// Issuer of the authorization server, exactly as the server names it. Default: the first that the server names. It may be
+    /// in a private network.
+    pub(super) issuer: Option<String>,
+    /// Client that is registered there already.
+    #[schemars(length(min = 1))]
+    pub(super) client_id: Option<String>,
+    /// The variable that holds the client's secret, if it has one, in `.secrets` or the engine's environment.
+    pub(super) client_secret_variable: Option<String>,
+    /// `https` address of a Client ID Metadata Document, which is the client's id.
+    pub(super) client_metadata_url: Option<String>,
+    /// Scope that is asked for. Default: the one that the server names.
+    pub(super) scope: Option<String>,
 }
 
 /// A header field whose value is a secret.

@@ -239,6 +239,68 @@ fn every_mistake_about_the_tools_of_a_server_is_named_with_its_place() {
     ]);
 }
 
+#[test]
+fn every_mistake_about_a_login_is_named_with_what_to_do() {
+    let http = || json!({ "url": "https://met.test/mcp" });
+    let oauth = |oauth: Value| json!({ "oauth": oauth });
+    let right = [
+        oauth(json!({})),
+        oauth(json!({ "issuer": "https://login.test/a", "client_id": "mine", "scope": "a b" })),
+        oauth(json!({ "client_metadata_url": "https://engine.test/client.json" })),
+    ];
+    for more in right {
+        assert_eq!(problems("met", &http(), &more), Vec::<String>::new());
+    }
+    let fixed =
+        json!({ "oauth": {}, "headers": [{ "name": "authorization", "variable": "PATH" }] });
+    let program = json!({ "command": ["true"] });
+    named([
+        (
+            "met",
+            program,
+            oauth(json!({})),
+            "has no meaning for a program",
+        ),
+        ("met", http(), fixed, "beside a header `Authorization`"),
+        (
+            "met",
+            http(),
+            oauth(json!({ "client_secret_variable": "X" })),
+            "a client's secret without the client",
+        ),
+        (
+            "met",
+            http(),
+            oauth(json!({ "client_id": "a", "client_secret_variable": "MET_SECRET" })),
+            "`MET_SECRET` is not set",
+        ),
+        (
+            "met",
+            http(),
+            oauth(json!({ "client_id": "a", "client_metadata_url": "https://b.test/c" })),
+            "names two clients",
+        ),
+        (
+            "met",
+            http(),
+            oauth(json!({ "client_metadata_url": "http://b.test/c" })),
+            "no address of a Client ID Metadata Document",
+        ),
+        (
+            "met",
+            http(),
+            oauth(json!({ "issuer": "login.test" })),
+            "is no issuer",
+        ),
+        (
+            "met",
+            http(),
+            oauth(json!({ "issuer": "http://login.test" })),
+            "in plain text",
+        ),
+    ]);
+}
+
 /// Asserts that each mistake is named: name of the server, its way, other members, words of the problem.
 fn named<const N: usize>(mistakes: [(&str, Value, Value, &str); N]) {
     for (name, way, more, expected) in mistakes {

@@ -145,7 +145,7 @@ impl HttpServer {
 }
 
 /// Reads one request: its head and its body.
-async fn request(stream: &mut TcpStream) -> Option<(String, String)> {
+pub async fn request(stream: &mut TcpStream) -> Option<(String, String)> {
     let mut bytes = Vec::new();
     let mut piece = vec![0; 65536];
     loop {
@@ -170,7 +170,7 @@ async fn request(stream: &mut TcpStream) -> Option<(String, String)> {
 }
 
 /// Result of a message; `None`: it wants none.
-fn result(message: &Value, body: &str, folder: &Path) -> Option<Value> {
+pub fn result(message: &Value, body: &str, folder: &Path) -> Option<Value> {
     let json_of = |file: &str| {
         let text = std::fs::read_to_string(folder.join(file)).expect(file);
         serde_json::from_str::<Value>(&text).expect("JSON")

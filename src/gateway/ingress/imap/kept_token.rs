@@ -8,11 +8,11 @@
 //! on purpose: the database, because its backups and exports are copied elsewhere, and must not
 //! contain secrets.
 
+use crate::config::write_private;
 use crate::domain::sha256_hex;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Path below the workspace.
@@ -63,27 +63,11 @@ impl KeptToken {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        let folder = file.parent().unwrap_or(Path::new("."));
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
         let kept = TokenFile {
             configured_sha256: digest(configured),
             refresh_token: token.expose_secret().to_owned(),
         };
-        let unfinished = file.with_extension("new");
-        let mut options = std::fs::OpenOptions::new();
-        let mut written = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&unfinished)?;
-        written.write_all(&serde_json::to_vec(&kept)?)?;
-        written.sync_all()?;
-        std::fs::rename(&unfinished, file)?;
-        std::fs::File::open(folder)?.sync_all()
+        write_private(file, &serde_json::to_vec(&kept)?)
     }
 }
 
