@@ -90,6 +90,8 @@ pub enum Step {
     },
     /// Time passes, and the engine does nothing.
     Hours(u64),
+    /// The owner logs in at this MCP server, as far as that goes without a browser.
+    Login(String),
     /// A decision on the first question, at the store's door.
     Decide {
         verdict: String,

@@ -67,6 +67,15 @@ fn prepare_server(server: &PlayedServer, workspace: &Workspace) {
     }
 }
 
+/// Whether it succeeds says nothing: what it asked is seen at the servers.
+async fn log_in(workspace: &Path, server: &str) {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+    command.arg("--workspace").arg(workspace);
+    command.args(["mcp", "login", server, "--no-browser", "--wait", "1"]);
+    let command = command.stdin(std::process::Stdio::null());
+    command.output().await.expect("the program");
+}
+
 fn prepare(play: &Play, workspace: &Workspace) {
     if let Some(server) = &play.mcp {
         prepare_server(server, workspace);
@@ -105,6 +114,7 @@ impl Stage {
                 let time = Duration::from_secs(hours * 3600);
                 app.workspace.clock.advance(time);
             }
+            Step::Login(server) => log_in(app.workspace.path(), server).await,
             Step::Decide { verdict, sha256 } => {
                 let mut rows = app.workspace.rows().await;
                 let sql = "SELECT id FROM approvals ORDER BY seq LIMIT 1";
