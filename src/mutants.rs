@@ -82,6 +82,10 @@ mod armed {
             "a line of the memory is shown to its readers only",
         ),
         (
+            "G13.withheld",
+            "a text that was withheld is shown to no later run",
+        ),
+        (
             "G14",
             "a decision with a digest decides only on the call of that digest",
         ),

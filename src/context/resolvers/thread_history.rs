@@ -10,6 +10,7 @@ use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall,
 use crate::context::prompt::defuse;
 use crate::domain::TextLabel;
 use crate::domain::{MessageId, Trust};
+use crate::mutants::is_off;
 use crate::providers::contract::traits::{Block, IMAGE_TOKENS, Message, Role, ToolArgs};
 use crate::store::{PastMessage, PastStep, Step, StepKind};
 use futures_util::future::BoxFuture;
@@ -156,6 +157,11 @@ fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec
 fn words(head: &PastMessage) -> TextLabel {
     let letter = match head.direction.as_str() {
         "outbound" => TextLabel::default(),
+        // No run was allowed to answer it, so no run has shown yet what its sender may cause.
+        _ if is_kept(head) => TextLabel {
+            lowest: Some(head.trust),
+            ..TextLabel::default()
+        },
         _ => TextLabel::of_past_letter(head.trust),
     };
     letter.and(
@@ -173,7 +179,7 @@ fn exchange_messages(
     counter: &mut usize,
 ) -> Vec<Message> {
     if head.direction == "outbound" {
-        if let Some(messages) = draft_messages(head) {
+        if let Some(messages) = unsent_messages(head) {
             return messages;
         }
         // The persona wrote first: its own text, with nothing before it.
@@ -217,8 +223,8 @@ fn exchange_messages(
     // A reply by `send_email` stands in its call already, and the final text was withheld then.
     let replied_by_tool = steps.iter().any(is_reply_by_tool);
     for answer in answers {
-        if let Some(draft) = draft_messages(answer) {
-            messages.extend(draft);
+        if let Some(unsent) = unsent_messages(answer) {
+            messages.extend(unsent);
             continue;
         }
         let closing = answer.disposition.starts_with("withheld:") || !replied_by_tool;
@@ -228,6 +234,23 @@ fn exchange_messages(
         messages.extend(undelivered(answer));
     }
     messages
+}
+
+/// Reports whether a rule kept the message from being sent or answered, and the run is to know no more of it.
+fn is_kept(message: &PastMessage) -> bool {
+    message.disposition.starts_with("kept:") && !is_off("G13.withheld")
+}
+
+/// Renders a text of the persona's that is no mail. One that was withheld is not shown: whoever it was kept from may read this
+/// run's answer, and no label came with it. `None`: the message is a mail.
+fn unsent_messages(message: &PastMessage) -> Option<Vec<Message>> {
+    if !is_kept(message) {
+        return draft_messages(message);
+    }
+    let rule = message.disposition.strip_prefix("kept:")?;
+    Some(vec![Message::user(format!(
+        "[You wrote a text here that was stored and not sent ({rule}). It is not shown.]"
+    ))])
 }
 
 /// Renders a draft of the persona's: it is no mail, and the model must not take it for one. What was sent has a message of
@@ -352,5 +375,56 @@ fn block_tokens(block: &Block) -> usize {
         Block::ToolResult { content, .. } => estimate_tokens(content),
         Block::Image(_) => usize::from(IMAGE_TOKENS),
         Block::FileReference(file) => estimate_tokens(&file.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(direction: &str, disposition: &str) -> PastMessage {
+        PastMessage {
+            seq: 1,
+            id: MessageId::new("m"),
+            direction: direction.to_owned(),
+            sender: "mallory@evil.test".to_owned(),
+            subject: "A word".to_owned(),
+            text: "K_TEXT".to_owned(),
+            received_at: crate::domain::Timestamp::from_millis(0),
+            trigger: None,
+            disposition: disposition.to_owned(),
+            lost: Vec::new(),
+            trust: Trust::Unknown,
+            letters: None,
+        }
+    }
+
+    #[test]
+    fn a_letter_that_no_run_was_to_answer_counts_with_its_own_trust() {
+        assert_eq!(
+            words(&past("inbound", "kept:stranger")).lowest,
+            Some(Trust::Unknown)
+        );
+        // Of an older record, and a letter that a run answered.
+        for disposition in ["filed:stranger", "run"] {
+            assert_eq!(words(&past("inbound", disposition)).lowest, None);
+        }
+    }
+
+    #[test]
+    fn a_text_that_was_withheld_is_a_note_but_where_an_older_record_has_it() {
+        let rendered = |disposition| {
+            let message = past("outbound", disposition);
+            let messages = exchange_messages(&message, &[], &[], &mut 0);
+            serde_json::to_string(&messages).unwrap_or_default()
+        };
+        let kept = rendered("kept:not_approved");
+        assert!(
+            !kept.contains("K_TEXT") && kept.contains("(not_approved)"),
+            "{kept}"
+        );
+        for disposition in ["withheld:not_approved", "sent"] {
+            assert!(rendered(disposition).contains("K_TEXT"), "{disposition}");
+        }
     }
 }

@@ -76,6 +76,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     47 "0047_events",
     48 "0048_mcp_tools_off",
     50 "0050_drafts",
+    55 "0055_readers_of_answers",
 };
 
 #[cfg(test)]

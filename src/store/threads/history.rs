@@ -126,7 +126,9 @@ pub(in crate::store) const ATTACHMENT_INFOS: &str = "
     SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
       'size_bytes', size_bytes)) FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
 /// The disposition of a draft is `draft:STATE:shown`, or `unshown` where its text stands in its call, or where not all who
-/// read the thread may read it. A run sees the letters before its own, and every answer so far, also an answer that was written
+/// read the thread may read it. That of a text that a rule keeps from being sent, or from being answered, is `kept:RULE`; older
+/// records have `withheld:RULE` and `filed:RULE`, and are told as they were. An answer that is only stored was said where it
+/// answers a question at the machine. A run sees the letters before its own, and every answer so far, also an answer that was written
 /// after its letter came in, as far as all of `$6` may read them and nobody reset the thread between: an answer stands
 /// where its letter does. One row of JSON, because each row
 /// costs a thread switch.
@@ -140,7 +142,10 @@ pub(in crate::store) const PAST_MESSAGES: &str = "
         CASE WHEN m.disposition = 'withheld:draft' THEN coalesce((SELECT 'draft:' || CASE
             WHEN a.state = 'approved' AND a.edits > 0 THEN 'sent_as_edited' ELSE a.state END || CASE
             WHEN a.kind = 'call' OR a.label_json ->> '$.readers' <> 'everyone' THEN ':unshown' ELSE ':shown' END
-            FROM approvals a WHERE a.draft_id = m.id), m.disposition)
+            FROM approvals a WHERE a.draft_id = m.id), 'kept:draft')
+          WHEN m.disposition LIKE 'withheld:%' AND NOT (m.disposition = 'withheld:store_only' AND r.trigger IS 'chat')
+            THEN 'kept:' || substr(m.disposition, 10)
+          WHEN m.disposition LIKE 'filed:%' THEN 'kept:' || substr(m.disposition, 7)
           ELSE m.disposition END AS disposition,
         CASE WHEN m.metadata_json ->> '$.letters.count' > 0
           THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,

@@ -47,13 +47,16 @@ pub struct KnownSession {
     pub usage_json: Option<String>,
 }
 
-/// A session that began before its thread was reset knows what it should not. `seen_seq` is the last mail that existed when the session answered; mails of its own last run
+/// A session that began before its thread was reset knows what it should not, and so does one whose last answer was kept from the
+/// readers of the thread: it would give that answer to the next letter. `seen_seq` is the last mail that existed when the session answered; mails of its own last run
 /// come after.
 pub(in crate::store) const RESUMABLE_SESSION: &str = "
     SELECT session_id, usage_json FROM provider_sessions s
     WHERE persona_id = $1 AND thread_id = $2 AND provider = $3 AND model = $4 AND folder = $5
       AND options_sha256 = $6 AND state = 'resumable'
       AND NOT EXISTS (SELECT 1 FROM thread_resets x WHERE x.thread_id = s.thread_id AND x.reset_at >= s.created_at)
+      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.run_id = s.run_id
+        AND m.disposition IN ('withheld:not_approved', 'withheld:hook_denied'))
       AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = s.thread_id AND m.direction = 'outbound'
         AND m.seq > s.seen_seq AND m.run_id IS NOT s.run_id)";
 pub(in crate::store) const KEEP_SESSION: &str = "

@@ -1,6 +1,8 @@
 //! `read_email`: one message whole, as far as everybody who reads the answer may read it.
 
-use super::visibility::{addresses, label_of, plain_line, scope_of, whoever_may_see};
+use super::visibility::{
+    MessagePeople, addresses, label_of, plain_line, scope_of, whoever_may_see,
+};
 use crate::domain::{MessageId, TextLabel, Trust};
 use crate::store::{OpenedMessage, ReadersRule};
 use crate::tools::contract::arguments::{count, read_args};
@@ -116,11 +118,12 @@ pub async fn open(
         return Err(ToolError::mendable("message_not_found", hint));
     };
     let scope = scope_of(visible_to.as_deref());
-    let label = match message.thread_id == *letters.thread() {
+    let people = MessagePeople::from(&message);
+    let label = match message.thread_id == *letters.thread() && !people.is_withheld() {
         // As where the history shows it.
         true if message.direction == "outbound" => TextLabel::default(),
         true => TextLabel::of_past_letter(Trust::of_stored(&message.trust)),
-        false => label_of((&message).into(), scope),
+        false => label_of(people, scope),
     };
     Ok(ReadableMessage {
         message,
@@ -165,7 +168,7 @@ fn described(opened: &OpenedMessage, scope: &str, piece: TextPiece<'_>) -> Value
     if opened.direction == "inbound" {
         message["trust"] = json!(opened.trust);
     }
-    if opened.direction == "outbound" && opened.disposition.starts_with("withheld") {
+    if MessagePeople::from(opened).is_withheld() {
         message["sent"] = json!(false);
     }
     message

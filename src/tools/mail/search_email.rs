@@ -1,7 +1,9 @@
 //! `search_email`: finds messages that the persona received or sent, as far as the recipient of the
 //! answer may see them.
 
-use super::visibility::{addresses, label_of, plain_line, scope_of, whoever_may_see};
+use super::visibility::{
+    MessagePeople, addresses, label_of, plain_line, scope_of, whoever_may_see,
+};
 use crate::domain::{TextLabel, Timestamp};
 use crate::store::{FoundMessage, MessageSearch};
 use crate::tools::contract::arguments::{count, read_args};
@@ -176,7 +178,7 @@ fn described(found: &FoundMessage) -> Value {
     if found.direction == "inbound" {
         message["trust"] = json!(found.trust);
     }
-    if found.direction == "outbound" && found.disposition.starts_with("withheld") {
+    if MessagePeople::from(found).is_withheld() {
         message["sent"] = json!(false);
     }
     message

@@ -26,6 +26,14 @@ pub struct MessagePeople<'a> {
     pub sender: &'a str,
     /// `{"to": [..], "cc": [..], "reply_to": [..]}`
     pub recipients_json: &'a str,
+    pub disposition: &'a str,
+}
+
+impl MessagePeople<'_> {
+    /// Reports whether it is a text of the persona's that a rule kept from being sent.
+    pub fn is_withheld(&self) -> bool {
+        self.direction == "outbound" && self.disposition.starts_with("withheld:")
+    }
 }
 
 impl<'a> From<&'a FoundMessage> for MessagePeople<'a> {
@@ -35,6 +43,7 @@ impl<'a> From<&'a FoundMessage> for MessagePeople<'a> {
             trust: &found.trust,
             sender: &found.sender,
             recipients_json: &found.recipients_json,
+            disposition: &found.disposition,
         }
     }
 }
@@ -46,6 +55,7 @@ impl<'a> From<&'a OpenedMessage> for MessagePeople<'a> {
             trust: &opened.trust,
             sender: &opened.sender,
             recipients_json: &opened.recipients_json,
+            disposition: &opened.disposition,
         }
     }
 }
@@ -89,8 +99,12 @@ pub fn scope_of(visible_to: Option<&[Address]>) -> &'static str {
 }
 
 /// Returns the label of a message's text. What everybody in the run's thread may see limits no recipient; any other message
-/// may be read by its sender and by whom it names in To and Cc.
+/// may be read by its sender and by whom it names in To and Cc. Of a text that was withheld no label is kept: it may hold
+/// anybody's words, and nobody but the owners was to read it.
 pub fn label_of(message: MessagePeople<'_>, scope: &str) -> TextLabel {
+    if message.is_withheld() && !is_off("G13.withheld") {
+        return TextLabel::UNKNOWN;
+    }
     TextLabel {
         lowest: (message.direction == "inbound").then(|| Trust::of_stored(message.trust)),
         readers: match scope {
@@ -142,5 +156,23 @@ mod tests {
             plain_line("a\u{1b}[2Jb\r\n\u{202e}c\u{200b}d\0"),
             "a [2Jb cd"
         );
+    }
+
+    #[test]
+    fn a_text_that_was_withheld_is_of_unknown_authors_for_the_owners() {
+        let of = |disposition| MessagePeople {
+            direction: "outbound",
+            trust: "system",
+            sender: "ada@engine.test",
+            recipients_json: r#"{"to":["carol@partner.test"]}"#,
+            disposition,
+        };
+        for scope in [SCOPE_OF_THREAD, SCOPE_OF_ALL] {
+            assert_eq!(
+                label_of(of("withheld:not_approved"), scope),
+                TextLabel::UNKNOWN
+            );
+        }
+        assert!(label_of(of("sent"), SCOPE_OF_THREAD).is_nothing());
     }
 }
