@@ -32,7 +32,8 @@ pub fn pinned_files(server: &McpServer) -> Result<Vec<PinnedFile>, FilesError> {
     let [wanted, args @ ..] = server.command.as_slice() else {
         return Ok(Vec::new());
     };
-    let program = Program::at(wanted, &server.folder, server.values.clone());
+    let places = (server.folder.as_path(), server.folder.as_path());
+    let program = Program::at(wanted, places, server.values.clone());
     let program = program.ok_or_else(|| FilesError::NoProgram(wanted.clone()))?;
     let scripts = args.iter().map(|arg| server.folder.join(arg));
     let scripts = scripts.filter(|path| is_script(path));

@@ -35,7 +35,9 @@ impl StdioConnection {
         let [wanted, args @ ..] = server.command.as_slice() else {
             return Err(McpFailure::Unreachable("it names no program".to_owned()));
         };
-        let Some(mut program) = Program::at(wanted, &server.folder, server.values.clone()) else {
+        // Such servers are started in the workspace itself.
+        let places = (server.folder.as_path(), server.folder.as_path());
+        let Some(mut program) = Program::at(wanted, places, server.values.clone()) else {
             return Err(McpFailure::Unreachable(format!(
                 "`{wanted}` is not a program"
             )));

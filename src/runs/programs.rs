@@ -26,6 +26,8 @@ pub struct OwnerProgram<'a> {
     pub command: &'a [String],
     /// Folder that it is started in, and to which its path is relative.
     pub folder: &'a Path,
+    /// Workspace whose next engine ends what this one leaves running.
+    pub workspace: &'a Path,
     /// Its whole environment.
     pub environment: Vec<(String, SecretString)>,
     pub output_bytes_max: usize,
@@ -49,7 +51,8 @@ async fn served(program: OwnerProgram<'_>, input: &Value) -> Result<String, Stri
     let [wanted, args @ ..] = program.command else {
         return Err("it names no program".to_owned());
     };
-    let Some(mut found) = Program::at(wanted, program.folder, program.environment) else {
+    let places = (program.folder, program.workspace);
+    let Some(mut found) = Program::at(wanted, places, program.environment) else {
         return Err(format!("`{wanted}` is not a program"));
     };
     found.limits = OutputLimits {
@@ -97,6 +100,7 @@ impl OwnerPrograms for LocalPrograms {
             let program = OwnerProgram {
                 command: &tool.command,
                 folder: &tool.folder,
+                workspace: &tool.workspace,
                 environment: tool.values.iter().cloned().chain([own]).collect(),
                 output_bytes_max: TOOL_OUTPUT_BYTES_MAX,
                 timeout: tool.timeout,

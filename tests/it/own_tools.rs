@@ -1,6 +1,8 @@
 //! Tools that are programs of the owner's: what they are given, what becomes of their answers, and what bounds them.
 
 mod configuration;
+#[cfg(target_os = "linux")]
+mod orphans;
 
 use crate::app::{TestApp, Workspace};
 use crate::approvals::scene::{CONTACT, OWNER, Scene};

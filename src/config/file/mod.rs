@@ -33,7 +33,7 @@ pub use duration::{TypedDuration, spell};
 pub use paths::{
     CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, MCP_FILE, MCP_LOCK_FILE,
     OWN_TOOLS_FOLDER, POLICY_FILE, PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, below,
-    is_program, own_tool_file, persona_file, persona_policy_file,
+    is_program, is_text_without_interpreter, own_tool_file, persona_file, persona_policy_file,
 };
 pub use private_file::write_private;
 pub use problem::{ConfigErrors, Problem};

@@ -18,6 +18,9 @@ pub const SECURITY_FILE: &str = "configs/security.json";
 /// Folder of the owner's tools, each in a folder of its own.
 pub const OWN_TOOLS_FOLDER: &str = "configs/tools";
 
+/// Bytes of a program by which its kind is told.
+const PROGRAM_START_BYTES: u64 = 256;
+
 /// Path of an owner's tool below the workspace.
 pub fn own_tool_file(name: &str) -> String {
     format!("{OWN_TOOLS_FOLDER}/{name}/tool.json")
@@ -44,6 +47,17 @@ pub fn below(workspace: &Path, typed: &str) -> PathBuf {
         }
     }
     path
+}
+
+/// Reports whether a program is a text whose first line names no interpreter: execve(2) fails with ENOEXEC, because only a shell
+/// would take it for a shell script.
+pub fn is_text_without_interpreter(path: &Path) -> bool {
+    use std::io::Read;
+    let mut start = Vec::new();
+    let opened = std::fs::File::open(path);
+    let read = opened.and_then(|file| file.take(PROGRAM_START_BYTES).read_to_end(&mut start));
+    // A machine's format has zero bytes near its start (ELF, Mach-O).
+    read.is_ok() && !start.starts_with(b"#!") && !start.contains(&0)
 }
 
 /// Reports whether a path is a file that somebody may execute.

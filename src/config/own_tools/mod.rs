@@ -42,6 +42,8 @@ pub struct OwnTool {
     /// Folder in which the program is started.
     #[serde(skip)]
     pub folder: PathBuf,
+    #[serde(skip)]
+    pub workspace: PathBuf,
     /// Names of the variables that it sees beside the usual ones.
     pub environment: Vec<String>,
     /// All variables that it sees, with their values.
@@ -124,6 +126,7 @@ fn tool(name: &str, file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>)
         personas,
         timeout: typed.timeout,
         folder: ctx.workspace.join(OWN_TOOLS_FOLDER).join(name),
+        workspace: ctx.workspace.to_owned(),
         environment: typed.environment.clone(),
         values,
     }
@@ -161,12 +164,20 @@ fn check_command(file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>) {
         ctx.report(problem.hint("put it beside `tool.json`, where no persona writes"));
     } else if let Some(program) = program.filter(|program| program.contains('/'))
         && ctx.source.has_world()
-        && !super::file::is_program(&folder.join(program))
     {
-        let problem = file.problem_at("/command", format!("`{program}` is not a program"));
-        ctx.report(
-            problem.hint("its path begins at the tool's folder; `chmod +x` makes a script one"),
-        );
+        let path = folder.join(program);
+        if !super::file::is_program(&path) {
+            let problem = file.problem_at("/command", format!("`{program}` is not a program"));
+            ctx.report(
+                problem.hint("its path begins at the tool's folder; `chmod +x` makes a script one"),
+            );
+        } else if super::file::is_text_without_interpreter(&path) {
+            let message = format!("`{program}` is a script without `#!`, which no system starts");
+            let problem = file.problem_at("/command", message);
+            ctx.report(problem.hint(
+                "name its interpreter in its first line, such as `#!/bin/sh` or `#!/usr/bin/env python3`",
+            ));
+        }
     }
 }
 

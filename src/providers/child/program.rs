@@ -59,10 +59,11 @@ impl Program {
         })
     }
 
-    /// Builds a program from a path, relative to a folder, or from a name on `PATH` of `environment`; `None`: there is none.
+    /// Builds a program from a path, relative to a folder, or from a name on `PATH` of `environment`; `None`: there is none. Its
+    /// processes are marked as those of the workspace.
     pub fn at(
         wanted: &str,
-        folder: &Path,
+        (folder, workspace): (&Path, &Path),
         environment: Vec<(String, SecretString)>,
     ) -> Option<Self> {
         let search = environment.iter().find(|(name, _)| name == "PATH");
@@ -74,7 +75,7 @@ impl Program {
         Some(Self {
             path,
             environment,
-            workspace: Some(folder.to_owned()),
+            workspace: Some(workspace.to_owned()),
             limits: OutputLimits::default(),
             grace: GRACE,
         })

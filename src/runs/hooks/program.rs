@@ -80,6 +80,7 @@ async fn asked(hook: &Hook, workspace: &Path, occasion: &Value) -> HookAnswer {
     let program = OwnerProgram {
         command: &hook.command,
         folder: workspace,
+        workspace,
         environment: environment
             .map(|(name, value)| (name, value.into()))
             .collect(),

@@ -87,3 +87,30 @@ fn every_mistake_in_a_definition_is_named_with_its_place() {
         );
     }
 }
+
+#[test]
+fn a_script_without_its_interpreter_is_refused_with_what_to_do() {
+    let check = |program: &[u8]| {
+        let workspace = Workspace::new(&json!({ "turns": [] }));
+        own_tool(&workspace, "weather", "true", &json!({}));
+        let path = workspace.path().join("configs/tools/weather/run");
+        std::fs::write(path, program).expect("written");
+        match load_with(workspace.path(), &name_catalog(), &|_| None) {
+            Ok(_) => String::new(),
+            Err(errors) => errors.problems[0].to_string(),
+        }
+    };
+    for text in ["echo 21\n", "", "\n#!/bin/sh\necho 21\n"] {
+        let found = check(text.as_bytes());
+        assert!(
+            found.contains("`./run` is a script without `#!`") && found.contains("#!/bin/sh"),
+            "{text}: {found}"
+        );
+    }
+    for program in [
+        b"#!/bin/sh\necho 21\n".as_slice(),
+        b"\x7fELF\x02\x01\x01\0\0\0",
+    ] {
+        assert_eq!(check(program), "");
+    }
+}
