@@ -166,6 +166,9 @@ impl RunSettings {
     pub const OUTPUT_TOKENS_MAX: u32 = 10_000_000;
     pub const TURNS_MAX: u32 = 1000;
     pub const TOOL_CALLS_MAX: u32 = 100_000;
+    /// Shortest and longest time of a run or a call that a duty or a rule for letters may set.
+    pub const SPAN_MIN: Duration = Duration::from_secs(1);
+    pub const SPAN_MAX: Duration = Duration::from_secs(24 * 3600);
 }
 
 /// Sampling temperature from 0 to 2, in thousandths: values that are equal are written alike.

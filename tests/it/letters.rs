@@ -258,3 +258,77 @@ fn every_mistake_in_a_rule_is_named() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_rule_sets_model_length_temperature_turns_and_time() {
+    let rules = json!({ "temperature": 1.5, "letters": { "+quotes": {
+        "model": "small", "max_output_tokens": 77, "temperature": 0.2, "max_tool_turns": 2, "tool_calls_max": 9,
+        "duration_max": "5m", "call_timeout": "30s", "idle_timeout": "10s",
+    } } });
+    let script = json!({ "rules": [{ "call": [{ "tool": "list_files", "args": {} }] }] });
+    let app = place(&script, &rules).start().await;
+    let run = app
+        .run_of(&to("ada+quotes@engine.test", "a@guest.example"))
+        .await;
+    let other = app
+        .run_of(&to("ada@engine.test", "b@guest.example").replace("bob@", "eve@"))
+        .await;
+    app.drain().await;
+    let asked = &app.prompts(&run).await;
+    assert_eq!(asked.len(), 2, "two turns, the last one without tools");
+    let shown = |run: String| {
+        let sql = "SELECT model, limits_json FROM runs WHERE id = $1";
+        let app = &app;
+        async move { app.row(sql, &run).await }
+    };
+    let row = shown(run.clone()).await;
+    assert_eq!(row[0].as_deref(), Some("small"));
+    assert_ne!(shown(other).await[0].as_deref(), Some("small"));
+    let options = app
+        .row("SELECT run_options_json FROM runs WHERE id = $1", &run)
+        .await;
+    let options: Value =
+        serde_json::from_str(options[0].as_deref().expect("options")).expect("JSON");
+    for (key, value) in [
+        ("model", json!("small")),
+        ("max_output_tokens", json!(77)),
+        ("max_tool_turns", json!(2)),
+        ("tool_calls_max", json!(9)),
+    ] {
+        assert_eq!(options[key], value, "{options}");
+    }
+    assert!(asked[0].to_string().contains("77"), "{}", asked[0]);
+    verified(&app).await;
+    app.check().await;
+}
+
+#[test]
+fn a_rule_that_names_no_model_or_no_time_is_a_problem_with_its_place() {
+    for (rule, expected) in [
+        (
+            json!({ "provider": "nobody", "model": "m" }),
+            "no provider `nobody`",
+        ),
+        (
+            json!({ "provider": "openai" }),
+            "a provider without a model",
+        ),
+        (json!({ "duration_max": "25h" }), "`25h` is out of range"),
+        (json!({ "call_timeout": "1ms" }), "`1ms` is out of range"),
+        (json!({ "temperature": 3 }), "temperature"),
+        (json!({ "max_tool_turns": 0 }), "max_tool_turns"),
+    ] {
+        let workspace = place(&says(&[]), &json!({ "letters": { "+quotes": rule } }));
+        let errors = attache::config::load(workspace.path(), &attache::cli::name_catalog());
+        let problems: Vec<String> = match errors {
+            Ok(_) => Vec::new(),
+            Err(errors) => errors.problems.iter().map(ToString::to_string).collect(),
+        };
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.contains(expected) && problem.contains("persona.json")),
+            "{rule}: {problems:?}"
+        );
+    }
+}

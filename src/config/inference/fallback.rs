@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-const NO_MODEL: &str = "a provider without a model";
+/// Problem of a provider beside which no model stands, nor in its block.
+pub const NO_MODEL: &str = "a provider without a model";
 
 /// A provider and one of its models.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -4,15 +4,19 @@
 //! Anybody can write any tag, so a rule is no permission: it chooses among what the owner wrote down.
 
 mod recipient;
+mod settings;
 
+use super::inference::fallback::NO_MODEL;
+use super::inference::instances;
 use super::values::answer_schema;
 use super::values::check_context::CheckContext;
-use crate::config::file::{Document, child};
+use crate::config::file::{Document, TypedDuration, child};
 use crate::domain::{Address, DeliverTo, PersonaId, PlanMode, ReplyMode, RunOptions};
 use recipient::RecipientKey;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use settings::TypedLetterSettings;
 use std::collections::BTreeMap;
 
 /// Most rules of one persona.
@@ -40,6 +44,43 @@ pub struct TypedLetterRule {
     #[serde(default)]
     #[schemars(schema_with = "plan_schema")]
     plan: Option<PlanMode>,
+    /// Provider of its runs, instead of the persona's; needs `model`, here or in the provider's block.
+    provider: Option<String>,
+    /// Model of its runs, instead of the persona's.
+    #[schemars(length(min = 1, max = 200))]
+    model: Option<String>,
+    /// Maximum output tokens of one call.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    max_output_tokens: Option<u32>,
+    /// Sampling temperature.
+    #[schemars(range(min = 0, max = 2))]
+    temperature: Option<f64>,
+    /// Maximum provider calls of one run.
+    #[schemars(range(min = 1, max = 1000))]
+    max_tool_turns: Option<u32>,
+    /// Maximum tool calls of one run.
+    #[schemars(range(min = 1, max = 100_000))]
+    tool_calls_max: Option<u32>,
+    /// Maximum working time of one run, from `1s` to `24h`.
+    duration_max: Option<TypedDuration>,
+    /// Maximum duration of one provider call, from `1s` to `24h`.
+    call_timeout: Option<TypedDuration>,
+    /// Maximum time without data from a provider, from `1s` to `24h`.
+    idle_timeout: Option<TypedDuration>,
+}
+
+impl TypedLetterRule {
+    fn settings(&self) -> TypedLetterSettings {
+        TypedLetterSettings {
+            max_output_tokens: self.max_output_tokens,
+            temperature: self.temperature,
+            max_tool_turns: self.max_tool_turns,
+            tool_calls_max: self.tool_calls_max,
+            duration_max: self.duration_max,
+            call_timeout: self.call_timeout,
+            idle_timeout: self.idle_timeout,
+        }
+    }
 }
 
 /// `sender`, `owners`, `store`, or addresses.
@@ -140,7 +181,7 @@ impl LetterRule {
     fn show(&self) -> Value {
         let options = &self.run_options;
         let people = |people: &[Address]| people.iter().map(Address::to_string).collect::<Vec<_>>();
-        json!({
+        let mut shown = json!({
             "profile": options.profile,
             "output_schema": self.show_schema(),
             "tools": options.tools,
@@ -152,7 +193,13 @@ impl LetterRule {
             },
             "reply": options.reply,
             "plan": options.plan,
-        })
+            "provider": options.provider,
+            "model": options.model,
+        });
+        if let Some(members) = shown.as_object_mut() {
+            members.extend(settings::show(&options.settings));
+        }
+        shown
     }
 
     /// JSON of the schema itself.
@@ -234,6 +281,7 @@ fn resolve_rule(
             ctx.report(problem.hint("a rule chooses among the persona's `tools`; add it there"));
         }
     }
+    check_model(file, (pointer, typed), ctx);
     let schema = typed.output_schema.as_deref();
     let schema_at = child(pointer, "output_schema");
     LetterRule {
@@ -248,12 +296,35 @@ fn resolve_rule(
             ),
             reply: typed.reply,
             plan: typed.plan,
+            provider: typed.provider.clone(),
+            model: typed.model.clone(),
+            settings: settings::resolve((file, pointer), typed.settings(), ctx),
             ..RunOptions::of_letters()
         },
         output_schema: match schema {
             Some(path) => read_schema(file, (persona, &schema_at, path), ctx),
             None => usual.output_schema.clone(),
         },
+    }
+}
+
+/// Reports a provider that there is not, or that has no model.
+fn check_model(
+    file: &Document,
+    (pointer, typed): (&str, &TypedLetterRule),
+    ctx: &mut CheckContext<'_>,
+) {
+    let Some(provider) = &typed.provider else {
+        return;
+    };
+    let at = child(pointer, "provider");
+    if !ctx.knows_provider(provider) {
+        let problem = file.problem_at(&at, format!("no provider `{provider}`"));
+        let problem = instances::explained(problem, provider, ctx);
+        ctx.report(problem);
+    } else if typed.model.is_none() && !ctx.models.contains_key(provider) {
+        let problem = file.problem_at(&at, NO_MODEL);
+        ctx.report(problem.hint("write `model` beside it, or into the provider's block"));
     }
 }
 

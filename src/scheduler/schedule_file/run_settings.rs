@@ -8,10 +8,6 @@ use crate::config::spell;
 use crate::domain::{RunSettings, Temperature};
 use std::time::Duration;
 
-/// Shortest and longest time of a run or a call.
-const SPAN_MIN: Duration = Duration::from_secs(1);
-const SPAN_MAX: Duration = Duration::from_secs(24 * 3600);
-
 /// Parses the settings of runs.
 pub(super) fn parse(front_matter: &FrontMatter<'_>) -> Result<RunSettings, FileError> {
     let count = |key: &str, max: u32| front_matter.count(key, max);
@@ -30,10 +26,11 @@ fn span(front_matter: &FrontMatter<'_>, key: &str) -> Result<Option<Duration>, F
     let Some((line, span)) = front_matter.span(key)? else {
         return Ok(None);
     };
-    if (SPAN_MIN..=SPAN_MAX).contains(&span) {
+    let (min, max) = (RunSettings::SPAN_MIN, RunSettings::SPAN_MAX);
+    if (min..=max).contains(&span) {
         return Ok(Some(span));
     }
-    let (min, max) = (spell(SPAN_MIN), spell(SPAN_MAX));
+    let (min, max) = (spell(min), spell(max));
     let problem = format!(
         "`{key}` is `{}`; write a duration from `{min}` to `{max}`",
         spell(span)
