@@ -158,3 +158,24 @@ fn the_command_shows_the_answer_and_refuses_what_is_no_question() {
     let outbox = ask(&folder, &["--json", "outbox", "list"], "");
     assert_eq!(outbox.1.trim(), "[]", "{}", outbox.2);
 }
+
+#[tokio::test]
+async fn a_question_to_the_owner_says_where_the_answer_will_be() {
+    let app = Workspace::new(&crate::approvals::scene::asks())
+        .talkative()
+        .start()
+        .await;
+    let (_run, thread) = asks(&app, "Tell Eve about Tuesday.", None).await;
+    let open = app.engine.store.approvals(None, None, 10).await;
+    let open = open.expect("questions");
+    assert_eq!(open.len(), 1, "{open:?}");
+    let told = format!("`attache threads show {thread}` shows it");
+    assert!(open[0].view.contains(&told), "{}", open[0].view);
+    let mails = app.notices();
+    assert!(
+        mails
+            .iter()
+            .any(|mail| mail.text.replace('\n', " ").contains(thread.as_str())),
+        "{mails:?}"
+    );
+}

@@ -1,7 +1,7 @@
 //! Text of a question: recipients first, then the mail or the call, then the reason. Nothing of it is folded before the
 //! recipients, and no character can hide another.
 
-use crate::domain::{Address, sha256_hex};
+use crate::domain::{Address, Trigger, sha256_hex};
 use crate::policy::{PolicyDecision, PolicyEffect};
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::text::visible;
@@ -125,6 +125,15 @@ pub fn with_reason(
             label.sender.as_str()
         ),
     );
+    if ctx.run.trigger == Trigger::Chat {
+        let thread = &message.thread;
+        line(
+            &mut view,
+            &format!(
+                "It answers a question of `attache ask` or of another agent: the answer is mailed to nobody, and `attache threads show {thread}` shows it."
+            ),
+        );
+    }
     if label.floor < label.sender {
         line(
             &mut view,
