@@ -36,6 +36,15 @@ pub struct ReadRunArgs {
     pub id: String,
 }
 
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadThreadArgs {
+    /// Whole id of the thread.
+    pub id: String,
+    /// Most letters and most runs, the newest, 1 to 50. Default: 20.
+    pub limit: Option<u32>,
+}
+
 impl AgentTool {
     /// Returns the name that agents call.
     pub fn name(self) -> &'static str {
@@ -43,6 +52,7 @@ impl AgentTool {
             Self::Ask => "ask",
             Self::ListThreads => "list_threads",
             Self::ReadRun => "read_run",
+            Self::ReadThread => "read_thread",
         }
     }
 }
@@ -63,6 +73,11 @@ pub fn described(tool: AgentTool) -> Tool {
         AgentTool::ReadRun => (
             "Read what became of a run. Returns JSON with its `state`, and its `answer` if there is one.",
             schemars::schema_for!(ReadRunArgs),
+            true,
+        ),
+        AgentTool::ReadThread => (
+            "Read the letters and the runs of a thread, oldest first. Returns JSON with `letters`, `runs`, and `more` if there are older ones.",
+            schemars::schema_for!(ReadThreadArgs),
             true,
         ),
     };

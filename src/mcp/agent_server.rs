@@ -3,7 +3,10 @@
 //! Nothing here decides what a question may do: it is a run like any other, with the trust that the configuration gives it.
 //! Absent on purpose: approvals, changes of anything but questions of their own, and an engine: this process works on no run.
 
-use super::agent_args::{AskArgs, ListThreadsArgs, ReadRunArgs, described, read_args};
+use super::agent_args::{
+    AskArgs, ListThreadsArgs, ReadRunArgs, ReadThreadArgs, described, read_args,
+};
+use super::agent_thread::{ReadableThread, readable_thread};
 use crate::clock::Clock;
 use crate::config::{AgentReads, AgentTool, Config, McpServerSettings, Persona};
 use crate::domain::{PersonaId, RunId, ThreadId};
@@ -93,6 +96,7 @@ impl AgentServer {
             Some(AgentTool::Ask) => json(&self.ask(read_args(args)?, context).await?),
             Some(AgentTool::ListThreads) => json(&self.list_threads(read_args(args)?).await?),
             Some(AgentTool::ReadRun) => self.read_run(&read_args(args)?).await,
+            Some(AgentTool::ReadThread) => json(&self.read_thread(read_args(args)?).await?),
             None => {
                 let names: Vec<&str> = offered.iter().map(|tool| tool.name()).collect();
                 Err(format!("no such tool; there are: {}", names.join(", ")))
@@ -234,6 +238,24 @@ impl AgentServer {
                 answer: asked.answer,
             }),
         }
+    }
+
+    async fn read_thread(&self, args: ReadThreadArgs) -> Result<ReadableThread, Refusal> {
+        let none = || "no such thread; `list_threads` shows them".to_owned();
+        let id = ThreadId::new(args.id);
+        let thread = match self.store.thread_summary(&id).await {
+            Err(StoreError::Missing { .. }) => return Err(none()),
+            thread => thread.map_err(unread)?,
+        };
+        let is_open = self.settings.personas.contains(&thread.persona);
+        if !is_open || !self.may_read(&thread.persona, &id).await? {
+            return Err(none());
+        }
+        let rows = self.store.persona(&thread.persona);
+        let (reads, limit) = (self.settings.reads, args.limit);
+        readable_thread(&rows, &id, reads, limit)
+            .await
+            .map_err(unread)
     }
 
     async fn may_read(&self, persona: &PersonaId, thread: &ThreadId) -> Result<bool, Refusal> {

@@ -7,11 +7,12 @@
 //! engine's epoch.
 //!
 //! - `service`: the tools of a run, for the agent that works on it
-//! - `agent_server`: the engine for other agents; `agent_args`: what these may say
+//! - `agent_server`: the engine for other agents; `agent_args`: what these may say; `agent_thread`: a thread as they read it
 //! - `bounded_input`: input with an end
 
 mod service;
 mod agent_server;
+mod agent_thread;
 mod agent_args;
 mod bounded_input;
 

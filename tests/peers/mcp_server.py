@@ -53,7 +53,7 @@ async def converse(attache: str, folder: pathlib.Path, persona: str) -> None:
     async with stdio_client(server) as pipes, ClientSession(*pipes) as session:
         hello = await session.initialize()
         tools = [tool.name for tool in (await session.list_tools()).tools]
-        assert tools == ["ask", "read_run"], tools
+        assert tools == ["ask", "read_run", "read_thread"], tools
         question = {"persona": persona, "text": "How many seats?"}
         asked = await session.call_tool("ask", question, progress_callback=progress)
         answer = json.loads(asked.content[0].text)
@@ -61,10 +61,13 @@ async def converse(attache: str, folder: pathlib.Path, persona: str) -> None:
         assert heard == ["calls list_files"], heard
         read = await session.call_tool("read_run", {"id": answer["run"]})
         assert json.loads(read.content[0].text) == answer, read
+        thread = await session.call_tool("read_thread", {"id": answer["thread"]})
+        letters = json.loads(thread.content[0].text)["letters"]
+        assert [letter["text"] for letter in letters] == ["How many seats?", "Forty seats."], thread
         for name, args in [("list_threads", {"persona": persona}), ("ask", {"persona": "nobody", "text": "x"})]:
             refused = await session.call_tool(name, args)
             assert refused.is_error, refused
-        print(f"ok: {hello.server_info.name} speaks {hello.protocol_version} with the client mcp; 4 calls, progress heard")
+        print(f"ok: {hello.server_info.name} speaks {hello.protocol_version} with the client mcp; 5 calls, progress heard")
 
 
 def main() -> None:
@@ -77,7 +80,7 @@ def main() -> None:
         persona = persona_of(folder, attache)
         security = folder / "configs/security.json"
         typed = json.loads(security.read_text())
-        typed["mcp_server"] = {"personas": [persona], "tools": ["ask", "read_run"]}
+        typed["mcp_server"] = {"personas": [persona], "tools": ["ask", "read_run", "read_thread"]}
         security.write_text(json.dumps(typed))
         engine = subprocess.Popen([attache, "serve"], cwd=folder, stdout=subprocess.PIPE)
         try:

@@ -18,7 +18,7 @@ pub struct TypedMcpServerSettings {
     /// Trust of a question, by which the policy decides what its run may do.
     #[serde(default)]
     trust: AgentTrust,
-    /// What `list_threads` and `read_run` show.
+    /// What `list_threads`, `read_run` and `read_thread` show.
     #[serde(default)]
     reads: AgentReads,
 }
@@ -33,6 +33,8 @@ pub enum AgentTool {
     ListThreads,
     /// Reads what became of a run.
     ReadRun,
+    /// Reads the letters and the runs of a thread.
+    ReadThread,
 }
 
 /// Trust of another agent's questions.

@@ -18,7 +18,8 @@ struct Scene {
 }
 
 fn offers(workspace: &Workspace, more: &Value) {
-    let mut section = json!({ "personas": ["ada"], "tools": ["ask", "list_threads", "read_run"] });
+    let mut section =
+        json!({ "personas": ["ada"], "tools": ["ask", "list_threads", "read_run", "read_thread"] });
     let members = more.as_object().expect("members").clone();
     section.as_object_mut().expect("an object").extend(members);
     workspace.set("configs/security.json", "/mcp_server", section);
@@ -108,7 +109,7 @@ async fn an_agent_asks_and_reads_what_became_of_it_and_nothing_else() {
         .iter()
         .filter_map(|tool| tool["name"].as_str())
         .collect();
-    assert_eq!(names, ["ask", "list_threads", "read_run"]);
+    assert_eq!(names, ["ask", "list_threads", "read_run", "read_thread"]);
     let first = scene.ask("How many seats?").await;
     assert_eq!(
         (first["state"].as_str(), first["answer"].as_str()),
@@ -122,6 +123,32 @@ async fn an_agent_asks_and_reads_what_became_of_it_and_nothing_else() {
     );
     let read = scene.gets("read_run", json!({ "id": first["run"] })).await;
     assert_eq!(read, first);
+    let thread = scene
+        .gets("read_thread", json!({ "id": first["thread"] }))
+        .await;
+    let texts: Vec<&str> = thread["letters"]
+        .as_array()
+        .expect("letters")
+        .iter()
+        .filter_map(|letter| letter["text"].as_str())
+        .collect();
+    let said = [
+        "How many seats?",
+        "Forty seats.",
+        "Once again?",
+        "As I said.",
+    ];
+    assert_eq!(texts, said);
+    assert_eq!(
+        (&thread["runs"][0], thread["runs"][1]["id"] == second["run"]),
+        (&json!({ "id": first["run"], "state": "succeeded" }), true)
+    );
+    let newest = json!({ "id": first["thread"], "limit": 1 });
+    let newest = scene.gets("read_thread", newest).await;
+    assert_eq!(
+        (newest["letters"][0]["text"].as_str(), &newest["more"]),
+        (Some("As I said."), &json!(true))
+    );
     let page = scene
         .gets("list_threads", json!({ "persona": "ada" }))
         .await;
@@ -149,10 +176,20 @@ async fn what_is_not_offered_is_refused_in_a_sentence() {
         .run_of(&proven_note("q1@guest.example", "", "When is breakfast?"))
         .await;
     app.drain().await;
+    let thread_of_mail = app
+        .row("SELECT thread_id FROM runs WHERE id = $1", &of_mail)
+        .await
+        .remove(0);
     let mut scene = Scene::of(app).await;
     for (tool, args, why) in [
         ("read_run", json!({ "id": of_mail }), "no such run"),
         ("read_run", json!({ "id": "nope" }), "no such run"),
+        (
+            "read_thread",
+            json!({ "id": thread_of_mail }),
+            "no such thread",
+        ),
+        ("read_thread", json!({ "id": "nope" }), "no such thread"),
         (
             "ask",
             json!({ "persona": "bert", "text": "x" }),
@@ -187,7 +224,7 @@ async fn what_is_not_offered_is_refused_in_a_sentence() {
         (
             "approve",
             json!({}),
-            "no such tool; there are: ask, list_threads, read_run",
+            "no such tool; there are: ask, list_threads, read_run, read_thread",
         ),
     ] {
         let (failed, text) = scene.call(tool, args).await;
@@ -259,6 +296,9 @@ async fn an_answer_that_holds_what_agents_may_not_read_is_kept_from_them() {
         assert_eq!(asked.to_string().contains("SEVEN"), !is_kept, "{asked}");
         let read = scene.gets("read_run", json!({ "id": asked["run"] })).await;
         assert_eq!(read, asked);
+        let thread = json!({ "id": asked["thread"] });
+        let thread = scene.gets("read_thread", thread).await;
+        assert_eq!(thread.to_string().contains("SEVEN"), !is_kept, "{thread}");
         scene.end().await.check().await;
     }
 }
