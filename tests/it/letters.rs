@@ -275,7 +275,7 @@ async fn a_rule_sets_model_length_temperature_turns_and_time() {
         .await;
     app.drain().await;
     let asked = &app.prompts(&run).await;
-    assert_eq!(asked.len(), 2, "two turns, the last one without tools");
+    assert_eq!(asked.len(), 3, "two turns, and the final one");
     let shown = |run: String| {
         let sql = "SELECT model, limits_json FROM runs WHERE id = $1";
         let app = &app;

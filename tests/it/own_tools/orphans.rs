@@ -29,7 +29,8 @@ async fn written(path: &Path) -> String {
 #[tokio::test]
 async fn the_next_engine_ends_the_program_of_a_tool_that_was_left_running() {
     let workspace = Workspace::new(&json!({ "turns": [] }));
-    let script = "echo $$ > pid; exec sleep 600";
+    // It leaves the group, which dies with whoever started it.
+    let script = "setsid sh -c 'echo $$ > pid; exec sleep 600' & wait";
     own_tool(&workspace, "weather", script, &json!({ "timeout": "10m" }));
     let args = ["tools", "try", "weather", r#"{"city": "Oslo"}"#];
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
