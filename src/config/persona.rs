@@ -8,11 +8,12 @@ use super::letters::{self, LetterRules, TypedLetterRule, TypedLetters};
 use super::skills::PinnedSkill;
 use super::values::check_context::CheckContext;
 use super::values::net::address_hint;
+use super::values::words::words_schema;
 use super::values::zones::zone_hint;
 use crate::config::file::{ConfigFile, child};
-use crate::domain::{Address, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings};
+use crate::domain::{Address, PdfFiles, PersonaId, PlanMode, ReplyMode, RunOptions, RunSettings};
 use crate::policy::PolicyRule;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -78,6 +79,11 @@ pub struct TypedPersona {
     #[serde(default)]
     #[schemars(schema_with = "plan_schema")]
     plan: TypedPlan,
+    /// PDF files of letters that its model is sent as they are, where the provider takes them. `scans`: those without text;
+    /// `always`: every one; `never`: none.
+    #[serde(default)]
+    #[schemars(schema_with = "pdf_files_schema")]
+    pdf_files: TypedPdfFiles,
     /// `true`: it may run commands in a sandbox (`shell`), for its owner and for schedules. Needs bubblewrap.
     #[serde(default)]
     shell: bool,
@@ -111,8 +117,7 @@ impl Default for TypedPlan {
 }
 
 fn plan_schema(_: &mut SchemaGenerator) -> Schema {
-    let words: Vec<&str> = PlanMode::ALL.iter().map(|mode| mode.as_str()).collect();
-    json_schema!({ "type": "string", "enum": words, "default": PlanMode::None.as_str() })
+    words_schema(PlanMode::ALL, PlanMode::as_str, Some(PlanMode::None))
 }
 
 /// [`ReplyMode`] with its default.
@@ -127,8 +132,22 @@ impl Default for TypedReply {
 }
 
 fn reply_schema(_: &mut SchemaGenerator) -> Schema {
-    let words: Vec<&str> = ReplyMode::ALL.iter().map(|mode| mode.as_str()).collect();
-    json_schema!({ "type": "string", "enum": words, "default": ReplyMode::Final.as_str() })
+    words_schema(ReplyMode::ALL, ReplyMode::as_str, Some(ReplyMode::Final))
+}
+
+/// [`PdfFiles`] with its default: a scan tells a model nothing otherwise, and its pages go where the letter's text goes.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(transparent)]
+struct TypedPdfFiles(PdfFiles);
+
+impl Default for TypedPdfFiles {
+    fn default() -> Self {
+        Self(PdfFiles::Scans)
+    }
+}
+
+fn pdf_files_schema(_: &mut SchemaGenerator) -> Schema {
+    words_schema(PdfFiles::ALL, PdfFiles::as_str, Some(PdfFiles::Scans))
 }
 
 /// A resolved persona: a folder below `personas/`.
@@ -156,6 +175,8 @@ pub struct Persona {
     pub budget: PersonaBudget,
     /// Whether its runs propose a plan first.
     pub plan: PlanMode,
+    /// PDF files that its model is sent as they are.
+    pub pdf_files: PdfFiles,
     /// `true`: it may run commands in a sandbox.
     pub shell: bool,
     /// Approved skills that it has.
@@ -262,6 +283,7 @@ pub fn resolve(
         timezone,
         budget: budgets::resolve_persona(typed.budget.as_ref()),
         plan: typed.plan.0,
+        pdf_files: typed.pdf_files.0,
         shell: typed.shell,
         skills: Vec::new(),
         rules: Vec::new(),

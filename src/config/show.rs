@@ -95,6 +95,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "timezone": persona.timezone.name(),
         "budget": budgets::show_persona(&persona.budget),
         "plan": persona.plan,
+        "pdf_files": persona.pdf_files.as_str(),
         "shell": persona.shell,
         "rules": persona.rules,
         "max_tool_turns": persona.settings.max_tool_turns,

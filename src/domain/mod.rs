@@ -55,7 +55,7 @@ pub use mail::report::{
 pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
-pub use run::{ErrorClass, RunState, RunWait, StopReason, Trigger, Withheld};
+pub use run::{ErrorClass, PdfFiles, RunState, RunWait, StopReason, Trigger, Withheld};
 pub use schedule::{
     CatchUp, DeliverTo, Overlap, PausedBy, RunOptions, RunSettings, SlotOptions, Temperature,
 };

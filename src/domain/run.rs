@@ -47,6 +47,16 @@ word_enum!(
 );
 
 word_enum!(
+    /// PDF files of a letter that the model of its run is sent as they are.
+    PdfFiles {
+        /// Those without text, which only their pages show.
+        Scans = "scans",
+        Always = "always",
+        Never = "never",
+    }
+);
+
+word_enum!(
     /// State of a run.
     RunState {
         Queued = "queued",

@@ -327,7 +327,7 @@ fn length(request: &Request) -> usize {
         }
         Block::ToolResult { content, .. } => content.chars().count(),
         // The provider declares text alone.
-        Block::Image(_) | Block::FileReference(_) => 0,
+        Block::Image(_) | Block::Pdf(_) | Block::FileReference(_) => 0,
     };
     let system: usize = request.system.iter().map(|text| text.chars().count()).sum();
     system

@@ -164,6 +164,7 @@ impl Scripted {
                 Block::Thinking { .. }
                 | Block::ToolResult { .. }
                 | Block::Image(_)
+                | Block::Pdf(_)
                 | Block::FileReference(_) => {}
             }
         }
@@ -231,7 +232,9 @@ impl RequestEncoder for Scripted {
     }
 
     fn encode(&self, request: &Request) -> Result<String, ProviderError> {
-        let request = normalise::request(request, ADAPTER.id)?;
+        let mut request = normalise::request(request, ADAPTER.id)?;
+        // No cache, no key: a script is the same for every thread.
+        request.cache_key = None;
         normalise::encode(&request)
     }
 }

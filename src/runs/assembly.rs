@@ -3,13 +3,15 @@
 use super::checkpoint::{ContextCheckpoint, json_bug, to_json};
 use super::state::LoopState;
 use crate::context::Context;
-use crate::domain::ErrorClass;
+use crate::context::resolvers::PdfFacts;
+use crate::domain::{ErrorClass, PdfFiles};
+use crate::providers::PdfFile;
 use crate::providers::contract::retry::input_tokens_max;
 use crate::runs::budget::bounds;
 use crate::runs::env::{AssembledRun, ContextOrder};
 use crate::runs::error::RunError;
 use crate::runs::record::as_of;
-use crate::store::AssembledContext;
+use crate::store::{AssembledContext, MessageFile};
 
 /// Returns the context budget: what the configuration allows, or the model's window where it is
 /// known to be smaller.
@@ -44,6 +46,7 @@ pub async fn assemble(
                 state.run.profile
             ),
         })?;
+    read_pdfs(state).await?;
     let order = ContextOrder {
         run: state.run,
         persona: state.persona,
@@ -58,11 +61,14 @@ pub async fn assemble(
         mut report,
         seen,
     } = state.deps.env.assemble(order).await?;
-    report.note = note.or_else(|| unseen_images(state, &context));
+    report.note = note.or_else(|| files_shown(state, &context));
     let sources = as_of::sources(&state.deps.config, &order, seen, &report).map_err(json_bug)?;
     state.first.system = context.system();
     state.first.messages.clear();
+    // What all threads share is kept once.
+    let cache_key = state.first.cache_key.take();
     let shared_json = to_json(&state.first)?;
+    state.first.cache_key = cache_key;
     state.first.messages = context.messages();
     state.first.past_messages = context.past_messages();
     let words = context.words(&state.deps.tools);
@@ -82,10 +88,50 @@ pub async fn assemble(
     Ok(())
 }
 
-/// Returns a note for the report where the letter has images and the model that is asked first takes none.
-fn unseen_images(state: &LoopState<'_>, context: &Context) -> Option<String> {
-    let route = &state.route;
+/// Reads what the PDF files of the letter hold, where the persona sends any and the model that is asked first takes such files.
+async fn read_pdfs(state: &mut LoopState<'_>) -> Result<(), RunError> {
+    let (env, files, route) = (&state.deps.env, &state.subject.files, &state.route);
+    if env.is_recorded() || !files.iter().any(MessageFile::is_pdf) {
+        return Ok(());
+    }
+    let takes = route.provider.capabilities(&route.model).content.pdf;
+    let why = match state.persona.pdf_files {
+        PdfFiles::Never => Some("the persona's `pdf_files` is `never`".to_owned()),
+        _ if !takes => Some(format!(
+            "{route} takes no PDF files; `read_attachment` reads its text"
+        )),
+        PdfFiles::Scans | PdfFiles::Always => None,
+    };
+    if let Some(why) = why {
+        let refused = files.iter().filter(|file| file.is_pdf());
+        state.subject.pdfs = refused
+            .map(|file| PdfFacts::refused(file, why.as_str()))
+            .collect();
+        return Ok(());
+    }
+    let read = tokio::select! {
+        read = env.read_pdfs(state.run, files) => read?,
+        () = state.cancel.cancelled() => return Err(RunError::Cancelled),
+    };
+    state.subject.pdfs = read;
+    Ok(())
+}
+
+/// Returns a note for the report on the files of the letter: which PDF files the model that is asked first is sent, and that it
+/// takes no images.
+fn files_shown(state: &LoopState<'_>, context: &Context) -> Option<String> {
+    let (route, input) = (&state.route, &context.input);
     let kinds = route.provider.capabilities(&route.model).content;
-    let is_unseen = !context.input.images.is_empty() && kinds.images.is_none();
-    is_unseen.then(|| format!("{route} takes no images, so they are described in words"))
+    let mut notes = Vec::new();
+    if !input.images.is_empty() && kinds.images.is_none() {
+        notes.push(format!(
+            "{route} takes no images, so they are described in words"
+        ));
+    }
+    if !input.pdfs.is_empty() {
+        let name = |pdf: &PdfFile| format!("`{}` ({} pages)", pdf.file.name, pdf.pages);
+        let names: Vec<String> = input.pdfs.iter().map(name).collect();
+        notes.push(format!("{route} is sent {} as it is", names.join(", ")));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
 }

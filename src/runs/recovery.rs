@@ -23,7 +23,8 @@ pub fn resume(
     state.label = state.label.clone().having_read(words);
     (state.first.system, state.first.messages) = (request.system, request.messages);
     state.first.past_messages = request.past_messages;
-    state.attach_images();
+    state.first.cache_key = request.cache_key;
+    state.attach_files();
     state.stubbed = stubbed;
     if let Some((name, model)) = &journal.answered_by {
         state.route = state.chain.go_on(state.route.clone(), name, model);

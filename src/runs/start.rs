@@ -7,7 +7,7 @@ use super::state::LoopState;
 use super::{assembly, mcp_tools, recovery};
 use crate::config::{Persona, SettingsInForce};
 use crate::context::resolvers::Subject;
-use crate::domain::RunOptions;
+use crate::domain::{RunOptions, sha256_hex};
 use crate::providers::{Request, ToolChoice, ToolSpec};
 use crate::runs::agents::options::AgentState;
 use crate::runs::budget::bounds;
@@ -22,6 +22,9 @@ use crate::tools::RegisteredTool;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+
+/// Characters of the key of a thread.
+const CACHE_KEY_CHARS: usize = 32;
 
 /// Loads the subject of the run; assembles its context, or continues from its journal.
 pub async fn begin<'a>(
@@ -43,7 +46,7 @@ pub async fn begin<'a>(
     let mut state = LoopState {
         deps,
         run,
-        first: blank(&settings, &route, &tools),
+        first: blank(&settings, &route, &tools, cache_key(&subject)),
         tools,
         label,
         persona,
@@ -74,7 +77,7 @@ pub async fn begin<'a>(
         elapsed: run.worked,
         output_tokens_max: None,
         without: Vec::new(),
-        are_images_refused: false,
+        refused_files: Vec::new(),
         blocked_by: Vec::new(),
         is_config_kept: false,
         last_request: None,
@@ -116,12 +119,18 @@ async fn journal_of(deps: &RunDeps, run: &ClaimedRun) -> Result<JournalSoFar, Ru
 }
 
 /// Returns a request without messages.
-fn blank(settings: &SettingsInForce, route: &Route<'_>, tools: &[Arc<RegisteredTool>]) -> Request {
+fn blank(
+    settings: &SettingsInForce,
+    route: &Route<'_>,
+    tools: &[Arc<RegisteredTool>],
+    cache_key: String,
+) -> Request {
     Request {
         model: route.model.clone(),
         system: Vec::new(),
         messages: Vec::new(),
         past_messages: 0,
+        cache_key: Some(cache_key),
         tools: tools.iter().map(|tool| spec(tool)).collect(),
         tool_choice: ToolChoice::Auto,
         max_output_tokens: settings.max_output_tokens.value,
@@ -130,6 +139,15 @@ fn blank(settings: &SettingsInForce, route: &Route<'_>, tools: &[Arc<RegisteredT
         without: Vec::new(),
         agent: None,
     }
+}
+
+/// Returns the key of the run's thread for the cache of a vendor: the same for each of its letters, and of no use to whoever
+/// has it. OpenAI takes 64 characters.
+fn cache_key(subject: &Subject) -> String {
+    let thread = subject.message.thread.as_str();
+    let mut key = sha256_hex(&[b"prompt cache of thread ", thread.as_bytes()]);
+    key.truncate(CACHE_KEY_CHARS);
+    key
 }
 
 fn spec(tool: &RegisteredTool) -> ToolSpec {

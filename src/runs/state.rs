@@ -91,8 +91,8 @@ pub struct LoopState<'a> {
     pub(super) output_tokens_max: Option<u32>,
     /// Parameters that the last request left out.
     pub(super) without: Vec<Parameter>,
-    /// `true`: a provider refused an image of this run; from then on images are described in words.
-    pub are_images_refused: bool,
+    /// Kinds of files that a provider refused in this run; from then on they are described in words.
+    pub refused_files: Vec<Parameter>,
     /// Reasons why calls were not made since the last one that was.
     pub blocked_by: Vec<BlockedBy>,
     /// `true`: the configuration is in the database, under its digest.
@@ -260,24 +260,29 @@ impl<'a> LoopState<'a> {
             .deps
             .provider_health
             .without(&self.route.name, &self.route.model);
-        if self.are_images_refused && !self.without.contains(&Parameter::Images) {
-            self.without.push(Parameter::Images);
+        for kind in &self.refused_files {
+            if !self.without.contains(kind) {
+                self.without.push(*kind);
+            }
         }
     }
 
-    /// Gives the images of a request that was read from the journal their bytes again.
-    pub fn attach_images(&mut self) {
-        let found = &self.subject.images;
+    /// Gives the files of a request that was read from the journal their bytes again.
+    pub fn attach_files(&mut self) {
+        let found = &self.subject.files;
         let blocks = self
             .first
             .messages
             .iter_mut()
             .flat_map(|message| &mut message.blocks);
         for block in blocks {
-            if let Block::Image(image) = block {
-                let of = found.iter().find(|found| found.sha256 == image.file.digest);
-                image.bytes = of.map(|found| found.bytes.clone().into());
-            }
+            let (digest, bytes) = match block {
+                Block::Image(image) => (&image.file.digest, &mut image.bytes),
+                Block::Pdf(pdf) => (&pdf.file.digest, &mut pdf.bytes),
+                _ => continue,
+            };
+            let of = found.iter().find(|found| found.sha256 == *digest);
+            *bytes = of.map(|found| found.bytes.clone().into());
         }
     }
 

@@ -113,7 +113,7 @@ pub use sqlite::open::Store;
 pub use sqlite::open_error::OpenError;
 pub use threads::history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use threads::links::LinkedLetter;
-pub use threads::opened::{AttachmentRef, MessageImage, OpenedMessage, ReadersRule};
+pub use threads::opened::{AttachmentRef, MessageFile, OpenedMessage, ReadersRule};
 pub use threads::place::{Company, Place};
 pub use threads::reply_limits::{Account, MailBounds, MailReservation, ReplyLimits, Sent};
 pub use threads::sessions::{KnownSession, SessionKey, ThreadSession};

@@ -29,6 +29,7 @@ mod mcp_tool;
 
 use crate::config::Config;
 
+pub use contract::attachment_documents;
 pub use contract::env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResources};
 pub use contract::error::ToolError;
 pub use contract::mail_policy::{Answered, MailPolicy};

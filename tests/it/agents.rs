@@ -85,6 +85,7 @@ impl Fake {
             system: vec!["You are Ada.".into(), "Today is Friday.".into()],
             messages: vec![Message::user(text)],
             past_messages: 0,
+            cache_key: None,
             tools: vec![],
             tool_choice: ToolChoice::Auto,
             max_output_tokens: 1024,
@@ -187,6 +188,7 @@ fn context() -> CallContext {
         run_id: "run-1".into(),
         turn_index: 0,
         model: "model-x".into(),
+        cache_key: None,
         now: Timestamp::from_millis(NOW),
         capture: None,
     }

@@ -132,7 +132,8 @@ impl RunDeps {
                 metadata_json: "{}".into(),
             },
             attachments: Vec::new(),
-            images: Vec::new(),
+            files: Vec::new(),
+            pdfs: Vec::new(),
             readers: Vec::new(),
             has_past: false,
         };

@@ -13,6 +13,7 @@ mod judged;
 mod http;
 mod images;
 mod instances;
+mod pdf_files;
 pub mod photographs;
 mod judged_natives;
 mod ollama;
@@ -84,6 +85,7 @@ fn context() -> CallContext {
         run_id: "run-1".into(),
         turn_index: 0,
         model: "model-x".into(),
+        cache_key: None,
         now: Timestamp::from_millis(1_900_000_000_000),
         capture: None,
     }
@@ -105,6 +107,7 @@ fn request(text: &str) -> Request {
         system: vec!["You are Ada.".into(), "Today is Friday.".into()],
         messages: vec![Message::user(text)],
         past_messages: 0,
+        cache_key: None,
         tools: vec![tool("send_email")],
         tool_choice: ToolChoice::Auto,
         max_output_tokens: 1024,

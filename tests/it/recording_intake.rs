@@ -44,6 +44,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         timezone: chrono_tz::UTC,
         budget: attache::config::PersonaBudget::default(),
         plan: attache::domain::PlanMode::None,
+        pdf_files: attache::domain::PdfFiles::Scans,
         shell: false,
         skills: Vec::new(),
         rules: Vec::new(),

@@ -25,17 +25,30 @@ def picture(size=96):
     return b"\x89PNG\r\n\x1a\n" + piece(b"IHDR", head) + piece(b"IDAT", zlib.compress(rows)) + piece(b"IEND", b"")
 
 
-def letter(name, text, answers=None, image=None):
+def scan():
+    """A PDF file of one page without text."""
+    pieces = (b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+              b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] >>")
+    file, places = b"%PDF-1.4\n", []
+    for number, piece in enumerate(pieces, 1):
+        places.append(len(file))
+        file += b"%d 0 obj\n%s\nendobj\n" % (number, piece)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    return file + b"xref\n0 4\n0000000000 65535 f \n%strailer\n<< /Size 4 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (table, len(file))
+
+
+def letter(name, text, answers=None, image=None, pdf=None):
     fields = (f"From: Bert Halm <{GUEST}>\r\nTo: {HOUSE}\r\nSubject: Arrival\r\nMessage-ID: <{name}@traveller.example>\r\n"
               "Date: Fri, 20 Nov 2026 08:00:00 +0000\r\nMIME-Version: 1.0\r\n")
     if answers:
         fields += f"In-Reply-To: {answers}\r\n"
-    if image is None:
+    if image is None and pdf is None:
         return fields + f"Content-Type: text/plain\r\n\r\n{text}\r\n"
-    data = base64.encodebytes(image).decode().replace("\n", "\r\n")
+    named = "image/png; name=room.png" if image else "application/pdf; name=scan.pdf"
+    data = base64.encodebytes(image or pdf).decode().replace("\n", "\r\n")
     return fields + (
         f"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\n{text}\r\n--b\r\n"
-        "Content-Type: image/png; name=room.png\r\nContent-Disposition: attachment; filename=room.png\r\n"
+        f"Content-Type: {named}\r\nContent-Disposition: attachment; filename={named.split('=')[1]}\r\n"
         f"Content-Transfer-Encoding: base64\r\n\r\n{data}\r\n--b--\r\n")
 
 

@@ -25,7 +25,7 @@ typing.Iterable = EAGER
 import google.genai.types as genai
 import ollama
 from first_letter import check
-from model_house import ModelHouse, picture
+from model_house import ModelHouse, picture, scan
 from model_stub import ModelStub, call, say
 from pydantic import TypeAdapter
 
@@ -37,6 +37,7 @@ PLAN = [
     say("Until eight."),  # the second of its thread
     call(("list_files", {})),
     say("A grey room."),  # the picture
+    say("An empty page."),  # the scan
     say('{"guests": ["Bob"]}'),  # the responsibility
 ]
 
@@ -100,7 +101,7 @@ def validators():
 
 
 def captured(binary, folder, provider, block):
-    """The requests of a thread of two letters, of a letter with a picture, and of a responsibility with a schema."""
+    """The requests of a thread of two letters, of letters with a picture and with a scan, and of a responsibility with a schema."""
     stub = ModelStub(PLAN)
     house = ModelHouse(binary, folder, provider, {"base_url": stub.url, **block})
     house.with_duty()
@@ -108,11 +109,12 @@ def captured(binary, folder, provider, block):
     sent = [line[12:].strip() for mail in house.mails() for line in mail.splitlines() if line.lower().startswith("message-id: ")]
     house.receive("q2", "And until when?", answers=sent[0])
     house.receive("q3", "What is this?", image=picture())
+    house.receive("q4", "And this?", pdf=scan())
     house.attache("schedule", "run", "Arrivals")
     house.attache("drain")
     stub.close()
     states = [run["state"] for run in house.runs()]
-    check(f"{provider}: four runs succeed", states == ["succeeded"] * 4, states)
+    check(f"{provider}: five runs succeed", states == ["succeeded"] * 5, states)
     check(f"{provider}: every step was asked for", len(stub.requests) == len(PLAN), len(stub.requests))
     return stub.requests
 
@@ -155,6 +157,8 @@ def main():
         check(f"{name}: a result of a tool went back", "opening-hours" in text, text[:2000])
         takes_images = not provider.startswith("compat:")
         check(f"{name}: the picture went along", ("iVBORw0KGgo" in text) == takes_images, text[-3000:])
+        takes_pdf = provider in ("anthropic", "openai", "gemini")
+        check(f"{name}: the scan went along", ("JVBERi0xLjQK" in text) == takes_pdf, text[-3000:])
         check(f"{name}: the form was asked for", "guests" in json.dumps(bodies[-1]), bodies[-1])
         for at, body in enumerate(bodies):
             try:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Requests of every adapter to a model, first turns, after tools, with a picture, with a schema, before the request types that
+# Requests of every adapter to a model, first turns, after tools, with a picture, with a scan, with a schema, before the request types that
 # the vendors publish in their Python packages: openai (chat completions and responses), anthropic, google-genai, ollama.
 # As a control each request is damaged in six ways, and must be refused.
 #

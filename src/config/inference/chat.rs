@@ -23,6 +23,8 @@ pub struct ChatSwitches {
     pub assistant_after_tools: bool,
     /// Send images as parts where the adapter alone would not.
     pub images: bool,
+    /// Send the key of the thread where the adapter alone would not.
+    pub prompt_cache_key: bool,
     /// Send `tools: []` where tools were called before and none is offered now, instead of their
     /// descriptions.
     pub empty_tools: bool,

@@ -114,6 +114,10 @@ pub struct TypedProvider {
     /// them; otherwise they are described in words.
     #[serde(default)]
     images: bool,
+    /// `compat:NAME`: sends `prompt_cache_key`, a digest that is the same for every letter of a thread, to a server that knows
+    /// it; `openai` and `grok` send it by themselves.
+    #[serde(default)]
+    prompt_cache_key: bool,
     /// Chat completions: send `tools: []` where tools were called before and none is offered now.
     /// Otherwise those tools are described again.
     #[serde(default)]
@@ -400,6 +404,7 @@ fn switches(typed: &TypedProvider) -> ChatSwitches {
         named_tool_results: typed.named_tool_results,
         assistant_after_tools: typed.assistant_after_tools,
         images: typed.images,
+        prompt_cache_key: typed.prompt_cache_key,
         empty_tools: typed.empty_tools,
         strict_schemas: typed.strict_schemas,
         reasoning_effort: typed.reasoning_effort,

@@ -10,10 +10,11 @@ use super::inference::fallback::NO_MODEL;
 use super::inference::instances;
 use super::values::answer_schema;
 use super::values::check_context::CheckContext;
+use super::values::words::words_schema;
 use crate::config::file::{Document, TypedDuration, child};
 use crate::domain::{Address, DeliverTo, PersonaId, PlanMode, ReplyMode, RunOptions};
 use recipient::RecipientKey;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use settings::TypedLetterSettings;
@@ -103,13 +104,11 @@ enum DestinationWord {
 }
 
 fn reply_schema(_: &mut SchemaGenerator) -> Schema {
-    let words: Vec<&str> = ReplyMode::ALL.iter().map(|mode| mode.as_str()).collect();
-    json_schema!({ "type": ["string", "null"], "enum": words })
+    words_schema(ReplyMode::ALL, ReplyMode::as_str, None)
 }
 
 fn plan_schema(_: &mut SchemaGenerator) -> Schema {
-    let words: Vec<&str> = PlanMode::ALL.iter().map(|mode| mode.as_str()).collect();
-    json_schema!({ "type": ["string", "null"], "enum": words })
+    words_schema(PlanMode::ALL, PlanMode::as_str, None)
 }
 
 /// Options of the runs of letters to an address.

@@ -5,4 +5,5 @@ pub mod check_context;
 pub mod globs;
 pub mod name_catalog;
 pub mod net;
+pub mod words;
 pub mod zones;

@@ -1,9 +1,9 @@
 //! `current-input`: the text that the run answers. Never dropped; cut only when it alone exceeds
-//! its budget. Behind it the images of the letter, as far as they fit.
+//! its budget. Behind it the images and PDF files of the letter, as far as they fit.
 
 use super::{
     Contribution, Piece, ResolveError, Resolver, ResolverCall, calendar_facts, cut_to_tokens,
-    letter_images,
+    letter_images, letter_pdfs,
 };
 use futures_util::future::BoxFuture;
 
@@ -45,7 +45,9 @@ impl Resolver for CurrentInput {
             let piece = Piece::Input(cut.unwrap_or_else(|| text.to_owned()));
             let left = call.budget_tokens.saturating_sub(piece.tokens());
             let mut contribution = Contribution::one(message.id.to_string(), piece).noted(note);
-            letter_images::add(&mut contribution, &call.subject.images, left);
+            let mut room = letter_images::FileBudget::of(left);
+            letter_images::add(&mut contribution, &call.subject.files, &mut room);
+            letter_pdfs::add(&mut contribution, &call, &mut room);
             Ok(contribution)
         })
     }

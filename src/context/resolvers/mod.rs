@@ -5,7 +5,7 @@
 //!   with its query and result; `recorded`: the same reads answered from such a record
 //! - `load_file`: the smallest resolver; copy it to start a new one
 //! - `persona`, `active_memory`, `knowledge`, `skills`, `thread_history`, `invocation_metadata`,
-//!   `current_input`; `letter_images`: the images that it shows; `calendar_facts`: a calendar part in words
+//!   `current_input`; `letter_images`, `letter_pdfs`: the files that it shows; `calendar_facts`: a calendar part in words
 //!
 //! Not here: the budget over all pieces and the order of the steps (`context`).
 
@@ -22,13 +22,15 @@ pub mod thread_history;
 pub mod invocation_metadata;
 pub mod current_input;
 mod letter_images;
+mod letter_pdfs;
 mod calendar_facts;
 
 use crate::config::Persona;
 use crate::domain::{Address, MemoryAudience, TextLabel, Timestamp, Trigger, Trust};
-use crate::providers::contract::traits::{IMAGE_TOKENS, Image, Message};
-use crate::store::{AttachmentInfo, MessageImage, StoreError, StoredMessage, TriggerMessage};
+use crate::providers::contract::traits::{IMAGE_TOKENS, Image, Message, PdfFile};
+use crate::store::{AttachmentInfo, MessageFile, StoreError, StoredMessage, TriggerMessage};
 use futures_util::future::BoxFuture;
+pub use letter_pdfs::PdfFacts;
 use reads::{Files, Reads};
 use std::collections::BTreeSet;
 
@@ -110,7 +112,10 @@ pub struct Subject {
     pub trigger: Trigger,
     pub message: StoredMessage,
     pub attachments: Vec<AttachmentInfo>,
-    pub images: Vec<MessageImage>,
+    /// Its images and PDF files.
+    pub files: Vec<MessageFile>,
+    /// What is known of the PDF files; of one without, that it is not shown.
+    pub pdfs: Vec<PdfFacts>,
     /// See [`TriggerMessage::readers`].
     pub readers: Vec<String>,
     /// `true`: the thread has messages before this one.
@@ -122,7 +127,7 @@ impl Subject {
         let TriggerMessage {
             message,
             attachments,
-            images,
+            files,
             readers,
             has_past,
             sent: _,
@@ -131,7 +136,8 @@ impl Subject {
             trigger,
             message,
             attachments,
-            images,
+            files,
+            pdfs: Vec::new(),
             readers,
             has_past,
         }
@@ -171,6 +177,8 @@ pub enum Piece {
     Input(String),
     /// An image of the input; `None`: it did not fit.
     Image(Option<Image>),
+    /// A PDF file of the input; `None`: it did not fit.
+    Pdf(Option<PdfFile>),
 }
 
 /// A past trigger with everything that it caused: never split.
@@ -305,6 +313,7 @@ impl Piece {
             | Piece::Input(text) => estimate_tokens(text),
             Piece::History(exchanges) => exchanges.iter().map(|exchange| exchange.tokens).sum(),
             Piece::Image(image) => image.as_ref().map_or(0, |_| usize::from(IMAGE_TOKENS)),
+            Piece::Pdf(pdf) => pdf.as_ref().map_or(0, |pdf| pdf.tokens as usize),
         }
     }
 
@@ -322,6 +331,7 @@ impl Piece {
                 *exchanges = thread_history::newest_within(std::mem::take(exchanges), tokens).0;
             }
             Piece::Image(image) => *image = None,
+            Piece::Pdf(pdf) => *pdf = None,
         }
     }
 
@@ -334,6 +344,7 @@ impl Piece {
             // The report notes history that did not fit.
             Piece::History(_) => false,
             Piece::Image(image) => image.is_none(),
+            Piece::Pdf(pdf) => pdf.is_none(),
         }
     }
 }

@@ -374,6 +374,7 @@ fn block_tokens(block: &Block) -> usize {
         }
         Block::ToolResult { content, .. } => estimate_tokens(content),
         Block::Image(_) => usize::from(IMAGE_TOKENS),
+        Block::Pdf(pdf) => pdf.tokens as usize,
         Block::FileReference(file) => estimate_tokens(&file.name),
     }
 }

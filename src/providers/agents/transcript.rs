@@ -96,7 +96,7 @@ fn text(message: &Message) -> String {
     let parts = message.blocks.iter().filter_map(|block| match block {
         Block::Text { text } => Some(text.clone()),
         // A prompt is one text, as the agents declare.
-        Block::Thinking { .. } | Block::Image(_) | Block::FileReference(_) => None,
+        Block::Thinking { .. } | Block::Image(_) | Block::Pdf(_) | Block::FileReference(_) => None,
         Block::ToolCall { name, args, .. } => {
             let args = match args {
                 ToolArgs::Object(map) => serde_json::to_string(map).unwrap_or_default(),

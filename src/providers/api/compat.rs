@@ -8,7 +8,7 @@
 use crate::config::ProviderSettings;
 use crate::providers::Adapter;
 use crate::providers::api::openai;
-use crate::providers::api::openai::dialect::{self, Dialect};
+use crate::providers::api::openai::dialect::{self, CacheKey, Dialect};
 use crate::providers::contract::traits::{ContentKinds, Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;
@@ -21,7 +21,7 @@ pub const ADAPTER: Adapter = Adapter {
         http::API_SETTINGS,
         openai::SETTINGS,
         openai::API,
-        &["images"],
+        &["images", "prompt_cache_key"],
     ],
     bounds: None,
     build,
@@ -36,6 +36,7 @@ const COMPAT: Dialect = Dialect {
     legacy_max_tokens: false,
     // Many of these servers refuse a request with a list of parts.
     content: ContentKinds::TEXT,
+    cache_key: CacheKey::Silent,
     effort: dialect::effort,
     routing: dialect::no_members,
 };

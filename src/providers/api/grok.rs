@@ -7,7 +7,7 @@
 use crate::config::ProviderSettings;
 use crate::providers::Adapter;
 use crate::providers::api::openai;
-use crate::providers::api::openai::dialect::{self, Dialect};
+use crate::providers::api::openai::dialect::{self, CacheKey, Dialect};
 use crate::providers::contract::traits::{ContentKinds, Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;
@@ -34,6 +34,8 @@ const GROK: Dialect = Dialect {
     legacy_max_tokens: false,
     // docs.x.ai, image understanding.
     content: ContentKinds::images(&["image/png", "image/jpeg"]),
+    // docs.x.ai, maximizing cache hits.
+    cache_key: CacheKey::Header("x-grok-conv-id"),
     effort: dialect::effort,
     routing: dialect::no_members,
 };

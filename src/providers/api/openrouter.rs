@@ -8,7 +8,7 @@
 use crate::config::{ChatSwitches, ProviderSettings};
 use crate::providers::Adapter;
 use crate::providers::api::openai;
-use crate::providers::api::openai::dialect::Dialect;
+use crate::providers::api::openai::dialect::{CacheKey, Dialect};
 use crate::providers::contract::traits::{ContentKinds, Provider, ProviderError};
 use crate::providers::transport::classify::Family;
 use crate::providers::transport::http;
@@ -36,6 +36,7 @@ const OPENROUTER: Dialect = Dialect {
     legacy_max_tokens: true,
     // Its page on images and PDFs.
     content: ContentKinds::images(&["image/png", "image/jpeg", "image/webp", "image/gif"]),
+    cache_key: CacheKey::Silent,
     effort: |effort| ("reasoning", json!({"effort": effort})),
     routing,
 };

@@ -17,10 +17,15 @@ pub fn tokens(text: &str) -> u64 {
     (ascii * 2).div_ceil(7) + others
 }
 
+/// Bytes of base64 of a page of a PDF file, as scanners make it: about 150 kB.
+const PAGE_BASE64_BYTES: usize = 200_000;
+
 /// Estimates the input tokens of an encoded request of any vendor. An image counts as one, and not
-/// as the text that its base64 is.
+/// as the text that its base64 is; a PDF file as an image for each of its pages, by its size.
 pub fn request(encoded: &str) -> u64 {
     const MARKS: [&str; 3] = [r#""data":""#, ";base64,", r#""images":[""#];
+    // Both begin a PDF file: `%PDF-`, as every vendor but OpenAI is sent it, and its data URL.
+    const PDF: [&str; 2] = ["JVBERi", "data:application/pdf;base64,"];
     let text = tokens(encoded);
     if !MARKS.iter().any(|mark| encoded.contains(mark)) {
         return text;
@@ -29,13 +34,18 @@ pub fn request(encoded: &str) -> u64 {
     let mut images = Vec::new();
     collect_images(&body, &mut images);
     let base64: u64 = images.iter().map(|data| tokens(data)).sum();
-    let count = u64::try_from(images.len()).unwrap_or(u64::MAX);
+    let pictures = |data: &&str| match PDF.iter().any(|begin| data.starts_with(begin)) {
+        true => data.len().div_ceil(PAGE_BASE64_BYTES),
+        false => 1,
+    };
+    let count = images.iter().map(pictures).sum::<usize>();
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
     text.saturating_sub(base64)
         .saturating_add(count.saturating_mul(u64::from(IMAGE_TOKENS)))
 }
 
 /// Collects the base64 texts of a body: `source` of Anthropic, `image_url` of OpenAI,
-/// `inlineData` of Gemini, `images` of Ollama.
+/// `file_data` of its files, `inlineData` of Gemini, `images` of Ollama.
 fn collect_images<'a>(value: &'a Value, images: &mut Vec<&'a str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect_images(item, images)),
@@ -45,7 +55,7 @@ fn collect_images<'a>(value: &'a Value, images: &mut Vec<&'a str>) {
                 match (name.as_str(), member) {
                     ("source" | "inlineData", _) => images.extend(text("data")),
                     // The Responses API has the URL itself there.
-                    ("image_url", Value::String(url)) => images.push(url),
+                    ("image_url" | "file_data", Value::String(url)) => images.push(url),
                     ("image_url", _) => images.extend(text("url")),
                     ("images", Value::Array(items)) => {
                         images.extend(items.iter().filter_map(Value::as_str));
@@ -80,6 +90,7 @@ pub fn answer(blocks: &[Block]) -> u64 {
         } => tokens(name) + tokens(raw),
         Block::ToolResult { content, .. } => tokens(content),
         Block::Image(_) => u64::from(IMAGE_TOKENS),
+        Block::Pdf(pdf) => u64::from(pdf.tokens),
         Block::FileReference(file) => tokens(&file.name) + tokens(&file.media_type),
     };
     blocks.iter().map(of_block).sum()

@@ -3,7 +3,7 @@
 //! The serde forms are those of recorded answers (`run_turns.response_json`) and of the scripted
 //! provider's requests: a part that exists keeps its form.
 
-use crate::providers::contract::content::{FileReference, Image};
+use crate::providers::contract::content::{FileReference, Image, PdfFile};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -44,6 +44,8 @@ pub enum Block {
     },
     /// An image of a user's message. An adapter that takes none reads a sentence instead.
     Image(Image),
+    /// A PDF file of a user's message. As an image.
+    Pdf(PdfFile),
     /// A file of a user's message whose content is not shown. As an image.
     FileReference(FileReference),
     /// Reasoning that must be sent back unchanged to the provider family that made it, and to no

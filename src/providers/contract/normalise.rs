@@ -138,7 +138,7 @@ fn say(out: &mut Vec<Message>, role: Role, blocks: Vec<Block>) {
 fn user_part(block: &Block) -> Option<Block> {
     match block {
         Block::Text { text } if !text.trim().is_empty() => Some(block.clone()),
-        Block::Image(_) | Block::FileReference(_) => Some(block.clone()),
+        Block::Image(_) | Block::Pdf(_) | Block::FileReference(_) => Some(block.clone()),
         _ => None,
     }
 }
@@ -186,6 +186,7 @@ fn assistant_turn(
             // No model answers with a file, and a result is the user's.
             Block::Text { .. }
             | Block::Image(_)
+            | Block::Pdf(_)
             | Block::FileReference(_)
             | Block::ToolResult { .. } => {}
         }

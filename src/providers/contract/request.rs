@@ -20,6 +20,10 @@ pub struct Request {
     /// its own, so a vendor's cache of them is of use.
     #[serde(default, skip_serializing_if = "is_none")]
     pub past_messages: usize,
+    /// Key of the thread, for vendors that send requests of one key to the server that has their beginning in its cache. It tells
+    /// nothing about the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_key: Option<String>,
     pub tools: Vec<ToolSpec>,
     pub tool_choice: ToolChoice,
     pub max_output_tokens: u32,
@@ -99,6 +103,10 @@ pub enum Parameter {
     BareCalls,
     /// Images: a sentence is sent in the place of each.
     Images,
+    /// PDF files: as images.
+    Pdf,
+    /// Key of the thread (`prompt_cache_key`).
+    PromptCacheKey,
 }
 
 /// Options of an agent.

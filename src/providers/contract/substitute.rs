@@ -14,11 +14,16 @@ use std::borrow::Cow;
 const NAME_CHARS_MAX: usize = 100;
 
 /// Returns the request with a sentence instead of each part that is not among `kinds`. No vendor
-/// takes an image or a file in an answer, so there every such part is replaced.
+/// takes a picture or a file in an answer, so there every such part is replaced.
 pub fn request(request: &Request, kinds: ContentKinds) -> Cow<'_, Request> {
     let is_text = |message: &Message| {
         let mut blocks = message.blocks.iter();
-        blocks.all(|block| !matches!(block, Block::Image(_) | Block::FileReference(_)))
+        blocks.all(|block| {
+            !matches!(
+                block,
+                Block::Image(_) | Block::Pdf(_) | Block::FileReference(_)
+            )
+        })
     };
     if request.messages.iter().all(is_text) {
         return Cow::Borrowed(request);
@@ -47,6 +52,9 @@ fn block(block: &Block, kinds: ContentKinds) -> Block {
     match block {
         Block::Image(image) if !kinds.takes_image(image) => {
             Block::text(sentence("image", "see", &image.file))
+        }
+        Block::Pdf(pdf) if !kinds.takes_pdf(pdf) => {
+            Block::text(sentence("PDF file", "see", &pdf.file))
         }
         Block::FileReference(file) if !kinds.files => Block::text(sentence("file", "open", file)),
         other => other.clone(),

@@ -11,7 +11,8 @@ pub use crate::providers::contract::capabilities::{
 };
 pub use crate::providers::contract::capture::{Capture, CapturedCall, Form};
 pub use crate::providers::contract::content::{
-    ContentKinds, FileReference, IMAGE_TOKENS, Image, ImageBytes, ImageLimits,
+    ContentKinds, FileBytes, FileReference, IMAGE_TOKENS, Image, ImageLimits, PDF_BYTES_MAX,
+    PDF_PAGES_MAX, PdfFile,
 };
 pub use crate::providers::contract::error::{Phase, ProviderError};
 pub use crate::providers::contract::message::{Block, Message, ProviderState, Role, ToolArgs};
@@ -53,10 +54,13 @@ pub trait RequestEncoder: Send + Sync {
     /// that the provider does not take are described in words. Errors: class `Unsupported`,
     /// `BadRequest`, or `ContextOverflow` where a server would truncate the input silently.
     fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
-        let kinds = match request.without.contains(&Parameter::Images) {
-            true => ContentKinds::TEXT,
-            false => self.capabilities(&request.model).content,
-        };
+        let mut kinds = self.capabilities(&request.model).content;
+        if request.without.contains(&Parameter::Images) {
+            kinds.images = None;
+        }
+        if request.without.contains(&Parameter::Pdf) {
+            kinds.pdf = false;
+        }
         self.encode(&substitute::request(request, kinds))
     }
     /// Encodes a request whose messages have only parts that [`Capabilities::content`] declares.
@@ -106,6 +110,8 @@ pub struct CallContext {
     pub turn_index: u32,
     /// Model of the request, for vendors that have it in the URL; equal to the body's.
     pub model: String,
+    /// Key of the request's thread, for a vendor that has it in a header; equal to the request's.
+    pub cache_key: Option<String>,
     /// Start of the call, for waits that a provider gives as an instant.
     pub now: Timestamp,
     /// Recorder of the bytes of the call, both ways; `None`: no capture was requested.

@@ -45,6 +45,8 @@ pub struct Endpoint {
     /// Texts that no error may hold.
     secrets: Vec<SecretString>,
     family: Family,
+    /// Header of the key of a thread.
+    cache_header: Option<HeaderName>,
 }
 
 /// Parameters of an [`Endpoint`].
@@ -130,12 +132,23 @@ impl Endpoint {
             headers,
             secrets,
             family: spec.family,
+            cache_header: None,
         })
     }
 
     /// Returns the base URL, which has no secret in it.
     pub fn base_url(&self) -> String {
         self.base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// Sends the key of a thread in this header, too.
+    #[must_use]
+    pub fn with_cache_header(self, name: &'static str) -> Self {
+        let cache_header = Some(HeaderName::from_static(name));
+        Self {
+            cache_header,
+            ..self
+        }
     }
 
     /// Requests one JSON document relative to the base URL, with the headers of a call; `path` has
@@ -271,10 +284,16 @@ impl Endpoint {
         if let Some(capture) = &capture {
             capture.sent(encoded);
         }
+        let mut headers = self.headers.clone();
+        if let (Some(name), Some(key)) = (&self.cache_header, &context.cache_key)
+            && let Ok(key) = HeaderValue::from_str(key)
+        {
+            headers.insert(name.clone(), key);
+        }
         let request = self
             .client
             .post(url)
-            .headers(self.headers.clone())
+            .headers(headers)
             .body(encoded.to_owned());
         let sent = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
         let response = self.accepted(sent, &mut guard, capture.as_deref()).await?;

@@ -61,6 +61,7 @@ const NAMES: &[(&str, Parameter)] = &[
     ("think", Parameter::Reasoning),
     ("thinkingconfig", Parameter::Reasoning),
     ("temperature", Parameter::Temperature),
+    ("prompt_cache_key", Parameter::PromptCacheKey),
 ];
 
 /// Names of an image in a refusal; lower case.
@@ -71,6 +72,19 @@ const IMAGES: &[&str] = &[
     "inline_data",
     "vision",
     "multimodal",
+];
+
+/// Names of a PDF file in a refusal; lower case. OpenAI: "Invalid file data", "`file` is not supported"; Anthropic:
+/// "Could not process PDF", "A maximum of 100 PDF pages may be provided"; Gemini: "The document has no pages".
+const PDF: &[&str] = &[
+    "pdf",
+    "pdfs",
+    "document",
+    "input_file",
+    "file_data",
+    "application/pdf",
+    "invalid file data",
+    "content type 'file'",
 ];
 
 /// Codes of OpenAI's Responses API for an image that it cannot use.
@@ -110,6 +124,9 @@ pub fn refused(error: &VendorError) -> Option<Parameter> {
     let is_unfit = UNFIT_REASONING.iter().any(|phrase| words.contains(phrase));
     if is_unfit || error.is_named(&["invalid_encrypted_content"]) {
         return Some(Parameter::SentReasoning);
+    }
+    if PDF.iter().any(|name| holds_word(&words, name)) {
+        return Some(Parameter::Pdf);
     }
     // OpenAI: "image_url is only supported by certain models"; Anthropic: "Could not process image"; llama.cpp: "image
     // input is not supported"; DeepSeek: "unknown variant `image_url`". Whatever is wrong with it, words are accepted.

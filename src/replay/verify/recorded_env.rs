@@ -316,10 +316,14 @@ impl RecordedRun for RecordedEnv {
             let Some(context) = context else {
                 return Err(StoreError::Closed.into());
             };
+            let subject = Subject {
+                pdfs: context.subject.pdfs.clone(),
+                ..order.subject.clone()
+            };
             let sources = Sources {
                 persona: order.persona,
                 reads: &context.reads,
-                subject: order.subject,
+                subject: &subject,
                 now: context.now,
             };
             let profile = (order.run.profile.as_str(), order.profile);

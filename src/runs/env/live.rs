@@ -152,6 +152,11 @@ impl LiveEnv {
         }
     }
 
+    /// Returns the reader of documents.
+    pub fn documents(&self) -> &Extractor {
+        &self.documents
+    }
+
     pub fn rows(&self, run: &ClaimedRun) -> PersonaStore {
         self.store.persona(&run.persona)
     }

@@ -5,6 +5,7 @@
 mod commands;
 pub mod file_guards;
 pub mod live;
+mod pdf_files;
 mod servers;
 
 use self::file_guards::{AgentChanges, GuardOrder};
@@ -147,7 +148,7 @@ impl RunEnv {
                 Ok(TriggerMessage {
                     message: subject.message,
                     attachments: subject.attachments,
-                    images: subject.images,
+                    files: subject.files,
                     readers: subject.readers,
                     has_past: subject.has_past,
                     // The model was asked, so no limit was reached.

@@ -121,6 +121,7 @@ async fn call(
         run_id: state.run.id.to_string(),
         turn_index,
         model: state.route.model.clone(),
+        cache_key: state.first.cache_key.clone(),
         now: state.deps.clock.now(),
         capture: None,
     };

@@ -61,11 +61,11 @@ pub async fn ask(
                 state.lengthen(max_output_tokens);
                 tries.lengthened = Some(error);
             }
-            // One damaged image says nothing about the next run's.
-            RetryDecision::Downgrade(Parameter::Images) => {
+            // One damaged file says nothing about the next run's.
+            RetryDecision::Downgrade(kind @ (Parameter::Images | Parameter::Pdf)) => {
                 tries.calls -= 1;
-                tracing::info!(run = %state.run.id, route = %state.route, "an image was refused; described in words from now on");
-                state.are_images_refused = true;
+                tracing::info!(run = %state.run.id, route = %state.route, ?kind, "a file was refused; described in words from now on");
+                state.refused_files.push(kind);
             }
             RetryDecision::Downgrade(parameter) => {
                 tries.calls -= 1;

@@ -124,6 +124,7 @@ impl Probe<'_> {
             run_id: format!("probe-{}", self.clock.new_id()),
             turn_index: 0,
             model: self.model.to_owned(),
+            cache_key: None,
             now: self.clock.now(),
             capture: capture.as_ref().map(|(_, capture)| capture.clone()),
         };
@@ -171,6 +172,7 @@ impl Probe<'_> {
             system: vec![SYSTEM.to_owned()],
             messages: vec![Message::user(asked)],
             past_messages: 0,
+            cache_key: None,
             tools,
             tool_choice: ToolChoice::Auto,
             max_output_tokens: OUTPUT_TOKENS_MAX,

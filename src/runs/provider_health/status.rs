@@ -184,6 +184,7 @@ pub async fn check(seat: &Seat, clock: &dyn Clock) -> Finding {
             .first()
             .map(|user| user.model.clone())
             .unwrap_or_default(),
+        cache_key: None,
         now: clock.now(),
         capture: None,
     };

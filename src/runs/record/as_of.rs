@@ -6,15 +6,14 @@
 use crate::config::Config;
 use crate::context::resolvers::record::{ReadLog, ReadRecord};
 use crate::context::resolvers::recorded::RecordedSources;
-use crate::context::resolvers::{ResolveError, Subject};
+use crate::context::resolvers::{PdfFacts, ResolveError, Subject};
 use crate::context::{
     self, Context, ContextCause, ContextReport, EntryOutcome, ReportEntry, Sources,
 };
 use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
 use crate::runs::env::ContextOrder;
 use crate::store::{
-    Assembly, AttachmentInfo, MessageImage, NewSources, RunSummary, Store, StoreError,
-    StoredMessage,
+    Assembly, AttachmentInfo, MessageFile, NewSources, RunSummary, Store, StoreError, StoredMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -33,6 +32,9 @@ pub struct Note {
     pub readers: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<AttachmentInfo>,
+    /// What was known of its PDF files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pdfs: Vec<PdfFacts>,
     pub allowed_tokens: usize,
     pub budget_tokens: usize,
     pub reads: Vec<ReadRecord>,
@@ -53,6 +55,7 @@ pub fn sources(
         has_past: order.subject.has_past,
         readers: order.subject.readers.clone(),
         attachments: order.subject.attachments.clone(),
+        pdfs: order.subject.pdfs.clone(),
         allowed_tokens: order.allowed_tokens,
         budget_tokens: order.budget_tokens,
         reads: seen.reads,
@@ -137,12 +140,12 @@ impl AsOf {
             };
             let note: Note = serde_json::from_str(json).map_err(|_| unreadable)?;
             let reads = RecordedSources::load(&persona, &note.reads).await?;
-            let images = persona.images_among(&message.id, &note.attachments).await?;
-            if let Some(at) = pruned_image(&note.report, &images) {
+            let files = persona.files_among(&message.id, &note.attachments).await?;
+            if let Some(at) = pruned_file(&note.report, &files) {
                 return Err(AsOfError::Pruned(run.clone(), at));
             }
             let mut context = AsOf::new(&summary, message.clone(), assembly, note, reads)?;
-            context.subject.images = images;
+            context.subject.files = files;
             contexts.push(context);
         }
         Ok(contexts)
@@ -161,6 +164,7 @@ impl AsOf {
         };
         let Note {
             attachments,
+            pdfs,
             readers,
             has_past,
             ..
@@ -176,7 +180,8 @@ impl AsOf {
                 trigger: run.trigger,
                 message,
                 attachments,
-                images: Vec::new(),
+                files: Vec::new(),
+                pdfs,
                 readers,
                 has_past,
             },
@@ -285,15 +290,15 @@ impl AsOf {
     }
 }
 
-/// Returns when an image that the model was shown was pruned; `None`: none was.
-fn pruned_image(report: &ContextReport, images: &[MessageImage]) -> Option<Timestamp> {
-    let is_of = |entry: &ReportEntry, image: &MessageImage| {
-        entry.outcome == EntryOutcome::Used && entry.sha256.as_ref() == Some(&image.sha256)
+/// Returns when a file that the model was shown was pruned; `None`: none was.
+fn pruned_file(report: &ContextReport, files: &[MessageFile]) -> Option<Timestamp> {
+    let is_of = |entry: &ReportEntry, file: &MessageFile| {
+        entry.outcome == EntryOutcome::Used && entry.sha256.as_ref() == Some(&file.sha256)
     };
-    let mut shown = images
+    let mut shown = files
         .iter()
-        .filter(|image| report.entries.iter().any(|entry| is_of(entry, image)));
-    shown.find_map(|image| image.pruned_at)
+        .filter(|file| report.entries.iter().any(|entry| is_of(entry, file)));
+    shown.find_map(|file| file.pruned_at)
 }
 
 /// The part of a normalised request that comes from the context.

@@ -7,7 +7,7 @@
 use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp, Trust};
 use crate::store::journal::step::{Executor, Step, StepKind};
 use crate::store::sql::{from_json, json_list, timestamp};
-use crate::store::threads::opened::MessageImage;
+use crate::store::threads::opened::{MessageFile, is_pdf};
 use crate::store::threads::reply_limits::{DAY, HOUR, Sent, since};
 use crate::store::{PersonaStore, Result, StoreError};
 use serde::{Deserialize, Serialize};
@@ -171,10 +171,10 @@ pub(in crate::store) const PAST_STEPS: &str = "
       WHERE parent_message_id IN (SELECT value FROM jsonb_each($1)) AND persona_id = $2
       ORDER BY parent_message_id, run_id, step_index)";
 
-/// Largest image that is loaded for a model, in bytes; the adapters take smaller ones still.
-const IMAGE_BYTES_MAX: u64 = 5_000_000;
-/// Most images of a letter that are looked at.
-const IMAGES_MAX: u32 = 20;
+/// Largest file that is loaded for a model, in bytes: a PDF file of the size that all vendors take.
+const FILE_BYTES_MAX: u64 = 10_000_000;
+/// Most images and PDF files of a letter that are looked at.
+const FILES_MAX: u32 = 20;
 
 /// Number of messages that are examined for any that the readers may see.
 const PAST_LOOK_MAX: u32 = 40;
@@ -184,8 +184,8 @@ const PAST_LOOK_MAX: u32 = 40;
 pub struct TriggerMessage {
     pub message: StoredMessage,
     pub attachments: Vec<AttachmentInfo>,
-    /// Its images, for models that see them.
-    pub images: Vec<MessageImage>,
+    /// Its images and PDF files, for models that see them.
+    pub files: Vec<MessageFile>,
     /// Participants of the thread who may read the message, without the owners. The run sees only
     /// messages that all of them may read, because its answer may reach them.
     pub readers: Vec<String>,
@@ -257,11 +257,11 @@ impl PersonaStore {
         })?;
         let message = stored_message(&row)?;
         let attachments: Vec<AttachmentInfo> = from_json(row.get("attachments"), "attachments")?;
-        let images = self.images_among(id, &attachments).await?;
+        let files = self.files_among(id, &attachments).await?;
         Ok(TriggerMessage {
             message,
             attachments,
-            images,
+            files,
             readers: from_json(row.get("readers"), "readers of a message")?,
             has_past: row.get("has_past"),
             sent: Sent {
@@ -272,16 +272,18 @@ impl PersonaStore {
         })
     }
 
-    /// Returns the images among the attachments of a message; nothing is read where none is declared as one.
-    pub async fn images_among(
+    /// Returns the images and PDF files among the attachments of a message; nothing is read where none is declared as one.
+    pub async fn files_among(
         &self,
         message: &MessageId,
         attachments: &[AttachmentInfo],
-    ) -> Result<Vec<MessageImage>> {
-        let is_image = |found: &AttachmentInfo| found.content_type.starts_with("image/");
-        match attachments.iter().any(is_image) {
+    ) -> Result<Vec<MessageFile>> {
+        let is_shown = |found: &AttachmentInfo| {
+            found.content_type.starts_with("image/") || is_pdf(&found.content_type, &found.filename)
+        };
+        match attachments.iter().any(is_shown) {
             true => {
-                self.message_images(message, (IMAGE_BYTES_MAX, IMAGES_MAX))
+                self.message_files(message, (FILE_BYTES_MAX, FILES_MAX))
                     .await
             }
             false => Ok(Vec::new()),

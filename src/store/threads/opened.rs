@@ -50,27 +50,43 @@ pub struct AttachmentRef {
     pub is_pruned: u8,
 }
 
-/// An image of a message, with its bytes.
+/// An attachment of a message that a model may be shown as it is, with its bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub struct MessageImage {
+pub struct MessageFile {
+    pub id: String,
     pub filename: String,
+    /// Media type as its sender declared it.
+    pub content_type: String,
     pub size_bytes: u64,
     /// SHA-256 of the bytes in hexadecimal digits.
     pub sha256: String,
-    /// Empty: the image is larger than was asked for, or its bytes were pruned.
+    /// Empty: the file is larger than was asked for, or its bytes were pruned.
     pub bytes: Arc<[u8]>,
     /// Time when the bytes were pruned.
     pub pruned_at: Option<Timestamp>,
 }
 
-impl fmt::Debug for MessageImage {
+impl fmt::Debug for MessageFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "MessageImage({}, {} bytes)",
-            self.sha256, self.size_bytes
-        )
+        write!(f, "MessageFile({}, {} bytes)", self.sha256, self.size_bytes)
     }
+}
+
+impl MessageFile {
+    /// Reports whether its sender declared it as an image.
+    pub fn is_image(&self) -> bool {
+        self.content_type.starts_with("image/")
+    }
+
+    /// Reports whether its sender declared it as a PDF file, by its type or its name.
+    pub fn is_pdf(&self) -> bool {
+        is_pdf(&self.content_type, &self.filename)
+    }
+}
+
+/// Reports whether a file is declared as PDF; many programs send one as `application/octet-stream`.
+pub(in crate::store) fn is_pdf(content_type: &str, filename: &str) -> bool {
+    content_type == "application/pdf" || filename.to_ascii_lowercase().ends_with(".pdf")
 }
 
 /// Limits a reading to what given readers of a run's thread may see.
@@ -118,10 +134,12 @@ pub(in crate::store) const THREAD_ATTACHMENTS: &str = "
     ORDER BY m.seq DESC, a.id LIMIT $5";
 pub(in crate::store) const ATTACHMENT_BYTES: &str =
     "SELECT bytes FROM attachments WHERE id = $1 AND persona_id = $2";
-/// `$3`: the most bytes of one image, `$4`: the most images.
-pub(in crate::store) const MESSAGE_IMAGES: &str = "
-    SELECT filename, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE x'' END AS bytes FROM attachments
-    WHERE message_id = $1 AND persona_id = $2 AND content_type LIKE 'image/%' ORDER BY id LIMIT $4";
+/// `$3`: the most bytes of one file, `$4`: the most files.
+pub(in crate::store) const MESSAGE_FILES: &str = "
+    SELECT id, filename, content_type, size_bytes, sha256, pruned_at, CASE WHEN size_bytes <= $3 THEN bytes ELSE x'' END AS bytes
+    FROM attachments WHERE message_id = $1 AND persona_id = $2
+      AND (content_type LIKE 'image/%' OR content_type = 'application/pdf' OR lower(filename) LIKE '%.pdf')
+    ORDER BY id LIMIT $4";
 pub(in crate::store) const ATTACHMENT_TEXT: &str = "
     SELECT t.document_json FROM attachments a JOIN attachment_texts t ON t.attachment_id = a.id
     WHERE a.id = $1 AND a.persona_id = $2 AND t.version = $3";
@@ -175,23 +193,25 @@ impl PersonaStore {
         Ok(bytes.fetch_optional(self.store.readers()).await?)
     }
 
-    /// Returns what a message declares as images, in its order: at most `count_max`, with bytes where these are at most
+    /// Returns what a message declares as images and PDF files, in its order: at most `count_max`, with bytes where these are at most
     /// `bytes_max`.
-    pub async fn message_images(
+    pub async fn message_files(
         &self,
         message: &MessageId,
         (bytes_max, count_max): (u64, u32),
-    ) -> Result<Vec<MessageImage>> {
-        let rows = sqlx::query(MESSAGE_IMAGES)
+    ) -> Result<Vec<MessageFile>> {
+        let rows = sqlx::query(MESSAGE_FILES)
             .bind(message.as_str())
             .bind(self.persona.as_str())
             .bind(i64::try_from(bytes_max).unwrap_or(i64::MAX))
             .bind(count_max);
         let rows = rows.fetch_all(self.store.readers()).await?;
-        let image = |row: &SqliteRow| {
+        let file = |row: &SqliteRow| {
             let size_bytes: i64 = row.try_get("size_bytes")?;
-            Ok(MessageImage {
+            Ok(MessageFile {
+                id: row.try_get("id")?,
                 filename: row.try_get("filename")?,
+                content_type: row.try_get("content_type")?,
                 size_bytes: size_bytes.unsigned_abs(),
                 sha256: row.try_get("sha256")?,
                 bytes: row.try_get::<Vec<u8>, _>("bytes")?.into(),
@@ -200,7 +220,7 @@ impl PersonaStore {
                     .and_then(|at| Timestamp::parse(&at)),
             })
         };
-        rows.iter().map(image).collect()
+        rows.iter().map(file).collect()
     }
 
     /// Returns the document that decoders of this version have read from an attachment, as JSON; `None`: none was kept.

@@ -3,6 +3,7 @@
 //! A tool that uses one it did not declare gets an error, so the declaration that the policy
 //! decides by cannot be less than the truth.
 
+use super::attachment_documents;
 use super::commands::CommandRunner;
 use super::error::ToolError;
 use super::mail_policy::MailPolicy;
@@ -10,7 +11,7 @@ use super::mcp::McpServers;
 use super::programs::OwnerPrograms;
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
-use crate::extract::Extractor;
+use crate::extract::{ExtractError, Extracted, Extractor};
 use crate::shell::CommandSandbox;
 use crate::store::{
     AttachmentRef, CalendarNote, FoundMessage, MessageSearch, OpenedMessage, PersonaStore,
@@ -263,19 +264,19 @@ impl<'a> MessageReader<'a> {
         self.0.store.attachment_bytes(id).await
     }
 
-    /// Returns what decoders of this version have read from an attachment before, as JSON.
-    pub async fn kept_document(self, id: &str, version: u32) -> Result<Option<String>, StoreError> {
-        self.0.store.attachment_text(id, version).await
+    /// Returns what was read from an attachment before.
+    pub async fn kept_document(self, id: &str) -> Result<Option<Extracted>, StoreError> {
+        attachment_documents::kept(self.0.store, id).await
     }
 
-    /// Keeps what was read from an attachment. It is a cache and no effect of the call.
-    pub async fn keep_document(
+    /// Reads an attachment, by its id and the media type that its sender declared.
+    pub async fn read_document(
         self,
-        id: &str,
-        version: u32,
-        json: String,
-    ) -> Result<(), StoreError> {
-        self.0.store.keep_attachment_text(id, version, json).await
+        documents: &Extractor,
+        attachment: (&str, &str),
+        bytes: &[u8],
+    ) -> Result<Extracted, ExtractError> {
+        attachment_documents::read(self.0.store, documents, attachment, bytes).await
     }
 }
 

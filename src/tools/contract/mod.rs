@@ -5,6 +5,7 @@
 //! - `env`: the capabilities that a call is given
 //! - `workspace`: the workspace, with its quota and its versions; `programs`: programs of the owner;
 //!   `mcp`: servers of the Model Context Protocol
+//! - `attachment_documents`: what was read from attachments, kept
 //! - `commands`: commands in the sandbox, with the workspace around them
 //! - `schema`: the JSON Schema of typed arguments
 //! - `arguments`: the check of arguments, with errors worded for the model
@@ -12,6 +13,7 @@
 //! - `registry`: tools as one value, those of run time included
 
 pub mod arguments;
+pub mod attachment_documents;
 pub mod commands;
 pub mod env;
 pub mod error;

@@ -3,7 +3,7 @@
 use super::read_email::{self, ReadableMessage};
 use super::visibility::{plain_line, whoever_may_see};
 use crate::domain::{TextLabel, Trust};
-use crate::extract::{DocumentKind, EXTRACTOR_VERSION, ExtractError, Extracted};
+use crate::extract::{ExtractError, Extracted};
 use crate::store::{AttachmentRef, ReadersRule};
 use crate::tools::contract::arguments::{count, read_args};
 use crate::tools::contract::env::MessageReader;
@@ -168,11 +168,7 @@ async fn document(call: &ToolCall<'_>, attachment: &AttachmentRef) -> Result<Ext
         let hint = format!("`{name}` cannot be read: {why}");
         Err(ToolError::mendable(code, hint))
     };
-    if let Some(kept) = letters
-        .kept_document(&attachment.id, EXTRACTOR_VERSION)
-        .await?
-        && let Ok(document) = serde_json::from_str(&kept)
-    {
+    if let Some(document) = letters.kept_document(&attachment.id).await? {
         return Ok(document);
     }
     let bytes = letters.attachment_bytes(&attachment.id).await?;
@@ -182,35 +178,18 @@ async fn document(call: &ToolCall<'_>, attachment: &AttachmentRef) -> Result<Ext
             "its bytes were deleted with old mail".to_owned(),
         );
     };
-    let read = call
-        .env
-        .documents()?
-        .extract(&bytes, &attachment.content_type)
-        .await;
-    let document = match read {
-        Ok(document) => document,
+    let named = (attachment.id.as_str(), attachment.content_type.as_str());
+    let documents = call.env.documents()?;
+    match letters.read_document(documents, named, &bytes).await {
+        Ok(document) => Ok(document),
         Err(ExtractError::NotStarted(why)) => {
             tracing::error!(%why, "attachments cannot be read");
             let why =
                 "this engine cannot read attachments at the moment; answer without it".to_owned();
-            return unreadable("attachment_unreadable", why);
+            unreadable("attachment_unreadable", why)
         }
-        Err(error) => return unreadable("attachment_unreadable", error.to_string()),
-    };
-    if !matches!(
-        document.kind,
-        DocumentKind::Archive | DocumentKind::Program | DocumentKind::Unknown
-    ) {
-        let json = serde_json::to_string(&document).unwrap_or_default();
-        if let Err(error) = letters
-            .keep_document(&attachment.id, EXTRACTOR_VERSION, json)
-            .await
-        {
-            // It is read again the next time.
-            tracing::debug!(%error, "the text of an attachment cannot be kept");
-        }
+        Err(error) => unreadable("attachment_unreadable", error.to_string()),
     }
-    Ok(document)
 }
 
 /// Returns where a page begins: at its mark, or at the end of the text.

@@ -297,6 +297,7 @@ pub fn request(session: AgentSession, tier: Tier) -> Request {
         system: vec!["You are Ada.".into()],
         messages: vec![Message::user("When is breakfast?")],
         past_messages: 0,
+        cache_key: None,
         tools: Vec::new(),
         tool_choice: ToolChoice::Auto,
         max_output_tokens: 1000,
@@ -324,6 +325,7 @@ pub fn context(cancel: CancellationToken) -> CallContext {
         run_id: "run".into(),
         turn_index: 0,
         model: "acme/m1".into(),
+        cache_key: None,
         now: Timestamp::from_millis(0),
         capture: None,
     }

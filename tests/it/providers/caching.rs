@@ -3,6 +3,8 @@
 
 use super::instances::answer;
 use super::server::{Reply, Seen, Server};
+use super::strict::say;
+use super::{strict_openai, strict_responses, threads};
 use crate::app::{TestApp, Workspace, proven_note as note};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -206,4 +208,69 @@ async fn a_date_in_the_system_text_costs_the_cache_of_the_whole_thread() {
         .filter(|part| part.contains("input_schema"))
         .count();
     assert_eq!(common(&one, &two), tools, "the tools alone");
+}
+
+/// The key of the thread in a request: its member, or xAI's header of chat completions.
+fn cache_key(seen: &Seen) -> Option<String> {
+    let body: Value = serde_json::from_str(&seen.body).expect("JSON");
+    let member = body["prompt_cache_key"].as_str().map(str::to_owned);
+    let mut lines = seen.head.lines();
+    let header = lines.find_map(|line| line.strip_prefix("x-grok-conv-id: "));
+    member.or(header.map(str::to_owned))
+}
+
+/// Messages of a request.
+fn said(seen: &Seen) -> Vec<Value> {
+    let body: Value = serde_json::from_str(&seen.body).expect("JSON");
+    let list = body.get("messages").or(body.get("input"));
+    list.and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn every_letter_of_a_thread_has_its_key_where_a_vendor_knows_one() {
+    let responses = json!({ "api": "responses" });
+    for (provider, more, is_told) in [
+        ("openai", json!({}), true),
+        ("openai", responses.clone(), true),
+        ("grok", json!({}), true),
+        ("grok", responses, true),
+        ("openrouter", json!({}), false),
+        ("compat:house", json!({}), false),
+        ("compat:house", json!({ "prompt_cache_key": true }), true),
+    ] {
+        let turns = vec![say("As you say.")];
+        let server = match more.get("api") {
+            Some(_) => strict_responses::server(provider, turns).await,
+            None => strict_openai::server(provider, turns).await,
+        };
+        let workspace = shipped(provider, server.url());
+        threads::serve_from(&workspace, &[(provider, &server)]);
+        for (name, value) in more.as_object().into_iter().flatten() {
+            let place = format!("/providers/{provider}/{name}");
+            workspace.set("configs/inference.json", &place, value.clone());
+        }
+        let app = workspace.start().await;
+        three_letters(&app).await;
+        app.run_of(&note("9@guest.example", "", "Is there a lift?"))
+            .await;
+        app.drain().await;
+        assert_eq!(server.refused(), Vec::<String>::new(), "{provider} {more}");
+        let seen = server.seen();
+        let keys: Vec<Option<String>> = seen.iter().map(cache_key).collect();
+        let [one, two, three, other] = &keys[..] else {
+            panic!("{provider} {more}: {keys:?}")
+        };
+        assert_eq!(one.is_some(), is_told, "{provider} {more}");
+        assert!(one == two && two == three, "{provider} {more}: {keys:?}");
+        // Another thread has another; neither holds anything of its thread.
+        assert_eq!(one == other, !is_told, "{provider} {more}: {keys:?}");
+        let is_digest =
+            |key: &String| key.len() == 32 && key.chars().all(|c| c.is_ascii_hexdigit());
+        assert!(keys.iter().flatten().all(is_digest), "{keys:?}");
+        // What the key leads to is the same beginning.
+        let [first, second] = [0, 1].map(|at| said(&seen[at]));
+        let shared = first.len() - 1;
+        assert_eq!(first[..shared], second[..shared], "{provider} {more}");
+        app.check().await;
+    }
 }

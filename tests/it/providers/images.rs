@@ -6,7 +6,7 @@ use super::{KEY, adapter, fixture, request, strict_anthropic, strict_gemini, str
 use super::{strict_openai, strict_responses};
 use attache::providers::scripted::Scripted;
 use attache::providers::{
-    Block, ContentKinds, FileReference, Image, ImageBytes, Message, Request, RequestEncoder, Role,
+    Block, ContentKinds, FileBytes, FileReference, Image, Message, Request, RequestEncoder, Role,
 };
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -24,7 +24,7 @@ pub fn image(has_bytes: bool) -> Image {
             digest: "0".repeat(64),
             size_bytes: bytes.len() as u64,
         },
-        bytes: has_bytes.then(|| ImageBytes::from(bytes)),
+        bytes: has_bytes.then(|| FileBytes::from(bytes)),
     }
 }
 
@@ -79,7 +79,7 @@ fn an_image_is_worded_as_the_vendor_wants_and_a_file_in_words() {
     }
 }
 
-fn seen(id: &str, body: &Value) -> Seen {
+pub fn seen(id: &str, body: &Value) -> Seen {
     let (path, key) = match id {
         "anthropic" => (
             "/v1/messages",
@@ -105,7 +105,7 @@ fn seen(id: &str, body: &Value) -> Seen {
 }
 
 /// Adapter, its judge, and the place of the image's bytes in its body.
-fn judges() -> [(&'static str, Check, &'static str); 8] {
+pub fn judges() -> [(&'static str, Check, &'static str); 8] {
     let item = "/input/0/content/1/image_url";
     let chat = "/messages/1/content/1/image_url/url";
     [

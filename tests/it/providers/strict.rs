@@ -81,6 +81,10 @@ impl Strict {
     pub fn url(&self) -> &str {
         &self.server.url
     }
+    /// Every request, taken or not.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.server.seen()
+    }
     pub fn accepted(&self) -> Vec<Value> {
         self.accepted.lock().expect("no test panicked here").clone()
     }
@@ -106,6 +110,23 @@ pub fn is_image(data: &Value, media_type: &Value) -> bool {
     };
     let bytes = BASE64_STANDARD.decode(data.as_str().unwrap_or_default());
     bytes.is_ok_and(|bytes| bytes.starts_with(magic))
+}
+
+/// Whether a text is base64 of a PDF file.
+pub fn is_pdf(data: &str) -> bool {
+    BASE64_STANDARD
+        .decode(data)
+        .is_ok_and(|bytes| bytes.starts_with(b"%PDF-"))
+}
+
+/// Whether OpenAI would take these members for a PDF file.
+pub fn is_pdf_part(file: &Value) -> bool {
+    let data = file["file_data"].as_str().unwrap_or_default();
+    let data = data.strip_prefix("data:application/pdf;base64,");
+    let is_named = file["filename"]
+        .as_str()
+        .is_some_and(|name| !name.is_empty());
+    is_named && data.is_some_and(is_pdf) && stranger(file, &["filename", "file_data"]).is_none()
 }
 
 /// Whether the key stands where logs and stores would keep it: in the line of the request, or in the body.

@@ -2,7 +2,7 @@
 //! known; that it complains, and with which status and type, is what counts.
 
 use super::server::{Reply, Seen};
-use super::strict::{Refusal, Strict, Turn, is_image, is_name, leaks, stranger};
+use super::strict::{Refusal, Strict, Turn, is_image, is_name, is_pdf, leaks, stranger};
 use serde_json::{Value, json};
 
 const MEMBERS: &[&str] = &[
@@ -251,12 +251,12 @@ fn user(at: usize, content: &[Value], awaited: &[String]) -> Result<(), Refusal>
                 )?;
                 answered.push(id);
             }
-            Some("text") => {
-                text(at, position, block)?;
-                others += 1;
-            }
-            Some("image") => {
-                image(at, position, block)?;
+            Some(kind @ ("text" | "image" | "document")) => {
+                match kind {
+                    "text" => text(at, position, block)?,
+                    "image" => image(at, position, block)?,
+                    _ => document(at, position, block)?,
+                }
                 others += 1;
             }
             other => {
@@ -373,6 +373,33 @@ fn image(at: usize, position: usize, block: &Value) -> Result<(), Refusal> {
     must(
         is_image(&source["data"], &source["media_type"]),
         format!("{place}.base64.data: Image does not match the provided media type"),
+    )
+}
+
+fn document(at: usize, position: usize, block: &Value) -> Result<(), Refusal> {
+    known(
+        at,
+        position,
+        block,
+        &[
+            "type",
+            "source",
+            "title",
+            "context",
+            "citations",
+            "cache_control",
+        ],
+    )?;
+    let source = &block["source"];
+    known(at, position, source, &["type", "media_type", "data"])?;
+    let place = format!("messages.{at}.content.{position}.document.source");
+    must(
+        source["type"] == "base64" && source["media_type"] == "application/pdf",
+        format!("{place}.base64.media_type: Input should be 'application/pdf'"),
+    )?;
+    must(
+        is_pdf(source["data"].as_str().unwrap_or_default()),
+        format!("{place}.base64.data: The PDF specified was not valid."),
     )
 }
 

@@ -4,7 +4,7 @@
 //! Signatures are made of what they sign, so a signature on another part than its own is found out.
 
 use super::server::{Reply, Seen};
-use super::strict::{Refusal, Strict, Turn, is_image, is_name, leaks, stranger};
+use super::strict::{Refusal, Strict, Turn, is_image, is_name, is_pdf, leaks, stranger};
 use serde_json::{Value, json};
 
 const MEMBERS: &[&str] = &[
@@ -258,7 +258,9 @@ fn user(parts: &[Value], awaited: &[Value]) -> Result<(), Refusal> {
         if let Some(data) = part.get("inlineData") {
             known(data, &["mimeType", "data"], "inline_data")?;
             must(
-                is_image(&data["data"], &data["mimeType"]),
+                is_image(&data["data"], &data["mimeType"])
+                    || data["mimeType"] == "application/pdf"
+                        && is_pdf(data["data"].as_str().unwrap_or_default()),
                 "Unable to process input image. Please retry or report.",
             )?;
             continue;

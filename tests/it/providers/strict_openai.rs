@@ -4,7 +4,9 @@
 //! Mistral want it, arguments are JSON objects as the gateways in front of Anthropic want them.
 
 use super::server::{Reply, Seen};
-use super::strict::{Check, Refusal, Strict, Turn, is_image, is_name, leaks, stranger};
+use super::strict::{
+    Check, Refusal, Strict, Turn, is_image, is_name, is_pdf_part, leaks, stranger,
+};
 use serde_json::{Value, json};
 
 const MEMBERS: &[&str] = &[
@@ -123,10 +125,11 @@ fn judge(seen: &Seen, vendor: Vendor) -> Result<Value, Complaint> {
     }
     let parsed = serde_json::from_str::<Value>(&seen.body);
     let body = parsed.map_err(|_| bad("", "We could not parse the JSON body of your request."))?;
-    let more: &[&str] = if vendor == Vendor::OpenRouter {
-        ROUTER_MEMBERS
-    } else {
-        &[]
+    let more: &[&str] = match vendor {
+        Vendor::OpenRouter => ROUTER_MEMBERS,
+        // xAI has a header for it.
+        Vendor::OpenAi => &["prompt_cache_key"],
+        Vendor::Grok => &[],
     };
     if let Some(member) = stranger(&body, &[MEMBERS, more].concat()) {
         let why = format!("Unrecognized request argument supplied: {member}");
@@ -339,6 +342,7 @@ fn content(at: usize, message: &Value) -> Result<(), Complaint> {
         let known: &[&str] = match part["type"].as_str() {
             Some("text") => &["type", "text"],
             Some("image_url") => &["type", "image_url"],
+            Some("file") => &["type", "file"],
             _ => return Err(bad(place, "Invalid value. Supported: 'text', 'image_url'.")),
         };
         let odd = stranger(part, known).or(stranger(&part["image_url"], &["url", "detail"]));
@@ -354,6 +358,11 @@ fn content(at: usize, message: &Value) -> Result<(), Complaint> {
                 place.clone(),
                 "Expected a non-empty text",
             )?;
+            continue;
+        }
+        if part["type"] == "file" {
+            let why = "Invalid file data: 'file_id'. Expected a base64-encoded data URL.";
+            must(is_pdf_part(&part["file"]), place.clone(), why)?;
             continue;
         }
         let url = part["image_url"]["url"].as_str().unwrap_or_default();

@@ -2,7 +2,9 @@
 //! whole, its sealed reasoning included, each item before the one that it led to.
 
 use super::server::{Reply, Seen};
-use super::strict::{Check, Refusal, Strict, Turn, is_image, is_name, leaks, stranger};
+use super::strict::{
+    Check, Refusal, Strict, Turn, is_image, is_name, is_pdf_part, leaks, stranger,
+};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -18,6 +20,7 @@ const MEMBERS: &[&str] = &[
     "reasoning",
     "text",
     "include",
+    "prompt_cache_key",
     "store",
     "stream",
 ];
@@ -267,7 +270,7 @@ fn spoken(item: &Value, place: &str) -> Result<(), Complaint> {
     )
 }
 
-/// What a user says: texts and images.
+/// What a user says: texts, images and files.
 fn content(item: &Value, place: &str) -> Result<(), Complaint> {
     known(item, &["type", "role", "content"], place)?;
     must(
@@ -283,10 +286,18 @@ fn content(item: &Value, place: &str) -> Result<(), Complaint> {
             must(is_text(&part["text"]), place, "Expected a non-empty text")?;
             continue;
         }
+        if part["type"] == "input_file" {
+            let why = "Invalid 'file_data'. Expected a base64-encoded data URL of a file.";
+            let mut file = part.clone();
+            file.as_object_mut()
+                .and_then(|members| members.remove("type"));
+            must(is_pdf_part(&file), place, why)?;
+            continue;
+        }
         must(
             part["type"] == "input_image",
             place,
-            "Invalid value. Supported: 'input_text', 'input_image'.",
+            "Invalid value. Supported: 'input_text', 'input_image', 'input_file'.",
         )?;
         known(part, &["type", "image_url", "detail"], place)?;
         let url = part["image_url"].as_str().unwrap_or_default();

@@ -73,7 +73,7 @@ impl RequestEncoder for Anthropic {
 
     fn capabilities(&self, _model: &str) -> Capabilities {
         Capabilities {
-            content: ContentKinds::images(IMAGES),
+            content: ContentKinds::images(IMAGES).and_pdf(),
             ..Capabilities::MODEL
         }
     }

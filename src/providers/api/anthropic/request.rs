@@ -136,6 +136,12 @@ fn block(block: &Block) -> Option<Value> {
             });
             json!({"type": "image", "source": source})
         }
+        Block::Pdf(pdf) => {
+            let source = json!({
+                "type": "base64", "media_type": pdf.file.media_type, "data": pdf.base64(),
+            });
+            json!({"type": "document", "source": source, "title": pdf.file.name})
+        }
         Block::FileReference(_) => return None,
     })
 }

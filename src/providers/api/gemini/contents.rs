@@ -76,6 +76,9 @@ fn user_part(block: &Block, ids: &HashMap<&str, &str>) -> Option<Value> {
         Block::Image(image) => Some(json!({
             "inlineData": {"mimeType": image.file.media_type, "data": image.base64()},
         })),
+        Block::Pdf(pdf) => Some(json!({
+            "inlineData": {"mimeType": pdf.file.media_type, "data": pdf.base64()},
+        })),
         // The normaliser leaves neither thoughts nor calls in a user's message, and the adapter
         // does not declare files.
         Block::Thinking { .. } | Block::ToolCall { .. } | Block::FileReference(_) => None,
@@ -145,6 +148,7 @@ fn model_parts(blocks: &[Block], signs: bool) -> Vec<Value> {
             Block::Thinking { .. }
             | Block::ToolResult { .. }
             | Block::Image(_)
+            | Block::Pdf(_)
             | Block::FileReference(_) => {}
         }
     }

@@ -88,7 +88,7 @@ impl RequestEncoder for Gemini {
     fn capabilities(&self, _model: &str) -> Capabilities {
         Capabilities {
             structured: Structured::Native,
-            content: ContentKinds::images(IMAGES),
+            content: ContentKinds::images(IMAGES).and_pdf(),
             ..Capabilities::MODEL
         }
     }

@@ -1,8 +1,9 @@
 //! Variants of chat completions: the differences between the vendors that serve them.
 
-use crate::config::ChatSwitches;
+use crate::config::{ChatApi, ChatSwitches};
 use crate::providers::Adapter;
 use crate::providers::contract::content::ContentKinds;
+use crate::providers::contract::request::{Parameter, Request};
 use crate::providers::transport::classify::Family;
 use serde_json::{Map, Value};
 
@@ -22,10 +23,41 @@ pub struct Dialect {
     pub legacy_max_tokens: bool,
     /// Kinds of content that every vision model of the vendor takes.
     pub content: ContentKinds,
+    pub cache_key: CacheKey,
     /// Returns the member of the thinking effort.
     pub effort: fn(&Value) -> (&'static str, Value),
     /// Returns further members of the body.
     pub routing: fn(&ChatSwitches) -> Map<String, Value>,
+}
+
+/// How a vendor is told the key of a thread for its cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheKey {
+    /// Not at all, unless the block says so (`prompt_cache_key`): servers refuse members that they do not know.
+    Silent,
+    /// By the member `prompt_cache_key`.
+    Member,
+    /// By a header of chat completions, and by the member in the Responses API.
+    Header(&'static str),
+}
+
+impl Dialect {
+    /// Returns the key that the body of a request holds.
+    pub fn cache_key<'r>(
+        &self,
+        request: &'r Request,
+        switches: &ChatSwitches,
+        api: ChatApi,
+    ) -> Option<&'r str> {
+        let is_sent = match self.cache_key {
+            CacheKey::Silent => switches.prompt_cache_key,
+            CacheKey::Member => true,
+            CacheKey::Header(_) => api == ChatApi::Responses,
+        };
+        let is_refused = request.without.contains(&Parameter::PromptCacheKey);
+        let key = request.cache_key.as_deref();
+        key.filter(|_| is_sent && !is_refused)
+    }
 }
 
 /// Returns OpenAI's member of the thinking effort.

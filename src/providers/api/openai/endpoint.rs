@@ -1,8 +1,8 @@
 //! Server of one of OpenAI's APIs, as a block of the configuration names it.
 
-use crate::config::{ChatSwitches, ProviderSettings, StructuredOutput};
+use crate::config::{ChatApi, ChatSwitches, ProviderSettings, StructuredOutput};
 use crate::domain::ErrorClass;
-use crate::providers::api::openai::dialect::Dialect;
+use crate::providers::api::openai::dialect::{CacheKey, Dialect};
 use crate::providers::contract::traits::{
     CallContext, Capabilities, ContentKinds, Phase, ProviderCheck, ProviderError, Structured,
 };
@@ -60,6 +60,10 @@ impl DialectServer {
             key_header: (AUTHORIZATION, "Bearer "),
             extra_headers: &title.into_iter().chain(origin).collect::<Vec<_>>(),
         })?;
+        let endpoint = match (dialect.cache_key, settings.chat.api) {
+            (CacheKey::Header(header), ChatApi::Chat) => endpoint.with_cache_header(header),
+            _ => endpoint,
+        };
         Ok(Self {
             name: name.to_owned(),
             endpoint,

@@ -22,7 +22,7 @@ pub(in crate::providers) use dialect::Dialect;
 use crate::config::{ChatApi, ProviderSettings};
 use crate::providers::Adapter;
 use crate::providers::api::openai::decoder::{ChunkDecoder, is_unread_call};
-use crate::providers::api::openai::dialect::{effort, no_members};
+use crate::providers::api::openai::dialect::{CacheKey, effort, no_members};
 use crate::providers::api::openai::endpoint::DialectServer;
 use crate::providers::contract::estimate;
 use crate::providers::contract::traits::{
@@ -72,7 +72,10 @@ const OPENAI: Dialect = Dialect {
     title: None,
     key_path: None,
     legacy_max_tokens: false,
-    content: ContentKinds::images(IMAGES),
+    // Its guide on file inputs.
+    content: ContentKinds::images(IMAGES).and_pdf(),
+    // OpenAI's guide on prompt caching.
+    cache_key: CacheKey::Member,
     effort,
     routing: no_members,
 };

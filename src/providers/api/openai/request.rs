@@ -1,7 +1,7 @@
 //! Body of a chat completion: the request in OpenAI's format, with the deviations of the server
 //! that will read it. Pure.
 
-use crate::config::{ChatSwitches, StructuredOutput};
+use crate::config::{ChatApi, ChatSwitches, StructuredOutput};
 use crate::providers::api::openai::dialect::Dialect;
 use crate::providers::contract::normalise;
 use crate::providers::contract::traits::{
@@ -29,6 +29,8 @@ struct ChatRequest<'a> {
     temperature: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<bool>,
     stream: bool,
@@ -72,6 +74,7 @@ pub fn body(
             .temperature
             .filter(|_| !switches.no_temperature && !without(Parameter::Temperature)),
         response_format: response_format(&request, switches, strict),
+        prompt_cache_key: dialect.cache_key(&request, switches, ChatApi::Chat),
         store: switches.no_store.then_some(false),
         stream: true,
         stream_options: (!switches.no_stream_usage && !without(Parameter::StreamUsage))
@@ -256,11 +259,11 @@ fn call(block: &Block) -> Option<Value> {
     Some(json!({"id": id, "type": "function", "function": function}))
 }
 
-/// Encodes the user's content: text alone as a string, which every server takes, and with images as
-/// a list of parts.
+/// Encodes the user's content: text alone as a string, which every server takes, and with images or
+/// files as a list of parts.
 fn content(message: &Message) -> Option<Value> {
-    let has_image = |block: &Block| matches!(block, Block::Image(_));
-    if !message.blocks.iter().any(has_image) {
+    let has_file = |block: &Block| matches!(block, Block::Image(_) | Block::Pdf(_));
+    if !message.blocks.iter().any(has_file) {
         return joined(message).map(Value::String);
     }
     let part = |block: &Block| match block {
@@ -268,6 +271,11 @@ fn content(message: &Message) -> Option<Value> {
         Block::Image(image) => {
             let url = format!("data:{};base64,{}", image.file.media_type, image.base64());
             Some(json!({"type": "image_url", "image_url": {"url": url}}))
+        }
+        Block::Pdf(pdf) => {
+            let data = format!("data:{};base64,{}", pdf.file.media_type, pdf.base64());
+            let file = json!({"filename": pdf.file.name, "file_data": data});
+            Some(json!({"type": "file", "file": file}))
         }
         _ => None,
     };

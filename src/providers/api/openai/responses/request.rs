@@ -1,6 +1,6 @@
 //! Body of a request to the Responses API. Pure.
 
-use crate::config::{ChatSwitches, StructuredOutput};
+use crate::config::{ChatApi, ChatSwitches, StructuredOutput};
 use crate::providers::api::openai::dialect::Dialect;
 use crate::providers::api::openai::responses::items::{Kept, kept};
 use crate::providers::contract::normalise;
@@ -32,6 +32,8 @@ struct ResponsesRequest<'a> {
     text: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     include: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
     store: bool,
     stream: bool,
 }
@@ -73,6 +75,7 @@ pub fn body(
             .map(|effort| json!({ "effort": effort })),
         text: format(&request, switches, strict).map(|format| json!({ "format": format })),
         include: returns_reasoning.then_some(["reasoning.encrypted_content"]),
+        prompt_cache_key: dialect.cache_key(&request, switches, ChatApi::Responses),
         store: false,
         stream: true,
     })
@@ -128,6 +131,11 @@ fn user(message: &Message, items: &mut Vec<Value>) {
                 let url = format!("data:{};base64,{}", image.file.media_type, image.base64());
                 // OpenAI's document requires `detail`; `auto` is its default.
                 parts.push(json!({"type": "input_image", "image_url": url, "detail": "auto"}));
+            }
+            Block::Pdf(pdf) => {
+                let data = format!("data:{};base64,{}", pdf.file.media_type, pdf.base64());
+                let name = &pdf.file.name;
+                parts.push(json!({"type": "input_file", "filename": name, "file_data": data}));
             }
             _ => {}
         }
