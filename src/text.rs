@@ -1,4 +1,8 @@
-//! Text for people: bounded, on one line, counted. Pure, and the only place that shortens a text.
+//! Text for people: bounded, on one line, counted. Pure, and the only place that shortens a text. `likeness`: texts
+//! compared; `redact`: keys masked in texts.
+
+pub mod likeness;
+pub mod redact;
 
 use std::fmt::Display;
 

@@ -10,12 +10,12 @@ use crate::providers::child::program::Program;
 use crate::providers::contract::accumulate::broken;
 use crate::providers::contract::capture::{Capture, Form};
 use crate::providers::contract::normalise;
-use crate::providers::contract::redact;
 use crate::providers::contract::traits::{
     AgentOptions, AgentSession, CallContext, Capabilities, Event, Phase, Provider, ProviderCheck,
     ProviderError, Request, RequestEncoder, Structured, TOOL_SERVER_NAME, TokenUsage, ToolArgs,
 };
 use crate::providers::transport::guard::Guard;
+use crate::text::redact;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};

@@ -13,7 +13,6 @@
 //! - `accumulate`: the order of events, folded into a response
 //! - `normalise`: any history in the form that the strictest vendor takes
 //! - `retry`: the decision after a failed call
-//! - `redact`: keys masked in texts
 //! - `scrub`: secrets removed from bytes that are written to files
 //! - `estimate`: token counts where a vendor gives none
 //!
@@ -32,6 +31,5 @@ pub mod capture;
 pub mod accumulate;
 pub mod normalise;
 pub mod retry;
-pub(in crate::providers) mod redact;
 pub(in crate::providers) mod scrub;
 pub(in crate::providers) mod estimate;

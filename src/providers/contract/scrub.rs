@@ -6,7 +6,7 @@
 //! the bytes level by level; the third cannot be masked without changing what was received, so it
 //! is refused.
 
-use crate::providers::contract::redact::{self, KEY_LEN_MIN, MASK};
+use crate::text::redact::{self, KEY_LEN_MIN, MASK};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::collections::BTreeMap;

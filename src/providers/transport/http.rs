@@ -8,13 +8,13 @@
 use crate::config::{HeaderText, ProviderSettings};
 use crate::domain::ErrorClass;
 use crate::providers::contract::capture::{Capture, Form};
-use crate::providers::contract::redact;
 use crate::providers::contract::traits::{CallContext, Event, Phase, ProviderCheck, ProviderError};
 use crate::providers::transport::body::{begun, error_body, framing, pieces};
 use crate::providers::transport::classify::{self, Family};
 use crate::providers::transport::client::{base_url, below, build, client, is_near, root_cause};
 use crate::providers::transport::decode::{self, Decoder, Framing};
 use crate::providers::transport::guard::Guard;
+use crate::text::redact;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

@@ -4,7 +4,7 @@
 //! Every envelope is read for every vendor, because gateways use their own for the vendors behind
 //! them.
 
-use crate::providers::contract::redact;
+use crate::text::redact;
 use serde_json::Value;
 
 const SENTENCE_LEN_MAX: usize = 300;

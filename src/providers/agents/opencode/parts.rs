@@ -443,7 +443,7 @@ fn failure(name: &str, data: &Value) -> ProviderError {
         ..ProviderError::new(
             class,
             Phase::MidStream,
-            crate::providers::contract::redact::key_shapes(&message),
+            crate::text::redact::key_shapes(&message),
         )
     }
 }

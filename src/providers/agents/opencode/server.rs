@@ -102,9 +102,8 @@ impl Server {
             _ if said.contains("BusyError") => ErrorClass::SessionBusy,
             _ => ErrorClass::Transient,
         };
-        let message = crate::providers::contract::redact::key_shapes(&format!(
-            "opencode answers {status}: {said}"
-        ));
+        let message =
+            crate::text::redact::key_shapes(&format!("opencode answers {status}: {said}"));
         Err(ProviderError {
             http_status: Some(status),
             ..ProviderError::new(class, Phase::BeforeFirstByte, message)
