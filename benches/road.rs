@@ -292,6 +292,7 @@ async fn context_times(
             persona: &folder,
         },
         &store,
+        SystemClock::new().now(),
     );
     let sources = Sources {
         persona: engine.config.personas.get(&persona_id).expect("a persona"),

@@ -86,6 +86,10 @@ mod armed {
             "a text that was withheld is shown to no later run",
         ),
         (
+            "G13.contacts",
+            "an entry of memory is shown where everybody who reads along heard it",
+        ),
+        (
             "G14",
             "a decision with a digest decides only on the call of that digest",
         ),

@@ -6,7 +6,7 @@
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`
 //! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
-//! - permission: `approvals`, `drafts`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
+//! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
@@ -39,6 +39,7 @@ mod gc;
 mod halt;
 mod approvals;
 mod drafts;
+mod memory;
 mod policy;
 mod hooks;
 mod tools;
@@ -105,6 +106,7 @@ static COMMANDS: &[&dyn Command] = &[
     // Permission.
     &approvals::ApprovalsCommand,
     &drafts::DraftsCommand,
+    &memory::MemoryCommand,
     &policy::PolicyCommand,
     &hooks::HooksCommand,
     &tools::ToolsCommand,

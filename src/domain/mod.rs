@@ -5,6 +5,7 @@
 //! - `run`, `usage`, `budget`: runs, what they use, and their bounds
 //! - `schedule`: options of responsibilities
 //! - `approval`: questions to an owner; `notice`: kinds of events for an owner; `hook`: programs that are asked
+//! - `memory`: entries of a persona's memory, and for whom they are
 //! - `memory_lines`: lines of a persona's memory, and who sees them
 //! - `breaker`, `network`: circuit breakers, ranges of addresses
 //!
@@ -20,6 +21,7 @@ pub mod hook;
 pub mod schedule;
 pub mod id;
 pub mod notice;
+pub mod memory;
 pub mod memory_lines;
 pub mod network;
 pub mod run;
@@ -51,6 +53,9 @@ pub use mail::loop_token::{LoopKey, LoopToken, OwnMail};
 pub use mail::report::{
     BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient,
     bounce_address, bounce_token,
+};
+pub use memory::{
+    MEMORY_OF_RUN_MAX, MEMORY_TEXT_CHARS_MAX, MemoryCircle, MemoryKind, MemoryScope, MemoryStatus,
 };
 pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use network::{BadNetwork, Network};

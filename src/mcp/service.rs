@@ -250,7 +250,9 @@ impl Toolbox {
             tool_call_id: id.to_owned(),
             payload_json: payload.clone(),
         })];
-        if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
+        let (draft, write) = outcome.map_or((None, None), |outcome| (outcome.mail, outcome.memory));
+        entries.extend(write.map(JournalEntry::Memory));
+        if let Some(draft) = draft {
             entries.push(JournalEntry::Mail(Box::new(mail::outbound(ctx, *draft)?)));
         }
         self.store.journal(&self.key, entries).await?;

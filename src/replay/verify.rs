@@ -69,6 +69,10 @@ pub enum Outcome {
     Pruned {
         at: String,
     },
+    /// The owner erased a text that it held (`attache memory forget`).
+    Redacted {
+        at: String,
+    },
     /// A row of its record cannot be read.
     Unreadable {
         reason: String,
@@ -96,6 +100,7 @@ type EncoderKey = (String, String, PathBuf);
 pub enum Fault {
     Store(StoreError),
     Pruned(Timestamp),
+    Redacted(Timestamp),
     /// Reason for an operator.
     Unverifiable(String),
     /// Texts that do not match their digests.
@@ -161,6 +166,7 @@ impl Verifier {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(Fault::Pruned(at)) => Outcome::Pruned { at: at.to_string() },
+            Err(Fault::Redacted(at)) => Outcome::Redacted { at: at.to_string() },
             Err(Fault::Unverifiable(reason)) => Outcome::NotVerifiable { reason },
             Err(Fault::Changed(reason)) => match self.masks().await? {
                 Some(masked) => Outcome::Masked {

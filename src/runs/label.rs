@@ -204,6 +204,7 @@ impl RunLabel {
         WriteOrigin {
             from,
             trust,
+            lowest: self.floor,
             at: message.received_at,
             readers: self.readers.clone(),
             audience: subject.audience(),

@@ -7,6 +7,7 @@
 //! ([`PendingWork`]); rows that are still open after that are a violation.
 
 mod mail;
+mod memory;
 mod runs;
 mod whole;
 mod hashes;
@@ -38,7 +39,7 @@ pub enum Holds {
 /// An invariant with its statement.
 #[derive(Debug)]
 pub struct AuditCheck {
-    /// The group, `AU1` to `AU14`.
+    /// The group, `AU1` to `AU15`.
     pub group: &'static str,
     /// Stable, in kebab case.
     pub name: &'static str,
@@ -52,7 +53,7 @@ pub struct AuditCheck {
 
 /// Returns every check that is a statement, in the order of execution.
 pub fn checks() -> impl Iterator<Item = &'static AuditCheck> {
-    [whole::CHECKS, mail::CHECKS, runs::CHECKS]
+    [whole::CHECKS, mail::CHECKS, runs::CHECKS, memory::CHECKS]
         .into_iter()
         .flatten()
 }

@@ -13,6 +13,7 @@
 //! - `budgets`: reservations and the ledger.
 //! - `knowledge`: indexed files of a persona.
 //! - `schedules`: responsibilities and slots.
+//! - `memory`: entries about correspondents, threads and for everybody.
 //! - `calendar`: events, and invitations in mail.
 //! - `files`: files that agents may change, and those that they may not.
 //! - `mcp_tools`: tools of MCP servers that are off.
@@ -39,6 +40,7 @@ mod notices;
 mod approvals;
 mod commands;
 mod calendar;
+mod memory;
 mod mcp_tools;
 mod schedules;
 pub mod files;
@@ -90,6 +92,11 @@ pub use mailboxes::cursors::{
 };
 pub use mailboxes::quarantine::Quarantined;
 pub use mcp_tools::{McpToolOff, NewMcpToolOff};
+pub use memory::audience::{AudienceMemory, ReachableMemory};
+pub use memory::change::MemoryAct;
+pub use memory::erase::{ErasedMemory, RemainingText};
+pub use memory::listing::{MemoryDossier, MemoryEvent, MemoryFilter};
+pub use memory::record::{MemoryEntry, MemorySource, MemoryWrite, NewMemory};
 pub use notices::causes::{
     EarlierMail, Notice, NoticeAbout, NoticeFold, NoticeMail, Notified, PendingNotices,
 };
@@ -180,6 +187,9 @@ pub enum StoreError {
     /// The persona has as many open questions as it may, or the run has asked as many; nothing of the transaction is stored.
     #[error("there are as many open questions to the owner as there may be")]
     ApprovalsUsedUp,
+    /// Another run has filled the memory of a scope meanwhile; nothing of the transaction is stored, and the call is made anew.
+    #[error("the memory has as many entries as it may have")]
+    MemoryFull,
     /// A stored value cannot be parsed: the file was changed by another program.
     #[error("unreadable {what} in the database")]
     Unreadable { what: &'static str },

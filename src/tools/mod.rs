@@ -6,6 +6,7 @@
 //! - `contract`: what a tool is, declares, is given and returns; the registry
 //! - `files`, `mail`, `calendar`: tools on the persona's folder, on its mail, on its events
 //! - `web_fetch`, `web_search`, `update_memory`, `schedule_create`
+//! - `memory`: entries about correspondents
 //! - `ask_owner`, `propose_plan`: what the owner is asked
 //! - `shell`: a command in the sandbox; `skills`: instructions of the owner
 //! - `own_tool`: a program of the owner's as a tool; `mcp_tool`: a tool of an MCP server
@@ -20,6 +21,7 @@ mod ask_owner;
 mod propose_plan;
 mod schedule_create;
 mod update_memory;
+mod memory;
 mod web_fetch;
 mod web_search;
 mod shell;
@@ -34,6 +36,7 @@ pub use contract::env::{MessageSearcher, ToolCapabilities, ToolEnv, ToolResource
 pub use contract::error::ToolError;
 pub use contract::mail_policy::{Answered, MailPolicy};
 pub use contract::mcp::{McpCall, McpResult, McpServers};
+pub use contract::memory::{MemoryPlace, QuotableText};
 pub use contract::programs::{OwnerPrograms, ProgramFailure};
 pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use contract::schema::arguments_schema;
@@ -74,6 +77,10 @@ pub fn builtin() -> ToolRegistry {
         Box::new(web_fetch::WebFetch),
         Box::new(web_search::WebSearch),
         Box::new(update_memory::UpdateMemory),
+        Box::new(memory::remember::Remember),
+        Box::new(memory::correct::Correct),
+        Box::new(memory::forget::Forget),
+        Box::new(memory::recall::Recall),
         Box::new(schedule_create::ScheduleCreate),
         Box::new(ask_owner::AskOwner),
         Box::new(propose_plan::ProposePlan),

@@ -11,7 +11,9 @@ fn script() -> Value {
     json!({ "turns": [
         { "call": [{ "tool": "read_file", "args": { "path": "nope.md" } }, { "tool": "list_files", "args": {} }] },
         { "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } },
-                   { "tool": "update_memory", "args": { "content": "Bob asks about breakfast." } }] },
+                   { "tool": "update_memory", "args": { "content": "Bob asks about breakfast." } },
+                   { "tool": "remember", "args":
+                     { "text": "Bob has breakfast with us.", "kind": "event", "source_quote": "When is breakfast?" } }] },
         { "call": [{ "tool": "send_email", "args":
             { "to": ["bob@guest.example"], "subject": "x", "body": "From seven to ten." } }] },
         { "say": "Done." },
@@ -28,6 +30,7 @@ async fn state(app: &TestApp) -> Vec<String> {
         "SELECT 'step', event_type, tool_name, tool_call_id, json_remove(payload_json, '$.begun') FROM thread_tool_events ORDER BY step_index",
         "SELECT 'turn', turn_index, state, provider, response_json ->> '$.blocks' FROM run_turns
          WHERE state = 'answered' ORDER BY turn_index",
+        "SELECT 'entry', text, status, number, (SELECT count(*) FROM memory_events) FROM memory ORDER BY number",
         "SELECT 'recipient', recipient, state, '', '' FROM delivery_recipients ORDER BY recipient",
         "SELECT 'threads', count(*), '', '', '' FROM threads",
     ] {

@@ -141,7 +141,7 @@ impl RunDeps {
             workspace: &self.folder,
             persona: &self.folder,
         };
-        let reads = Live::new(folders, &self.ada);
+        let reads = Live::new(folders, &self.ada, self.clock.now());
         let call = ResolverCall {
             args: &[],
             budget_tokens: 1000,

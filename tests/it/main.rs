@@ -16,6 +16,7 @@ mod isolation;
 mod runs;
 mod contexts;
 mod knowledge;
+mod memory;
 mod tools;
 mod answers;
 mod structured;

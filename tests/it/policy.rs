@@ -1,6 +1,6 @@
 //! Rules of calls: which decides, what it opens and what it cannot, and what it would have done.
 
 mod files;
-mod interference;
+pub mod interference;
 mod preview;
 mod rules;

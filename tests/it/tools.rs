@@ -75,6 +75,7 @@ impl RunDeps {
         let origin = WriteOrigin {
             from: "carol@partner.test".into(),
             trust: "contact".into(),
+            lowest: Trust::Contact,
             at: Timestamp::parse("2026-11-20T07:59:00Z").expect("an instant"),
             readers: attache::domain::Readers::Everyone,
             audience: attache::domain::MemoryAudience {
@@ -141,6 +142,7 @@ impl RunDeps {
                 persona: &self.folder,
             },
             mcp: None,
+            memory: None,
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,
                 quota: WorkspaceQuota::from(&Limits::default()),

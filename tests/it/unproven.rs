@@ -72,7 +72,8 @@ async fn a_sender_without_proof_gets_reading_tools_and_a_plain_reply() {
             "list_files",
             "glob",
             "grep",
-            "list_events"
+            "list_events",
+            "recall"
         ]
     );
     let trace = app.trace(&run).await;
@@ -112,6 +113,10 @@ async fn the_same_sender_with_a_signature_writes_and_sends() {
         "invite",
         "list_events",
         "update_memory",
+        "remember",
+        "correct",
+        "forget",
+        "recall",
         "schedule_create",
         "ask_owner",
     ];

@@ -35,6 +35,7 @@ struct VerdictTally {
     not_verifiable: usize,
     unreadable: usize,
     pruned: usize,
+    redacted: usize,
     nothing_asked: usize,
 }
 
@@ -49,6 +50,7 @@ impl VerdictTally {
             Outcome::Masked { .. } => self.masked += 1,
             Outcome::NotVerifiable { .. } => self.not_verifiable += 1,
             Outcome::Pruned { .. } => self.pruned += 1,
+            Outcome::Redacted { .. } => self.redacted += 1,
             Outcome::Unreadable { .. } => self.unreadable += 1,
             Outcome::NothingAsked => self.nothing_asked += 1,
         }
@@ -213,6 +215,9 @@ fn tell(context: &CommandContext, verified: &Verified) -> anyhow::Result<()> {
     let said = match outcome {
         Outcome::Identical { .. } | Outcome::Pruned { .. } | Outcome::NothingAsked => return Ok(()),
         Outcome::Differs(difference) => difference.to_string(),
+        Outcome::Redacted { at } => {
+            format!("redacted: its owner erased what it was told, on {at}")
+        }
         Outcome::Masked { reason } => format!("masked: cannot be verified, because {reason}"),
         Outcome::NotVerifiable { reason } => format!("not verifiable: {reason}"),
         Outcome::Unreadable { reason } => {
@@ -236,10 +241,17 @@ fn conclude(
         not_verifiable,
         unreadable,
         pruned,
+        redacted,
         nothing_asked,
     } = tally;
-    let runs =
-        identical + different + masked + not_verifiable + unreadable + pruned + nothing_asked;
+    let runs = identical
+        + different
+        + masked
+        + not_verifiable
+        + unreadable
+        + pruned
+        + redacted
+        + nothing_asked;
     if context.json() {
         return context.screen.json(&VerifyReport {
             runs,
@@ -250,6 +262,7 @@ fn conclude(
             not_verifiable: *not_verifiable,
             unreadable: *unreadable,
             pruned: *pruned,
+            redacted: *redacted,
             nothing_asked: *nothing_asked,
             seconds,
             verdicts: listed,
@@ -271,6 +284,10 @@ fn conclude(
     } else {
         String::new()
     };
+    let gone = match *redacted {
+        0 => gone,
+        redacted => format!("{gone} {redacted} redacted,"),
+    };
     context.screen.line(format!(
         "{}: {identical} identical ({}), {different} different,{damaged}{masked} {not_verifiable} not verifiable,\
          {gone} {nothing_asked} that asked no model; {per_second:.0} runs/s",
@@ -291,6 +308,7 @@ struct VerifyReport<'a> {
     not_verifiable: usize,
     unreadable: usize,
     pruned: usize,
+    redacted: usize,
     nothing_asked: usize,
     seconds: f64,
     verdicts: &'a [Verified],

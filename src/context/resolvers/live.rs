@@ -2,24 +2,26 @@
 
 use super::reads::{BaseFolder, Files, Folders, ReadError, ReadFuture, Reads};
 use super::record::ReadLog;
-use crate::domain::{MessageId, ThreadId};
-use crate::store::{KnowledgeHit, PastMessage, PastStep, PersonaStore};
+use crate::domain::{MemoryCircle, MessageId, ThreadId, Timestamp};
+use crate::store::{KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sources of a live run; one value for each context that is assembled.
 pub struct Live<'a> {
     folders: Folders<'a>,
     store: &'a PersonaStore,
+    now: Timestamp,
     /// Files of knowledge that are in no index, with the reason.
     left_out: Vec<(String, String)>,
     seen: Mutex<ReadLog>,
 }
 
 impl<'a> Live<'a> {
-    pub fn new(folders: Folders<'a>, store: &'a PersonaStore) -> Self {
+    pub fn new(folders: Folders<'a>, store: &'a PersonaStore, now: Timestamp) -> Self {
         Self {
             folders,
             store,
+            now,
             left_out: Vec::new(),
             seen: Mutex::default(),
         }
@@ -75,6 +77,14 @@ impl Reads for Live<'_> {
     fn knowledge_left_out(&self) -> Vec<(String, String)> {
         self.seen().knowledge_left_out(&self.left_out);
         self.left_out.clone()
+    }
+
+    fn memory<'a>(&'a self, circle: &'a MemoryCircle) -> ReadFuture<'a, Vec<MemoryEntry>> {
+        Box::pin(async move {
+            let entries = self.store.memory(circle).active(self.now).await?;
+            self.seen().memory(&entries);
+            Ok(entries)
+        })
     }
 
     fn past_messages<'a>(

@@ -4,7 +4,7 @@
 //! - `reads`: what a resolver may read; `live`: from the store and the folders; `record`: each read
 //!   with its query and result; `recorded`: the same reads answered from such a record
 //! - `load_file`: the smallest resolver; copy it to start a new one
-//! - `persona`, `active_memory`, `knowledge`, `skills`, `thread_history`, `invocation_metadata`,
+//! - `persona`, `active_memory`, `contact_memory`, `knowledge`, `skills`, `thread_history`, `invocation_metadata`,
 //!   `current_input`; `letter_images`, `letter_pdfs`: the files that it shows; `calendar_facts`: a calendar part in words
 //!
 //! Not here: the budget over all pieces and the order of the steps (`context`).
@@ -16,6 +16,7 @@ pub mod recorded;
 pub mod load_file;
 pub mod persona;
 pub mod active_memory;
+pub mod contact_memory;
 pub mod knowledge;
 pub mod skills;
 pub mod thread_history;
@@ -26,7 +27,7 @@ mod letter_pdfs;
 mod calendar_facts;
 
 use crate::config::Persona;
-use crate::domain::{Address, MemoryAudience, TextLabel, Timestamp, Trigger, Trust};
+use crate::domain::{Address, MemoryAudience, MemoryCircle, TextLabel, Timestamp, Trigger, Trust};
 use crate::providers::contract::traits::{IMAGE_TOKENS, Image, Message, PdfFile};
 use crate::store::{AttachmentInfo, MessageFile, StoreError, StoredMessage, TriggerMessage};
 use futures_util::future::BoxFuture;
@@ -39,6 +40,7 @@ pub static RESOLVERS: &[&dyn Resolver] = &[
     &load_file::LoadFile,
     &persona::PersonaText,
     &active_memory::ActiveMemory,
+    &contact_memory::ContactMemory,
     &knowledge::Knowledge,
     &skills::Skills,
     &thread_history::ThreadHistory,
@@ -155,6 +157,28 @@ impl Subject {
         MemoryAudience { people }
     }
 
+    /// Returns the people around the run whose memory it may use; `None`: nobody proved who asks, such as another agent
+    /// that passes words on.
+    pub fn memory_circle(&self) -> Option<MemoryCircle> {
+        let metadata: serde_json::Value =
+            serde_json::from_str(&self.message.metadata_json).unwrap_or_default();
+        let trust = self.sender_trust();
+        let sender = match self.trigger {
+            Trigger::Email => {
+                let sender = metadata["sender"].as_str().map(Address::parse)?;
+                Some(sender.ok()?.key())
+            }
+            _ if metadata["sender"].is_string() => return None,
+            _ => None,
+        };
+        (trust > Trust::Unauthenticated).then(|| MemoryCircle {
+            sender,
+            trust,
+            thread: self.message.thread.clone(),
+            people: self.audience().people,
+        })
+    }
+
     /// Returns the trust of the sender that triggered the run.
     pub fn sender_trust(&self) -> Trust {
         Trust::of_stored(&self.message.trust)
@@ -166,6 +190,8 @@ impl Subject {
 pub enum Piece {
     /// The persona's short working memory, as far as the run's readers may see it.
     ActiveMemory { text: String, label: TextLabel },
+    /// Entries of memory about the people around the run.
+    Remembered { text: String, label: TextLabel },
     /// A standing text. `required` ones are never dropped and make the system text; the others were
     /// chosen for the letter and stand with it.
     System { text: String, required: bool },
@@ -308,6 +334,7 @@ impl Piece {
     pub fn tokens(&self) -> usize {
         match self {
             Piece::ActiveMemory { text, .. }
+            | Piece::Remembered { text, .. }
             | Piece::System { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => estimate_tokens(text),
@@ -320,6 +347,7 @@ impl Piece {
     fn cut(&mut self, tokens: usize) {
         match self {
             Piece::ActiveMemory { text, .. }
+            | Piece::Remembered { text, .. }
             | Piece::System { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => {
@@ -338,6 +366,7 @@ impl Piece {
     fn is_empty(&self) -> bool {
         match self {
             Piece::ActiveMemory { text, .. }
+            | Piece::Remembered { text, .. }
             | Piece::System { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => text.is_empty(),

@@ -5,8 +5,8 @@
 //! recorded whole, and replayed.
 
 use super::ResolveError;
-use crate::domain::{MessageId, ThreadId};
-use crate::store::{KnowledgeHit, PastMessage, PastStep, StoreError};
+use crate::domain::{MemoryCircle, MessageId, ThreadId};
+use crate::store::{KnowledgeHit, MemoryEntry, PastMessage, PastStep, StoreError};
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,8 @@ pub trait Reads: Files {
     ) -> ReadFuture<'a, Vec<KnowledgeHit>>;
     /// Returns files of the persona's knowledge that are in no index, with the reason.
     fn knowledge_left_out(&self) -> Vec<(String, String)>;
+    /// Returns the entries of memory that may be shown to the people around the run, those that were confirmed last first.
+    fn memory<'a>(&'a self, circle: &'a MemoryCircle) -> ReadFuture<'a, Vec<MemoryEntry>>;
     /// Returns the last messages of a thread that the run and all of `readers` may see, oldest
     /// first, each text cut at `chars_max` characters. `window`: the number of the run's own
     /// message, and how many messages before it.

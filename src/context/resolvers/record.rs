@@ -3,7 +3,7 @@
 
 use super::reads::BaseFolder;
 use crate::domain::{RunId, sha256_hex};
-use crate::store::{KnowledgeHit, PastMessage, PastStep};
+use crate::store::{KnowledgeHit, MemoryEntry, PastMessage, PastStep};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub enum ReadRecord {
     },
     /// Files of knowledge that were in no index, with the reason.
     KnowledgeLeftOut { files: Vec<(String, String)> },
+    /// Entries of memory by their ids; a text never changes, and goes only when it is erased.
+    Memory { entries: Vec<String> },
     PastMessages {
         thread: String,
         before_seq: i64,
@@ -109,6 +111,11 @@ impl ReadLog {
                 files: files.to_vec(),
             });
         }
+    }
+
+    pub fn memory(&mut self, found: &[MemoryEntry]) {
+        let entries = found.iter().map(|entry| entry.id.clone()).collect();
+        self.reads.push(ReadRecord::Memory { entries });
     }
 
     pub fn past_messages(

@@ -3,8 +3,10 @@
 
 use super::reads::{BaseFolder, Files, ReadError, ReadFuture, Reads};
 use super::record::{PastRow, ReadRecord, RecordedHit};
-use crate::domain::{MessageId, RunId, ThreadId};
-use crate::store::{KnowledgeHit, PastMessage, PastStep, PersonaStore, StoreError, StoredText};
+use crate::domain::{MemoryCircle, MessageId, RunId, ThreadId};
+use crate::store::{
+    KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, StoreError, StoredText,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ pub struct RecordedSources {
     files: BTreeMap<(BaseFolder, String), Text>,
     searches: Vec<Search>,
     left_out: Vec<(String, String)>,
+    memory: Option<Vec<MemoryEntry>>,
     pasts: Vec<Past>,
     steps: Vec<(u32, Vec<PastStep>)>,
     damages: Vec<Damage>,
@@ -89,12 +92,35 @@ impl RecordedSources {
                 ReadRecord::KnowledgeLeftOut { files } => {
                     recorded.left_out.extend_from_slice(files);
                 }
+                ReadRecord::Memory { entries } => recorded.load_memory(store, entries).await?,
                 ReadRecord::PastMessages { .. } | ReadRecord::PastSteps { .. } => {
                     recorded.load_past(store, read).await?;
                 }
             }
         }
         Ok(recorded)
+    }
+
+    /// Fetches entries of memory; an erased one is damage.
+    async fn load_memory(
+        &mut self,
+        store: &PersonaStore,
+        ids: &[String],
+    ) -> Result<(), StoreError> {
+        let entries = store.recorded_memory(ids).await?;
+        let gone = ids.len()
+            - entries
+                .iter()
+                .filter(|entry| entry.erased_at.is_none())
+                .count();
+        if gone > 0 {
+            self.damages.push(Damage {
+                of: "memory".to_owned(),
+                what: format!("{gone} of {} entries were erased", ids.len()),
+            });
+        }
+        self.memory = Some(entries);
+        Ok(())
     }
 
     /// Fetches the messages or the steps of a thread's past.
@@ -140,7 +166,8 @@ impl RecordedSources {
             }
             ReadRecord::File { .. }
             | ReadRecord::Knowledge { .. }
-            | ReadRecord::KnowledgeLeftOut { .. } => {}
+            | ReadRecord::KnowledgeLeftOut { .. }
+            | ReadRecord::Memory { .. } => {}
         }
         Ok(())
     }
@@ -250,6 +277,7 @@ impl ReadRecord {
                 hits.iter().map(|hit| hit.sha256.as_str()).collect()
             }
             ReadRecord::KnowledgeLeftOut { .. }
+            | ReadRecord::Memory { .. }
             | ReadRecord::PastMessages { .. }
             | ReadRecord::PastSteps { .. } => Vec::new(),
         }
@@ -287,6 +315,10 @@ impl Reads for RecordedSources {
 
     fn knowledge_left_out(&self) -> Vec<(String, String)> {
         self.left_out.clone()
+    }
+
+    fn memory<'a>(&'a self, _circle: &'a MemoryCircle) -> ReadFuture<'a, Vec<MemoryEntry>> {
+        ready(self.memory.clone(), "what was remembered")
     }
 
     fn past_messages<'a>(

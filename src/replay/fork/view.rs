@@ -127,8 +127,8 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
                 created_at: now,
             });
         }
-        // A fork asks nobody.
-        JournalEntry::Ask(_) | JournalEntry::ApprovedBegun { .. } => {}
+        // A fork asks nobody, and its calls show what would be remembered.
+        JournalEntry::Ask(_) | JournalEntry::Memory(_) | JournalEntry::ApprovedBegun { .. } => {}
         JournalEntry::Finished(end) => finish(record, end, now),
     }
 }

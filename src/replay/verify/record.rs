@@ -248,6 +248,9 @@ impl Record {
 
 impl RecordedCall {
     fn of(turn: StoredTurn) -> Result<Self, Fault> {
+        if let Some(at) = turn.redacted_at {
+            return Err(Fault::Redacted(at));
+        }
         if let Some(at) = turn.pruned_at {
             return Err(Fault::Pruned(at));
         }

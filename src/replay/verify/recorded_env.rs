@@ -125,6 +125,7 @@ impl RecordedEnv {
                 }
             }
             JournalEntry::Mail(_)
+            | JournalEntry::Memory(_)
             | JournalEntry::TurnFailed(_)
             | JournalEntry::Output(_)
             | JournalEntry::Ask(_)

@@ -207,7 +207,7 @@ impl LiveEnv {
             persona: &folder,
         };
         let left_out = self.knowledge.left_out(&order.run.persona);
-        let reads = Live::new(folders, &rows).without(left_out);
+        let reads = Live::new(folders, &rows, order.now).without(left_out);
         let sources = Sources {
             persona: order.persona,
             reads: &reads,

@@ -54,9 +54,10 @@ pub async fn after(
 }
 
 fn withheld(outcome: &ToolOutcome) -> &'static str {
-    match outcome.mail {
-        Some(_) => "the mail is not sent",
-        None => "the call was made, and its result is withheld",
+    match (&outcome.mail, &outcome.memory) {
+        (Some(_), _) => "the mail is not sent",
+        (None, Some(_)) => "nothing is remembered",
+        (None, None) => "the call was made, and its result is withheld",
     }
 }
 

@@ -22,7 +22,8 @@ use std::time::Duration;
 /// workspace, of which they are told (D-77), and a run sees the lines of its persona's memory that
 /// all its readers may see (D-75). 4: tools open letters, search and write files. 5: knowledge stands with the letter and
 /// not in the system text, and requests mark the past of their thread (D-91); `send_email` may leave a draft, and the past
-/// of a thread tells drafts from mails (D-90). 6: requests have the key of their thread. Runs without this field are of version 0.
+/// of a thread tells drafts from mails (D-90). 6: requests have the key of their thread, entries of memory stand beside the
+/// letter, and runs are offered tools for them (D-98). Runs without this field are of version 0.
 pub const RULES: u32 = 6;
 
 /// Circumstances of a call at its start; `run_turns.begun_json`.

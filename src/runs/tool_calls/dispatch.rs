@@ -64,7 +64,9 @@ pub async fn call_all(
             state.known_steps.push(step.clone());
         }
         state.pending.push(ended);
-        if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
+        let (draft, write) = outcome.map_or((None, None), |outcome| (outcome.mail, outcome.memory));
+        state.pending.extend(write.map(JournalEntry::Memory));
+        if let Some(draft) = draft {
             let draft = mail::outbound(&state.ctx(), *draft)?;
             state.count_mail(&draft);
             state.pending.push(JournalEntry::Mail(Box::new(draft)));

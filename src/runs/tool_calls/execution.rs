@@ -9,9 +9,9 @@ use crate::runs::error::RunError;
 use crate::shell::CommandSandbox;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
-    CallTrace, KeptWorkspace, MailPolicy, McpServers, OwnerPrograms, Reader, RegisteredTool,
-    ResultWords, SkillReader, ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits, ToolResources,
-    WriteOrigin,
+    CallTrace, KeptWorkspace, MailPolicy, McpServers, MemoryPlace, OwnerPrograms, Reader,
+    RegisteredTool, ResultWords, SkillReader, ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits,
+    ToolResources, WriteOrigin,
 };
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
@@ -43,6 +43,8 @@ pub struct CallOrder<'a> {
     pub zone: Tz,
     /// Approved skills of the persona.
     pub skills: &'a [PinnedSkill],
+    /// People around the run, and its new text; `None`: nothing is remembered of them.
+    pub memory: Option<MemoryPlace>,
 }
 
 /// Store, folder and time that tools work with.
@@ -87,6 +89,7 @@ impl CallOrder<'_> {
                 persona: on.folder,
             },
             mcp: on.mcp,
+            memory: self.memory.as_ref(),
             zone: self.zone,
             workspace: on.keeps_versions.then_some(self.workspace),
         };

@@ -9,6 +9,7 @@ use super::draft::{self, Drafted};
 use super::execution::CallOrder;
 use super::facts;
 use super::links;
+use super::memory;
 use super::run_facts;
 use super::verdict::{JudgedCall, ToolVerdict};
 use crate::policy::{CallFacts, NEW_RECIPIENT, PolicyCall, PolicyDecision, PolicyEffect};
@@ -352,6 +353,7 @@ fn order<'a>(
         },
         zone: ctx.persona.timezone,
         skills: &ctx.persona.skills,
+        memory: memory::place(ctx.subject),
     }
 }
 

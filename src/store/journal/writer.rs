@@ -16,6 +16,8 @@ use crate::store::journal::packed::PackedTurn;
 use crate::store::journal::step::Step;
 use crate::store::journal::steps;
 use crate::store::journal::turns::{self, TurnAnswered, TurnFailed, TurnStarted};
+use crate::store::memory::record::MemoryWrite;
+use crate::store::memory::write as memory;
 use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, RunKey, fenced};
 use crate::store::{PersonaStore, Result};
@@ -30,6 +32,8 @@ pub enum JournalEntry {
     TurnFailed(TurnFailed),
     Step(Step),
     Mail(Box<NewOutbound>),
+    /// Committed with the result of its call.
+    Memory(Box<MemoryWrite>),
     /// Committed with the end of its run.
     Output(NewOutput),
     Finished(RunFinished),
@@ -147,6 +151,12 @@ impl JournalWriter {
                 outbound::insert(conn, of, mail, self.now)
                     .await
                     .map(|_withheld| false)
+            }
+            JournalEntry::Memory(write) => {
+                let of = (&self.key.run, &self.persona);
+                memory::apply(conn, of, (write, &row.id), self.now)
+                    .await
+                    .map(|()| false)
             }
             JournalEntry::Output(output) => {
                 let of = (&self.key.run, &self.persona);

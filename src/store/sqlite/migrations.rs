@@ -77,6 +77,8 @@ const FILES: &[(i64, &str, &str)] = files! {
     48 "0048_mcp_tools_off",
     50 "0050_drafts",
     55 "0055_readers_of_answers",
+    57 "0057_memory",
+    58 "0058_redacted",
 };
 
 #[cfg(test)]

@@ -73,6 +73,11 @@ pub(in crate::store) const STEPS: &str = "
     SELECT DISTINCT e.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
       JOIN thread_tool_events e ON e.run_id = b.id
     WHERE r.id IN (SELECT value FROM jsonb_each($1))";
+/// Entries of memory that the runs were shown.
+pub(in crate::store) const MEMORY: &str = "
+    SELECT * FROM memory WHERE id IN (SELECT e.value FROM run_turns t, json_each(t.sources_json, '$.reads') r,
+        json_each(r.value, '$.entries') e
+      WHERE t.run_id IN (SELECT value FROM jsonb_each($1)) AND t.sources_json IS NOT NULL AND r.value ->> '$.read' = 'memory')";
 pub(in crate::store) const OUTPUTS: &str =
     "SELECT * FROM run_outputs WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const DELIVERIES: &str =
@@ -97,6 +102,7 @@ const TABLES: &[(&str, &str)] = &[
     ("run_turns", TURNS),
     ("contents", CONTENTS),
     ("thread_tool_events", STEPS),
+    ("memory", MEMORY),
     ("run_outputs", OUTPUTS),
     ("deliveries", DELIVERIES),
     ("delivery_recipients", RECIPIENTS),

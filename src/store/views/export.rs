@@ -43,6 +43,15 @@ const TABLES: &[(&str, &str)] = &[
         "approval_id IN (SELECT id FROM approvals WHERE persona_id = $1)",
     ),
     ("hook_calls", "persona_id = $1 ORDER BY seq"),
+    ("memory", "persona_id = $1"),
+    (
+        "memory_sources",
+        "memory_id IN (SELECT id FROM memory WHERE persona_id = $1)",
+    ),
+    (
+        "memory_events",
+        "memory_id IN (SELECT id FROM memory WHERE persona_id = $1) ORDER BY seq",
+    ),
     ("deliveries", "persona_id = $1"),
     (
         "delivery_recipients",

@@ -38,13 +38,15 @@ pub struct StoredTurn {
     pub ended_json: Option<String>,
     /// Instant at which request and answer were pruned.
     pub pruned_at: Option<Timestamp>,
+    /// Instant at which an owner erased a text that they held.
+    pub redacted_at: Option<Timestamp>,
 }
 
 pub(in crate::store) const TURNS_OF_RUN: &str = "
     SELECT t.turn_index, t.attempt, t.state, t.request_json, t.request_sha256, t.response_json, t.provider, t.model,
       t.input_tokens, t.cache_read_tokens, t.cache_write_tokens, t.output_tokens, t.reasoning_tokens, t.cost_micros,
       t.error_class, t.error_message, t.started_at, t.finished_at, t.context_json, t.packed, c.bytes AS dictionary,
-      t.begun_json, t.ended_json, t.pruned_at
+      t.begun_json, t.ended_json, t.pruned_at, t.redacted_at
     FROM run_turns t LEFT JOIN contents c ON c.sha256 = t.packed_with
     WHERE t.run_id = $1 AND t.persona_id = $2 ORDER BY t.turn_index, t.attempt";
 pub(in crate::store) const TIMED_STEPS: &str = "
@@ -133,5 +135,6 @@ fn stored_turn(row: &SqliteRow, bodies: Bodies) -> Result<StoredTurn> {
         begun_json: row.get("begun_json"),
         ended_json: row.get("ended_json"),
         pruned_at: optional_timestamp(row, "pruned_at")?,
+        redacted_at: optional_timestamp(row, "redacted_at")?,
     })
 }

@@ -8,6 +8,7 @@ use super::commands::CommandRunner;
 use super::error::ToolError;
 use super::mail_policy::MailPolicy;
 use super::mcp::McpServers;
+use super::memory::{MemoryAccess, MemoryPlace};
 use super::programs::OwnerPrograms;
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
@@ -53,6 +54,8 @@ pub struct ToolCapabilities {
     pub skills: bool,
     /// Servers of the Model Context Protocol.
     pub mcp: bool,
+    /// Memory of the people around the run.
+    pub memory: bool,
 }
 
 impl ToolCapabilities {
@@ -72,6 +75,7 @@ impl ToolCapabilities {
         commands: false,
         skills: false,
         mcp: false,
+        memory: false,
     };
 }
 
@@ -103,6 +107,8 @@ pub struct ToolResources<'a> {
     pub skills: SkillReader<'a>,
     /// `None`: the run reaches no server.
     pub mcp: Option<&'a dyn McpServers>,
+    /// `None`: the run answers nobody whose address is proved.
+    pub memory: Option<&'a MemoryPlace>,
 }
 
 /// The declared capabilities of one call.
@@ -197,6 +203,18 @@ impl<'a> ToolEnv<'a> {
         let why = "this run reaches no server; finish without it";
         let mcp = self.resources.mcp;
         mcp.ok_or_else(|| ToolError::mendable("no_servers", why))
+    }
+
+    /// Returns the memory of the people around the run. Errors: `not_declared`, `nobody_to_remember`.
+    pub fn memory(self) -> Result<MemoryAccess<'a>, ToolError> {
+        declared(self.granted.memory, "memory")?;
+        let why = "this run answers nobody whose address is proved, so nothing is remembered of them; finish without it";
+        let place = self.resources.memory;
+        let place = place.ok_or_else(|| ToolError::mendable("nobody_to_remember", why))?;
+        Ok(MemoryAccess {
+            entries: self.resources.store.memory(&place.circle),
+            place,
+        })
     }
 
     /// Returns the events of the persona. Errors: `not_declared`.

@@ -4,7 +4,7 @@
 //! - `tool`: the trait, the declaration, the inputs and the outcome of a call
 //! - `env`: the capabilities that a call is given
 //! - `workspace`: the workspace, with its quota and its versions; `programs`: programs of the owner;
-//!   `mcp`: servers of the Model Context Protocol
+//!   `mcp`: servers of the Model Context Protocol; `memory`: entries about the people around a run
 //! - `attachment_documents`: what was read from attachments, kept
 //! - `commands`: commands in the sandbox, with the workspace around them
 //! - `schema`: the JSON Schema of typed arguments
@@ -21,6 +21,7 @@ pub mod mail_policy;
 pub mod piece;
 pub mod programs;
 pub mod mcp;
+pub mod memory;
 pub mod registry;
 pub mod schema;
 pub mod tool;

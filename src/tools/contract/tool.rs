@@ -6,8 +6,10 @@ use super::env::{ToolCapabilities, ToolEnv};
 use super::error::ToolError;
 use crate::clock::Clock;
 use crate::config::{OwnToolClass, OwnToolEffects};
-use crate::domain::{Address, ApprovalKind, MemoryAudience, Readers, RunId, TextLabel, Timestamp};
-use crate::store::EventWrite;
+use crate::domain::{
+    Address, ApprovalKind, MemoryAudience, Readers, RunId, TextLabel, Timestamp, Trust,
+};
+use crate::store::{EventWrite, MemoryWrite};
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 
@@ -129,6 +131,8 @@ pub struct WriteOrigin {
     pub from: String,
     /// Trust of the origin.
     pub trust: String,
+    /// Lowest trust of what the run has read.
+    pub lowest: Trust,
     /// Time when the letter was received, or the slot was due.
     pub at: Timestamp,
     /// Addresses that may read all that the run has read.
@@ -206,6 +210,8 @@ pub struct ToolOutcome {
     pub result: Value,
     /// A mail to queue in the transaction that records the result.
     pub mail: Option<Box<MailDraft>>,
+    /// A change of memory, committed with the result.
+    pub memory: Option<Box<MemoryWrite>>,
     /// A question that the owner answers before the call has a result.
     pub question: Option<OwnerQuestion>,
     /// Trust and readers of what the result holds, as far as they limit what the run may do next.

@@ -5,6 +5,7 @@ use crate::app::Workspace;
 use crate::approvals::scene::Scene;
 use crate::extract::made::{docx, pdf, xlsx};
 use crate::hijack::world::ALL;
+use crate::memory::scene::texts_of_entries;
 use crate::own_tools::own_tool;
 use crate::web::servers::{Site, Then, page};
 use attache::store::ApprovalVerdict;
@@ -100,6 +101,14 @@ fn hostile_args(tool: &str, site: &Site) -> Value {
             json!({ "path": "workspace/note.md", "sha256": attache::domain::sha256_hex(&[b"a note"]), "old": "a note", "new": "{{header:token}}" })
         }
         "update_memory" => json!({ "append": "- {{header:token}}" }),
+        "remember" => {
+            json!({ "text": format!("{{{{header:token}}}} {ORDER}"), "kind": "procedure", "source_quote": "token: {{header:token}}" })
+        }
+        "correct" => {
+            json!({ "id": "c1", "text": "{{header:token}} is right", "source_quote": "token: {{header:token}}" })
+        }
+        "forget" => json!({ "id": "c2", "why": "{{header:token}}" }),
+        "recall" => json!({ "query": "{{header:token}} KAPPA" }),
         "schedule_create" => {
             json!({ "name": "{{header:token}}", "prompt": ORDER, "timezone": "UTC", "every": "6h" })
         }
@@ -331,6 +340,7 @@ impl Sinks {
         let requests: String = requests.concat();
         let published = std::fs::read_to_string(&self.log).unwrap_or_default();
         let memory = self.file("active.md");
+        let [entries, in_use] = texts_of_entries(&app.engine.store).await;
         for one in combinations {
             let token = one.token.as_str();
             let (trust, has_read) = (one.trust(), self.has_read(one));
@@ -348,6 +358,12 @@ impl Sinks {
                 ("a command", has_file("txt"), false),
                 ("a change", is_changed, is_clean),
                 ("a memory", memory.contains(token), is_proven),
+                (
+                    "an entry in use",
+                    in_use.contains(token),
+                    trust == "owner" || is_open,
+                ),
+                ("an entry", entries.contains(token), is_proven),
                 ("a duty that is on", duty.contains("enabled: true"), false),
                 ("a duty", !duty.is_empty(), is_proven),
             ];

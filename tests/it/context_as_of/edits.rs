@@ -169,6 +169,7 @@ async fn is_live_the_same(app: &TestApp, run: &RunId) -> bool {
             persona: &persona,
         },
         &store,
+        then.now,
     );
     let subject = {
         let run = app.engine.store.run_summary(run).await.expect("a run");

@@ -40,6 +40,28 @@ const CONTROLS: &[(&str, &str)] = &[
     ("personas-mixed", "UPDATE thread_tool_events SET persona_id = 'eve'"),
     ("personas-mixed", "UPDATE deliveries SET persona_id = 'eve'"),
     ("personas-mixed", "UPDATE message_links SET persona_id = 'eve'"),
+    (
+        "memory-without-source",
+        "INSERT INTO memory (id, persona_id, scope, scope_key, number, kind, text, text_sha256, status, trust, readers_json, audience_json, said_by,
+           said_at, created_at, created_by, confirmed_at)
+         SELECT 'm1', 'ada', 'contact', 'bob@x.test', 1, 'fact', 'x', 'x', 'active', 'contact', '\"everyone\"', '[]', 'bob@x.test',
+           '2026-11-20T09:00:00.000Z', '2026-11-20T09:00:00.000Z', 'owner', '2026-11-20T09:00:00.000Z'",
+    ),
+    (
+        "erased-and-there",
+        "INSERT INTO memory (id, persona_id, scope, scope_key, number, kind, text, text_sha256, status, trust, readers_json, audience_json, said_by,
+           said_at, created_at, created_by, confirmed_at, erased_at)
+         SELECT 'm1', 'ada', 'contact', 'bob@x.test', 1, 'fact', 'x', 'x', 'superseded', 'contact', '\"everyone\"', '[]', 'bob@x.test',
+           '2026-11-20T09:00:00.000Z', '2026-11-20T09:00:00.000Z', 'owner', '2026-11-20T09:00:00.000Z', '2026-11-20T09:00:00.000Z'",
+    ),
+    (
+        "memory-over-its-limit",
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 101)
+         INSERT INTO memory (id, persona_id, scope, scope_key, number, kind, text, text_sha256, status, trust, readers_json, audience_json, said_by,
+           said_at, created_at, created_by, confirmed_at)
+         SELECT 'm' || i, 'ada', 'contact', 'bob@x.test', i, 'fact', 'x', 'x', 'proposed', 'contact', '\"everyone\"', '[]', 'bob@x.test',
+           '2026-11-20T09:00:00.000Z', '2026-11-20T09:00:00.000Z', 'owner', '2026-11-20T09:00:00.000Z' FROM n",
+    ),
     ("letter-without-run", "UPDATE messages SET disposition = 'run' WHERE disposition LIKE 'filed:%'"),
     ("unknown-disposition", "UPDATE messages SET disposition = 'lost' WHERE disposition LIKE 'filed:%'"),
     ("unknown-disposition", "UPDATE messages SET disposition = 'lost' WHERE disposition LIKE 'withheld:%'"),

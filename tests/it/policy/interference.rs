@@ -83,7 +83,7 @@ async fn asked_for_carol(number: u64, with_bob: bool) -> Vec<String> {
 }
 
 /// Ids are random and times pass; what is said does not depend on either.
-fn without_ids(text: &str) -> String {
+pub fn without_ids(text: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':' | '.');
     let is_id = |word: &str| word.len() == 36 && word.matches('-').count() == 4;
     let is_time = |word: &str| {

@@ -49,6 +49,9 @@ pub const HOT: &[(&str, &[&str])] = &[
     ("messages::READERS", &["INTEGER PRIMARY KEY", "PRIMARY KEY"]),
     ("run_options::SLOT_OF_RUN", &["responsibility_slots_by_run"]),
     ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
+    ("audience::OPEN_MEMORY", &["memory_open"]),
+    ("audience::MEMORY_REJECTED", &["memory_rejected"]),
+    ("audience::MEMORY_OF_RUN", &["memory_by_run"]),
     ("money::RESERVE", &["PRIMARY KEY"]),
     ("money::FINISH", &["PRIMARY KEY"]),
     ("money::LOSE", &["PRIMARY KEY"]),
@@ -172,6 +175,11 @@ pub const WALKS: &[(&str, &str)] = &[
         "the index of answers that are to be explained",
     ),
     ("list::APPROVALS_ENDING", "a person typed the end of an id"),
+    ("listing::MEMORY_ENDING", "a person typed the end of an id"),
+    (
+        "listing::MEMORY_LIST",
+        "a person lists entries, the newest first, of one persona or all",
+    ),
     ("forks::FORKS", "newest first, ends at its limit"),
     (
         "open::RAISE_EPOCH",

@@ -139,6 +139,10 @@ const ROWS_MAX: u64 = 5_000;
 /// Statements with a look-up that gives many rows of a table which grows, and why that is no harm.
 const WIDE: &[(&str, &str)] = &[
     (
+        "erase::RUNS_WITH_RECORDS",
+        "an owner erases; each record of a persona is read",
+    ),
+    (
         "gc::TEXT_SIZES",
         "in the order of the key, ends at its limit",
     ),

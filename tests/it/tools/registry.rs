@@ -116,6 +116,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         commands: true,
         skills: true,
         mcp: true,
+        memory: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

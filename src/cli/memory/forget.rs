@@ -1,0 +1,118 @@
+//! `attache memory forget`: erases entries, what derives from them, and the records of runs that hold their text.
+
+use super::list::{contact_arg, contact_of};
+use crate::cli::args::{persona_of, user};
+use crate::cli::{CommandContext, Exit, Failure};
+use crate::store::{ErasedMemory, MemoryFilter, Store, working_engine};
+use crate::text::plural;
+use clap::{Arg, ArgGroup, ArgMatches};
+
+/// Most entries of one erasure.
+const ENTRIES_MAX: u32 = 100_000;
+
+pub fn clap() -> clap::Command {
+    clap::Command::new("forget")
+        .about("Erase entries for good: their text, and the recorded requests and answers that hold it")
+        .after_help(
+            "Digests stay, so `attache replay verify` says that a run was redacted. Letters, mails that were sent, backups, exports and \
+             the logs of model providers are not changed: the report says where the text still stands here.",
+        )
+        .arg(
+            Arg::new("id")
+                .long("id")
+                .value_name("ID")
+                .num_args(1..)
+                .help("These entries, by id or the end of one"),
+        )
+        .arg(contact_arg().help("All entries about this correspondent, in every state"))
+        .arg(
+            Arg::new("persona")
+                .long("persona")
+                .value_name("ID")
+                .help("Only this persona's"),
+        )
+        .group(ArgGroup::new("which").args(["id", "contact"]).required(true))
+}
+
+pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.store_of_engine().await?;
+    let ids = match args.get_many::<String>("id") {
+        Some(pieces) => {
+            let mut ids = Vec::new();
+            for piece in pieces {
+                ids.push(super::found(&store, piece).await?.entry.id);
+            }
+            ids
+        }
+        None => of_contact(context, &store, args).await?,
+    };
+    let mut erased = store.erase_memory(&ids, &user()).await?;
+    // Beside an engine the file would be held for as long as it is written.
+    if working_engine(&context.workspace).is_none() {
+        erased.is_rewritten = store.rewrite_file().await?;
+    }
+    if context.json() {
+        context.screen.json(&erased)?;
+        return Ok(Exit::Ok);
+    }
+    report(context, &erased)?;
+    Ok(Exit::Ok)
+}
+
+async fn of_contact(
+    context: &CommandContext,
+    store: &Store,
+    args: &ArgMatches,
+) -> anyhow::Result<Vec<String>> {
+    let filter = MemoryFilter {
+        persona: persona_of(context, store, args).await?,
+        status: None,
+        contact: contact_of(args)?,
+        limit: ENTRIES_MAX,
+    };
+    let found = store.memory_entries(&filter).await?;
+    if found.is_empty() {
+        let failure = Failure::new(Exit::NoInput, "there is no entry about this correspondent");
+        return Err(failure
+            .hint("`attache memory list --all` shows entries and whom they are about")
+            .into());
+    }
+    Ok(found.into_iter().map(|entry| entry.id).collect())
+}
+
+fn report(context: &CommandContext, erased: &ErasedMemory) -> anyhow::Result<()> {
+    let screen = &context.screen;
+    screen.line(format!(
+        "erased: {}, with what derives from them; redacted: the requests and answers of {}, {}",
+        match erased.entries {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        },
+        plural(erased.runs, "run"),
+        plural(erased.steps, "step"),
+    ))?;
+    if erased.runs_at_work > 0 {
+        screen.line(format!(
+            "not yet: {} at work with the text; run this again when they have ended",
+            plural(erased.runs_at_work, "run")
+        ))?;
+    }
+    for place in &erased.remains {
+        screen.line(format!(
+            "it still stands in {} of `{}.{}`",
+            plural(place.rows, "row"),
+            place.table,
+            place.column
+        ))?;
+    }
+    if !erased.is_rewritten {
+        screen.line(
+            "the file was not written anew, because an engine or another program uses it: stop it and run this again, so that no old \
+             page holds the text",
+        )?;
+    }
+    screen.line(
+        "not changed: letters and mails themselves, backups and exports, what model providers keep, and free blocks of the disk",
+    )?;
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `attache memory`: what personas remember of people.
+//!
+//! - `list`, `show`, `export`: entries, with what each rests on
+//! - `decide`: what the owner does with one; `forget`: erasure
+
+mod list;
+mod show;
+mod export;
+mod decide;
+mod forget;
+
+use super::{Command, CommandContext, Exit, Failure};
+use crate::store::{MemoryDossier, Store, StoreError};
+use clap::ArgMatches;
+use futures_util::future::BoxFuture;
+
+pub struct MemoryCommand;
+
+impl Command for MemoryCommand {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("memory")
+            .about("Read and decide what personas remember of people")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(list::clap())
+            .subcommand(show::clap())
+            .subcommands(decide::clap())
+            .subcommand(forget::clap())
+            .subcommand(export::clap())
+    }
+
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            match args.subcommand() {
+                Some(("list", args)) => list::run(context, args).await,
+                Some(("show", args)) => show::run(context, args).await,
+                Some(("forget", args)) => forget::run(context, args).await,
+                Some(("export", args)) => export::run(context, args).await,
+                Some((command, args)) => decide::run(context, command, args).await,
+                None => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+/// Returns the entry that an id, or the end of one, names.
+async fn found(store: &Store, piece: &str) -> anyhow::Result<MemoryDossier> {
+    match store.find_memory(piece).await {
+        Ok(id) => Ok(store.memory_dossier(&id).await?),
+        Err(StoreError::Missing { .. }) => {
+            let failure = Failure::new(Exit::NoInput, format!("no entry of memory `{piece}`"));
+            Err(failure
+                .hint("`attache memory list --all` shows ids; their last characters will do")
+                .into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,75 @@
+//! `contact-memory`: entries of memory about the proved sender, the thread and for everybody, as reported speech beside the
+//! input.
+//!
+//! Whole entries only, those that were confirmed last first. Not for senders whom nobody knows: nothing is remembered
+//! of them until the owner says so.
+
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
+use crate::domain::{MemoryCircle, TextLabel};
+use crate::store::MemoryEntry;
+use futures_util::future::BoxFuture;
+
+/// Most tokens of one context, whatever the step's budget.
+const TOKENS_MAX: usize = 600;
+
+pub struct ContactMemory;
+
+impl Resolver for ContactMemory {
+    fn name(&self) -> &'static str {
+        "contact-memory"
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        call: ResolverCall<'a>,
+    ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+        Box::pin(async move {
+            let circle = call.subject.memory_circle();
+            let Some(circle) = circle.filter(MemoryCircle::is_known) else {
+                return Ok(Contribution::withheld(
+                    "kept from a sender whom nobody knows",
+                ));
+            };
+            let entries = call.reads.memory(&circle).await;
+            let entries = entries.map_err(|error| error.of("contact-memory", ""))?;
+            if entries.is_empty() {
+                return Ok(Contribution::nothing(
+                    "nothing is remembered of this sender",
+                ));
+            }
+            Ok(contribution(&entries, call.budget_tokens.min(TOKENS_MAX)))
+        })
+    }
+}
+
+/// Takes entries as long as they fit; the first that does not ends the list.
+fn contribution(entries: &[MemoryEntry], budget_tokens: usize) -> Contribution {
+    let (mut text, mut label, mut taken) = (String::new(), TextLabel::default(), 0);
+    for entry in entries {
+        let line = format!("- {}\n", entry.reported());
+        if estimate_tokens(&text) + estimate_tokens(&line) > budget_tokens {
+            break;
+        }
+        text.push_str(&line);
+        label = label.and(entry.label());
+        taken += 1;
+    }
+    let left_out = entries.len() - taken;
+    let note = (left_out > 0).then(|| {
+        format!(
+            "{left_out} entries that were confirmed longer ago did not fit {budget_tokens} tokens"
+        )
+    });
+    let shown: Vec<String> = entries
+        .iter()
+        .take(taken)
+        .map(MemoryEntry::shown_id)
+        .collect();
+    match taken {
+        0 => Contribution::nothing(note.unwrap_or_default()),
+        _ => {
+            let source = format!("memory {}", shown.join(" "));
+            Contribution::one(source, Piece::Remembered { text, label }).noted(note)
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Place of a run's memory: the people around it, and the new text that an entry may quote.
+
+use crate::context::resolvers::Subject;
+use crate::domain::Trigger;
+use crate::tools::{MemoryPlace, QuotableText};
+
+/// Author of what is asked at the machine.
+const OWNER: &str = "owner";
+
+/// Returns the place; `None`: the run answers nobody whose address is proved.
+pub fn place(subject: &Subject) -> Option<MemoryPlace> {
+    let circle = subject.memory_circle()?;
+    let message = &subject.message;
+    // A scheduled prompt may hold letters of others.
+    let said_by = match subject.trigger {
+        Trigger::Email => circle.sender.clone(),
+        Trigger::Chat => Some(OWNER.to_owned()),
+        Trigger::Schedule | Trigger::Manual => None,
+    };
+    let (text, part) = match &message.fresh_text {
+        Some(fresh) => (fresh, "fresh"),
+        None => (&message.text_body, "body"),
+    };
+    // A letter that only quotes says nothing new.
+    let said_by = said_by.filter(|_| !text.trim().is_empty());
+    let new_text = said_by.map(|said_by| QuotableText {
+        message: message.id.clone(),
+        text: text.clone(),
+        part,
+        said_by,
+        said_at: message.received_at,
+    });
+    Some(MemoryPlace { circle, new_text })
+}

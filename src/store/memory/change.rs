@@ -1,0 +1,335 @@
+//! What an owner does with an entry: each act is one commit, one event, and can be undone.
+
+use super::listing::{MEMORY_ENTRY, SOURCES_OF_MEMORY, source};
+use super::record::{MemoryEntry, NewMemory, entry};
+use super::write::{MemoryAuthor, event, insert, require_room, supersede};
+use crate::domain::{MemoryScope, MemoryStatus, Readers, Timestamp};
+use crate::store::sql::{from_json, to_json};
+use crate::store::{Result, Store, StoreError};
+use serde::{Deserialize, Serialize};
+use sqlx::SqliteConnection;
+use std::collections::BTreeSet;
+
+/// The last event of an entry that says what was before it.
+pub(in crate::store) const LAST_CHANGE: &str = "
+    SELECT before_json FROM memory_events WHERE memory_id = $1 AND before_json IS NOT NULL ORDER BY seq DESC LIMIT 1";
+pub(in crate::store) const PUT_MEMORY_STATE: &str = "
+    UPDATE memory SET status = $2, readers_json = $3, audience_json = $4, superseded_by = $5 WHERE id = $1";
+
+/// Act of an owner on an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryAct {
+    /// It is used from now on; with `for_everybody`, in every run of the persona.
+    Approve {
+        for_everybody: bool,
+    },
+    /// It says this from now on, in the owner's words.
+    Edit {
+        text: String,
+    },
+    Reject {
+        why: String,
+    },
+    /// The last change of it is undone.
+    Restore,
+}
+
+/// State of an entry that an act changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct EntryState {
+    status: MemoryStatus,
+    readers: Readers,
+    audience: Option<BTreeSet<String>>,
+    superseded_by: Option<String>,
+}
+
+impl EntryState {
+    fn of(entry: &MemoryEntry) -> Self {
+        Self {
+            status: entry.status,
+            readers: entry.readers.clone(),
+            audience: entry.audience.clone(),
+            superseded_by: entry.superseded_by.clone(),
+        }
+    }
+}
+
+/// State before an event of a run, which names the status alone.
+#[derive(Deserialize)]
+struct RecordedState {
+    status: MemoryStatus,
+    readers: Option<Readers>,
+    #[serde(default)]
+    audience: Option<BTreeSet<String>>,
+    superseded_by: Option<String>,
+}
+
+impl Store {
+    /// Carries out an act and returns the id of the entry that is in force behind it. `by`: the user.
+    ///
+    /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] where the entry does not allow it.
+    pub async fn change_memory(&self, id: &str, act: MemoryAct, by: &str) -> Result<String> {
+        let (id, by, clock) = (id.to_owned(), by.to_owned(), self.clock().clone());
+        let (now, new_id) = (clock.now(), clock.new_id());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let row = sqlx::query(MEMORY_ENTRY).bind(&id);
+                let row = row.fetch_optional(&mut *conn).await?;
+                let row = row.ok_or_else(|| missing(&id))?;
+                let change = OwnerChange {
+                    entry: entry(&row)?,
+                    by: &by,
+                    now,
+                };
+                change.carry_out(conn, (&act, &new_id)).await
+            })
+        })
+        .await
+    }
+}
+
+fn missing(id: &str) -> StoreError {
+    StoreError::Missing {
+        kind: "memory",
+        id: id.to_owned(),
+    }
+}
+
+/// Reports whether an entry in that state counts against the limit of its scope.
+fn is_open(status: MemoryStatus) -> bool {
+    matches!(status, MemoryStatus::Proposed | MemoryStatus::Active)
+}
+
+struct OwnerChange<'a> {
+    entry: MemoryEntry,
+    by: &'a str,
+    now: Timestamp,
+}
+
+impl OwnerChange<'_> {
+    async fn carry_out(
+        &self,
+        conn: &mut SqliteConnection,
+        (act, new_id): (&MemoryAct, &str),
+    ) -> Result<String> {
+        if self.entry.erased_at.is_some() {
+            return Err(self.wrong("its text was erased; there is nothing left to change"));
+        }
+        match (act, self.entry.status) {
+            (
+                MemoryAct::Approve {
+                    for_everybody: true,
+                },
+                MemoryStatus::Proposed | MemoryStatus::Active,
+            ) => {
+                let scope = MemoryScope::Persona;
+                let (text, readers) = (self.entry.text.clone(), Readers::Everyone);
+                self.rewrite(conn, (new_id, "approved"), (scope, text, readers, None))
+                    .await
+            }
+            (MemoryAct::Approve { .. }, MemoryStatus::Proposed) => self.approve(conn).await,
+            (MemoryAct::Approve { .. }, _) => Err(self.wrong(
+                "only entries that wait are approved; `attache memory restore` undoes a change",
+            )),
+            (MemoryAct::Edit { text }, MemoryStatus::Proposed | MemoryStatus::Active) => {
+                let (readers, audience) = self.opened();
+                let what = (self.entry.scope.clone(), text.clone(), readers, audience);
+                self.rewrite(conn, (new_id, "edited"), what).await
+            }
+            (MemoryAct::Edit { .. }, _) => {
+                Err(self.wrong("only entries that wait or are in use are edited"))
+            }
+            (MemoryAct::Reject { why }, MemoryStatus::Proposed | MemoryStatus::Active) => {
+                let state = EntryState {
+                    status: MemoryStatus::Rejected,
+                    ..EntryState::of(&self.entry)
+                };
+                self.put(conn, ("rejected", why), &state).await
+            }
+            (MemoryAct::Reject { .. }, _) => Err(self.wrong("it is not in use")),
+            (MemoryAct::Restore, _) => self.restore(conn).await,
+        }
+    }
+
+    fn wrong(&self, hint: &'static str) -> StoreError {
+        StoreError::WrongState {
+            kind: "memory",
+            id: self.entry.id.clone(),
+            state: self.entry.status.to_string(),
+            hint,
+        }
+    }
+
+    /// Returns readers and audience with those for whom the owner lets the entry be used: whoever heard it.
+    fn opened(&self) -> (Readers, Option<BTreeSet<String>>) {
+        let audience = self.entry.audience.clone();
+        let people = Readers::Only(audience.clone().unwrap_or_default());
+        match self.entry.readers.include(&people, &[]) {
+            true => (self.entry.readers.clone(), audience),
+            false => (people, audience),
+        }
+    }
+
+    async fn approve(&self, conn: &mut SqliteConnection) -> Result<String> {
+        let (readers, audience) = self.opened();
+        let state = EntryState {
+            status: MemoryStatus::Active,
+            readers,
+            audience,
+            superseded_by: None,
+        };
+        if let Some(old) = &self.entry.supersedes {
+            supersede(conn, (old, &self.entry.id), self.author(""), self.now).await?;
+        }
+        self.put(conn, ("approved", ""), &state).await
+    }
+
+    /// Writes the entry anew; the old one stays, superseded. It keeps its place: when it was said and confirmed.
+    async fn rewrite(
+        &self,
+        conn: &mut SqliteConnection,
+        (new_id, act): (&str, &str),
+        (scope, text, readers, audience): (MemoryScope, String, Readers, Option<BTreeSet<String>>),
+    ) -> Result<String> {
+        let old = &self.entry;
+        if scope != old.scope {
+            require_room(conn, &old.persona, &scope).await?;
+        }
+        let sources = sqlx::query(SOURCES_OF_MEMORY).bind(&old.id);
+        let found = sources.fetch_optional(&mut *conn).await?;
+        let source = found.as_ref().map(source).ok_or_else(|| missing(&old.id))?;
+        let new = NewMemory {
+            scope,
+            kind: old.kind,
+            text,
+            status: MemoryStatus::Active,
+            trust: old.trust,
+            readers,
+            audience,
+            said_by: old.said_by.clone(),
+            said_at: old.said_at,
+            valid_to: old.valid_to,
+            supersedes: Some(old.id.clone()),
+            source,
+        };
+        let persona = &old.persona;
+        insert(
+            conn,
+            (persona, new_id),
+            (&new, None, old.confirmed_at),
+            self.now,
+        )
+        .await?;
+        event(conn, new_id, ("added", None), self.author(""), self.now).await?;
+        let state = EntryState {
+            status: MemoryStatus::Superseded,
+            superseded_by: Some(new_id.to_owned()),
+            ..EntryState::of(old)
+        };
+        self.put(conn, (act, ""), &state).await?;
+        Ok(new_id.to_owned())
+    }
+
+    /// Undoes the last change: of an entry that another one replaced, that one goes out of use; of one that had replaced
+    /// another, that one comes back.
+    async fn restore(&self, conn: &mut SqliteConnection) -> Result<String> {
+        let last = sqlx::query_scalar(LAST_CHANGE).bind(&self.entry.id);
+        let before: Option<String> = last.fetch_optional(&mut *conn).await?;
+        let Some(before) = before else {
+            return match (&self.entry.supersedes, self.entry.status) {
+                (Some(old), MemoryStatus::Active) => {
+                    let old = self.other(conn, old).await?;
+                    Box::pin(old.restore(conn)).await
+                }
+                _ => Err(self.wrong(
+                    "nothing of it was changed; `attache memory reject` takes it out of use",
+                )),
+            };
+        };
+        let before: RecordedState = from_json(&before, "event of a memory")?;
+        let own = || Some(self.entry.id.clone());
+        if let Some(new) = &self.entry.superseded_by {
+            self.swap(conn, new, (MemoryStatus::Superseded, own()))
+                .await?;
+        } else if is_open(before.status) && !is_open(self.entry.status) {
+            require_room(conn, &self.entry.persona, &self.entry.scope).await?;
+        }
+        let was_active = before.status == MemoryStatus::Active;
+        let is_active = self.entry.status == MemoryStatus::Active;
+        match &self.entry.supersedes {
+            Some(old) if is_active && !was_active => {
+                self.swap(conn, old, (MemoryStatus::Active, None)).await?;
+            }
+            Some(old) if was_active && !is_active => {
+                self.swap(conn, old, (MemoryStatus::Superseded, own()))
+                    .await?;
+            }
+            _ => {}
+        }
+        let state = EntryState {
+            status: before.status,
+            readers: before.readers.unwrap_or_else(|| self.entry.readers.clone()),
+            audience: before.audience.or_else(|| self.entry.audience.clone()),
+            superseded_by: before.superseded_by,
+        };
+        self.put(conn, ("restored", ""), &state).await
+    }
+
+    /// Returns the other entry of a pair.
+    async fn other(&self, conn: &mut SqliteConnection, id: &str) -> Result<OwnerChange<'_>> {
+        let row = sqlx::query(MEMORY_ENTRY).bind(id);
+        let row = row.fetch_optional(conn).await?;
+        Ok(OwnerChange {
+            entry: entry(&row.ok_or_else(|| missing(id))?)?,
+            by: self.by,
+            now: self.now,
+        })
+    }
+
+    /// Changes the other entry of a pair, unless it is so already.
+    async fn swap(
+        &self,
+        conn: &mut SqliteConnection,
+        id: &str,
+        (status, superseded_by): (MemoryStatus, Option<String>),
+    ) -> Result<()> {
+        let other = self.other(conn, id).await?;
+        if other.entry.erased_at.is_some() || other.entry.status == status {
+            return Ok(());
+        }
+        let state = EntryState {
+            status,
+            superseded_by,
+            ..EntryState::of(&other.entry)
+        };
+        other.put(conn, ("swapped", ""), &state).await.map(|_id| ())
+    }
+
+    async fn put(
+        &self,
+        conn: &mut SqliteConnection,
+        (act, why): (&str, &str),
+        state: &EntryState,
+    ) -> Result<String> {
+        let id = &self.entry.id;
+        sqlx::query(PUT_MEMORY_STATE)
+            .bind(id)
+            .bind(state.status.as_str())
+            .bind(to_json(&state.readers)?)
+            .bind(to_json(&state.audience)?)
+            .bind(&state.superseded_by)
+            .execute(&mut *conn)
+            .await?;
+        let before = to_json(&EntryState::of(&self.entry))?;
+        event(conn, id, (act, Some(before)), self.author(why), self.now).await?;
+        Ok(id.clone())
+    }
+
+    fn author<'w>(&'w self, why: &'w str) -> MemoryAuthor<'w> {
+        MemoryAuthor {
+            actor: "owner",
+            who: self.by,
+            why,
+        }
+    }
+}

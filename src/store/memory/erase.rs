@@ -1,0 +1,307 @@
+//! Erasure: the text of entries and of what derives from them goes from every row that the engine may change, the records of
+//! runs included. The digests stay, so a record says that it was redacted, and not that it differs.
+//!
+//! Letters, mails and backups stay; the report counts where the text still stands.
+
+use super::record::{MemoryEntry, entry};
+use super::write::{MemoryAuthor, event};
+use crate::domain::{PersonaId, RunId, Timestamp, sha256_hex};
+use crate::store::sql::{json_list, to_json};
+use crate::store::{Result, Store, StoreError};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row, SqliteConnection};
+use std::collections::BTreeSet;
+
+/// Entries with those that replaced them or that they replaced.
+pub(in crate::store) const DERIVED_MEMORY: &str = "
+    WITH RECURSIVE derived (id) AS (
+      SELECT value FROM jsonb_each($1)
+      UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.id = (SELECT supersedes FROM memory o WHERE o.id = d.id)
+      UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.id = (SELECT superseded_by FROM memory o WHERE o.id = d.id)
+      UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.supersedes = d.id)
+    SELECT m.* FROM derived d CROSS JOIN memory m ON m.id = d.id ORDER BY m.id";
+pub(in crate::store) const RUNS_WITH_RECORDS: &str = "
+    SELECT r.id, r.state IN ('succeeded', 'cancelled', 'failed') AS is_over FROM runs r
+    WHERE r.persona_id = $1 AND r.seq >= $2 AND (EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
+      OR EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = r.id))
+    ORDER BY r.seq";
+/// Number of the run that wrote the oldest of the entries: no record before it can hold their text.
+pub(in crate::store) const FIRST_RUN: &str = "
+    SELECT coalesce(min(r.seq), 0) FROM jsonb_each($1) w CROSS JOIN memory m ON m.id = w.value
+      LEFT JOIN runs r ON r.id = m.created_run";
+pub(in crate::store) const PAYLOADS: &str = "
+    SELECT id, event_type, payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
+pub(in crate::store) const SECURE_DELETE: &str = "PRAGMA secure_delete = ON";
+pub(in crate::store) const FAST_DELETE: &str = "PRAGMA secure_delete = OFF";
+pub(in crate::store) const ERASE_ENTRIES: &str = "
+    UPDATE memory SET text = '', status = 'forgotten', erased_at = coalesce(erased_at, $2)
+    WHERE id IN (SELECT value FROM jsonb_each($1))";
+pub(in crate::store) const ERASE_QUOTES: &str =
+    "UPDATE memory_sources SET quote = '' WHERE memory_id IN (SELECT value FROM jsonb_each($1))";
+pub(in crate::store) const ERASE_REASONS: &str = "
+    UPDATE memory_events SET why = '' WHERE memory_id IN (SELECT value FROM jsonb_each($1)) AND why <> ''";
+pub(in crate::store) const REDACT_TURNS: &str = "
+    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
+      packed_with = NULL, pruned_at = coalesce(pruned_at, $2), redacted_at = $2
+    WHERE run_id IN (SELECT value FROM jsonb_each($1))";
+/// `$1`: `[{id, payload}, …]`.
+pub(in crate::store) const REDACT_STEPS: &str = "
+    UPDATE thread_tool_events SET payload_json = w.value ->> 'payload' FROM json_each($1) w
+    WHERE thread_tool_events.id = w.value ->> 'id'";
+pub(in crate::store) const REDACT_FORKS: &str = "
+    UPDATE forks SET record_json = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'running'";
+/// Columns of all tables that hold text or bytes; those of indexes are shadows of them.
+pub(in crate::store) const TEXT_COLUMNS: &str = "
+    SELECT m.name AS table_name, c.name AS column_name FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
+    WHERE m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%' AND c.type IN ('TEXT', 'BLOB') ORDER BY 1, 2";
+
+/// Outcome of an erasure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ErasedMemory {
+    pub entries: usize,
+    /// Runs whose requests and answers were redacted.
+    pub runs: usize,
+    /// Calls of tools and their results that were redacted.
+    pub steps: usize,
+    /// Runs at work that hold the text: another erasure, when they have ended, redacts them.
+    pub runs_at_work: usize,
+    /// Rows in which the text still stands.
+    pub remains: Vec<RemainingText>,
+    /// `true`: the file was written anew, so that no page of it holds what was overwritten before.
+    pub is_rewritten: bool,
+}
+
+/// Rows in which an erased text still stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RemainingText {
+    pub table: String,
+    pub column: String,
+    pub rows: u64,
+}
+
+/// Records that are to be changed, found by reading.
+#[derive(Default)]
+struct Redaction {
+    runs: BTreeSet<String>,
+    /// Ids and new payloads.
+    steps: Vec<Value>,
+    runs_at_work: usize,
+}
+
+impl Store {
+    /// Erases entries and what derives from them. `by`: the user.
+    pub async fn erase_memory(&self, ids: &[String], by: &str) -> Result<ErasedMemory> {
+        let rows = sqlx::query(DERIVED_MEMORY).bind(json_list(ids.iter().map(String::as_str)));
+        let rows = rows.fetch_all(self.readers()).await?;
+        let entries = rows
+            .iter()
+            .map(entry)
+            .collect::<Result<Vec<MemoryEntry>>>()?;
+        let needles = Needles::of(&entries);
+        let mut redaction = Redaction::default();
+        let personas: BTreeSet<&PersonaId> = entries.iter().map(|entry| &entry.persona).collect();
+        for persona in personas {
+            self.find_records(persona, (&entries, &needles), &mut redaction)
+                .await?;
+        }
+        let erased = ErasedMemory {
+            entries: entries.len(),
+            runs: redaction.runs.len(),
+            steps: redaction.steps.len(),
+            runs_at_work: redaction.runs_at_work,
+            ..ErasedMemory::default()
+        };
+        let (by, now) = (by.to_owned(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(SECURE_DELETE).execute(&mut *conn).await?;
+                let done = erase(conn, (&entries, &redaction), &by, now).await;
+                sqlx::query(FAST_DELETE).execute(&mut *conn).await?;
+                done
+            })
+        })
+        .await?;
+        Ok(ErasedMemory {
+            remains: self.remaining(&needles).await?,
+            ..erased
+        })
+    }
+
+    /// Finds the runs of a persona whose records hold the text.
+    async fn find_records(
+        &self,
+        persona: &PersonaId,
+        (entries, needles): (&[MemoryEntry], &Needles),
+        redaction: &mut Redaction,
+    ) -> Result<()> {
+        if needles.texts.is_empty() {
+            return Ok(());
+        }
+        let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
+        let first = sqlx::query_scalar(FIRST_RUN).bind(ids);
+        let first: i64 = first.fetch_one(self.readers()).await?;
+        let runs = sqlx::query(RUNS_WITH_RECORDS)
+            .bind(persona.as_str())
+            .bind(first);
+        for row in runs.fetch_all(self.readers()).await? {
+            let (run, is_over): (String, bool) = (row.get("id"), row.get("is_over"));
+            let steps = sqlx::query(PAYLOADS).bind(&run);
+            let steps = steps.fetch_all(self.readers()).await?;
+            let found: Vec<Value> = steps
+                .iter()
+                .filter_map(|row| redacted(row, needles))
+                .collect();
+            let is_in_turns = self.is_in_turns(persona, &run, needles).await?;
+            match is_over {
+                true => {
+                    redaction.steps.extend(found);
+                    redaction.runs.extend(is_in_turns.then_some(run));
+                }
+                false => {
+                    redaction.runs_at_work += usize::from(is_in_turns || !found.is_empty());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_in_turns(&self, persona: &PersonaId, run: &str, needles: &Needles) -> Result<bool> {
+        let turns = self.persona(persona).turns_of_run(&RunId::new(run)).await;
+        let turns = match turns {
+            // What cannot be read holds no text that anybody could find, and goes with its run.
+            Err(error) if error.is_of_one_row() => return Ok(true),
+            turns => turns?,
+        };
+        Ok(turns.iter().any(|turn| {
+            let texts = [
+                Some(&turn.request_json),
+                turn.response_json.as_ref(),
+                turn.context_json.as_ref(),
+            ];
+            texts.into_iter().flatten().any(|text| needles.are_in(text))
+        }))
+    }
+
+    /// Counts the rows in which the text still stands.
+    async fn remaining(&self, needles: &Needles) -> Result<Vec<RemainingText>> {
+        let columns = sqlx::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
+        let mut remains = Vec::new();
+        for row in &columns {
+            let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
+            // Both names come from the schema.
+            let sql = format!(
+                "SELECT count(*) FROM \"{table}\" t WHERE EXISTS (SELECT 1 FROM json_each($1) n \
+                 WHERE instr(CAST(t.\"{column}\" AS BLOB), CAST(n.value AS BLOB)) > 0)"
+            );
+            let count = sqlx::query_scalar(AssertSqlSafe(sql)).bind(to_json(&needles.texts)?);
+            let rows: i64 = count.fetch_one(self.readers()).await?;
+            if rows > 0 {
+                remains.push(RemainingText {
+                    table,
+                    column,
+                    rows: rows.unsigned_abs(),
+                });
+            }
+        }
+        Ok(remains)
+    }
+}
+
+/// Texts to look for, each also as JSON writes it, once and twice.
+struct Needles {
+    texts: BTreeSet<String>,
+}
+
+impl Needles {
+    fn of(entries: &[MemoryEntry]) -> Self {
+        let mut texts = BTreeSet::new();
+        for entry in entries.iter().filter(|entry| !entry.text.is_empty()) {
+            let mut text = entry.text.clone();
+            for _ in 0..3 {
+                let json = Value::from(text.as_str()).to_string();
+                let inner = json
+                    .trim_start_matches('"')
+                    .trim_end_matches('"')
+                    .to_owned();
+                texts.insert(std::mem::replace(&mut text, inner));
+            }
+        }
+        Self { texts }
+    }
+
+    fn are_in(&self, text: &str) -> bool {
+        self.texts
+            .iter()
+            .any(|needle| text.contains(needle.as_str()))
+    }
+}
+
+/// Returns the payload of a step without the text; `None`: it does not hold it. The label stays: later runs go by it.
+fn redacted(row: &SqliteRow, needles: &Needles) -> Option<Value> {
+    let payload: String = row.get("payload_json");
+    if !needles.are_in(&payload) {
+        return None;
+    }
+    let mark = json!({ "redacted": sha256_hex(&[payload.as_bytes()]) });
+    let mut left: Value = serde_json::from_str(&payload).unwrap_or_default();
+    for member in ["args", "result", "begun", "malformed", "policy"] {
+        if let Some(value) = left.get_mut(member) {
+            *value = mark.clone();
+        }
+    }
+    if needles.are_in(&left.to_string()) || !left.is_object() {
+        left = match row.get("event_type") {
+            "tool_call" => json!({ "args": mark }),
+            _ => json!({ "ok": true, "result": mark, "label": crate::domain::TextLabel::UNKNOWN }),
+        };
+    }
+    Some(json!({ "id": row.get::<String, _>("id"), "payload": left.to_string() }))
+}
+
+async fn erase(
+    conn: &mut SqliteConnection,
+    (entries, redaction): (&[MemoryEntry], &Redaction),
+    by: &str,
+    now: Timestamp,
+) -> Result<()> {
+    let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
+    let stamp = now.to_string();
+    let entries_erased = sqlx::query(ERASE_ENTRIES).bind(&ids).bind(&stamp);
+    entries_erased.execute(&mut *conn).await?;
+    sqlx::query(ERASE_QUOTES)
+        .bind(&ids)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query(ERASE_REASONS)
+        .bind(&ids)
+        .execute(&mut *conn)
+        .await?;
+    for entry in entries.iter().filter(|entry| entry.erased_at.is_none()) {
+        let author = MemoryAuthor {
+            actor: "owner",
+            who: by,
+            why: "",
+        };
+        event(conn, &entry.id, ("erased", None), author, now).await?;
+    }
+    let runs = json_list(redaction.runs.iter().map(String::as_str));
+    sqlx::query(REDACT_TURNS)
+        .bind(&runs)
+        .bind(&stamp)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query(REDACT_FORKS)
+        .bind(&runs)
+        .execute(&mut *conn)
+        .await?;
+    let steps = to_json(&redaction.steps)?;
+    sqlx::query(REDACT_STEPS).bind(steps).execute(conn).await?;
+    Ok(())
+}
+
+/// Errors that mean that another process reads or writes.
+pub(in crate::store) fn is_busy(error: &StoreError) -> bool {
+    matches!(error, StoreError::Sql(sqlx::Error::Database(cause)) if cause.code().as_deref() == Some("5"))
+}

@@ -1,0 +1,124 @@
+//! Memory as its owner sees it, across personas and people. No run comes here: runs have
+//! [`super::audience::AudienceMemory`].
+
+use super::record::{MemoryEntry, MemorySource, entry};
+use crate::domain::{MemoryStatus, MessageId, PersonaId, Timestamp};
+use crate::store::sql::timestamp;
+use crate::store::{Result, Store, StoreError};
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+pub(in crate::store) const MEMORY_LIST: &str = "
+    SELECT * FROM memory WHERE ($1 IS NULL OR persona_id = $1) AND ($2 IS NULL OR status = $2)
+      AND ($3 IS NULL OR (scope = 'contact' AND scope_key = $3))
+    ORDER BY created_at DESC, number DESC LIMIT $4";
+pub(in crate::store) const MEMORY_ENTRY: &str = "SELECT * FROM memory WHERE id = $1";
+pub(in crate::store) const MEMORY_ENDING: &str = "SELECT id FROM memory WHERE lower(substr(id, -length($1))) = lower($1) ORDER BY id DESC LIMIT $2";
+pub(in crate::store) const SOURCES_OF_MEMORY: &str = "
+    SELECT message_id, part, quote_start, quote_end, quote FROM memory_sources WHERE memory_id = $1
+    ORDER BY message_id, quote_start";
+pub(in crate::store) const EVENTS_OF_MEMORY: &str = "
+    SELECT act, actor, who, why, before_json, at FROM memory_events WHERE memory_id = $1 ORDER BY seq";
+
+/// Selection of entries.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryFilter {
+    pub persona: Option<PersonaId>,
+    pub status: Option<MemoryStatus>,
+    /// Key of a correspondent's address.
+    pub contact: Option<String>,
+    pub limit: u32,
+}
+
+/// One change of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MemoryEvent {
+    pub act: String,
+    /// `model`, `owner` or `engine`.
+    pub actor: String,
+    /// Run or user.
+    pub who: String,
+    pub why: String,
+    pub at: Timestamp,
+}
+
+/// An entry with what it rests on and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MemoryDossier {
+    #[serde(flatten)]
+    pub entry: MemoryEntry,
+    pub sources: Vec<MemorySource>,
+    pub events: Vec<MemoryEvent>,
+}
+
+impl Store {
+    /// Returns entries, the newest first.
+    pub async fn memory_entries(&self, filter: &MemoryFilter) -> Result<Vec<MemoryEntry>> {
+        let rows = sqlx::query(MEMORY_LIST)
+            .bind(filter.persona.as_ref().map(PersonaId::as_str))
+            .bind(filter.status.map(MemoryStatus::as_str))
+            .bind(&filter.contact)
+            .bind(filter.limit);
+        let rows = rows.fetch_all(self.readers()).await?;
+        rows.iter().map(entry).collect()
+    }
+
+    /// Returns an entry with its sources and changes. Errors: [`StoreError::Missing`].
+    pub async fn memory_dossier(&self, id: &str) -> Result<MemoryDossier> {
+        let row = sqlx::query(MEMORY_ENTRY).bind(id);
+        let row = row.fetch_optional(self.readers()).await?;
+        let row = row.ok_or_else(|| StoreError::Missing {
+            kind: "memory",
+            id: id.to_owned(),
+        })?;
+        let sources = sqlx::query(SOURCES_OF_MEMORY).bind(id);
+        let sources = sources.fetch_all(self.readers()).await?;
+        let events = sqlx::query(EVENTS_OF_MEMORY).bind(id);
+        let events = events.fetch_all(self.readers()).await?;
+        Ok(MemoryDossier {
+            entry: entry(&row)?,
+            sources: sources.iter().map(source).collect(),
+            events: events.iter().map(event).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Returns the id that ends like this. Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
+    pub async fn find_memory(&self, piece: &str) -> Result<String> {
+        let find = sqlx::query_scalar(MEMORY_ENDING).bind(piece).bind(2);
+        let mut found: Vec<String> = find.fetch_all(self.readers()).await?;
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => Err(StoreError::Missing {
+                kind: "memory",
+                id: piece.to_owned(),
+            }),
+            _ => Err(StoreError::Ambiguous {
+                kind: "memory",
+                piece: piece.to_owned(),
+                found,
+            }),
+        }
+    }
+}
+
+pub(in crate::store) fn source(row: &SqliteRow) -> MemorySource {
+    let place = |column: &str| usize::try_from(row.get::<i64, _>(column)).unwrap_or_default();
+    MemorySource {
+        message: MessageId::new(row.get::<String, _>("message_id")),
+        part: row.get("part"),
+        start: place("quote_start"),
+        end: place("quote_end"),
+        quote: row.get("quote"),
+    }
+}
+
+fn event(row: &SqliteRow) -> Result<MemoryEvent> {
+    Ok(MemoryEvent {
+        act: row.get("act"),
+        actor: row.get("actor"),
+        who: row.get("who"),
+        why: row.get("why"),
+        at: timestamp(row, "at")?,
+    })
+}

@@ -1,0 +1,19 @@
+//! Entries of a persona's memory. A run reaches them through [`audience::AudienceMemory`] alone, which is bound to a persona
+//! and to the people around the run, so that no path can forget either.
+//!
+//! - `record`: entries, and changes by a run, as values
+//! - `write`: the same inside the transaction that records a call's result
+//! - `audience`: what a run may read
+//! - `change`: what the owner does with an entry
+//! - `listing`: entries as the owner sees them
+//! - `erase`: their text goes from every row; `rewrite`: and from the file
+//!
+//! Not here: which entries a run may write (`tools::memory`).
+
+pub(in crate::store) mod record;
+pub(in crate::store) mod write;
+pub(in crate::store) mod audience;
+pub(in crate::store) mod listing;
+pub(in crate::store) mod change;
+pub(in crate::store) mod erase;
+pub(in crate::store) mod rewrite;

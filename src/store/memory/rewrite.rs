@@ -1,0 +1,32 @@
+//! The file written anew, so that no page and no log holds what rows have lost.
+//!
+//! SQLite leaves what a row held before in the free space of its page; `VACUUM` writes every page anew
+//! (<https://sqlite.org/lang_vacuum.html>), and the log is copied back and cut off.
+
+use super::erase::is_busy;
+use crate::store::{Result, Store, StoreError};
+use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+
+pub(in crate::store) const REWRITE: &str = "VACUUM";
+pub(in crate::store) const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
+impl Store {
+    /// Writes the database file anew. `false`: another process is at work on it.
+    pub async fn rewrite_file(&self) -> Result<bool> {
+        let options = (*self.readers().connect_options()).clone();
+        let mut conn = options.pragma("query_only", "OFF").connect().await?;
+        let done = rewrite(&mut conn).await;
+        conn.close().await?;
+        match done {
+            Err(error) if is_busy(&error) => Ok(false),
+            done => done,
+        }
+    }
+}
+
+async fn rewrite(conn: &mut SqliteConnection) -> Result<bool> {
+    sqlx::query(REWRITE).execute(&mut *conn).await?;
+    let cut = sqlx::query(CUT_LOG).fetch_one(conn).await?;
+    let is_held: i64 = cut.try_get("busy").map_err(StoreError::from)?;
+    Ok(is_held == 0)
+}

@@ -1,0 +1,251 @@
+//! Changes of memory by a run, inside the transaction that records the result of its call.
+
+use super::record::{MemorySource, MemoryWrite, NewMemory};
+use crate::domain::{
+    MemoryScope, MemoryStatus, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, Timestamp,
+    sha256_hex,
+};
+use crate::store::notices::emit::{NewNotice, emit};
+use crate::store::notices::wording::quoted;
+use crate::store::sql::{to_i64, to_json};
+use crate::store::{Result, StoreError};
+use sqlx::SqliteConnection;
+
+/// Most entries of a persona that wait for its owner; the oldest ones make room.
+const PROPOSED_MAX: i64 = 200;
+
+pub(in crate::store) const INSERT_MEMORY: &str = "
+    INSERT INTO memory (id, persona_id, scope, scope_key, number, kind, text, text_sha256, status, trust, readers_json,
+      audience_json, said_by, said_at, valid_to, created_at, created_run, created_by, confirmed_at, supersedes)
+    VALUES ($1, $2, $3, $4,
+      (SELECT coalesce(max(number), 0) + 1 FROM memory WHERE persona_id = $2 AND scope = $3 AND scope_key = $4),
+      $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+pub(in crate::store) const INSERT_MEMORY_SOURCE: &str = "
+    INSERT INTO memory_sources (memory_id, message_id, part, quote_start, quote_end, quote, quote_sha256)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+pub(in crate::store) const MEMORY_EVENT: &str = "
+    INSERT INTO memory_events (memory_id, act, actor, who, why, before_json, at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+pub(in crate::store) const OPEN_MEMORY_COUNT: &str = "
+    SELECT count(*) FROM memory WHERE persona_id = $1 AND scope = $2 AND scope_key = $3
+      AND status IN ('proposed', 'active')";
+pub(in crate::store) const SUPERSEDE_MEMORY: &str = "
+    UPDATE memory SET status = 'superseded', superseded_by = $2 WHERE id = $1 AND status = 'active'";
+pub(in crate::store) const CONFIRM_MEMORY: &str = "
+    UPDATE memory SET confirmed_at = $3, confirmations = confirmations + 1
+    WHERE id = $1 AND persona_id = $2 AND status = 'active'";
+pub(in crate::store) const FORGET_MEMORY: &str = "
+    UPDATE memory SET status = 'forgotten' WHERE id = $1 AND persona_id = $2 AND status = 'active'";
+/// Waiting entries beyond the newest `$2`.
+pub(in crate::store) const NOTE_CROWDED_OUT: &str = "
+    INSERT INTO memory_events (memory_id, act, actor, who, why, before_json, at)
+    SELECT id, 'expired', 'engine', '', 'more entries wait than there may be', '{\"status\":\"proposed\"}', $3
+    FROM memory WHERE persona_id = $1 AND status = 'proposed' ORDER BY created_at DESC LIMIT -1 OFFSET $2";
+pub(in crate::store) const CROWD_OUT: &str = "
+    UPDATE memory SET status = 'expired' WHERE id IN (SELECT id FROM memory
+      WHERE persona_id = $1 AND status = 'proposed' ORDER BY created_at DESC LIMIT -1 OFFSET $2)";
+
+/// Author of a change, with the reason.
+pub(in crate::store) struct MemoryAuthor<'a> {
+    /// `model`, `owner` or `engine`.
+    pub actor: &'a str,
+    pub who: &'a str,
+    pub why: &'a str,
+}
+
+/// State of an entry that a restore brings back: `{status, readers_json, audience_json, superseded_by}`.
+pub(in crate::store) type BeforeJson = String;
+
+/// Applies a change; `id` is for a new row.
+pub(in crate::store) async fn apply(
+    conn: &mut SqliteConnection,
+    (run, persona): (&RunId, &PersonaId),
+    (write, id): (&MemoryWrite, &str),
+    now: Timestamp,
+) -> Result<()> {
+    let by = |why| MemoryAuthor {
+        actor: "model",
+        who: run.as_str(),
+        why,
+    };
+    let active = || Some("{\"status\":\"active\"}".to_owned());
+    match write {
+        MemoryWrite::Add(new) => {
+            if new.supersedes.is_none() || new.status != MemoryStatus::Active {
+                require_room(conn, persona, &new.scope).await?;
+            }
+            insert(conn, (persona, id), (new, Some(run), now), now).await?;
+            event(conn, id, ("added", None), by(""), now).await?;
+            if let (Some(old), MemoryStatus::Active) = (&new.supersedes, new.status) {
+                supersede(conn, (old, id), by(""), now).await?;
+            }
+            match new.status {
+                MemoryStatus::Proposed => {
+                    tell(conn, (run, persona, id), new, now).await?;
+                    crowd_out(conn, persona, now).await
+                }
+                _ => Ok(()),
+            }
+        }
+        // An entry that the owner changes meanwhile stays as they leave it.
+        MemoryWrite::Confirm { id } => {
+            let confirm = sqlx::query(CONFIRM_MEMORY).bind(id).bind(persona.as_str());
+            let confirm = confirm.bind(now.to_string()).execute(&mut *conn).await?;
+            match confirm.rows_affected() {
+                0 => Ok(()),
+                _ => event(conn, id, ("confirmed", None), by(""), now).await,
+            }
+        }
+        MemoryWrite::Forget { id, why } => {
+            let forget = sqlx::query(FORGET_MEMORY).bind(id).bind(persona.as_str());
+            match forget.execute(&mut *conn).await?.rows_affected() {
+                0 => Ok(()),
+                _ => event(conn, id, ("forgotten", active()), by(why), now).await,
+            }
+        }
+    }
+}
+
+/// Errors: the scope is full, such as by another run since the call looked.
+pub(in crate::store) async fn require_room(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    of: &MemoryScope,
+) -> Result<()> {
+    let (scope, key) = of.columns();
+    let count = sqlx::query_scalar(OPEN_MEMORY_COUNT)
+        .bind(persona.as_str())
+        .bind(scope)
+        .bind(key);
+    let count: i64 = count.fetch_one(conn).await?;
+    match count < to_i64(of.entries_max()) {
+        true => Ok(()),
+        false => Err(StoreError::MemoryFull),
+    }
+}
+
+/// Inserts an entry with its source. `run`: the run that writes it; `None`: the owner does.
+pub(in crate::store) async fn insert(
+    conn: &mut SqliteConnection,
+    (persona, id): (&PersonaId, &str),
+    (new, run, confirmed_at): (&NewMemory, Option<&RunId>, Timestamp),
+    now: Timestamp,
+) -> Result<()> {
+    let (scope, key) = new.scope.columns();
+    sqlx::query(INSERT_MEMORY)
+        .bind(id)
+        .bind(persona.as_str())
+        .bind(scope)
+        .bind(key)
+        .bind(new.kind.as_str())
+        .bind(&new.text)
+        .bind(sha256_hex(&[new.text.as_bytes()]))
+        .bind(new.status.as_str())
+        .bind(new.trust.as_str())
+        .bind(to_json(&new.readers)?)
+        .bind(to_json(&new.audience)?)
+        .bind(&new.said_by)
+        .bind(new.said_at.to_string())
+        .bind(new.valid_to.map(|at| at.to_string()))
+        .bind(now.to_string())
+        .bind(run.map(RunId::as_str))
+        .bind(if run.is_some() { "model" } else { "owner" })
+        .bind(confirmed_at.to_string())
+        .bind(&new.supersedes)
+        .execute(&mut *conn)
+        .await?;
+    let MemorySource {
+        message,
+        part,
+        start,
+        end,
+        quote,
+    } = &new.source;
+    sqlx::query(INSERT_MEMORY_SOURCE)
+        .bind(id)
+        .bind(message.as_str())
+        .bind(part)
+        .bind(to_i64(*start))
+        .bind(to_i64(*end))
+        .bind(quote)
+        .bind(sha256_hex(&[quote.as_bytes()]))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Marks an entry as said anew by another one.
+pub(in crate::store) async fn supersede(
+    conn: &mut SqliteConnection,
+    (old, new): (&str, &str),
+    by: MemoryAuthor<'_>,
+    now: Timestamp,
+) -> Result<()> {
+    let change = sqlx::query(SUPERSEDE_MEMORY).bind(old).bind(new);
+    match change.execute(&mut *conn).await?.rows_affected() {
+        0 => Ok(()),
+        _ => {
+            let before = Some("{\"status\":\"active\"}".to_owned());
+            event(conn, old, ("superseded", before), by, now).await
+        }
+    }
+}
+
+/// Tells the owner that an entry waits; once for a run. Its text is not in the notice: it may be anybody's.
+async fn tell(
+    conn: &mut SqliteConnection,
+    (run, persona, id): (&RunId, &PersonaId, &str),
+    new: &NewMemory,
+    now: Timestamp,
+) -> Result<()> {
+    let notice = NewNotice {
+        id: NoticeId::new(id),
+        persona: Some(persona.clone()),
+        kind: NoticeKind::MemoryProposed,
+        detail: String::new(),
+        subject: NoticeSubject::Run,
+        subject_id: run.to_string(),
+        occurrence: String::new(),
+        summary: format!(
+            "run {run} of `{persona}` would remember something that {} wrote: entry {id}",
+            quoted(&new.said_by)
+        ),
+        hint: format!(
+            "`attache memory list --status proposed --persona {persona}` lists what waits; `attache memory approve` has it used, \
+             `attache memory reject` does not"
+        ),
+    };
+    emit(conn, &notice, now).await.map(|_is_new| ())
+}
+
+/// Lets the oldest waiting entries go, so that strangers cannot fill the table. Nobody is refused for it: what one
+/// correspondent is told does not depend on another.
+async fn crowd_out(conn: &mut SqliteConnection, persona: &PersonaId, now: Timestamp) -> Result<()> {
+    let note = sqlx::query(NOTE_CROWDED_OUT).bind(persona.as_str());
+    let note = note.bind(PROPOSED_MAX).bind(now.to_string());
+    if note.execute(&mut *conn).await?.rows_affected() > 0 {
+        let crowd = sqlx::query(CROWD_OUT).bind(persona.as_str());
+        crowd.bind(PROPOSED_MAX).execute(conn).await?;
+    }
+    Ok(())
+}
+
+/// Records a change of an entry.
+pub(in crate::store) async fn event(
+    conn: &mut SqliteConnection,
+    id: &str,
+    (act, before): (&str, Option<BeforeJson>),
+    by: MemoryAuthor<'_>,
+    now: Timestamp,
+) -> Result<()> {
+    sqlx::query(MEMORY_EVENT)
+        .bind(id)
+        .bind(act)
+        .bind(by.actor)
+        .bind(by.who)
+        .bind(by.why)
+        .bind(before)
+        .bind(now.to_string())
+        .execute(conn)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! `correct`: writes an entry of memory anew; the old one stays for the owner to see.
+
+use super::write_rules;
+use crate::domain::{MemoryStatus, Trust};
+use crate::store::{MemoryWrite, NewMemory};
+use crate::tools::contract::arguments::read_args;
+use crate::tools::{
+    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome, arguments_schema,
+};
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+/// Text that the model reads.
+const DESCRIPTION: &str = "Corrects an entry of your memory by what the letter that you answer says now. The new text replaces the old one.";
+
+pub struct Correct;
+
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CorrectArgs {
+    /// Id of the entry, such as `c3`.
+    id: String,
+    /// The whole new entry: one sentence of at most 400 characters.
+    text: String,
+    /// The words of the letter on which it rests, word for word.
+    source_quote: String,
+}
+
+impl Tool for Correct {
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "correct".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<CorrectArgs>(),
+            class: ToolClass::Transactional,
+            effects: Effects {
+                changes_state: true,
+                ..Effects::NONE
+            },
+            result_words: ResultWords::Engine,
+            capabilities: ToolCapabilities {
+                memory: true,
+                ..ToolCapabilities::NONE
+            },
+        }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let args: CorrectArgs = read_args(call.args)?;
+            let memory = write_rules::open(&call).await?;
+            let old = write_rules::own_entry(&memory.reachable, &args.id)?;
+            let text = write_rules::checked_text(&args.text)?;
+            let source = write_rules::checked_quote(memory.new_text, &args.source_quote)?;
+            if text == old.text {
+                let hint = "the entry says exactly this already";
+                return Err(ToolError::mendable("nothing_changes", hint));
+            }
+            if let Some(other) = memory.reachable.like(&text, Some(&old.id)) {
+                let hint = format!(
+                    "entry `{}` says this already; `forget` this one if it is wrong",
+                    other.shown_id()
+                );
+                return Err(ToolError::mendable("known_already", hint));
+            }
+            let what = (old.scope.clone(), old.kind, text);
+            let new = NewMemory {
+                supersedes: Some(old.id.clone()),
+                valid_to: old.valid_to,
+                ..write_rules::stamped(&call, &memory, what, source)
+            };
+            // What somebody of more trust had written down is changed by the owner's yes only.
+            let may_change = new.trust.min(Trust::Owner) >= old.trust.min(Trust::Owner);
+            let status = match may_change {
+                true => new.status,
+                false => MemoryStatus::Proposed,
+            };
+            if status == MemoryStatus::Proposed {
+                write_rules::require_room(&memory, &new.scope)?;
+            }
+            let note = match status {
+                MemoryStatus::Active => "the new text is in your notes from the next letter on",
+                _ => "the correction waits for your owner; the old entry stays until then",
+            };
+            Ok(ToolOutcome {
+                result: json!({ "corrected": status == MemoryStatus::Active, "note": note }),
+                memory: Some(Box::new(MemoryWrite::Add(Box::new(NewMemory {
+                    status,
+                    ..new
+                })))),
+                ..ToolOutcome::default()
+            })
+        })
+    }
+}

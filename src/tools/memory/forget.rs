@@ -1,0 +1,78 @@
+//! `forget`: takes an entry about the sender out of use. Its text stays for the owner, who alone erases.
+
+use super::write_rules;
+use crate::domain::{MemoryScope, Trust};
+use crate::store::MemoryWrite;
+use crate::text::{one_line, truncated};
+use crate::tools::contract::arguments::read_args;
+use crate::tools::{
+    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome, arguments_schema,
+};
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+/// Most characters of a reason that are kept.
+const WHY_CHARS_MAX: usize = 200;
+
+/// Text that the model reads.
+const DESCRIPTION: &str = "Takes an entry about the sender of this letter out of your memory, because it is over or wrong, or because \
+         they ask for it. Only your owner erases its text.";
+
+pub struct Forget;
+
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ForgetArgs {
+    /// Id of the entry, such as `c3`.
+    id: String,
+    /// Reason, which your owner reads.
+    why: String,
+}
+
+impl Tool for Forget {
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "forget".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<ForgetArgs>(),
+            class: ToolClass::Transactional,
+            effects: Effects {
+                changes_state: true,
+                ..Effects::NONE
+            },
+            result_words: ResultWords::Engine,
+            capabilities: ToolCapabilities {
+                memory: true,
+                ..ToolCapabilities::NONE
+            },
+        }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let args: ForgetArgs = read_args(call.args)?;
+            let access = call.env.memory()?;
+            let reachable = access.entries.reachable(call.clock.now()).await?;
+            let entry = write_rules::own_entry(&reachable, &args.id)?;
+            let is_own = matches!(&entry.scope, MemoryScope::Contact(key)
+                if access.place.circle.sender.as_deref() == Some(key));
+            let may = call.origin.lowest.min(Trust::Owner) >= entry.trust.min(Trust::Owner);
+            if !is_own || !may {
+                let hint = "only entries about the sender of this letter can be forgotten; tell your owner about others";
+                return Err(ToolError::mendable("not_yours", hint));
+            }
+            Ok(ToolOutcome {
+                result: json!({ "forgotten": entry.shown_id(), "note": "it is not used any more; your owner can erase its text" }),
+                memory: Some(Box::new(MemoryWrite::Forget {
+                    id: entry.id.clone(),
+                    why: truncated(&one_line(&args.why), WHY_CHARS_MAX),
+                })),
+                ..ToolOutcome::default()
+            })
+        })
+    }
+}

@@ -1,0 +1,12 @@
+//! Memory: entries about a correspondent or a thread, each with the letter that it rests on.
+//!
+//! - `write_rules`: what may be written
+//! - `remember`, `correct`, `forget`, `recall`
+//!
+//! Absent on purpose: the owner's page `active.md` (`update_memory`).
+
+mod write_rules;
+pub mod remember;
+pub mod correct;
+pub mod forget;
+pub mod recall;

@@ -1,0 +1,146 @@
+//! `remember`: proposes an entry of memory. The run loop stores it with the call's result.
+
+use super::write_rules::{self, Wanted};
+use crate::domain::{MemoryKind, MemoryScope, MemoryStatus};
+use crate::store::{MemoryWrite, NewMemory};
+use crate::tools::contract::arguments::read_args;
+use crate::tools::{
+    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
+    ToolOutcome, arguments_schema,
+};
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+/// Text that the model reads.
+const DESCRIPTION: &str = "Remembers one thing about whoever wrote the letter that you answer, for their later letters: a fact, a \
+         preference, a commitment, an event, a procedure. Only what will still matter then, in one sentence that stands \
+         alone. It must rest on words of this letter, which you quote; what you already know is not remembered again.";
+
+pub struct Remember;
+
+/// Arguments, with the descriptions that the model reads.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RememberArgs {
+    /// The entry: one sentence of at most 400 characters.
+    text: String,
+    /// `fact`, `preference`, `commitment`, `event` or `procedure`. Instructions are none of them.
+    kind: RememberedKind,
+    /// The words of the letter on which it rests, word for word.
+    source_quote: String,
+    /// Last day on which it holds, as YYYY-MM-DD.
+    valid_to: Option<String>,
+    /// `contact`: for letters of this sender (the default); `thread`: for this thread, whoever writes in it.
+    scope: Option<RememberedScope>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RememberedKind {
+    Fact,
+    Preference,
+    Commitment,
+    Event,
+    Procedure,
+}
+
+impl From<RememberedKind> for MemoryKind {
+    fn from(kind: RememberedKind) -> Self {
+        match kind {
+            RememberedKind::Fact => Self::Fact,
+            RememberedKind::Preference => Self::Preference,
+            RememberedKind::Commitment => Self::Commitment,
+            RememberedKind::Event => Self::Event,
+            RememberedKind::Procedure => Self::Procedure,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum RememberedScope {
+    Contact,
+    Thread,
+}
+
+impl Tool for Remember {
+    fn declaration(&self) -> ToolDeclaration {
+        ToolDeclaration {
+            name: "remember".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            input_schema: arguments_schema::<RememberArgs>(),
+            class: ToolClass::Transactional,
+            effects: Effects {
+                changes_state: true,
+                ..Effects::NONE
+            },
+            result_words: ResultWords::Engine,
+            capabilities: ToolCapabilities {
+                memory: true,
+                ..ToolCapabilities::NONE
+            },
+        }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let args: RememberArgs = read_args(call.args)?;
+            let memory = write_rules::open(&call).await?;
+            let wanted = Wanted {
+                text: &args.text,
+                quote: &args.source_quote,
+            };
+            let text = write_rules::checked_text(wanted.text)?;
+            let source = write_rules::checked_quote(memory.new_text, wanted.quote)?;
+            let valid_to = write_rules::checked_end(args.valid_to.as_deref(), call.clock.now())?;
+            let circle = &memory.access.place.circle;
+            let scope = match (&circle.sender, args.scope) {
+                (Some(sender), None | Some(RememberedScope::Contact)) => {
+                    MemoryScope::Contact(sender.clone())
+                }
+                _ => MemoryScope::Thread(circle.thread.clone()),
+            };
+            if let Some(known) = memory.reachable.like(&text, None) {
+                return Ok(ToolOutcome {
+                    result: json!({
+                        "remembered": false,
+                        "known_as": known.shown_id(),
+                        "note": "an entry says this already, and counts as confirmed; if something of it has changed, `correct` it",
+                    }),
+                    memory: Some(Box::new(MemoryWrite::Confirm {
+                        id: known.id.clone(),
+                    })),
+                    ..ToolOutcome::default()
+                });
+            }
+            if memory.access.entries.was_rejected(&scope, &text).await? {
+                let hint = "your owner has rejected this entry before; leave it";
+                return Err(ToolError::mendable("owner_rejected", hint));
+            }
+            if memory.reachable.is_proposed(&scope, &text) {
+                return Ok(ToolOutcome {
+                    result: json!({ "remembered": false, "note": "it waits for your owner already" }),
+                    ..ToolOutcome::default()
+                });
+            }
+            write_rules::require_room(&memory, &scope)?;
+            let filled = memory.reachable.filled(&scope) + 1;
+            let entries_max = scope.entries_max();
+            let new = NewMemory {
+                valid_to,
+                ..write_rules::stamped(&call, &memory, (scope, args.kind.into(), text), source)
+            };
+            let note = match new.status {
+                MemoryStatus::Active => "it is in your notes from the next letter on",
+                _ => "it waits for your owner, and is not used until they approve it",
+            };
+            Ok(ToolOutcome {
+                result: json!({ "remembered": true, "note": note, "entries": filled, "entries_max": entries_max }),
+                memory: Some(Box::new(MemoryWrite::Add(Box::new(new)))),
+                ..ToolOutcome::default()
+            })
+        })
+    }
+}

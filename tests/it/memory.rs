@@ -1,0 +1,11 @@
+//! Entries of memory: from a letter to the next letter of the same person, and to nobody else; what may be written, and
+//! what the owner does with it.
+
+mod bounds;
+mod erasure;
+mod gate;
+mod interference;
+mod owner;
+mod poison;
+mod road;
+pub mod scene;

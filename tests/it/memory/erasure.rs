@@ -1,0 +1,157 @@
+//! C-9: after the owner erases, no byte of the text is in the file or its log, and records say that they were redacted.
+
+use super::scene::{MemoryScene, obedient, with_memory};
+use crate::app::{Workspace, proven_note};
+use crate::approvals::scene::CONTACT;
+use attache::replay::verify::Outcome;
+use attache::store::{ErasedMemory, MemoryFilter};
+use serde_json::Value;
+use std::path::Path;
+
+/// Words that stand in no letter: what the model made of one.
+const SECRET: &str = "Carol zymotically \"abhors\" marzipan quincunxes";
+
+/// A letter from which the model concludes something in its own words.
+fn concluded(text: &str) -> Value {
+    let mut script = obedient();
+    let rules = script["rules"].as_array_mut().expect("rules");
+    rules.insert(
+        0,
+        serde_json::json!({ "when": { "turn": 0, "contains": "no sweets please" }, "call": [{ "tool": "remember", "args":
+            { "text": text, "kind": "preference", "source_quote": "no sweets please" } }] }),
+    );
+    rules.insert(
+        0,
+        serde_json::json!({ "when": { "turn": 1, "contains": "no sweets please" }, "say": "I have noted it." }),
+    );
+    rules.insert(
+        0,
+        serde_json::json!({ "when": { "turn": 1, "after_tool": "recall" }, "say": "I know." }),
+    );
+    script
+}
+
+/// Whether bytes stand in the database file or in its log.
+fn is_in_files(workspace: &Path, bytes: &[u8]) -> bool {
+    let files = ["attache.db", "attache.db-wal"].map(|name| workspace.join("data").join(name));
+    let mut contents = files.iter().filter_map(|file| std::fs::read(file).ok());
+    contents.any(|content| content.windows(bytes.len()).any(|window| window == bytes))
+}
+
+#[tokio::test]
+async fn c9_no_byte_is_left_and_records_say_redacted() {
+    let scene = MemoryScene::with(&concluded(SECRET)).await;
+    let app = &scene.scene.world.app;
+    let first = scene
+        .writes(CONTACT, "m1", "", "For tea: no sweets please, thank you.")
+        .await;
+    let shown = scene.writes(CONTACT, "m2", "", "What do you know?").await;
+    let found = scene
+        .writes(CONTACT, "m3", "", "And?\r\nrecall: marzipan quincunxes")
+        .await;
+    let other = scene
+        .writes("Olga <olga@home.test>", "m4", "", "Nothing of Carol here.")
+        .await;
+    assert!(
+        is_in_files(app.workspace.path(), b"zymotically"),
+        "it stood there"
+    );
+
+    let store = &app.engine.store;
+    let entries = scene.entries().await;
+    let ids: Vec<String> = entries.iter().map(|entry| entry.id.clone()).collect();
+    let erased: ErasedMemory = store.erase_memory(&ids, "uid 7").await.expect("erased");
+    assert_eq!((erased.entries, erased.runs), (1, 3), "{erased:?}");
+    assert!(erased.remains.is_empty(), "{erased:?}");
+    assert!(
+        store.rewrite_file().await.expect("a file"),
+        "the file is held"
+    );
+    assert!(
+        !is_in_files(app.workspace.path(), b"zymotically"),
+        "it stands there still"
+    );
+
+    let entry = &scene.entries().await[0];
+    assert!(entry.text.is_empty() && entry.erased_at.is_some());
+    assert_eq!(entry.text_sha256, entries[0].text_sha256);
+    for verified in app.workspace.verified().await {
+        let is_redacted = matches!(verified.outcome, Outcome::Redacted { .. });
+        let is_hers = [&first, &shown, &found].contains(&&verified.run);
+        assert_eq!(is_redacted, is_hers, "{verified:#?}");
+        assert!(
+            is_hers || matches!(verified.outcome, Outcome::Identical { .. }),
+            "{other} {verified:#?}"
+        );
+    }
+    let next = scene.writes(CONTACT, "m5", "", "What do you know?").await;
+    assert!(!scene.prompt(&next).await.contains("wrote on"));
+    app.check().await;
+}
+
+/// By the command line, with another engine's database: entries of one correspondent, and none of others.
+#[tokio::test]
+async fn c9_forget_by_contact_takes_that_contact_alone() {
+    let workspace = Workspace::new(&obedient()).talkative();
+    with_memory(&workspace);
+    let app = workspace.start().await;
+    for (number, name) in ["bob", "dan"].into_iter().enumerate() {
+        let what = format!("{name} collects stamps of islands");
+        let body = format!("{what}\r\nremember: {what}\r\nquote: {what}");
+        app.run_of(&proven_note(&format!("q{number}@guest.example"), "", &body))
+            .await;
+        app.drain().await;
+    }
+    let filter = MemoryFilter {
+        limit: 10,
+        ..MemoryFilter::default()
+    };
+    let all = app
+        .engine
+        .store
+        .memory_entries(&filter)
+        .await
+        .expect("entries");
+    assert!(!all.is_empty(), "nothing was remembered");
+    let attache = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+        command.current_dir(app.workspace.path()).args(args);
+        command.output().expect("attache")
+    };
+    let output = attache(&["memory", "forget", "--contact", "nobody@guest.example"]);
+    assert!(!output.status.success());
+    let output = attache(&["memory", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!(listed.as_array().map(Vec::len), Some(all.len()));
+    assert_eq!(listed[0]["scope"], "contact");
+    let short = &all[0].id[all[0].id.len() - 8..];
+    let shown = attache(&["memory", "show", short]);
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    assert!(
+        shown.contains("collects stamps") && shown.contains("rests on message"),
+        "{shown}"
+    );
+    let rejected = attache(&["memory", "reject", short, "--reason", "not so"]);
+    assert!(rejected.status.success(), "{rejected:?}");
+    let exported = attache(&["memory", "export"]);
+    let exported = String::from_utf8(exported.stdout).expect("text");
+    let first: Value =
+        serde_json::from_str(exported.lines().next().expect("a line")).expect("json");
+    assert_eq!(first["status"], "rejected");
+    let last = first["events"].as_array().and_then(|events| events.last());
+    assert_eq!(last.expect("an event")["act"], "rejected");
+    let restored = attache(&["memory", "restore", short]);
+    assert!(restored.status.success(), "{restored:?}");
+    let output = attache(&[
+        "memory",
+        "forget",
+        "--contact",
+        "bob@guest.example",
+        "--json",
+    ]);
+    let erased: Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!(erased["entries"], all.len(), "{output:?}");
+    // The letters say the same and stay; the report says so.
+    let remains = erased["remains"].to_string();
+    assert!(remains.contains("\"messages\""), "{remains}");
+}

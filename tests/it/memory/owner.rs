@@ -1,0 +1,184 @@
+//! What the owner does with entries: each act one event, each undone to the byte.
+
+use super::scene::MemoryScene;
+use crate::approvals::scene::{CONTACT, OWNER};
+use attache::domain::{MemoryScope, MemoryStatus};
+use attache::store::{MemoryAct, StoreError};
+
+const TEA: &str = "Carol drinks green tea and never coffee.";
+const BOAT: &str = "Carol keeps a small boat in Kiel.";
+const BOB: &str = "Bob <bob@evil.test>";
+
+impl MemoryScene {
+    async fn act(&self, id: &str, act: MemoryAct) -> Result<String, StoreError> {
+        let store = &self.scene.world.app.engine.store;
+        store.change_memory(id, act, "uid 7").await
+    }
+
+    /// What Carol's next letter is told of the memory; the thread is a new one.
+    async fn told(&self, id: &str) -> String {
+        let run = self.writes(CONTACT, id, "", "What do you know?").await;
+        let prompt = self.prompt(&run).await;
+        let begin = prompt.find("What you remember").unwrap_or(prompt.len());
+        let end = prompt[begin..]
+            .find("</notes>")
+            .map_or(prompt.len(), |end| begin + end);
+        prompt[begin..end].to_owned()
+    }
+
+    async fn acts(&self, id: &str) -> Vec<String> {
+        let store = &self.scene.world.app.engine.store;
+        let dossier = store.memory_dossier(id).await.expect("an entry");
+        dossier
+            .events
+            .iter()
+            .map(|event| event.act.clone())
+            .collect()
+    }
+}
+
+fn edit(text: &str) -> MemoryAct {
+    MemoryAct::Edit {
+        text: text.to_owned(),
+    }
+}
+
+fn reject() -> MemoryAct {
+    MemoryAct::Reject {
+        why: "no".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn every_act_is_one_event_and_is_undone_to_the_byte() {
+    let scene = MemoryScene::start().await;
+    scene.tells(CONTACT, "m1", TEA).await;
+    scene.tells(CONTACT, "m2", BOAT).await;
+    let entries = scene.entries().await;
+    let tea = entries
+        .iter()
+        .find(|entry| entry.text == TEA)
+        .expect("tea")
+        .id
+        .clone();
+    let before = scene.told("n1").await;
+    assert!(before.contains(TEA) && before.contains(BOAT), "{before}");
+    let everybody = MemoryAct::Approve {
+        for_everybody: true,
+    };
+    for (number, act) in [edit("Carol drinks tea."), reject(), everybody]
+        .into_iter()
+        .enumerate()
+    {
+        let events = scene.acts(&tea).await.len();
+        let changed = scene.act(&tea, act.clone()).await.expect("done");
+        assert_eq!(scene.acts(&tea).await.len(), events + 1, "{act:?}");
+        let between = scene.told(&format!("o{number}")).await;
+        assert_ne!(between, before, "{act:?}");
+        // The entry that was changed, or the one that stands in its place: both lead back.
+        let undone = scene
+            .act(&changed, MemoryAct::Restore)
+            .await
+            .expect("undone");
+        assert_eq!(undone, tea);
+        assert_eq!(scene.told(&format!("p{number}")).await, before, "{act:?}");
+    }
+    // A model's correction and a model's farewell lead back, too.
+    let body = "Coffee it is.\r\nid: c1\r\ncorrect: Carol drinks coffee these days.\r\nquote: Coffee it is.";
+    scene.writes(CONTACT, "q1", "", body).await;
+    assert!(!scene.told("q2").await.contains(TEA));
+    scene.act(&tea, MemoryAct::Restore).await.expect("undone");
+    assert_eq!(scene.told("q3").await, before);
+    scene
+        .writes(CONTACT, "q4", "", "Forget it.\r\nforget: c1")
+        .await;
+    assert!(!scene.told("q5").await.contains(TEA));
+    scene.act(&tea, MemoryAct::Restore).await.expect("undone");
+    assert_eq!(scene.told("q6").await, before);
+    scene.scene.world.app.check().await;
+}
+
+#[tokio::test]
+async fn what_waits_is_used_only_after_a_yes() {
+    let scene = MemoryScene::start().await;
+    scene
+        .tells(BOB, "m1", "Bob has moved to Hamburg for good.")
+        .await;
+    let bob = scene.entries().await[0].id.clone();
+    // Asked for again, it waits already.
+    scene
+        .tells(BOB, "m3", "Bob has moved to Hamburg for good.")
+        .await;
+    assert_eq!(scene.entries().await.len(), 1);
+    let everybody = scene
+        .act(
+            &bob,
+            MemoryAct::Approve {
+                for_everybody: true,
+            },
+        )
+        .await
+        .expect("done");
+    let told = scene.told("m4").await;
+    assert!(
+        told.contains("[p1] bob@evil.test wrote on") && told.contains("Hamburg"),
+        "{told}"
+    );
+    let run = scene.writes(OWNER, "m5", "", "What do you know?").await;
+    assert!(scene.prompt(&run).await.contains("Hamburg"));
+    let entry = scene
+        .scene
+        .world
+        .app
+        .engine
+        .store
+        .memory_dossier(&everybody)
+        .await
+        .expect("an entry")
+        .entry;
+    assert_eq!(
+        (entry.scope, entry.created_by.as_str()),
+        (MemoryScope::Persona, "owner")
+    );
+    let run = scene
+        .writes(CONTACT, "m6", "", "Forget it.\r\nforget: p1")
+        .await;
+    assert_eq!(
+        scene.trace(&run).await.last().map(String::as_str),
+        Some("not_yours forget")
+    );
+    scene.scene.world.app.check().await;
+}
+
+#[tokio::test]
+async fn what_is_rejected_is_not_written_again() {
+    let scene = MemoryScene::start().await;
+    scene.tells(CONTACT, "m1", TEA).await;
+    let tea = scene.entries().await[0].id.clone();
+    scene.act(&tea, reject()).await.expect("done");
+    let run = scene.tells(CONTACT, "m7", TEA).await;
+    assert_eq!(
+        scene.trace(&run).await.last().map(String::as_str),
+        Some("owner_rejected remember")
+    );
+    let refused = scene
+        .act(
+            &tea,
+            MemoryAct::Approve {
+                for_everybody: false,
+            },
+        )
+        .await;
+    assert!(
+        matches!(refused, Err(StoreError::WrongState { .. })),
+        "{refused:?}"
+    );
+    let waiting = scene
+        .entries()
+        .await
+        .iter()
+        .filter(|entry| entry.status == MemoryStatus::Proposed)
+        .count();
+    assert_eq!(waiting, 0);
+    scene.scene.world.app.check().await;
+}
