@@ -79,6 +79,14 @@ impl Scene {
             .await
     }
 
+    /// Names of the tools that the agent is offered.
+    async fn tools(&mut self) -> Vec<String> {
+        let listed = self.agent.request("tools/list", json!({})).await;
+        let tools = listed["result"]["tools"].as_array().expect("tools");
+        let names = tools.iter().filter_map(|tool| tool["name"].as_str());
+        names.map(str::to_owned).collect()
+    }
+
     async fn end(self) -> TestApp {
         self.stop.cancel();
         self.serving.await.expect("no panic").expect("a clean stop");
@@ -86,6 +94,8 @@ impl Scene {
         self.workspace.start().await
     }
 }
+
+const TOOLS: [&str; 4] = ["ask", "list_threads", "read_run", "read_thread"];
 
 #[tokio::test]
 async fn an_agent_asks_and_reads_what_became_of_it_and_nothing_else() {
@@ -102,14 +112,7 @@ async fn an_agent_asks_and_reads_what_became_of_it_and_nothing_else() {
         .await;
     app.drain().await;
     let mut scene = Scene::of(app).await;
-    let listed = scene.agent.request("tools/list", json!({})).await;
-    let names: Vec<&str> = listed["result"]["tools"]
-        .as_array()
-        .expect("tools")
-        .iter()
-        .filter_map(|tool| tool["name"].as_str())
-        .collect();
-    assert_eq!(names, ["ask", "list_threads", "read_run", "read_thread"]);
+    assert_eq!(scene.tools().await, TOOLS);
     let first = scene.ask("How many seats?").await;
     assert_eq!(
         (first["state"].as_str(), first["answer"].as_str()),
