@@ -79,6 +79,7 @@ pub use inference::providers::ProviderSettings;
 pub use inference::settings_in_force::{Setting, SettingsInForce};
 pub use inference::spending::{Spending, spending};
 pub use inference::think::Think;
+pub use inference::tool_timeouts::{TOOL_TIMEOUT, TOOL_TIMEOUT_MAX, ToolTimeouts};
 pub use letters::{LetterRule, LetterRules};
 pub use load::{load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets};
 pub use mcp::{

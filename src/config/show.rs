@@ -188,6 +188,7 @@ fn show_inference(inference: &Inference) -> Value {
         "temperature": inference.temperature,
         "max_tool_turns": inference.budget.turns_max,
         "budget": show_budget(inference),
+        "tool_timeouts": inference.tool_timeouts,
         "timeouts": {"idle": spell(inference.idle_timeout), "call": spell(inference.call_timeout)},
         "retry": {
             "call_attempts_max": inference.call_attempts_max,

@@ -98,7 +98,7 @@ impl McpClients {
             *kept = Some(session);
             return Err(is_approved.err().map_or_else(off, ToolError::from));
         }
-        match session.call(call.tool, call.args).await {
+        match session.call(call.tool, call.args, call.within).await {
             Err(failure) => {
                 session.close().await;
                 Err(self.failed(server, &failure, true).await?)

@@ -94,16 +94,17 @@ impl McpSession {
         )))
     }
 
-    /// Calls a tool and returns the result, or the server's own error as `Ok(Err(…))`.
+    /// Calls a tool, within this time, and returns the result, or the server's own error as `Ok(Err(…))`.
     pub async fn call(
         &mut self,
         tool: &str,
         args: &Map<String, Value>,
+        within: Duration,
     ) -> Result<Result<Value, String>, McpFailure> {
         let params = json!({ "name": tool, "arguments": args });
         let id = self.clock.new_id();
         self.connection
-            .request(&id, ("tools/call", params), self.within)
+            .request(&id, ("tools/call", params), within)
             .await
     }
 

@@ -94,6 +94,7 @@ impl OwnerPrograms for LocalPrograms {
         &'a self,
         tool: &'a OwnTool,
         input: &'a Value,
+        within: Duration,
     ) -> BoxFuture<'a, Result<String, ToolError>> {
         Box::pin(async move {
             let own = ("ATTACHE_TOOL".to_owned(), tool.name.clone().into());
@@ -103,7 +104,7 @@ impl OwnerPrograms for LocalPrograms {
                 workspace: &tool.workspace,
                 environment: tool.values.iter().cloned().chain([own]).collect(),
                 output_bytes_max: TOOL_OUTPUT_BYTES_MAX,
-                timeout: tool.timeout,
+                timeout: within,
             };
             run(program, input).await.map_err(|failure| {
                 tracing::warn!(tool = tool.name, %failure, "an own tool failed");

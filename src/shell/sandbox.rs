@@ -61,6 +61,20 @@ impl CommandSandbox {
         )
     }
 
+    /// Returns a sandbox with the same places whose commands take at most this time.
+    #[must_use]
+    pub fn within(&self, wall: Duration) -> Self {
+        let wall_ms_max = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        let limits = CommandLimits {
+            wall_ms_max,
+            ..self.limits
+        };
+        Self {
+            limits,
+            ..self.clone()
+        }
+    }
+
     /// As [`Self::new`], with another bubblewrap; `None`: there is none.
     pub fn with_bubblewrap(
         program: PathBuf,

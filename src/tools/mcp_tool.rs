@@ -10,6 +10,7 @@ use crate::tools::{
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Returns the approved tools of a server.
 pub fn of_server(server: &McpServer) -> Vec<Box<dyn Tool>> {
@@ -51,6 +52,10 @@ impl Tool for McpServerTool {
         }
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.server.timeout)
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let args = without_nulls(call.args);
@@ -60,6 +65,7 @@ impl Tool for McpServerTool {
                 tool: &self.name,
                 args: &args,
                 result_bytes_max: call.limits.result_bytes_max,
+                within: call.limits.duration_max,
             });
             let answer = made.await?;
             let mut result = answer.content;

@@ -9,6 +9,7 @@ use crate::tools::{
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 pub struct OwnerTool(pub OwnTool);
 
@@ -39,10 +40,18 @@ impl Tool for OwnerTool {
         }
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.0.timeout)
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let input = input(&self.0.name, &call);
-            let written = call.env.programs()?.run(&self.0, &input).await?;
+            let written = call
+                .env
+                .programs()?
+                .run(&self.0, &input, call.limits.duration_max)
+                .await?;
             Ok(ToolOutcome {
                 result: result(&written, call.limits.result_bytes_max)?,
                 label: label(&self.0),

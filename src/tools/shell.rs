@@ -1,7 +1,7 @@
 //! `shell`: a command in the sandbox.
 
 use crate::domain::TextLabel;
-use crate::shell::{CapturedText, CommandEnd, CommandResult, StopCause};
+use crate::shell::{CapturedText, CommandEnd, CommandLimits, CommandResult, StopCause};
 use crate::tools::contract::arguments::read_args;
 use crate::tools::contract::commands::{EndedCommand, WantedCommand};
 use crate::tools::{
@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// Text that the model reads.
 const DESCRIPTION: &str = "Runs a program in a sandbox: it sees the folder `workspace/` of your own folder as /workspace, where it starts, the \
@@ -102,12 +103,18 @@ impl Tool for Shell {
         }
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        Some(Duration::from_millis(CommandLimits::default().wall_ms_max))
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let args: ShellArgs = read_args(call.args)?;
             let wanted = args.wanted()?;
             let runner = call.env.commands()?;
-            let ended = runner.run((call.run, call.clock.now()), wanted).await?;
+            let (run, now) = (call.run, call.clock.now());
+            let within = call.limits.duration_max;
+            let ended = runner.run((run, now), wanted, within).await?;
             Ok(ToolOutcome {
                 result: result(ended, call.limits.result_bytes_max)?,
                 // The workspace is for the owner alone.

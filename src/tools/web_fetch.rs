@@ -7,11 +7,12 @@ use crate::tools::{
     Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
     ToolOutcome, arguments_schema,
 };
-use crate::web::WebPage;
+use crate::web::{FetchLimits, WebPage};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Text that the model reads.
 const DESCRIPTION: &str = "Fetches a page of the web and returns its text. A long one comes in pieces: when `truncated` is true, call again with \
@@ -50,10 +51,15 @@ impl Tool for WebFetch {
         }
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        Some(FetchLimits::default().duration_max)
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let args: WebFetchArgs = read_args(call.args)?;
-            let fetched = call.env.web()?.fetch(&args.url).await;
+            let web = call.env.web()?.within(call.limits.duration_max);
+            let fetched = web.fetch(&args.url).await;
             let page = fetched.map_err(|error| ToolError::mendable(error.code, error.message))?;
             let max = call.limits.result_bytes_max;
             let described = |piece: TextPiece<'_>| described(&page, piece);

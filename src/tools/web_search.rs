@@ -6,10 +6,12 @@ use crate::tools::{
     Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
     ToolOutcome, arguments_schema,
 };
+use crate::web::SEARCH_TIMEOUT;
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// With four bytes a character, each written as `%F0`, it fits into a URL.
 const QUERY_CHARS_MAX: usize = 150;
@@ -48,6 +50,10 @@ impl Tool for WebSearch {
         }
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        Some(SEARCH_TIMEOUT)
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let args: WebSearchArgs = read_args(call.args)?;
@@ -58,7 +64,8 @@ impl Tool for WebSearch {
                 );
                 return Err(ToolError::mendable("bad_query", hint));
             }
-            let found = call.env.web_search()?.search(query).await;
+            let within = call.limits.duration_max;
+            let found = call.env.web_search()?.search(query, within).await;
             let hits = found.map_err(|error| ToolError::mendable(error.code, error.message))?;
             let hits: Vec<Value> = hits
                 .iter()

@@ -228,6 +228,19 @@ impl WebFetcher {
         }
     }
 
+    /// Returns a fetcher that takes at most this time for a page.
+    #[must_use]
+    pub fn within(&self, duration_max: Duration) -> Self {
+        let limits = FetchLimits {
+            duration_max,
+            ..self.limits
+        };
+        Self {
+            limits,
+            ..self.clone()
+        }
+    }
+
     /// Fetches a page. Errors: `url_not_allowed`, `address_not_allowed`, `too_many_redirects`, `not_reachable`, `http_status`,
     /// `not_text`, `too_large`, `timed_out`.
     pub async fn fetch(&self, url: &str) -> Result<WebPage, FetchError> {

@@ -20,5 +20,5 @@ pub use fetcher::{
     form_text,
 };
 pub use page::WebPage;
-pub use search::{SearchHit, SearchService, WebSearcher, search_host};
+pub use search::{SEARCH_TIMEOUT, SearchHit, SearchService, WebSearcher, search_host};
 pub use target::{UrlRefusal, WebTarget, private_target};

@@ -137,6 +137,23 @@ async fn an_answer_is_a_text_or_json_or_an_error_of_its_own() {
 }
 
 #[tokio::test]
+async fn the_time_of_a_call_is_the_one_that_is_set_by_its_name() {
+    let scene = Scene::with(&asks(), |workspace| {
+        own_tool(workspace, "weather", "sleep 300", &json!({}));
+        let times = json!({ "weather": "300ms" });
+        workspace.set("configs/inference.json", "/tool_timeouts", times);
+    })
+    .await;
+    let run = scene.writes(CONTACT, "w1", "").await;
+    let app = &scene.world.app;
+    let trace = app.trace(&run).await;
+    assert_eq!(trace, ["call weather", "tool_timeout weather"]);
+    let prompt = last_prompt(app, &run).await;
+    assert!(prompt.contains("300ms"), "{prompt}");
+    app.check().await;
+}
+
+#[tokio::test]
 async fn a_program_that_fails_hangs_or_floods_is_a_sentence_to_the_model() {
     let long = "sleep 300 & echo $! >child; sleep 300";
     for (script, timeout, code) in [

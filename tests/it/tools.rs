@@ -87,6 +87,7 @@ impl RunDeps {
             file_bytes_max: 16 * 1024,
             memory_bytes_max: 512,
             attachments_bytes_max: 20 * 1024,
+            duration_max: std::time::Duration::from_secs(60),
         };
         Self {
             workspace,

@@ -67,7 +67,7 @@ fn arrival(exchange: &DemoExchange) -> Vec<DemoClaim> {
         .attachments
         .iter()
         .any(|a| a.filename == "timetable.csv" && a.size_bytes > 0);
-    let admits = exchange.answer.text.contains("cannot open attachments");
+    let is_named = exchange.answer.text.contains("timetable.csv");
     let fresh = letter.fresh_text.as_deref().unwrap_or_default();
     let quoted = "room 5 is yours";
     vec![
@@ -76,8 +76,8 @@ fn arrival(exchange: &DemoExchange) -> Vec<DemoClaim> {
             stored.is_some(),
         ),
         claim(
-            "its attachment timetable.csv is kept; the model is told its name and cannot open it",
-            attached && admits,
+            "its attachment timetable.csv is kept; the model is told its name",
+            attached && is_named,
         ),
         claim(
             "what it quotes is told apart from what is new",

@@ -29,7 +29,7 @@ pub async fn run(
     });
     let clock = SystemClock::new();
     let began = clock.monotonic();
-    let answer = LocalPrograms.run(own, &input).await;
+    let answer = LocalPrograms.run(own, &input, own.timeout).await;
     let took_ms = clock.monotonic().saturating_sub(began).as_millis();
     let (word, said) = match &answer {
         Ok(written) => ("result", written.trim().to_owned()),

@@ -4,6 +4,7 @@
 //! - `chat`, `think`: dialects of chat servers
 //! - `fallback`, `model_choices`: which model is asked, and which then
 //! - `run_settings`: settings of several levels; `settings_in_force`: those of one run
+//! - `tool_timeouts`: times of calls of tools
 //! - `prices`: `configs/prices.json`; `budgets`, `spending`: bounds, and those in force for one run
 
 pub mod agents;
@@ -19,6 +20,7 @@ pub mod run_settings;
 pub mod settings_in_force;
 pub mod spending;
 pub mod think;
+pub mod tool_timeouts;
 
 use super::values::check_context::CheckContext;
 use crate::config::file::ConfigFile;
@@ -30,6 +32,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tool_timeouts::ToolTimeouts;
 
 /// The model that answers, and its bounds.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -64,6 +67,10 @@ pub struct TypedInference {
     /// Timeouts of provider calls.
     #[serde(default)]
     timeouts: TypedTimeouts,
+    /// Maximum duration of a call of a tool, by its name, instead of the tool's own: `timeout` of its `tool.json` or MCP server,
+    /// 20s of `web_fetch`, 15s of `web_search`, 2m of `shell`, 1m of every other.
+    #[serde(default)]
+    tool_timeouts: BTreeMap<String, TypedDuration>,
     /// Retries of provider calls and runs.
     #[serde(default)]
     retry: TypedCallRetry,
@@ -92,6 +99,8 @@ pub struct Inference {
     pub idle_timeout: Duration,
     /// Maximum duration of a provider call.
     pub call_timeout: Duration,
+    /// Maximum durations of calls of tools.
+    pub tool_timeouts: ToolTimeouts,
     /// Attempts of one provider call inside a run.
     pub call_attempts_max: u32,
     /// Attempts of one run before it fails for good.
@@ -208,6 +217,7 @@ pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) ->
         budgets: budgets::resolve(&file.document, typed.budget.as_ref(), ctx),
         idle_timeout: positive(file, "/timeouts/idle", times.idle, ctx),
         call_timeout: positive(file, "/timeouts/call", times.call, ctx),
+        tool_timeouts: tool_timeouts::resolve(&file.document, &typed.tool_timeouts, ctx),
         call_attempts_max: retry.call_attempts_max,
         run_attempts_max: retry.run_attempts_max,
         inline_wait_max: retry.inline_wait_max,

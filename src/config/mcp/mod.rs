@@ -10,6 +10,7 @@ pub use typed::TypedMcp;
 
 use super::secrets;
 use super::values::check_context::CheckContext;
+use crate::config::TOOL_TIMEOUT_MAX;
 use crate::config::file::duration;
 use crate::config::file::{ConfigFile, MCP_FILE, MCP_LOCK_FILE, child};
 use crate::config::own_tools::{OwnToolClass, OwnToolEffects};
@@ -23,7 +24,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use typed::{AudienceWord, TypedAudience, TypedMcpServer, TypedMcpTool};
 
-const TIMEOUT_MAX: Duration = Duration::from_secs(600);
 const SERVERS_MAX: usize = 20;
 /// Most tools of all servers: the model reads them all.
 const TOOLS_MAX: usize = 100;
@@ -180,7 +180,7 @@ impl Resolving<'_> {
     fn server(&self, pin: Option<&McpServerPin>, ctx: &mut CheckContext<'_>) -> McpServer {
         self.check_name(ctx);
         self.check_way(ctx);
-        if self.typed.timeout.is_zero() || self.typed.timeout > TIMEOUT_MAX {
+        if self.typed.timeout.is_zero() || self.typed.timeout > TOOL_TIMEOUT_MAX {
             let span = duration::spell(self.typed.timeout);
             let what = format!("`{span}` is out of range");
             let problem = self.file.problem_at(&self.at("timeout"), what);

@@ -6,6 +6,7 @@ pub use typed::{OwnToolClass, OwnToolEffects, TypedOwnTool};
 
 use super::secrets;
 use super::values::check_context::CheckContext;
+use crate::config::TOOL_TIMEOUT_MAX;
 use crate::config::file::duration;
 use crate::config::file::{ConfigFile, OWN_TOOLS_FOLDER, child, own_tool_file};
 use crate::domain::PersonaId;
@@ -15,7 +16,6 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-const TIMEOUT_MAX: Duration = Duration::from_secs(600);
 /// Most tools of a workspace: the model reads them all.
 const TOOLS_MAX: usize = 50;
 const NAME_CHARS_MAX: usize = 64;
@@ -88,7 +88,7 @@ fn tool(name: &str, file: &ConfigFile<TypedOwnTool>, ctx: &mut CheckContext<'_>)
         let what = format!("has more than {DESCRIPTION_CHARS_MAX} characters");
         ctx.report(file.problem_at("/description", what));
     }
-    if typed.timeout.is_zero() || typed.timeout > TIMEOUT_MAX {
+    if typed.timeout.is_zero() || typed.timeout > TOOL_TIMEOUT_MAX {
         let span = duration::spell(typed.timeout);
         let problem = file.problem_at("/timeout", format!("`{span}` is out of range"));
         ctx.report(problem.hint("write a time from `1ms` to `10m`: a run waits for its tools"));

@@ -2,7 +2,7 @@
 
 use super::verdict::ToolVerdict;
 use crate::clock::Clock;
-use crate::config::PinnedSkill;
+use crate::config::{PinnedSkill, spell};
 use crate::domain::{ErrorClass, TextLabel};
 use crate::extract::Extractor;
 use crate::runs::error::RunError;
@@ -17,10 +17,15 @@ use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Error code of a call of which it is unknown whether it has happened.
 pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// Time in which a tool ends what it has started.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// A call of one tool, its arguments checked.
 pub struct CallOrder<'a> {
@@ -134,8 +139,11 @@ pub async fn carry_out(order: &CallOrder<'_>, on: Workplace<'_>) -> Result<ToolV
             }
         }
     }
+    let within = longest(order);
     let outcome = tokio::select! {
-        outcome = order.tool.call(order.call(on)) => outcome,
+        outcome = timeout(within, order.tool.call(order.call(on))) => {
+            outcome.unwrap_or_else(|_late| Err(late(order.limits.duration_max)))
+        }
         () = order.cancel.cancelled() => {
             let message = "the run was cancelled while this call was running".to_owned();
             return Ok(ToolVerdict::Terminal { class: ErrorClass::Cancelled, message });
@@ -159,6 +167,25 @@ pub async fn carry_out(order: &CallOrder<'_>, on: Workplace<'_>) -> Result<ToolV
         },
         Err(ToolError::Store(error)) => return Err(RunError::Store(error)),
     })
+}
+
+/// Returns the time after which a call is ended here. A tool that keeps to its time by itself gets twice of it and a little: it may
+/// have waited for another call to end, and what it started has to be ended in order.
+fn longest(order: &CallOrder<'_>) -> Duration {
+    let within = order.limits.duration_max;
+    match order.tool.timeout() {
+        Some(_) => within.saturating_mul(2) + ENDING,
+        None => within,
+    }
+}
+
+fn late(within: Duration) -> ToolError {
+    let message = format!(
+        "the call was not over within {} and was ended; it may or may not have done its work. Ask for less at a time, or finish \
+         without it",
+        spell(within)
+    );
+    ToolError::mendable("tool_timeout", message)
 }
 
 /// Returns the verdict on an interrupted call that may not be run again.

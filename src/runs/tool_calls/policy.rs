@@ -331,6 +331,7 @@ fn order<'a>(
     mail: &'a MailPolicy,
 ) -> CallOrder<'a> {
     let limits = &ctx.deps.config.limits;
+    let timeouts = &ctx.deps.config.inference.tool_timeouts;
     CallOrder {
         run: ctx.run,
         id,
@@ -342,6 +343,7 @@ fn order<'a>(
             file_bytes_max: limits.file_bytes_max,
             memory_bytes_max: limits.memory_bytes_max,
             attachments_bytes_max: limits.attachments_bytes_max,
+            duration_max: timeouts.of(tool.name(), tool.timeout()),
         },
         origin: ctx.label.origin(ctx.subject),
         reader: ctx.label.reader(),

@@ -11,6 +11,7 @@ use crate::store::files::workspace::{self, WorkspaceError};
 use crate::tools::SkillReader;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::task::spawn_blocking;
 
 /// A command as a tool asks for it.
@@ -40,11 +41,12 @@ pub struct CommandRunner<'a> {
 }
 
 impl CommandRunner<'_> {
-    /// Runs a command to its end. Errors: there is no room in the workspace, or no sandbox.
+    /// Runs a command to its end, at most for this time. Errors: there is no room in the workspace, or no sandbox.
     pub async fn run(
         self,
         (run, now): (&RunId, Timestamp),
         wanted: WantedCommand,
+        within: Duration,
     ) -> Result<EndedCommand, ToolError> {
         let (folder, quota) = (self.workspace.folder.to_owned(), self.workspace.quota);
         let before = move || -> Result<(PathBuf, Vec<String>), WorkspaceError> {
@@ -72,7 +74,8 @@ impl CommandRunner<'_> {
             workspace_bytes_max: quota.bytes_max,
             workspace_files_max: quota.files_max,
         };
-        let result = self.sandbox.run(&order).await.map_err(not_run);
+        let sandbox = self.sandbox.within(within);
+        let result = sandbox.run(&order).await.map_err(not_run);
         let (folder, run) = (self.workspace.folder.to_owned(), run.clone());
         let after = move || WorkspaceVersions::of(&folder, quota)?.record(Some(&run), now);
         let over_quota = match spawn_blocking(after).await.map_err(|_| interrupted())? {

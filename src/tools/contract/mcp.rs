@@ -5,6 +5,7 @@ use crate::config::McpServer;
 use crate::domain::RunId;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// Way to MCP servers. A higher unit starts and asks them.
 pub trait McpServers: Send + Sync {
@@ -23,6 +24,8 @@ pub struct McpCall<'a> {
     pub args: &'a Map<String, Value>,
     /// Longest text of the result.
     pub result_bytes_max: usize,
+    /// Time of the call, behind the beginning of the session.
+    pub within: Duration,
 }
 
 /// Result of a call, in the server's words.

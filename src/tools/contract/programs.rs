@@ -8,12 +8,13 @@ use std::time::Duration;
 
 /// Way to the programs of own tools. A higher unit starts them.
 pub trait OwnerPrograms: Send + Sync {
-    /// Gives a tool's program one line of JSON, and returns what it writes until it ends. Errors: worded for the model, without
+    /// Gives a tool's program one line of JSON, and returns what it writes until it ends, or its time is over. Errors: worded for the model, without
     /// the program's own complaints, which may hold paths and keys.
     fn run<'a>(
         &'a self,
         tool: &'a OwnTool,
         input: &'a Value,
+        within: Duration,
     ) -> BoxFuture<'a, Result<String, ToolError>>;
 }
 

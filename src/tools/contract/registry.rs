@@ -9,6 +9,7 @@ use super::tool::{
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Most characters of a tool's name: the least that a provider takes (OpenAI, Anthropic: 64).
 const NAME_CHARS_MAX: usize = 64;
@@ -45,6 +46,11 @@ impl RegisteredTool {
 
     pub fn class(&self) -> ToolClass {
         self.declaration.class
+    }
+
+    /// Returns the time of its calls: [`Tool::timeout`].
+    pub fn timeout(&self) -> Option<Duration> {
+        self.tool.timeout()
     }
 
     pub fn effects(&self) -> Effects {

@@ -12,6 +12,7 @@ use crate::domain::{
 use crate::store::{EventWrite, MemoryWrite};
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// One tool of a persona.
 ///
@@ -23,6 +24,12 @@ pub trait Tool: Send + Sync {
     /// Declares the tool; it is asked once, when the tool enters a
     /// [`ToolRegistry`](crate::tools::ToolRegistry).
     fn declaration(&self) -> ToolDeclaration;
+    /// Returns the time of its calls where nothing else is configured; `None`: the usual one. A tool that has its own keeps to
+    /// [`ToolLimits::duration_max`] by itself, and words its error better than the caller, who ends every call that is not over by
+    /// then.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>>;
     /// Returns the state before a call of a [`ToolClass::Verifiable`] tool, and its expected
     /// effects, in values that can be compared later. It is stored with the call, before the call
@@ -201,6 +208,8 @@ pub struct ToolLimits {
     pub memory_bytes_max: usize,
     /// Attachments of one mail together.
     pub attachments_bytes_max: usize,
+    /// Time of the call.
+    pub duration_max: Duration,
 }
 
 /// Result of a successful call.

@@ -20,7 +20,8 @@ const TITLE_CHARS_MAX: usize = 200;
 const SNIPPET_CHARS_MAX: usize = 600;
 const URL_BYTES_MAX: usize = 2_000;
 const ANSWER_BYTES_MAX: usize = 1_000_000;
-const DURATION_MAX: Duration = Duration::from_secs(15);
+/// Time of a search that nothing else is configured for.
+pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A service that searches the web.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl WebSearcher {
         let limits = FetchLimits {
             redirects_max: 0,
             body_bytes_max: ANSWER_BYTES_MAX,
-            duration_max: DURATION_MAX,
+            duration_max: SEARCH_TIMEOUT,
         };
         let opened: Vec<String> = opened(base_url).into_iter().collect();
         Self {
@@ -110,15 +111,19 @@ impl WebSearcher {
         }
     }
 
-    /// Searches. Errors: as those of a page; `search_refused`: the service refuses the key or this form of answer;
+    /// Searches, within this time. Errors: as those of a page; `search_refused`: the service refuses the key or this form of answer;
     /// `search_limit`: it has answered enough for now; `search_unreadable`.
-    pub async fn search(&self, query: &str) -> Result<Vec<SearchHit>, FetchError> {
+    pub async fn search(
+        &self,
+        query: &str,
+        within: Duration,
+    ) -> Result<Vec<SearchHit>, FetchError> {
         let request = match self.service {
             SearchService::Searxng => searxng::request(&self.base_url, query),
             SearchService::Brave => brave::request(&self.base_url, query, self.key.as_ref()),
             SearchService::Tavily => tavily::request(&self.base_url, query, self.key.as_ref()),
         };
-        let answer = self.fetcher.ask_api(request).await?;
+        let answer = self.fetcher.within(within).ask_api(request).await?;
         match answer.status {
             200..300 => {}
             401 | 403 => {

@@ -213,7 +213,7 @@ fn write_abilities(folder: &Workspace) {
         r#"{"servers": {"a": {"command": ["true"], "environment": ["OPENAI_API_KEY"], "audience": "owner", "personas": ["ada"],
             "tools": {"get": {"class": "once", "effects": {}}}},
             "b": {"url": "https://b.test/mcp", "headers": [{"name": "X-Key", "variable": "OPENAI_API_KEY"}],
-            "audience": ["carol@partner.test"], "tools": {}}}}"#,
+            "oauth": {"client_id": "c"}, "audience": ["carol@partner.test"], "tools": {}}}}"#,
     );
     folder.write(
         "configs/tools/stock/tool.json",

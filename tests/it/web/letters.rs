@@ -1,6 +1,6 @@
 //! A persona that fetches a page for its owner, and does not for everybody.
 
-use super::servers::Site;
+use super::servers::{Site, Then};
 use crate::app::{TestApp, Workspace, proven_note};
 use crate::approvals::scene::{CONTACT, OWNER, Scene};
 use serde_json::{Value, json};
@@ -94,4 +94,21 @@ async fn what_others_may_not_read_leaves_in_no_url() {
     assert_eq!(open.len(), 1, "the owner is asked: {trace:?}");
     assert_eq!(open[0].reason["code"], "not_a_reader");
     assert_eq!(site.requests(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_page_that_does_not_come_is_waited_for_as_long_as_was_set() {
+    let site = Site::start("HTTP/1.1 200 OK\r\n", Then::Hold).await;
+    let scene = Scene::with(&fetches(&site.url("/")), |workspace| {
+        opens(workspace, &site);
+        let times = json!({ "web_fetch": "300ms" });
+        workspace.set("configs/inference.json", "/tool_timeouts", times);
+    })
+    .await;
+    let run = scene.writes(OWNER, "q1", "").await;
+    let app = &scene.world.app;
+    let trace = app.trace(&run).await;
+    assert_eq!(trace, ["call web_fetch", "timed_out web_fetch"]);
+    assert_eq!(app.outcome(&run).await.0, "succeeded");
+    app.check().await;
 }

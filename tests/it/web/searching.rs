@@ -5,8 +5,10 @@ use crate::app::Workspace;
 use crate::approvals::scene::{CONTACT, OWNER, Scene};
 use attache::web::{SearchHit, SearchService, WebSearcher};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const STRANGER: &str = "Eve <eve@evil.test>";
+const SEARCH_TIME: Duration = Duration::from_secs(15);
 
 fn searcher(service: SearchService, site: &Site) -> WebSearcher {
     let key = Some("k-e-y".to_owned().into());
@@ -64,7 +66,7 @@ async fn every_service_is_asked_in_its_form_and_its_hits_are_plain_and_bounded()
     ] {
         let site = Site::page("application/json", &answer(service)).await;
         let hits = searcher(service, &site)
-            .search("ferry & rooms")
+            .search("ferry & rooms", SEARCH_TIME)
             .await
             .expect("hits");
         let first = SearchHit {
@@ -119,7 +121,7 @@ async fn an_answer_that_is_none_is_a_sentence_and_bounded() {
     ] {
         let site = Site::start(&answer, then).await;
         let error = searcher(SearchService::Tavily, &site)
-            .search("ferry")
+            .search("ferry", SEARCH_TIME)
             .await
             .expect_err("no hits");
         assert_eq!(error.code, code, "{answer}");
