@@ -4,7 +4,7 @@
 //! - `reads`: what a resolver may read; `live`: from the store and the folders; `record`: each read
 //!   with its query and result; `recorded`: the same reads answered from such a record
 //! - `load_file`: the smallest resolver; copy it to start a new one
-//! - `persona`, `active_memory`, `contact_memory`, `knowledge`, `skills`, `thread_history`, `invocation_metadata`,
+//! - `persona`, `memory`, `knowledge`, `skills`, `thread_history`, `invocation_metadata`,
 //!   `current_input`; `letter_images`, `letter_pdfs`: the files that it shows; `calendar_facts`: a calendar part in words
 //!
 //! Not here: the budget over all pieces and the order of the steps (`context`).
@@ -15,8 +15,7 @@ pub mod record;
 pub mod recorded;
 pub mod load_file;
 pub mod persona;
-pub mod active_memory;
-pub mod contact_memory;
+pub mod memory;
 pub mod knowledge;
 pub mod skills;
 pub mod thread_history;
@@ -39,8 +38,8 @@ use std::collections::BTreeSet;
 pub static RESOLVERS: &[&dyn Resolver] = &[
     &load_file::LoadFile,
     &persona::PersonaText,
-    &active_memory::ActiveMemory,
-    &contact_memory::ContactMemory,
+    &memory::active_memory::ActiveMemory,
+    &memory::contact_memory::ContactMemory,
     &knowledge::Knowledge,
     &skills::Skills,
     &thread_history::ThreadHistory,

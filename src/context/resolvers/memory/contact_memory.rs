@@ -4,7 +4,9 @@
 //! Whole entries only, those that were confirmed last first. Not for senders whom nobody knows: nothing is remembered
 //! of them until the owner says so.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
+use crate::context::resolvers::{
+    Contribution, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens,
+};
 use crate::domain::{MemoryCircle, TextLabel};
 use crate::store::MemoryEntry;
 use futures_util::future::BoxFuture;

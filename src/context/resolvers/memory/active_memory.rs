@@ -4,8 +4,10 @@
 //! Not for runs of unauthenticated senders: the notes of other letters would reach any sender who
 //! claims a name. Other runs see the lines that all their readers may see.
 
-use super::reads::BaseFolder;
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens};
+use crate::context::resolvers::reads::BaseFolder;
+use crate::context::resolvers::{
+    Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens,
+};
 use crate::domain::{Trust, visible_to};
 use futures_util::future::BoxFuture;
 

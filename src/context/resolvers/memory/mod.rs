@@ -1,0 +1,4 @@
+//! Memory beside the input: `active_memory`, the owner's page; `contact_memory`, entries about the people around the run.
+
+pub mod active_memory;
+pub mod contact_memory;
