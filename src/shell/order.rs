@@ -20,6 +20,8 @@ pub struct CommandOrder {
     pub hidden: Vec<String>,
     /// Folders that it may read besides.
     pub read_only: Vec<ReadOnlyFolder>,
+    /// `true`: the workspace holds more than it may, so the command may remove files there and write none.
+    pub workspace_is_full: bool,
     /// Most bytes of the workspace's files.
     pub workspace_bytes_max: u64,
     /// Most files, folders and links of the workspace.
@@ -40,6 +42,7 @@ pub(super) struct StageOrder {
     pub limits: CommandLimits,
     pub argv: Vec<String>,
     pub folder: String,
+    pub workspace_is_full: bool,
     pub workspace_bytes_max: u64,
     pub workspace_files_max: usize,
 }

@@ -103,6 +103,7 @@ impl CommandSandbox {
                 workspace: PathBuf::from(TRIAL_FOLDER),
                 hidden: Vec::new(),
                 read_only: Vec::new(),
+                workspace_is_full: false,
                 workspace_bytes_max: u64::MAX,
                 workspace_files_max: usize::MAX,
             };
@@ -177,6 +178,7 @@ impl CommandSandbox {
             limits: self.limits,
             argv: order.argv.clone(),
             folder: order.folder.clone(),
+            workspace_is_full: order.workspace_is_full,
             workspace_bytes_max: order.workspace_bytes_max,
             workspace_files_max: order.workspace_files_max,
         };

@@ -21,8 +21,8 @@ const UNCONFINED: u8 = 70;
 /// Programs are found here and nowhere else: none in the workspace by its name alone.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const ORDER_BYTES_MAX: u64 = 1024 * 1024;
-/// Folders in which a command may write.
-const WRITABLE: [&str; 3] = [WORKSPACE, "/tmp", "/dev/shm"];
+/// Folders in which a command may write; in the last one only while there is room.
+const WRITABLE: [&str; 3] = ["/tmp", "/dev/shm", WORKSPACE];
 /// Time between two looks at the processes, and at the workspace.
 const LOOK: Duration = Duration::from_millis(5);
 const LOOK_AT_WORKSPACE: Duration = Duration::from_millis(250);
@@ -57,7 +57,15 @@ fn run() -> io::Result<CommandResult> {
         .take(ORDER_BYTES_MAX)
         .read_to_string(&mut text)?;
     let order: StageOrder = serde_json::from_str(&text).map_err(io::Error::other)?;
-    confine(&order.limits, &WRITABLE.map(Path::new))?;
+    let writable = WRITABLE.map(Path::new);
+    let (writable, removable) = match order.workspace_is_full {
+        true => writable.split_at(WRITABLE.len() - 1),
+        false => (&writable[..], &[][..]),
+    };
+    if !confine(&order.limits, writable, removable)? && order.workspace_is_full {
+        let why = "the workspace is full, and this kernel has no Landlock, without which a command could fill it more";
+        return Ok(not_started(why.to_owned()));
+    }
     let mut child = match start(&order) {
         Ok(child) => child,
         Err(why) => return Ok(not_started(why)),
@@ -159,7 +167,10 @@ fn watched(pid: Pid, order: &StageOrder, clock: &dyn Clock) -> CommandEnd {
             }
             () if used.threads > processes_max => StopCause::Processes,
             () if used.resident_bytes > memory_bytes_max => StopCause::Memory,
-            () if looks && is_over(workspace, bytes, files) => StopCause::Workspace,
+            // In a full one nothing can be written.
+            () if looks && !order.workspace_is_full && is_over(workspace, bytes, files) => {
+                StopCause::Workspace
+            }
             () => {
                 sleep(LOOK);
                 continue;

@@ -54,6 +54,7 @@ impl Yard {
             workspace: self.folder.path().to_owned(),
             hidden: Vec::new(),
             read_only: Vec::new(),
+            workspace_is_full: false,
             workspace_bytes_max: 64 * 1024 * 1024,
             workspace_files_max: 1000,
         }

@@ -5,6 +5,10 @@ use std::io;
 use std::path::Path;
 
 /// Errors: always.
-pub fn confine(_limits: &CommandLimits, _writable: &[&Path]) -> io::Result<()> {
+pub fn confine(
+    _limits: &CommandLimits,
+    _writable: &[&Path],
+    _removable: &[&Path],
+) -> io::Result<bool> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -38,9 +38,13 @@ const NAMESPACES: [u64; 8] = [
 /// Set-user-id and set-group-id: the engine's user must get no program of the command's.
 const SET_ID: [u64; 2] = [0o4000, 0o2000];
 
-/// Confines this process, its threads to come and everything that it starts; `writable`: folders in which they may write.
-/// Errors: a limit cannot be set, or the kernel has no seccomp.
-pub fn confine(limits: &CommandLimits, writable: &[&Path]) -> io::Result<()> {
+/// Confines this process, its threads to come and everything that it starts; `writable`: folders in which they may write,
+/// `removable`: folders in which they may remove only. Returns whether Landlock holds; without it the mounts alone do. Errors: a limit cannot be set, or the kernel has no seccomp.
+pub fn confine(
+    limits: &CommandLimits,
+    writable: &[&Path],
+    removable: &[&Path],
+) -> io::Result<bool> {
     let set = |resource, most| {
         let limit = Rlimit {
             current: Some(most),
@@ -56,13 +60,15 @@ pub fn confine(limits: &CommandLimits, writable: &[&Path]) -> io::Result<()> {
     // Not counted for root (setrlimit(2)); the stage counts, too.
     set(Resource::Nproc, limits.processes_max)?;
     // The mounts deny what Landlock would: an old kernel has the ones and not the other.
-    let _without_landlock = restrict_files(writable);
-    restrict_calls()
+    let has_landlock = restrict_files(writable, removable).unwrap_or(false);
+    restrict_calls()?;
+    Ok(has_landlock)
 }
 
-fn restrict_files(writable: &[&Path]) -> Result<(), landlock::RulesetError> {
+/// Returns whether the kernel has Landlock.
+fn restrict_files(writable: &[&Path], removable: &[&Path]) -> Result<bool, landlock::RulesetError> {
     use landlock::{
-        ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr,
+        ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
         path_beneath_rules,
     };
     const VERSION: ABI = ABI::V5;
@@ -76,9 +82,12 @@ fn restrict_files(writable: &[&Path]) -> Result<(), landlock::RulesetError> {
         .create()?
         .add_rules(path_beneath_rules(["/"], AccessFs::from_read(VERSION)))?
         .add_rules(path_beneath_rules(DEVICES, AccessFs::from_file(VERSION)))?
-        .add_rules(path_beneath_rules(writable, AccessFs::from_all(VERSION)))?;
-    ruleset.restrict_self()?;
-    Ok(())
+        .add_rules(path_beneath_rules(writable, AccessFs::from_all(VERSION)))?
+        .add_rules(path_beneath_rules(
+            removable,
+            AccessFs::RemoveFile | AccessFs::RemoveDir,
+        ))?;
+    Ok(ruleset.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
 }
 
 fn restrict_calls() -> io::Result<()> {

@@ -41,7 +41,8 @@ pub struct CommandRunner<'a> {
 }
 
 impl CommandRunner<'_> {
-    /// Runs a command to its end, at most for this time. Errors: there is no room in the workspace, or no sandbox.
+    /// Runs a command to its end, at most for this time; in a full workspace it can remove files and write none. Errors: there is
+    /// no sandbox.
     pub async fn run(
         self,
         (run, now): (&RunId, Timestamp),
@@ -49,15 +50,18 @@ impl CommandRunner<'_> {
         within: Duration,
     ) -> Result<EndedCommand, ToolError> {
         let (folder, quota) = (self.workspace.folder.to_owned(), self.workspace.quota);
-        let before = move || -> Result<(PathBuf, Vec<String>), WorkspaceError> {
+        let before = move || -> Result<(PathBuf, Vec<String>, bool), WorkspaceError> {
             workspace::make(&folder, AGENT_FOLDER)?;
-            WorkspaceVersions::of(&folder, quota)?.record(None, now)?;
+            let is_full = match WorkspaceVersions::of(&folder, quota)?.record(None, now) {
+                Err(WorkspaceError::OverQuota(_)) => true,
+                recorded => recorded.map(|_usage| false)?,
+            };
             let place = folder.join(AGENT_FOLDER);
             let hidden = of_correspondents(&place)?;
-            Ok((place, hidden))
+            Ok((place, hidden, is_full))
         };
         let before = spawn_blocking(before).await.map_err(|_| interrupted())?;
-        let (workspace, hidden) = before.map_err(|error| failed(&error))?;
+        let (workspace, hidden, workspace_is_full) = before.map_err(|error| failed(&error))?;
         let persona_folder = self.workspace.folder.to_owned();
         let mounted = move |skills: SkillReader<'_>| {
             let skills = skills.unchanged().into_iter();
@@ -71,6 +75,7 @@ impl CommandRunner<'_> {
             workspace,
             hidden,
             read_only: self.skills.on_disk(mounted).await?,
+            workspace_is_full,
             workspace_bytes_max: quota.bytes_max,
             workspace_files_max: quota.files_max,
         };
@@ -80,7 +85,9 @@ impl CommandRunner<'_> {
         let after = move || WorkspaceVersions::of(&folder, quota)?.record(Some(&run), now);
         let over_quota = match spawn_blocking(after).await.map_err(|_| interrupted())? {
             Ok(_usage) => None,
-            Err(WorkspaceError::OverQuota(message)) => Some(message),
+            Err(WorkspaceError::OverQuota(message)) => Some(format!(
+                "{message}; until then a command can remove files in it and write none"
+            )),
             Err(error) => {
                 // The next record does it.
                 tracing::warn!(%error, "versions of files in a workspace are not kept");

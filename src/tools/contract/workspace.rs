@@ -31,7 +31,8 @@ impl<'a> WorkspaceWriter<'a> {
     }
 
     /// Makes a change, with the present usage and the check of the quota, and keeps what it replaced as a version of this
-    /// run's.
+    /// run's. In a full workspace what needs no more room is allowed; what changed since there was room last is not
+    /// kept as a version then.
     pub async fn change<T, F>(self, run: &RunId, now: Timestamp, change: F) -> Result<T, ToolError>
     where
         T: Send + 'static,
@@ -58,8 +59,17 @@ impl<'a> WorkspaceWriter<'a> {
             let versions = WorkspaceVersions::of(&persona_folder, quota)
                 .map_err(|error| failed(&error.into()))?;
             // Keeps the content that is about to be replaced.
-            let usage = versions.record(None, now).map_err(|error| failed(&error))?;
-            let fits = |usage, more| workspace::fits(usage, more, &quota);
+            let (usage, full) = match versions.record(None, now) {
+                Err(WorkspaceError::OverQuota(message)) => {
+                    (WorkspaceUsage::default(), Some(message))
+                }
+                recorded => (recorded.map_err(|error| failed(&error))?, None),
+            };
+            let fits = |usage, more| match &full {
+                Some(_) if more == WorkspaceUsage::default() => Ok(()),
+                Some(message) => Err(WorkspaceError::OverQuota(message.clone())),
+                None => workspace::fits(usage, more, &quota),
+            };
             let done = change(&folder, Some(usage), &fits)?;
             if let Err(error) = versions.record(Some(&run), now) {
                 // The next record does it.

@@ -321,3 +321,64 @@ async fn without_a_sandbox_there_is_no_tool_and_a_replay_does_not_look_for_one()
     // Bubblewrap may be there now.
     app.check().await;
 }
+
+#[tokio::test]
+async fn what_makes_a_full_workspace_smaller_is_allowed_and_growth_is_not() {
+    if !is_there(&["bwrap"]) {
+        return;
+    }
+    let grow = "echo x >new; mkdir d; ln -s a b; truncate -s 9M big; head -c 9M /dev/zero >big; echo x >>notes.md";
+    let write = |path: &str, content: &str| json!([{ "tool": "write_file", "args": { "path": path, "content": content } }]);
+    let run = |script: &str| json!([{ "tool": "shell", "args": sh(script) }]);
+    let script = json!({ "rules": [
+        { "when": { "turn": 0 }, "call": run(grow) },
+        { "when": { "turn": 1 }, "call": write("workspace/new.md", "x") },
+        { "when": { "turn": 2 }, "call": write("workspace/notes.md", "longer than before") },
+        { "when": { "turn": 3 }, "call": write("workspace/notes.md", "short") },
+        { "when": { "turn": 4 }, "call": run("echo /tmp >/tmp/x; rm -r big old; cat notes.md") },
+        { "when": { "turn": 5 }, "call": run("echo room >new") },
+        { "say": "Done: {{result}}" },
+    ] });
+    let scene = Scene::with(&script, |workspace| {
+        granted(workspace);
+        let quota = json!({ "workspace_bytes_max": 1_000_000 });
+        workspace.set("configs/gateway.json", "/limits", quota);
+        workspace.write("personas/ada/workspace/notes.md", "some words");
+        workspace.write("personas/ada/workspace/old/a", "a");
+        workspace.write("personas/ada/workspace/big", &"x".repeat(1_000_001));
+    })
+    .await;
+    let run = scene.writes(OWNER, "s1", "").await;
+    let app = &scene.world.app;
+    let outcomes: Vec<_> = app
+        .trace(&run)
+        .await
+        .into_iter()
+        .skip(1)
+        .step_by(2)
+        .collect();
+    let expected = [
+        "ok shell",
+        "workspace_full write_file",
+        "workspace_full write_file",
+        "ok write_file",
+        "ok shell",
+        "ok shell",
+    ];
+    assert_eq!(outcomes, expected);
+    let prompts = app.prompts(&run).await;
+    let told = prompts[1].to_string();
+    assert!(
+        told.contains("can remove files in it and write none"),
+        "{told}"
+    );
+    let mut left: Vec<_> = std::fs::read_dir(place(&scene, ""))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["new", "notes.md"]);
+    let notes = std::fs::read_to_string(place(&scene, "notes.md"));
+    assert_eq!(notes.expect("a file"), "short");
+    app.check().await;
+}
