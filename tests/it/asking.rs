@@ -8,7 +8,9 @@ use crate::guest_house::{self, attache};
 use attache::clock::Clock;
 use attache::domain::{PersonaId, RunId, ThreadId};
 use attache::runs::chat::question::{AskedAt, question};
+use attache::runs::chat::watch::{RunProgress, RunWatch};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -178,4 +180,93 @@ async fn a_question_to_the_owner_says_where_the_answer_will_be() {
             .any(|mail| mail.text.replace('\n', " ").contains(thread.as_str())),
         "{mails:?}"
     );
+}
+
+/// A script whose first call meets a full provider.
+fn fails_once(retry_after_ms: u64) -> TempDir {
+    let folder = house(&json!({ "rules": [
+        { "error": { "class": "rate_limited", "times": 1, "retry_after_ms": retry_after_ms }, "say": "Forty seats." },
+    ] }));
+    let file = folder.path().join("configs/inference.json");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    let mut inference: Value = serde_json::from_str(&text).expect("JSON");
+    // Every wait parks the run.
+    inference["retry"] = json!({ "inline_wait_max": "1ms" });
+    std::fs::write(&file, inference.to_string()).expect("written");
+    folder
+}
+
+#[test]
+fn without_an_engine_a_question_waits_for_the_next_attempt_of_its_provider() {
+    let folder = fails_once(10);
+    let (code, stdout, stderr) = ask(&folder, &["ask", "concierge", "How many seats?"], "");
+    assert_eq!((code, stdout.as_str()), (0, "Forty seats.\n"), "{stderr}");
+    let waited = stderr.contains("the next attempt is at") && stderr.contains("Ctrl-C cancels it");
+    assert!(waited && !stderr.contains("no answer"), "{stderr}");
+}
+
+#[test]
+fn ctrl_c_cancels_a_question_that_waits_for_the_next_attempt() {
+    let folder = fails_once(3_600_000);
+    let mut command = attache(folder.path(), &["ask", "concierge", "How many seats?"]);
+    let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    let lines = BufReader::new(child.stderr.take().expect("stderr")).lines();
+    let mut said = Vec::new();
+    for line in lines {
+        said.push(line.expect("UTF-8"));
+        if said
+            .last()
+            .is_some_and(|line| line.contains("the next attempt is at"))
+        {
+            let pid = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("interrupted");
+        }
+    }
+    assert_eq!(child.wait().expect("an end").code(), Some(1), "{said:?}");
+    assert!(
+        said.iter()
+            .any(|line| line.contains("cancelled by the operator")),
+        "{said:?}"
+    );
+    let runs = ask(&folder, &["--json", "runs", "list"], "").1;
+    let runs: Value = serde_json::from_str(&runs).expect("JSON");
+    assert_eq!(runs[0]["state"], "cancelled", "{runs}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_shows_once_however_often_its_run_is_looked_at() {
+    let calls: Vec<_> = (0..20)
+        .map(|n| json!({ "tool": "search_email", "args": { "query": format!("{n}") } }))
+        .collect();
+    let script = json!({ "rules": [{ "when": { "turn": 0 }, "call": calls }, { "say": "So." }] });
+    let app = Workspace::new(&script).start().await;
+    let id = PersonaId::parse("ada").expect("an id");
+    let persona = app.engine.config.personas.get(&id).expect("ada").clone();
+    let clock: &dyn Clock = app.workspace.clock.as_ref();
+    let new = question((&persona, AskedAt::Terminal), clock, "How many?", None);
+    let rows = app.engine.store.persona(&id);
+    let mut watch = RunWatch::new(rows.clone(), app.workspace.path(), &new.run.id);
+    rows.ask(new).await.expect("asked");
+    let has_ended = CancellationToken::new();
+    let working = async {
+        app.drain().await;
+        has_ended.cancel();
+    };
+    let watching = async {
+        let mut shown = Vec::new();
+        let mut is_last = false;
+        while !is_last {
+            is_last = has_ended.is_cancelled();
+            let called = watch.look().await.expect("looked").into_iter();
+            shown.extend(called.filter_map(|progress| match progress {
+                RunProgress::Called { arguments, .. } => Some(arguments),
+                RunProgress::Piece(_) => None,
+            }));
+        }
+        shown
+    };
+    let ((), shown) = tokio::join!(working, watching);
+    let expected: Vec<_> = (0..20).map(|n| format!("{{\"query\":\"{n}\"}}")).collect();
+    assert_eq!(shown, expected);
 }

@@ -20,12 +20,16 @@ use follow::{QuestionWait, Waited};
 use futures_util::future::BoxFuture;
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use view::AnswerView;
 
 pub struct Ask;
 
 /// Longest question, in bytes.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Time between two looks at what is due, while the question waits for another attempt.
+const BETWEEN_DRAINS: Duration = Duration::from_millis(500);
 
 impl Command for Ask {
     fn clap(&self) -> clap::Command {
@@ -118,31 +122,45 @@ async fn engine_here(config: &Config) -> anyhow::Result<Option<Engine>> {
     }
 }
 
-/// Works off what is due. The answer shows as soon as it is there, and what is left is worked off behind it.
+/// Works off what is due until the question is settled. The answer shows as soon as it is there, and what is left is worked off
+/// behind it.
 async fn answered_here(
     context: &CommandContext,
     engine: &Engine,
     (waiting, view): (&mut QuestionWait<'_>, &mut AnswerView<'_>),
 ) -> anyhow::Result<Exit> {
-    let draining = engine.drain();
-    tokio::pin!(draining);
+    let is_settled = CancellationToken::new();
+    let working = work_until(engine, &is_settled);
+    tokio::pin!(working);
     let waited = tokio::select! {
         waited = waiting.wait(view, true) => Some(waited?),
-        drained = &mut draining => {
-            drained?;
+        worked = &mut working => {
+            worked?;
             None
         }
     };
     if let Some(Waited::Settled(asked)) = waited {
         let exit = report(context, &asked, view)?;
+        is_settled.cancel();
         tokio::select! {
-            drained = draining => drained.map(|_| exit),
+            worked = working => worked.map(|()| exit),
             () = waiting.interrupted() => Ok(exit),
         }
     } else {
         waiting.look(view).await?;
         let asked = waiting.asked().await?;
         report(context, &asked, view)
+    }
+}
+
+/// Works off what is due, again and again until `is_settled`: a run that is parked comes due later.
+async fn work_until(engine: &Engine, is_settled: &CancellationToken) -> anyhow::Result<()> {
+    loop {
+        engine.drain().await?;
+        tokio::select! {
+            () = is_settled.cancelled() => return Ok(()),
+            () = tokio::time::sleep(BETWEEN_DRAINS) => {}
+        }
     }
 }
 
@@ -184,7 +202,14 @@ fn from_stdin() -> anyhow::Result<String> {
     std::io::stdin()
         .lock()
         .take(most)
-        .read_to_string(&mut text)?;
+        .read_to_string(&mut text)
+        .map_err(|error| {
+            Failure::new(
+                Exit::BadData,
+                format!("standard input cannot be read: {error}"),
+            )
+            .hint("a question is text in UTF-8")
+        })?;
     Ok(text)
 }
 

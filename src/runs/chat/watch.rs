@@ -59,8 +59,7 @@ impl RunWatch {
 
     async fn new_calls(&mut self) -> Result<Vec<RunProgress>, StoreError> {
         let known = self.calls;
-        self.calls = self.rows.calls_so_far(&self.run).await?;
-        if self.calls <= known {
+        if self.rows.calls_so_far(&self.run).await? <= known {
             return Ok(Vec::new());
         }
         let steps = self.rows.steps_of_run(&self.run).await?;
@@ -69,7 +68,10 @@ impl RunWatch {
             tool: step.tool_name.clone(),
             arguments: arguments(&step.payload_json),
         });
-        Ok(calls.collect())
+        let calls: Vec<_> = calls.collect();
+        // Counted where they were read: another call may be committed between two reads.
+        self.calls += u32::try_from(calls.len()).unwrap_or(u32::MAX);
+        Ok(calls)
     }
 }
 
