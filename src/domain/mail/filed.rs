@@ -25,12 +25,18 @@ enum Remedy {
     Limit(&'static str),
     /// A person decides whether the letter wants an answer; mostly it does not.
     Answer,
+    /// An answer decided nothing: decide otherwise.
+    Decide,
     /// No action: the letter is a record of something else.
     Nothing,
 }
 
 /// Rule of letters whose first line is a command of an owner.
 pub const COMMAND_RULE: &str = "command";
+/// Rules of letters to the address of a question.
+pub const ANSWER_RULE: &str = "approval_answer";
+pub const UNPROVEN_ANSWER_RULE: &str = "unproven_answer";
+pub const STALE_ANSWER_RULE: &str = "stale_answer";
 
 static RULES: &[FiledRule] = &[
     FiledRule {
@@ -99,9 +105,20 @@ static RULES: &[FiledRule] = &[
         remedy: Remedy::Nothing,
     },
     FiledRule {
-        name: "approval_answer",
+        name: ANSWER_RULE,
         why: "it answers a question to the owner",
         remedy: Remedy::Nothing,
+    },
+    FiledRule {
+        name: UNPROVEN_ANSWER_RULE,
+        why: "it came to the address of a question, and nothing proves that an owner wrote it there, so it decided nothing",
+        remedy: Remedy::Decide,
+    },
+    FiledRule {
+        name: STALE_ANSWER_RULE,
+        why: "it answers a question to the owner with no Date, or one of more than a week ago or more than a day ahead, so it decided \
+             nothing",
+        remedy: Remedy::Decide,
     },
     FiledRule {
         name: "null_sender",
@@ -166,6 +183,9 @@ pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
         }
         (Remedy::Limit(limit), _) => format!(
             "wait, or raise `{limit}` under `limits` in `configs/gateway.json` and start the engine again; then {answer}"
+        ),
+        (Remedy::Decide, _) => format!(
+            "if it is yours, decide with `attache approvals`, which lists what is open; `attache threads raw {id}` prints it"
         ),
         (Remedy::Nothing, _) => {
             format!("nothing has to be done; `attache threads raw {id}` prints it")

@@ -3,6 +3,7 @@
 use super::words::read_letter;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::domain::mail::filed::{ANSWER_RULE, STALE_ANSWER_RULE, UNPROVEN_ANSWER_RULE};
 use crate::domain::{
     Address, Email, Envelope, Identity, Mailbox, PersonaId, Trust, approval_token,
 };
@@ -45,8 +46,10 @@ pub fn read_answer(input: AnswerInput<'_>) -> Option<NewApprovalAnswer> {
     let token: String = token.chars().take(TOKEN_CHARS_MAX).collect();
     let read = read_letter(input.email);
     let owner = proven_owner(&input, &token);
+    let is_stale = !is_recent(&input) && !is_off("G15.owner");
     Some(NewApprovalAnswer {
         owner: owner.map(|owner| owner.key()),
+        is_stale,
         is_automatic: input.held_by.is_some() || input.email.list_id.is_some(),
         verdict: read.as_ref().map(|read| read.verdict),
         words: read.map(|read| read.words).unwrap_or_default(),
@@ -64,8 +67,8 @@ pub fn read_answer(input: AnswerInput<'_>) -> Option<NewApprovalAnswer> {
 }
 
 /// Returns the owner who is known to have written the letter to this very address: their name is authenticated, their
-/// signature covers who it is to and which letter it is, and it was written lately. Somebody who hands a genuine letter of
-/// theirs over again cannot have it sent to another question.
+/// signature covers who it is to and which letter it is. Somebody who hands a genuine letter of theirs over again cannot have
+/// it sent to another question.
 fn proven_owner(input: &AnswerInput<'_>, token: &str) -> Option<Address> {
     let sender = input.email.sender()?;
     let owners = &input.config.gateway.owners;
@@ -77,16 +80,25 @@ fn proven_owner(input: &AnswerInput<'_>, token: &str) -> Option<Address> {
         .iter()
         .filter_map(Mailbox::address)
         .any(|address| approval_token(&address).as_deref() == Some(token));
+    let is_proven =
+        is_owner && input.trust == Trust::Owner && coverage.to && coverage.threading && names_it;
+    (is_proven || is_off("G15.owner")).then_some(sender)
+}
+
+/// Reports whether a letter says that it was written lately: a genuine one may be handed over again much later.
+fn is_recent(input: &AnswerInput<'_>) -> bool {
     let now = input.clock.now();
-    let is_recent = input
+    input
         .email
         .date
-        .is_some_and(|date| date <= now.plus(AHEAD_MAX) && now.minus(AGE_MAX) <= date);
-    let is_proven = is_owner
-        && input.trust == Trust::Owner
-        && coverage.to
-        && coverage.threading
-        && names_it
-        && is_recent;
-    (is_proven || is_off("G15.owner")).then_some(sender)
+        .is_some_and(|date| date <= now.plus(AHEAD_MAX) && now.minus(AGE_MAX) <= date)
+}
+
+/// Returns the rule that files an answer, by whether it can decide anything.
+pub fn rule_of(answer: &NewApprovalAnswer) -> &'static str {
+    match (&answer.owner, answer.is_stale) {
+        (None, _) => UNPROVEN_ANSWER_RULE,
+        (Some(_), true) => STALE_ANSWER_RULE,
+        (Some(_), false) => ANSWER_RULE,
+    }
 }

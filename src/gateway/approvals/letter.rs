@@ -118,6 +118,11 @@ pub fn explanation(pending: &PendingExplanation) -> String {
         "not_understood" => "I did not understand your answer, so nothing was decided and nothing was sent. Write `yes`, `no` \
              or `edit: …` in the first line of a reply."
             .to_owned(),
+        "not_dated" => format!(
+            "Your answer has no `Date`, or one that is more than a week old or more than a day ahead, so it changed nothing and \
+             nothing was sent: it could be an older letter that somebody sent again. Correct the clock of your machine and answer \
+             again; or on the machine: `attache approvals show {id}`."
+        ),
         "not_by_mail" => format!(
             "This question is not decided by mail (`not_by_mail` in `configs/policy.json`). On the machine: `attache approvals \
              approve {id}` or `reject {id}`."

@@ -10,7 +10,7 @@ use crate::domain::{
     Address, Attachment, AttachmentId, Coverage, Email, Envelope, Identity, Mailbox, MessageId,
     NoticeId, RawLetterId, RunId, Timestamp, Trigger, Trust, Via, sha256_hex,
 };
-use crate::gateway::approvals::answer::{AnswerInput, read_answer};
+use crate::gateway::approvals::answer::{AnswerInput, read_answer, rule_of};
 use crate::gateway::judge::{self, Records};
 use crate::mime::from_first_field;
 use crate::mutants::is_off;
@@ -136,7 +136,7 @@ impl Draft<'_> {
         let (held_by, hops) = self.verdict(persona);
         let trust = self.trust_of(persona);
         let answer = self.approval_answer(persona, trust, held_by);
-        let held_by = answer.as_ref().map_or(held_by, |_| Some("approval_answer"));
+        let held_by = answer.as_ref().map(rule_of).or(held_by);
         let is_free = held_by.is_none();
         let command = is_free.then(|| self.command(persona, trust)).flatten();
         let held_by = held_by.or(command.is_some().then_some(COMMAND_RULE));

@@ -63,6 +63,8 @@ pub(in crate::store) async fn apply(
                 silent("automatic")
             } else if is_seen(conn, message, answer).await? {
                 silent("seen_before")
+            } else if answer.is_stale {
+                explained("not_dated")
             } else if answer
                 .not_by_mail
                 .iter()

@@ -54,7 +54,7 @@ pub struct PendingExplanation {
     /// The answer.
     pub message: MessageId,
     pub owner: String,
-    /// `not_understood`, `not_by_mail`, `expired`, `already_<state>`.
+    /// `not_understood`, `not_dated`, `not_by_mail`, `expired`, `already_<state>`.
     pub outcome: String,
     pub rfc_message_id: String,
     /// References of the answer, oldest first.

@@ -106,6 +106,8 @@ pub struct NewApprovalAnswer {
     pub token: String,
     /// Owner who is known to have written it to this address; `None`: nobody is.
     pub owner: Option<String>,
+    /// `true`: it does not say when it was written, or was written too long ago, so it decides nothing.
+    pub is_stale: bool,
     /// `true`: a program wrote it, or a list sent it.
     pub is_automatic: bool,
     /// Its verdict, if its first line is one.
