@@ -5,7 +5,8 @@
 
 use super::gateway::listeners::ListenAddress;
 use super::values::check_context::{CheckContext, adapter_of};
-use crate::config::file::{ConfigFile, Problem, child};
+use super::values::net::is_loopback_host;
+use crate::config::file::{ConfigFile, Problem, child, misspelled};
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::{Inference, TypedInference};
 use crate::config::persona::{Persona, TypedPersona};
@@ -48,6 +49,15 @@ const MODEL_FAMILIES: &[(&str, &str)] = &[
     ("grok-", "grok"),
 ];
 
+/// Domains of the vendors' own servers.
+const VENDOR_DOMAINS: &[(&str, &str)] = &[
+    ("anthropic", "anthropic.com"),
+    ("openai", "openai.com"),
+    ("gemini", "googleapis.com"),
+    ("grok", "x.ai"),
+    ("openrouter", "openrouter.ai"),
+];
+
 /// The typed files, their resolved settings, and the check context.
 pub struct CheckedFiles<'a> {
     pub gateway: (&'a ConfigFile<TypedGateway>, &'a Gateway),
@@ -68,7 +78,9 @@ const CHECKS: &[fn(&CheckedFiles<'_>) -> Vec<Problem>] = &[
     models,
     variables,
     allowed_and_denied,
+    keys_elsewhere,
     mailbox_domains,
+    names,
 ];
 
 /// All warnings.
@@ -265,12 +277,47 @@ fn variables(files: &CheckedFiles<'_>) -> Vec<Problem> {
         let pointer = child(&child("/providers", provider), "api_key_variable");
         files.ctx.secrets.get(name).is_none().then(|| {
             file.problem_at(&pointer, format!("`{name}` is not set: `{provider}` is called without a key"))
-                .hint(format!(
-                    "write `{name}=…` into `.secrets` (mode 0600), or take this line out if it needs none"
-                ))
+                .hint(match files.ctx.usual_key_variable(provider).filter(|usual| *usual != name) {
+                    Some(usual) => format!(
+                        "write `{name}=…` into `.secrets` (mode 0600), any text if it needs none; without this line it would get \
+                         the key in `{usual}`"
+                    ),
+                    None => format!(
+                        "write `{name}=…` into `.secrets` (mode 0600), or take this line out if it needs none"
+                    ),
+                })
         })
     });
     unset.collect()
+}
+
+/// A vendor's key that goes to a server elsewhere because its provider names no variable of its own.
+fn keys_elsewhere(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, inference) = files.inference;
+    let sent = inference.providers.iter().filter_map(|(provider, settings)| {
+        let (url, variable) = (settings.base_url.as_ref()?, settings.key_variable.as_ref()?);
+        let (_, domain) = VENDOR_DOMAINS
+            .iter()
+            .find(|(vendor, _)| *vendor == adapter_of(provider))?;
+        let block = child("/providers", provider);
+        let is_chosen = file.document.value.pointer(&child(&block, "api_key_variable"));
+        let url = reqwest::Url::parse(url).ok()?;
+        let host = url.host_str()?;
+        let is_vendor = host == *domain || host.ends_with(&format!(".{domain}"));
+        let is_sent = settings.api_key.is_some() && is_chosen.is_none();
+        (is_sent && !is_vendor && !is_loopback_host(host)).then(|| {
+            let message = format!("the key in `{variable}` is sent to `{host}`");
+            let hint = format!(
+                "name the variable of that server's key in `api_key_variable`; `{variable}` there says that it is meant so"
+            );
+            file.problem_at(&child(&block, "base_url"), message).hint(hint)
+        })
+    });
+    sent.collect()
+}
+
+fn names(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    misspelled(files.ctx.workspace)
 }
 
 /// Patterns in both lists: `deny` wins.

@@ -12,6 +12,7 @@
 //! | `json_schema` | the JSON Schema of a type |
 //! | `duration` | durations such as `30s` |
 //! | `check` | finds every problem of a file by its schema, then reads it into its type |
+//! | `misspelled` | names in the workspace that are nearly those that are read |
 //! | `paths` | paths of the files, and of what they name |
 //! | `private_file` | writes a file that its user alone may read |
 
@@ -19,6 +20,7 @@ mod check;
 mod document;
 pub mod duration;
 pub mod json_schema;
+mod misspelled;
 mod paths;
 mod private_file;
 mod problem;
@@ -30,6 +32,7 @@ pub mod text_file;
 pub use check::{ConfigFile, read};
 pub use document::{Document, child};
 pub use duration::{TypedDuration, spell};
+pub use misspelled::misspelled;
 pub use paths::{
     CONTEXT_FILE, GATEWAY_FILE, HOOKS_FILE, INFERENCE_FILE, MCP_FILE, MCP_LOCK_FILE,
     OWN_TOOLS_FOLDER, POLICY_FILE, PRICES_FILE, SECURITY_FILE, SKILLS_FILE, WEB_FILE, below,

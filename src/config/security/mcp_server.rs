@@ -87,18 +87,10 @@ pub fn resolve(
     typed: &TypedMcpServerSettings,
     ctx: &mut CheckContext<'_>,
 ) -> McpServerSettings {
-    let mut personas = Vec::new();
-    for (index, name) in typed.personas.iter().enumerate() {
-        match PersonaId::parse(name) {
-            Ok(id) => personas.push(id),
-            Err(_) => {
-                let pointer = child("/mcp_server/personas", index);
-                let problem =
-                    file.problem_at(&pointer, format!("`{name}` is no name of a persona"));
-                ctx.report(problem.hint("write the name of its folder below `personas`"));
-            }
-        }
-    }
+    let named = typed.personas.iter().enumerate();
+    let personas = named
+        .filter_map(|(index, name)| ctx.persona(file, &child("/mcp_server/personas", index), name));
+    let personas = personas.collect();
     for (pointer, is_empty) in [
         ("/mcp_server/personas", typed.personas.is_empty()),
         ("/mcp_server/tools", typed.tools.is_empty()),

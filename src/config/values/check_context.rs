@@ -115,16 +115,19 @@ impl CheckContext<'_> {
     /// The variable that holds a provider's key: an instance without its own has its adapter's. Of
     /// several usual names, the first one that is set, else the first.
     pub fn key_variable(&self, provider: &str) -> Option<String> {
+        let own = self.key_variables.get(provider).cloned();
+        own.or_else(|| self.usual_key_variable(provider).map(str::to_owned))
+    }
+    /// The variable that holds the key of a provider that names none of its own.
+    pub fn usual_key_variable(&self, provider: &str) -> Option<&'static str> {
         let adapter = adapter_of(provider);
         let usual = self.names.key_variables.iter();
-        let usual: Vec<&str> = usual
+        let usual: Vec<&'static str> = usual
             .filter(|(name, _)| *name == adapter)
             .map(|(_, variable)| *variable)
             .collect();
         let is_set = |variable: &&&str| self.secrets.get(variable).is_some();
-        let usual = usual.iter().find(is_set).or(usual.first());
-        let own = self.key_variables.get(provider).cloned();
-        own.or_else(|| usual.map(|variable| (*variable).to_owned()))
+        usual.iter().find(is_set).or(usual.first()).copied()
     }
     pub fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(
         &mut self,
