@@ -4,11 +4,13 @@ use super::super::args::text;
 use super::super::screen::Columns;
 use super::super::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, Persona};
+use crate::config::{Config, Persona, REPLY};
 use crate::domain::PersonaId;
 use crate::policy::{
     CallFacts, FACTS, FactKind, KnownFact, PolicyCall, PolicyDecision, PolicyRule, decide,
+    read_condition,
 };
+use crate::tools;
 use clap::{Arg, ArgMatches};
 use serde_json::{Value, json};
 
@@ -49,6 +51,7 @@ pub fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> 
     if tool.is_empty() {
         return list(context, &rules);
     }
+    known_tool(&config, tool)?;
     let mut facts = CallFacts::default();
     for typed in args.get_many::<String>("facts").into_iter().flatten() {
         facts = with_fact(facts, typed)?;
@@ -76,6 +79,19 @@ fn persona<'c>(config: &'c Config, typed: &str) -> anyhow::Result<Option<&'c Per
             .hint("`attache persona list` shows who lives here")
             .into()),
     }
+}
+
+/// Errors: no rule could be about that tool.
+fn known_tool(config: &Config, tool: &str) -> anyhow::Result<()> {
+    let registry = tools::of_config(config);
+    if registry.names().chain([REPLY]).any(|known| known == tool) {
+        return Ok(());
+    }
+    let hint =
+        "`attache tools list` shows those that there are; `reply` is the final text of a run";
+    Err(Failure::new(Exit::NoInput, format!("no tool `{tool}`"))
+        .hint(hint)
+        .into())
 }
 
 fn list(context: &CommandContext, rules: &[&PolicyRule]) -> anyhow::Result<Exit> {
@@ -130,18 +146,36 @@ fn with_fact(facts: CallFacts, typed: &str) -> anyhow::Result<CallFacts> {
         FactKind::Number => value.parse::<f64>().map(Value::from).map_err(|_| {
             Failure::new(Exit::Usage, format!("`{name}` is a number, not `{value}`"))
         })?,
-        FactKind::Flag => Value::from(value == "true"),
+        FactKind::Flag => match value.parse::<bool>() {
+            Ok(flag) => Value::from(flag),
+            Err(_) => return Err(never(format!("`{name}` is `true` or `false`"))),
+        },
         FactKind::SomeText | FactKind::EveryText => {
             value.split(',').map(str::trim).collect::<Vec<_>>().into()
         }
         FactKind::Word(_) | FactKind::Level => Value::from(value),
     };
+    // What no rule can ask for is no fact either. A rule may ask for several levels, a call has one.
+    if matches!(fact.kind, FactKind::Word(_) | FactKind::Level) {
+        read_condition(name, &json!(value)).map_err(never)?;
+        if fact.kind == FactKind::Level
+            && value
+                .as_str()
+                .is_some_and(|word| word.starts_with(['<', '>']))
+        {
+            return Err(never(format!("`{name}` is one level, such as `contact`")));
+        }
+    }
     let name = if name == "every_recipient" {
         "recipient"
     } else {
         fact.name
     };
     Ok(facts.with(name, value))
+}
+
+fn never(message: String) -> anyhow::Error {
+    Failure::new(Exit::Usage, message).into()
 }
 
 fn show(context: &CommandContext, decision: &PolicyDecision) -> anyhow::Result<Exit> {
