@@ -37,6 +37,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 const QUESTIONS_MAX: usize = 4;
 /// Most threads of one page.
 const THREADS_MAX: u32 = 100;
+/// Most pages of the store that are read for one of an agent.
+const PAGES_MAX: usize = 50;
 
 /// Reason for the agent why it gets nothing.
 type Refusal = String;
@@ -192,30 +194,48 @@ impl AgentServer {
 
     async fn list_threads(&self, args: ListThreadsArgs) -> Result<ThreadPage, Refusal> {
         let persona = self.persona(&args.persona)?;
-        let limit = args.limit.unwrap_or(20).clamp(1, THREADS_MAX);
-        let offset = match args.cursor.as_deref() {
+        let limit = args.limit.unwrap_or(20);
+        if !(1..=THREADS_MAX).contains(&limit) {
+            return Err(format!("`limit` is 1 to {THREADS_MAX}"));
+        }
+        let mut offset: u32 = match args.cursor.as_deref() {
             None => 0,
             Some(cursor) => cursor
                 .parse()
                 .map_err(|_| "`cursor` is none of ours; leave it out to begin anew".to_owned())?,
         };
-        let filter = ThreadFilter {
-            persona: Some(persona.id.clone()),
-            limit,
-            offset,
-        };
-        let found = self.store.list_threads(&filter).await.map_err(unread)?;
-        let is_last = found.len() < limit as usize;
         let mut threads = Vec::new();
-        for thread in found {
-            if self.may_read(&persona.id, &thread.id).await? {
-                threads.push(thread);
+        // Pages of threads that it may not read are passed over, so many at most that the agent need not wait long.
+        for _ in 0..PAGES_MAX {
+            let filter = ThreadFilter {
+                persona: Some(persona.id.clone()),
+                limit: THREADS_MAX,
+                offset,
+            };
+            let found = self.store.list_threads(&filter).await.map_err(unread)?;
+            let is_last = found.len() < THREADS_MAX as usize;
+            for thread in found {
+                if threads.len() == limit as usize {
+                    return Ok(ThreadPage {
+                        threads,
+                        next: Some(offset.to_string()),
+                    });
+                }
+                offset = offset.saturating_add(1);
+                if self.may_read(&persona.id, &thread.id).await? {
+                    threads.push(thread);
+                }
+            }
+            if is_last {
+                return Ok(ThreadPage {
+                    threads,
+                    next: None,
+                });
             }
         }
-        let next = u64::from(offset) + u64::from(limit);
         Ok(ThreadPage {
             threads,
-            next: (!is_last).then(|| next.to_string()),
+            next: Some(offset.to_string()),
         })
     }
 

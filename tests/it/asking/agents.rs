@@ -225,6 +225,11 @@ async fn what_is_not_offered_is_refused_in_a_sentence() {
             "`cursor` is none of ours",
         ),
         (
+            "list_threads",
+            json!({ "persona": "ada", "limit": 0 }),
+            "`limit` is 1 to 100",
+        ),
+        (
             "approve",
             json!({}),
             "no such tool; there are: ask, list_threads, read_run, read_thread",
@@ -368,4 +373,31 @@ async fn an_agent_that_floods_or_talks_nonsense_is_bounded() {
     let (sent, output) = flooding.await.expect("no panic");
     assert!(sent < 32, "{sent} MB were taken: {output:?}");
     scene.end().await;
+}
+
+#[tokio::test]
+async fn no_page_of_threads_is_empty_while_there_is_one_to_read() {
+    let workspace = Workspace::new(&json!({ "rules": [{ "say": "Noted." }] }));
+    workspace.persona("bert", "Bert");
+    offers(&workspace, &json!({}));
+    let mut scene = Scene::of(workspace.start().await).await;
+    let first = scene.ask("One?").await["thread"].clone();
+    let second = scene.ask("Two?").await["thread"].clone();
+    let app = scene.end().await;
+    // Later letters, so that pages of them come first.
+    for number in 0..3 {
+        let id = format!("q{number}@guest.example");
+        app.run_of(&proven_note(&id, "", "When is breakfast?"))
+            .await;
+    }
+    app.drain().await;
+    let mut scene = Scene::of(app).await;
+    let mut args = json!({ "persona": "ada", "limit": 1 });
+    for thread in [second, first] {
+        let page = scene.gets("list_threads", args.clone()).await;
+        assert_eq!(page["threads"][0]["id"], thread, "{page}");
+        args["cursor"] = page["next"].clone();
+    }
+    assert_eq!(args["cursor"], json!(null), "it was the last");
+    scene.end().await.check().await;
 }
