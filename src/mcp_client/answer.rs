@@ -10,6 +10,7 @@ const NAME_CHARS_MAX: usize = 300;
 
 /// Reads a result. Errors: it is not of the form that the approved definition promises.
 pub fn read(result: &Value, definition: &Value, bytes_max: usize) -> Result<McpResult, String> {
+    check_form(result)?;
     let is_error = result["isError"] == true;
     let structured = structured(result, definition, is_error)?;
     let text = text(result);
@@ -34,6 +35,16 @@ pub fn read(result: &Value, definition: &Value, bytes_max: usize) -> Result<McpR
         content: Value::Object(content),
         is_error,
     })
+}
+
+/// Errors: it has no list of parts, which every result must have (Model Context Protocol, `CallToolResult`). A structured result
+/// alone is read, too.
+fn check_form(result: &Value) -> Result<(), String> {
+    match (&result["content"], &result["structuredContent"]) {
+        (Value::Array(_), _) => Ok(()),
+        (Value::Null, structured) if !structured.is_null() => Ok(()),
+        _ => Err("its result has no list `content`".to_owned()),
+    }
 }
 
 /// Reads a server's own error.
@@ -154,6 +165,24 @@ mod tests {
             (json!(true), json!(800))
         );
         assert_eq!(cut["content"].as_str().map(str::len), Some(500));
+    }
+
+    #[test]
+    fn a_result_without_a_list_of_parts_is_none() {
+        for wrong in [
+            json!({ "content": "x" }),
+            json!({}),
+            json!(null),
+            json!({ "content": {} }),
+        ] {
+            assert!(content(wrong.clone(), json!({})).is_err(), "{wrong}");
+        }
+        for right in [
+            json!({ "content": [] }),
+            json!({ "structuredContent": { "a": 1 } }),
+        ] {
+            assert!(content(right.clone(), json!({})).is_ok(), "{right}");
+        }
     }
 
     #[test]
