@@ -53,7 +53,7 @@ impl Tool for OwnerTool {
                 .run(&self.0, &input, call.limits.duration_max)
                 .await?;
             Ok(ToolOutcome {
-                result: result(&written, call.limits.result_bytes_max)?,
+                result: result(&written, call.limits.result_bytes_max),
                 label: label(&self.0),
                 ..ToolOutcome::default()
             })
@@ -81,21 +81,12 @@ fn input(name: &str, call: &ToolCall<'_>) -> Value {
     })
 }
 
-/// Returns what the model reads. Errors: the program says that it failed.
-fn result(written: &str, bytes_max: usize) -> Result<Value, ToolError> {
+/// Returns what the model reads. That the program says that it failed is a result, too: its words have the label of the tool.
+fn result(written: &str, bytes_max: usize) -> Value {
     let text = written.trim();
-    let content = match serde_json::from_str::<WrittenResult>(text) {
-        Ok(WrittenResult {
-            content,
-            is_error: true,
-        }) => {
-            let said = content
-                .as_str()
-                .map_or_else(|| content.to_string(), str::to_owned);
-            return Err(ToolError::mendable("tool_failed", cut(&said, bytes_max).0));
-        }
-        Ok(answer) => answer.content,
-        Err(_) => Value::String(text.to_owned()),
+    let (content, is_error) = match serde_json::from_str::<WrittenResult>(text) {
+        Ok(answer) => (answer.content, answer.is_error),
+        Err(_) => (Value::String(text.to_owned()), false),
     };
     let whole = match &content {
         Value::String(text) => text.clone(),
@@ -103,10 +94,14 @@ fn result(written: &str, bytes_max: usize) -> Result<Value, ToolError> {
     };
     // JSON escapes: a text that fits may not fit as written.
     let (piece, is_cut) = cut(&whole, bytes_max / 2);
-    Ok(match is_cut {
+    let mut result = match is_cut {
         false => json!({ "content": content }),
         true => json!({ "content": piece, "truncated": true, "size_bytes": whole.len() }),
-    })
+    };
+    if is_error {
+        result["is_error"] = json!(true);
+    }
+    result
 }
 
 fn cut(text: &str, bytes_max: usize) -> (String, bool) {

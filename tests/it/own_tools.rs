@@ -114,7 +114,7 @@ async fn an_answer_is_a_text_or_json_or_an_error_of_its_own() {
         ),
         (
             r#"echo '{"content": "no such city", "is_error": true}'"#,
-            "no such city",
+            r#"\"content\":\"no such city\",\"is_error\":true"#,
         ),
         (r#"echo '{"degrees": 21}'"#, r#"degrees"#),
         ("true", r#"\"content\":\"\""#),
@@ -131,7 +131,17 @@ async fn an_answer_is_a_text_or_json_or_an_error_of_its_own() {
         );
         let is_error = script.contains("is_error");
         let trace = scene.world.app.trace(&run).await;
-        assert_eq!(trace[1] == "tool_failed weather", is_error, "{trace:?}");
+        assert_eq!(trace[1], "ok weather");
+        assert_eq!(prompt.contains("is_error"), is_error, "{prompt}");
+        // An error holds the words of others as any result does.
+        let sql =
+            "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND kind = 'result'";
+        let row = scene.world.app.row(sql, &run).await;
+        let recorded = row[0].clone().expect("a result");
+        assert!(
+            recorded.contains(r#""label":{"lowest":"unknown""#),
+            "{recorded}"
+        );
         scene.world.app.check().await;
     }
 }
