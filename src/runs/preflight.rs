@@ -6,12 +6,15 @@
 use super::budget::unpriced;
 use super::provider_health::adapters::{build_provider, build_providers};
 use super::provider_health::status;
-use crate::config::{Config, ConfigErrors, ContextStep, Persona, Problem, is_untouched};
+use crate::config::{
+    Config, ConfigErrors, ContextStep, Persona, PinnedSkill, Problem, is_untouched,
+};
 use crate::context::resolvers::knowledge;
 use crate::context::resolvers::reads::Folders;
 use crate::context::resolvers::{self, StaticFault, StaticStep};
 use crate::domain::{ReplyMode, RunOptions, Timestamp};
 use crate::providers::Provider;
+use crate::tools::skill_digests;
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
 
@@ -79,6 +82,7 @@ pub fn warnings(
         .cloned()
         .chain(toolless)
         .chain(wordless(config))
+        .chain(changed_skills(config))
         .chain(uncounted)
         .collect()
 }
@@ -264,6 +268,28 @@ fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
             .map(move |(index, step)| (name, index, step))
     });
     steps.filter_map(fault).collect()
+}
+
+/// Reports skills that are off because a file of theirs is not as it was approved.
+fn changed_skills(config: &Config) -> Vec<Problem> {
+    let is_as_approved = |skill: &PinnedSkill| {
+        let path = config.workspace.join(&skill.folder);
+        let is_folder = path.symlink_metadata().is_ok_and(|data| data.is_dir());
+        let folder = path.to_str().filter(|_| is_folder);
+        let folder =
+            folder.and_then(|path| Dir::open_ambient_dir(path, cap_std::ambient_authority()).ok());
+        folder.is_some_and(|folder| skill_digests(&folder).as_ref() == Ok(&skill.files))
+    };
+    let changed = config.skills.iter().filter(|skill| !is_as_approved(skill));
+    let problems = changed.map(|skill| {
+        let what = "is not as you approved it, so this skill is off";
+        let hint = format!(
+            "`attache skills list` shows its state, `attache skills approve {}` approves it as it is",
+            skill.name()
+        );
+        Problem::of_file(&skill.folder, what).hint(hint)
+    });
+    problems.collect()
 }
 
 /// Reports personas whose PERSONA.md is empty, or still the text that asks for one.

@@ -128,6 +128,15 @@ async fn a_changed_skill_is_off_until_it_is_approved_again() {
         let (told, trace) = asked(&app, &format!("c{n}"), "ada@engine.test").await;
         assert_eq!(trace[1], "skill_changed use_skill", "{file}");
         assert_eq!(told.contains("Counts guests"), is_listed, "{file}: {told}");
+        let warned = app.engine.warnings();
+        let warned = warned.iter().map(ToString::to_string);
+        let warned: Vec<_> = warned
+            .filter(|text| text.contains("skill is off"))
+            .collect();
+        assert!(
+            warned.len() == 1 && warned[0].starts_with("personas/ada/skills/count-guests: "),
+            "{file}: {warned:?}"
+        );
         match before {
             Some(before) => app.workspace.write(file, &before),
             None => std::fs::remove_dir_all(
