@@ -61,6 +61,8 @@ use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use screen::{Screen, Unwritten};
 use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -163,8 +165,20 @@ impl CommandContext {
     }
     /// Refuses a folder that is no workspace, so that a typing error creates no empty database.
     pub fn require_workspace(&self) -> Result<&Path, Failure> {
-        if self.workspace.join("configs").is_dir() {
-            return Ok(&self.workspace);
+        match self.workspace.join("configs").metadata() {
+            Ok(configs) if configs.is_dir() => return Ok(&self.workspace),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let message = format!("`{}` cannot be opened: {error}", self.workspace.display());
+                let owner = self.workspace.metadata().map(|folder| folder.uid());
+                let hint = match owner {
+                    Ok(uid) => {
+                        format!("it belongs to the user with the number {uid}: work as that user")
+                    }
+                    Err(_) => "`ls -ld` on the folders above it shows whose they are".to_owned(),
+                };
+                return Err(Failure::new(Exit::Workspace, message).hint(hint));
+            }
+            _ => {}
         }
         let message = format!(
             "`{}` is not a workspace: it has no folder `configs`",

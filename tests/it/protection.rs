@@ -197,3 +197,35 @@ fn hand_over(path: &Path) {
         }
     }
 }
+
+#[test]
+fn a_workspace_of_somebody_else_is_said_to_be_theirs() {
+    let place = workspace();
+    let owner = place.path().metadata().expect("a folder").uid();
+    let mode = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(place.path(), mode).expect("a mode");
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    let path = place.path().display().to_string();
+    command
+        .args(["runs", "list", "--workspace", &path])
+        .current_dir("/");
+    match owner {
+        // Root may enter anything, and so asks as another.
+        0 => {
+            mode(0o700);
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        _ => mode(0),
+    }
+    let said = command.output().expect("the binary runs");
+    mode(0o700);
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(
+        text.contains("cannot be opened: Permission denied")
+            && text.contains(&format!("it belongs to the user with the number {owner}")),
+        "{text}"
+    );
+    assert!(!text.contains("attache init"), "{text}");
+}
