@@ -2,6 +2,7 @@
 
 use super::server::{Fault, Script, Server, Verb};
 use super::world::{House, bytes, only, start};
+use crate::guest_house::GuestHouse;
 use attache::domain::{DeliveryId, PersonaId};
 use attache::store::{DeliveryFilter, DeliveryState, RecipientState, StoreError};
 
@@ -414,4 +415,20 @@ async fn one_command_retries_all_that_failed_and_health_says_why() {
         code == 0 && remark.contains("mail out rests since") && remark.contains("closing"),
         "{remark}"
     );
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_says_when_it_is_tried_again() {
+    let house = GuestHouse::new();
+    std::fs::create_dir_all(house.path().join("data")).expect("a folder");
+    house.write("data/outbox", "no folder");
+    house.ok(&["ingest", "configs/demo/letter.eml"]);
+    house.run(&["drain"]);
+    let said = house.ok(&["outbox", "health"]);
+    let next = said
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("Next try"));
+    let next = next.expect("a line").trim_start_matches("Next try").trim();
+    assert!(next.starts_with("20"), "{}", said.stdout);
 }
