@@ -66,6 +66,9 @@ struct IngestReport {
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
+    /// `true`: there is no such file.
+    #[serde(skip)]
+    is_missing: bool,
     copies: Vec<CopyReport>,
 }
 
@@ -147,7 +150,8 @@ async fn ingest(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<E
     // A mail server that pipes letters into this command retries those that end with 75, and
     // returns the rest.
     Ok(match (any("refused"), any("deferred")) {
-        (true, _) => Exit::Failed,
+        (true, _) if reports.iter().any(|report| report.is_missing) => Exit::NoInput,
+        (true, _) => Exit::BadData,
         (false, true) => Exit::TryAgain,
         (false, false) => Exit::Ok,
     })
@@ -214,6 +218,7 @@ async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Override
         file: file.to_owned(),
         outcome: "refused",
         why: Some(why),
+        is_missing: file != STDIN && !Path::new(file).exists(),
         copies: Vec::new(),
     };
     let bytes = match read(file, config.limits.letter_bytes_max) {
@@ -246,6 +251,7 @@ async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Override
             file: file.to_owned(),
             outcome: "accepted",
             why: None,
+            is_missing: false,
             copies: copies(accepted),
         },
         Err(refusal) => {

@@ -28,8 +28,12 @@ pub fn parsed(file: &str) -> (Option<String>, String) {
 
 /// Reads a file, or standard input for `-`. Errors: it cannot be read, or is larger than a mail may be.
 pub fn read(path: &str) -> Result<String, Failure> {
+    let name = match path {
+        "-" => "standard input".to_owned(),
+        path => format!("`{path}`"),
+    };
     let unread = |error: &std::io::Error| {
-        Failure::new(Exit::NoInput, format!("`{path}` cannot be read: {error}"))
+        Failure::new(Exit::NoInput, format!("{name} cannot be read: {error}"))
     };
     let mut text = Vec::new();
     let source: Box<dyn Read> = match path {
@@ -41,11 +45,10 @@ pub fn read(path: &str) -> Result<String, Failure> {
         .read_to_end(&mut text)
         .map_err(|error| unread(&error))?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        let message = format!("`{path}` is larger than {FILE_BYTES_MAX} bytes");
+        let message = format!("{name} is larger than {FILE_BYTES_MAX} bytes");
         return Err(Failure::new(Exit::NoInput, message));
     }
-    String::from_utf8(text)
-        .map_err(|_| Failure::new(Exit::NoInput, format!("`{path}` is not UTF-8")))
+    String::from_utf8(text).map_err(|_| Failure::new(Exit::NoInput, format!("{name} is not UTF-8")))
 }
 
 /// Has the user edit a text in the program that `VISUAL` or `EDITOR` names. The file is its user's alone, and is removed

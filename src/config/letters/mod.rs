@@ -361,18 +361,26 @@ fn read_schema(
     (persona, pointer, path): (&PersonaId, &str, &str),
     ctx: &mut CheckContext<'_>,
 ) -> Option<String> {
+    let whole = format!("personas/{persona}/{path}");
     let checked = match answer_schema::path_breach(path) {
-        Some(breach) => Err(breach.to_owned()),
-        None => {
-            let text = ctx.source.read(&format!("personas/{persona}/{path}"));
-            let text = text.map_err(|error| error.to_string());
-            text.and_then(|text| answer_schema::check(text.as_bytes()))
+        Some(breach) => {
+            let hint = "write the path of a `.json` file below the persona's folder, such as `schemas/quote.json`";
+            Err((breach.to_owned(), hint.to_owned()))
         }
+        None => match ctx.source.read(&whole) {
+            Err(error) => {
+                let hint = error
+                    .hint()
+                    .unwrap_or_else(|| format!("write the schema into `{whole}`"));
+                Err((format!("cannot be read: {error}"), hint))
+            }
+            Ok(text) => answer_schema::check(text.as_bytes())
+                .map_err(|why| (why, format!("mend the schema in `{whole}`"))),
+        },
     };
     checked
-        .map_err(|why| {
+        .map_err(|(why, hint)| {
             let problem = file.problem_at(pointer, format!("`{path}` {why}"));
-            let hint = "write the path of a `.json` file below the persona's folder, such as `schemas/quote.json`";
             ctx.report(problem.hint(hint));
         })
         .ok()

@@ -278,7 +278,15 @@ impl Resolving<'_> {
                 Some(problem.hint("write `https://` or `http://`, a host, and a path"))
             }
             (None, Some(_)) => None,
-            _ => {
+            (Some(_), Some(_)) => {
+                let problem = self
+                    .file
+                    .problem_at(&self.at(""), "has a `command` and a `url`");
+                Some(problem.hint(
+                    "take one of them out: a server is a program of this machine, or at an address",
+                ))
+            }
+            (None, None) => {
                 let problem = self
                     .file
                     .problem_at(&self.at(""), "needs a `command` or a `url`");
@@ -402,7 +410,7 @@ impl Resolving<'_> {
                 }
             }
         }
-        if addresses.is_empty() {
+        if typed.is_empty() {
             let problem = self.file.problem_at(&self.at("audience"), "names nobody");
             ctx.report(problem.hint("write `\"owner\"`, `\"everyone\"`, or at least one address"));
         }

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Describes the rule by which a message was filed or withheld.
 pub(in crate::replay) fn outcome_of(rule: &str) -> String {
     let words = match rule {
-        "already_replied" => "the run had replied by `send_email` before",
+        "already_replied" => "the run had replied by a tool before",
         "tool_only" => "this persona writes by `send_email` only",
-        "store_only" => "its responsibility has its answers stored and not mailed",
+        "store_only" => "such answers are stored and not mailed",
         "not_allowed" => "`deliver_to` names somebody who is neither an owner nor in `send_allow`",
         "outbound_not_configured" => "no outbound transport is configured",
         "not_approved" => {

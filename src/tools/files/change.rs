@@ -14,6 +14,10 @@ use std::io::{self, ErrorKind, Read, Write};
 const UNFINISHED: &str = ".attache-unfinished-";
 /// Longest path in bytes.
 const PATH_BYTES_MAX: usize = 400;
+/// Longest name of a file or folder: that of Linux (`NAME_MAX`, limits.h).
+const NAME_BYTES_MAX: usize = 255;
+/// Most names in a path: deeper folders are beyond the workspace's quota.
+const FOLDERS_MAX: usize = 32;
 
 /// Content that a file is to have, by the content that it has; `None`: there is no file.
 pub type NewContent = Box<dyn FnOnce(Option<&str>) -> Result<String, ToolError> + Send>;
@@ -40,7 +44,17 @@ impl WorkspaceChange {
             !name.is_empty() && !name.starts_with('.') && !name.chars().any(char::is_control)
         });
         let is_inside = is_in_workspace(path) && path.contains('/');
-        if !is_plain || !is_inside || path.len() > PATH_BYTES_MAX {
+        if path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
+            let hint = format!(
+                "the path is too long: at most {PATH_BYTES_MAX} bytes, and {NAME_BYTES_MAX} for each name in it"
+            );
+            return Err(ToolError::mendable("path_not_allowed", hint));
+        }
+        if path.split('/').count() > FOLDERS_MAX {
+            let hint = format!("the path is too deep: at most {FOLDERS_MAX} names");
+            return Err(ToolError::mendable("path_not_allowed", hint));
+        }
+        if !is_plain || !is_inside {
             let hint = format!(
                 "`{}` is no path in `{AGENT_FOLDER}/`; write one such as `{AGENT_FOLDER}/notes/rooms.md`",
                 shown(path)

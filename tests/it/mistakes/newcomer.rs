@@ -13,7 +13,7 @@ fn what_was_explained_badly_says_file_place_cause_and_remedy() {
 
 #[test]
 fn what_was_half_explained_says_file_place_cause_and_remedy() {
-    explained("newcomer_half.txt", 29);
+    explained("newcomer_half.txt", 34);
 }
 
 #[test]

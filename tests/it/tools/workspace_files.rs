@@ -173,3 +173,16 @@ async fn a_full_workspace_and_a_large_file_are_refused_and_nothing_changes() {
     assert!(message.contains("workspace_bytes_max"), "{message}");
     assert!(!run_deps.path("workspace/a.md").exists());
 }
+
+#[tokio::test]
+async fn a_path_that_is_too_long_or_too_deep_is_told_the_bound() {
+    let run_deps = run_deps().await;
+    let long = format!("workspace/{}", "n".repeat(256));
+    let deep = format!("workspace/{}x", "d/".repeat(40));
+    for (path, bound) in [(long, "255 for each name"), (deep, "at most 32 names")] {
+        let args = json!({ "path": path, "content": "x" });
+        let (code, message) = run_deps.failure("write_file", args).await;
+        assert_eq!(code, "path_not_allowed");
+        assert!(message.contains(bound), "{message}");
+    }
+}
