@@ -132,7 +132,8 @@ async fn an_answer_is_a_text_or_json_or_an_error_of_its_own() {
         let is_error = script.contains("is_error");
         let trace = scene.world.app.trace(&run).await;
         assert_eq!(trace[1], "ok weather");
-        assert_eq!(prompt.contains("is_error"), is_error, "{prompt}");
+        let told = prompt.replace('\\', "").contains(r#""is_error":true"#);
+        assert_eq!(told, is_error, "{prompt}");
         // An error holds the words of others as any result does.
         let sql =
             "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND kind = 'result'";

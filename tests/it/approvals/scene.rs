@@ -52,7 +52,18 @@ impl Scene {
     }
 
     pub async fn deliver(&self, eml: &str, to: &str) -> Result<Accepted, Refusal> {
+        self.submit(eml, to, None).await
+    }
+
+    /// Hands a letter in, by the login of this address.
+    pub async fn submit(
+        &self,
+        eml: &str,
+        to: &str,
+        login: Option<&str>,
+    ) -> Result<Accepted, Refusal> {
         let mut letter = letter(eml);
+        letter.envelope.arrival.submitted_by = login.and_then(|login| Address::parse(login).ok());
         letter.envelope.peer = STRANGER.parse().ok();
         letter.envelope.via = Via::Smtp;
         letter.envelope.helo = "client.test".to_owned();

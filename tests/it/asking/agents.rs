@@ -324,7 +324,7 @@ async fn an_agent_is_refused_where_nothing_is_offered_or_nobody_works() {
     offers(&workspace, &json!({ "personas": ["nobody"] }));
     let (code, said) = Client::start(PROGRAM, &serve).end().await;
     assert!(
-        code == Some(65) && said.contains("names the persona `nobody`"),
+        code == Some(65) && said.contains("no persona `nobody`; there are: ada"),
         "{said}"
     );
     offers(&workspace, &json!({}));

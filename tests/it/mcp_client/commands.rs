@@ -168,7 +168,7 @@ fn every_mistake_about_a_server_is_named_with_its_place() {
             "met",
             command(&["true"]),
             json!({ "url": "https://a.test/" }),
-            "needs a `command` or a `url`",
+            "has a `command` and a `url`",
         ),
         ("met", http("ftp://a.test/"), json!({}), "is no address"),
         ("met", command(&[""]), json!({}), "names no program"),

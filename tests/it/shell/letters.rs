@@ -342,6 +342,7 @@ async fn what_makes_a_full_workspace_smaller_is_allowed_and_growth_is_not() {
     let scene = Scene::with(&script, |workspace| {
         granted(workspace);
         let quota = json!({ "workspace_bytes_max": 1_000_000 });
+        workspace.set("configs/inference.json", "/max_tool_turns", json!(8));
         workspace.set("configs/gateway.json", "/limits", quota);
         workspace.write("personas/ada/workspace/notes.md", "some words");
         workspace.write("personas/ada/workspace/old/a", "a");
