@@ -364,7 +364,7 @@ fn every_file_is_told_of_and_one_refusal_decides_the_exit_code() {
         "absent.eml",
         "configs",
     ]);
-    assert_eq!(said.code, 1);
+    assert_eq!(said.code, 66);
     let outcomes: Vec<&str> = said
         .stdout
         .lines()

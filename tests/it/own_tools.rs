@@ -135,8 +135,7 @@ async fn an_answer_is_a_text_or_json_or_an_error_of_its_own() {
         let told = prompt.replace('\\', "").contains(r#""is_error":true"#);
         assert_eq!(told, is_error, "{prompt}");
         // An error holds the words of others as any result does.
-        let sql =
-            "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND kind = 'result'";
+        let sql = "SELECT payload_json FROM thread_tool_events WHERE run_id = $1 AND event_type <> 'tool_call'";
         let row = scene.world.app.row(sql, &run).await;
         let recorded = row[0].clone().expect("a result");
         assert!(

@@ -128,7 +128,7 @@ pub(in crate::store) const ATTACHMENT_INFOS: &str = "
 /// The disposition of a draft is `draft:STATE:shown`, or `unshown` where its text stands in its call, or where not all who
 /// read the thread may read it. That of a text that a rule keeps from being sent, or from being answered, is `kept:RULE`; older
 /// records have `withheld:RULE` and `filed:RULE`, and are told as they were. An answer that is only stored was said where it
-/// answers a question at the machine. A run sees the letters before its own, and every answer so far, also an answer that was written
+/// answers a question at the machine, and of the persona's own texts an imported one was sent. A run sees the letters before its own, and every answer so far, also an answer that was written
 /// after its letter came in, as far as all of `$6` may read them and nobody reset the thread between: an answer stands
 /// where its letter does. One row of JSON, because each row
 /// costs a thread switch.
@@ -145,7 +145,7 @@ pub(in crate::store) const PAST_MESSAGES: &str = "
             FROM approvals a WHERE a.draft_id = m.id), 'kept:draft')
           WHEN m.disposition LIKE 'withheld:%' AND NOT (m.disposition = 'withheld:store_only' AND r.trigger IS 'chat')
             THEN 'kept:' || substr(m.disposition, 10)
-          WHEN m.disposition LIKE 'filed:%' THEN 'kept:' || substr(m.disposition, 7)
+          WHEN m.disposition LIKE 'filed:%' AND m.direction <> 'outbound' THEN 'kept:' || substr(m.disposition, 7)
           ELSE m.disposition END AS disposition,
         CASE WHEN m.metadata_json ->> '$.letters.count' > 0
           THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,

@@ -185,7 +185,7 @@ fn letters_come_by_file_or_standard_input_an_mbox_is_refused() {
     let said = "refused\tseveral.mbox\tis an mbox of 3 letters; give each a file of its own, or take them as history with `attache import`\n";
     assert_eq!(
         (refused.code, refused.stdout.as_str()),
-        (1, said),
+        (65, said),
         "{}",
         refused.stderr
     );

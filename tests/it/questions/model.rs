@@ -248,14 +248,19 @@ async fn a_hostile_model_decides_nothing_and_sees_no_question() {
     );
 }
 
-/// The control: without the rows of its approvals the same journal is a violation.
+/// The control: had the engine let each of these mails go without a question, the look would have found it.
 async fn the_look_would_find_it(scene: &Scene, seen: &Seen) {
-    assert!(seen.all_three > 0, "{seen:?}");
+    assert!(seen.tried > 0, "{seen:?}");
     let mut rows = scene.world.app.workspace.rows().await;
-    let change = "UPDATE approvals SET state = 'rejected' WHERE state = 'approved'";
-    sqlx::query(change)
-        .execute(&mut rows)
-        .await
-        .expect("changed");
-    assert_eq!(look(scene).await.unasked, seen.all_three);
+    for change in [
+        "UPDATE approvals SET state = 'rejected' WHERE state = 'approved'",
+        "UPDATE thread_tool_events SET payload_json = json_set(payload_json, '$.ok', json('true'))
+         WHERE event_type <> 'tool_call' AND tool_name = 'send_email'",
+    ] {
+        sqlx::query(change)
+            .execute(&mut rows)
+            .await
+            .expect("changed");
+    }
+    assert_eq!(look(scene).await.unasked, seen.tried);
 }
