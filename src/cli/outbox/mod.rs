@@ -12,7 +12,7 @@ mod show;
 use super::args::text;
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::domain::{DeliveryId, Timestamp};
-use crate::store::{Delivery, DeliveryFilter, DeliveryState, Store, StoreError, TransportState};
+use crate::store::{Delivery, Store, StoreError, TransportState};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -83,9 +83,6 @@ impl Command for OutboxCommand {
     }
 }
 
-/// Most queued mails of which the first that is due is looked for.
-const QUEUED_READ_MAX: u32 = 10_000;
-
 async fn health(context: &CommandContext, store: &Store) -> anyhow::Result<Exit> {
     let health = store.transport_health().await?;
     let state = health
@@ -96,7 +93,7 @@ async fn health(context: &CommandContext, store: &Store) -> anyhow::Result<Exit>
     let next = match (state, probe) {
         (TransportState::Well, probe) => probe,
         // Before its first pause the transport is tried with the next mail that is due.
-        (_, None) => next_delivery(store).await?,
+        (_, None) => store.next_delivery_due().await?,
         (_, probe) => probe,
     };
     let reason = health.map(|health| health.reason).unwrap_or_default();
@@ -116,17 +113,6 @@ async fn health(context: &CommandContext, store: &Store) -> anyhow::Result<Exit>
         ("Next try", time(next)),
     ])?;
     Ok(Exit::Ok)
-}
-
-/// Returns the time at which the first queued mail is due.
-async fn next_delivery(store: &Store) -> anyhow::Result<Option<Timestamp>> {
-    let queued = DeliveryFilter {
-        states: vec![DeliveryState::Queued],
-        persona: None,
-        limit: QUEUED_READ_MAX,
-    };
-    let queued = store.list_deliveries(&queued).await?;
-    Ok(queued.iter().filter_map(|mail| mail.next_attempt_at).min())
 }
 
 fn dkim(context: &CommandContext) -> anyhow::Result<Exit> {
