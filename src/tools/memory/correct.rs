@@ -4,10 +4,7 @@ use super::write_rules;
 use crate::domain::{MemoryStatus, Trust};
 use crate::store::{MemoryWrite, NewMemory};
 use crate::tools::contract::arguments::read_args;
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
-};
+use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolOutcome};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,21 +29,7 @@ struct CorrectArgs {
 
 impl Tool for Correct {
     fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "correct".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<CorrectArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects {
-                changes_state: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                memory: true,
-                ..ToolCapabilities::NONE
-            },
-        }
+        write_rules::declaration::<CorrectArgs>("correct", DESCRIPTION)
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {

@@ -5,10 +5,7 @@ use crate::domain::{MemoryScope, Trust};
 use crate::store::MemoryWrite;
 use crate::text::{one_line, truncated};
 use crate::tools::contract::arguments::read_args;
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
-};
+use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolOutcome};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,21 +32,7 @@ struct ForgetArgs {
 
 impl Tool for Forget {
     fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "forget".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<ForgetArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects {
-                changes_state: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                memory: true,
-                ..ToolCapabilities::NONE
-            },
-        }
+        write_rules::declaration::<ForgetArgs>("forget", DESCRIPTION)
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {

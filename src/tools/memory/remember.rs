@@ -1,13 +1,10 @@
 //! `remember`: proposes an entry of memory. The run loop stores it with the call's result.
 
-use super::write_rules::{self, Wanted};
+use super::write_rules;
 use crate::domain::{MemoryKind, MemoryScope, MemoryStatus};
 use crate::store::{MemoryWrite, NewMemory};
 use crate::tools::contract::arguments::read_args;
-use crate::tools::{
-    Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
-    ToolOutcome, arguments_schema,
-};
+use crate::tools::{Tool, ToolCall, ToolDeclaration, ToolError, ToolOutcome};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -67,33 +64,15 @@ enum RememberedScope {
 
 impl Tool for Remember {
     fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: "remember".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            input_schema: arguments_schema::<RememberArgs>(),
-            class: ToolClass::Transactional,
-            effects: Effects {
-                changes_state: true,
-                ..Effects::NONE
-            },
-            result_words: ResultWords::Engine,
-            capabilities: ToolCapabilities {
-                memory: true,
-                ..ToolCapabilities::NONE
-            },
-        }
+        write_rules::declaration::<RememberArgs>("remember", DESCRIPTION)
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let args: RememberArgs = read_args(call.args)?;
             let memory = write_rules::open(&call).await?;
-            let wanted = Wanted {
-                text: &args.text,
-                quote: &args.source_quote,
-            };
-            let text = write_rules::checked_text(wanted.text)?;
-            let source = write_rules::checked_quote(memory.new_text, wanted.quote)?;
+            let text = write_rules::checked_text(&args.text)?;
+            let source = write_rules::checked_quote(memory.new_text, &args.source_quote)?;
             let valid_to = write_rules::checked_end(args.valid_to.as_deref(), call.clock.now())?;
             let circle = &memory.access.place.circle;
             let scope = match (&circle.sender, args.scope) {

@@ -10,24 +10,41 @@ use crate::store::{MemoryEntry, MemorySource, NewMemory, ReachableMemory};
 use crate::text::likeness::find_quote;
 use crate::text::{one_line, redact, visible};
 use crate::tools::contract::memory::{MemoryAccess, QuotableText};
-use crate::tools::{ToolCall, ToolError};
+use crate::tools::{
+    Effects, ResultWords, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
+    arguments_schema,
+};
 use chrono::NaiveDate;
+use schemars::JsonSchema;
 
 /// Bounds of a quote, in characters. A shorter one stands in every letter.
 const QUOTE_CHARS_MIN: usize = 8;
 const QUOTE_CHARS_MAX: usize = 1000;
-
-/// Text and quote as a call gives them.
-pub(super) struct Wanted<'a> {
-    pub text: &'a str,
-    pub quote: &'a str,
-}
 
 /// Memory and new text of a run that may write.
 pub(super) struct WritableMemory<'a> {
     pub access: MemoryAccess<'a>,
     pub new_text: &'a QuotableText,
     pub reachable: ReachableMemory,
+}
+
+/// Declares a tool that changes memory by its result alone: the run loop stores both in one commit.
+pub(super) fn declaration<Args: JsonSchema>(name: &str, description: &str) -> ToolDeclaration {
+    ToolDeclaration {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema: arguments_schema::<Args>(),
+        class: ToolClass::Transactional,
+        effects: Effects {
+            changes_state: true,
+            ..Effects::NONE
+        },
+        result_words: ResultWords::Engine,
+        capabilities: ToolCapabilities {
+            memory: true,
+            ..ToolCapabilities::NONE
+        },
+    }
 }
 
 /// Returns the memory for writing. Errors: `nobody_to_remember`, `enough_remembered`.
