@@ -1,6 +1,7 @@
 //! The PDF files of a letter: scans reach every model that takes such files, and a reason stands where one does not.
 
 use super::images::{judges, seen};
+use super::photographs::its_file_is_missed;
 use super::server::{Reply, Server};
 use super::strict::{Strict, say};
 use super::threads::{KEYS, look, server, workspace};
@@ -13,7 +14,6 @@ use attache::domain::RunId;
 use attache::providers::{
     Block, FileBytes, FileReference, Message, PDF_PAGES_MAX, Parameter, PdfFile, Request, Role,
 };
-use attache::runs::record::as_of::{AsOf, AsOfError};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -359,10 +359,5 @@ async fn a_run_whose_pdf_file_was_pruned_says_so_instead_of_differing() {
     let app = asking(&server, None).await;
     let run = RunId::new(app.run_of(&scans()).await);
     app.drain().await;
-    let contexts = || AsOf::of_run(&app.engine.store, &run);
-    assert!(contexts().await.is_ok(), "the control");
-    let prune = "UPDATE attachments SET bytes = x'', pruned_at = $1 RETURNING id";
-    app.row(prune, "2026-11-22T00:00:00.000Z").await;
-    let pruned = contexts().await.expect_err("a file is gone");
-    assert!(matches!(pruned, AsOfError::Pruned(..)), "{pruned}");
+    its_file_is_missed(&app, &run).await;
 }

@@ -211,10 +211,15 @@ async fn a_run_whose_image_was_pruned_says_so_instead_of_differing() {
     let app = asking(&server).await;
     let run = RunId::new(app.run_of(&photographs()).await);
     app.drain().await;
-    let contexts = || AsOf::of_run(&app.engine.store, &run);
+    its_file_is_missed(&app, &run).await;
+}
+
+/// Prunes the files of a finished run, whose context then says so.
+pub async fn its_file_is_missed(app: &TestApp, run: &RunId) {
+    let contexts = || AsOf::of_run(&app.engine.store, run);
     assert!(contexts().await.is_ok(), "the control");
     let prune = "UPDATE attachments SET bytes = x'', pruned_at = $1 RETURNING id";
     app.row(prune, "2026-11-22T00:00:00.000Z").await;
-    let pruned = contexts().await.expect_err("an image is gone");
+    let pruned = contexts().await.expect_err("a file is gone");
     assert!(matches!(pruned, AsOfError::Pruned(..)), "{pruned}");
 }
