@@ -50,6 +50,34 @@ pub struct ContextProfile {
     pub steps: Vec<ContextStep>,
 }
 
+impl ContextProfile {
+    /// Step that contributes the summary of a thread; without it no summaries are made.
+    const SUMMARY: &str = "thread-summary";
+
+    /// Reports whether threads are summarised for runs of this profile.
+    pub fn has_summaries(&self) -> bool {
+        self.steps.iter().any(|step| step.resolver == Self::SUMMARY)
+    }
+
+    /// Returns the profile of the runs that summarise threads for this one. No file has it: what they are told is the
+    /// engine's.
+    pub fn of_summaries(&self) -> Self {
+        let history = self
+            .steps
+            .iter()
+            .find(|step| step.resolver == "thread-history");
+        let tokens = history.and_then(|step| step.budget_tokens);
+        Self {
+            steps: vec![ContextStep {
+                resolver: "summary-request".to_owned(),
+                args: tokens.iter().map(usize::to_string).collect(),
+                budget_tokens: None,
+                required: false,
+            }],
+        }
+    }
+}
+
 /// One step of the pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextStep {

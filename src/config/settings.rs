@@ -16,8 +16,9 @@ use crate::config::security::Security;
 use crate::config::skills::PinnedSkill;
 use crate::config::values::name_catalog::NameCatalog;
 use crate::config::web::WebSettings;
-use crate::domain::LoopKey;
+use crate::domain::{LoopKey, Trigger};
 use secrecy::SecretString;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +28,15 @@ impl Config {
     pub fn server_of(&self, tool: &str) -> Option<&McpServer> {
         let has = |server: &&McpServer| server.tools.values().any(|own| own.offered == tool);
         self.mcp.iter().find(has)
+    }
+
+    /// Returns the context profile of a run.
+    pub fn profile_of(&self, profile: &str, trigger: Trigger) -> Option<Cow<'_, ContextProfile>> {
+        let profile = self.context.get(profile)?;
+        Some(match trigger {
+            Trigger::Summary => Cow::Owned(profile.of_summaries()),
+            _ => Cow::Borrowed(profile),
+        })
     }
 }
 

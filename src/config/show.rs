@@ -184,6 +184,7 @@ fn show_inference(inference: &Inference) -> Value {
         "model": inference.model,
         "fallback": fallback::show(&inference.fallback),
         "fallback_on_refusal": inference.fallback_on_refusal,
+        "summary_model": inference.summary_model.iter().map(|of| json!({ "provider": of.provider, "model": of.model })).next(),
         "max_output_tokens": inference.max_output_tokens,
         "temperature": inference.temperature,
         "max_tool_turns": inference.budget.turns_max,

@@ -18,10 +18,13 @@ use crate::config::{ContextProfile, ContextStep, Persona};
 use crate::domain::TextLabel;
 use crate::domain::{ThreadId, Timestamp, Trust, sha256_hex};
 use crate::providers::contract::traits::{Block, FileReference, Message, Role};
+use crate::store::SummaryInputs;
 use crate::tools::ToolRegistry;
 use resolvers::reads::Reads;
 use resolvers::thread_history::newest_within;
-use resolvers::{Contribution, Exchange, Piece, ResolveError, ResolverCall, Subject};
+use resolvers::{
+    Contribution, Exchange, Piece, ResolveError, ResolverCall, Subject, estimate_tokens,
+};
 
 /// Context of a run, before any provider's dialect.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +36,8 @@ pub struct Context {
     pub input: Input,
     /// Label of the notes beside the input.
     pub notes_label: TextLabel,
+    /// What the input is made of, where it is to be summarised.
+    pub to_summarise: Option<SummaryInputs>,
 }
 
 /// Inputs of the pipeline.
@@ -101,7 +106,12 @@ async fn resolve_step(
         )));
     }
     let args: Vec<String> = step.args.iter().map(|arg| expand(arg, sources)).collect();
+    let upto = gathered.iter().find_map(|placed| match &placed.piece {
+        Piece::Summary { upto_seq, .. } => Some(*upto_seq),
+        _ => None,
+    });
     let call = ResolverCall {
+        summarised_upto: upto,
         args: &args,
         budget_tokens: step.budget_tokens.unwrap_or(allowed_tokens / 2),
         persona: sources.persona,
@@ -179,6 +189,8 @@ fn size(piece: &Piece) -> (usize, usize) {
         Piece::ActiveMemory { text, .. }
         | Piece::Remembered { text, .. }
         | Piece::System { text, .. }
+        | Piece::Summary { text, .. }
+        | Piece::ToSummarise { text, .. }
         | Piece::Metadata(text)
         | Piece::Input(text) => text.len(),
         Piece::Image(image) => image.as_ref().map_or(0, |image| file_bytes(&image.file)),
@@ -215,6 +227,8 @@ fn digest(piece: &Piece) -> Option<String> {
         Piece::ActiveMemory { text, .. }
         | Piece::Remembered { text, .. }
         | Piece::System { text, .. }
+        | Piece::Summary { text, .. }
+        | Piece::ToSummarise { text, .. }
         | Piece::Metadata(text)
         | Piece::Input(text) => Some(sha256_hex(&[text.as_bytes()])),
         Piece::Image(image) => image.as_ref().map(|image| image.file.digest.clone()),
@@ -235,7 +249,10 @@ fn digest(piece: &Piece) -> Option<String> {
 /// Returns the label of a piece, for the report.
 fn label(piece: &Piece, subject: &Subject) -> TextLabel {
     match piece {
-        Piece::ActiveMemory { label, .. } | Piece::Remembered { label, .. } => label.clone(),
+        Piece::ActiveMemory { label, .. }
+        | Piece::Remembered { label, .. }
+        | Piece::Summary { label, .. } => label.clone(),
+        Piece::ToSummarise { made_of, .. } => made_of.label.clone(),
         Piece::History(exchanges) => exchanges
             .iter()
             .map(|exchange| exchange.words.clone())
@@ -329,6 +346,7 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
             pdfs: Vec::new(),
         },
         notes_label: TextLabel::default(),
+        to_summarise: None,
     };
     for item in gathered {
         match item.piece {
@@ -347,6 +365,23 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
             // What changes from letter to letter stands behind the history, so that the vendor's
             // cache of the beginning serves the whole thread.
             Piece::System { text, .. } => context.input.knowledge.push(text),
+            // First of all, whatever the order of the steps: it is the older part.
+            Piece::Summary { text, label, .. } => {
+                let tokens = estimate_tokens(&text);
+                context.history.insert(
+                    0,
+                    Exchange {
+                        messages: vec![Message::user(text)],
+                        tokens,
+                        words: label,
+                        results: Vec::new(),
+                    },
+                );
+            }
+            Piece::ToSummarise { text, made_of } => {
+                context.input.text.push_str(&text);
+                context.to_summarise = Some(*made_of);
+            }
             Piece::History(exchanges) => context.history.extend(exchanges),
             Piece::Metadata(text) => context.input.metadata.push_str(&text),
             Piece::Input(text) => context.input.text.push_str(&text),

@@ -50,7 +50,7 @@ pub fn render(
 
 /// Escapes the tags of the frames in which texts of letters, notes and knowledge stand.
 pub fn defuse(text: &str) -> String {
-    const TAGS: [&str; 8] = [
+    const TAGS: [&str; 10] = [
         "</letter",
         "<letter",
         "</invocation",
@@ -59,6 +59,8 @@ pub fn defuse(text: &str) -> String {
         "<notes",
         "</knowledge",
         "<knowledge",
+        "</thread-summary",
+        "<thread-summary",
     ];
     if !text.contains('<') {
         return text.to_owned();

@@ -43,7 +43,14 @@ pub(super) use word_enum;
 
 word_enum!(
     /// Trigger of a run.
-    Trigger { Email = "email", Schedule = "schedule", Chat = "chat", Manual = "manual" }
+    Trigger {
+        Email = "email",
+        Schedule = "schedule",
+        Chat = "chat",
+        Manual = "manual",
+        /// The history of a thread no longer fits: the run summarises its older letters.
+        Summary = "summary",
+    }
 );
 
 word_enum!(

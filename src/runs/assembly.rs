@@ -34,24 +34,21 @@ pub async fn assemble(
     budget_tokens: usize,
     note: Option<String>,
 ) -> Result<(), RunError> {
-    let profile = state
-        .deps
-        .config
-        .context
-        .get(&state.run.profile)
-        .ok_or_else(|| RunError::Fatal {
-            class: ErrorClass::Config,
-            message: format!(
-                "no context profile `{}` in configs/context.json",
-                state.run.profile
-            ),
-        })?;
     read_pdfs(state).await?;
+    let config = state.deps.config.clone();
+    let profile = config.profile_of(&state.run.profile, state.run.trigger);
+    let profile = profile.ok_or_else(|| RunError::Fatal {
+        class: ErrorClass::Config,
+        message: format!(
+            "no context profile `{}` in configs/context.json",
+            state.run.profile
+        ),
+    })?;
     let order = ContextOrder {
         run: state.run,
         persona: state.persona,
         subject: &state.subject,
-        profile,
+        profile: &profile,
         allowed_tokens: state.budget().context_tokens_max,
         budget_tokens,
         now: state.deps.clock.now(),
@@ -77,7 +74,9 @@ pub async fn assemble(
         request: state.first.clone(),
         stubbed: state.stubbed.clone(),
         words,
+        to_summarise: context.to_summarise.clone(),
     };
+    state.to_summarise = context.to_summarise;
     state.fresh_context = Some(AssembledContext {
         request_json: to_json(&kept)?,
         report_json: to_json(&report)?,

@@ -4,7 +4,7 @@ use crate::domain::ErrorClass;
 use crate::domain::TextLabel;
 use crate::providers::Request;
 use crate::runs::error::RunError;
-use crate::store::StoreError;
+use crate::store::{StoreError, SummaryInputs};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -20,6 +20,9 @@ pub struct ContextCheckpoint {
     /// Trust of the texts in the context besides the run's own letter.
     #[serde(default, skip_serializing_if = "TextLabel::is_nothing")]
     pub words: TextLabel,
+    /// What the input is made of, where it is to be summarised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_summarise: Option<SummaryInputs>,
 }
 
 /// Returns the trust of the texts in a run's context, by its stored first request.

@@ -157,6 +157,21 @@ impl RunDeps {
                 },
                 ..RunOptionsInForce::default()
             }),
+            Trigger::Summary => {
+                let model = self.config.inference.summary_model.clone();
+                let (provider, model) = model.map(|of| (of.provider, of.model)).unzip();
+                Ok(RunOptionsInForce {
+                    run_options: RunOptions {
+                        profile: run.profile.clone(),
+                        provider,
+                        model,
+                        tools: Some(Vec::new()),
+                        deliver_to: DeliverTo::Store,
+                        ..RunOptions::default()
+                    },
+                    ..RunOptionsInForce::default()
+                })
+            }
             Trigger::Email | Trigger::Schedule | Trigger::Manual => {
                 Ok(self.env.options_of_run(run).await?)
             }

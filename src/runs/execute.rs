@@ -16,6 +16,7 @@ use crate::runs::deps::RunDeps;
 use crate::runs::error::RunError;
 use crate::runs::model_call::{structured, turn};
 use crate::runs::provider_health::Moment;
+use crate::runs::reply::summary;
 use crate::runs::tool_calls::dispatch;
 use crate::store::{
     ClaimedRun, JournalEntry, MessageOutcome, NewOutbound, RunFinished, StoreError,
@@ -41,6 +42,9 @@ pub async fn execute(
     if let Some(rule) = state.unasked {
         deps.env.file_unasked(run, rule).await?;
         return Ok(StopReason::RateLimited);
+    }
+    if summary::is_summary(&state) && state.to_summarise.is_none() {
+        return finish(&mut state, "", StopReason::NoReply).await;
     }
     let said = serve(&mut state).await?;
     let (text, stop) = structured::hold(&mut state, said).await?;
@@ -193,7 +197,13 @@ async fn finish(
         }
         StopReason::Failed => (RunState::Failed, structured::failure(state)),
         _ => {
-            let (mail, question) = mailed(state, text).await?;
+            let (mail, question) = match summary::is_summary(state) {
+                true => {
+                    stop = summary::conclude(state, text, stop).await?;
+                    (None, None)
+                }
+                false => mailed(state, text).await?,
+            };
             if let Some(mail) = &mail
                 && matches!(mail.outcome, MessageOutcome::Send { .. })
             {
@@ -218,6 +228,7 @@ async fn finish(
             }
         }
     };
+    summary::queue(state, end);
     let end = JournalEntry::Finished(RunFinished {
         state: end,
         stop_reason: stop,

@@ -19,6 +19,7 @@ pub fn resume(
         request,
         stubbed,
         words,
+        to_summarise,
     } = from_json(first_json)?;
     state.label = state.label.clone().having_read(words);
     (state.first.system, state.first.messages) = (request.system, request.messages);
@@ -26,6 +27,7 @@ pub fn resume(
     state.first.cache_key = request.cache_key;
     state.attach_files();
     state.stubbed = stubbed;
+    state.to_summarise = to_summarise;
     if let Some((name, model)) = &journal.answered_by {
         state.route = state.chain.go_on(state.route.clone(), name, model);
     }

@@ -7,7 +7,7 @@ use super::state::LoopState;
 use super::{assembly, mcp_tools, recovery};
 use crate::config::{Persona, SettingsInForce};
 use crate::context::resolvers::Subject;
-use crate::domain::{RunOptions, sha256_hex};
+use crate::domain::{RunOptions, Trigger, sha256_hex};
 use crate::providers::{Request, ToolChoice, ToolSpec};
 use crate::runs::agents::options::AgentState;
 use crate::runs::budget::bounds;
@@ -34,7 +34,10 @@ pub async fn begin<'a>(
 ) -> Result<LoopState<'a>, RunError> {
     let persona = deps.persona(&run.persona)?;
     let run_options = deps.options_of(run).await?;
-    let (route, chain) = FallbackChain::of(deps, persona, &run_options.run_options)?;
+    let (route, chain) = match run.trigger {
+        Trigger::Summary => FallbackChain::of_models(deps, persona, &run_options.run_options)?,
+        _ => FallbackChain::of(deps, persona, &run_options.run_options)?,
+    };
     let owners = &deps.config.gateway.owners;
     let about = deps.env.trigger_message(run, owners).await?;
     let (sent, subject) = (about.sent, Subject::of(run.trigger, about));
@@ -70,6 +73,7 @@ pub async fn begin<'a>(
         mails_sent: 0,
         replied: false,
         insists: run.is_retried,
+        to_summarise: None,
         unasked: None,
         spending,
         budget,
@@ -87,7 +91,9 @@ pub async fn begin<'a>(
     match &journal.first_request_json {
         Some(json) => recovery::resume(&mut state, json, &journal)?,
         None => {
-            state.unasked = send_limits::unasked(&state.ctx(), sent);
+            if run.trigger != Trigger::Summary {
+                state.unasked = send_limits::unasked(&state.ctx(), sent);
+            }
             if state.unasked.is_none() {
                 of_run::before(deps, run, &state.subject, cancel).await?;
                 let budget = assembly::context_budget(&state);

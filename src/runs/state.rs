@@ -24,7 +24,7 @@ use crate::runs::record::call_record::{Begun, BlockedBy, Claim, RULES, amounts, 
 use crate::runs::tool_calls::context::ToolCallContext;
 use crate::store::{
     ApprovalOfRun, AssembledContext, ClaimedRun, DigestedText, JournalEntry, MessageOutcome,
-    NewOutbound, RunOptionsInForce, Step, StoreError,
+    NewOutbound, RunOptionsInForce, Step, StoreError, SummaryInputs,
 };
 use crate::tools::RegisteredTool;
 use std::collections::{BTreeSet, HashMap};
@@ -80,6 +80,8 @@ pub struct LoopState<'a> {
     pub replied: bool,
     /// `true`: the next call is made even where its provider is paused.
     pub insists: bool,
+    /// What the input is made of, where it is to be summarised.
+    pub to_summarise: Option<SummaryInputs>,
     /// Reason not to ask the model: its answer could not be sent.
     pub unasked: Option<Withheld>,
     /// MailBounds on tokens and money at the start of the run, each with its origin.

@@ -119,11 +119,18 @@ pub use sqlite::locks::working_engine;
 pub use sqlite::open::Store;
 pub use sqlite::open_error::OpenError;
 pub use threads::history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
+pub use threads::instructions::{
+    INSTRUCTIONS_MAX, InstructionScope, ShownInstruction, StoredInstruction,
+};
 pub use threads::links::LinkedLetter;
 pub use threads::opened::{AttachmentRef, MessageFile, OpenedMessage, ReadersRule};
 pub use threads::place::{Company, Place};
 pub use threads::reply_limits::{Account, MailBounds, MailReservation, ReplyLimits, Sent};
 pub use threads::sessions::{KnownSession, SessionKey, ThreadSession};
+pub use threads::summaries::{
+    NewThreadSummary, SUMMARISED_CHARS_MAX, StoredThreadSummary, SummaryInputs, SummarySoFar,
+    ThreadSummaryText,
+};
 pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;
 pub use views::ids::ID_PIECE_CHARS_MIN;

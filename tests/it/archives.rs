@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// The letters of an mbox file, in its order (RFC 4155; `From ` lines separate).
-fn mbox(path: &Path) -> Vec<Vec<u8>> {
+pub fn mbox(path: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(path).expect("an mbox");
     let mut letters: Vec<Vec<u8>> = Vec::new();
     let mut after_blank = true;

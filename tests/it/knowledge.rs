@@ -143,6 +143,7 @@ impl RunDeps {
         };
         let reads = Live::new(folders, &self.ada, self.clock.now());
         let call = ResolverCall {
+            summarised_upto: None,
             args: &[],
             budget_tokens: 1000,
             persona: &persona,

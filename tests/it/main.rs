@@ -20,6 +20,7 @@ mod memory;
 mod tools;
 mod answers;
 mod structured;
+mod summaries;
 mod letters;
 mod overflow;
 mod shutdown;

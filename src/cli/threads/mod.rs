@@ -1,15 +1,16 @@
-//! `attache threads list|show|raw|budget`: threads with their participants, messages and runs, and
+//! `attache threads list|show|raw|budget|instruct`: threads with their participants, messages and runs, and
 //! the bytes of a letter.
 
 pub mod budget;
+pub mod instruct;
 
 use super::args::lookup::not_found;
 use super::args::{id_arg, number, page_args, persona_of, text};
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit};
-use crate::domain::MessageId;
+use crate::domain::{MessageId, Trigger};
 use crate::replay::{MessageRecord, RunRow, load_thread};
-use crate::store::{ThreadFilter, ThreadReset, ThreadSession};
+use crate::store::{StoredThreadSummary, ThreadFilter, ThreadReset, ThreadSession};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
@@ -20,6 +21,8 @@ pub struct ThreadsCommand;
 
 /// Maximum number of the newest runs that `show` lists.
 const RUNS_MAX: u32 = 100;
+/// Summaries that `show` lists.
+const SUMMARIES_MAX: u32 = 3;
 
 impl Command for ThreadsCommand {
     fn clap(&self) -> clap::Command {
@@ -44,6 +47,7 @@ impl Command for ThreadsCommand {
                     .arg(limit),
             )
             .subcommand(budget::command())
+            .subcommand(instruct::command())
             .subcommand(
                 clap::Command::new("raw")
                     .about("Print a letter byte by byte, our Received field in front of it")
@@ -61,6 +65,7 @@ impl Command for ThreadsCommand {
                 Some(("show", args)) => show(context, args).await,
                 Some(("raw", args)) => raw(context, args).await,
                 Some(("budget", args)) => budget::run(context, args).await,
+                Some(("instruct", args)) => instruct::run(context, args).await,
                 _ => Ok(Exit::Usage),
             }
         })
@@ -112,6 +117,7 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
     let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
     let sessions = store.thread_sessions(&id).await?;
     let resets = store.thread_resets(&id).await?;
+    let summaries = store.summaries_of_thread(&id, SUMMARIES_MAX).await?;
     if context.json() {
         context.screen.json(&ThreadDetail {
             id: &thread.id,
@@ -123,6 +129,7 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
             runs: thread.runs.iter().map(|run| &run.run).collect(),
             sessions: &sessions,
             resets: &resets,
+            summaries: &summaries,
         })?;
         return Ok(Exit::Ok);
     }
@@ -155,11 +162,56 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
         let run = thread
             .runs
             .iter()
-            .find(|run| run.trigger.id == message.id)
+            .find(|run| {
+                run.trigger.id == message.id && run.run.trigger != Trigger::Summary.as_str()
+            })
             .map(|run| &run.run);
         show_message(context, message, run)?;
     }
+    show_summaries(context, &summaries)?;
     Ok(Exit::Ok)
+}
+
+fn show_summaries(
+    context: &CommandContext,
+    summaries: &[StoredThreadSummary],
+) -> anyhow::Result<()> {
+    let screen = &context.screen;
+    for summary in summaries {
+        screen.line("")?;
+        let made = screen.moment(&summary.created_at.to_string());
+        screen.heading(format!(
+            "{made}  summary of {} messages, {}",
+            summary.messages, summary.state
+        ))?;
+        let ids = |ids: &[MessageId]| {
+            let ids: Vec<&str> = ids.iter().map(MessageId::as_str).collect();
+            ids.join(", ")
+        };
+        let mut fields = vec![
+            ("id", summary.id.clone()),
+            ("run", format!("{} ({})", summary.run, summary.model)),
+            ("up to", summary.upto_message.to_string()),
+            ("made from", ids(&summary.made_from)),
+            ("readers", summary.readers.join(", ")),
+            ("label", summary.label.described()),
+        ];
+        fields.extend(
+            summary
+                .previous
+                .clone()
+                .map(|id| ("and from", format!("summary {id}"))),
+        );
+        fields.extend(
+            (!summary.changed.is_empty()).then(|| ("changed since", ids(&summary.changed))),
+        );
+        fields.extend(
+            (!summary.problems.is_empty()).then(|| ("not used", summary.problems.join("; "))),
+        );
+        screen.fields(&fields)?;
+        screen.behind("| ", summary.text.trim_end())?;
+    }
+    Ok(())
 }
 
 async fn raw(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
@@ -240,6 +292,8 @@ struct ThreadDetail<'a> {
     sessions: &'a [ThreadSession],
     /// Where the history of later runs begins, the newest first.
     resets: &'a [ThreadReset],
+    /// Summaries of its older messages, the newest first.
+    summaries: &'a [StoredThreadSummary],
 }
 
 /// The bytes of a letter.

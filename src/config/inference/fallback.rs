@@ -35,25 +35,41 @@ pub fn resolve(
     typed: &[TypedChoice],
     ctx: &mut CheckContext<'_>,
 ) -> Vec<ModelChoice> {
-    let mut choices = Vec::with_capacity(typed.len());
-    for (index, choice) in typed.iter().enumerate() {
-        let provider = &choice.provider;
-        if !ctx.knows_provider(provider) {
-            let problem = file.problem_at(&pointer(index), format!("no provider `{provider}`"));
-            let problem = instances::explained(problem, provider, ctx);
-            ctx.report(problem);
-        }
-        let model = choice.model.as_ref().or(ctx.models.get(provider)).cloned();
-        if model.is_none() {
-            let problem = file.problem_at(&pointer(index), NO_MODEL);
-            ctx.report(problem.hint("write `model` beside it, or into the provider's block"));
-        }
-        choices.push(ModelChoice {
-            provider: provider.clone(),
-            model: model.unwrap_or_default(),
-        });
+    let choices = typed.iter().enumerate();
+    let choices = choices.map(|(index, choice)| resolve_at(file, &pointer(index), choice, ctx));
+    choices.collect()
+}
+
+/// Resolves `summary_model`.
+pub fn resolve_one(
+    file: &Document,
+    typed: Option<&TypedChoice>,
+    ctx: &mut CheckContext<'_>,
+) -> Option<ModelChoice> {
+    Some(resolve_at(file, "/summary_model/provider", typed?, ctx))
+}
+
+fn resolve_at(
+    file: &Document,
+    pointer: &str,
+    choice: &TypedChoice,
+    ctx: &mut CheckContext<'_>,
+) -> ModelChoice {
+    let provider = &choice.provider;
+    if !ctx.knows_provider(provider) {
+        let problem = file.problem_at(pointer, format!("no provider `{provider}`"));
+        let problem = instances::explained(problem, provider, ctx);
+        ctx.report(problem);
     }
-    choices
+    let model = choice.model.as_ref().or(ctx.models.get(provider)).cloned();
+    if model.is_none() {
+        let problem = file.problem_at(pointer, NO_MODEL);
+        ctx.report(problem.hint("write `model` beside it, or into the provider's block"));
+    }
+    ModelChoice {
+        provider: provider.clone(),
+        model: model.unwrap_or_default(),
+    }
 }
 
 /// JSON pointer of the provider of a choice.

@@ -52,6 +52,9 @@ pub struct TypedInference {
     /// Also calls the next model when a model refuses to answer.
     #[serde(default)]
     fallback_on_refusal: bool,
+    /// Model that summarises long threads. Default: the persona's. Threads are summarised where a context profile has the
+    /// step `thread-summary`.
+    summary_model: Option<TypedChoice>,
     /// Maximum output tokens of one call.
     #[serde(default = "default_output_tokens")]
     #[schemars(range(min = 1))]
@@ -90,6 +93,8 @@ pub struct Inference {
     pub fallback: Vec<ModelChoice>,
     /// `true`: the next model is also called when a model refuses to answer.
     pub fallback_on_refusal: bool,
+    /// Model that summarises long threads; `None`: the persona's.
+    pub summary_model: Option<ModelChoice>,
     pub max_output_tokens: u32,
     pub temperature: Option<f32>,
     pub budget: Budget,
@@ -211,6 +216,7 @@ pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) ->
             ctx,
         ),
         fallback_on_refusal: typed.fallback_on_refusal,
+        summary_model: fallback::resolve_one(&file.document, typed.summary_model.as_ref(), ctx),
         max_output_tokens: typed.max_output_tokens,
         temperature: typed.temperature,
         budget: budgets::finish_run(typed.max_tool_turns, typed.budget.as_ref()),

@@ -40,7 +40,7 @@ impl Inference {
         provider: &str,
     ) -> SettingsInForce {
         let near = match trigger {
-            Trigger::Email | Trigger::Chat => Origin::Letter,
+            Trigger::Email | Trigger::Chat | Trigger::Summary => Origin::Letter,
             Trigger::Schedule | Trigger::Manual => Origin::Responsibility,
         };
         let block = self.providers.get(provider);

@@ -95,6 +95,15 @@ pub fn check_providers(
         ctx.report(file.problem_at("/provider", message).hint(hint));
     }
     check_fallbacks(file, &inference.fallback, inference, ctx);
+    let summary = inference.summary_model.as_ref();
+    let summary =
+        summary.and_then(|of| providers::unready(&of.provider, &inference.providers, ctx));
+    if let Some((message, hint)) = summary {
+        ctx.report(
+            file.problem_at("/summary_model/provider", message)
+                .hint(hint),
+        );
+    }
     for (file, persona) in personas {
         ctx.on_behalf_of(persona.id.as_str(), |ctx| {
             check_own_provider(file, inference, persona, ctx);

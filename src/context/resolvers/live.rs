@@ -3,7 +3,9 @@
 use super::reads::{BaseFolder, Files, Folders, ReadError, ReadFuture, Reads};
 use super::record::ReadLog;
 use crate::domain::{MemoryCircle, MessageId, ThreadId, Timestamp};
-use crate::store::{KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore};
+use crate::store::{
+    KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, ShownInstruction, SummarySoFar,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sources of a live run; one value for each context that is assembled.
@@ -102,6 +104,52 @@ impl Reads for Live<'_> {
             self.seen()
                 .past_messages((thread.as_str(), window.0), (window.1, chars_max), &past);
             Ok(past)
+        })
+    }
+
+    fn summary_so_far<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        before_seq: i64,
+        readers: &'a [String],
+    ) -> ReadFuture<'a, SummarySoFar> {
+        Box::pin(async move {
+            let found = self
+                .store
+                .summary_so_far(thread, before_seq, readers)
+                .await?;
+            self.seen().summary(thread.as_str(), before_seq, &found);
+            Ok(found)
+        })
+    }
+
+    fn instructions<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        contact: Option<&'a str>,
+    ) -> ReadFuture<'a, Vec<ShownInstruction>> {
+        Box::pin(async move {
+            let found = self.store.instructions_in_force(thread, contact).await?;
+            self.seen().instructions(thread.as_str(), contact, &found);
+            Ok(found)
+        })
+    }
+
+    fn letters_to_summarise<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        between: (i64, i64, i64),
+        bounds: (u32, u32),
+        readers: &'a [String],
+    ) -> ReadFuture<'a, Vec<PastMessage>> {
+        Box::pin(async move {
+            let found = self
+                .store
+                .letters_to_summarise(thread, between, bounds, readers)
+                .await?;
+            self.seen()
+                .letters(thread.as_str(), between, bounds, &found);
+            Ok(found)
         })
     }
 

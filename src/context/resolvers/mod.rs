@@ -6,6 +6,7 @@
 //! - `load_file`: the smallest resolver; copy it to start a new one
 //! - `persona`, `memory`, `knowledge`, `skills`, `thread_history`, `invocation_metadata`,
 //!   `current_input`; `letter_images`, `letter_pdfs`: the files that it shows; `calendar_facts`: a calendar part in words
+//! - `summary`: the summary of a thread, the letters for one, the owner's instructions
 //!
 //! Not here: the budget over all pieces and the order of the steps (`context`).
 
@@ -18,6 +19,7 @@ pub mod persona;
 pub mod memory;
 pub mod knowledge;
 pub mod skills;
+pub mod summary;
 pub mod thread_history;
 pub mod invocation_metadata;
 pub mod current_input;
@@ -28,7 +30,9 @@ mod calendar_facts;
 use crate::config::Persona;
 use crate::domain::{Address, MemoryAudience, MemoryCircle, TextLabel, Timestamp, Trigger, Trust};
 use crate::providers::contract::traits::{IMAGE_TOKENS, Image, Message, PdfFile};
-use crate::store::{AttachmentInfo, MessageFile, StoreError, StoredMessage, TriggerMessage};
+use crate::store::{
+    AttachmentInfo, MessageFile, StoreError, StoredMessage, SummaryInputs, TriggerMessage,
+};
 use futures_util::future::BoxFuture;
 pub use letter_pdfs::PdfFacts;
 use reads::{Files, Reads};
@@ -42,9 +46,12 @@ pub static RESOLVERS: &[&dyn Resolver] = &[
     &memory::contact_memory::ContactMemory,
     &knowledge::Knowledge,
     &skills::Skills,
+    &summary::instructions::Instructions,
+    &summary::SummaryOfThread,
     &thread_history::ThreadHistory,
     &invocation_metadata::InvocationMetadata,
     &current_input::CurrentInput,
+    &summary::request::SummaryRequest,
 ];
 
 /// One contributor to a run's context.
@@ -105,6 +112,8 @@ pub struct ResolverCall<'a> {
     pub reads: &'a dyn Reads,
     pub subject: &'a Subject,
     pub now: Timestamp,
+    /// Number of the last message in the summary that an earlier step contributed.
+    pub summarised_upto: Option<i64>,
 }
 
 /// Subject of a run: its triggering message.
@@ -194,6 +203,17 @@ pub enum Piece {
     /// A standing text. `required` ones are never dropped and make the system text; the others were
     /// chosen for the letter and stand with it.
     System { text: String, required: bool },
+    /// The summary of the thread up to this message.
+    Summary {
+        text: String,
+        upto_seq: i64,
+        label: TextLabel,
+    },
+    /// Letters that the run is to summarise.
+    ToSummarise {
+        text: String,
+        made_of: Box<SummaryInputs>,
+    },
     /// Whole exchanges, oldest first.
     History(Vec<Exchange>),
     /// Facts about the triggering message, for the head of the input.
@@ -335,6 +355,8 @@ impl Piece {
             Piece::ActiveMemory { text, .. }
             | Piece::Remembered { text, .. }
             | Piece::System { text, .. }
+            | Piece::Summary { text, .. }
+            | Piece::ToSummarise { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => estimate_tokens(text),
             Piece::History(exchanges) => exchanges.iter().map(|exchange| exchange.tokens).sum(),
@@ -348,6 +370,8 @@ impl Piece {
             Piece::ActiveMemory { text, .. }
             | Piece::Remembered { text, .. }
             | Piece::System { text, .. }
+            | Piece::Summary { text, .. }
+            | Piece::ToSummarise { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => {
                 if let Some(cut) = cut_to_tokens(text, tokens) {
@@ -367,6 +391,8 @@ impl Piece {
             Piece::ActiveMemory { text, .. }
             | Piece::Remembered { text, .. }
             | Piece::System { text, .. }
+            | Piece::Summary { text, .. }
+            | Piece::ToSummarise { text, .. }
             | Piece::Metadata(text)
             | Piece::Input(text) => text.is_empty(),
             // The report notes history that did not fit.

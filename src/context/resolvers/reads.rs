@@ -6,7 +6,9 @@
 
 use super::ResolveError;
 use crate::domain::{MemoryCircle, MessageId, ThreadId};
-use crate::store::{KnowledgeHit, MemoryEntry, PastMessage, PastStep, StoreError};
+use crate::store::{
+    KnowledgeHit, MemoryEntry, PastMessage, PastStep, ShownInstruction, StoreError, SummarySoFar,
+};
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -54,6 +56,28 @@ pub trait Reads: Files {
         thread: &'a ThreadId,
         window: (i64, u32),
         chars_max: u32,
+        readers: &'a [String],
+    ) -> ReadFuture<'a, Vec<PastMessage>>;
+    /// Returns the summary of a thread up to some message before `before_seq`, if all of `readers` may read it.
+    fn summary_so_far<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        before_seq: i64,
+        readers: &'a [String],
+    ) -> ReadFuture<'a, SummarySoFar>;
+    /// Returns the owner's instructions for a thread and for its correspondent, oldest first.
+    fn instructions<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        contact: Option<&'a str>,
+    ) -> ReadFuture<'a, Vec<ShownInstruction>>;
+    /// Returns letters to summarise with their answers, oldest first: those after the first number of `between` and before
+    /// the second, for a run on the message with the third. `bounds`: how many letters, and characters of each text.
+    fn letters_to_summarise<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        between: (i64, i64, i64),
+        bounds: (u32, u32),
         readers: &'a [String],
     ) -> ReadFuture<'a, Vec<PastMessage>>;
     /// Returns the tool traces under these messages, each payload cut at `chars_max` characters.

@@ -3,7 +3,10 @@
 
 use super::reads::BaseFolder;
 use crate::domain::{RunId, sha256_hex};
-use crate::store::{KnowledgeHit, MemoryEntry, PastMessage, PastStep};
+use crate::store::{
+    KnowledgeHit, MemoryEntry, PastMessage, PastStep, ShownInstruction, SummarySoFar,
+    ThreadSummaryText,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +40,26 @@ pub enum ReadRecord {
         /// Messages, oldest first.
         messages: Vec<PastRow>,
     },
+    /// Summary of a thread; its row may be replaced.
+    Summary {
+        thread: String,
+        before_seq: i64,
+        /// The summary without its text, and the digest of that.
+        found: Option<(ThreadSummaryText, String)>,
+        flagged: u32,
+    },
+    /// Instructions of the owner, which can be taken back.
+    Instructions {
+        thread: String,
+        contact: Option<String>,
+        found: Vec<ShownInstruction>,
+    },
+    LettersToSummarise {
+        thread: String,
+        between: (i64, i64, i64),
+        bounds: (u32, u32),
+        messages: Vec<PastRow>,
+    },
     /// Steps by run. Traces grow at their end: the number counts the first steps that existed.
     PastSteps {
         chars_max: u32,
@@ -62,6 +85,37 @@ pub struct PastRow {
     /// Recipients that it did not reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
+}
+
+impl PastRow {
+    fn of(found: &PastMessage) -> Self {
+        Self {
+            seq: found.seq,
+            disposition: found.disposition.clone(),
+            lost: found.lost.clone(),
+        }
+    }
+}
+
+impl ReadRecord {
+    /// Returns the digests of its texts.
+    pub(super) fn digests(&self) -> Vec<&str> {
+        match self {
+            ReadRecord::File { sha256, .. } => sha256.as_deref().into_iter().collect(),
+            ReadRecord::Knowledge { hits, .. } => {
+                hits.iter().map(|hit| hit.sha256.as_str()).collect()
+            }
+            ReadRecord::Summary { found, .. } => {
+                found.iter().map(|(_, sha256)| sha256.as_str()).collect()
+            }
+            ReadRecord::KnowledgeLeftOut { .. }
+            | ReadRecord::Memory { .. }
+            | ReadRecord::Instructions { .. }
+            | ReadRecord::PastMessages { .. }
+            | ReadRecord::LettersToSummarise { .. }
+            | ReadRecord::PastSteps { .. } => Vec::new(),
+        }
+    }
 }
 
 /// Reads so far.
@@ -124,18 +178,61 @@ impl ReadLog {
         (limit, chars_max): (u32, u32),
         found: &[PastMessage],
     ) {
-        let row = |found: &PastMessage| PastRow {
-            seq: found.seq,
-            disposition: found.disposition.clone(),
-            lost: found.lost.clone(),
-        };
-        let (thread, messages) = (thread.to_owned(), found.iter().map(row).collect());
+        let (thread, messages) = (thread.to_owned(), found.iter().map(PastRow::of).collect());
         self.reads.push(ReadRecord::PastMessages {
             thread,
             before_seq,
             limit,
             chars_max,
             messages,
+        });
+    }
+
+    pub fn summary(&mut self, thread: &str, before_seq: i64, so_far: &SummarySoFar) {
+        let found = so_far.summary.as_ref().map(|summary| {
+            let sha256 = self.keep(summary.text.as_str().into());
+            let text = String::new();
+            (
+                ThreadSummaryText {
+                    text,
+                    ..summary.clone()
+                },
+                sha256,
+            )
+        });
+        self.reads.push(ReadRecord::Summary {
+            thread: thread.to_owned(),
+            before_seq,
+            found,
+            flagged: so_far.flagged,
+        });
+    }
+
+    pub fn instructions(
+        &mut self,
+        thread: &str,
+        contact: Option<&str>,
+        found: &[ShownInstruction],
+    ) {
+        self.reads.push(ReadRecord::Instructions {
+            thread: thread.to_owned(),
+            contact: contact.map(str::to_owned),
+            found: found.to_vec(),
+        });
+    }
+
+    pub fn letters(
+        &mut self,
+        thread: &str,
+        between: (i64, i64, i64),
+        bounds: (u32, u32),
+        found: &[PastMessage],
+    ) {
+        self.reads.push(ReadRecord::LettersToSummarise {
+            thread: thread.to_owned(),
+            between,
+            bounds,
+            messages: found.iter().map(PastRow::of).collect(),
         });
     }
 

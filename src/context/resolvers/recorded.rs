@@ -5,7 +5,8 @@ use super::reads::{BaseFolder, Files, ReadError, ReadFuture, Reads};
 use super::record::{PastRow, ReadRecord, RecordedHit};
 use crate::domain::{MemoryCircle, MessageId, RunId, ThreadId};
 use crate::store::{
-    KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, StoreError, StoredText,
+    KnowledgeHit, MemoryEntry, PastMessage, PastStep, PersonaStore, ShownInstruction, StoreError,
+    StoredText, SummarySoFar, ThreadSummaryText,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,11 @@ pub struct RecordedSources {
     memory: Option<Vec<MemoryEntry>>,
     pasts: Vec<Past>,
     steps: Vec<(u32, Vec<PastStep>)>,
+    /// By thread and number of the run's own message.
+    summaries: BTreeMap<(String, i64), RecordedSummary>,
+    letters: Vec<RecordedLetters>,
+    /// By thread and correspondent.
+    instructions: BTreeMap<(String, Option<String>), Vec<ShownInstruction>>,
     damages: Vec<Damage>,
     /// `true`: a search for other terms is answered too.
     is_lenient: bool,
@@ -45,6 +51,21 @@ struct Past {
     before_seq: i64,
     limit: u32,
     chars_max: u32,
+    messages: Vec<PastMessage>,
+}
+
+#[derive(Debug, Clone)]
+enum RecordedSummary {
+    Is(SummarySoFar),
+    /// Its text is not kept any more.
+    Gone,
+}
+
+#[derive(Debug, Clone)]
+struct RecordedLetters {
+    thread: String,
+    between: (i64, i64, i64),
+    bounds: (u32, u32),
     messages: Vec<PastMessage>,
 }
 
@@ -93,7 +114,28 @@ impl RecordedSources {
                     recorded.left_out.extend_from_slice(files);
                 }
                 ReadRecord::Memory { entries } => recorded.load_memory(store, entries).await?,
-                ReadRecord::PastMessages { .. } | ReadRecord::PastSteps { .. } => {
+                ReadRecord::Summary {
+                    thread,
+                    before_seq,
+                    found,
+                    flagged,
+                } => {
+                    let summary = recorded.summary(found.as_ref(), *flagged, &texts);
+                    recorded
+                        .summaries
+                        .insert((thread.clone(), *before_seq), summary);
+                }
+                ReadRecord::Instructions {
+                    thread,
+                    contact,
+                    found,
+                } => {
+                    let of = (thread.clone(), contact.clone());
+                    recorded.instructions.insert(of, found.clone());
+                }
+                ReadRecord::PastMessages { .. }
+                | ReadRecord::PastSteps { .. }
+                | ReadRecord::LettersToSummarise { .. } => {
                     recorded.load_past(store, read).await?;
                 }
             }
@@ -148,6 +190,22 @@ impl RecordedSources {
                     messages,
                 });
             }
+            ReadRecord::LettersToSummarise {
+                thread,
+                between,
+                bounds,
+                messages,
+            } => {
+                let seqs: Vec<i64> = messages.iter().map(|row| row.seq).collect();
+                let found = store.messages_by_seq(&seqs, bounds.1).await?;
+                let messages = self.past(messages, found);
+                self.letters.push(RecordedLetters {
+                    thread: thread.clone(),
+                    between: *between,
+                    bounds: *bounds,
+                    messages,
+                });
+            }
             ReadRecord::PastSteps { chars_max, runs } => {
                 let wanted: Vec<_> = runs
                     .iter()
@@ -167,9 +225,36 @@ impl RecordedSources {
             ReadRecord::File { .. }
             | ReadRecord::Knowledge { .. }
             | ReadRecord::KnowledgeLeftOut { .. }
-            | ReadRecord::Memory { .. } => {}
+            | ReadRecord::Memory { .. }
+            | ReadRecord::Instructions { .. }
+            | ReadRecord::Summary { .. } => {}
         }
         Ok(())
+    }
+
+    fn summary(
+        &mut self,
+        found: Option<&(ThreadSummaryText, String)>,
+        flagged: u32,
+        texts: &BTreeMap<String, StoredText>,
+    ) -> RecordedSummary {
+        let Some((summary, sha256)) = found else {
+            return RecordedSummary::Is(SummarySoFar {
+                summary: None,
+                flagged,
+            });
+        };
+        let of = format!("summary {}", summary.id);
+        match self.kept(&of, sha256, texts) {
+            Some(text) => RecordedSummary::Is(SummarySoFar {
+                summary: Some(ThreadSummaryText {
+                    text: text.to_string(),
+                    ..summary.clone()
+                }),
+                flagged,
+            }),
+            None => RecordedSummary::Gone,
+        }
     }
 
     /// Returns the damaged parts of the record.
@@ -269,21 +354,6 @@ impl RecordedSources {
     }
 }
 
-impl ReadRecord {
-    fn digests(&self) -> Vec<&str> {
-        match self {
-            ReadRecord::File { sha256, .. } => sha256.as_deref().into_iter().collect(),
-            ReadRecord::Knowledge { hits, .. } => {
-                hits.iter().map(|hit| hit.sha256.as_str()).collect()
-            }
-            ReadRecord::KnowledgeLeftOut { .. }
-            | ReadRecord::Memory { .. }
-            | ReadRecord::PastMessages { .. }
-            | ReadRecord::PastSteps { .. } => Vec::new(),
-        }
-    }
-}
-
 impl Files for RecordedSources {
     fn text(
         &self,
@@ -344,6 +414,51 @@ impl Reads for RecordedSources {
                 .find(same)
                 .map(|past| past.messages.clone()),
             "that past of the thread",
+        )
+    }
+
+    fn summary_so_far<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        before_seq: i64,
+        _readers: &'a [String],
+    ) -> ReadFuture<'a, SummarySoFar> {
+        match self.summaries.get(&(thread.to_string(), before_seq)) {
+            Some(RecordedSummary::Is(found)) => ready(Some(found.clone()), ""),
+            Some(RecordedSummary::Gone) => {
+                ready(None, "the summary, whose text is not kept any more,")
+            }
+            None => ready(None, "the summary of the thread"),
+        }
+    }
+
+    fn instructions<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        contact: Option<&'a str>,
+    ) -> ReadFuture<'a, Vec<ShownInstruction>> {
+        let of = (thread.to_string(), contact.map(str::to_owned));
+        ready(
+            self.instructions.get(&of).cloned(),
+            "the instructions for the thread",
+        )
+    }
+
+    fn letters_to_summarise<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        between: (i64, i64, i64),
+        bounds: (u32, u32),
+        _readers: &'a [String],
+    ) -> ReadFuture<'a, Vec<PastMessage>> {
+        let same = |found: &&RecordedLetters| {
+            (found.thread.as_str(), found.between, found.bounds)
+                == (thread.as_str(), between, bounds)
+        };
+        let found = self.letters.iter().find(same);
+        ready(
+            found.map(|found| found.messages.clone()),
+            "those letters of the thread",
         )
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Work is bounded by [`MESSAGES_MAX`], whatever the length of the thread. An exchange is a
 //! triggering message with its tool calls, results and answer; it is kept or dropped whole, so no
-//! result ever loses its call.
+//! result ever loses its call. What stands in the summary of the thread is not shown again.
 
 use super::reads::ReadError;
 use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
@@ -44,59 +44,94 @@ impl Resolver for ThreadHistory {
         call: ResolverCall<'a>,
     ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
-            let trigger = &call.subject.message;
             if !call.subject.has_past {
                 return Ok(Contribution::nothing("first message of its thread"));
             }
-            let of = |error: ReadError| error.of("thread-history", "");
-            let window = (trigger.seq, MESSAGES_MAX);
-            let readers = &call.subject.readers;
-            let past = call
-                .reads
-                .past_messages(&trigger.thread, window, MESSAGE_CHARS_MAX, readers)
-                .await;
-            let past = past.map_err(of)?;
-            if past.is_empty() {
-                return Ok(Contribution::nothing("first message of its thread"));
+            let (mut exchanges, is_window) = past_exchanges(call, call.summarised_upto).await?;
+            let newer = exchanges.split_off(exchanges.partition_point(|past| past.is_summarised));
+            if newer.is_empty() {
+                // Also where messages have gone since the summary was made.
+                let why = match exchanges.is_empty() {
+                    true => "first message of its thread",
+                    false => "all of it stands in the summary",
+                };
+                return Ok(Contribution::nothing(why));
             }
-            let own = call.subject.sender_trust();
-            let ids: Vec<&MessageId> = past
-                .iter()
-                .filter(|m| may_see_trace(own, m))
-                .map(|m| &m.id)
-                .collect();
-            let mut traces: HashMap<MessageId, Trace> = HashMap::new();
-            let steps = call
-                .reads
-                .past_steps(&ids, PAYLOAD_CHARS_MAX)
-                .await
-                .map_err(of)?;
-            for PastStep {
-                message,
-                step,
-                whole,
-                ..
-            } in steps
-            {
-                let trace = traces.entry(message).or_default();
-                if step.kind == StepKind::Result {
-                    let payload = whole.unwrap_or_else(|| step.payload_json.clone());
-                    trace.results.push((step.tool_name.clone(), payload));
-                }
-                trace.steps.push(step);
-            }
-            let exchanges = exchanges(&past, traces);
-            let (kept, left_out) = newest_within(exchanges, call.budget_tokens);
-            let is_window = past.len() >= MESSAGES_MAX as usize;
+            let newer = newer.into_iter().map(|past| past.exchange).collect();
+            let (kept, left_out) = newest_within(newer, call.budget_tokens);
             let note = match left_out {
                 0 if is_window => Some(format!("the last {MESSAGES_MAX} messages of the thread")),
                 0 => None,
                 _ => Some(format!("{left_out} older exchanges left out")),
             };
-            let source = format!("thread {}", trigger.thread);
+            let source = format!("thread {}", call.subject.message.thread);
             Ok(Contribution::one(source, Piece::History(kept)).noted(note))
         })
     }
+}
+
+/// An exchange of the thread, and where it stands.
+pub(super) struct PastExchange {
+    /// Number of its first message.
+    pub seq: i64,
+    /// `true`: it stands in the summary.
+    pub is_summarised: bool,
+    pub exchange: Exchange,
+}
+
+/// Returns the last exchanges of the thread, those in the summary first; and whether the thread has more messages after the
+/// summary than are read.
+pub(super) async fn past_exchanges(
+    call: ResolverCall<'_>,
+    summarised_upto: Option<i64>,
+) -> Result<(Vec<PastExchange>, bool), ResolveError> {
+    let trigger = &call.subject.message;
+    let of = |error: ReadError| error.of("thread-history", "");
+    let window = (trigger.seq, MESSAGES_MAX);
+    let readers = &call.subject.readers;
+    let past = call
+        .reads
+        .past_messages(&trigger.thread, window, MESSAGE_CHARS_MAX, readers)
+        .await;
+    let past = past.map_err(of)?;
+    if past.is_empty() {
+        return Ok((Vec::new(), false));
+    }
+    let own = call.subject.sender_trust();
+    let ids: Vec<&MessageId> = past
+        .iter()
+        .filter(|m| may_see_trace(own, m))
+        .map(|m| &m.id)
+        .collect();
+    let mut traces: HashMap<MessageId, Trace> = HashMap::new();
+    let steps = call
+        .reads
+        .past_steps(&ids, PAYLOAD_CHARS_MAX)
+        .await
+        .map_err(of)?;
+    for PastStep {
+        message,
+        step,
+        whole,
+        ..
+    } in steps
+    {
+        let trace = traces.entry(message).or_default();
+        if step.kind == StepKind::Result {
+            let payload = whole.unwrap_or_else(|| step.payload_json.clone());
+            trace.results.push((step.tool_name.clone(), payload));
+        }
+        trace.steps.push(step);
+    }
+    let is_old = |seq: i64| summarised_upto.is_some_and(|upto| seq <= upto);
+    let reaches_summary = past.first().is_none_or(|oldest| is_old(oldest.seq));
+    let is_window = past.len() >= MESSAGES_MAX as usize && !reaches_summary;
+    let mut placed = exchanges(&past, traces);
+    placed
+        .iter_mut()
+        .for_each(|past| past.is_summarised = is_old(past.seq));
+    placed.sort_by_key(|past| !past.is_summarised);
+    Ok((placed, is_window))
 }
 
 /// Reports whether a run may see the tool trace of a past message's run: tools give more to a
@@ -118,7 +153,7 @@ pub fn newest_within(mut exchanges: Vec<Exchange>, budget_tokens: usize) -> (Vec
 
 /// Groups messages under the message that caused them; an answer written later stands with its
 /// question.
-fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec<Exchange> {
+fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec<PastExchange> {
     let mut answers: HashMap<&MessageId, Vec<&PastMessage>> = HashMap::new();
     let shown: Vec<&MessageId> = past
         .iter()
@@ -142,11 +177,16 @@ fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec
             let answers = answers.get(&head.id).map_or(&[][..], Vec::as_slice);
             let messages = exchange_messages(head, &steps, answers, &mut counter);
             let tokens = messages.iter().map(message_tokens).sum();
-            Exchange {
+            let exchange = Exchange {
                 messages,
                 tokens,
                 words: words(head),
                 results,
+            };
+            PastExchange {
+                seq: head.seq,
+                is_summarised: false,
+                exchange,
             }
         })
         .collect()
@@ -154,7 +194,7 @@ fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec
 
 /// Returns the trust of an exchange's texts: the letter itself, and letters that were put into a
 /// prompt.
-fn words(head: &PastMessage) -> TextLabel {
+pub(super) fn words(head: &PastMessage) -> TextLabel {
     let letter = match head.direction.as_str() {
         "outbound" => TextLabel::default(),
         // No run was allowed to answer it, so no run has shown yet what its sender may cause.

@@ -128,7 +128,11 @@ pub(super) fn write(record: &mut RunRecord, entry: &JournalEntry, at: Timestamp)
             });
         }
         // A fork asks nobody, and its calls show what would be remembered.
-        JournalEntry::Ask(_) | JournalEntry::Memory(_) | JournalEntry::ApprovedBegun { .. } => {}
+        JournalEntry::Ask(_)
+        | JournalEntry::Memory(_)
+        | JournalEntry::ApprovedBegun { .. }
+        | JournalEntry::Summary(_)
+        | JournalEntry::QueueSummary => {}
         JournalEntry::Finished(end) => finish(record, end, now),
     }
 }

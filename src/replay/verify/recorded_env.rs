@@ -128,6 +128,8 @@ impl RecordedEnv {
             | JournalEntry::Memory(_)
             | JournalEntry::TurnFailed(_)
             | JournalEntry::Output(_)
+            | JournalEntry::Summary(_)
+            | JournalEntry::QueueSummary
             | JournalEntry::Ask(_)
             | JournalEntry::ApprovedBegun { .. }
             | JournalEntry::Finished(_) => Ok(()),

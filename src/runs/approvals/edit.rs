@@ -160,7 +160,9 @@ fn outgoing(
         references: content.references.clone(),
         automatic: match trigger {
             Trigger::Email => Automatic::Replied,
-            Trigger::Schedule | Trigger::Chat | Trigger::Manual => Automatic::Generated,
+            Trigger::Schedule | Trigger::Chat | Trigger::Manual | Trigger::Summary => {
+                Automatic::Generated
+            }
         },
         body_markdown: new.text.trim().to_owned(),
         calendar: None,

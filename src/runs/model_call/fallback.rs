@@ -66,6 +66,13 @@ impl<'a> Route<'a> {
     }
 }
 
+impl Route<'_> {
+    /// Reports whether the engine itself asks the model; else an agent does.
+    pub fn is_model(&self) -> bool {
+        self.provider.capabilities(&self.model).loop_owner == LoopOwner::Engine
+    }
+}
+
 /// Remaining routes of a run, and the errors of the failed ones.
 pub struct FallbackChain<'a> {
     untried: VecDeque<Route<'a>>,
@@ -86,13 +93,32 @@ impl<'a> FallbackChain<'a> {
         persona: &Persona,
         options: &RunOptions,
     ) -> Result<(Route<'a>, Self), RunError> {
+        Self::among(deps, (persona, options), |_| true)
+    }
+
+    /// Returns the routes of [`FallbackChain::of`] that lead to no agent: one would go on with the session of the thread.
+    /// Errors: class `Config`.
+    pub fn of_models(
+        deps: &'a RunDeps,
+        persona: &Persona,
+        options: &RunOptions,
+    ) -> Result<(Route<'a>, Self), RunError> {
+        Self::among(deps, (persona, options), Route::is_model)
+    }
+
+    fn among(
+        deps: &'a RunDeps,
+        (persona, options): (&Persona, &RunOptions),
+        is_usable: impl Fn(&Route<'a>) -> bool,
+    ) -> Result<(Route<'a>, Self), RunError> {
         let mut routes = VecDeque::new();
         for choice in deps.config.inference.choices_under(options, persona) {
             routes.push_back(Route::to(deps, choice)?);
         }
+        routes.retain(is_usable);
         let nowhere = || RunError::Fatal {
             class: ErrorClass::Config,
-            message: "no provider is configured".to_owned(),
+            message: "no provider is configured that can do this".to_owned(),
         };
         let first = routes.pop_front().ok_or_else(nowhere)?;
         Ok((

@@ -203,7 +203,7 @@ impl AsOf {
         let persona = config.personas.get(&self.persona);
         let persona =
             persona.ok_or_else(|| missing(format!("it has no persona `{}`", self.persona)))?;
-        let profile = config.context.get(&self.profile);
+        let profile = config.profile_of(&self.profile, self.subject.trigger);
         let profile =
             profile.ok_or_else(|| missing(format!("it has no profile `{}`", self.profile)))?;
         let sources = Sources {
@@ -214,7 +214,7 @@ impl AsOf {
         };
         let (context, mut report) = context::assemble(
             sources,
-            (&self.profile, profile),
+            (&self.profile, &profile),
             self.allowed_tokens,
             self.budget_tokens,
         )

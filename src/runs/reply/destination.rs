@@ -148,7 +148,7 @@ pub fn answered(ctx: &ToolCallContext<'_>) -> Option<Answered> {
     match ctx.run.trigger {
         Trigger::Email => Some(answered()),
         Trigger::Chat => Some(answered()).filter(|question| question.sender.is_some()),
-        Trigger::Schedule | Trigger::Manual => None,
+        Trigger::Schedule | Trigger::Manual | Trigger::Summary => None,
     }
 }
 

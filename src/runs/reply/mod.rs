@@ -3,3 +3,4 @@
 pub mod destination;
 pub mod mail;
 pub mod send_limits;
+pub mod summary;

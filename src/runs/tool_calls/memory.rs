@@ -15,7 +15,7 @@ pub fn place(subject: &Subject) -> Option<MemoryPlace> {
     let said_by = match subject.trigger {
         Trigger::Email => circle.sender.clone(),
         Trigger::Chat => Some(OWNER.to_owned()),
-        Trigger::Schedule | Trigger::Manual => None,
+        Trigger::Schedule | Trigger::Manual | Trigger::Summary => None,
     };
     let (text, part) = match &message.fresh_text {
         Some(fresh) => (fresh, "fresh"),

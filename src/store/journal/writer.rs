@@ -20,6 +20,7 @@ use crate::store::memory::record::MemoryWrite;
 use crate::store::memory::write as memory;
 use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, RunKey, fenced};
+use crate::store::threads::summaries::{self, NewThreadSummary};
 use crate::store::{PersonaStore, Result};
 use sqlx::SqliteConnection;
 use std::sync::Arc;
@@ -36,6 +37,10 @@ pub enum JournalEntry {
     Memory(Box<MemoryWrite>),
     /// Committed with the end of its run.
     Output(NewOutput),
+    /// A summary of the thread, committed with the end of its run.
+    Summary(Box<NewThreadSummary>),
+    /// A run that summarises the thread, if the history of this one did not fit.
+    QueueSummary,
     Finished(RunFinished),
     /// A question to the owner; with `parks`, the last entry of its commit.
     Ask(Box<NewApproval>),
@@ -161,6 +166,17 @@ impl JournalWriter {
             JournalEntry::Output(output) => {
                 let of = (&self.key.run, &self.persona);
                 outputs::insert(conn, of, output, self.now)
+                    .await
+                    .map(|()| false)
+            }
+            JournalEntry::Summary(summary) => {
+                let (of, go_on) = ((&self.key.run, &self.persona), self.clock.new_id());
+                summaries::insert(conn, of, summary, ([&row.id, &go_on], &self.stamp))
+                    .await
+                    .map(|()| false)
+            }
+            JournalEntry::QueueSummary => {
+                summaries::queue(conn, (&self.key.run, &row.id, &self.stamp))
                     .await
                     .map(|()| false)
             }

@@ -23,7 +23,8 @@ const DELAYS_MAX: i64 = 500;
 pub(in crate::store) const FAILED_RUN: &str = "
     SELECT r.persona_id, r.error_class, r.attempt, r.provider, r.model, m.subject,
       CASE WHEN r.error_class IN ('config', 'crashed') THEN r.error_message END AS reason
-    FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1 AND r.state = 'failed'";
+    FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1 AND r.state = 'failed'
+      AND r.trigger <> 'summary'"; // its letter is answered, and the next context says that letters are left out
 pub(in crate::store) const DOUBTFUL_RUN: &str = "
     SELECT r.persona_id, m.subject FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1";
 pub(in crate::store) const TROUBLED_DELIVERY: &str = "

@@ -127,8 +127,8 @@ pub(in crate::store) const CLAIM_RUNS: &str = "
        WHERE b.thread_id = runs.thread_id) AS thread_budget";
 /// Recomputes `behind`, on which [`CLAIM_RUNS`] depends, at every start.
 pub(in crate::store) const LINE_UP: &str = "
-    UPDATE runs SET behind = EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = runs.thread_id AND o.seq < runs.seq
-      AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
+    UPDATE runs SET behind = trigger <> 'summary' AND EXISTS (SELECT 1 FROM runs o
+      WHERE o.thread_id = runs.thread_id AND o.seq < runs.seq AND o.trigger <> 'summary' AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')";
 /// The first condition is the one of the index `runs_open`, which SQLite uses only when it is
 /// repeated.

@@ -57,7 +57,7 @@ const FAILED_MAX: i64 = 10_000;
 
 pub(in crate::store) const FILED_MESSAGE: &str = "
     SELECT persona_id, thread_id, direction, disposition,
-      (SELECT id FROM runs WHERE trigger_message_id = m.id ORDER BY seq DESC LIMIT 1) AS run
+      (SELECT id FROM runs WHERE trigger_message_id = m.id AND trigger <> 'summary' ORDER BY seq DESC LIMIT 1) AS run
     FROM messages m WHERE id = $1";
 pub(in crate::store) const ANSWERED_AFTER_ALL: &str =
     "UPDATE messages SET disposition = 'run' WHERE id = $1";

@@ -83,7 +83,7 @@ impl PersonaStore {
     pub async fn options_of_run(&self, run: &RunId, trigger: Trigger) -> Result<RunOptionsInForce> {
         match trigger {
             Trigger::Email => self.options_of_letter(run).await,
-            Trigger::Schedule | Trigger::Manual | Trigger::Chat => {
+            Trigger::Schedule | Trigger::Manual | Trigger::Chat | Trigger::Summary => {
                 let slot = self.slot_of_run(run).await?;
                 Ok(slot.map(|slot| slot.run_options).unwrap_or_default())
             }

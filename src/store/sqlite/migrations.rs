@@ -79,6 +79,8 @@ const FILES: &[(i64, &str, &str)] = files! {
     55 "0055_readers_of_answers",
     57 "0057_memory",
     58 "0058_redacted",
+    61 "0061_thread_summaries",
+    62 "0062_thread_instructions",
 };
 
 #[cfg(test)]

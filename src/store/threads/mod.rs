@@ -4,7 +4,7 @@
 //! - `place`, `placement`: the thread of a letter
 //! - `history`: messages as a run reads them; `opened`: as a tool opens them; `links`: where they lead
 //! - `reply_limits`, `correspondence`: what may still be written in a thread and to a person
-//! - `sessions`: sessions of agents
+//! - `sessions`: sessions of agents; `summaries`: rolling summaries; `instructions`: what the owner said for one of them
 
 pub(in crate::store) mod place;
 pub(in crate::store) mod placement;
@@ -14,3 +14,5 @@ pub(in crate::store) mod links;
 pub(in crate::store) mod reply_limits;
 pub(in crate::store) mod correspondence;
 pub(in crate::store) mod sessions;
+pub(in crate::store) mod summaries;
+pub(in crate::store) mod instructions;

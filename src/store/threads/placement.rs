@@ -12,6 +12,7 @@ use crate::store::budgets::money::FOLD_MONEY;
 use crate::store::commands::resets::FOLD_RESETS;
 use crate::store::mail::messages::Content;
 use crate::store::sql::json_list;
+use crate::store::threads::instructions::FOLD_INSTRUCTIONS;
 use crate::store::threads::place::{Company, Place};
 use crate::store::threads::reply_limits::Account;
 use crate::store::threads::sessions::FOLD_SESSIONS;
@@ -108,7 +109,9 @@ pub(in crate::store) const FOLD_EVENTS: &str =
 pub(in crate::store) const FOLD_SCHEDULES: &str = "
     UPDATE responsibilities SET thread_id = $2 WHERE thread_id = $1;
     UPDATE responsibilities SET own_thread_id = $2 WHERE own_thread_id = $1";
-pub(in crate::store) const FOLD_MEMORY: &str = "DELETE FROM thread_memory WHERE thread_id = $1";
+/// The letters of both lie between each other now: neither summary has all up to its cursor.
+pub(in crate::store) const FOLD_MEMORY: &str =
+    "DELETE FROM thread_memory WHERE thread_id IN ($1, $2)";
 pub(in crate::store) const FOLD_PARTICIPANTS: &str =
     "DELETE FROM thread_participants WHERE thread_id = $1";
 pub(in crate::store) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
@@ -270,6 +273,8 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
             FOLD_MONEY,
             FOLD_SCHEDULES,
             FOLD_RESETS,
+            FOLD_MEMORY,
+            FOLD_INSTRUCTIONS,
         ] {
             sqlx::query(sql)
                 .bind(&young)
@@ -277,7 +282,7 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
                 .execute(&mut *conn)
                 .await?;
         }
-        for sql in [FOLD_MEMORY, FOLD_PARTICIPANTS, FOLD_THREAD] {
+        for sql in [FOLD_PARTICIPANTS, FOLD_THREAD] {
             sqlx::query(sql).bind(&young).execute(&mut *conn).await?;
         }
     }

@@ -25,6 +25,7 @@ const TABLES: &[(&str, &str)] = &[
         "thread_id IN (SELECT id FROM threads WHERE persona_id = $1)",
     ),
     ("thread_memory", "persona_id = $1"),
+    ("thread_instructions", "persona_id = $1 ORDER BY seq"),
     ("messages", "persona_id = $1"),
     ("message_links", "persona_id = $1"),
     ("raw_letters", "persona_id = $1"),

@@ -37,6 +37,28 @@ pub const HOT: &[(&str, &[&str])] = &[
         ],
     ),
     ("history::NEWEST_LETTER", &["messages_by_thread"]),
+    ("summaries::SUMMARY_SO_FAR", &["thread_memory_by_thread"]),
+    ("summaries::NEWEST_PROBLEMS", &["thread_memory_by_thread"]),
+    (
+        "summaries::LETTERS_TO_SUMMARISE",
+        &[
+            "messages_by_thread",
+            "runs_by_trigger_message",
+            "messages_by_run",
+        ],
+    ),
+    (
+        "summaries::QUEUE_SUMMARY",
+        &[
+            "runs_by_thread",
+            "messages_by_thread",
+            "thread_memory_by_run",
+        ],
+    ),
+    (
+        "instructions::INSTRUCTIONS_IN_FORCE",
+        &["thread_instructions_by_scope"],
+    ),
     ("record::OPEN_COMMANDS", &["mail_commands_open"]),
     ("sender_notes::FAILED_WITHOUT_NOTE", &["runs_failed"]),
     ("sender_notes::SLOW_WITHOUT_NOTE", &["runs_open"]),

@@ -1,0 +1,341 @@
+//! Facts of a text: numbers, amounts, dates, addresses and names, found by their letters and digits alone. A summary is
+//! compared with its letters by them, both ways.
+//!
+//! It finds what is written with digits or a capital letter. A fact in plain words ("twice the price") has neither.
+
+use std::collections::HashSet;
+
+/// Most facts that a summary must repeat.
+pub const FACTS_MAX: usize = 120;
+
+/// One fact of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// As it is written.
+    pub shown: String,
+    /// The same for every way to write it.
+    key: String,
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+/// Words that begin with a capital letter and name nothing.
+const NO_NAMES: &[&str] = &[
+    "i",
+    "i'm",
+    "i'll",
+    "i've",
+    "i'd",
+    "re",
+    "fwd",
+    "ok",
+    "hi",
+    "hello",
+    "dear",
+    "thanks",
+    "thank",
+    "regards",
+    "best",
+    "sincerely",
+    "cheers",
+    "please",
+    "yes",
+    "no",
+    "mr",
+    "mrs",
+    "ms",
+    "dr",
+    "ps",
+    "p.s",
+    "fyi",
+    "btw",
+    "the",
+    "a",
+    "an",
+    "and",
+    "or",
+    "but",
+    "if",
+    "when",
+    "it",
+    "this",
+    "that",
+    "we",
+    "you",
+    "he",
+    "she",
+    "they",
+    "my",
+    "our",
+    "your",
+];
+
+/// Returns the facts of a text in order, each once. Lines that quote, what follows a signature mark, and head lines do not
+/// count.
+pub fn facts_of(text: &str) -> Vec<Fact> {
+    let (mut facts, mut known) = (Vec::new(), HashSet::new());
+    let words = words_of(text);
+    let inner: HashSet<&str> = words
+        .iter()
+        .filter(|word| !word.is_first && is_capitalised(word.text))
+        .map(|word| word.text)
+        .collect();
+    for (index, word) in words.iter().enumerate() {
+        let next = words.get(index + 1).filter(|next| !next.is_first);
+        let before = index.checked_sub(1).and_then(|index| words.get(index));
+        let before = before.filter(|_| !word.is_first);
+        for fact in facts_at(word, before, next, &inner) {
+            if known.insert(fact.key.clone()) {
+                facts.push(fact);
+            }
+        }
+    }
+    facts
+}
+
+/// Returns what a summary says that its source does not, and what it lacks of the facts that it must repeat.
+pub fn differences(source: &str, required: &[Fact], summary: &str) -> Vec<String> {
+    let said = facts_of(summary);
+    let keys: HashSet<&str> = said.iter().map(|fact| fact.key.as_str()).collect();
+    let words: HashSet<String> = all_words(summary).collect();
+    let has = |fact: &Fact| keys.contains(fact.key.as_str()) || words.contains(&fact.key);
+    let lacking = required.iter().filter(|fact| !has(fact));
+    let lacking = lacking.map(|fact| format!("lacks `{}`", fact.shown));
+    let source_facts: HashSet<String> = facts_of_all_lines(source).map(|fact| fact.key).collect();
+    let source_words: HashSet<String> = all_words(source).collect();
+    let invented = said
+        .iter()
+        .filter(|fact| !source_facts.contains(&fact.key) && !source_words.contains(&fact.key));
+    let invented = invented.map(|fact| format!("says `{}`, which no letter says", fact.shown));
+    lacking.chain(invented).collect()
+}
+
+struct Word<'t> {
+    text: &'t str,
+    /// `true`: it begins a sentence or a line.
+    is_first: bool,
+    is_at_line_start: bool,
+    /// `true`: something of the sentence ends with it, so that it belongs to no word after it.
+    ends: bool,
+}
+
+fn words_of(text: &str) -> Vec<Word<'_>> {
+    let lines = text.lines().take_while(|line| line.trim_end() != "--");
+    let lines = lines.filter(|line| !line.starts_with('>') && !line.starts_with("==="));
+    let mut words = Vec::new();
+    for line in lines {
+        words_of_line(line, &mut words);
+    }
+    words
+}
+
+fn words_of_line<'t>(line: &'t str, words: &mut Vec<Word<'t>>) {
+    let (mut is_first, mut is_at_line_start) = (true, true);
+    for piece in line.split_whitespace() {
+        let text = piece.trim_matches(|c: char| !c.is_alphanumeric());
+        if text.is_empty() {
+            is_first |= piece.chars().all(|c| "-*•–—:.!?#".contains(c));
+            continue;
+        }
+        let tail = &piece[piece.rfind(text).unwrap_or(0) + text.len()..];
+        words.push(Word {
+            text,
+            is_first,
+            is_at_line_start,
+            ends: !tail.is_empty(),
+        });
+        is_first = tail.contains(['.', '!', '?', ':']);
+        is_at_line_start = false;
+    }
+}
+
+fn facts_at(
+    word: &Word<'_>,
+    before: Option<&Word<'_>>,
+    next: Option<&Word<'_>>,
+    inner: &HashSet<&str>,
+) -> Vec<Fact> {
+    let text = word.text;
+    let fact = |key: String| Fact {
+        shown: text.to_owned(),
+        key,
+    };
+    if text.contains('@') || text.contains("://") {
+        return vec![fact(text.to_lowercase())];
+    }
+    if text.chars().any(|c| c.is_ascii_digit()) {
+        let is_enumerator = word.is_at_line_start && word.ends && text.len() <= 2;
+        return match is_enumerator {
+            true => Vec::new(),
+            false => vec![fact(number_key(text))],
+        };
+    }
+    let mut facts = Vec::new();
+    if let Some(date) = date_at(word, before, next) {
+        facts.push(date);
+    }
+    let is_name = is_capitalised(text)
+        && !NO_NAMES.contains(&text.to_lowercase().as_str())
+        && (!word.is_first
+            || inner.contains(text)
+            || next.is_some_and(|next| !word.ends && is_capitalised(next.text)));
+    if is_name {
+        facts.push(fact(name_key(text)));
+    }
+    facts
+}
+
+/// Returns the day of a month: "3 November", "November 3".
+fn date_at(word: &Word<'_>, before: Option<&Word<'_>>, next: Option<&Word<'_>>) -> Option<Fact> {
+    let lower = word.text.to_lowercase();
+    let month = MONTHS
+        .iter()
+        .position(|month| *month == lower || lower.len() == 3 && month.starts_with(&lower))?;
+    let day = |word: &Word<'_>| {
+        let digits = word
+            .text
+            .trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        digits
+            .parse::<u32>()
+            .ok()
+            .filter(|day| (1..=31).contains(day))
+    };
+    let (day, shown) = match (before.and_then(day), next.and_then(day)) {
+        (Some(day), _) => (day, format!("{day} {}", word.text)),
+        (None, Some(day)) => (day, format!("{} {day}", word.text)),
+        (None, None) => return None,
+    };
+    Some(Fact {
+        shown,
+        key: format!("day {day} of {month}"),
+    })
+}
+
+/// Returns a number without separators of thousands, its decimals after a point; other codes in lower case.
+fn number_key(text: &str) -> String {
+    let is_plain = text
+        .chars()
+        .all(|c| c.is_ascii_digit() || ",.'".contains(c));
+    let groups: Vec<&str> = text.split([',', '.', '\'']).collect();
+    if !is_plain || groups.iter().any(|group| group.is_empty()) {
+        return text.to_lowercase();
+    }
+    let last = groups.last().copied().unwrap_or_default();
+    let has_thousands = groups.iter().skip(1).all(|group| group.len() == 3);
+    match groups.len() {
+        1 => text.to_owned(),
+        _ if has_thousands => groups.concat(),
+        2 => format!("{}.{last}", groups[0]),
+        _ if groups[1..groups.len() - 1]
+            .iter()
+            .all(|group| group.len() == 3) =>
+        {
+            format!("{}.{last}", groups[..groups.len() - 1].concat())
+        }
+        // A date or a version.
+        _ => groups.join("."),
+    }
+}
+
+fn name_key(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let own = lower.strip_suffix("'s").or(lower.strip_suffix("’s"));
+    own.unwrap_or(&lower).to_owned()
+}
+
+fn is_capitalised(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(char::is_uppercase)
+        && text.chars().count() >= 2
+        && text
+            .chars()
+            .all(|c| c.is_alphabetic() || "-'’.".contains(c))
+}
+
+/// Returns the facts of a text with its head lines and quotes.
+fn facts_of_all_lines(text: &str) -> impl Iterator<Item = Fact> {
+    let mut words = Vec::new();
+    text.lines()
+        .for_each(|line| words_of_line(line, &mut words));
+    let inner = HashSet::new();
+    let mut facts = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        let next = words.get(index + 1).filter(|next| !next.is_first);
+        let before = index.checked_sub(1).and_then(|index| words.get(index));
+        let before = before.filter(|_| !word.is_first);
+        facts.extend(facts_at(word, before, next, &inner));
+    }
+    facts.into_iter()
+}
+
+/// Returns every word in lower case, as the key of a name or a number.
+fn all_words(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| c.is_whitespace() || "<>()[]\"“”,;".contains(c));
+    let words = words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+    let words = words.filter(|word| !word.is_empty());
+    words.map(
+        |word| match word.starts_with(|c: char| c.is_ascii_digit()) {
+            true => number_key(word),
+            false => name_key(word),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LETTER: &str = "=== Letter of Tue, 3 Nov 2026, from Anna <anna@guest.example>\nMaria Keller will pay 1,240.50 EUR on 17 \
+        March to bank@house.example.\n> Old quote 99\nRegards\n--\nTel. 12345";
+
+    fn shown(text: &str) -> Vec<String> {
+        facts_of(text).into_iter().map(|fact| fact.shown).collect()
+    }
+
+    #[test]
+    fn facts_are_numbers_dates_addresses_and_names_of_the_letter_itself() {
+        let wanted = [
+            "Maria",
+            "Keller",
+            "1,240.50",
+            "EUR",
+            "17",
+            "17 March",
+            "March",
+            "bank@house.example",
+        ];
+        assert_eq!(shown(LETTER), wanted);
+        assert_eq!(shown("1. Thanks. Please write.\n- Yes"), [""; 0]);
+    }
+
+    #[test]
+    fn both_ways_are_compared_and_the_way_of_writing_is_not() {
+        let required = facts_of(LETTER);
+        let whole =
+            "Anna reports that Maria Keller pays EUR 1240.50 on March 17 to bank@house.example.";
+        assert_eq!(differences(LETTER, &required, whole), [""; 0]);
+        let dropped = "Anna reports that Maria pays EUR 1240.50 on March 17.";
+        let wanted = ["lacks `Keller`", "lacks `bank@house.example`"];
+        assert_eq!(differences(LETTER, &required, dropped), wanted);
+        let lied = whole.replace("1240", "2240").replace("Anna", "Bob and Zoe");
+        let found = differences(LETTER, &required, &lied);
+        let wanted = [
+            "lacks `1,240.50`",
+            "says `Zoe`, which no letter says",
+            "says `2240.50`, which no letter says",
+        ];
+        assert_eq!(found, wanted);
+    }
+}
