@@ -330,6 +330,8 @@ impl Engine {
             (self.engine_mail, self.mail_queued.clone(), shutdown.clone());
         work.road
             .spawn(async move { engine_mail.run(&mail_queued, stop).await });
+        let store = self.store.clone();
+        work.road.spawn(store.index_older_letters(shutdown.clone()));
         let edits = ConfigEdits::new(&self.store, &self.config);
         work.intake.spawn(edits.watch(shutdown.clone()));
         work

@@ -4,6 +4,8 @@
 pub mod likeness;
 pub mod redact;
 
+pub mod stop_words;
+
 use std::fmt::Display;
 
 /// Returns the first `chars_max` characters.

@@ -126,7 +126,12 @@ fn show(context: &CommandContext, id: &str) -> anyhow::Result<Exit> {
             .charset
             .map(|charset| format!("read as {charset}"))
             .unwrap_or_default();
-        vec![file.path.clone(), file.tokens.to_string(), charset]
+        vec![
+            file.path.clone(),
+            file.tokens
+                .map_or_else(|| "when read".to_owned(), |tokens| tokens.to_string()),
+            charset,
+        ]
     });
     let left_out = knowledge.left_out.iter();
     let left_out =
@@ -249,7 +254,7 @@ fn surveyed(persona: &Persona) -> anyhow::Result<KnowledgeSurvey> {
 }
 
 fn described(knowledge: &KnowledgeSurvey) -> String {
-    let tokens: usize = knowledge.used.iter().map(|file| file.tokens).sum();
+    let tokens: usize = knowledge.used.iter().filter_map(|file| file.tokens).sum();
     let left_out = match knowledge.left_out.len() {
         0 => String::new(),
         count => format!("; {count} left out"),

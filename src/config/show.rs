@@ -184,7 +184,7 @@ fn show_inference(inference: &Inference) -> Value {
         "model": inference.model,
         "fallback": fallback::show(&inference.fallback),
         "fallback_on_refusal": inference.fallback_on_refusal,
-        "summary_model": inference.summary_model.iter().map(|of| json!({ "provider": of.provider, "model": of.model })).next(),
+        "summary_model": inference.summary_model.as_ref().map(fallback::show_one),
         "max_output_tokens": inference.max_output_tokens,
         "temperature": inference.temperature,
         "max_tool_turns": inference.budget.turns_max,

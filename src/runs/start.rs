@@ -17,7 +17,7 @@ use crate::runs::error::RunError;
 use crate::runs::hooks::of_run;
 use crate::runs::label::RunLabel;
 use crate::runs::model_call::answer_form::AnswerForm;
-use crate::store::{ClaimedRun, JournalSoFar};
+use crate::store::{ClaimedRun, JournalSoFar, Sent};
 use crate::tools::RegisteredTool;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -90,18 +90,22 @@ pub async fn begin<'a>(
     state.last_request.clone_from(&journal.last_request);
     match &journal.first_request_json {
         Some(json) => recovery::resume(&mut state, json, &journal)?,
-        None => {
-            if run.trigger != Trigger::Summary {
-                state.unasked = send_limits::unasked(&state.ctx(), sent);
-            }
-            if state.unasked.is_none() {
-                of_run::before(deps, run, &state.subject, cancel).await?;
-                let budget = assembly::context_budget(&state);
-                assembly::assemble(&mut state, budget, None).await?;
-            }
-        }
+        None => first_context(&mut state, sent).await?,
     }
     Ok(state)
+}
+
+/// Assembles the context of a run that has asked nothing yet, unless no model is to be asked.
+async fn first_context(state: &mut LoopState<'_>, sent: Sent) -> Result<(), RunError> {
+    if state.run.trigger != Trigger::Summary {
+        state.unasked = send_limits::unasked(&state.ctx(), sent);
+    }
+    if state.unasked.is_none() {
+        of_run::before(state.deps, state.run, &state.subject, state.cancel).await?;
+        let budget = assembly::context_budget(state);
+        assembly::assemble(state, budget, None).await?;
+    }
+    Ok(())
 }
 
 /// Returns the tools that the run is offered.

@@ -3,9 +3,19 @@
 //!
 //! Absent on purpose: reading files and cutting them into pieces; that is the resolver's work.
 
-use crate::store::mail::search::any_of;
+use crate::store::search::match_text::quoted;
+use crate::store::search::ranking::{TermListing, candidates, counted, rank};
+use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
 use sqlx::Row;
+use std::collections::{BTreeMap, HashMap};
+
+/// Most occurrences of terms in pieces that a search reads.
+const PLACES_MAX: i64 = 50_000;
+/// Most pieces that are scored.
+const CANDIDATES_MAX: usize = 256;
+/// Number of pieces before and after one in its file that count as beside it.
+const NEAR: i64 = 2;
 
 /// State of a file when it was indexed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +44,7 @@ pub struct KnowledgeHit {
     pub path: String,
     pub heading: String,
     pub body: String,
-    /// FTS5's bm25: the lower, the better.
+    /// The lower, the better; never above 0.
     pub rank: f64,
 }
 
@@ -55,13 +65,19 @@ DELETE FROM knowledge_chunks WHERE persona_id = $1 AND path = $2";
 pub(super) const INSERT_KNOWLEDGE_CHUNK: &str = "
 INSERT INTO knowledge_chunks (persona_id, path, chunk_index, heading, body) VALUES ($1, $2, $3, $4, $5)";
 
-/// A hit in a heading weighs three times one in the text.
-pub(super) const SEARCH_KNOWLEDGE: &str = "
-SELECT c.path, c.heading, c.body, bm25(knowledge_fts, 3.0, 1.0) AS rank
-FROM knowledge_fts JOIN knowledge_chunks c ON c.seq = knowledge_fts.rowid
-WHERE knowledge_fts MATCH $1 AND c.persona_id = $2
-ORDER BY rank, c.path, c.chunk_index
+/// The pieces that have each term, of which `$1` lists the quoted words.
+pub(super) const KNOWLEDGE_WITH: &str = "
+SELECT t.key AS term, c.seq, c.path, c.chunk_index
+FROM jsonb_each($1) t CROSS JOIN knowledge_fts f CROSS JOIN knowledge_chunks c ON c.seq = f.rowid
+WHERE f.knowledge_fts MATCH t.value AND c.persona_id = $2
 LIMIT $3";
+
+pub(super) const COUNT_KNOWLEDGE: &str = "
+SELECT count(*) FROM knowledge_chunks WHERE persona_id = $1";
+
+pub(super) const SHOW_KNOWLEDGE: &str = "
+SELECT c.seq, c.path, c.heading, c.body FROM jsonb_each($1) hit CROSS JOIN knowledge_chunks c ON c.seq = hit.value
+WHERE c.persona_id = $2 ORDER BY hit.key";
 
 /// A negative number merges segments of all levels, that many pages at most (fts5.html, section 6.8).
 pub(super) const MERGE_KNOWLEDGE: &str = "
@@ -153,26 +169,54 @@ impl PersonaStore {
     }
 
     /// Returns the pieces in which at least one term occurs, best first; none when there is no term
-    /// to search for.
+    /// to search for. Terms in the pieces around one in its file count as those beside a letter do.
     pub async fn search_knowledge(
         &self,
         terms: &[String],
         limit: u32,
     ) -> Result<Vec<KnowledgeHit>> {
-        let Some(words) = any_of(terms.iter().map(String::as_str)) else {
-            return Ok(Vec::new());
-        };
-        let query = sqlx::query(SEARCH_KNOWLEDGE)
-            .bind(words)
-            .bind(self.persona.as_str())
-            .bind(limit);
-        let rows = query.fetch_all(self.store.readers()).await?;
+        let (persona, readers) = (self.persona.as_str(), self.store.readers());
+        let words: Vec<String> = terms.iter().filter_map(|term| quoted(term)).collect();
+        let with = sqlx::query(KNOWLEDGE_WITH).bind(json_list(words.iter().map(String::as_str)));
+        let rows = with
+            .bind(persona)
+            .bind(PLACES_MAX)
+            .fetch_all(readers)
+            .await?;
+        let total: i64 = sqlx::query_scalar(COUNT_KNOWLEDGE)
+            .bind(persona)
+            .fetch_one(readers)
+            .await?;
+        let mut lists = vec![TermListing::default(); words.len()];
+        let mut places: BTreeMap<(String, i64), i64> = BTreeMap::new();
+        for row in &rows {
+            let (term, seq): (i64, i64) = (row.try_get("term")?, row.try_get("seq")?);
+            if let Some(list) = usize::try_from(term).ok().and_then(|at| lists.get_mut(at)) {
+                list.documents.push(seq);
+            }
+            places.insert((row.try_get("path")?, row.try_get("chunk_index")?), seq);
+        }
+        let terms = counted(lists, total as f64);
+        let near = places.iter().map(|((path, index), seq)| {
+            let around = (index - NEAR..=index + NEAR).filter(|other| other != index);
+            let beside = around.filter_map(|other| places.get(&(path.clone(), other)).copied());
+            (*seq, beside.collect())
+        });
+        let near: HashMap<i64, Vec<i64>> = near.collect();
+        let found = candidates(&terms, total as f64, CANDIDATES_MAX);
+        let ranking = rank(&terms, total as f64, &found, &near);
+        let best = &ranking.hits[..ranking.hits.len().min(limit as usize)];
+        let ranks: HashMap<i64, f64> = best.iter().copied().collect();
+        let seqs = serde_json::Value::from_iter(best.iter().map(|(seq, _)| *seq)).to_string();
+        let show = sqlx::query(SHOW_KNOWLEDGE).bind(seqs).bind(persona);
+        let rows = show.fetch_all(readers).await?;
         let hit = |row: &sqlx::sqlite::SqliteRow| {
+            let seq: i64 = row.try_get("seq")?;
             Ok(KnowledgeHit {
                 path: row.try_get("path")?,
                 heading: row.try_get("heading")?,
                 body: row.try_get("body")?,
-                rank: row.try_get("rank")?,
+                rank: -ranks.get(&seq).copied().unwrap_or_default(),
             })
         };
         rows.iter().map(hit).collect()

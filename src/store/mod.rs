@@ -9,6 +9,7 @@
 //! - `sqlite`: opening, the one writer, the log, backups.
 //! - `mail`: letters and messages. `threads`: their place, and what may be written there.
 //! - `runs`: the queue of runs. `journal`: their turns, steps, mails and end.
+//! - `search`: the lexical index, and what a search finds.
 //! - `mailboxes`, `deliveries`: mail that is fetched, mail that is sent.
 //! - `budgets`: reservations and the ledger.
 //! - `knowledge`: indexed files of a persona.
@@ -32,6 +33,7 @@ pub mod runs;
 mod journal;
 mod threads;
 mod mail;
+mod search;
 mod mailboxes;
 mod budgets;
 mod knowledge;
@@ -84,7 +86,6 @@ pub use mail::inbox::{INBOX_MAX, InboxItem};
 pub use mail::letters::RawLetter;
 pub use mail::messages::{Content, NewAttachment};
 pub use mail::reports::{DeliveryReport, NewReport};
-pub use mail::search::{FoundMessage, MessageSearch};
 pub use mail::synthetic::NewSynthetic;
 pub use mailboxes::cursors::{
     FailureCause, MailboxContact, MailboxCursor, MailboxFailure, MailboxHealth, MailboxOutcome,
@@ -115,6 +116,8 @@ pub use schedules::responsibility::{MissedSlots, NextSlot, Paused, StoredRespons
 pub use schedules::run_options::{RunOptionsInForce, SlotOfRun};
 pub use schedules::slot::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork};
 pub use schedules::slots::{Overslept, ServedBy, StoredSlot};
+pub use search::letter_search::{FoundMessage, MessageSearch};
+pub use search::ranking::{Ranking, SHARE_MIN};
 pub use sqlite::locks::working_engine;
 pub use sqlite::open::Store;
 pub use sqlite::open_error::OpenError;

@@ -86,7 +86,7 @@ async fn what_knowledge_leaves_out_stands_in_the_report_by_name() {
         "/thread",
         json!(["persona", "knowledge", "current-input"]),
     );
-    for file in ["menu.pdf", "plan.docx", "sub/photo.jpg"] {
+    for file in ["menu.ps", "plan.doc", "sub/photo.jpg"] {
         workspace.write(&format!("personas/ada/knowledge/{file}"), "%PDF breakfast");
     }
     let app = workspace.start().await;
@@ -103,8 +103,8 @@ async fn what_knowledge_leaves_out_stands_in_the_report_by_name() {
         .filter_map(|entry| entry["source"].as_str())
         .collect();
     let wanted = [
-        "knowledge/menu.pdf",
-        "knowledge/plan.docx",
+        "knowledge/menu.ps",
+        "knowledge/plan.doc",
         "knowledge/sub/photo.jpg",
     ];
     assert_eq!(left_out, wanted, "{report}");

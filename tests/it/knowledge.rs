@@ -80,7 +80,7 @@ impl RunDeps {
     }
 
     async fn sync_within(&self, limits: &SyncLimits) -> KnowledgeSyncReport {
-        sync_knowledge(&self.ada, &self.folder, limits, self.clock.now())
+        sync_knowledge(&self.ada, &self.folder, limits, (self.clock.now(), None))
             .await
             .expect("a sync")
     }
@@ -287,6 +287,7 @@ async fn what_is_too_much_or_not_a_text_file_is_skipped_and_said() {
         files_max: 3,
         file_bytes_max: 100,
         depth_max: 1,
+        ..SyncLimits::default()
     };
     let report = run_deps.sync_within(&limits).await;
     let skipped = [
@@ -452,7 +453,7 @@ async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
         &run_deps.ada,
         &run_deps.folder,
         &limits,
-        run_deps.clock.now(),
+        (run_deps.clock.now(), None),
     )
     .await;
     assert_eq!(

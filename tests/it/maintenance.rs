@@ -6,4 +6,5 @@ mod export;
 mod gc;
 mod workspace;
 mod leftovers;
+mod older_index;
 mod texts;

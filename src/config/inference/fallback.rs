@@ -79,6 +79,10 @@ pub fn pointer(index: usize) -> String {
 
 /// JSON for `attache config show`.
 pub fn show(choices: &[ModelChoice]) -> Value {
-    let one = |choice: &ModelChoice| json!({ "provider": choice.provider, "model": choice.model });
-    choices.iter().map(one).collect()
+    choices.iter().map(show_one).collect()
+}
+
+/// JSON of one choice for `attache config show`.
+pub fn show_one(choice: &ModelChoice) -> Value {
+    json!({ "provider": choice.provider, "model": choice.model })
 }

@@ -6,10 +6,12 @@
 //! run on.
 
 mod chunk;
+mod documents;
 mod sync;
 mod terms;
 
 pub use chunk::{CHUNK_CHARS_MAX, KnowledgeFormat, chunks};
+pub use documents::DocumentReader;
 pub use sync::{
     KnowledgeSurvey, KnowledgeSync, KnowledgeSyncReport, Surveyed, SyncError, SyncLimits, survey,
     sync_knowledge,

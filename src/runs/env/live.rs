@@ -4,7 +4,7 @@ use super::file_guards::{AgentChanges, GuardOrder, Guards};
 use super::{AssembledRun, ContextOrder};
 use crate::clock::Clock;
 use crate::config::Persona;
-use crate::context::resolvers::knowledge::KnowledgeSync;
+use crate::context::resolvers::knowledge::{DocumentReader, KnowledgeSync};
 use crate::context::resolvers::live::Live;
 use crate::context::resolvers::reads::{Folders, is_passing, read_text};
 use crate::context::{self, Sources};
@@ -64,7 +64,9 @@ impl LiveEnv {
             workspace: Arc::new(workspace),
             sandbox: None,
             guards: Guards::default(),
-            knowledge: Arc::default(),
+            knowledge: Arc::new(KnowledgeSync::reading(DocumentReader::new(
+                documents.clone(),
+            ))),
             documents,
             web: None,
             web_search: None,

@@ -3,6 +3,7 @@
 //! A text that does not pass goes back to the model once, with what is wrong. One that still does not pass is kept for the
 //! owner and used by no run.
 
+use crate::config::ContextProfile;
 use crate::context::resolvers::summary::request::problems;
 use crate::domain::{RunState, StopReason, Trigger};
 use crate::providers::{Block, FinishReason, Message, Role, ToolChoice};
@@ -24,7 +25,7 @@ pub fn is_summary(state: &LoopState<'_>) -> bool {
 pub fn queue(state: &mut LoopState<'_>, end: RunState) {
     let config = &state.deps.config;
     let profile = config.context.get(&state.run.profile);
-    let is_wanted = profile.is_some_and(|profile| profile.has_summaries());
+    let is_wanted = profile.is_some_and(ContextProfile::has_summaries);
     if end == RunState::Succeeded && is_wanted && !is_summary(state) && is_asked_by_us(state) {
         state.pending.push(JournalEntry::QueueSummary);
     }

@@ -13,7 +13,7 @@ static DAMAGED: &str = "stop the engine, keep a copy of `data`, and restore the 
 /// segments that are rightly gone. So each index is searched first, in the same statement and so in the same snapshot.
 const FRESH_PAGES: &str = "
     WITH fresh (hits) AS MATERIALIZED (
-      SELECT (SELECT count(*) FROM (SELECT 1 FROM messages_fts WHERE messages_fts MATCH 'a' LIMIT 1))
+      SELECT (SELECT count(*) FROM (SELECT 1 FROM letter_words WHERE letter_words MATCH 'a' LIMIT 1))
         + (SELECT count(*) FROM (SELECT 1 FROM knowledge_fts WHERE knowledge_fts MATCH 'a' LIMIT 1)))
     SELECT quick_check FROM fresh CROSS JOIN pragma_quick_check WHERE quick_check <> 'ok' AND hits >= 0";
 
@@ -38,10 +38,11 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         group: "AU11",
         name: "search-index-differs",
         says: "the search index knows other messages, or other knowledge, than there are",
-        hint: "stop the engine and build the index anew: `INSERT INTO messages_fts(messages_fts) VALUES ('rebuild')`",
+        hint: "stop the engine and build the index anew: `INSERT INTO letter_words(letter_words) VALUES ('rebuild')`",
         holds: Holds::Always,
-        sql: "SELECT 'message ' || id FROM messages WHERE seq NOT IN (SELECT id FROM messages_fts_docsize)
-            UNION ALL SELECT 'message ' || id FROM messages_fts_docsize WHERE id NOT IN (SELECT seq FROM messages)
+        sql: "SELECT 'message ' || id FROM messages WHERE seq NOT IN (SELECT id FROM letter_words_docsize)
+              AND NOT EXISTS (SELECT 1 FROM letter_words_build)
+            UNION ALL SELECT 'message ' || id FROM letter_words_docsize WHERE id NOT IN (SELECT seq FROM messages)
             UNION ALL SELECT 'knowledge ' || path FROM knowledge_chunks
               WHERE seq NOT IN (SELECT id FROM knowledge_fts_docsize)
             UNION ALL SELECT 'knowledge ' || id FROM knowledge_fts_docsize

@@ -13,10 +13,8 @@
 //! - `imports`: mail brought from an archive.
 //! - `letters`: raw bytes of a stored letter.
 //! - `inbox`: the newest letters of a persona.
-//! - `search`: full text.
-//! - `search_index`: merging of the full-text index.
 //!
-//! Not here: the thread of a message (`threads`), its delivery (`deliveries`).
+//! Not here: the thread of a message (`threads`), its delivery (`deliveries`), the search over letters (`search`).
 
 pub(in crate::store) mod messages;
 pub(in crate::store) mod inbound;
@@ -31,5 +29,3 @@ pub(in crate::store) mod reports;
 pub(in crate::store) mod imports;
 pub(in crate::store) mod letters;
 pub(in crate::store) mod inbox;
-pub(in crate::store) mod search;
-pub(in crate::store) mod search_index;

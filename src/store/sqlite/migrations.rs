@@ -25,6 +25,11 @@ pub(in crate::store) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(FILES.iter().map(migration).collect())
 });
 
+/// What 0059 leaves to be done when all letters are in its index: at once in a new database, else after the last step of
+/// `search/index_build.rs`.
+pub(in crate::store) const DROP_OLD_INDEX: &str =
+    "DROP TABLE IF EXISTS messages_fts; DELETE FROM letter_words_build WHERE id = 1";
+
 macro_rules! files {
     ($($version:literal $name:literal,)*) => {
         &[$(($version, $name, include_str!(concat!("../../../migrations/", $name, ".sql"))),)*]
@@ -79,6 +84,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     55 "0055_readers_of_answers",
     57 "0057_memory",
     58 "0058_redacted",
+    59 "0059_letter_words",
     61 "0061_thread_summaries",
     62 "0062_thread_instructions",
 };

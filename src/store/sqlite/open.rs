@@ -11,7 +11,7 @@ use crate::store::sqlite::job::Job;
 use crate::store::sqlite::leftovers::{note_opened, refuse_leftovers};
 use crate::store::sqlite::locks::{acquire, replace, turn_to_open};
 use crate::store::sqlite::log::Log;
-use crate::store::sqlite::migrations::MIGRATIONS;
+use crate::store::sqlite::migrations::{DROP_OLD_INDEX, MIGRATIONS};
 use crate::store::sqlite::open_error::OpenError;
 use crate::store::sqlite::read_only::{can_change, only_to_read};
 use crate::store::sqlite::writer::GroupWriter;
@@ -288,6 +288,7 @@ async fn migrate(conn: &mut SqliteConnection) -> std::result::Result<(), OpenErr
     if is_new {
         let mut whole = conn.begin().await?;
         apply(&mut whole).await?;
+        sqlx::query(DROP_OLD_INDEX).execute(&mut *whole).await?;
         return Ok(whole.commit().await?);
     }
     apply(conn).await

@@ -10,7 +10,7 @@
 //! the content of the disk is unknown, and the next one may succeed without having written anything
 //! (the PostgreSQL wiki's page "Fsync Errors").
 
-use crate::store::mail::search_index::SearchIndexMerge;
+use crate::store::search::index_merge::SearchIndexMerge;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::job::{Job, JobOutcome, Write};
 use crate::store::sqlite::log::Log;

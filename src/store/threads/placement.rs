@@ -57,7 +57,7 @@ pub(in crate::store) const LINKED_CONVERSATIONS: &str = "
 pub(in crate::store) const FIND_THREAD: &str = "
     SELECT id, (SELECT coalesce(sum(mails), 0) FROM correspondence
       WHERE persona_id = $4 AND counterparty = $8 || id AND minute >= $5) AS answers
-    FROM (SELECT t.id FROM threads t JOIN thread_participants p ON p.thread_id = t.id
+    FROM (SELECT t.id FROM threads t CROSS JOIN thread_participants p ON p.thread_id = t.id
       WHERE t.conversation_id = $1 AND p.address = $2
         AND ($6 IS NULL OR (
           NOT EXISTS (SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id

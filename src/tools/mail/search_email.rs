@@ -19,10 +19,13 @@ use serde_json::{Value, json};
 
 const LIMIT_DEFAULT: usize = 10;
 const LIMIT_MAX: usize = 50;
+/// Words for a search without a hit: a model that is shown nothing must not take that for a failure.
+const NOTHING: &str = "nothing relevant was found";
 /// Text that the model reads.
 const DESCRIPTION: &str = "Searches the mail you received and sent. Give at least one of query, from, subject, since, until; all that \
-         are given must match, and so must every word of a text. With words the best match comes first, otherwise \
-         the newest.";
+         are given must match. Messages with more and rarer words of the query come first, and what was written beside \
+         them in the thread counts too; nothing is found when even the best has too little of it. Without a query the \
+         newest comes first.";
 
 pub struct SearchEmail;
 
@@ -30,7 +33,7 @@ pub struct SearchEmail;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SearchEmailArgs {
-    /// Words that must all occur in the subject, the sender or the body.
+    /// Words or a question, looked for in the subject, the sender and the new text of a message.
     query: Option<String>,
     /// Name or address of the sender, e.g. `carol` or `carol@partner.test`.
     from: Option<String>,
@@ -146,8 +149,11 @@ fn answer(
     let mut messages: Vec<Value> = found.iter().take(limit).map(described).collect();
     loop {
         let more = messages.len() < found.len();
-        let answer =
+        let mut answer =
             json!({ "scope": scope, "count": messages.len(), "more": more, "messages": messages });
+        if found.is_empty() {
+            answer["note"] = json!(NOTHING);
+        }
         if messages.is_empty() || answer.to_string().len() <= result_bytes_max {
             return (answer, messages.len());
         }

@@ -36,7 +36,7 @@ fn a_persona_is_shown_with_what_it_knows_and_what_is_left_out() {
     std::fs::create_dir(knowledge.join("sub")).expect("a folder");
     std::fs::write(knowledge.join("sub/prices.CSV"), "room;euros\n5;112\n").expect("a file");
     std::fs::write(knowledge.join("ferry.txt"), b"Die F\xe4hre").expect("a file");
-    std::fs::write(knowledge.join("menu.pdf"), "%PDF-1.7").expect("a file");
+    std::fs::write(knowledge.join("menu.zip"), "%PDF-1.7").expect("a file");
     let shown = workspace.json(&["persona", "show", "concierge"]);
     let used = |path: &str| {
         let files = shown["knowledge"].as_array().expect("files");
@@ -52,7 +52,7 @@ fn a_persona_is_shown_with_what_it_knows_and_what_is_left_out() {
     let left_out = shown["knowledge_left_out"].as_array().expect("files");
     assert_eq!(
         (left_out.len(), &left_out[0]["path"]),
-        (1, &serde_json::json!("knowledge/menu.pdf")),
+        (1, &serde_json::json!("knowledge/menu.zip")),
         "{shown}"
     );
     let text = workspace.run(&["persona", "show", "concierge"]).stdout;

@@ -165,6 +165,7 @@ fn full_workspaces() -> [Workspace; 2] {
     folder.write(
         "configs/inference.json",
         r#"{"provider": "scripted", "model": "m", "fallback": [{"provider": "openai", "model": "n"}],
+            "summary_model": {"provider": "openai", "model": "s"},
             "providers": {"scripted": {"script": "s.json"}, "openai": {"headers": {"X-Team": "a",
                 "X-Token": {"variable": "OPENAI_API_KEY"}}}}}"#,
     );

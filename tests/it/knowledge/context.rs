@@ -1,6 +1,9 @@
 //! Pieces of knowledge in the context of a run.
 
 use super::*;
+use crate::extract::made::{docx, pdf};
+use attache::context::resolvers::knowledge::DocumentReader;
+use attache::extract::{ExtractLimits, Extractor};
 
 #[tokio::test]
 async fn a_folder_is_looked_at_once_a_second_at_most() {
@@ -135,4 +138,56 @@ async fn the_report_says_why_a_letter_is_given_nothing() {
         .resolve("Invoice", "Zeppelin \" OR * NEAR(", None)
         .await;
     assert_eq!(other, nothing("nothing in `knowledge` matches the input"));
+}
+
+/// The control is the last scan: bytes that are as they were are not read by the child again.
+#[tokio::test]
+async fn a_document_is_knowledge_with_its_pages_and_is_read_once() {
+    let run_deps = RunDeps::new().await;
+    let extractor = |program: &str| Extractor::new(program.into(), ExtractLimits::default());
+    let documents = DocumentReader::new(extractor(env!("CARGO_BIN_EXE_attache")));
+    let sync = async |documents: Option<&DocumentReader>| {
+        let (limits, now) = (SyncLimits::default(), run_deps.clock.now());
+        let synced = sync_knowledge(&run_deps.ada, &run_deps.folder, &limits, (now, documents));
+        synced.await.expect("a sync")
+    };
+    run_deps.write(
+        "ferry.pdf",
+        pdf(&[&["Timetable"], &["The ferry leaves at nine."]]),
+    );
+    run_deps.write("house.docx", docx(&["Pets stay in the barn."]));
+    run_deps.write("broken.pdf", b"%PDF-1.7 nothing of it");
+    let report = sync(Some(&documents)).await;
+    assert_eq!(
+        report.indexed,
+        ["knowledge/ferry.pdf", "knowledge/house.docx"]
+    );
+    let skipped: Vec<&str> = report
+        .skipped
+        .iter()
+        .map(|(path, _)| path.as_str())
+        .collect();
+    assert_eq!(skipped, ["knowledge/broken.pdf"], "{:?}", report.skipped);
+    assert_eq!(
+        run_deps.found(&["ferry"]).await,
+        ["knowledge/ferry.pdf page 2"]
+    );
+    assert_eq!(run_deps.found(&["pets"]).await, ["knowledge/house.docx"]);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(run_deps.path("ferry.pdf"));
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    file.expect("the file")
+        .set_modified(long_ago)
+        .expect("a time");
+    let nothing_works = DocumentReader::new(extractor("/nonexistent/program"));
+    let report = sync(Some(&nothing_works)).await;
+    assert_eq!(
+        (report.unchanged, report.removed.len()),
+        (2, 0),
+        "{report:?}"
+    );
+    run_deps.write("ferry.pdf", pdf(&[&["The ferry leaves at ten."]]));
+    let report = sync(None).await;
+    assert_eq!(report.removed, ["knowledge/ferry.pdf"], "{report:?}");
 }

@@ -22,7 +22,7 @@ const RUN: &str = "(SELECT min(seq) FROM runs)";
 /// The check and what breaks it, and nothing else. `{run}` is [`RUN`].
 const CONTROLS: &[(&str, &str)] = &[
     ("broken-references", "INSERT INTO thread_budgets (thread_id) VALUES ('nowhere')"),
-    ("search-index-differs", "DELETE FROM messages_fts_docsize WHERE id = (SELECT max(seq) FROM messages)"),
+    ("search-index-differs", "DELETE FROM letter_words_docsize WHERE id = (SELECT max(seq) FROM messages)"),
     ("pruned-and-there", "UPDATE raw_letters SET pruned_at = '2026-11-20T09:00:00.000Z'"),
     ("reservations-differ", "UPDATE budget_accounts SET reserved_tokens = 7 WHERE scope = 'engine'"),
     (

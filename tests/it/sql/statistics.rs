@@ -147,9 +147,10 @@ const WIDE: &[(&str, &str)] = &[
         "in the order of the key, ends at its limit",
     ),
     (
-        "search::SEARCH_MESSAGES_BY_DATE",
+        "letter_search::SEARCH_MESSAGES_BY_DATE",
         "newest first, ends at its limit",
     ),
+    ("letter_search::COUNT_ALL", "counts up to its limit"),
     ("runs::LATEST_RUNS_OF", "newest first, ends at its limit"),
     (
         "threads::LATEST_THREADS_OF",

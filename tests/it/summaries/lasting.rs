@@ -1,6 +1,7 @@
 //! A summary survives what happens to the engine, and a long thread stays small.
 
 use super::{correspond, count, entry, letter, small_house};
+use crate::app::TestApp;
 use crate::app::rows::{self, Message};
 use crate::contexts::report;
 use attache::store::PowerCut;
@@ -50,18 +51,8 @@ async fn an_engine_dying_at_any_commit_makes_each_summary_once() {
     assert!(deaths > 10, "{deaths}");
 }
 
-#[tokio::test]
-async fn a_thread_of_a_thousand_letters_has_a_bounded_prompt() {
-    let workspace =
-        small_house(&json!({ "say": "The writers of these letters talk about the weir." }));
-    let app = workspace.start().await;
-    let first = app.run_of(&letter(0, "The weir again.")).await;
-    app.drain().await;
-    let thread = app
-        .row("SELECT thread_id FROM runs WHERE id = $1", &first)
-        .await[0]
-        .clone()
-        .expect("a thread");
+/// Stores a thousand letters of one thread.
+async fn thousand_letters(app: &TestApp, thread: &str) {
     let mut conn = app.workspace.rows().await;
     for n in 0..1000 {
         let id = format!("m{n}");
@@ -70,7 +61,7 @@ async fn a_thread_of_a_thousand_letters_has_a_bounded_prompt() {
             Message {
                 id: &id,
                 persona: "ada",
-                thread: &thread,
+                thread,
                 direction: "inbound",
                 message_id: &id,
                 sender: "Bob <bob@guest.example>",
@@ -85,7 +76,21 @@ async fn a_thread_of_a_thousand_letters_has_a_bounded_prompt() {
         )
         .await;
     }
-    drop(conn);
+}
+
+#[tokio::test]
+async fn a_thread_of_a_thousand_letters_has_a_bounded_prompt() {
+    let workspace =
+        small_house(&json!({ "say": "The writers of these letters talk about the weir." }));
+    let app = workspace.start().await;
+    let first = app.run_of(&letter(0, "The weir again.")).await;
+    app.drain().await;
+    let thread = app
+        .row("SELECT thread_id FROM runs WHERE id = $1", &first)
+        .await[0]
+        .clone()
+        .expect("a thread");
+    thousand_letters(&app, &thread).await;
     let began = Instant::now();
     let run = app.run_of(&letter(1, "And today?")).await;
     app.drain().await;

@@ -16,10 +16,9 @@ fn extract(letters: &str) -> String {
     let (mut known, mut kept) = (HashSet::new(), String::new());
     for line in letters.lines().filter(|line| !line.starts_with("===")) {
         let facts = facts_of(line);
-        let is_new = facts.iter().fold(false, |is_new, fact| {
-            known.insert(fact.shown.clone()) || is_new
-        });
-        if is_new && kept.len() + line.len() < SUMMARY_CHARS_MAX {
+        let before = known.len();
+        known.extend(facts.into_iter().map(|fact| fact.shown));
+        if known.len() > before && kept.len() + line.len() < SUMMARY_CHARS_MAX {
             kept.push_str(line);
             kept.push('\n');
         }

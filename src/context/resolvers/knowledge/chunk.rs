@@ -20,16 +20,24 @@ pub enum KnowledgeFormat {
     /// Rows, the first of which names the columns.
     Table,
     Html,
+    /// Read by the locked child, with marks of its pages, slides or sheets.
+    Document,
 }
 
 /// Extensions, lower case.
-const KINDS: [(&str, KnowledgeFormat); 6] = [
+const KINDS: [(&str, KnowledgeFormat); 12] = [
     ("md", KnowledgeFormat::Markdown),
     ("markdown", KnowledgeFormat::Markdown),
     ("txt", KnowledgeFormat::Plain),
     ("csv", KnowledgeFormat::Table),
     ("html", KnowledgeFormat::Html),
     ("htm", KnowledgeFormat::Html),
+    ("pdf", KnowledgeFormat::Document),
+    ("docx", KnowledgeFormat::Document),
+    ("odt", KnowledgeFormat::Document),
+    ("pptx", KnowledgeFormat::Document),
+    ("xlsx", KnowledgeFormat::Document),
+    ("ods", KnowledgeFormat::Document),
 ];
 
 impl KnowledgeFormat {
@@ -50,6 +58,7 @@ impl KnowledgeFormat {
             KnowledgeFormat::Plain => add_section(&mut found, "", text),
             KnowledgeFormat::Html => add_section(&mut found, "", &mime::html_to_text(text)),
             KnowledgeFormat::Table => add_table(&mut found, text),
+            KnowledgeFormat::Document => add_pages(&mut found, text),
         }
         found
     }
@@ -141,6 +150,32 @@ fn add_section(chunks: &mut Vec<KnowledgeChunk>, heading: &str, body: &str) {
     }
 }
 
+/// Adds the text of each page, slide or sheet below the name of that, as `[page 2]` on a line of its own says it.
+fn add_pages(chunks: &mut Vec<KnowledgeChunk>, text: &str) {
+    let (mut heading, mut body) = ("", String::new());
+    for line in text.lines() {
+        let mark = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        let is_page = |mark: &&str| {
+            ["page ", "slide ", "sheet "]
+                .iter()
+                .any(|kind| mark.starts_with(kind))
+        };
+        match mark.filter(is_page) {
+            Some(mark) => {
+                add_section(chunks, heading, &body);
+                (heading, body) = (mark, String::new());
+            }
+            None => {
+                body.push_str(line);
+                body.push('\n');
+            }
+        }
+    }
+    add_section(chunks, heading, &body);
+}
+
 /// Adds the rows in pieces, each below the names of the columns: a row alone does not say what its
 /// numbers are.
 fn add_table(chunks: &mut Vec<KnowledgeChunk>, text: &str) {
@@ -229,6 +264,22 @@ mod tests {
             .map(|piece| piece.body.lines().count() - 1)
             .sum::<usize>();
         assert_eq!(lines, 300);
+    }
+
+    #[test]
+    fn pages_of_a_document_are_headings() {
+        let text = "Title\n[page 1]\nOne [2].\n[page 2]\n\n[sheet Prices (hidden)]\n[9]\n";
+        let pieces = KnowledgeFormat::Document.chunks(text);
+        let pairs: Vec<_> = pieces
+            .iter()
+            .map(|p| (p.heading.as_str(), p.body.as_str()))
+            .collect();
+        let wanted = [
+            ("", "Title"),
+            ("page 1", "One [2]."),
+            ("sheet Prices (hidden)", "[9]"),
+        ];
+        assert_eq!(pairs, wanted);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::super::estimate_tokens;
 use super::chunk::KnowledgeFormat;
+use super::documents::DocumentReader;
 use crate::clock::Clock;
 use crate::domain::{PersonaId, Timestamp, sha256_hex};
 use crate::mime::{self, FileText};
@@ -27,6 +28,8 @@ pub struct SyncLimits {
     /// Most files of one persona; the first in order of their paths are indexed.
     pub files_max: usize,
     pub file_bytes_max: u64,
+    /// Most bytes of a document, such as a PDF.
+    pub document_bytes_max: u64,
     /// Deepest folder below `knowledge` that is entered.
     pub depth_max: usize,
 }
@@ -36,7 +39,17 @@ impl Default for SyncLimits {
         Self {
             files_max: 500,
             file_bytes_max: 1024 * 1024,
+            document_bytes_max: 16 * 1024 * 1024,
             depth_max: 8,
+        }
+    }
+}
+
+impl SyncLimits {
+    fn bytes_max(&self, name: &str) -> u64 {
+        match KnowledgeFormat::of(name) {
+            Some(KnowledgeFormat::Document) => self.document_bytes_max,
+            _ => self.file_bytes_max,
         }
     }
 }
@@ -66,8 +79,9 @@ pub struct KnowledgeSurvey {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Surveyed {
     pub path: String,
-    /// Estimated tokens of the whole file; a run is given the pieces that match its input.
-    pub tokens: usize,
+    /// Estimated tokens of the whole file; a run is given the pieces that match its input. `None`: a document, which is
+    /// read when a run needs it.
+    pub tokens: Option<usize>,
     /// Character set, where it is not UTF-8.
     pub charset: Option<&'static str>,
 }
@@ -85,10 +99,18 @@ pub fn survey(folder: &Path) -> io::Result<KnowledgeSurvey> {
         ..KnowledgeSurvey::default()
     };
     for file in walk.found {
-        match read(folder, &file.path, limits) {
+        if file.is_document() {
+            survey.used.push(Surveyed {
+                path: file.path,
+                tokens: None,
+                charset: None,
+            });
+            continue;
+        }
+        match read(folder, &file.path, limits).and_then(|bytes| text_of(&bytes)) {
             Ok(FileText { text, charset }) => {
                 survey.used.push(Surveyed {
-                    tokens: estimate_tokens(&text),
+                    tokens: Some(estimate_tokens(&text)),
                     path: file.path,
                     charset,
                 });
@@ -109,9 +131,10 @@ pub enum SyncError {
 
 /// Indexes of all personas, with the time of the last scan of each folder. Owned by the environment
 /// that assembles contexts.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct KnowledgeSync {
     limits: SyncLimits,
+    documents: Option<DocumentReader>,
     looked: Mutex<BTreeMap<PersonaId, LastScan>>,
 }
 
@@ -124,10 +147,11 @@ struct LastScan {
 }
 
 impl KnowledgeSync {
-    pub fn new(limits: SyncLimits) -> Self {
+    /// Builds the indexes with a reader of documents; without one, documents are left as they were indexed.
+    pub fn reading(documents: DocumentReader) -> Self {
         Self {
-            limits,
-            looked: Mutex::default(),
+            documents: Some(documents),
+            ..Self::default()
         }
     }
 
@@ -146,7 +170,13 @@ impl KnowledgeSync {
         {
             return Ok(None);
         }
-        let report = sync_knowledge(store, folder, &self.limits, clock.now()).await?;
+        let report = sync_knowledge(
+            store,
+            folder,
+            &self.limits,
+            (clock.now(), self.documents.as_ref()),
+        )
+        .await?;
         // Recorded only now: a second run that starts meanwhile scans too, which does no harm,
         // rather than search an index that is not ready.
         let left_out = report.skipped.clone();
@@ -176,12 +206,13 @@ impl KnowledgeSync {
 /// Brings the index up to date with the files.
 ///
 /// A file is unchanged when its modification time and size are, else when its digest is. A file
-/// that vanishes or cannot be read meanwhile is skipped; it does not fail the others.
+/// that vanishes or cannot be read meanwhile is skipped; it does not fail the others. The text of a document is read only
+/// when its digest is new.
 pub async fn sync_knowledge(
     store: &PersonaStore,
     folder: &Dir,
     limits: &SyncLimits,
-    now: Timestamp,
+    (now, documents): (Timestamp, Option<&DocumentReader>),
 ) -> Result<KnowledgeSyncReport, SyncError> {
     let mut indexed: BTreeMap<String, KnowledgeFile> = store
         .knowledge_state()
@@ -203,35 +234,35 @@ pub async fn sync_knowledge(
             report.unchanged += 1;
             continue;
         }
+        let kind = KnowledgeFormat::of(&file.path);
+        let content = content(folder, limits, &file).await?;
         let path = file.path.clone();
-        let text = match on_disk(folder, limits, move |folder, limits| {
-            read(folder, &path, limits)
-        })
-        .await?
-        {
-            Ok(read) => read.text,
-            Err(why) => {
-                report.skipped.push((file.path.clone(), why));
-                // Pieces of a version that can no longer be checked must not be quoted.
-                indexed.extend(known.map(|known| (file.path, known)));
+        let new = match content {
+            Ok((digest, _)) if known.as_ref().is_some_and(|known| known.sha256 == digest) => {
+                report.unchanged += 1;
+                let row = file.into_row(digest, now);
+                if known.as_ref() != Some(&row) {
+                    store.touch_knowledge_file(row).await?;
+                }
                 continue;
             }
+            Ok((digest, content)) => content.text(documents).await.map(|text| (digest, text)),
+            Err(why) => Err(why),
         };
-        let row = file.into_row(&text, now);
-        if known
-            .as_ref()
-            .is_some_and(|known| known.sha256 == row.sha256)
-        {
-            report.unchanged += 1;
-            if known.as_ref() != Some(&row) {
-                store.touch_knowledge_file(row).await?;
+        match new {
+            Ok((digest, text)) => {
+                report.indexed.push(path);
+                let kind = kind.unwrap_or(KnowledgeFormat::Plain);
+                let row = file.into_row(digest, now);
+                store
+                    .replace_knowledge_file(row, kind.chunks(&text))
+                    .await?;
             }
-        } else {
-            report.indexed.push(row.path.clone());
-            let kind = KnowledgeFormat::of(&row.path).unwrap_or(KnowledgeFormat::Plain);
-            store
-                .replace_knowledge_file(row, kind.chunks(&text))
-                .await?;
+            Err(why) => {
+                report.skipped.push((path.clone(), why));
+                // Pieces of a version that can no longer be checked must not be quoted.
+                indexed.extend(known.map(|known| (path, known)));
+            }
         }
     }
     for path in indexed.into_keys() {
@@ -242,6 +273,42 @@ pub async fn sync_knowledge(
         store.merge_knowledge().await?;
     }
     Ok(report)
+}
+
+/// Reads a file; the digest is that of its text, or of the bytes of a document.
+async fn content(
+    folder: &Dir,
+    limits: &SyncLimits,
+    file: &ScannedFile,
+) -> io::Result<Result<(String, FileContent), String>> {
+    let path = file.path.clone();
+    let read = on_disk(folder, limits, move |folder, limits| {
+        read(folder, &path, limits)
+    });
+    let is_document = file.is_document();
+    Ok(read.await?.and_then(|bytes| {
+        if is_document {
+            return Ok((sha256_hex(&[&bytes]), FileContent::Document(bytes)));
+        }
+        let text = text_of(&bytes)?.text;
+        Ok((sha256_hex(&[text.as_bytes()]), FileContent::Text(text)))
+    }))
+}
+
+/// Content of a file that is new or changed.
+enum FileContent {
+    Text(String),
+    Document(Vec<u8>),
+}
+
+impl FileContent {
+    async fn text(self, documents: Option<&DocumentReader>) -> Result<String, String> {
+        match (self, documents) {
+            (FileContent::Text(text), _) => Ok(text),
+            (FileContent::Document(bytes), Some(documents)) => documents.text(&bytes).await,
+            (FileContent::Document(_), None) => Err("documents are not read here".to_owned()),
+        }
+    }
 }
 
 /// Reports whether a later change of the file would show in its modification time.
@@ -267,12 +334,16 @@ struct ScannedFile {
 }
 
 impl ScannedFile {
-    /// Returns the row of the file with this text. A modification time that a later change may
+    fn is_document(&self) -> bool {
+        KnowledgeFormat::of(&self.path) == Some(KnowledgeFormat::Document)
+    }
+
+    /// Returns the row of the file with the digest of its content. A modification time that a later change may
     /// repeat is stored as 0, so that the next scan reads the file again.
-    fn into_row(self, text: &str, now: Timestamp) -> KnowledgeFile {
+    fn into_row(self, sha256: String, now: Timestamp) -> KnowledgeFile {
         let is_settled = is_finished(self.modified_ms, now);
         KnowledgeFile {
-            sha256: sha256_hex(&[text.as_bytes()]),
+            sha256,
             modified_ms: if is_settled { self.modified_ms } else { 0 },
             size_bytes: self.size_bytes as i64,
             path: self.path,
@@ -354,13 +425,16 @@ impl FolderWalk {
         if !metadata.is_file() {
             return Some("not a regular file");
         }
-        if KnowledgeFormat::of(name).is_none() {
-            return Some("not a kind of file that is read (.md, .txt, .csv, .html)");
+        let kind = KnowledgeFormat::of(name);
+        if kind.is_none() {
+            return Some(
+                "not a kind of file that is read (.md, .txt, .csv, .html, .pdf, .docx, .odt, .pptx, .xlsx, .ods)",
+            );
         }
         if metadata.nlink() > 1 {
             return Some("has a second name (a hard link), which may lie anywhere");
         }
-        if metadata.len() > limits.file_bytes_max {
+        if metadata.len() > limits.bytes_max(name) {
             return Some("too large");
         }
         (self.found.len() == limits.files_max).then_some("too many files")
@@ -384,7 +458,7 @@ fn modified_ms(metadata: &Metadata) -> i64 {
     i64::try_from(since_epoch.as_millis()).unwrap_or(0)
 }
 
-fn read(folder: &Dir, path: &str, limits: &SyncLimits) -> Result<FileText, String> {
+fn read(folder: &Dir, path: &str, limits: &SyncLimits) -> Result<Vec<u8>, String> {
     // A regular file may have been replaced by a FIFO; opening it must not wait for a writer.
     let options = OpenOptions::new()
         .read(true)
@@ -400,10 +474,15 @@ fn read(folder: &Dir, path: &str, limits: &SyncLimits) -> Result<FileText, Strin
         return Err("not a regular file".to_owned());
     }
     let mut bytes = Vec::new();
-    let read = file.take(limits.file_bytes_max + 1).read_to_end(&mut bytes);
+    let most = limits.bytes_max(path);
+    let read = file.take(most + 1).read_to_end(&mut bytes);
     read.map_err(|_| "cannot be read")?;
-    if bytes.len() as u64 > limits.file_bytes_max {
-        return Err("too large".to_owned());
+    match bytes.len() as u64 > most {
+        true => Err("too large".to_owned()),
+        false => Ok(bytes),
     }
-    mime::file_text(&bytes).map_err(|error| error.to_string())
+}
+
+fn text_of(bytes: &[u8]) -> Result<FileText, String> {
+    mime::file_text(bytes).map_err(|error| error.to_string())
 }

@@ -122,7 +122,7 @@ pub fn differences(source: &str, required: &[Fact], summary: &str) -> Vec<String
     lacking.chain(invented).collect()
 }
 
-struct Word<'t> {
+struct TextWord<'t> {
     text: &'t str,
     /// `true`: it begins a sentence or a line.
     is_first: bool,
@@ -131,7 +131,7 @@ struct Word<'t> {
     ends: bool,
 }
 
-fn words_of(text: &str) -> Vec<Word<'_>> {
+fn words_of(text: &str) -> Vec<TextWord<'_>> {
     let lines = text.lines().take_while(|line| line.trim_end() != "--");
     let lines = lines.filter(|line| !line.starts_with('>') && !line.starts_with("==="));
     let mut words = Vec::new();
@@ -141,7 +141,7 @@ fn words_of(text: &str) -> Vec<Word<'_>> {
     words
 }
 
-fn words_of_line<'t>(line: &'t str, words: &mut Vec<Word<'t>>) {
+fn words_of_line<'t>(line: &'t str, words: &mut Vec<TextWord<'t>>) {
     let (mut is_first, mut is_at_line_start) = (true, true);
     for piece in line.split_whitespace() {
         let text = piece.trim_matches(|c: char| !c.is_alphanumeric());
@@ -150,7 +150,7 @@ fn words_of_line<'t>(line: &'t str, words: &mut Vec<Word<'t>>) {
             continue;
         }
         let tail = &piece[piece.rfind(text).unwrap_or(0) + text.len()..];
-        words.push(Word {
+        words.push(TextWord {
             text,
             is_first,
             is_at_line_start,
@@ -162,9 +162,9 @@ fn words_of_line<'t>(line: &'t str, words: &mut Vec<Word<'t>>) {
 }
 
 fn facts_at(
-    word: &Word<'_>,
-    before: Option<&Word<'_>>,
-    next: Option<&Word<'_>>,
+    word: &TextWord<'_>,
+    before: Option<&TextWord<'_>>,
+    next: Option<&TextWord<'_>>,
     inner: &HashSet<&str>,
 ) -> Vec<Fact> {
     let text = word.text;
@@ -198,12 +198,16 @@ fn facts_at(
 }
 
 /// Returns the day of a month: "3 November", "November 3".
-fn date_at(word: &Word<'_>, before: Option<&Word<'_>>, next: Option<&Word<'_>>) -> Option<Fact> {
+fn date_at(
+    word: &TextWord<'_>,
+    before: Option<&TextWord<'_>>,
+    next: Option<&TextWord<'_>>,
+) -> Option<Fact> {
     let lower = word.text.to_lowercase();
     let month = MONTHS
         .iter()
         .position(|month| *month == lower || lower.len() == 3 && month.starts_with(&lower))?;
-    let day = |word: &Word<'_>| {
+    let day = |word: &TextWord<'_>| {
         let digits = word
             .text
             .trim_end_matches(|c: char| c.is_ascii_alphabetic());

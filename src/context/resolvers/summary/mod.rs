@@ -35,7 +35,7 @@ impl Resolver for SummaryOfThread {
                 .reads
                 .summary_so_far(&message.thread, message.seq, &subject.readers);
             let found = found.await.map_err(|error| error.of(NAME, ""))?;
-            let trouble = match found.flagged {
+            let problem = match found.flagged {
                 0 => None,
                 1 => Some("the newest one was not used: 1 fact is missing or invented".to_owned()),
                 more => Some(format!(
@@ -45,7 +45,7 @@ impl Resolver for SummaryOfThread {
             let Some(summary) = found.summary else {
                 let why = "no summary that all readers of this thread may read";
                 return Ok(Contribution::nothing(
-                    trouble.unwrap_or_else(|| why.to_owned()),
+                    problem.unwrap_or_else(|| why.to_owned()),
                 ));
             };
             let text = rendered(&summary);
@@ -66,7 +66,7 @@ impl Resolver for SummaryOfThread {
             };
             let mut contribution = Contribution::one(source, piece);
             let newer = |why| ("a newer summary".to_owned(), why);
-            contribution.left_out = trouble.map(newer).into_iter().collect();
+            contribution.left_out = problem.map(newer).into_iter().collect();
             Ok(contribution)
         })
     }

@@ -1,9 +1,9 @@
-//! Upkeep of the full-text index of messages: merges its segments, a few pages with every few writes.
+//! Upkeep of the index of letters: merges its segments, a few pages with every few writes.
 //!
 //! Each commit with a message adds a segment, and a search looks up each word in all of them. FTS5 by itself merges in
 //! bursts of 64 pages for each level of the index, in the transaction that happens to fill the 64th page since the last
 //! burst: one letter of twenty waited 50 ms for that in a database of a million. How many segments a merge takes is
-//! stored in the index (migration 0037).
+//! stored in the index (migration 0059).
 
 use sqlx::SqliteConnection;
 
@@ -17,8 +17,8 @@ const PAGES_MAX: usize = 64;
 
 /// A positive number continues merges that have begun, and begins one where a level has enough segments (fts5.html,
 /// section 6.8).
-pub(in crate::store) const MERGE_MESSAGES: &str = "
-SAVEPOINT merging; INSERT INTO messages_fts (messages_fts, rank) VALUES ('merge', $1); RELEASE merging";
+pub(in crate::store) const MERGE_LETTER_WORDS: &str = "
+SAVEPOINT merging; INSERT INTO letter_words (letter_words, rank) VALUES ('merge', $1); RELEASE merging";
 pub(in crate::store) const UNDO_MERGE: &str = "ROLLBACK TO merging; RELEASE merging";
 
 /// Merges in the writer's transactions.
@@ -44,7 +44,7 @@ impl SearchIndexMerge {
             return Ok(());
         }
         let pages = (std::mem::take(&mut self.writes) * PAGES_PER_WRITE).min(PAGES_MAX);
-        let merge = sqlx::query(MERGE_MESSAGES).bind(i64::try_from(pages).unwrap_or(i64::MAX));
+        let merge = sqlx::query(MERGE_LETTER_WORDS).bind(i64::try_from(pages).unwrap_or(i64::MAX));
         if let Err(error) = merge.execute(&mut *conn).await {
             tracing::error!(%error, "the search index cannot be merged; `attache doctor --audit` checks it");
             self.has_failed = true;
@@ -67,7 +67,7 @@ mod tests {
         let mut conn = SqliteConnection::connect("sqlite::memory:")
             .await
             .expect("a database");
-        let schema = "CREATE VIRTUAL TABLE messages_fts USING fts5(text_body, content = '')";
+        let schema = "CREATE VIRTUAL TABLE letter_words USING fts5(own, content = '')";
         for sql in [schema, settings] {
             sqlx::raw_sql(sql).execute(&mut conn).await.expect("made");
         }
@@ -81,7 +81,7 @@ mod tests {
             };
             let body = (0..100).map(word).collect::<Vec<_>>().join(" ");
             let before = changes(&mut conn).await;
-            let insert = "BEGIN; INSERT INTO messages_fts (rowid, text_body) VALUES ($1, $2)";
+            let insert = "BEGIN; INSERT INTO letter_words (rowid, own) VALUES ($1, $2)";
             let insert = sqlx::query(insert).bind(letter as i64 + 1).bind(body);
             insert.execute(&mut conn).await.expect("stored");
             if is_merged {
@@ -94,7 +94,7 @@ mod tests {
                 .expect("committed");
             most = most.max(changes(&mut conn).await - before);
         }
-        let segments = sqlx::query_scalar("SELECT count(DISTINCT segid) FROM messages_fts_idx");
+        let segments = sqlx::query_scalar("SELECT count(DISTINCT segid) FROM letter_words_idx");
         (most, segments.fetch_one(&mut conn).await.expect("a count"))
     }
 
@@ -106,7 +106,9 @@ mod tests {
 
     #[tokio::test]
     async fn no_letter_pays_for_a_burst_of_merging() {
-        let settings = include_str!("../../../migrations/0037_search_merge.sql");
+        // As migration 0059 has them.
+        let settings = "INSERT INTO letter_words (letter_words, rank) VALUES ('usermerge', 8);
+            INSERT INTO letter_words (letter_words, rank) VALUES ('automerge', 12)";
         let (most, segments) = most_pages(settings, true).await;
         let (burst, _) = most_pages("SELECT 1", false).await;
         println!("most pages in a commit: {most}, in bursts {burst}; {segments} segments");

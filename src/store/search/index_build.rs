@@ -1,0 +1,70 @@
+//! Builds the index of letters in a database that had another one, in steps beside all other writes, and then drops the
+//! old one. The newest letters come first; until the last, older ones are not found by their words.
+
+use crate::store::sql::to_i64;
+use crate::store::sqlite::migrations::DROP_OLD_INDEX;
+use crate::store::{Result, Store, StoreError};
+use tokio_util::sync::CancellationToken;
+
+/// Letters of one step: some 20 ms of the writer's time.
+const STEP_LETTERS: usize = 100;
+
+/// The lowest number of the next letters below those that are indexed; NULL when there is none.
+pub(in crate::store) const NEXT_LETTERS: &str = "
+    SELECT min(seq) AS lowest FROM (SELECT m.seq FROM letter_words_build b CROSS JOIN messages m
+      WHERE b.id = 1 AND m.seq < b.below ORDER BY m.seq DESC LIMIT $1)";
+/// In the order of their numbers: FTS5 ends a segment where a number is lower than the one before.
+pub(in crate::store) const INDEX_LETTERS: &str = "
+    INSERT INTO letter_words (rowid, thread, subject, sender, own)
+      SELECT m.seq, replace(m.thread_id, '-', ''), m.subject, m.sender, coalesce(m.fresh_text, m.text_body)
+      FROM letter_words_build b CROSS JOIN messages m
+      WHERE b.id = 1 AND m.seq >= $1 AND m.seq < b.below AND NOT EXISTS (SELECT 1 FROM letter_words_docsize d WHERE d.id = m.seq)
+      ORDER BY m.seq;
+    UPDATE letter_words_build SET below = $1 WHERE id = 1";
+pub(in crate::store) const BUILD_IS_OPEN: &str =
+    "SELECT EXISTS (SELECT 1 FROM letter_words_build WHERE id = 1) AS is_open";
+
+impl Store {
+    /// Indexes the letters of a database that had another index, until all are or `stop`; an interrupted call is
+    /// continued by the next. Other writes go between its steps.
+    pub async fn index_older_letters(self, stop: CancellationToken) {
+        loop {
+            let more = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                more = self.index_next_letters() => more,
+            };
+            match more {
+                Ok(true) => {}
+                Ok(false) | Err(StoreError::Closed) => return,
+                Err(error) => {
+                    tracing::error!(%error, "older letters are not indexed and not found by their words; the next start goes on");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Indexes some more letters of a database that had another index; `false` when all are.
+    async fn index_next_letters(&self) -> Result<bool> {
+        let is_open: bool = sqlx::query_scalar(BUILD_IS_OPEN)
+            .fetch_one(self.readers())
+            .await?;
+        if !is_open {
+            return Ok(false);
+        }
+        self.write(move |conn| {
+            Box::pin(async move {
+                let next = sqlx::query_scalar(NEXT_LETTERS).bind(to_i64(STEP_LETTERS));
+                let lowest: Option<i64> = next.fetch_one(&mut *conn).await?;
+                let step = match lowest {
+                    Some(lowest) => sqlx::query(INDEX_LETTERS).bind(lowest),
+                    None => sqlx::query(DROP_OLD_INDEX),
+                };
+                step.execute(conn).await?;
+                Ok(lowest.is_some())
+            })
+        })
+        .await
+    }
+}

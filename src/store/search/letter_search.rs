@@ -1,0 +1,367 @@
+//! Search over a persona's messages: by words, best first, or by filters, newest first.
+//!
+//! Every number that an order depends on is counted among the messages that the readers of the answer may see: how many
+//! there are, how many have a word, what stands beside one. So what others write changes nothing for them.
+
+use super::excerpt::excerpt;
+use super::match_text::{column, in_threads, query_words, within};
+use super::ranking::{Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank};
+use crate::domain::{Address, MessageId, ThreadId, Timestamp};
+use crate::store::sql::{from_json, instant, json_list};
+use crate::store::{PersonaStore, Result, StoreError};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Most messages that are read for one word in a search of all mail: the newest. Of a word that more have, how many
+/// have it is estimated.
+const NEWEST_MAX: i64 = 300;
+/// Most messages that are read for one word in a search for some readers.
+const READABLE_MAX: i64 = 5_000;
+/// Most threads of readers that are searched: the newest.
+const THREADS_MAX: i64 = 400;
+/// Number up to which messages are counted: beyond it, rarer is rare enough.
+const COUNTED_MAX: i64 = 10_000;
+/// Most messages whose neighbours are looked at: those with the most and rarest words of their own.
+const CANDIDATES_MAX: usize = 64;
+/// Number of messages before and after one in its thread that count as beside it.
+const NEAR: usize = 2;
+
+/// Filters of a search; `None` does not filter.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MessageSearch {
+    /// Words of which some must occur in subject, sender or new text; the more and the rarer, the better.
+    pub query: Option<String>,
+    /// Words that must all occur in the sender.
+    pub from: Option<String>,
+    /// Words that must all occur in the subject.
+    pub subject: Option<String>,
+    /// Received at this instant or later.
+    pub since: Option<Timestamp>,
+    /// Received before this instant.
+    pub before: Option<Timestamp>,
+    /// Addresses that must all be allowed to read a message as participants of its thread, without
+    /// messages that were withheld from them; `None` finds all messages.
+    pub visible_to: Option<Vec<Address>>,
+    /// Most messages to return.
+    pub limit: u32,
+}
+
+/// A message that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundMessage {
+    pub id: MessageId,
+    pub thread_id: ThreadId,
+    /// `inbound` or `outbound`.
+    pub direction: String,
+    /// The From header in its display form.
+    pub sender: String,
+    /// `{"to": [..], "cc": [..], "reply_to": [..]}`
+    pub recipients_json: String,
+    pub subject: String,
+    pub received_at: Timestamp,
+    /// Disposition: `run`, `filed:<rule>`, `withheld:<rule>`, `sent`.
+    pub disposition: String,
+    /// A word of [`crate::domain::Trust`].
+    pub trust: String,
+    /// Text of the body around the hits, or its beginning; raw, at most 600 characters.
+    pub snippet: String,
+}
+
+/// The newest messages with a word, from the newest on and only until there are enough.
+pub(in crate::store) const NEWEST_WITH: &str = "
+SELECT m.seq, m.received_at
+FROM letter_words f CROSS JOIN messages m ON m.seq = f.rowid
+WHERE f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+ORDER BY f.rowid DESC LIMIT $5";
+
+/// The messages with a word that all readers may see, in threads that are named in the MATCH text. Scanned
+/// forwards, because only so does FTS5 skip to the next message of these threads.
+pub(in crate::store) const READABLE_WITH: &str = "
+SELECT m.seq, m.received_at
+FROM letter_words f CROSS JOIN messages m ON m.seq = f.rowid
+WHERE f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+  AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+    WHERE readable.seq = m.seq AND readable.address = reader.value))
+ORDER BY f.rowid LIMIT $5";
+
+/// Threads that the first reader is in, the newest first.
+pub(in crate::store) const THREADS_OF: &str = "
+SELECT t.id FROM thread_participants p CROSS JOIN threads t ON t.id = p.thread_id
+WHERE p.address = $1 AND t.persona_id = $2 ORDER BY t.updated_at DESC LIMIT $3";
+
+/// The number of messages that can be found, counted up to a limit.
+pub(in crate::store) const COUNT_ALL: &str = "
+SELECT count(*) FROM (SELECT 1 FROM messages WHERE persona_id = $1 LIMIT $2)";
+
+/// The number of messages in these threads that all readers may see, counted up to a limit.
+pub(in crate::store) const COUNT_READABLE: &str = "
+SELECT count(*) FROM (SELECT 1 FROM jsonb_each($1) t CROSS JOIN messages m ON m.thread_id = t.value
+  WHERE m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+    AND NOT EXISTS (SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+      WHERE readable.seq = m.seq AND readable.address = reader.value))
+  LIMIT $3)";
+
+/// The four messages before and after each of `$1` in its thread, as far as all readers may see them.
+pub(in crate::store) const NEIGHBOURS: &str = "
+SELECT h.value AS seq,
+  (SELECT json_group_array(b.seq) FROM (SELECT n.seq FROM messages n
+    WHERE n.thread_id = m.thread_id AND n.seq < m.seq AND n.direction IN ('inbound', 'outbound') AND n.disposition <> 'notice'
+      AND ($2 IS NULL OR (n.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = n.seq AND readable.address = reader.value))))
+    ORDER BY n.seq DESC LIMIT 4) b) AS before_json,
+  (SELECT json_group_array(a.seq) FROM (SELECT n.seq FROM messages n
+    WHERE n.thread_id = m.thread_id AND n.seq > m.seq AND n.direction IN ('inbound', 'outbound') AND n.disposition <> 'notice'
+      AND ($2 IS NULL OR (n.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM jsonb_each($2) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = n.seq AND readable.address = reader.value))))
+    ORDER BY n.seq LIMIT 4) a) AS after_json
+FROM jsonb_each($1) h CROSS JOIN messages m ON m.seq = h.value";
+
+/// Columns of the hits, in the requested order.
+pub(in crate::store) const SHOW_HITS: &str = "
+SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
+       m.trust,
+       substr(coalesce(m.fresh_text, m.text_body), 1, 20000) AS snippet
+FROM jsonb_each($1) hit CROSS JOIN messages m ON m.seq = hit.value ORDER BY hit.key";
+
+/// Newest first.
+pub(in crate::store) const SEARCH_MESSAGES_BY_DATE: &str = "
+SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
+       m.trust,
+       substr(m.text_body, 1, 600) AS snippet
+FROM messages m
+WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
+  AND m.received_at >= coalesce($2, '') AND m.received_at < coalesce($3, '~')
+  AND ($4 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM jsonb_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))
+ORDER BY m.received_at DESC, m.seq DESC
+LIMIT $5";
+
+impl PersonaStore {
+    /// Searches what this persona received and sent: best first when words are given, else newest
+    /// first. Notices to the owner are not found: they describe mail that a correspondent may not
+    /// know of.
+    ///
+    /// A message is found when it has a word of the query; the more and the rarer, the better. When
+    /// even the best has too little of the query, nothing is found. A word filter without a searchable
+    /// word (only punctuation) finds nothing.
+    pub async fn search_messages(&self, search: &MessageSearch) -> Result<Vec<FoundMessage>> {
+        let scope = Scope::of(search);
+        let column_filters = [("sender", &search.from), ("subject", &search.subject)];
+        let mut parts = Vec::new();
+        for (name, typed) in column_filters {
+            let Some(typed) = typed else { continue };
+            let Some(part) = column(name, typed) else {
+                return Ok(Vec::new());
+            };
+            parts.push(part);
+        }
+        if search.query.is_none() && parts.is_empty() {
+            return self.newest(&scope, search.limit).await;
+        }
+        let Some(filters) = self.limited(parts, &scope).await? else {
+            return Ok(Vec::new());
+        };
+        let hits = match &search.query {
+            Some(query) => {
+                let ranking = self.ranking(&query_words(query), &filters, &scope).await?;
+                let best = ranking.hits.into_iter().map(|(seq, _)| seq);
+                best.filter(|_| ranking.share >= SHARE_MIN).collect()
+            }
+            None => {
+                self.with(&filters.parts.join(" AND "), &scope)
+                    .await?
+                    .documents
+            }
+        };
+        let best = hits.into_iter().take(search.limit as usize);
+        let show = sqlx::query(SHOW_HITS).bind(serde_json::Value::from_iter(best).to_string());
+        let rows = show.fetch_all(self.store.readers()).await?;
+        let mut found = rows.iter().map(found_message).collect::<Result<Vec<_>>>()?;
+        let words = search.query.as_deref().unwrap_or_default();
+        for message in &mut found {
+            message.snippet = excerpt(&message.snippet, words);
+        }
+        Ok(found)
+    }
+
+    async fn newest(&self, scope: &Scope, limit: u32) -> Result<Vec<FoundMessage>> {
+        let query = sqlx::query(SEARCH_MESSAGES_BY_DATE).bind(self.persona.as_str());
+        let query = query.bind(&scope.since).bind(&scope.before);
+        let query = query.bind(&scope.readers_json).bind(limit);
+        let rows = query.fetch_all(self.store.readers()).await?;
+        rows.iter().map(found_message).collect()
+    }
+
+    /// Returns the numbers of messages with words of the query and their scores, however little of the query the best
+    /// has; filters of columns are left out.
+    pub async fn rank_messages(&self, search: &MessageSearch) -> Result<Ranking> {
+        let scope = Scope::of(search);
+        let Some(filters) = self.limited(Vec::new(), &scope).await? else {
+            return Ok(Ranking::default());
+        };
+        let words = query_words(search.query.as_deref().unwrap_or_default());
+        self.ranking(&words, &filters, &scope).await
+    }
+
+    async fn ranking(&self, words: &[String], filters: &Filters, scope: &Scope) -> Result<Ranking> {
+        let mut lists = Vec::with_capacity(words.len());
+        for word in words {
+            lists.push(self.with(&within(word, &filters.parts), scope).await?);
+        }
+        let terms = counted(lists, filters.total);
+        let seeds = candidates(&terms, filters.total, CANDIDATES_MAX);
+        let (found, near) = self.neighbours(&seeds, &terms, scope).await?;
+        Ok(rank(&terms, filters.total, &found, &near))
+    }
+
+    /// Adds the filter of the readers' threads to the others, and counts what they may see; `None` when they are in no
+    /// thread.
+    async fn limited(&self, mut parts: Vec<String>, scope: &Scope) -> Result<Option<Filters>> {
+        let (persona, readers) = (self.persona.as_str(), self.store.readers());
+        let total: i64 = match &scope.readers {
+            None => {
+                let count = sqlx::query_scalar(COUNT_ALL).bind(persona);
+                count.bind(COUNTED_MAX).fetch_one(readers).await?
+            }
+            Some(keys) => {
+                let threads = sqlx::query_scalar(THREADS_OF)
+                    .bind(keys.first())
+                    .bind(persona);
+                let threads: Vec<String> = threads.bind(THREADS_MAX).fetch_all(readers).await?;
+                let Some(filter) = in_threads(&threads) else {
+                    return Ok(None);
+                };
+                parts.push(filter);
+                let threads = json_list(threads.iter().map(String::as_str));
+                let count = sqlx::query_scalar(COUNT_READABLE).bind(threads);
+                let count = count.bind(&scope.readers_json).bind(COUNTED_MAX);
+                count.fetch_one(readers).await?
+            }
+        };
+        Ok(Some(Filters {
+            parts,
+            total: total as f64,
+        }))
+    }
+
+    /// Returns the messages that match and that the readers may see.
+    async fn with(&self, matching: &str, scope: &Scope) -> Result<TermListing> {
+        let (sql, limit) = match scope.readers {
+            None => (NEWEST_WITH, NEWEST_MAX),
+            Some(_) => (READABLE_WITH, READABLE_MAX),
+        };
+        let query = sqlx::query(sql).bind(matching).bind(self.persona.as_str());
+        let query = query.bind(&scope.since).bind(&scope.before).bind(limit);
+        let query = match scope.readers {
+            None => query,
+            Some(_) => query.bind(&scope.readers_json),
+        };
+        let rows = query.fetch_all(self.store.readers()).await?;
+        let at =
+            |row: &SqliteRow| -> Result<i64> { Ok(instant(row.get("received_at"))?.as_millis()) };
+        let times = (
+            rows.first().map(at).transpose()?,
+            rows.last().map(at).transpose()?,
+        );
+        let mut documents: Vec<i64> = rows.iter().map(|row| row.get("seq")).collect();
+        documents.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(TermListing {
+            is_cut: rows.len() as i64 == limit,
+            documents,
+            span_ms: times.0.zip(times.1),
+        })
+    }
+
+    /// Returns the candidates with those beside them that have a word themselves, and for each what is beside it.
+    async fn neighbours(
+        &self,
+        seeds: &[i64],
+        terms: &[TermDocuments],
+        scope: &Scope,
+    ) -> Result<(Vec<i64>, HashMap<i64, Vec<i64>>)> {
+        let own: HashSet<i64> = terms
+            .iter()
+            .flat_map(|term| &term.documents)
+            .copied()
+            .collect();
+        let seqs = serde_json::Value::from_iter(seeds.iter().copied()).to_string();
+        let query = sqlx::query(NEIGHBOURS).bind(seqs).bind(&scope.readers_json);
+        let rows = query.fetch_all(self.store.readers()).await?;
+        let (mut found, mut near) = (BTreeSet::new(), HashMap::new());
+        for row in &rows {
+            let mut thread: Vec<i64> = from_json(row.get("before_json"), "numbers")?;
+            thread.reverse();
+            let at = thread.len();
+            thread.push(row.get("seq"));
+            let after: Vec<i64> = from_json(row.get("after_json"), "numbers")?;
+            thread.extend(after);
+            for place in at.saturating_sub(NEAR)..(at + NEAR + 1).min(thread.len()) {
+                if !own.contains(&thread[place]) {
+                    continue;
+                }
+                found.insert(thread[place]);
+                let beside = thread[place.saturating_sub(NEAR)..place].iter();
+                let after = (place + NEAR + 1).min(thread.len());
+                let beside = beside.chain(&thread[place + 1..after]);
+                near.insert(thread[place], beside.copied().collect());
+            }
+        }
+        Ok((found.into_iter().collect(), near))
+    }
+}
+
+/// What limits a search beside its words.
+struct Scope {
+    readers: Option<Vec<String>>,
+    readers_json: Option<String>,
+    since: Option<String>,
+    before: Option<String>,
+}
+
+impl Scope {
+    fn of(search: &MessageSearch) -> Self {
+        let readers = search.visible_to.as_ref();
+        let readers: Option<Vec<String>> =
+            readers.map(|readers| readers.iter().map(Address::key).collect());
+        let json = |keys: &Vec<String>| json_list(keys.iter().map(String::as_str));
+        Self {
+            readers_json: readers.as_ref().map(json),
+            readers,
+            since: search.since.map(|t| t.to_string()),
+            before: search.before.map(|t| t.to_string()),
+        }
+    }
+}
+
+/// Parts of the MATCH text that are the same for every word.
+struct Filters {
+    parts: Vec<String>,
+    /// Number of messages that can be found.
+    total: f64,
+}
+
+fn found_message(row: &SqliteRow) -> Result<FoundMessage> {
+    let received_at: String = row.try_get("received_at")?;
+    Ok(FoundMessage {
+        id: MessageId::new(row.try_get::<String, _>("id")?),
+        thread_id: ThreadId::new(row.try_get::<String, _>("thread_id")?),
+        direction: row.try_get("direction")?,
+        sender: row.try_get("sender")?,
+        recipients_json: row.try_get("recipients_json")?,
+        subject: row.try_get("subject")?,
+        received_at: Timestamp::parse(&received_at).ok_or(StoreError::Unreadable {
+            what: "messages.received_at",
+        })?,
+        disposition: row.try_get("disposition")?,
+        trust: row.try_get("trust")?,
+        snippet: row.try_get("snippet")?,
+    })
+}

@@ -1,0 +1,18 @@
+//! Lexical search: one index of letters, scores by what the reader may see, and silence when nothing fits.
+//!
+//! - `match_text`: words and filters as FTS5 query text; the only file that writes it.
+//! - `ranking`: scores of documents, and whether the best is worth showing. Pure.
+//! - `excerpt`: the piece of a letter that shows a hit.
+//! - `letter_search`: search over the messages of a persona.
+//! - `index_merge`: merging of the index's segments.
+//! - `index_build`: building of the index of a database that has an older one.
+//!
+//! The index has the new text of each letter once. What its neighbours in the thread say counts when a search
+//! scores (D-99), and only as far as the reader may see them.
+
+pub(in crate::store) mod match_text;
+pub(in crate::store) mod ranking;
+pub(in crate::store) mod excerpt;
+pub(in crate::store) mod letter_search;
+pub(in crate::store) mod index_merge;
+pub(in crate::store) mod index_build;

@@ -1,0 +1,205 @@
+//! Scores of documents for the terms of a query, and whether the best is worth showing. Pure.
+//!
+//! A document scores for a term by its rarity, more when its neighbours have the term too. How often a term occurs in one
+//! document, and how long that is, count for nothing: letters are short, and both made the measured recall worse.
+//! All numbers come from documents that the searcher may see, so that nothing else can change an order.
+
+use std::collections::{HashMap, HashSet};
+
+/// Weight of a term in one neighbour, to 1 in the document itself: `cargo bench -- recall`, D-99.
+const NEAR_WEIGHT: f64 = 0.4;
+/// Saturation of BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009).
+const SATURATION: f64 = 1.2;
+/// Lowest share of the score that the query could have at most; a best hit below it is no answer. Fitted by
+/// `cargo bench -- recall` on LoCoMo and on subjects of R's mailing lists (D-99).
+pub const SHARE_MIN: f64 = 0.32;
+/// Number of unknown words that the highest possible score of a query stands for at most: a whole letter has words that
+/// no answer could have.
+const TERMS_EXPECTED: f64 = 5.0;
+
+/// Documents that have a term.
+#[derive(Debug, Clone, Default)]
+pub(in crate::store) struct TermDocuments {
+    pub documents: Vec<i64>,
+    /// Number of documents with the term; more than are listed when the list was cut, then an estimate.
+    pub count: f64,
+}
+
+/// Documents that were listed for a term.
+#[derive(Debug, Clone, Default)]
+pub(in crate::store) struct TermListing {
+    pub documents: Vec<i64>,
+    /// `true`: there may be more.
+    pub is_cut: bool,
+    /// Times of the first and the last listed document, in Unix milliseconds.
+    pub span_ms: Option<(i64, i64)>,
+}
+
+/// Counts the documents of each term. Where a list was cut, documents are taken to be spread evenly over the time
+/// that all lists span together.
+pub(in crate::store) fn counted(lists: Vec<TermListing>, total: f64) -> Vec<TermDocuments> {
+    let spans = lists.iter().filter_map(|list| list.span_ms);
+    let (starts, ends): (Vec<i64>, Vec<i64>) = spans.map(|(a, b)| (a.min(b), a.max(b))).unzip();
+    let whole = match (starts.iter().min(), ends.iter().max()) {
+        (Some(first), Some(last)) => (last - first) as f64,
+        _ => 0.0,
+    };
+    let count = |list: &TermListing| {
+        let listed = list.documents.len() as f64;
+        let part = list.span_ms.map_or(0.0, |(a, b)| (a - b).abs() as f64);
+        match list.is_cut && part > 0.0 {
+            true => (listed * whole / part).clamp(listed, total.max(listed)),
+            false => listed,
+        }
+    };
+    let term = |list: TermListing| TermDocuments {
+        count: count(&list),
+        documents: list.documents,
+    };
+    lists.into_iter().map(term).collect()
+}
+
+/// Scores of one query.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ranking {
+    /// Documents and scores, best first; of equals the newest first.
+    pub hits: Vec<(i64, f64)>,
+    /// Share of the best score in the highest that the query could have.
+    pub share: f64,
+}
+
+/// Rarity of a term that `count` of `total` documents have; never negative (Lucene's `BM25Similarity`).
+fn rarity(count: f64, total: f64) -> f64 {
+    let rest = (total - count).max(0.0);
+    ((rest + 0.5) / (count + 0.5)).ln_1p()
+}
+
+/// Returns the documents with the highest sums of their own terms' rarities, at most `limit`.
+pub(in crate::store) fn candidates(terms: &[TermDocuments], total: f64, limit: usize) -> Vec<i64> {
+    let mut sums: HashMap<i64, f64> = HashMap::new();
+    for term in terms {
+        let rarity = rarity(term.count, total);
+        for document in &term.documents {
+            *sums.entry(*document).or_default() += rarity;
+        }
+    }
+    let mut best: Vec<(i64, f64)> = sums.into_iter().collect();
+    sort(&mut best);
+    best.truncate(limit);
+    best.into_iter().map(|(document, _)| document).collect()
+}
+
+/// Scores the candidates; `near` has the neighbours of each, `total` the number of documents that the searcher may see.
+pub(in crate::store) fn rank(
+    terms: &[TermDocuments],
+    total: f64,
+    candidates: &[i64],
+    near: &HashMap<i64, Vec<i64>>,
+) -> Ranking {
+    let mut scores: HashMap<i64, f64> = candidates.iter().map(|c| (*c, 0.0)).collect();
+    let mut highest = 0.0;
+    for term in terms {
+        let rarity = rarity(term.count, total);
+        highest += rarity;
+        let with: HashSet<i64> = term.documents.iter().copied().collect();
+        for (document, score) in &mut scores {
+            let own = if with.contains(document) { 1.0 } else { 0.0 };
+            let neighbours = near.get(document).map_or(&[][..], Vec::as_slice);
+            let beside = neighbours.iter().filter(|n| with.contains(n)).count();
+            let weight = own + NEAR_WEIGHT * beside as f64;
+            *score += rarity * weight * (SATURATION + 1.0) / (weight + SATURATION);
+        }
+    }
+    let mut hits: Vec<(i64, f64)> = scores.into_iter().collect();
+    sort(&mut hits);
+    let highest = f64::min(highest, TERMS_EXPECTED * rarity(0.0, total));
+    let best = hits.first().map_or(0.0, |(_, score)| *score);
+    let share = if highest > 0.0 { best / highest } else { 0.0 };
+    Ranking { hits, share }
+}
+
+fn sort(scores: &mut [(i64, f64)]) {
+    scores.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(b.cmp(a)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn term(documents: &[i64]) -> TermDocuments {
+        TermDocuments {
+            documents: documents.to_vec(),
+            count: documents.len() as f64,
+        }
+    }
+
+    fn ranked(terms: &[TermDocuments], near: &[(i64, &[i64])]) -> Ranking {
+        let near = near.iter().map(|(d, n)| (*d, n.to_vec())).collect();
+        rank(terms, 100.0, &candidates(terms, 100.0, 10), &near)
+    }
+
+    fn order(ranking: &Ranking) -> Vec<i64> {
+        ranking.hits.iter().map(|(document, _)| *document).collect()
+    }
+
+    #[test]
+    fn rare_terms_count_more_and_of_equals_the_newest_comes_first() {
+        let common = term(&(1..=50).collect::<Vec<_>>());
+        let rare = term(&[3, 60]);
+        assert_eq!(order(&ranked(&[common, rare], &[]))[..2], [3, 60]);
+        assert_eq!(order(&ranked(&[term(&[4, 9, 7])], &[])), [9, 7, 4]);
+    }
+
+    #[test]
+    fn of_a_cut_list_the_rest_is_estimated_by_time() {
+        let list = |is_cut, span_ms| TermListing {
+            documents: (0..300).collect(),
+            is_cut,
+            span_ms: Some(span_ms),
+        };
+        let lists = vec![
+            list(true, (1000, 900)),
+            list(false, (0, 1000)),
+            list(true, (9, 9)),
+        ];
+        let counts: Vec<f64> = counted(lists, 10_000.0)
+            .iter()
+            .map(|term| term.count)
+            .collect();
+        assert_eq!(counts, [3000.0, 300.0, 300.0]);
+        assert_eq!(
+            counted(vec![list(true, (1000, 999)), list(false, (0, 1))], 500.0)[0].count,
+            500.0
+        );
+    }
+
+    #[test]
+    fn a_neighbour_with_a_term_counts_less_than_the_document_itself() {
+        let terms = [term(&[1, 2, 5]), term(&[3, 5])];
+        // 5 has both terms itself, 2 has one itself and both beside it, 1 has one itself and beside it.
+        let found = ranked(&terms, &[(2, &[1, 3]), (1, &[2])]);
+        assert_eq!(order(&found)[..3], [5, 2, 1]);
+    }
+
+    #[test]
+    fn what_matches_a_small_part_of_a_query_is_no_answer() {
+        let absent = || term(&[]);
+        let one = ranked(&[term(&[1])], &[]);
+        assert!(
+            one.share >= SHARE_MIN && (one.share - 1.0).abs() < 1e-9,
+            "{one:?}"
+        );
+        let half = ranked(&[term(&[1]), absent()], &[]);
+        assert!(half.share >= SHARE_MIN, "{half:?}");
+        let little = ranked(&[term(&[1]), absent(), absent(), absent()], &[]);
+        assert!(little.share < SHARE_MIN, "{little:?}");
+        // A word of every second letter is no answer to a question with an unknown one.
+        let common = term(&(1..=50).collect::<Vec<_>>());
+        assert!(ranked(&[common, absent()], &[]).share < SHARE_MIN);
+        assert!(ranked(&[], &[]).share < SHARE_MIN);
+        // A long letter need not be answered word for word.
+        let mut long = vec![term(&[1]), term(&[1]), term(&[1])];
+        long.extend(std::iter::repeat_n(absent(), 20));
+        assert!(ranked(&long, &[]).share >= SHARE_MIN);
+    }
+}
