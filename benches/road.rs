@@ -2,7 +2,7 @@
 //! beside them the disk, a reference server and a long history.
 //!
 //! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties`,
-//! `cargo bench -- cron` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! `cargo bench -- cron`, `cargo bench -- recall FOLDER [MESSAGES]` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
@@ -28,6 +28,8 @@ mod oracle;
 mod policy;
 #[path = "road/postfix.rs"]
 mod postfix;
+#[path = "road/recall.rs"]
+mod recall;
 
 use app::{Workspace, note};
 use attache::app::Engine;
@@ -90,6 +92,9 @@ fn main() {
             println!("\nwith 1000 messages stored -> with {many}:");
             growth::growth(many).await;
         }
+        if wanted.as_deref() == Some("recall") {
+            recall::recall().await;
+        }
         if wanted.as_deref() == Some("history") {
             let sizes: Vec<usize> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
             let sizes = if sizes.is_empty() { vec![1_000, 10_000, 100_000, 1_000_000] } else { sizes };
@@ -109,14 +114,21 @@ fn main() {
             duties::duties().await;
         }
         if wants("context") {
-            println!("\ncontext assembled, by messages in the thread:");
-            let short = context_at(10).await;
-            for length in [1_000, 100_000] {
-                let long = context_at(length).await;
-                println!("  {length:>7} against 10: ×{:.2}", long.as_secs_f64() / short.as_secs_f64());
-            }
+            contexts().await;
         }
     });
+}
+
+async fn contexts() {
+    println!("\ncontext assembled, by messages in the thread:");
+    let short = context_at(10).await;
+    for length in [1_000, 100_000] {
+        let long = context_at(length).await;
+        println!(
+            "  {length:>7} against 10: ×{:.2}",
+            long.as_secs_f64() / short.as_secs_f64()
+        );
+    }
 }
 
 async fn accept(connections: usize, commits: f64) {
