@@ -1,6 +1,7 @@
 //! Summaries of threads: made when history no longer fits, checked, shown to those who may read all of it, replayed.
 
 mod checker;
+mod erased;
 mod instructed;
 mod lasting;
 mod real;

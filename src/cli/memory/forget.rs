@@ -91,6 +91,15 @@ fn report(context: &CommandContext, erased: &ErasedMemory) -> anyhow::Result<()>
         plural(erased.runs, "run"),
         plural(erased.steps, "step"),
     ))?;
+    if erased.summaries > 0 {
+        screen.line(format!(
+            "erased, too: {} of threads in which the letters stand; others are made when their threads go on",
+            match erased.summaries {
+                1 => "1 summary".to_owned(),
+                count => format!("{count} summaries"),
+            }
+        ))?;
+    }
     if erased.runs_at_work > 0 {
         screen.line(format!(
             "not yet: {} at work with the text; run this again when they have ended",

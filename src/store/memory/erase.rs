@@ -1,5 +1,5 @@
-//! Erasure: the text of entries and of what derives from them goes from every row that the engine may change, the records of
-//! runs included. The digests stay, so a record says that it was redacted, and not that it differs.
+//! Erasure: the text of entries and of what derives from them goes from every row that the engine may change, the summaries of
+//! the letters that they rest on and the records of runs included. The digests stay, so a record says that it was redacted, and not that it differs.
 //!
 //! Letters, mails and backups stay; the report counts where the text still stands.
 
@@ -22,8 +22,16 @@ pub(in crate::store) const DERIVED_MEMORY: &str = "
       UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.id = (SELECT superseded_by FROM memory o WHERE o.id = d.id)
       UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.supersedes = d.id)
     SELECT m.* FROM derived d CROSS JOIN memory m ON m.id = d.id ORDER BY m.id";
+/// Summaries of letters that the entries rest on.
+pub(in crate::store) const SUMMARIES_OF_SOURCES: &str = "
+    SELECT DISTINCT s.id, s.run_id, s.text_sha256 FROM jsonb_each($1) w CROSS JOIN memory_sources o ON o.memory_id = w.value
+      CROSS JOIN messages m ON m.id = o.message_id
+      CROSS JOIN thread_memory s ON s.thread_id = m.thread_id AND s.from_seq <= m.seq AND s.upto_seq >= m.seq";
+/// Runs whose records may hold a text; `is_summarised`: it made one of the summaries `$3`, or its report names one.
 pub(in crate::store) const RUNS_WITH_RECORDS: &str = "
-    SELECT r.id, r.state IN ('succeeded', 'cancelled', 'failed') AS is_over FROM runs r
+    SELECT r.id, r.state IN ('succeeded', 'cancelled', 'failed') AS is_over,
+      EXISTS (SELECT 1 FROM jsonb_each($3) s WHERE s.value = r.id OR instr(r.context_report_json, s.value) > 0) AS is_summarised
+    FROM runs r
     WHERE r.persona_id = $1 AND r.seq >= $2 AND (EXISTS (SELECT 1 FROM run_turns t WHERE t.run_id = r.id AND t.pruned_at IS NULL)
       OR EXISTS (SELECT 1 FROM thread_tool_events e WHERE e.run_id = r.id))
     ORDER BY r.seq";
@@ -46,6 +54,10 @@ pub(in crate::store) const REDACT_TURNS: &str = "
     UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
       packed_with = NULL, pruned_at = coalesce(pruned_at, $2), redacted_at = $2
     WHERE run_id IN (SELECT value FROM jsonb_each($1))";
+pub(in crate::store) const ERASE_SUMMARIES: &str =
+    "DELETE FROM thread_memory WHERE id IN (SELECT value FROM jsonb_each($1))";
+pub(in crate::store) const ERASE_SUMMARY_TEXTS: &str =
+    "DELETE FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
 /// `$1`: `[{id, payload}, …]`.
 pub(in crate::store) const REDACT_STEPS: &str = "
     UPDATE thread_tool_events SET payload_json = w.value ->> 'payload' FROM json_each($1) w
@@ -61,6 +73,8 @@ pub(in crate::store) const TEXT_COLUMNS: &str = "
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ErasedMemory {
     pub entries: usize,
+    /// Summaries of letters that the entries rest on. The next runs of their threads make others.
+    pub summaries: usize,
     /// Runs whose requests and answers were redacted.
     pub runs: usize,
     /// Calls of tools and their results that were redacted.
@@ -99,7 +113,10 @@ impl Store {
             .iter()
             .map(entry)
             .collect::<Result<Vec<MemoryEntry>>>()?;
-        let needles = Needles::of(&entries);
+        let needles = Needles {
+            summaries: self.summaries_of_sources(&entries).await?,
+            ..Needles::of(&entries)
+        };
         let mut redaction = Redaction::default();
         let personas: BTreeSet<&PersonaId> = entries.iter().map(|entry| &entry.persona).collect();
         for persona in personas {
@@ -108,15 +125,18 @@ impl Store {
         }
         let erased = ErasedMemory {
             entries: entries.len(),
+            summaries: needles.summaries.len(),
             runs: redaction.runs.len(),
             steps: redaction.steps.len(),
             runs_at_work: redaction.runs_at_work,
             ..ErasedMemory::default()
         };
         let (by, now) = (by.to_owned(), self.clock().now());
+        let summaries = needles.summaries.clone();
         self.write(move |conn| {
             Box::pin(async move {
                 sqlx::query(SECURE_DELETE).execute(&mut *conn).await?;
+                erase_summaries(conn, &summaries).await?;
                 let done = erase(conn, (&entries, &redaction), &by, now).await;
                 sqlx::query(FAST_DELETE).execute(&mut *conn).await?;
                 done
@@ -129,6 +149,18 @@ impl Store {
         })
     }
 
+    async fn summaries_of_sources(&self, entries: &[MemoryEntry]) -> Result<Vec<CitingSummary>> {
+        let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
+        let rows = sqlx::query(SUMMARIES_OF_SOURCES).bind(ids);
+        let rows = rows.fetch_all(self.readers()).await?;
+        let summary = |row: &SqliteRow| CitingSummary {
+            id: row.get("id"),
+            run: row.get("run_id"),
+            text_sha256: row.get("text_sha256"),
+        };
+        Ok(rows.iter().map(summary).collect())
+    }
+
     /// Finds the runs of a persona whose records hold the text.
     async fn find_records(
         &self,
@@ -136,7 +168,7 @@ impl Store {
         (entries, needles): (&[MemoryEntry], &Needles),
         redaction: &mut Redaction,
     ) -> Result<()> {
-        if needles.texts.is_empty() {
+        if needles.texts.is_empty() && needles.summaries.is_empty() {
             return Ok(());
         }
         let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
@@ -144,16 +176,18 @@ impl Store {
         let first: i64 = first.fetch_one(self.readers()).await?;
         let runs = sqlx::query(RUNS_WITH_RECORDS)
             .bind(persona.as_str())
-            .bind(first);
+            .bind(first)
+            .bind(needles.summaries_and_runs());
         for row in runs.fetch_all(self.readers()).await? {
             let (run, is_over): (String, bool) = (row.get("id"), row.get("is_over"));
+            let is_summarised: bool = row.get("is_summarised");
             let steps = sqlx::query(PAYLOADS).bind(&run);
             let steps = steps.fetch_all(self.readers()).await?;
             let found: Vec<Value> = steps
                 .iter()
                 .filter_map(|row| redacted(row, needles))
                 .collect();
-            let is_in_turns = self.is_in_turns(persona, &run, needles).await?;
+            let is_in_turns = is_summarised || self.is_in_turns(persona, &run, needles).await?;
             match is_over {
                 true => {
                     redaction.steps.extend(found);
@@ -209,9 +243,19 @@ impl Store {
     }
 }
 
-/// Texts to look for, each also as JSON writes it, once and twice.
+/// Texts to look for, each also as JSON writes it, once and twice, and summaries that may say the same in other words.
 struct Needles {
     texts: BTreeSet<String>,
+    summaries: Vec<CitingSummary>,
+}
+
+/// A summary of letters that an entry rests on.
+#[derive(Clone)]
+struct CitingSummary {
+    id: String,
+    /// Run that made it.
+    run: String,
+    text_sha256: String,
 }
 
 impl Needles {
@@ -228,7 +272,22 @@ impl Needles {
                 texts.insert(std::mem::replace(&mut text, inner));
             }
         }
-        Self { texts }
+        Self {
+            texts,
+            summaries: Vec::new(),
+        }
+    }
+
+    fn summaries_and_runs(&self) -> String {
+        let of = |summary: &CitingSummary| [summary.id.clone(), summary.run.clone()];
+        json_list(
+            self.summaries
+                .iter()
+                .flat_map(of)
+                .collect::<Vec<_>>()
+                .iter()
+                .map(String::as_str),
+        )
     }
 
     fn are_in(&self, text: &str) -> bool {
@@ -258,6 +317,20 @@ fn redacted(row: &SqliteRow, needles: &Needles) -> Option<Value> {
         };
     }
     Some(json!({ "id": row.get::<String, _>("id"), "payload": left.to_string() }))
+}
+
+async fn erase_summaries(conn: &mut SqliteConnection, summaries: &[CitingSummary]) -> Result<()> {
+    let ids = json_list(summaries.iter().map(|summary| summary.id.as_str()));
+    let texts = json_list(summaries.iter().map(|summary| summary.text_sha256.as_str()));
+    sqlx::query(ERASE_SUMMARIES)
+        .bind(ids)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query(ERASE_SUMMARY_TEXTS)
+        .bind(texts)
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 async fn erase(

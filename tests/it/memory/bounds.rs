@@ -4,6 +4,7 @@ use super::scene::MemoryScene;
 use crate::approvals::scene::CONTACT;
 use attache::domain::MemoryStatus;
 use serde_json::{Value, json};
+use std::time::Instant;
 
 /// Letters of a garrulous correspondent; 18250 is the long form, a year of 50 a day.
 const LETTERS: &str = "ATTACHE_MEMORY_DAYS";
@@ -36,6 +37,7 @@ async fn c7_entries_and_context_keep_to_their_limits() {
     let scene = MemoryScene::with(&garrulous()).await;
     let app = &scene.scene.world.app;
     let (mut widest, mut refused) = (0, 0);
+    let mut tenths = vec![Instant::now()];
     for number in 0..letters {
         let things: Vec<String> = (0..3).map(|place| sentence(number * 3 + place)).collect();
         let body = format!(
@@ -61,7 +63,15 @@ async fn c7_entries_and_context_keep_to_their_limits() {
             .iter()
             .filter(|line| *line == "memory_full remember")
             .count();
+        if (number + 1) % (letters / 10).max(1) == 0 {
+            tenths.push(Instant::now());
+        }
     }
+    let rates: Vec<f64> = tenths
+        .windows(2)
+        .map(|pair| (letters / 10).max(1) as f64 / (pair[1] - pair[0]).as_secs_f64())
+        .collect();
+    println!("replies per second, by tenths: {rates:.0?}");
     let entries = scene.entries().await;
     let open = entries
         .iter()
