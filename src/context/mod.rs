@@ -36,6 +36,8 @@ pub struct Context {
     pub input: Input,
     /// Label of the notes beside the input.
     pub notes_label: TextLabel,
+    /// Ids of the entries of memory beside the input.
+    pub memory: Vec<String>,
     /// What the input is made of, where it is to be summarised.
     pub to_summarise: Option<SummaryInputs>,
 }
@@ -346,6 +348,7 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
             pdfs: Vec::new(),
         },
         notes_label: TextLabel::default(),
+        memory: Vec::new(),
         to_summarise: None,
     };
     for item in gathered {
@@ -354,7 +357,12 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
                 context.input.notes = Some(text);
                 context.notes_label = context.notes_label.and(label);
             }
-            Piece::Remembered { text, label } => {
+            Piece::Remembered {
+                text,
+                label,
+                entries,
+            } => {
+                context.memory.extend(entries);
                 context.input.remembered = Some(text);
                 context.notes_label = context.notes_label.and(label);
             }

@@ -7,11 +7,17 @@ use super::mail::email::Trust;
 use super::run::word_enum;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Longest text of an entry, in characters.
 pub const MEMORY_TEXT_CHARS_MAX: usize = 400;
 /// Most entries that one run writes.
 pub const MEMORY_OF_RUN_MAX: u32 = 3;
+/// Time without a use after which an entry expires, unless it is pinned.
+pub const MEMORY_UNUSED_MAX: Duration = Duration::from_secs(180 * 24 * 3600);
+/// Time in which an expired entry can be brought back.
+pub const MEMORY_RESTORABLE: Duration = Duration::from_secs(90 * 24 * 3600);
+
 word_enum!(
     /// Subject of an entry.
     MemoryKind {

@@ -24,7 +24,8 @@ use crate::store::{
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Interval between two searches of the outbox for delayed mail, and of the letters for filed ones.
+/// Interval between two searches of the outbox for delayed mail, of the letters for filed ones, and of the memory for entries
+/// whose time is over.
 const DELAY_SWEEP: Duration = Duration::from_secs(60);
 
 /// Turns the store's pending notices, and questions of personas, into mails to the owners.
@@ -97,6 +98,10 @@ impl Notices {
         }
         let notices = &self.config.gateway.notices;
         self.store.emit_delays(notices.delayed_after).await?;
+        match self.store.expire_memory().await? {
+            0 => {}
+            entries => tracing::info!(entries, "entries of memory expired"),
+        }
         if !notices.filed_interval.is_zero() {
             self.store.emit_filed(notices.filed_interval).await?;
         }

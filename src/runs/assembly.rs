@@ -83,6 +83,7 @@ pub async fn assemble(
         shared_json,
         limits_json: bounds::limits_json(&state.spending, &state.settings()),
         sources,
+        memory: context.memory,
     });
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod erasure;
+mod expiry;
 mod gate;
 mod interference;
 mod owner;

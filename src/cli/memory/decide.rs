@@ -1,4 +1,4 @@
-//! `attache memory approve`, `edit`, `reject`, `restore`: what the owner does with an entry.
+//! `attache memory approve`, `edit`, `reject`, `restore`, `pin`, `unpin`: what the owner does with an entry.
 
 use crate::cli::args::{id_arg, text, user};
 use crate::cli::{CommandContext, Exit, Failure};
@@ -8,7 +8,7 @@ use crate::text::one_line;
 use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::json;
 
-pub fn clap() -> [clap::Command; 4] {
+pub fn clap() -> [clap::Command; 6] {
     let command = |name: &'static str, about: &'static str| {
         clap::Command::new(name).about(about).arg(id_arg())
     };
@@ -33,6 +33,11 @@ pub fn clap() -> [clap::Command; 4] {
         )
         .arg(reason),
         command("restore", "Undo the last change of an entry"),
+        command("pin", "Keep an entry however long no run needs it"),
+        command(
+            "unpin",
+            "Let an entry expire when no run has needed it for 180 days",
+        ),
     ]
 }
 
@@ -51,6 +56,8 @@ pub async fn run(
         "reject" => MemoryAct::Reject {
             why: one_line(text(args, "reason")),
         },
+        "pin" => MemoryAct::Pin,
+        "unpin" => MemoryAct::Unpin,
         _ => MemoryAct::Restore,
     };
     let store = context.store_of_engine().await?;

@@ -91,6 +91,12 @@ fn fields(entry: &MemoryEntry) -> Vec<(&'static str, String)> {
         ),
         ("confirmed", entry.confirmed_at.to_string()),
         ("times", entry.confirmations.to_string()),
+        ("used", entry.uses.to_string()),
+        (
+            "last used",
+            entry.last_used_at.map_or_else(dash, |at| at.to_string()),
+        ),
+        ("pinned", if entry.pinned { "yes" } else { "no" }.to_owned()),
         ("instead of", entry.supersedes.clone().unwrap_or_else(dash)),
         (
             "replaced by",

@@ -199,7 +199,12 @@ pub enum Piece {
     /// The persona's short working memory, as far as the run's readers may see it.
     ActiveMemory { text: String, label: TextLabel },
     /// Entries of memory about the people around the run.
-    Remembered { text: String, label: TextLabel },
+    Remembered {
+        text: String,
+        label: TextLabel,
+        /// Ids of the entries.
+        entries: Vec<String>,
+    },
     /// A standing text. `required` ones are never dropped and make the system text; the others were
     /// chosen for the letter and stand with it.
     System { text: String, required: bool },

@@ -9,10 +9,11 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "an entry of memory in use rests on no letter of its persona, or on words that are not in it",
         hint: "`attache memory reject` takes it out of use; if you have not changed the database, report it",
         holds: Holds::Always,
-        sql: "SELECT 'entry ' || m.id FROM memory m WHERE m.status = 'active' AND NOT EXISTS (
-            SELECT 1 FROM memory_sources s JOIN messages g ON g.id = s.message_id AND g.persona_id = m.persona_id
-            WHERE s.memory_id = m.id AND s.quote <> '' AND s.quote = substr(
-              CASE s.part WHEN 'fresh' THEN g.fresh_text ELSE g.text_body END, s.quote_start + 1, s.quote_end - s.quote_start))",
+        sql: "SELECT 'entry ' || m.id FROM memory m WHERE m.status = 'active' AND (
+              NOT EXISTS (SELECT 1 FROM memory_sources s WHERE s.memory_id = m.id)
+              OR EXISTS (SELECT 1 FROM memory_sources s LEFT JOIN messages g ON g.id = s.message_id AND g.persona_id = m.persona_id
+                WHERE s.memory_id = m.id AND (s.quote = '' OR s.quote IS NOT substr(
+                  CASE s.part WHEN 'fresh' THEN g.fresh_text ELSE g.text_body END, s.quote_start + 1, s.quote_end - s.quote_start))))",
     },
     AuditCheck {
         group: "AU15",

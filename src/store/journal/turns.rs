@@ -11,6 +11,7 @@ use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::journal::contents::NewSources;
 use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
+use crate::store::memory::uses::count_use;
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::chained;
 use crate::store::sql::{Statement, to_ms};
@@ -53,6 +54,8 @@ pub struct AssembledContext {
     /// The bounds on tokens and money, each with its origin.
     pub limits_json: String,
     pub sources: NewSources,
+    /// Ids of the entries of memory in it, which count as used.
+    pub memory: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -194,6 +197,9 @@ pub(in crate::store) async fn start(
     };
     if let Some(reservation) = &turn.reservation {
         money::is_paid(overdrawn.first().copied(), reservation)?;
+    }
+    if let Some(context) = context {
+        count_use(conn, &context.memory, frame.now).await?;
     }
     let missing = ours
         .get::<Option<&str>, _>("missing")

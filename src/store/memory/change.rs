@@ -2,19 +2,24 @@
 
 use super::listing::{MEMORY_ENTRY, SOURCES_OF_MEMORY, source};
 use super::record::{MemoryEntry, NewMemory, entry};
-use super::write::{MemoryAuthor, event, insert, require_room, supersede};
-use crate::domain::{MemoryScope, MemoryStatus, Readers, Timestamp};
-use crate::store::sql::{from_json, to_json};
+use super::write::{MemoryAuthor, event, hand_pin_on, insert, require_room, supersede};
+use crate::domain::{MEMORY_RESTORABLE, MemoryScope, MemoryStatus, Readers, Timestamp};
+use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use sqlx::SqliteConnection;
+use sqlx::{Row, SqliteConnection};
 use std::collections::BTreeSet;
 
 /// The last event of an entry that says what was before it.
 pub(in crate::store) const LAST_CHANGE: &str = "
-    SELECT before_json FROM memory_events WHERE memory_id = $1 AND before_json IS NOT NULL ORDER BY seq DESC LIMIT 1";
+    SELECT act, before_json, at FROM memory_events WHERE memory_id = $1 AND before_json IS NOT NULL ORDER BY seq DESC LIMIT 1";
 pub(in crate::store) const PUT_MEMORY_STATE: &str = "
     UPDATE memory SET status = $2, readers_json = $3, audience_json = $4, superseded_by = $5 WHERE id = $1";
+/// An entry that the owner brings into use counts as used now, and a last day that is over does not count any more.
+pub(in crate::store) const REVIVE_MEMORY: &str = "
+    UPDATE memory SET last_used_at = $2, valid_to = CASE WHEN valid_to <= $2 THEN NULL ELSE valid_to END WHERE id = $1";
+pub(in crate::store) const PIN_MEMORY: &str =
+    "UPDATE memory SET pinned = $2 WHERE id = $1 AND pinned <> $2";
 
 /// Act of an owner on an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +37,9 @@ pub enum MemoryAct {
     },
     /// The last change of it is undone.
     Restore,
+    /// It does not expire for want of use.
+    Pin,
+    Unpin,
 }
 
 /// State of an entry that an act changes.
@@ -148,6 +156,8 @@ impl OwnerChange<'_> {
             }
             (MemoryAct::Reject { .. }, _) => Err(self.wrong("it is not in use")),
             (MemoryAct::Restore, _) => self.restore(conn).await,
+            (MemoryAct::Pin, _) => self.pin(conn, ("pinned", true)).await,
+            (MemoryAct::Unpin, _) => self.pin(conn, ("unpinned", false)).await,
         }
     }
 
@@ -220,6 +230,7 @@ impl OwnerChange<'_> {
             self.now,
         )
         .await?;
+        hand_pin_on(conn, &old.id, new_id).await?;
         event(conn, new_id, ("added", None), self.author(""), self.now).await?;
         let state = EntryState {
             status: MemoryStatus::Superseded,
@@ -233,9 +244,8 @@ impl OwnerChange<'_> {
     /// Undoes the last change: of an entry that another one replaced, that one goes out of use; of one that had replaced
     /// another, that one comes back.
     async fn restore(&self, conn: &mut SqliteConnection) -> Result<String> {
-        let last = sqlx::query_scalar(LAST_CHANGE).bind(&self.entry.id);
-        let before: Option<String> = last.fetch_optional(&mut *conn).await?;
-        let Some(before) = before else {
+        let last = sqlx::query(LAST_CHANGE).bind(&self.entry.id);
+        let Some(last) = last.fetch_optional(&mut *conn).await? else {
             return match (&self.entry.supersedes, self.entry.status) {
                 (Some(old), MemoryStatus::Active) => {
                     let old = self.other(conn, old).await?;
@@ -246,7 +256,14 @@ impl OwnerChange<'_> {
                 )),
             };
         };
-        let before: RecordedState = from_json(&before, "event of a memory")?;
+        let is_over = last.get::<&str, _>("act") == "expired"
+            && timestamp(&last, "at")?.plus(MEMORY_RESTORABLE) <= self.now;
+        if is_over {
+            return Err(
+                self.wrong("it expired more than 90 days ago, and is not brought back any more")
+            );
+        }
+        let before: RecordedState = from_json(last.get("before_json"), "event of a memory")?;
         let own = || Some(self.entry.id.clone());
         if let Some(new) = &self.entry.superseded_by {
             self.swap(conn, new, (MemoryStatus::Superseded, own()))
@@ -305,6 +322,20 @@ impl OwnerChange<'_> {
         other.put(conn, ("swapped", ""), &state).await.map(|_id| ())
     }
 
+    /// Pins the entry or takes its pin away; what is so already stays, without an event.
+    async fn pin(
+        &self,
+        conn: &mut SqliteConnection,
+        (act, is_pinned): (&str, bool),
+    ) -> Result<String> {
+        let id = &self.entry.id;
+        let pin = sqlx::query(PIN_MEMORY).bind(id).bind(is_pinned);
+        if pin.execute(&mut *conn).await?.rows_affected() > 0 {
+            event(conn, id, (act, None), self.author(""), self.now).await?;
+        }
+        Ok(id.clone())
+    }
+
     async fn put(
         &self,
         conn: &mut SqliteConnection,
@@ -320,6 +351,12 @@ impl OwnerChange<'_> {
             .bind(&state.superseded_by)
             .execute(&mut *conn)
             .await?;
+        if state.status == MemoryStatus::Active && self.entry.status != MemoryStatus::Active {
+            let revive = sqlx::query(REVIVE_MEMORY)
+                .bind(id)
+                .bind(self.now.to_string());
+            revive.execute(&mut *conn).await?;
+        }
         let before = to_json(&EntryState::of(&self.entry))?;
         event(conn, id, (act, Some(before)), self.author(why), self.now).await?;
         Ok(id.clone())

@@ -5,15 +5,18 @@
 //! - `write`: the same inside the transaction that records a call's result
 //! - `audience`: what a run may read
 //! - `change`: what the owner does with an entry
+//! - `uses`: which entries were used; `expiry`: which are used no longer
 //! - `listing`: entries as the owner sees them
 //! - `erase`: their text goes from every row; `rewrite`: and from the file
 //!
 //! Not here: which entries a run may write (`tools::memory`).
 
 pub(in crate::store) mod record;
+pub(in crate::store) mod uses;
 pub(in crate::store) mod write;
 pub(in crate::store) mod audience;
 pub(in crate::store) mod listing;
 pub(in crate::store) mod change;
+pub(in crate::store) mod expiry;
 pub(in crate::store) mod erase;
 pub(in crate::store) mod rewrite;

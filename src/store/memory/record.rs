@@ -45,6 +45,11 @@ pub struct MemoryEntry {
     pub supersedes: Option<String>,
     pub superseded_by: Option<String>,
     pub erased_at: Option<Timestamp>,
+    /// Number of contexts and searches that were given it.
+    pub uses: u32,
+    pub last_used_at: Option<Timestamp>,
+    /// `true`: it does not expire for want of use.
+    pub pinned: bool,
 }
 
 /// Place of a quote in the new text of a message.
@@ -89,6 +94,10 @@ pub enum MemoryWrite {
     Forget {
         id: String,
         why: String,
+    },
+    /// Entries were found by a search.
+    Use {
+        ids: Vec<String>,
     },
 }
 
@@ -157,5 +166,8 @@ pub(in crate::store) fn entry(row: &SqliteRow) -> Result<MemoryEntry> {
         supersedes: row.get("supersedes"),
         superseded_by: row.get("superseded_by"),
         erased_at: optional_timestamp(row, "erased_at")?,
+        uses: row.get("uses"),
+        last_used_at: optional_timestamp(row, "last_used_at")?,
+        pinned: row.get("pinned"),
     })
 }

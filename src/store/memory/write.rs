@@ -1,6 +1,7 @@
 //! Changes of memory by a run, inside the transaction that records the result of its call.
 
 use super::record::{MemorySource, MemoryWrite, NewMemory};
+use super::uses::count_use;
 use crate::domain::{
     MemoryScope, MemoryStatus, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, Timestamp,
     sha256_hex,
@@ -30,8 +31,11 @@ pub(in crate::store) const OPEN_MEMORY_COUNT: &str = "
       AND status IN ('proposed', 'active')";
 pub(in crate::store) const SUPERSEDE_MEMORY: &str = "
     UPDATE memory SET status = 'superseded', superseded_by = $2 WHERE id = $1 AND status = 'active'";
+/// Hands a pin on to the entry that takes another one's place.
+pub(in crate::store) const HAND_PIN_ON: &str = "
+    UPDATE memory SET pinned = 1 WHERE id = $2 AND pinned = 0 AND EXISTS (SELECT 1 FROM memory o WHERE o.id = $1 AND o.pinned = 1)";
 pub(in crate::store) const CONFIRM_MEMORY: &str = "
-    UPDATE memory SET confirmed_at = $3, confirmations = confirmations + 1
+    UPDATE memory SET confirmed_at = $3, last_used_at = $3, confirmations = confirmations + 1
     WHERE id = $1 AND persona_id = $2 AND status = 'active'";
 pub(in crate::store) const FORGET_MEMORY: &str = "
     UPDATE memory SET status = 'forgotten' WHERE id = $1 AND persona_id = $2 AND status = 'active'";
@@ -95,6 +99,7 @@ pub(in crate::store) async fn apply(
                 _ => event(conn, id, ("confirmed", None), by(""), now).await,
             }
         }
+        MemoryWrite::Use { ids } => count_use(conn, ids, &now.to_string()).await,
         MemoryWrite::Forget { id, why } => {
             let forget = sqlx::query(FORGET_MEMORY).bind(id).bind(persona.as_str());
             match forget.execute(&mut *conn).await?.rows_affected() {
@@ -184,10 +189,21 @@ pub(in crate::store) async fn supersede(
     match change.execute(&mut *conn).await?.rows_affected() {
         0 => Ok(()),
         _ => {
+            hand_pin_on(conn, old, new).await?;
             let before = Some("{\"status\":\"active\"}".to_owned());
             event(conn, old, ("superseded", before), by, now).await
         }
     }
+}
+
+pub(in crate::store) async fn hand_pin_on(
+    conn: &mut SqliteConnection,
+    old: &str,
+    new: &str,
+) -> Result<()> {
+    let hand = sqlx::query(HAND_PIN_ON).bind(old).bind(new);
+    hand.execute(conn).await?;
+    Ok(())
 }
 
 /// Tells the owner that an entry waits; once for a run. Its text is not in the notice: it may be anybody's.

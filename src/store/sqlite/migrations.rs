@@ -87,6 +87,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     59 "0059_letter_words",
     61 "0061_thread_summaries",
     62 "0062_thread_instructions",
+    63 "0063_memory_uses",
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `recall`: searches the memory of the people around the run.
 
 use crate::domain::TextLabel;
-use crate::store::MemoryEntry;
+use crate::store::{MemoryEntry, MemoryWrite};
 use crate::text::likeness::words_found;
 use crate::tools::contract::arguments::{count, read_args};
 use crate::tools::{
@@ -66,8 +66,11 @@ impl Tool for Recall {
                 }
                 false => json!({ "entries": lines }),
             };
+            let ids: Vec<String> = found.iter().map(|entry| entry.id.clone()).collect();
+            let used = (!ids.is_empty()).then(|| Box::new(MemoryWrite::Use { ids }));
             Ok(ToolOutcome {
                 result,
+                memory: used,
                 label: label.fold(TextLabel::default(), TextLabel::and),
                 ..ToolOutcome::default()
             })

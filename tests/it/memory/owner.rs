@@ -9,34 +9,6 @@ const TEA: &str = "Carol drinks green tea and never coffee.";
 const BOAT: &str = "Carol keeps a small boat in Kiel.";
 const BOB: &str = "Bob <bob@evil.test>";
 
-impl MemoryScene {
-    async fn act(&self, id: &str, act: MemoryAct) -> Result<String, StoreError> {
-        let store = &self.scene.world.app.engine.store;
-        store.change_memory(id, act, "uid 7").await
-    }
-
-    /// What Carol's next letter is told of the memory; the thread is a new one.
-    async fn told(&self, id: &str) -> String {
-        let run = self.writes(CONTACT, id, "", "What do you know?").await;
-        let prompt = self.prompt(&run).await;
-        let begin = prompt.find("What you remember").unwrap_or(prompt.len());
-        let end = prompt[begin..]
-            .find("</notes>")
-            .map_or(prompt.len(), |end| begin + end);
-        prompt[begin..end].to_owned()
-    }
-
-    async fn acts(&self, id: &str) -> Vec<String> {
-        let store = &self.scene.world.app.engine.store;
-        let dossier = store.memory_dossier(id).await.expect("an entry");
-        dossier
-            .events
-            .iter()
-            .map(|event| event.act.clone())
-            .collect()
-    }
-}
-
 fn edit(text: &str) -> MemoryAct {
     MemoryAct::Edit {
         text: text.to_owned(),

@@ -1,9 +1,9 @@
 //! A model that remembers what a letter tells it to: the worst that a model can do.
 
 use crate::app::Workspace;
-use crate::approvals::scene::Scene;
+use crate::approvals::scene::{CONTACT, Scene};
 use attache::domain::MemoryStatus;
-use attache::store::{MemoryEntry, MemoryFilter, Store};
+use attache::store::{MemoryAct, MemoryEntry, MemoryFilter, Store, StoreError};
 use serde_json::{Value, json};
 
 pub struct MemoryScene {
@@ -94,6 +94,22 @@ impl MemoryScene {
         store.memory_entries(&filter).await.expect("entries")
     }
 
+    /// Lets days pass, and the engine do what is due.
+    pub async fn days_pass(&self, days: u64) {
+        let app = &self.scene.world.app;
+        let span = std::time::Duration::from_secs(days * 24 * 3600);
+        app.workspace.clock.advance(span);
+        app.drain().await;
+    }
+
+    /// The entry with this text.
+    pub async fn entry(&self, text: &str) -> MemoryEntry {
+        let mut entries = self.entries().await.into_iter();
+        entries
+            .find(|entry| entry.text == text)
+            .unwrap_or_else(|| panic!("no entry {text}"))
+    }
+
     /// The first request of a run, as text.
     pub async fn prompt(&self, run: &str) -> String {
         self.scene.world.app.prompts(run).await[0].to_string()
@@ -102,5 +118,31 @@ impl MemoryScene {
     /// The last results of a run.
     pub async fn trace(&self, run: &str) -> Vec<String> {
         self.scene.world.app.trace(run).await
+    }
+
+    pub async fn act(&self, id: &str, act: MemoryAct) -> Result<String, StoreError> {
+        let store = &self.scene.world.app.engine.store;
+        store.change_memory(id, act, "uid 7").await
+    }
+
+    /// What Carol's next letter is told of the memory; the thread is a new one.
+    pub async fn told(&self, id: &str) -> String {
+        let run = self.writes(CONTACT, id, "", "What do you know?").await;
+        let prompt = self.prompt(&run).await;
+        let begin = prompt.find("What you remember").unwrap_or(prompt.len());
+        let end = prompt[begin..]
+            .find("</notes>")
+            .map_or(prompt.len(), |end| begin + end);
+        prompt[begin..end].to_owned()
+    }
+
+    pub async fn acts(&self, id: &str) -> Vec<String> {
+        let store = &self.scene.world.app.engine.store;
+        let dossier = store.memory_dossier(id).await.expect("an entry");
+        dossier
+            .events
+            .iter()
+            .map(|event| event.act.clone())
+            .collect()
     }
 }

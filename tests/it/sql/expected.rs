@@ -74,6 +74,10 @@ pub const HOT: &[(&str, &[&str])] = &[
     ("audience::OPEN_MEMORY", &["memory_open"]),
     ("audience::MEMORY_REJECTED", &["memory_rejected"]),
     ("audience::MEMORY_OF_RUN", &["memory_by_run"]),
+    (
+        "expiry::OVERDUE_MEMORY",
+        &["memory_ending", "memory_unused"],
+    ),
     ("money::RESERVE", &["PRIMARY KEY"]),
     ("money::FINISH", &["PRIMARY KEY"]),
     ("money::LOSE", &["PRIMARY KEY"]),

@@ -62,16 +62,19 @@ fn contribution(entries: &[MemoryEntry], budget_tokens: usize) -> Contribution {
             "{left_out} entries that were confirmed longer ago did not fit {budget_tokens} tokens"
         )
     });
-    let shown: Vec<String> = entries
-        .iter()
-        .take(taken)
-        .map(MemoryEntry::shown_id)
-        .collect();
+    let shown = || entries.iter().take(taken);
+    let names: Vec<String> = shown().map(MemoryEntry::shown_id).collect();
     match taken {
         0 => Contribution::nothing(note.unwrap_or_default()),
         _ => {
-            let source = format!("memory {}", shown.join(" "));
-            Contribution::one(source, Piece::Remembered { text, label }).noted(note)
+            let source = format!("memory {}", names.join(" "));
+            let entries = shown().map(|entry| entry.id.clone()).collect();
+            let piece = Piece::Remembered {
+                text,
+                label,
+                entries,
+            };
+            Contribution::one(source, piece).noted(note)
         }
     }
 }

@@ -1,0 +1,84 @@
+//! Age: entries whose time is over, or that no run has needed for long, expire in small steps.
+//!
+//! An expired entry is shown to no run. Its row stays, so contexts of the past are assembled again as they were.
+
+use super::write::{MemoryAuthor, event};
+use crate::domain::{MEMORY_UNUSED_MAX, Timestamp};
+use crate::store::{Result, Store};
+use sqlx::{Row, SqliteConnection, SqliteExecutor};
+
+/// Most entries of one kind that one pass expires.
+const PASS_MAX: i64 = 100;
+
+/// Entries whose last day is before `$1`, and those that were last used before `$2`.
+pub(in crate::store) const OVERDUE_MEMORY: &str = "
+    SELECT * FROM (SELECT id, status, 'its last day is over' AS why FROM memory
+      WHERE status IN ('proposed', 'active') AND valid_to <= $1 ORDER BY valid_to LIMIT $3)
+    UNION ALL
+    SELECT * FROM (SELECT id, status, 'no run has needed it for 180 days' AS why FROM memory
+      WHERE status = 'active' AND pinned = 0 AND coalesce(last_used_at, created_at) <= $2
+      ORDER BY coalesce(last_used_at, created_at) LIMIT $3)";
+pub(in crate::store) const EXPIRE_MEMORY: &str =
+    "UPDATE memory SET status = 'expired' WHERE id = $1 AND status = $2";
+
+/// An entry that is to expire.
+struct OverdueEntry {
+    id: String,
+    status: String,
+    why: String,
+}
+
+impl Store {
+    /// Expires entries whose last day is over, and those that no run has needed for long; returns their number. What one pass
+    /// leaves over is for the next.
+    pub async fn expire_memory(&self) -> Result<usize> {
+        let now = self.clock().now();
+        if overdue(self.readers(), now).await?.is_empty() {
+            return Ok(0);
+        }
+        self.write(move |conn| {
+            Box::pin(async move {
+                // Asked again: an entry may have been used since.
+                let found = overdue(&mut *conn, now).await?;
+                let mut expired = 0;
+                for entry in &found {
+                    expired += usize::from(expire(conn, entry, now).await?);
+                }
+                Ok(expired)
+            })
+        })
+        .await
+    }
+}
+
+async fn overdue(conn: impl SqliteExecutor<'_>, now: Timestamp) -> Result<Vec<OverdueEntry>> {
+    let find = sqlx::query(OVERDUE_MEMORY)
+        .bind(now.to_string())
+        .bind(now.minus(MEMORY_UNUSED_MAX).to_string())
+        .bind(PASS_MAX);
+    let rows = find.fetch_all(conn).await?;
+    let found = rows.iter().map(|row| OverdueEntry {
+        id: row.get("id"),
+        status: row.get("status"),
+        why: row.get("why"),
+    });
+    Ok(found.collect())
+}
+
+/// Expires an entry; `false`: it has expired already.
+async fn expire(conn: &mut SqliteConnection, entry: &OverdueEntry, now: Timestamp) -> Result<bool> {
+    let expire = sqlx::query(EXPIRE_MEMORY)
+        .bind(&entry.id)
+        .bind(&entry.status);
+    if expire.execute(&mut *conn).await?.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let before = serde_json::json!({ "status": entry.status }).to_string();
+    let engine = MemoryAuthor {
+        actor: "engine",
+        who: "",
+        why: &entry.why,
+    };
+    event(conn, &entry.id, ("expired", Some(before)), engine, now).await?;
+    Ok(true)
+}
