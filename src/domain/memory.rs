@@ -46,6 +46,18 @@ word_enum!(
     }
 );
 
+word_enum!(
+    /// Change of entries that a duty proposes.
+    MemoryProposal {
+        /// One entry in the place of several.
+        Merge = "merge",
+        /// Another text of an entry.
+        Correct = "correct",
+        /// An entry is used no longer.
+        Expire = "expire",
+    }
+);
+
 /// Owner of an entry: a correspondent, a thread, or everybody.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "scope", content = "key", rename_all = "snake_case")]

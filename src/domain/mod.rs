@@ -56,7 +56,7 @@ pub use mail::report::{
 };
 pub use memory::{
     MEMORY_OF_RUN_MAX, MEMORY_RESTORABLE, MEMORY_TEXT_CHARS_MAX, MEMORY_UNUSED_MAX, MemoryCircle,
-    MemoryKind, MemoryScope, MemoryStatus,
+    MemoryKind, MemoryProposal, MemoryScope, MemoryStatus,
 };
 pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use network::{BadNetwork, Network};

@@ -58,8 +58,6 @@ word_enum!(
         McpToolOff = "mcp_tool_off",
         /// An MCP server hung, flooded, ended or broke the protocol.
         McpServerFailed = "mcp_server_failed",
-        /// A run wrote an entry of memory that waits for the owner.
-        MemoryProposed = "memory_proposed",
     }
 );
 

@@ -94,7 +94,8 @@ pub use mailboxes::cursors::{
 pub use mailboxes::quarantine::Quarantined;
 pub use mcp_tools::{McpToolOff, NewMcpToolOff};
 pub use memory::audience::{AudienceMemory, ReachableMemory};
-pub use memory::change::MemoryAct;
+pub use memory::change::{EntryVerdict, MemoryAct};
+pub use memory::digest::{DigestEntry, DigestExplanation, DueDigest};
 pub use memory::erase::{ErasedMemory, RemainingText};
 pub use memory::listing::{MemoryDossier, MemoryEvent, MemoryFilter};
 pub use memory::record::{MemoryEntry, MemorySource, MemoryWrite, NewMemory};

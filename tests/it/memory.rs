@@ -2,6 +2,7 @@
 //! what the owner does with it.
 
 mod bounds;
+mod digest;
 mod erasure;
 mod expiry;
 mod gate;

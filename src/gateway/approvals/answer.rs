@@ -1,5 +1,6 @@
 //! A letter as an answer to a question: which question, and whether an owner is known to have written it there.
 
+use super::entry_words::read_entries;
 use super::words::read_letter;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -8,7 +9,7 @@ use crate::domain::{
     Address, Email, Envelope, Identity, Mailbox, PersonaId, Trust, approval_token,
 };
 use crate::mutants::is_off;
-use crate::store::NewApprovalAnswer;
+use crate::store::{EntryVerdict, NewApprovalAnswer};
 use serde_json::json;
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ pub fn read_answer(input: AnswerInput<'_>) -> Option<NewApprovalAnswer> {
         is_automatic: input.held_by.is_some() || input.email.list_id.is_some(),
         verdict: read.as_ref().map(|read| read.verdict),
         words: read.map(|read| read.words).unwrap_or_default(),
+        entries: entries(&input),
         text: input.email.fresh_text.trim().to_owned(),
         evidence_json: json!({
             "basis": input.identity.basis,
@@ -64,6 +66,17 @@ pub fn read_answer(input: AnswerInput<'_>) -> Option<NewApprovalAnswer> {
         not_by_mail: input.config.policy.approvals.not_by_mail.clone(),
         token,
     })
+}
+
+/// Returns the decisions on entries of a digest that the letter holds.
+fn entries(input: &AnswerInput<'_>) -> Option<Vec<EntryVerdict>> {
+    let read = read_entries(input.email)?.into_iter();
+    let verdicts = read.map(|read| EntryVerdict {
+        places: read.places,
+        act: read.act,
+        new_id: input.clock.new_id(),
+    });
+    Some(verdicts.collect())
 }
 
 /// Returns the owner who is known to have written the letter to this very address: their name is authenticated, their

@@ -6,7 +6,7 @@ use crate::text::{one_line, shortened, visible};
 
 /// Characters at the end of an id by which people name a question.
 const SHORT: usize = 8;
-const SUBJECT_CHARS_MAX: usize = 80;
+pub(super) const SUBJECT_CHARS_MAX: usize = 80;
 
 /// Returns the short name of a question.
 pub fn short_id(view: &ApprovalView) -> &str {
@@ -74,7 +74,7 @@ pub fn body(view: &ApprovalView, persona: &str) -> String {
 }
 
 /// Returns a fence that is longer than any run of backticks in the text.
-fn fence_for(text: &str) -> String {
+pub(super) fn fence_for(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
 }

@@ -19,21 +19,21 @@ const TOKEN_CHARS: usize = 32;
 
 /// Asks owners by mail.
 pub struct OwnerQuestions {
-    store: Store,
-    config: Arc<Config>,
+    pub(super) store: Store,
+    pub(super) config: Arc<Config>,
     /// Owners who can be asked.
-    owners: Vec<Address>,
+    pub(super) owners: Vec<Address>,
 }
 
 /// A mail to one owner, before it is composed.
-struct OwnerMail<'a> {
-    persona: &'a Persona,
-    from: Address,
-    to: &'a Address,
-    subject: String,
-    body: String,
+pub(super) struct OwnerMail<'a> {
+    pub persona: &'a Persona,
+    pub from: Address,
+    pub to: &'a Address,
+    pub subject: String,
+    pub body: String,
     /// Message-ID of the mail that it answers, and that mail's References.
-    answers: Option<(&'a str, &'a [String])>,
+    pub answers: Option<(&'a str, &'a [String])>,
 }
 
 impl OwnerQuestions {
@@ -54,7 +54,7 @@ impl OwnerQuestions {
         for pending in self.store.pending_explanations().await? {
             queued += self.explain(&pending).await?;
         }
-        Ok(queued)
+        Ok(queued + self.work_on_digests().await?)
     }
 
     async fn ask(&self, pending: &PendingApproval) -> Result<usize> {
@@ -136,7 +136,7 @@ impl OwnerQuestions {
         })
     }
 
-    fn new_token(&self) -> String {
+    pub(super) fn new_token(&self) -> String {
         let clock = self.store.clock();
         let ids: [String; 4] = std::array::from_fn(|_| clock.new_id());
         let mut token = sha256_hex(&ids.each_ref().map(String::as_bytes));
@@ -146,7 +146,7 @@ impl OwnerQuestions {
 
     /// Builds a mail with its final bytes. `None`: it cannot be made one, which is logged; the question stays in
     /// `attache approvals`.
-    fn compose(&self, mail: OwnerMail<'_>) -> Option<NoticeMail> {
+    pub(super) fn compose(&self, mail: OwnerMail<'_>) -> Option<NoticeMail> {
         let clock = self.store.clock();
         let id = MessageId::new(clock.new_id());
         let message_id = mime::new_message_id(id.as_str(), mail.persona.address.domain());

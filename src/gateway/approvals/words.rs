@@ -8,7 +8,7 @@ use crate::mime::{fresh_text, html_to_text};
 use crate::store::ApprovalVerdict;
 
 /// Words of yes by language, each a whole line.
-const YES: &[&[&str]] = &[
+pub(super) const YES: &[&[&str]] = &[
     &[
         "yes",
         "yes please",
@@ -87,7 +87,7 @@ const YES: &[&[&str]] = &[
 ];
 
 /// Words of no by language; a reason may follow.
-const NO: &[&[&str]] = &[
+pub(super) const NO: &[&[&str]] = &[
     &[
         "no",
         "nope",
@@ -141,7 +141,7 @@ const NO: &[&[&str]] = &[
 ];
 
 /// Words before an instruction for another proposal: `edit: …`.
-const EDIT: &[&str] = &[
+pub(super) const EDIT: &[&str] = &[
     "edit",
     "change",
     "ändern",
@@ -185,18 +185,21 @@ pub fn read_letter(email: &Email) -> Option<ReadVerdict> {
 /// Reads the verdict of a text and of what is new in it. A text that begins with an attribution holds somebody's words, and
 /// where its program marks no quotes, nobody knows whose.
 fn read_own(text: &str, fresh: &str) -> Option<ReadVerdict> {
+    is_own(text, fresh).then(|| read_verdict(fresh)).flatten()
+}
+
+/// Reports whether what is new in a text is known to be its writer's own.
+pub(super) fn is_own(text: &str, fresh: &str) -> bool {
     let first = |text: &'_ str| {
         let mut lines = text.lines().map(str::trim);
         lines
             .find(|line| !plain(line).is_empty())
             .map(str::to_owned)
     };
-    let begins = first(fresh)?;
-    let is_own = match is_quoted(&begins) {
+    first(fresh).is_some_and(|begins| match is_quoted(&begins) {
         true => !is_between_quotes(text),
         false => first(text) == Some(begins),
-    };
-    is_own.then(|| read_verdict(fresh)).flatten()
+    })
 }
 
 /// Reports whether words stand between quotes: they answer a part of the question. Text above the first quote introduces it.
@@ -211,9 +214,9 @@ fn is_between_quotes(text: &str) -> bool {
     below.any(is_quoted)
 }
 
-/// Reads the verdict of a letter's new text: its first line, or the first below a quote that stands above everything else.
-/// `None`: that line is no verdict, or a later line takes a yes back.
-fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
+/// Returns the own lines of a letter's new text: from its first line on, or from the first below a quote that stands above
+/// everything else. `None`: nobody knows which are.
+pub(super) fn own_lines(fresh_text: &str) -> Option<Vec<&str>> {
     let lines = || fresh_text.lines().map(str::trim);
     let is_quote = |line: &&str| plain(line).is_empty() || is_quoted(line);
     let quote = lines().take_while(is_quote);
@@ -226,6 +229,13 @@ fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
     if (begins_with_quote && is_between_quotes(fresh_text)) || is_in_signature {
         return None;
     }
+    Some(own)
+}
+
+/// Reads the verdict of a letter's new text: its first own line. `None`: that line is no verdict, or a later line takes a
+/// yes back.
+fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
+    let own = own_lines(fresh_text)?;
     let (first, below) = own.split_first()?;
     let rest = || below.join("\n").trim().to_owned();
     if let Some(instruction) = edit(first) {
@@ -251,7 +261,7 @@ fn read_verdict(fresh_text: &str) -> Option<ReadVerdict> {
     })
 }
 
-fn is_quoted(line: &str) -> bool {
+pub(super) fn is_quoted(line: &str) -> bool {
     line.starts_with(['>', '|'])
 }
 
@@ -259,13 +269,13 @@ fn is_signature_mark(line: &str) -> bool {
     matches!(line, "--" | "—" | "__")
 }
 
-fn contains(words: &[&[&str]], line: &str) -> bool {
+pub(super) fn contains(words: &[&[&str]], line: &str) -> bool {
     words.iter().any(|language| language.contains(&line))
 }
 
 /// Reports whether a line is a word of yes and nothing that makes it another: a question, a sentence that goes on, a word
 /// that is crossed out, a thumb that points down.
-fn is_yes(line: &str) -> bool {
+pub(super) fn is_yes(line: &str) -> bool {
     let before: &[char] = &['*', '_', '"', '\'', '`', '“', '„', '‘', '«', '»', '¡'];
     let after: &[char] = &[
         '*', '_', '"', '\'', '`', '”', '“', '’', '«', '»', '!', '！', '.', '。', '।', '۔',
@@ -327,7 +337,7 @@ const BUT: &[&str] = &[
 ];
 
 /// Reports whether a line below a yes says that it is none after all.
-fn takes_back(line: &str) -> bool {
+pub(super) fn takes_back(line: &str) -> bool {
     let words = plain(line);
     let first = words
         .split([' ', ',', '，', '、'])
@@ -342,7 +352,7 @@ fn takes_back(line: &str) -> bool {
 }
 
 /// Folds the case and removes what stands around the words: punctuation, marks of emphasis, emoji.
-fn plain(line: &str) -> String {
+pub(super) fn plain(line: &str) -> String {
     let folded = line.to_lowercase().replace('’', "'");
     let trimmed = folded.trim_matches(|c: char| !c.is_alphanumeric());
     trimmed.split_whitespace().collect::<Vec<_>>().join(" ")

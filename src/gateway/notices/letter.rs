@@ -136,8 +136,6 @@ fn refused(want: &str) -> String {
 fn further_headline(kind: NoticeKind, count: u64, (of, subject): (&str, &str)) -> String {
     let is_one = count == 1;
     match kind {
-        NoticeKind::MemoryProposed if is_one => format!("an entry of memory{of} waits for you"),
-        NoticeKind::MemoryProposed => format!("{count} entries of memory{of} wait for you"),
         NoticeKind::McpToolOff => tools_off(count, subject),
         NoticeKind::McpServerFailed => format!("the MCP server {} failed", quoted(subject)),
         NoticeKind::ResponsibilityBroken if is_one => {

@@ -1,9 +1,10 @@
-//! Letters of owners that answer a question: they decide in the commit that stores them.
+//! Letters of owners that answer a question, or a digest of entries of memory: they decide in the commit that stores them.
 
 use super::decide::decide;
 use super::record::{ApprovalVerdict, DecisionOutcome, NewApprovalAnswer, NewDecision, kind_of};
 use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
 use crate::store::Result;
+use crate::store::memory::digest;
 use crate::text::glob_matches;
 use sqlx::{Row, SqliteConnection};
 
@@ -12,8 +13,8 @@ pub(in crate::store) const TOKEN: &str = "
     FROM approval_tokens t JOIN approvals a ON a.id = t.approval_id
     WHERE t.token = $1";
 pub(in crate::store) const INSERT_ANSWER: &str = "
-    INSERT INTO approval_answers (message_id, approval_id, owner, outcome, created_at, explain)
-    VALUES ($1, $2, $3, $4, $5, $6)";
+    INSERT INTO approval_answers (message_id, approval_id, owner, outcome, created_at, explain, digest_id, report)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 /// An answer of the same owner with the same Message-ID, that came before.
 pub(in crate::store) const SEEN_BEFORE: &str = "
     SELECT a.message_id FROM messages m JOIN messages o ON o.persona_id = m.persona_id AND o.message_id = m.message_id
@@ -24,12 +25,37 @@ pub(in crate::store) const SEEN_BEFORE: &str = "
 struct AnswerOutcome {
     word: String,
     explain: bool,
+    /// What became of single entries of a digest, a line each.
+    report: String,
+}
+
+/// Subject of an address that only owners have.
+enum AskedAbout {
+    Question {
+        approval: String,
+        kind: ApprovalKind,
+        /// Digest of what was shown.
+        sha256: Option<String>,
+    },
+    Digest {
+        digest: String,
+        is_closed: bool,
+    },
+}
+
+/// An owner's address for answers.
+struct AnswerAddress {
+    owner: String,
+    /// Tool by whose name the policy may close the door.
+    tool: String,
+    about: AskedAbout,
 }
 
 fn silent(word: &str) -> AnswerOutcome {
     AnswerOutcome {
         word: word.to_owned(),
         explain: false,
+        report: String::new(),
     }
 }
 
@@ -37,6 +63,7 @@ fn explained(word: impl Into<String>) -> AnswerOutcome {
     AnswerOutcome {
         word: word.into(),
         explain: true,
+        report: String::new(),
     }
 }
 
@@ -47,37 +74,28 @@ pub(in crate::store) async fn apply(
     answer: &NewApprovalAnswer,
     now: Timestamp,
 ) -> Result<()> {
-    let found = sqlx::query(TOKEN)
-        .bind(&answer.token)
-        .fetch_optional(&mut *conn)
-        .await?;
-    let (approval, outcome) = match &found {
-        None => (None, silent("unknown_token")),
-        Some(row) => {
-            let approval: String = row.get("approval_id");
-            let tool: &str = row.get("tool");
-            let is_theirs = answer.owner.as_deref() == Some(row.get("owner"));
-            let outcome = if !is_theirs {
-                silent("not_proven")
-            } else if answer.is_automatic {
-                silent("automatic")
-            } else if is_seen(conn, message, answer).await? {
-                silent("seen_before")
-            } else if answer.is_stale {
-                explained("not_dated")
-            } else if answer
-                .not_by_mail
-                .iter()
-                .any(|tools| glob_matches(tools, tool))
-            {
-                explained("not_by_mail")
-            } else {
-                let shown = row.get::<Option<String>, _>("call_sha256");
-                let question = (approval.as_str(), kind_of(row)?, shown);
-                decided(conn, question, answer, now).await?
-            };
-            (Some(approval), outcome)
-        }
+    let found = address(conn, &answer.token).await?;
+    let outcome = match &found {
+        None => silent("unknown_token"),
+        Some(found) => match refusal(conn, (message, answer), found).await? {
+            Some(refused) => refused,
+            None => match &found.about {
+                AskedAbout::Question {
+                    approval,
+                    kind,
+                    sha256,
+                } => decided(conn, (approval, *kind, sha256.clone()), answer, now).await?,
+                AskedAbout::Digest {
+                    is_closed: true, ..
+                } => explained("digest_closed"),
+                AskedAbout::Digest { digest, .. } => reviewed(conn, digest, answer, now).await?,
+            },
+        },
+    };
+    let (approval, digest) = match found.map(|found| found.about) {
+        Some(AskedAbout::Question { approval, .. }) => (Some(approval), None),
+        Some(AskedAbout::Digest { digest, .. }) => (None, Some(digest)),
+        None => (None, None),
     };
     let insert = sqlx::query(INSERT_ANSWER)
         .bind(message.as_str())
@@ -86,9 +104,77 @@ pub(in crate::store) async fn apply(
     let insert = insert
         .bind(outcome.word)
         .bind(now.to_string())
-        .bind(outcome.explain);
+        .bind(outcome.explain)
+        .bind(digest)
+        .bind(outcome.report);
     insert.execute(conn).await?;
     Ok(())
+}
+
+/// Returns the address with that token; `None`: there is none.
+async fn address(conn: &mut SqliteConnection, token: &str) -> Result<Option<AnswerAddress>> {
+    let question = sqlx::query(TOKEN).bind(token);
+    if let Some(row) = question.fetch_optional(&mut *conn).await? {
+        return Ok(Some(AnswerAddress {
+            owner: row.get("owner"),
+            tool: row.get("tool"),
+            about: AskedAbout::Question {
+                approval: row.get("approval_id"),
+                kind: kind_of(&row)?,
+                sha256: row.get("call_sha256"),
+            },
+        }));
+    }
+    let found = digest::of_token(conn, token).await?;
+    Ok(found.map(|found| AnswerAddress {
+        owner: found.owner,
+        tool: "remember".to_owned(),
+        about: AskedAbout::Digest {
+            digest: found.digest,
+            is_closed: found.is_closed,
+        },
+    }))
+}
+
+/// Returns why an answer may decide nothing at this address, whatever it says; `None`: it may.
+async fn refusal(
+    conn: &mut SqliteConnection,
+    (message, answer): (&MessageId, &NewApprovalAnswer),
+    found: &AnswerAddress,
+) -> Result<Option<AnswerOutcome>> {
+    let mut not_by_mail = answer.not_by_mail.iter();
+    Ok(if answer.owner.as_ref() != Some(&found.owner) {
+        Some(silent("not_proven"))
+    } else if answer.is_automatic {
+        Some(silent("automatic"))
+    } else if is_seen(conn, message, answer).await? {
+        Some(silent("seen_before"))
+    } else if answer.is_stale {
+        Some(explained("not_dated"))
+    } else if not_by_mail.any(|tools| glob_matches(tools, &found.tool)) {
+        Some(explained("not_by_mail"))
+    } else {
+        None
+    })
+}
+
+/// Carries out the decisions on entries of a digest.
+async fn reviewed(
+    conn: &mut SqliteConnection,
+    id: &str,
+    answer: &NewApprovalAnswer,
+    now: Timestamp,
+) -> Result<AnswerOutcome> {
+    let Some(verdicts) = &answer.entries else {
+        return Ok(explained("not_understood"));
+    };
+    let by = answer.owner.as_deref().unwrap_or_default();
+    let outcome = digest::decide(conn, id, (verdicts, by), now).await?;
+    Ok(AnswerOutcome {
+        word: outcome.word.to_owned(),
+        explain: !outcome.report.is_empty(),
+        report: outcome.report.join("\n"),
+    })
 }
 
 /// Reports whether its owner has answered with this Message-ID before: no program uses one twice, so one of the two letters

@@ -2,6 +2,7 @@
 
 use crate::domain::{ApprovalKind, ApprovalState, MessageId, Timestamp};
 use crate::store::journal::outbound::NewOutbound;
+use crate::store::memory::change::EntryVerdict;
 use crate::store::{Result, StoreError};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -114,6 +115,8 @@ pub struct NewApprovalAnswer {
     pub verdict: Option<ApprovalVerdict>,
     /// Reason or instruction behind the verdict.
     pub words: String,
+    /// Decisions on entries of a digest, if its lines are some.
+    pub entries: Option<Vec<EntryVerdict>>,
     /// Its whole new text, which answers a question that wants words.
     pub text: String,
     /// Proof of the sender.

@@ -42,6 +42,16 @@ pub enum MemoryAct {
     Unpin,
 }
 
+/// What an owner says of entries of a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryVerdict {
+    /// Numbers in the digest; empty: all that wait.
+    pub places: Vec<u32>,
+    pub act: MemoryAct,
+    /// Id for the entry that an edit makes.
+    pub new_id: String,
+}
+
 /// State of an entry that an act changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct EntryState {
@@ -80,20 +90,27 @@ impl Store {
         let (id, by, clock) = (id.to_owned(), by.to_owned(), self.clock().clone());
         let (now, new_id) = (clock.now(), clock.new_id());
         self.write(move |conn| {
-            Box::pin(async move {
-                let row = sqlx::query(MEMORY_ENTRY).bind(&id);
-                let row = row.fetch_optional(&mut *conn).await?;
-                let row = row.ok_or_else(|| missing(&id))?;
-                let change = OwnerChange {
-                    entry: entry(&row)?,
-                    by: &by,
-                    now,
-                };
-                change.carry_out(conn, (&act, &new_id)).await
-            })
+            Box::pin(async move { carry_out(conn, (&id, &act, &new_id), &by, now).await })
         })
         .await
     }
+}
+
+/// Carries out an act inside the caller's transaction; `new_id` is for the entry that it makes, if it makes one.
+pub(in crate::store) async fn carry_out(
+    conn: &mut SqliteConnection,
+    (id, act, new_id): (&str, &MemoryAct, &str),
+    by: &str,
+    now: Timestamp,
+) -> Result<String> {
+    let row = sqlx::query(MEMORY_ENTRY).bind(id);
+    let row = row.fetch_optional(&mut *conn).await?;
+    let change = OwnerChange {
+        entry: entry(&row.ok_or_else(|| missing(id))?)?,
+        by,
+        now,
+    };
+    change.carry_out(conn, (act, new_id)).await
 }
 
 fn missing(id: &str) -> StoreError {

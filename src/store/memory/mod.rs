@@ -6,6 +6,7 @@
 //! - `audience`: what a run may read
 //! - `change`: what the owner does with an entry
 //! - `uses`: which entries were used; `expiry`: which are used no longer
+//! - `digest`: entries that wait, shown to the owners by mail and decided by their answers
 //! - `listing`: entries as the owner sees them
 //! - `erase`: their text goes from every row; `rewrite`: and from the file
 //!
@@ -18,5 +19,6 @@ pub(in crate::store) mod audience;
 pub(in crate::store) mod listing;
 pub(in crate::store) mod change;
 pub(in crate::store) mod expiry;
+pub(in crate::store) mod digest;
 pub(in crate::store) mod erase;
 pub(in crate::store) mod rewrite;

@@ -1,8 +1,8 @@
 //! Entries of memory, and changes of them by a run, as values.
 
 use crate::domain::{
-    MemoryKind, MemoryScope, MemoryStatus, MessageId, PersonaId, Readers, RunId, TextLabel,
-    Timestamp, Trust,
+    MemoryKind, MemoryProposal, MemoryScope, MemoryStatus, MessageId, PersonaId, Readers, RunId,
+    TextLabel, Timestamp, Trust,
 };
 use crate::store::sql::{from_json, optional_timestamp, persona_id, timestamp};
 use crate::store::{Result, StoreError};
@@ -50,6 +50,8 @@ pub struct MemoryEntry {
     pub last_used_at: Option<Timestamp>,
     /// `true`: it does not expire for want of use.
     pub pinned: bool,
+    /// What it would do to other entries; `None`: it is an entry that was remembered.
+    pub proposes: Option<MemoryProposal>,
 }
 
 /// Place of a quote in the new text of a message.
@@ -169,5 +171,8 @@ pub(in crate::store) fn entry(row: &SqliteRow) -> Result<MemoryEntry> {
         uses: row.get("uses"),
         last_used_at: optional_timestamp(row, "last_used_at")?,
         pinned: row.get("pinned"),
+        proposes: row
+            .get::<Option<&str>, _>("proposes")
+            .and_then(MemoryProposal::parse),
     })
 }

@@ -2,12 +2,7 @@
 
 use super::record::{MemorySource, MemoryWrite, NewMemory};
 use super::uses::count_use;
-use crate::domain::{
-    MemoryScope, MemoryStatus, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, Timestamp,
-    sha256_hex,
-};
-use crate::store::notices::emit::{NewNotice, emit};
-use crate::store::notices::wording::quoted;
+use crate::domain::{MemoryScope, MemoryStatus, PersonaId, RunId, Timestamp, sha256_hex};
 use crate::store::sql::{to_i64, to_json};
 use crate::store::{Result, StoreError};
 use sqlx::SqliteConnection;
@@ -83,10 +78,7 @@ pub(in crate::store) async fn apply(
                 supersede(conn, (old, id), by(""), now).await?;
             }
             match new.status {
-                MemoryStatus::Proposed => {
-                    tell(conn, (run, persona, id), new, now).await?;
-                    crowd_out(conn, persona, now).await
-                }
+                MemoryStatus::Proposed => crowd_out(conn, persona, now).await,
                 _ => Ok(()),
             }
         }
@@ -204,33 +196,6 @@ pub(in crate::store) async fn hand_pin_on(
     let hand = sqlx::query(HAND_PIN_ON).bind(old).bind(new);
     hand.execute(conn).await?;
     Ok(())
-}
-
-/// Tells the owner that an entry waits; once for a run. Its text is not in the notice: it may be anybody's.
-async fn tell(
-    conn: &mut SqliteConnection,
-    (run, persona, id): (&RunId, &PersonaId, &str),
-    new: &NewMemory,
-    now: Timestamp,
-) -> Result<()> {
-    let notice = NewNotice {
-        id: NoticeId::new(id),
-        persona: Some(persona.clone()),
-        kind: NoticeKind::MemoryProposed,
-        detail: String::new(),
-        subject: NoticeSubject::Run,
-        subject_id: run.to_string(),
-        occurrence: String::new(),
-        summary: format!(
-            "run {run} of `{persona}` would remember something that {} wrote: entry {id}",
-            quoted(&new.said_by)
-        ),
-        hint: format!(
-            "`attache memory list --status proposed --persona {persona}` lists what waits; `attache memory approve` has it used, \
-             `attache memory reject` does not"
-        ),
-    };
-    emit(conn, &notice, now).await.map(|_is_new| ())
 }
 
 /// Lets the oldest waiting entries go, so that strangers cannot fill the table. Nobody is refused for it: what one

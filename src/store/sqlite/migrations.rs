@@ -88,6 +88,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     61 "0061_thread_summaries",
     62 "0062_thread_instructions",
     63 "0063_memory_uses",
+    64 "0064_memory_review",
 };
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ async fn entries_expire_in_small_steps() {
     for number in 2..=250 {
         let sql = "INSERT INTO memory SELECT id || $1, persona_id, scope, scope_key || $1, number, kind, text, text_sha256, status, trust,
             readers_json, audience_json, said_by, said_at, valid_to, created_at, created_run, created_by, confirmed_at, confirmations,
-            supersedes, superseded_by, erased_at, uses, last_used_at, pinned FROM memory ORDER BY length(id) LIMIT 1 RETURNING id";
+            supersedes, superseded_by, erased_at, uses, last_used_at, pinned, proposes FROM memory ORDER BY length(id) LIMIT 1 RETURNING id";
         app.row(sql, &format!("-{number}")).await;
     }
     let store = &app.engine.store;

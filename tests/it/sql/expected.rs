@@ -71,6 +71,23 @@ pub const HOT: &[(&str, &[&str])] = &[
     ("messages::READERS", &["INTEGER PRIMARY KEY", "PRIMARY KEY"]),
     ("run_options::SLOT_OF_RUN", &["responsibility_slots_by_run"]),
     ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
+    ("digest::DIGEST_OF_TOKEN", &["PRIMARY KEY"]),
+    (
+        "digest::DIGESTS_DUE",
+        &["memory_proposed", "memory_digests_by_persona"],
+    ),
+    (
+        "digest::WAITING_MEMORY",
+        &["memory_proposed", "memory_digest_entries_by_entry"],
+    ),
+    (
+        "digest::REPLACED_MEMORY",
+        &["PRIMARY KEY", "sqlite_autoindex_memory_1"],
+    ),
+    (
+        "digest::DIGEST_ENTRIES",
+        &["PRIMARY KEY", "sqlite_autoindex_memory_1"],
+    ),
     ("audience::OPEN_MEMORY", &["memory_open"]),
     ("audience::MEMORY_REJECTED", &["memory_rejected"]),
     ("audience::MEMORY_OF_RUN", &["memory_by_run"]),
@@ -215,6 +232,14 @@ pub const WALKS: &[(&str, &str)] = &[
     ),
     ("list::APPROVALS_ENDING", "a person typed the end of an id"),
     ("listing::MEMORY_ENDING", "a person typed the end of an id"),
+    (
+        "digest::DIGESTS_DUE",
+        "the index of entries that wait, of which there are at most 200 a persona",
+    ),
+    (
+        "digest::DIGEST_ANSWERS_TO_EXPLAIN",
+        "the index of answers that are to be explained",
+    ),
     (
         "listing::MEMORY_LIST",
         "a person lists entries, the newest first, of one persona or all",

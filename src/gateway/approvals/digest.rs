@@ -1,0 +1,180 @@
+//! Digests of entries of memory that wait: mailed to the owners like questions, and answered to an address of their own.
+
+use super::letter::{SUBJECT_CHARS_MAX, fence_for};
+use super::station::{OwnerMail, OwnerQuestions};
+use crate::domain::{MemoryProposal, approval_address};
+use crate::store::{
+    DigestEntry, DigestExplanation, DueDigest, MemoryEntry, NoticeMail, QuestionMail, Result,
+    StoreError,
+};
+use crate::text::{one_line, shortened, visible};
+
+/// Most characters of a quote that is shown.
+const QUOTE_CHARS_MAX: usize = 240;
+
+impl OwnerQuestions {
+    /// Queues the digests that are due, and explanations of answers to them; returns the number of mails.
+    pub(super) async fn work_on_digests(&self) -> Result<usize> {
+        let mut queued = 0;
+        let gathers = self.config.gateway.notices.interval;
+        for digest in self.store.due_digests(gathers).await? {
+            queued += self.send_digest(&digest).await?;
+        }
+        for pending in self.store.digest_explanations().await? {
+            let mail = self.explanation_of(&pending).filter(|_| !pending.is_enough);
+            let count = usize::from(mail.is_some());
+            match self.store.explain_answer(&pending.message, mail).await {
+                Ok(()) => queued += count,
+                Err(StoreError::WrongState { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(queued)
+    }
+
+    async fn send_digest(&self, digest: &DueDigest) -> Result<usize> {
+        let Some(persona) = self.config.personas.get(&digest.persona) else {
+            return Ok(0);
+        };
+        let mut mails = Vec::new();
+        for owner in &self.owners {
+            let token = self.new_token();
+            let Some(from) = approval_address(&persona.address, &token) else {
+                tracing::warn!(persona = %persona.id, "its address has no room for a token: entries of its memory are decided by `attache memory` alone");
+                continue;
+            };
+            let mail = self.compose(OwnerMail {
+                persona,
+                from,
+                to: owner,
+                subject: subject(&persona.name, digest.entries.len()),
+                body: body(digest, &persona.name),
+                answers: None,
+            });
+            let Some(mail) = mail else { continue };
+            mails.push(QuestionMail {
+                mail,
+                owner: owner.key(),
+                token,
+            });
+        }
+        let count = mails.len();
+        match self.store.open_digest(digest, mails).await {
+            Ok(()) => {
+                tracing::info!(persona = %digest.persona, entries = digest.entries.len(), mails = count, "owners are shown what waits to be remembered");
+                Ok(count)
+            }
+            Err(StoreError::WrongState { .. }) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn explanation_of(&self, pending: &DigestExplanation) -> Option<NoticeMail> {
+        let persona = self.config.personas.get(&pending.persona)?;
+        let mut owners = self.owners.iter();
+        let owner = owners.find(|owner| owner.key() == pending.owner)?;
+        let subject = pending.subject.trim_start_matches("Re: ");
+        self.compose(OwnerMail {
+            persona,
+            from: persona.address.clone(),
+            to: owner,
+            subject: shortened(&one_line(&format!("Re: {subject}")), SUBJECT_CHARS_MAX),
+            body: why(pending),
+            answers: Some((&pending.rfc_message_id, &pending.references)),
+        })
+    }
+}
+
+fn subject(persona: &str, count: usize) -> String {
+    let what = match count {
+        1 => "1 entry of memory waits".to_owned(),
+        count => format!("{count} entries of memory wait"),
+    };
+    shortened(&one_line(&format!("{persona}: {what}")), SUBJECT_CHARS_MAX)
+}
+
+/// Returns the text of a digest, as Markdown. What models and letters wrote stands in a fence that it cannot close.
+fn body(digest: &DueDigest, persona: &str) -> String {
+    let numbered = (1..).zip(&digest.entries);
+    let shown: Vec<String> = numbered.map(|(place, shown)| entry(place, shown)).collect();
+    let shown = shown.join("\n\n");
+    let fence = fence_for(&shown);
+    let id = &digest.persona;
+    format!(
+        "{persona} would remember this, or change what it remembers. Nothing of it is used before you say so.\n\n\
+         {fence}\n{shown}\n{fence}\n\n\
+         Answer by replying, in the first lines, each with the numbers that it means:\n\n\
+         - `yes 1 3` has them used\n\
+         - `no 2`, or `no 2, because …`, does not, and they are not written again\n\
+         - `edit 4: …` has the fourth used in your words\n\
+         - `yes all` and `no all` mean all that still wait\n\n\
+         What you do not name waits on. On the machine: `attache memory list --status proposed --persona {id}`. Only you can answer \
+         this mail; a reply of anybody else decides nothing.\n"
+    )
+}
+
+fn entry(place: u32, shown: &DigestEntry) -> String {
+    let entry = &shown.entry;
+    let day = |entry: &MemoryEntry| entry.said_at.to_utc().format("%Y-%m-%d").to_string();
+    let about = match entry.scope.columns() {
+        ("persona", _) => "for everybody".to_owned(),
+        ("thread", _) => "about a thread".to_owned(),
+        (_, address) => format!("about {}", visible(address)),
+    };
+    let says = format!("\"{}\"", visible(&entry.text));
+    let what = match entry.proposes {
+        None => format!(
+            "remember ({}): {says}\n   said by {} on {}, trust {}",
+            entry.kind,
+            visible(&entry.said_by),
+            day(entry),
+            entry.trust.as_str()
+        ),
+        Some(MemoryProposal::Merge) => format!("put in one: {says}"),
+        Some(MemoryProposal::Correct) => format!("correct to: {says}"),
+        Some(MemoryProposal::Expire) => format!("use no longer, because {says}"),
+    };
+    let mut lines = vec![format!("{place}. {about}, {what}")];
+    for old in &shown.replaces {
+        let text = visible(&old.text);
+        lines.push(format!(
+            "   now: \"{text}\" ({}, {})",
+            visible(&old.said_by),
+            day(old)
+        ));
+    }
+    if !shown.why.is_empty() {
+        lines.push(format!("   reason: {}", visible(&shown.why)));
+    }
+    for quote in &shown.quotes {
+        let quote = shortened(&visible(&one_line(quote)), QUOTE_CHARS_MAX);
+        lines.push(format!("   rests on: \"{quote}\""));
+    }
+    lines.join("\n")
+}
+
+/// Returns why an answer did not do all that it says.
+fn why(pending: &DigestExplanation) -> String {
+    let why = match pending.outcome.as_str() {
+        "not_understood" => "I did not understand your answer, so nothing was changed. Write lines such as `yes 1 3`, `no 2` or `edit 4: …` \
+             at the beginning of a reply, and nothing else before your greeting."
+            .to_owned(),
+        "no_such_number" => "Your answer names a number that the list does not have, so nothing was changed.".to_owned(),
+        "not_dated" => "Your answer has no `Date`, or one that is more than a week old or more than a day ahead, so it changed nothing: it \
+             could be an older letter that somebody sent again. Correct the clock of your machine and answer again."
+            .to_owned(),
+        "not_by_mail" => "Entries of memory are not decided by mail (`not_by_mail` in `configs/policy.json`), so nothing was changed.".to_owned(),
+        "digest_closed" => "This list is closed: all of it was decided, or a later list took its place. Your answer changed nothing; answer \
+             the newest list."
+            .to_owned(),
+        _ => "This part of your answer changed nothing; the rest is done.".to_owned(),
+    };
+    let report = match pending.report.is_empty() {
+        true => String::new(),
+        false => {
+            let fence = fence_for(&pending.report);
+            format!("\n\n{fence}\n{}\n{fence}", pending.report)
+        }
+    };
+    format!("{why}{report}\n\nOn the machine: `attache memory list --status proposed`.\n")
+}

@@ -1,0 +1,323 @@
+//! Digests of entries that wait: due, mailed, and answered by letters of owners.
+//!
+//! The address of an answer, its proof and its age are judged like those of an answer to a question (`approvals::answers`);
+//! here stands what its lines do.
+
+use super::change::{self, EntryVerdict};
+use super::listing::{SOURCES_OF_MEMORY, source};
+use super::record::{MemoryEntry, entry};
+use crate::domain::{MEMORY_TEXT_CHARS_MAX, MemoryStatus, MessageId, PersonaId, Timestamp};
+use crate::store::approvals::mails::QuestionMail;
+use crate::store::notices::causes::insert_mail;
+use crate::store::sql::persona_id;
+use crate::store::{MemoryAct, Result, Store, StoreError};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Most entries of one digest.
+const ENTRIES_MAX: i64 = 10;
+/// Time after which a digest that nobody has answered makes room for the next.
+const OPEN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Most explanations of one pass, and to one owner about one digest.
+const PASS_MAX: i64 = 50;
+const EXPLANATIONS_MAX: i64 = 3;
+
+/// Personas with entries that have waited since before `$1`, whose last digest is older, and none is open since `$2`.
+pub(in crate::store) const DIGESTS_DUE: &str = "
+    SELECT m.persona_id FROM memory m WHERE m.status = 'proposed' GROUP BY m.persona_id
+    HAVING min(m.created_at) <= $1 AND NOT EXISTS (SELECT 1 FROM memory_digests d WHERE d.persona_id = m.persona_id
+      AND (d.asked_at > $1 OR (d.closed_at IS NULL AND d.asked_at > $2)))";
+/// Those that no digest has shown come first, and of these what people wrote whom the owner knows.
+pub(in crate::store) const WAITING_MEMORY: &str = "
+    SELECT m.*, (SELECT e.why FROM memory_events e WHERE e.memory_id = m.id ORDER BY e.seq LIMIT 1) AS why
+    FROM memory m WHERE m.persona_id = $1 AND m.status = 'proposed'
+    ORDER BY (SELECT count(*) FROM memory_digest_entries d WHERE d.memory_id = m.id),
+      m.trust IN ('unknown', 'unauthenticated'), m.created_at LIMIT $2";
+pub(in crate::store) const REPLACED_MEMORY: &str = "
+    SELECT m.* FROM memory_replaces r JOIN memory m ON m.id = r.replaced_id WHERE r.memory_id = $1 ORDER BY m.number";
+pub(in crate::store) const CLOSE_OPEN_DIGEST: &str =
+    "UPDATE memory_digests SET closed_at = $2 WHERE persona_id = $1 AND closed_at IS NULL";
+/// Fenced: an engine that was replaced asks nobody.
+pub(in crate::store) const INSERT_DIGEST: &str = "
+    INSERT INTO memory_digests (id, persona_id, asked_at)
+    SELECT $1, $2, $3 WHERE (SELECT epoch FROM engine WHERE id = 1) = $4";
+pub(in crate::store) const INSERT_DIGEST_ENTRY: &str =
+    "INSERT INTO memory_digest_entries (digest_id, place, memory_id) VALUES ($1, $2, $3)";
+pub(in crate::store) const INSERT_DIGEST_TOKEN: &str =
+    "INSERT INTO memory_digest_tokens (token, digest_id, owner) VALUES ($1, $2, $3)";
+pub(in crate::store) const DIGEST_OF_TOKEN: &str = "
+    SELECT t.digest_id, t.owner, d.closed_at IS NOT NULL AS is_closed
+    FROM memory_digest_tokens t JOIN memory_digests d ON d.id = t.digest_id WHERE t.token = $1";
+pub(in crate::store) const DIGEST_ENTRIES: &str = "
+    SELECT e.place, m.id, m.status FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id
+    WHERE e.digest_id = $1 ORDER BY e.place";
+pub(in crate::store) const CLOSE_DECIDED_DIGEST: &str = "
+    UPDATE memory_digests SET closed_at = $2 WHERE id = $1 AND closed_at IS NULL AND NOT EXISTS (SELECT 1
+      FROM memory_digest_entries e JOIN memory m ON m.id = e.memory_id WHERE e.digest_id = $1 AND m.status = 'proposed')";
+pub(in crate::store) const DIGEST_ANSWERS_TO_EXPLAIN: &str = "
+    SELECT x.message_id, x.owner, x.outcome, x.report, m.message_id AS rfc_message_id, m.references_json, m.subject, d.persona_id,
+      (SELECT count(*) FROM approval_answers o WHERE o.digest_id = x.digest_id AND o.owner = x.owner
+        AND o.explained_at IS NOT NULL) >= $2 AS is_enough
+    FROM approval_answers x JOIN memory_digests d ON d.id = x.digest_id JOIN messages m ON m.id = x.message_id
+    WHERE x.explain = 1 AND x.explained_at IS NULL ORDER BY x.created_at LIMIT $1";
+
+/// Entries of a persona that its owners are to be shown.
+#[derive(Debug, Clone)]
+pub struct DueDigest {
+    pub persona: PersonaId,
+    /// In the order of their numbers, which begin with 1.
+    pub entries: Vec<DigestEntry>,
+}
+
+/// An entry that waits, with what its owner needs to decide.
+#[derive(Debug, Clone)]
+pub struct DigestEntry {
+    pub entry: MemoryEntry,
+    /// Words on which it rests.
+    pub quotes: Vec<String>,
+    /// Entries that it would replace or end.
+    pub replaces: Vec<MemoryEntry>,
+    /// Reason that its proposal gives; empty for an entry that a run remembered.
+    pub why: String,
+}
+
+/// An answer to a digest that did not do all that it says.
+#[derive(Debug, Clone)]
+pub struct DigestExplanation {
+    /// The answer.
+    pub message: MessageId,
+    pub owner: String,
+    /// `not_understood`, `not_dated`, `not_by_mail`, `digest_closed`, `no_such_number`, `partly`.
+    pub outcome: String,
+    /// What became of single entries, a line each.
+    pub report: String,
+    pub rfc_message_id: String,
+    /// References of the answer, oldest first.
+    pub references: Vec<String>,
+    pub subject: String,
+    pub persona: PersonaId,
+    /// `true`: the owner has had enough explanations of this digest.
+    pub is_enough: bool,
+}
+
+/// Digest to which an address belongs.
+pub(in crate::store) struct DigestAddress {
+    pub digest: String,
+    pub owner: String,
+    pub is_closed: bool,
+}
+
+/// Returns the digest to whose address an answer with this token came; `None`: it is no digest's.
+pub(in crate::store) async fn of_token(
+    conn: &mut SqliteConnection,
+    token: &str,
+) -> Result<Option<DigestAddress>> {
+    let find = sqlx::query(DIGEST_OF_TOKEN).bind(token);
+    let row = find.fetch_optional(conn).await?;
+    Ok(row.map(|row| DigestAddress {
+        digest: row.get("digest_id"),
+        owner: row.get("owner"),
+        is_closed: row.get("is_closed"),
+    }))
+}
+
+/// Outcome of an answer: a word, and a line for each entry that stays as it was.
+pub(in crate::store) struct DigestOutcome {
+    pub word: &'static str,
+    pub report: Vec<String>,
+}
+
+impl Store {
+    /// Returns the digests that are due: entries wait since `gathers` at least, and no digest of the persona is open.
+    pub async fn due_digests(&self, gathers: Duration) -> Result<Vec<DueDigest>> {
+        let now = self.clock().now();
+        let due = sqlx::query(DIGESTS_DUE)
+            .bind(now.minus(gathers).to_string())
+            .bind(now.minus(OPEN_MAX).to_string());
+        let mut digests = Vec::new();
+        for row in due.fetch_all(self.readers()).await? {
+            let persona = persona_id(&row)?;
+            let entries = self.waiting_entries(&persona).await?;
+            digests.push(DueDigest { persona, entries });
+        }
+        Ok(digests)
+    }
+
+    async fn waiting_entries(&self, persona: &PersonaId) -> Result<Vec<DigestEntry>> {
+        let waiting = sqlx::query(WAITING_MEMORY)
+            .bind(persona.as_str())
+            .bind(ENTRIES_MAX);
+        let mut entries = Vec::new();
+        for row in waiting.fetch_all(self.readers()).await? {
+            let found = entry(&row)?;
+            let quotes = sqlx::query(SOURCES_OF_MEMORY).bind(&found.id);
+            let quotes = quotes.fetch_all(self.readers()).await?;
+            let replaces = sqlx::query(REPLACED_MEMORY).bind(&found.id);
+            let replaces = replaces.fetch_all(self.readers()).await?;
+            entries.push(DigestEntry {
+                quotes: quotes.iter().map(|row| source(row).quote).collect(),
+                replaces: replaces.iter().map(entry).collect::<Result<_>>()?,
+                why: row.get::<Option<String>, _>("why").unwrap_or_default(),
+                entry: found,
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Queues the mails of a digest and opens it, in the place of an earlier one; all or nothing.
+    ///
+    /// Errors: [`StoreError::WrongState`] when another engine asks.
+    pub async fn open_digest(&self, digest: &DueDigest, mails: Vec<QuestionMail>) -> Result<()> {
+        let (epoch, now, id) = (self.epoch(), self.clock().now(), self.clock().new_id());
+        let persona = digest.persona.clone();
+        let entries = digest.entries.iter().map(|shown| shown.entry.id.clone());
+        let entries: Vec<String> = entries.collect();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let stamp = now.to_string();
+                let close = sqlx::query(CLOSE_OPEN_DIGEST).bind(persona.as_str());
+                close.bind(&stamp).execute(&mut *conn).await?;
+                let insert = sqlx::query(INSERT_DIGEST).bind(&id).bind(persona.as_str());
+                let insert = insert.bind(&stamp).bind(epoch).execute(&mut *conn).await?;
+                if insert.rows_affected() == 0 {
+                    return Err(asked_elsewhere(&id));
+                }
+                for (place, memory) in (1_i64..).zip(&entries) {
+                    let insert = sqlx::query(INSERT_DIGEST_ENTRY).bind(&id).bind(place);
+                    insert.bind(memory).execute(&mut *conn).await?;
+                }
+                for mail in &mails {
+                    insert_mail(conn, &mail.mail, now).await?;
+                    let token = sqlx::query(INSERT_DIGEST_TOKEN).bind(&mail.token);
+                    let token = token.bind(&id).bind(&mail.owner);
+                    token.execute(&mut *conn).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Returns the answers to digests whose owners are to be told what was not done.
+    pub async fn digest_explanations(&self) -> Result<Vec<DigestExplanation>> {
+        let rows = sqlx::query(DIGEST_ANSWERS_TO_EXPLAIN)
+            .bind(PASS_MAX)
+            .bind(EXPLANATIONS_MAX)
+            .fetch_all(self.readers())
+            .await?;
+        rows.iter().map(explanation).collect()
+    }
+}
+
+fn asked_elsewhere(id: &str) -> StoreError {
+    StoreError::WrongState {
+        kind: "digest",
+        id: id.to_owned(),
+        state: "asked already".to_owned(),
+        hint: "another engine asks",
+    }
+}
+
+fn explanation(row: &SqliteRow) -> Result<DigestExplanation> {
+    let references: &str = row.get("references_json");
+    Ok(DigestExplanation {
+        message: MessageId::new(row.get::<String, _>("message_id")),
+        owner: row.get::<Option<String>, _>("owner").unwrap_or_default(),
+        outcome: row.get("outcome"),
+        report: row.get("report"),
+        rfc_message_id: row.get("rfc_message_id"),
+        references: serde_json::from_str(references).unwrap_or_default(),
+        subject: row.get("subject"),
+        persona: persona_id(row)?,
+        is_enough: row.get("is_enough"),
+    })
+}
+
+/// Carries out the decisions of an answer inside the transaction that stores its letter. An entry that somebody has decided
+/// on since the digest was mailed stays as it is. `by`: the owner.
+pub(in crate::store) async fn decide(
+    conn: &mut SqliteConnection,
+    digest: &str,
+    (verdicts, by): (&[EntryVerdict], &str),
+    now: Timestamp,
+) -> Result<DigestOutcome> {
+    let rows = sqlx::query(DIGEST_ENTRIES).bind(digest);
+    let rows = rows.fetch_all(&mut *conn).await?;
+    let shown: BTreeMap<u32, (String, MemoryStatus)> =
+        rows.iter().map(shown_entry).collect::<Result<_>>()?;
+    let named = verdicts.iter().flat_map(|verdict| &verdict.places);
+    if let Some(place) = named.copied().find(|place| !shown.contains_key(place)) {
+        return Ok(DigestOutcome {
+            word: "no_such_number",
+            report: vec![format!("{place}: the list has no such number")],
+        });
+    }
+    let mut report = Vec::new();
+    for verdict in verdicts {
+        let is_all = verdict.places.is_empty();
+        for (place, (id, status)) in &shown {
+            if !is_all && !verdict.places.contains(place) {
+                continue;
+            }
+            if *status != MemoryStatus::Proposed {
+                if !is_all {
+                    report.push(format!("{place}: it is {status} already"));
+                }
+                continue;
+            }
+            let done = act(conn, (id, verdict), by, now).await?;
+            report.extend(done.map(|why| format!("{place}: {why}")));
+        }
+    }
+    let close = sqlx::query(CLOSE_DECIDED_DIGEST).bind(digest);
+    close.bind(now.to_string()).execute(conn).await?;
+    Ok(DigestOutcome {
+        word: if report.is_empty() {
+            "decided"
+        } else {
+            "partly"
+        },
+        report,
+    })
+}
+
+fn shown_entry(row: &SqliteRow) -> Result<(u32, (String, MemoryStatus))> {
+    let status = MemoryStatus::parse(row.get("status"));
+    let status = status.ok_or(StoreError::Unreadable { what: "memory" })?;
+    Ok((row.get("place"), (row.get("id"), status)))
+}
+
+/// Carries out one decision; returns why it was not done. What fails is undone and leaves the others.
+async fn act(
+    conn: &mut SqliteConnection,
+    (id, verdict): (&str, &EntryVerdict),
+    by: &str,
+    now: Timestamp,
+) -> Result<Option<String>> {
+    if let MemoryAct::Edit { text } = &verdict.act {
+        let chars = text.chars().count();
+        if !(1..=MEMORY_TEXT_CHARS_MAX).contains(&chars) {
+            return Ok(Some(format!(
+                "the text has {chars} characters, and an entry has 1 to {MEMORY_TEXT_CHARS_MAX}"
+            )));
+        }
+    }
+    sqlx::raw_sql("SAVEPOINT entry").execute(&mut *conn).await?;
+    let changed = change::carry_out(conn, (id, &verdict.act, &verdict.new_id), by, now).await;
+    let why = match changed {
+        Ok(_id) => None,
+        Err(StoreError::WrongState { hint, .. }) => Some(hint.to_owned()),
+        Err(StoreError::MemoryFull) => {
+            Some("there are as many entries as there may be; reject others first".to_owned())
+        }
+        Err(error) => return Err(error),
+    };
+    let end = match why {
+        None => "RELEASE entry",
+        Some(_) => "ROLLBACK TO entry; RELEASE entry",
+    };
+    sqlx::raw_sql(end).execute(conn).await?;
+    Ok(why)
+}
