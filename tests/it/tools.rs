@@ -33,6 +33,7 @@ pub fn address(text: &str) -> Address {
 /// A workspace with one persona, and what a call needs.
 pub struct RunDeps {
     workspace: tempfile::TempDir,
+    pub store: Store,
     pub persona: PersonaStore,
     folder: Dir,
     pub mail: MailPolicy,
@@ -91,6 +92,7 @@ impl RunDeps {
         };
         Self {
             workspace,
+            store,
             persona,
             folder: opened.expect("the folder"),
             mail,

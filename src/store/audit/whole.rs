@@ -14,7 +14,8 @@ static DAMAGED: &str = "stop the engine, keep a copy of `data`, and restore the 
 const FRESH_PAGES: &str = "
     WITH fresh (hits) AS MATERIALIZED (
       SELECT (SELECT count(*) FROM (SELECT 1 FROM letter_words WHERE letter_words MATCH 'a' LIMIT 1))
-        + (SELECT count(*) FROM (SELECT 1 FROM knowledge_fts WHERE knowledge_fts MATCH 'a' LIMIT 1)))
+        + (SELECT count(*) FROM (SELECT 1 FROM knowledge_fts WHERE knowledge_fts MATCH 'a' LIMIT 1))
+        + (SELECT count(*) FROM (SELECT 1 FROM letter_parts WHERE letter_parts MATCH 'a' LIMIT 1)))
     SELECT quick_check FROM fresh CROSS JOIN pragma_quick_check WHERE quick_check <> 'ok' AND hits >= 0";
 
 pub(super) static CHECKS: &[AuditCheck] = &[
@@ -43,6 +44,10 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         sql: "SELECT 'message ' || id FROM messages WHERE seq NOT IN (SELECT id FROM letter_words_docsize)
               AND NOT EXISTS (SELECT 1 FROM letter_words_build)
             UNION ALL SELECT 'message ' || id FROM letter_words_docsize WHERE id NOT IN (SELECT seq FROM messages)
+            UNION ALL SELECT 'message ' || seq FROM letter_part_texts
+              WHERE seq NOT IN (SELECT id FROM letter_parts_docsize) OR seq NOT IN (SELECT seq FROM messages)
+            UNION ALL SELECT 'message ' || id FROM letter_parts_docsize WHERE id NOT IN (SELECT seq FROM letter_part_texts)
+            UNION ALL SELECT 'message ' || seq FROM letter_parts_pending
             UNION ALL SELECT 'knowledge ' || path FROM knowledge_chunks
               WHERE seq NOT IN (SELECT id FROM knowledge_fts_docsize)
             UNION ALL SELECT 'knowledge ' || id FROM knowledge_fts_docsize

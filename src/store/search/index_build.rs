@@ -1,5 +1,5 @@
-//! Builds the index of letters in a database that had another one, in steps beside all other writes, and then drops the
-//! old one. The newest letters come first; until the last, older ones are not found by their words.
+//! Builds the indexes of letters in a database that had another one, or none of parts, in steps beside all other writes, and then
+//! drops the old one. The newest letters come first; until the last, older ones are not found by their words.
 
 use crate::store::sql::to_i64;
 use crate::store::sqlite::migrations::DROP_OLD_INDEX;
@@ -21,6 +21,19 @@ pub(in crate::store) const INDEX_LETTERS: &str = "
       WHERE b.id = 1 AND m.seq >= $1 AND m.seq < b.below AND NOT EXISTS (SELECT 1 FROM letter_words_docsize d WHERE d.id = m.seq)
       ORDER BY m.seq;
     UPDATE letter_words_build SET below = $1 WHERE id = 1";
+/// The lowest number of the next letters without parts; NULL when there is none.
+pub(in crate::store) const NEXT_PARTS: &str = "
+    SELECT min(seq) AS lowest FROM (SELECT m.seq FROM letter_parts_build b CROSS JOIN messages m
+      WHERE b.id = 1 AND m.seq < b.below ORDER BY m.seq DESC LIMIT $1)";
+/// Their parts are made before the commit, as those of new letters.
+pub(in crate::store) const NAME_PARTS: &str = "
+    INSERT OR IGNORE INTO letter_parts_pending (seq)
+      SELECT m.seq FROM letter_parts_build b CROSS JOIN messages m WHERE b.id = 1 AND m.seq >= $1 AND m.seq < b.below;
+    UPDATE letter_parts_build SET below = $1 WHERE id = 1";
+pub(in crate::store) const END_PARTS: &str = "DELETE FROM letter_parts_build WHERE id = 1";
+/// Letters may be pending when an earlier engine failed to make their parts.
+pub(in crate::store) const PARTS_ARE_OPEN: &str = "
+    SELECT EXISTS (SELECT 1 FROM letter_parts_build WHERE id = 1) OR EXISTS (SELECT 1 FROM letter_parts_pending) AS is_open";
 pub(in crate::store) const BUILD_IS_OPEN: &str =
     "SELECT EXISTS (SELECT 1 FROM letter_words_build WHERE id = 1) AS is_open";
 
@@ -32,7 +45,7 @@ impl Store {
             let more = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                more = self.index_next_letters() => more,
+                more = self.index_next() => more,
             };
             match more {
                 Ok(true) => {}
@@ -43,6 +56,33 @@ impl Store {
                 }
             }
         }
+    }
+
+    async fn index_next(&self) -> Result<bool> {
+        Ok(self.index_next_letters().await? || self.index_next_parts().await?)
+    }
+
+    /// Indexes the parts of some more letters; `false` when all are indexed.
+    async fn index_next_parts(&self) -> Result<bool> {
+        let is_open: bool = sqlx::query_scalar(PARTS_ARE_OPEN)
+            .fetch_one(self.readers())
+            .await?;
+        if !is_open {
+            return Ok(false);
+        }
+        self.write(move |conn| {
+            Box::pin(async move {
+                let next = sqlx::query_scalar(NEXT_PARTS).bind(to_i64(STEP_LETTERS));
+                let lowest: Option<i64> = next.fetch_one(&mut *conn).await?;
+                let step = match lowest {
+                    Some(lowest) => sqlx::query(NAME_PARTS).bind(lowest),
+                    None => sqlx::query(END_PARTS),
+                };
+                step.execute(conn).await?;
+                Ok(lowest.is_some())
+            })
+        })
+        .await
     }
 
     /// Indexes some more letters of a database that had another index; `false` when all are.

@@ -1,4 +1,4 @@
-//! Upkeep of the index of letters: merges its segments, a few pages with every few writes.
+//! Upkeep of the indexes of letters: merges their segments, a few pages with every few writes.
 //!
 //! Each commit with a message adds a segment, and a search looks up each word in all of them. FTS5 by itself merges in
 //! bursts of 64 pages for each level of the index, in the transaction that happens to fill the 64th page since the last
@@ -17,8 +17,9 @@ const PAGES_MAX: usize = 64;
 
 /// A positive number continues merges that have begun, and begins one where a level has enough segments (fts5.html,
 /// section 6.8).
-pub(in crate::store) const MERGE_LETTER_WORDS: &str = "
-SAVEPOINT merging; INSERT INTO letter_words (letter_words, rank) VALUES ('merge', $1); RELEASE merging";
+pub(in crate::store) const MERGE_LETTER_INDEXES: &str = "
+SAVEPOINT merging; INSERT INTO letter_words (letter_words, rank) VALUES ('merge', $1);
+INSERT INTO letter_parts (letter_parts, rank) VALUES ('merge', $1); RELEASE merging";
 pub(in crate::store) const UNDO_MERGE: &str = "ROLLBACK TO merging; RELEASE merging";
 
 /// Merges in the writer's transactions.
@@ -44,7 +45,8 @@ impl SearchIndexMerge {
             return Ok(());
         }
         let pages = (std::mem::take(&mut self.writes) * PAGES_PER_WRITE).min(PAGES_MAX);
-        let merge = sqlx::query(MERGE_LETTER_WORDS).bind(i64::try_from(pages).unwrap_or(i64::MAX));
+        let merge =
+            sqlx::query(MERGE_LETTER_INDEXES).bind(i64::try_from(pages).unwrap_or(i64::MAX));
         if let Err(error) = merge.execute(&mut *conn).await {
             tracing::error!(%error, "the search index cannot be merged; `attache doctor --audit` checks it");
             self.has_failed = true;
@@ -67,7 +69,8 @@ mod tests {
         let mut conn = SqliteConnection::connect("sqlite::memory:")
             .await
             .expect("a database");
-        let schema = "CREATE VIRTUAL TABLE letter_words USING fts5(own, content = '')";
+        let schema = "CREATE VIRTUAL TABLE letter_words USING fts5(own, content = '');
+            CREATE VIRTUAL TABLE letter_parts USING fts5(words, content = '')";
         for sql in [schema, settings] {
             sqlx::raw_sql(sql).execute(&mut conn).await.expect("made");
         }

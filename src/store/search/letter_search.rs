@@ -4,11 +4,12 @@
 //! there are, how many have a word, what stands beside one. So what others write changes nothing for them.
 
 use super::excerpt::excerpt;
-use super::match_text::{column, in_threads, query_words, within};
+use super::match_text::{column, in_threads, query_words, with_part, within};
 use super::ranking::{Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank};
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
 use crate::store::sql::{from_json, instant, json_list};
 use crate::store::{PersonaStore, Result, StoreError};
+use crate::text::word_parts::{WantedPart, wanted_part};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -87,6 +88,28 @@ WHERE f.letter_words MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
     WHERE readable.seq = m.seq AND readable.address = reader.value))
+ORDER BY f.rowid LIMIT $5";
+
+/// The same as [`NEWEST_WITH`] for a part of words; `$6`: MATCH text of the index of words that must hold, too.
+pub(in crate::store) const NEWEST_WITH_PART: &str = "
+SELECT m.seq, m.received_at
+FROM letter_parts f CROSS JOIN messages m ON m.seq = f.rowid
+WHERE f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+  AND ($6 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $6 AND w.rowid = m.seq))
+ORDER BY f.rowid DESC LIMIT $5";
+
+/// The same as [`READABLE_WITH`] for a part of words; `$7` as `$6` of [`NEWEST_WITH_PART`].
+pub(in crate::store) const READABLE_WITH_PART: &str = "
+SELECT m.seq, m.received_at
+FROM letter_parts f CROSS JOIN messages m ON m.seq = f.rowid
+WHERE f.letter_parts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice' AND m.disposition NOT LIKE 'withheld:%'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+  AND NOT EXISTS (SELECT 1 FROM jsonb_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+    WHERE readable.seq = m.seq AND readable.address = reader.value))
+  AND ($7 IS NULL OR EXISTS (SELECT 1 FROM letter_words w WHERE w.letter_words MATCH $7 AND w.rowid = m.seq))
 ORDER BY f.rowid LIMIT $5";
 
 /// Threads that the first reader is in, the newest first.
@@ -176,7 +199,7 @@ impl PersonaStore {
                 best.filter(|_| ranking.share >= SHARE_MIN).collect()
             }
             None => {
-                self.with(&filters.parts.join(" AND "), &scope)
+                self.with(&filters.all().join(" AND "), &scope)
                     .await?
                     .documents
             }
@@ -185,9 +208,9 @@ impl PersonaStore {
         let show = sqlx::query(SHOW_HITS).bind(serde_json::Value::from_iter(best).to_string());
         let rows = show.fetch_all(self.store.readers()).await?;
         let mut found = rows.iter().map(found_message).collect::<Result<Vec<_>>>()?;
-        let words = search.query.as_deref().unwrap_or_default();
+        let words = query_words(search.query.as_deref().unwrap_or_default()).join(" ");
         for message in &mut found {
-            message.snippet = excerpt(&message.snippet, words);
+            message.snippet = excerpt(&message.snippet, &words);
         }
         Ok(found)
     }
@@ -214,7 +237,7 @@ impl PersonaStore {
     async fn ranking(&self, words: &[String], filters: &Filters, scope: &Scope) -> Result<Ranking> {
         let mut lists = Vec::with_capacity(words.len());
         for word in words {
-            lists.push(self.with(&within(word, &filters.parts), scope).await?);
+            lists.push(self.with_word(word, filters, scope).await?);
         }
         let terms = counted(lists, filters.total);
         let seeds = candidates(&terms, filters.total, CANDIDATES_MAX);
@@ -224,8 +247,9 @@ impl PersonaStore {
 
     /// Adds the filter of the readers' threads to the others, and counts what they may see; `None` when they are in no
     /// thread.
-    async fn limited(&self, mut parts: Vec<String>, scope: &Scope) -> Result<Option<Filters>> {
+    async fn limited(&self, columns: Vec<String>, scope: &Scope) -> Result<Option<Filters>> {
         let (persona, readers) = (self.persona.as_str(), self.store.readers());
+        let mut in_these = Vec::new();
         let total: i64 = match &scope.readers {
             None => {
                 let count = sqlx::query_scalar(COUNT_ALL).bind(persona);
@@ -239,7 +263,7 @@ impl PersonaStore {
                 let Some(filter) = in_threads(&threads) else {
                     return Ok(None);
                 };
-                parts.push(filter);
+                in_these.push(filter);
                 let threads = json_list(threads.iter().map(String::as_str));
                 let count = sqlx::query_scalar(COUNT_READABLE).bind(threads);
                 let count = count.bind(&scope.readers_json).bind(COUNTED_MAX);
@@ -247,9 +271,23 @@ impl PersonaStore {
             }
         };
         Ok(Some(Filters {
-            parts,
+            columns,
+            threads: in_these,
             total: total as f64,
         }))
+    }
+
+    /// Returns the messages with a word, or with a code or a run that it is a part of.
+    async fn with_word(&self, word: &str, filters: &Filters, scope: &Scope) -> Result<TermListing> {
+        let part = wanted_part(word);
+        let mut found = TermListing::default();
+        if part.as_ref().is_none_or(|part| part.is_word) {
+            found = self.with(&within(word, &filters.all()), scope).await?;
+        }
+        if let Some(part) = part {
+            found = found.or(self.part_with(&part, filters, scope).await?);
+        }
+        Ok(found)
     }
 
     /// Returns the messages that match and that the readers may see.
@@ -264,20 +302,29 @@ impl PersonaStore {
             None => query,
             Some(_) => query.bind(&scope.readers_json),
         };
-        let rows = query.fetch_all(self.store.readers()).await?;
-        let at =
-            |row: &SqliteRow| -> Result<i64> { Ok(instant(row.get("received_at"))?.as_millis()) };
-        let times = (
-            rows.first().map(at).transpose()?,
-            rows.last().map(at).transpose()?,
-        );
-        let mut documents: Vec<i64> = rows.iter().map(|row| row.get("seq")).collect();
-        documents.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(TermListing {
-            is_cut: rows.len() as i64 == limit,
-            documents,
-            span_ms: times.0.zip(times.1),
-        })
+        listing(&query.fetch_all(self.store.readers()).await?, limit)
+    }
+
+    async fn part_with(
+        &self,
+        part: &WantedPart,
+        filters: &Filters,
+        scope: &Scope,
+    ) -> Result<TermListing> {
+        let (sql, limit) = match scope.readers {
+            None => (NEWEST_WITH_PART, NEWEST_MAX),
+            Some(_) => (READABLE_WITH_PART, READABLE_MAX),
+        };
+        let query = sqlx::query(sql).bind(with_part(part, &filters.threads));
+        let query = query.bind(self.persona.as_str());
+        let query = query.bind(&scope.since).bind(&scope.before).bind(limit);
+        let query = match scope.readers {
+            None => query,
+            Some(_) => query.bind(&scope.readers_json),
+        };
+        let columns = (!filters.columns.is_empty()).then(|| filters.columns.join(" AND "));
+        let query = query.bind(columns);
+        listing(&query.fetch_all(self.store.readers()).await?, limit)
     }
 
     /// Returns the candidates with those beside them that have a word themselves, and for each what is beside it.
@@ -343,9 +390,33 @@ impl Scope {
 
 /// Parts of the MATCH text that are the same for every word.
 struct Filters {
-    parts: Vec<String>,
+    /// Of columns that only the index of words has.
+    columns: Vec<String>,
+    threads: Vec<String>,
     /// Number of messages that can be found.
     total: f64,
+}
+
+impl Filters {
+    fn all(&self) -> Vec<String> {
+        [&self.columns[..], &self.threads].concat()
+    }
+}
+
+/// Returns what the rows of a word list; as many rows as `limit` are not all.
+fn listing(rows: &[SqliteRow], limit: i64) -> Result<TermListing> {
+    let at = |row: &SqliteRow| -> Result<i64> { Ok(instant(row.get("received_at"))?.as_millis()) };
+    let times = (
+        rows.first().map(at).transpose()?,
+        rows.last().map(at).transpose()?,
+    );
+    let mut documents: Vec<i64> = rows.iter().map(|row| row.get("seq")).collect();
+    documents.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(TermListing {
+        is_cut: rows.len() as i64 == limit,
+        documents,
+        span_ms: times.0.zip(times.1),
+    })
 }
 
 fn found_message(row: &SqliteRow) -> Result<FoundMessage> {

@@ -35,6 +35,31 @@ pub(in crate::store) struct TermListing {
     pub span_ms: Option<(i64, i64)>,
 }
 
+impl TermListing {
+    /// Joins two listings of one term. Where one was cut, the other is short beside it, and its span stands for both.
+    pub fn or(self, other: Self) -> Self {
+        if self.documents.is_empty() {
+            return other;
+        }
+        let span = match (self.is_cut, other.is_cut) {
+            (true, false) => self.span_ms,
+            (false, true) => other.span_ms,
+            _ => {
+                let spans = self.span_ms.into_iter().chain(other.span_ms);
+                spans.reduce(|(a, b), (c, d)| (a.min(b).min(c).min(d), a.max(b).max(c).max(d)))
+            }
+        };
+        let mut documents = [self.documents, other.documents].concat();
+        documents.sort_unstable_by(|a, b| b.cmp(a));
+        documents.dedup();
+        Self {
+            documents,
+            is_cut: self.is_cut || other.is_cut,
+            span_ms: span,
+        }
+    }
+}
+
 /// Counts the documents of each term. Where a list was cut, documents are taken to be spread evenly over the time
 /// that all lists span together.
 pub(in crate::store) fn counted(lists: Vec<TermListing>, total: f64) -> Vec<TermDocuments> {
@@ -171,6 +196,20 @@ mod tests {
             counted(vec![list(true, (1000, 999)), list(false, (0, 1))], 500.0)[0].count,
             500.0
         );
+    }
+
+    #[test]
+    fn listings_of_a_word_and_of_its_parts_are_one() {
+        let list = |documents: &[i64], is_cut, span_ms| TermListing {
+            documents: documents.to_vec(),
+            is_cut,
+            span_ms,
+        };
+        let both = list(&[9, 4], false, Some((40, 90))).or(list(&[9, 2], true, Some((20, 95))));
+        assert_eq!(both.documents, [9, 4, 2]);
+        assert_eq!((both.is_cut, both.span_ms), (true, Some((20, 95))));
+        let one = TermListing::default().or(list(&[1], false, Some((10, 10))));
+        assert_eq!((one.documents, one.is_cut), (vec![1], false));
     }
 
     #[test]

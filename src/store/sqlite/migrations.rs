@@ -89,6 +89,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     62 "0062_thread_instructions",
     63 "0063_memory_uses",
     64 "0064_memory_review",
+    65 "0065_letter_parts",
 };
 
 #[cfg(test)]

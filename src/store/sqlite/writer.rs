@@ -11,6 +11,7 @@
 //! (the PostgreSQL wiki's page "Fsync Errors").
 
 use crate::store::search::index_merge::SearchIndexMerge;
+use crate::store::search::letter_parts::LetterPartsWriter;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::job::{Job, JobOutcome, Write};
 use crate::store::sqlite::log::Log;
@@ -87,6 +88,7 @@ impl GroupWriter {
         let work = WriterTask {
             conn,
             log,
+            parts: LetterPartsWriter::default(),
             merge: SearchIndexMerge::default(),
             epoch,
             identity,
@@ -189,6 +191,7 @@ impl<E: Into<CommitRefusal>> From<E> for GroupEnd {
 struct WriterTask {
     conn: SqliteConnection,
     log: Log,
+    parts: LetterPartsWriter,
     merge: SearchIndexMerge,
     epoch: Option<i64>,
     identity: Option<FileIdentity>,
@@ -278,6 +281,7 @@ impl WriterTask {
             tracing::error!(%error, writes = group.len(), "the database refused a transaction");
         }
         ended?;
+        self.parts.before_commit(&mut self.conn).await?;
         if self.epoch.is_some() {
             self.merge
                 .before_commit(&mut self.conn, group.len())

@@ -36,7 +36,7 @@ async fn older_database(workspace: &Path) -> SqliteConnection {
             format!("m{n}"),
             format!(
                 "letter w{n} of the {}",
-                if n == 7 { "quagga" } else { "horse" }
+                if n == 7 { "quagga 4711AB" } else { "horse" }
             ),
         );
         let row = rows::Message {
@@ -113,6 +113,7 @@ async fn letters_of_an_older_database_are_indexed_in_steps_and_once() {
         ("zebra", "m8"),
         ("okapi", "new"),
         ("w250", "m250"),
+        ("711AB", "m7"),
     ] {
         assert_eq!(found(&store, word).await, [id], "{word}");
     }
@@ -128,12 +129,18 @@ async fn letters_of_an_older_database_are_indexed_in_steps_and_once() {
         count(&mut conn, "SELECT count(*) FROM letter_words_build").await,
         0
     );
+    let open = "SELECT (SELECT count(*) FROM letter_parts_build) + (SELECT count(*) FROM letter_parts_pending)";
+    assert_eq!(count(&mut conn, open).await, 0);
     // The words of the index are those of the letters, as FTS5 itself compares them.
-    let check = "INSERT INTO letter_words (letter_words, rank) VALUES ('integrity-check', 1)";
-    sqlx::query(check)
-        .execute(&mut conn)
-        .await
-        .expect("the same words");
+    for check in [
+        "INSERT INTO letter_words (letter_words, rank) VALUES ('integrity-check', 1)",
+        "INSERT INTO letter_parts (letter_parts, rank) VALUES ('integrity-check', 1)",
+    ] {
+        sqlx::query(check)
+            .execute(&mut conn)
+            .await
+            .expect("the same words");
+    }
 }
 
 /// Control: without the setting the bytes of the word stay in a segment that is not merged yet.

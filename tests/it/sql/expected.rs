@@ -182,6 +182,13 @@ pub const HOT: &[(&str, &[&str])] = &[
     ),
     ("letter_search::SHOW_HITS", &["INTEGER PRIMARY KEY"]),
     ("index_build::INDEX_LETTERS", &["INTEGER PRIMARY KEY"]),
+    ("index_build::NAME_PARTS", &["INTEGER PRIMARY KEY"]),
+    ("letter_search::NEWEST_WITH_PART", &["INTEGER PRIMARY KEY"]),
+    (
+        "letter_search::READABLE_WITH_PART",
+        &["INTEGER PRIMARY KEY"],
+    ),
+    ("letter_parts::STORE_PARTS", &["INTEGER PRIMARY KEY"]),
     ("filed::HAS_NEW", &["messages_filed"]),
     ("filed::FILED_SINCE", &["messages_filed"]),
     ("filed::MISSED_LETTERS", &["messages_filed"]),
@@ -194,6 +201,14 @@ pub const HOT: &[(&str, &[&str])] = &[
 
 /// Statements that may walk a whole table that grows, and why.
 pub const WALKS: &[(&str, &str)] = &[
+    (
+        "letter_parts::PENDING_PARTS",
+        "letters of the open transaction, of which it takes 1,000",
+    ),
+    (
+        "index_build::PARTS_ARE_OPEN",
+        "looks at the first row, once for each step of the upkeep",
+    ),
     (
         "opened::THREAD_ATTACHMENTS",
         "the newest messages of one thread, found by its index, of which it takes 200",

@@ -14,6 +14,7 @@ const FEW: u64 = 100;
 /// Tables that get rows with every letter or run.
 const GROWING: &[&str] = &[
     "messages",
+    "letter_part_texts",
     "raw_letters",
     "message_links",
     "conversations",

@@ -1,6 +1,7 @@
 //! `search_email` and the query under it: finds what is there, shows each caller only what they may see, and takes
 //! any text for words. EX01 of the attack battery.
 
+mod parts;
 mod syntax;
 
 use super::{RunDeps, answered};

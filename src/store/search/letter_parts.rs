@@ -1,0 +1,148 @@
+//! The index of parts of words: in the transaction that stores a letter, its parts are made and stored.
+//!
+//! Not a trigger's work: SQLite cannot cut a text into parts. A trigger names the letter, whatever statement stored it.
+
+use crate::text::word_parts::{text_parts, unspaced_parts};
+use serde_json::json;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+/// Most letters of one commit; more wait for the next.
+const LETTERS_MAX: u32 = 1_000;
+
+pub(in crate::store) const PENDING_PARTS: &str = "
+    SELECT p.seq, replace(m.thread_id, '-', '') AS thread, m.subject, m.sender,
+      substr(coalesce(m.fresh_text, m.text_body), 1, 100000) AS own
+    FROM letter_parts_pending p CROSS JOIN messages m ON m.seq = p.seq LIMIT $1";
+/// `$1`: `[{seq, thread, words}, …]`; an empty text has no row.
+pub(in crate::store) const STORE_PARTS: &str = "
+    SAVEPOINT parts;
+    DELETE FROM letter_part_texts WHERE seq IN (SELECT value ->> 'seq' FROM jsonb_each($1));
+    INSERT INTO letter_part_texts (seq, thread, words)
+      SELECT value ->> 'seq', value ->> 'thread', value ->> 'words' FROM jsonb_each($1) WHERE value ->> 'words' <> '';
+    DELETE FROM letter_parts_pending WHERE seq IN (SELECT value ->> 'seq' FROM jsonb_each($1));
+    RELEASE parts";
+pub(in crate::store) const UNDO_PARTS: &str = "ROLLBACK TO parts; RELEASE parts";
+
+/// Maker of the parts of letters in the writer's transactions.
+#[derive(Default)]
+pub(in crate::store) struct LetterPartsWriter {
+    has_failed: bool,
+}
+
+impl LetterPartsWriter {
+    /// Called in the open transaction of a group, before its commit. A failure costs no write: it is undone and reported, and
+    /// the letters wait for the next start.
+    ///
+    /// Errors: the transaction is not open any more.
+    pub async fn before_commit(&mut self, conn: &mut SqliteConnection) -> sqlx::Result<()> {
+        if self.has_failed {
+            return Ok(());
+        }
+        let Err(error) = store_pending(conn).await else {
+            return Ok(());
+        };
+        tracing::error!(%error, "parts of words are not indexed; `attache doctor --audit` checks the index");
+        self.has_failed = true;
+        // Where the statement failed before its savepoint, there is nothing to undo.
+        let undone = sqlx::raw_sql(UNDO_PARTS).execute(&mut *conn).await;
+        if let Err(error) = undone {
+            tracing::debug!(%error, "no savepoint");
+        }
+        Ok(())
+    }
+}
+
+async fn store_pending(conn: &mut SqliteConnection) -> sqlx::Result<()> {
+    let pending = sqlx::query(PENDING_PARTS).bind(LETTERS_MAX);
+    let rows = pending.fetch_all(&mut *conn).await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let letters: Vec<serde_json::Value> = rows.iter().map(letter).collect();
+    let store = sqlx::query(STORE_PARTS).bind(serde_json::Value::from(letters).to_string());
+    store.execute(conn).await?;
+    Ok(())
+}
+
+fn letter(row: &SqliteRow) -> serde_json::Value {
+    let (seq, thread): (i64, String) = (row.get("seq"), row.get("thread"));
+    let text: String = format!(
+        "{}\n{}",
+        row.get::<String, _>("subject"),
+        row.get::<String, _>("own")
+    );
+    let mut parts = text_parts(&text);
+    // A sender has no codes: digits of an address would be parts of all letters of one person.
+    parts.extend(unspaced_parts(row.get("sender")));
+    let words: Vec<String> = parts.into_iter().collect();
+    json!({ "seq": seq, "thread": thread, "words": words.join(" ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::text::word_parts::{stems, text_parts};
+    use sqlx::{Connection, SqliteConnection};
+    use std::collections::BTreeSet;
+
+    const ENDINGS: &str = "s es ies sses ed eed ing ated bled ized tted ssed lled y ily ational tional enci anci izer bli alli entli eli \
+        ousli ization ation ator alism iveness fulness ousness aliti iviti biliti logi icate ative alize iciti ical ful ness al \
+        ance ence er ic able ible ant ement ment ent sion tion ou ism ate iti ous ive ize e ee ll le";
+    const BEGINNINGS: &str = "a b y re sky hop tan fizz fail fil roll control rat oper condit val gentl radic form electr good \
+        adjust depend activ sens happ try syzyg gäst naïv oÿ ly ye say mil";
+
+    /// What the tokenizer makes of a text, in order.
+    async fn tokens(tokenizer: &str, text: &str) -> Vec<String> {
+        let mut conn = SqliteConnection::connect("sqlite::memory:")
+            .await
+            .expect("a database");
+        let schema = format!(
+            "CREATE VIRTUAL TABLE t USING fts5(own, tokenize = '{tokenizer}');
+             CREATE VIRTUAL TABLE words USING fts5vocab('t', 'instance')"
+        );
+        let schema = sqlx::raw_sql(sqlx::AssertSqlSafe(schema));
+        schema.execute(&mut conn).await.expect("made");
+        let insert = sqlx::query("INSERT INTO t (own) VALUES ($1)").bind(text);
+        insert.execute(&mut conn).await.expect("indexed");
+        let terms = sqlx::query_scalar("SELECT term FROM words ORDER BY \"offset\"");
+        terms.fetch_all(&mut conn).await.expect("words")
+    }
+
+    #[tokio::test]
+    async fn stems_are_those_of_the_index() {
+        let made: String = BEGINNINGS
+            .split_whitespace()
+            .flat_map(|beginning| {
+                ENDINGS
+                    .split_whitespace()
+                    .map(move |end| format!("{beginning}{end} "))
+            })
+            .collect();
+        let letters = "Ärger Grüße façade Łódź Żółw Dvořák Straße Ødegård İzmir Ángel Việt naïve cafe\u{301} ½ x² № 会議 発票";
+        for text in [
+            &made,
+            letters,
+            include_str!("../../../README.md"),
+            include_str!("../../../docs/limits.md"),
+            include_str!("../../ARCHITECTURE.md"),
+        ] {
+            let (ours, wanted) = (
+                stems(text),
+                tokens("porter unicode61 remove_diacritics 2", text).await,
+            );
+            let differs = ours.iter().zip(&wanted).find(|(a, b)| a != b);
+            assert_eq!(differs, None);
+            assert_eq!(ours.len(), wanted.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn each_part_is_one_word_of_its_index() {
+        let text =
+            "发票号码 東京タワー 다음 회의 ｶﾀｶﾅ 佐々木 𠮷野家 INV-2026/0042 4711AB 00492281234567";
+        let parts = text_parts(text);
+        let joined: Vec<String> = parts.iter().cloned().collect();
+        let found = tokens("unicode61 remove_diacritics 0", &joined.join(" ")).await;
+        assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), parts);
+    }
+}
