@@ -112,8 +112,14 @@ async fn resolve_step(
         Piece::Summary { upto_seq, .. } => Some(*upto_seq),
         _ => None,
     });
+    let remembered = gathered.iter().filter_map(|placed| match &placed.piece {
+        Piece::Remembered { entries, .. } => Some(entries),
+        _ => None,
+    });
+    let remembered: Vec<String> = remembered.flatten().cloned().collect();
     let call = ResolverCall {
         summarised_upto: upto,
+        remembered: &remembered,
         args: &args,
         budget_tokens: step.budget_tokens.unwrap_or(allowed_tokens / 2),
         persona: sources.persona,
@@ -363,7 +369,8 @@ fn build(subject: &Subject, gathered: Vec<PlacedPiece>) -> Context {
                 entries,
             } => {
                 context.memory.extend(entries);
-                context.input.remembered = Some(text);
+                let before = context.input.remembered.get_or_insert_default();
+                before.push_str(&text);
                 context.notes_label = context.notes_label.and(label);
             }
             Piece::System {

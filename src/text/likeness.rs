@@ -1,4 +1,4 @@
-//! Texts compared: whether two say the same, where a quote stands, which words of a query occur. Pure.
+//! Texts compared: whether two say the same, where a quote stands. Pure.
 
 use super::one_line;
 use std::collections::BTreeSet;
@@ -61,26 +61,6 @@ pub fn find_quote(text: &str, quote: &str) -> Option<(usize, usize)> {
     Some((*start, last + 1))
 }
 
-/// Returns the share of a query's words that stand in a text, from 0 to 1; a word matches from its beginning.
-pub fn words_found(query: &str, text: &str) -> f64 {
-    let (query, text) = (plain(query), plain(text));
-    let words: BTreeSet<&str> = query
-        .split(' ')
-        .filter(|word| word.chars().count() > 2)
-        .collect();
-    let has = |word: &&&str| {
-        let stem: String = word
-            .chars()
-            .take(word.chars().count().clamp(3, 6))
-            .collect();
-        text.split(' ').any(|other| other.starts_with(&stem))
-    };
-    match words.len() {
-        0 => 0.0,
-        all => words.iter().filter(has).count() as f64 / all as f64,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,12 +93,5 @@ mod tests {
         assert_eq!(one_line(&found), "prefer the early train –");
         assert_eq!(find_quote(text, "the late train"), None);
         assert_eq!(find_quote(text, " \n "), None);
-    }
-
-    #[test]
-    fn words_are_found_by_their_beginnings() {
-        assert!(words_found("which train do they prefer", "prefers the early train") > 0.3);
-        assert_eq!(words_found("allergies", "prefers the early train"), 0.0);
-        assert_eq!(words_found("", "x"), 0.0);
     }
 }

@@ -144,6 +144,7 @@ impl RunDeps {
         let reads = Live::new(folders, &self.ada, self.clock.now());
         let call = ResolverCall {
             summarised_upto: None,
+            remembered: &[],
             args: &[],
             budget_tokens: 1000,
             persona: &persona,

@@ -9,5 +9,6 @@ mod gate;
 mod interference;
 mod owner;
 mod poison;
+mod recalled;
 mod road;
 pub mod scene;

@@ -45,12 +45,8 @@ impl Resolver for Knowledge {
     ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             let left_out = named(call.reads.knowledge_left_out());
-            let message = &call.subject.message;
-            let fresh = message
-                .fresh_text
-                .as_deref()
-                .filter(|text| !text.trim().is_empty());
-            let terms = query_terms(&message.subject, fresh.unwrap_or(&message.text_body));
+            let subject = &call.subject.message.subject;
+            let terms = query_terms(subject, call.subject.fresh_text());
             if terms.is_empty() {
                 let nothing = Contribution::nothing("the input has no words to search for");
                 return Ok(Contribution {

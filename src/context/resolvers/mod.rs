@@ -44,6 +44,7 @@ pub static RESOLVERS: &[&dyn Resolver] = &[
     &persona::PersonaText,
     &memory::active_memory::ActiveMemory,
     &memory::contact_memory::ContactMemory,
+    &memory::recall::RecalledMemory,
     &knowledge::Knowledge,
     &skills::Skills,
     &summary::instructions::Instructions,
@@ -114,6 +115,8 @@ pub struct ResolverCall<'a> {
     pub now: Timestamp,
     /// Number of the last message in the summary that an earlier step contributed.
     pub summarised_upto: Option<i64>,
+    /// Ids of the entries of memory that earlier steps contributed.
+    pub remembered: &'a [String],
 }
 
 /// Subject of a run: its triggering message.
@@ -187,6 +190,18 @@ impl Subject {
         })
     }
 
+    /// Returns what the message says itself: its subject, and its text without quoted history where there is any.
+    pub fn new_text(&self) -> String {
+        format!("{}\n{}", self.message.subject, self.fresh_text())
+    }
+
+    /// Returns the text without quoted history; all of it when nothing else is left.
+    pub fn fresh_text(&self) -> &str {
+        let fresh = self.message.fresh_text.as_deref();
+        let fresh = fresh.filter(|text| !text.trim().is_empty());
+        fresh.unwrap_or(&self.message.text_body)
+    }
+
     /// Returns the trust of the sender that triggered the run.
     pub fn sender_trust(&self) -> Trust {
         Trust::of_stored(&self.message.trust)
@@ -198,11 +213,10 @@ impl Subject {
 pub enum Piece {
     /// The persona's short working memory, as far as the run's readers may see it.
     ActiveMemory { text: String, label: TextLabel },
-    /// Entries of memory about the people around the run.
+    /// Entries of memory about the people around the run, with their ids.
     Remembered {
         text: String,
         label: TextLabel,
-        /// Ids of the entries.
         entries: Vec<String>,
     },
     /// A standing text. `required` ones are never dropped and make the system text; the others were

@@ -4,6 +4,7 @@
 //! - `record`: entries, and changes by a run, as values
 //! - `write`: the same inside the transaction that records a call's result
 //! - `audience`: what a run may read
+//! - `ranked`: which of these entries are about a query
 //! - `change`: what the owner does with an entry
 //! - `uses`: which entries were used; `expiry`: which are used no longer
 //! - `digest`: entries that wait, shown to the owners by mail and decided by their answers
@@ -16,6 +17,7 @@ pub(in crate::store) mod record;
 pub(in crate::store) mod uses;
 pub(in crate::store) mod write;
 pub(in crate::store) mod audience;
+pub(in crate::store) mod ranked;
 pub(in crate::store) mod listing;
 pub(in crate::store) mod change;
 pub(in crate::store) mod expiry;

@@ -1,8 +1,7 @@
 //! `recall`: searches the memory of the people around the run.
 
 use crate::domain::TextLabel;
-use crate::store::{MemoryEntry, MemoryWrite};
-use crate::text::likeness::words_found;
+use crate::store::{MemoryEntry, MemoryWrite, entries_about};
 use crate::tools::contract::arguments::{count, read_args};
 use crate::tools::{
     Effects, ResultWords, Tool, ToolCall, ToolCapabilities, ToolClass, ToolDeclaration, ToolError,
@@ -15,8 +14,6 @@ use serde_json::json;
 
 const K_DEFAULT: usize = 5;
 const K_MAX: usize = 20;
-/// Lowest share of the query's words in an entry that is found; below it they meet by accident.
-const FOUND_MIN: f64 = 0.34;
 
 /// Text that the model reads.
 const DESCRIPTION: &str = "Searches your memory of the sender of this letter and of this thread. The entries are what people wrote, to be \
@@ -57,7 +54,8 @@ impl Tool for Recall {
             let k = count(args.k, K_DEFAULT).clamp(1, K_MAX);
             let access = call.env.memory()?;
             let entries = access.entries.active(call.clock.now()).await?;
-            let found = best(&entries, &args.query, k);
+            let entries: Vec<&MemoryEntry> = entries.iter().collect();
+            let found = entries_about(&entries, &args.query, k);
             let label = found.iter().map(|entry| entry.label());
             let lines: Vec<String> = found.iter().map(|entry| entry.reported()).collect();
             let result = match lines.is_empty() {
@@ -76,16 +74,4 @@ impl Tool for Recall {
             })
         })
     }
-}
-
-/// Returns the entries in which most of the query's words stand, best first; none, if none is about it.
-fn best<'e>(entries: &'e [MemoryEntry], query: &str, k: usize) -> Vec<&'e MemoryEntry> {
-    let scored = entries
-        .iter()
-        .map(|entry| (words_found(query, &entry.text), entry));
-    let mut found: Vec<(f64, &MemoryEntry)> =
-        scored.filter(|(score, _)| *score >= FOUND_MIN).collect();
-    // Stable: those that were confirmed last stay first.
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    found.into_iter().take(k).map(|(_, entry)| entry).collect()
 }

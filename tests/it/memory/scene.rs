@@ -32,7 +32,7 @@ pub fn with_memory(workspace: &Workspace) {
         "configs/context.json",
         &json!({
             "thread": ["load-file(configs/prompts/system.md)", "persona", "active-memory",
-                { "use": "contact-memory", "budget_tokens": 600 }, "thread-history", "invocation-metadata", "current-input"],
+                { "use": "contact-memory", "budget_tokens": 600 }, { "use": "recall", "budget_tokens": 400 }, "thread-history", "invocation-metadata", "current-input"],
             "responsibility": ["persona", "active-memory", "invocation-metadata", "current-input"],
         }),
     );

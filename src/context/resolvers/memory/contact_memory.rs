@@ -26,26 +26,46 @@ impl Resolver for ContactMemory {
         call: ResolverCall<'a>,
     ) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
-            let circle = call.subject.memory_circle();
-            let Some(circle) = circle.filter(MemoryCircle::is_known) else {
+            let Some(entries) = entries_of(call, self.name()).await? else {
                 return Ok(Contribution::withheld(
                     "kept from a sender whom nobody knows",
                 ));
             };
-            let entries = call.reads.memory(&circle).await;
-            let entries = entries.map_err(|error| error.of("contact-memory", ""))?;
             if entries.is_empty() {
                 return Ok(Contribution::nothing(
                     "nothing is remembered of this sender",
                 ));
             }
-            Ok(contribution(&entries, call.budget_tokens.min(TOKENS_MAX)))
+            let entries: Vec<&MemoryEntry> = entries.iter().collect();
+            let budget = call.budget_tokens.min(TOKENS_MAX);
+            Ok(contribution(
+                &entries,
+                budget,
+                "that were confirmed longer ago",
+            ))
         })
     }
 }
 
-/// Takes entries as long as they fit; the first that does not ends the list.
-fn contribution(entries: &[MemoryEntry], budget_tokens: usize) -> Contribution {
+/// Reads the entries that may be shown to the people around a run; `None`: nobody knows the sender.
+pub(super) async fn entries_of(
+    call: ResolverCall<'_>,
+    resolver: &str,
+) -> Result<Option<Vec<MemoryEntry>>, ResolveError> {
+    let circle = call.subject.memory_circle();
+    let Some(circle) = circle.filter(MemoryCircle::is_known) else {
+        return Ok(None);
+    };
+    let entries = call.reads.memory(&circle).await;
+    entries.map(Some).map_err(|error| error.of(resolver, ""))
+}
+
+/// Takes entries as long as they fit; the first that does not ends the list. `others` says what the left out ones are.
+pub(super) fn contribution(
+    entries: &[&MemoryEntry],
+    budget_tokens: usize,
+    others: &str,
+) -> Contribution {
     let (mut text, mut label, mut taken) = (String::new(), TextLabel::default(), 0);
     for entry in entries {
         let line = format!("- {}\n", entry.reported());
@@ -57,24 +77,21 @@ fn contribution(entries: &[MemoryEntry], budget_tokens: usize) -> Contribution {
         taken += 1;
     }
     let left_out = entries.len() - taken;
-    let note = (left_out > 0).then(|| {
-        format!(
-            "{left_out} entries that were confirmed longer ago did not fit {budget_tokens} tokens"
-        )
-    });
-    let shown = || entries.iter().take(taken);
-    let names: Vec<String> = shown().map(MemoryEntry::shown_id).collect();
-    match taken {
-        0 => Contribution::nothing(note.unwrap_or_default()),
-        _ => {
-            let source = format!("memory {}", names.join(" "));
-            let entries = shown().map(|entry| entry.id.clone()).collect();
-            let piece = Piece::Remembered {
-                text,
-                label,
-                entries,
-            };
-            Contribution::one(source, piece).noted(note)
-        }
+    let note = (left_out > 0)
+        .then(|| format!("{left_out} entries {others} did not fit {budget_tokens} tokens"));
+    let shown: Vec<String> = entries[..taken]
+        .iter()
+        .map(|entry| entry.shown_id())
+        .collect();
+    if taken == 0 {
+        return Contribution::nothing(note.unwrap_or_default());
     }
+    let source = format!("memory {}", shown.join(" "));
+    let entries = entries[..taken].iter().map(|entry| entry.id.clone());
+    let piece = Piece::Remembered {
+        text,
+        label,
+        entries: entries.collect(),
+    };
+    Contribution::one(source, piece).noted(note)
 }
