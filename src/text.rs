@@ -1,12 +1,13 @@
 //! Text for people: bounded, on one line, counted. Pure, and the only place that shortens a text. `likeness`: texts
-//! compared; `redact`: keys masked in texts; `stem`, `word_parts`: words as a search compares
-//! them.
+//! compared; `redact`: keys masked in texts; `stem`, `word_parts`, `rare_words`: words as
+//! a search compares them.
 
 pub mod likeness;
 pub mod redact;
 pub mod stop_words;
 pub mod stem;
 pub mod word_parts;
+pub mod rare_words;
 
 use std::fmt::Display;
 

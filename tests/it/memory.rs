@@ -7,6 +7,7 @@ mod erasure;
 mod expiry;
 mod gate;
 mod interference;
+mod measured;
 mod owner;
 mod poison;
 mod recalled;

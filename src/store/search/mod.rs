@@ -4,6 +4,7 @@
 //! - `ranking`: scores of documents, and whether the best is worth showing. Pure.
 //! - `excerpt`: the piece of a letter that shows a hit.
 //! - `letter_search`: search over the messages of a persona.
+//! - `replies`: letters by which the search is measured.
 //! - `letter_parts`: the second index, of parts of words.
 //! - `index_merge`: merging of the index's segments.
 //! - `index_build`: building of the index of a database that has an older one.
@@ -15,6 +16,7 @@ pub(in crate::store) mod match_text;
 pub(in crate::store) mod ranking;
 pub(in crate::store) mod excerpt;
 pub(in crate::store) mod letter_search;
+pub(in crate::store) mod replies;
 pub(in crate::store) mod letter_parts;
 pub(in crate::store) mod index_merge;
 pub(in crate::store) mod index_build;

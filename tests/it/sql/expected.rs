@@ -188,6 +188,11 @@ pub const HOT: &[(&str, &[&str])] = &[
         "letter_search::READABLE_WITH_PART",
         &["INTEGER PRIMARY KEY"],
     ),
+    (
+        "replies::ANSWERED_LETTERS",
+        &["messages_by_time", "messages_by_rfc_id"],
+    ),
+    ("replies::NEW_TEXTS", &["messages_by_time"]),
     ("letter_parts::STORE_PARTS", &["INTEGER PRIMARY KEY"]),
     ("filed::HAS_NEW", &["messages_filed"]),
     ("filed::FILED_SINCE", &["messages_filed"]),

@@ -140,6 +140,14 @@ const ROWS_MAX: u64 = 5_000;
 /// Statements with a look-up that gives many rows of a table which grows, and why that is no harm.
 const WIDE: &[(&str, &str)] = &[
     (
+        "replies::ANSWERED_LETTERS",
+        "an owner measures a search; in the order of the index, ends at its limit",
+    ),
+    (
+        "replies::NEW_TEXTS",
+        "an owner measures a search; in the order of the index, ends at its limit",
+    ),
+    (
         "erase::RUNS_WITH_RECORDS",
         "an owner erases; each record of a persona is read",
     ),

@@ -1,0 +1,194 @@
+//! `attache memory bench`: what the search of a persona finds in its own letters, without a model.
+//!
+//! A reply asks by its rarest words for the letter that it answers, among all before it; and words of letters that have
+//! nothing to do with each other ask for nothing.
+
+use crate::cli::args::{number, persona_of};
+use crate::cli::{CommandContext, Exit, Failure};
+use crate::domain::Timestamp;
+use crate::store::{AnsweredLetter, MessageSearch, PersonaStore, Ranking, SHARE_MIN};
+use crate::text::rare_words::WordCounts;
+use clap::{Arg, ArgMatches, value_parser};
+use serde::Serialize;
+use std::time::Instant;
+
+/// Number of words that a letter asks by.
+const WORDS: usize = 16;
+/// Fewest words by which a letter is worth asking for.
+const WORDS_MIN: usize = 3;
+/// Most letters whose words are counted: the newest.
+const LETTERS_MAX: u32 = 20_000;
+/// Fewest questions whose shares say anything.
+const QUERIES_MIN: usize = 5;
+
+pub fn clap() -> clap::Command {
+    clap::Command::new("bench")
+        .about("Measure what a search finds in a persona's own letters; asks no model and sends nothing")
+        .arg(
+            Arg::new("persona")
+                .long("persona")
+                .value_name("ID")
+                .required(true)
+                .help("Whose letters are searched"),
+        )
+        .arg(
+            Arg::new("queries")
+                .long("queries")
+                .value_name("N")
+                .value_parser(value_parser!(u32).range(5..=100_000))
+                .default_value("500")
+                .help("Ask for the parents of so many replies at most, the newest"),
+        )
+}
+
+/// Shares from 0 to 1, and times in milliseconds.
+#[derive(Debug, Serialize)]
+struct SearchMeasurement {
+    letters_counted: usize,
+    queries: usize,
+    recall_at_1: f64,
+    recall_at_5: f64,
+    recall_at_10: f64,
+    /// The same at 10 where nothing is shown below the threshold, as a search shows it.
+    recall_at_10_shown: f64,
+    /// Questions of words that have nothing to do with each other, and how many of them were answered by nothing.
+    unrelated: usize,
+    unrelated_silent: usize,
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
+    let Some(persona) = persona_of(context, &store, args).await? else {
+        return Ok(Exit::Usage);
+    };
+    let measured = measure(&store.persona(&persona), number(args, "queries")).await?;
+    if measured.queries < QUERIES_MIN {
+        let what = format!(
+            "{} of `{persona}` answer a letter that is stored, and a measurement needs {QUERIES_MIN}",
+            crate::text::plural(measured.queries, "letter")
+        );
+        let failure = Failure::new(Exit::NoInput, what);
+        return Err(failure
+            .hint("`attache import` takes archives of mail; replies among them are enough")
+            .into());
+    }
+    if context.json() {
+        context.screen.json(&measured)?;
+        return Ok(Exit::Ok);
+    }
+    context.screen.fields(&fields(&measured))?;
+    Ok(Exit::Ok)
+}
+
+fn fields(measured: &SearchMeasurement) -> [(&'static str, String); 5] {
+    let m = measured;
+    let silent = match m.unrelated {
+        0 => "not measured".to_owned(),
+        all => format!(
+            "{} of {all} ({:.0} %)",
+            m.unrelated_silent,
+            100.0 * m.unrelated_silent as f64 / all as f64
+        ),
+    };
+    [
+        (
+            "questions",
+            format!("{} replies among {} letters", m.queries, m.letters_counted),
+        ),
+        (
+            "parent found",
+            format!(
+                "{:.3} as the first, {:.3} among five, {:.3} among ten",
+                m.recall_at_1, m.recall_at_5, m.recall_at_10
+            ),
+        ),
+        (
+            "and shown",
+            format!("{:.3} among ten", m.recall_at_10_shown),
+        ),
+        ("unrelated words, nothing shown", silent),
+        (
+            "time",
+            format!("{:.2} ms, 99th percentile {:.2} ms", m.p50_ms, m.p99_ms),
+        ),
+    ]
+}
+
+async fn measure(persona: &PersonaStore, limit: u32) -> anyhow::Result<SearchMeasurement> {
+    let (mut counts, texts) = (WordCounts::default(), persona.new_texts(LETTERS_MAX).await?);
+    texts.iter().for_each(|text| counts.add(text));
+    let replies = persona.answered_letters(limit).await?;
+    let asked = replies.iter().filter_map(|reply| {
+        let words = counts.rarest(&reply.new_text, WORDS);
+        (words.len() >= WORDS_MIN).then_some((reply, words))
+    });
+    let asked: Vec<(&AnsweredLetter, Vec<String>)> = asked.collect();
+    let (mut found, mut shown, mut times) = ([0usize; 3], 0, Vec::new());
+    for (reply, words) in &asked {
+        let began = Instant::now();
+        let ranking = ranked(persona, words, Some(reply.received_at)).await?;
+        times.push(began.elapsed().as_secs_f64() * 1000.0);
+        let place = ranking
+            .hits
+            .iter()
+            .position(|(seq, _)| *seq == reply.parent);
+        for (sum, cut) in found.iter_mut().zip([1, 5, 10]) {
+            *sum += usize::from(place.is_some_and(|place| place < cut));
+        }
+        let is_shown = ranking.share >= SHARE_MIN && place.is_some_and(|place| place < 10);
+        shown += usize::from(is_shown);
+    }
+    let words: Vec<&[String]> = asked.iter().map(|(_, words)| &words[..]).collect();
+    let (unrelated, unrelated_silent) = silences(persona, &words).await?;
+    times.sort_by(f64::total_cmp);
+    let share = |count: usize| count as f64 / asked.len().max(1) as f64;
+    let time =
+        |percent: usize| times.get((times.len() * percent / 100).min(times.len().max(1) - 1));
+    Ok(SearchMeasurement {
+        letters_counted: texts.len(),
+        queries: asked.len(),
+        recall_at_1: share(found[0]),
+        recall_at_5: share(found[1]),
+        recall_at_10: share(found[2]),
+        recall_at_10_shown: share(shown),
+        unrelated,
+        unrelated_silent,
+        p50_ms: time(50).copied().unwrap_or_default(),
+        p99_ms: time(99).copied().unwrap_or_default(),
+    })
+}
+
+/// Asks by words each of which is another letter's; returns how many such questions there were, and how many found nothing.
+async fn silences(persona: &PersonaStore, words: &[&[String]]) -> anyhow::Result<(usize, usize)> {
+    // With fewer letters, a question would have two words of one.
+    if words.len() < WORDS {
+        return Ok((0, 0));
+    }
+    let step = words.len() / WORDS;
+    let mut silent = 0;
+    for start in 0..words.len() {
+        let mixed = (0..WORDS).filter_map(|place| {
+            let of = words[(start + place * step) % words.len()];
+            of.get(place % of.len())
+        });
+        let mixed: Vec<String> = mixed.cloned().collect();
+        let ranking = ranked(persona, &mixed, None).await?;
+        silent += usize::from(ranking.share < SHARE_MIN);
+    }
+    Ok((words.len(), silent))
+}
+
+async fn ranked(
+    persona: &PersonaStore,
+    words: &[String],
+    before: Option<Timestamp>,
+) -> anyhow::Result<Ranking> {
+    let search = MessageSearch {
+        query: Some(words.join(" ")),
+        before,
+        ..MessageSearch::default()
+    };
+    Ok(persona.rank_messages(&search).await?)
+}
