@@ -127,13 +127,13 @@ fn a_model_without_a_price_and_an_unread_file_are_warned_of() {
         "\"scripted\",\n  \"model\": \"demo\"",
         "\"openai\",\n  \"model\": \"new\"",
     );
-    place.write("personas/porter/knowledge/plan.pdf", "%PDF-1.7\n");
+    place.write("personas/porter/knowledge/plan.zip", "PK");
     let said = place.run(&["config", "check"]);
     assert_eq!(said.code, 0, "{}", said.text);
     for wanted in [
         "configs/inference.json:3:12: model: nobody knows what `new` of `openai` costs: `attache usage` will show `?` for it; add \
          `{\"provider\": \"openai\", \"model\": \"new\", ",
-        "personas/porter/knowledge/plan.pdf: is not read as knowledge: not a kind of file that is read",
+        "personas/porter/knowledge/plan.zip: is not read as knowledge: not a kind of file that is read",
     ] {
         assert!(said.text.contains(wanted), "{wanted}\n{}", said.text);
     }
