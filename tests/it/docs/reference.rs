@@ -185,14 +185,7 @@ fn configuration() -> String {
         render; `attache config show` prints every setting in effect. An editor completes keys by the schemas in `configs/schema/`. Durations are a number and `ms`, `s`, `m`, `h` or `d`. Secrets stand in the environment or in `.secrets`,\n\
         never here.\n\n`x[]` is each entry of a list, `x.NAME` each entry of a map.\n"
     );
-    for file in [
-        "gateway",
-        "inference",
-        "prices",
-        "context",
-        "security",
-        "persona",
-    ] {
+    for file in attache::config::schema::KINDS.iter().map(|kind| kind.name) {
         let whole: Value =
             serde_json::from_str(&read(&format!("configs/schema/{file}.json"))).expect("a schema");
         let shown = whole["title"].as_str().expect("a title").to_owned();
