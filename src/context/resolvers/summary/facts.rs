@@ -3,6 +3,7 @@
 //!
 //! It finds what is written with digits or a capital letter. A fact in plain words ("twice the price") has neither.
 
+use crate::text::stop_words::is_stop_word;
 use std::collections::HashSet;
 
 /// Most facts that a summary must repeat.
@@ -31,7 +32,17 @@ const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-/// Words that begin with a capital letter and name nothing.
+/// Days of the week, by their first three letters.
+const WEEKDAYS: [&str; 7] = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+];
+/// Words that begin with a capital letter and name nothing, beside those that say nothing of a subject.
 const NO_NAMES: &[&str] = &[
     "i",
     "i'm",
@@ -114,7 +125,7 @@ pub fn differences(source: &str, required: &[Fact], summary: &str) -> Vec<String
     let lacking = required.iter().filter(|fact| !has(fact));
     let lacking = lacking.map(|fact| format!("lacks `{}`", fact.shown));
     let source_facts: HashSet<String> = facts_of_all_lines(source).map(|fact| fact.key).collect();
-    let source_words: HashSet<String> = all_words(source).collect();
+    let source_words: HashSet<String> = all_words(source).chain(words_of_dates(source)).collect();
     let invented = said
         .iter()
         .filter(|fact| !source_facts.contains(&fact.key) && !source_words.contains(&fact.key));
@@ -175,6 +186,9 @@ fn facts_at(
     if text.contains('@') || text.contains("://") {
         return vec![fact(text.to_lowercase())];
     }
+    if let Some((year, month, day)) = iso_date(text) {
+        return vec![fact(year.to_string()), fact(day_key(day, month))];
+    }
     if text.chars().any(|c| c.is_ascii_digit()) {
         let is_enumerator = word.is_at_line_start && word.ends && text.len() <= 2;
         return match is_enumerator {
@@ -188,6 +202,7 @@ fn facts_at(
     }
     let is_name = is_capitalised(text)
         && !NO_NAMES.contains(&text.to_lowercase().as_str())
+        && !is_stop_word(&text.to_lowercase())
         && (!word.is_first
             || inner.contains(text)
             || next.is_some_and(|next| !word.ends && is_capitalised(next.text)));
@@ -223,7 +238,32 @@ fn date_at(
     };
     Some(Fact {
         shown,
-        key: format!("day {day} of {month}"),
+        key: day_key(day, month),
+    })
+}
+
+/// `month` counts from 0.
+fn day_key(day: u32, month: usize) -> String {
+    format!("day {day} of {month}")
+}
+
+/// Returns year, month from 0 and day of a date such as `2026-11-03`.
+fn iso_date(text: &str) -> Option<(u32, usize, u32)> {
+    let mut parts = text.split('-');
+    let mut number = |digits: usize| {
+        let part = parts.next().filter(|part| part.len() == digits)?;
+        part.parse::<u32>().ok()
+    };
+    let (year, month, day) = (number(4)?, number(2)?, number(2)?);
+    let is_date = (1..=12).contains(&month) && (1..=31).contains(&day) && parts.next().is_none();
+    is_date.then_some((year, month as usize - 1, day))
+}
+
+/// Returns the words in which the dates of a text such as `2026-11-03` can be said otherwise.
+fn words_of_dates(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| !(c.is_ascii_digit() || c == '-'));
+    words.filter_map(iso_date).flat_map(|(year, month, day)| {
+        [year.to_string(), MONTHS[month].to_owned(), day.to_string()]
     })
 }
 
@@ -239,6 +279,8 @@ fn number_key(text: &str) -> String {
     let last = groups.last().copied().unwrap_or_default();
     let has_thousands = groups.iter().skip(1).all(|group| group.len() == 3);
     match groups.len() {
+        // Of a day or an hour a leading zero says nothing.
+        1 if text.len() == 2 => text.trim_start_matches('0').to_owned(),
         1 => text.to_owned(),
         _ if has_thousands => groups.concat(),
         2 => format!("{}.{last}", groups[0]),
@@ -256,7 +298,10 @@ fn number_key(text: &str) -> String {
 fn name_key(text: &str) -> String {
     let lower = text.to_lowercase();
     let own = lower.strip_suffix("'s").or(lower.strip_suffix("’s"));
-    own.unwrap_or(&lower).to_owned()
+    let name = own.unwrap_or(&lower);
+    let mut long = MONTHS.iter().chain(&WEEKDAYS);
+    let long = long.find(|long| name.len() == 3 && long.starts_with(name));
+    long.map_or(name, |long| *long).to_owned()
 }
 
 fn is_capitalised(text: &str) -> bool {
@@ -322,6 +367,20 @@ mod tests {
         ];
         assert_eq!(shown(LETTER), wanted);
         assert_eq!(shown("1. Thanks. Please write.\n- Yes"), [""; 0]);
+    }
+
+    #[test]
+    fn a_date_is_the_same_however_it_is_written() {
+        let letter = "=== Letter of Tue, 03 Nov 2026 09:15 UTC\nIt ends on 2026-12-07.";
+        let said = "On Tuesday, 3 November 2026 at 09:15: it ends on 7 December 2026.";
+        assert_eq!(differences(letter, &facts_of(letter), said), [""; 0]);
+        let other = "On 2026-11-03: it ends on 2026-12-08.";
+        let wanted = [
+            "lacks `2026-12-07`",
+            "says `2026-12-08`, which no letter says",
+        ];
+        assert_eq!(differences(letter, &facts_of(letter), other), wanted);
+        assert_eq!(shown("We saw him. (However, Hope Would be there)"), ["Hope"]);
     }
 
     #[test]
