@@ -3,6 +3,7 @@
 use super::scene::MemoryScene;
 use crate::approvals::scene::CONTACT;
 use attache::domain::MemoryStatus;
+use attache::replay::verify::Outcome;
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -85,5 +86,11 @@ async fn c7_entries_and_context_keep_to_their_limits() {
         refused > 0 && open == 100 && widest > BUDGET_TOKENS / 2,
         "{open} {refused} {widest}"
     );
+    let verified = app.workspace.verified().await;
+    let differs = verified
+        .iter()
+        .find(|run| !matches!(run.outcome, Outcome::Identical { .. }));
+    println!("C-9: {} runs executed once more", verified.len());
+    assert!(differs.is_none() && !verified.is_empty(), "{differs:?}");
     app.check().await;
 }
