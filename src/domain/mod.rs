@@ -63,7 +63,8 @@ pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use run::{ErrorClass, PdfFiles, RunState, RunWait, StopReason, Trigger, Withheld};
 pub use schedule::{
-    CatchUp, DeliverTo, Overlap, PausedBy, RunOptions, RunSettings, SlotOptions, Temperature,
+    CatchUp, DeliverTo, OWNER_SCHEDULE_TOOLS, Overlap, PausedBy, RunOptions, RunSettings,
+    SlotOptions, Temperature,
 };
 pub use time::Timestamp;
 pub use usage::{CostSource, Rates, TokenUsage, UsageLine};

@@ -6,6 +6,9 @@ use super::run::word_enum;
 use super::{Address, RunId, ThreadId};
 use std::time::Duration;
 
+/// Tools that only a responsibility of the owner's own may name: they read the memory of all people.
+pub const OWNER_SCHEDULE_TOOLS: [&str; 2] = ["list_memory", "propose_memory_change"];
+
 word_enum!(
     /// Action on slots that came due while no engine ran.
     CatchUp {

@@ -203,6 +203,7 @@ impl RunDeps {
                 && self.may_run_commands(persona, label, tool)
                 && (!persona.skills.is_empty() || !tool.declaration().capabilities.skills)
                 && self.may_ask((persona, options), label, tool)
+                && may_tidy_memory((run, options), label, tool)
                 && run_facts::is_offered(&self.config, (run, persona), label, tool)
         };
         self.tools
@@ -247,6 +248,25 @@ impl RunDeps {
         let is_wanted = tool.name() != PROPOSE_PLAN || plan::is_first(persona, options);
         is_wanted && label.sender >= Trust::Contact && !self.config.gateway.owners.is_empty()
     }
+}
+
+/// Reports whether a run may use a tool that reads the memory of all people; `true` for every other tool. It is for duties
+/// that name it, and no persona can propose such a one.
+fn may_tidy_memory(
+    (run, options): (&ClaimedRun, &RunOptions),
+    label: &RunLabel,
+    tool: &RegisteredTool,
+) -> bool {
+    if !tool.declaration().capabilities.whole_memory {
+        return true;
+    }
+    let is_named = options
+        .tools
+        .iter()
+        .flatten()
+        .any(|name| name == tool.name());
+    let is_scheduled = matches!(run.trigger, Trigger::Schedule | Trigger::Manual);
+    is_named && is_scheduled && label.sender.min(label.floor) >= Trust::Owner
 }
 
 fn web_fetcher(settings: &FetchSettings) -> WebFetcher {

@@ -1,4 +1,4 @@
-//! Texts compared: whether two say the same, where a quote stands. Pure.
+//! Texts compared: whether two say the same, where a quote stands, which words of a query occur. Pure.
 
 use super::one_line;
 use std::collections::BTreeSet;
@@ -61,6 +61,48 @@ pub fn find_quote(text: &str, quote: &str) -> Option<(usize, usize)> {
     Some((*start, last + 1))
 }
 
+/// Returns the share of a query's words that stand in a text, from 0 to 1; a word matches from its beginning.
+pub fn words_found(query: &str, text: &str) -> f64 {
+    let (query, text) = (plain(query), plain(text));
+    let words: BTreeSet<&str> = query
+        .split(' ')
+        .filter(|word| word.chars().count() > 2)
+        .collect();
+    let has = |word: &&&str| {
+        let stem: String = word
+            .chars()
+            .take(word.chars().count().clamp(3, 6))
+            .collect();
+        text.split(' ').any(|other| other.starts_with(&stem))
+    };
+    match words.len() {
+        0 => 0.0,
+        all => words.iter().filter(has).count() as f64 / all as f64,
+    }
+}
+
+/// Returns the words of a text that name or number something and do not stand in another: those with a digit, an at sign, or
+/// a capital letter that begins no sentence.
+pub fn marked_words_missing(text: &str, other: &str) -> Vec<String> {
+    let trimmed = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    let known: BTreeSet<String> = other
+        .split_whitespace()
+        .map(|word| trimmed(word).to_lowercase())
+        .collect();
+    let mut begins = true;
+    let mut missing = Vec::new();
+    for word in text.split_whitespace() {
+        let is_first = std::mem::replace(&mut begins, word.ends_with(['.', '!', '?', ':']));
+        let word = trimmed(word);
+        let is_marked = word.contains(|c: char| c.is_numeric() || c == '@')
+            || (!is_first && word.starts_with(char::is_uppercase));
+        if is_marked && !known.contains(&word.to_lowercase()) {
+            missing.push(word);
+        }
+    }
+    missing
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +135,23 @@ mod tests {
         assert_eq!(one_line(&found), "prefer the early train –");
         assert_eq!(find_quote(text, "the late train"), None);
         assert_eq!(find_quote(text, " \n "), None);
+    }
+
+    #[test]
+    fn names_and_numbers_that_stand_nowhere_are_missing() {
+        let said = "Anna pays 12 EUR to anna@x.test. She lives in Bonn.";
+        let missing = |text| marked_words_missing(text, said);
+        assert!(missing("She pays 12 EUR to Anna, in Bonn; she lives there.").is_empty());
+        assert_eq!(
+            missing("Anna pays 13 EUR to eve@x.test in Kiel."),
+            ["13", "eve@x.test", "Kiel"]
+        );
+    }
+
+    #[test]
+    fn words_are_found_by_their_beginnings() {
+        assert!(words_found("which train do they prefer", "prefers the early train") > 0.3);
+        assert_eq!(words_found("allergies", "prefers the early train"), 0.0);
+        assert_eq!(words_found("", "x"), 0.0);
     }
 }

@@ -81,6 +81,8 @@ pub fn builtin() -> ToolRegistry {
         Box::new(memory::correct::Correct),
         Box::new(memory::forget::Forget),
         Box::new(memory::recall::Recall),
+        Box::new(memory::list_memory::ListMemory),
+        Box::new(memory::propose_memory_change::ProposeMemoryChange),
         Box::new(schedule_create::ScheduleCreate),
         Box::new(ask_owner::AskOwner),
         Box::new(propose_plan::ProposePlan),

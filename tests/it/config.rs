@@ -8,7 +8,7 @@ use attache::config::{
     schema,
 };
 use attache::context::prompt;
-use attache::domain::{Address, PersonaId, Timestamp, Trigger};
+use attache::domain::{Address, OWNER_SCHEDULE_TOOLS, PersonaId, Timestamp, Trigger};
 use attache::scheduler::schedule_file::{ParseContext, WorkspaceNames, file};
 use secrecy::ExposeSecret;
 use serde_json::Value;
@@ -435,7 +435,10 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
             }
         }
         if path.contains("/responsibilities/") {
-            let names = WorkspaceNames::default();
+            let names = WorkspaceNames {
+                tools: OWNER_SCHEDULE_TOOLS.map(str::to_owned).into(),
+                ..WorkspaceNames::default()
+            };
             let bounds = ParseContext {
                 zone: chrono_tz::Europe::Berlin,
                 tools: None,

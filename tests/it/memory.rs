@@ -2,11 +2,13 @@
 //! what the owner does with it.
 
 mod bounds;
+mod consolidation;
 mod digest;
 mod erasure;
 mod expiry;
 mod gate;
 mod interference;
+mod laundering;
 mod measured;
 mod owner;
 mod poison;

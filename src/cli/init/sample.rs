@@ -130,6 +130,10 @@ pub static FILES: &[(&str, &str)] = &[
         include_str!("../../../personas/concierge/responsibilities/evening-notes.md"),
     ),
     (
+        "personas/concierge/responsibilities/memory-review.md",
+        include_str!("../../../personas/concierge/responsibilities/memory-review.md"),
+    ),
+    (
         "personas/digest/PERSONA.md",
         include_str!("../../../personas/digest/PERSONA.md"),
     ),

@@ -99,7 +99,10 @@ fn cells(entry: &MemoryEntry) -> Vec<String> {
         entry.said_at.to_string(),
         match entry.erased_at {
             Some(_) => "[erased]".to_owned(),
-            None => crate::text::visible(&entry.text),
+            None => match entry.proposes {
+                Some(proposal) => format!("[{proposal}] {}", crate::text::visible(&entry.text)),
+                None => crate::text::visible(&entry.text),
+            },
         },
     ]
 }

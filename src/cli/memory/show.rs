@@ -24,11 +24,18 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
     let MemoryDossier {
         entry,
         sources,
+        replaces,
         events,
     } = &dossier;
     context.screen.fields(&fields(entry))?;
     context.screen.line("")?;
     context.screen.line(visible(&entry.text))?;
+    if let Some(proposal) = entry.proposes {
+        context.screen.line("")?;
+        context
+            .screen
+            .line(format!("proposes to {proposal}: {}", replaces.join(" ")))?;
+    }
     for source in sources {
         context.screen.line("")?;
         context.screen.line(format!(

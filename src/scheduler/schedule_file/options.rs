@@ -8,8 +8,8 @@ use super::run_settings;
 use super::timing::{PERIOD_MAX, Timing};
 use crate::config::spell;
 use crate::domain::{
-    Address, CatchUp, DeliverTo, Overlap, PlanMode, ReplyMode, RunId, RunOptions, SlotOptions,
-    ThreadId,
+    Address, CatchUp, DeliverTo, OWNER_SCHEDULE_TOOLS, Overlap, PlanMode, ReplyMode, RunId,
+    RunOptions, SlotOptions, ThreadId,
 };
 use std::time::Duration;
 
@@ -177,6 +177,14 @@ fn tools(
             let problem = format!(
                 "`tools`: its persona may not use `{name}`{}",
                 hint("", &own)
+            );
+            return Err(fault(line, problem));
+        }
+        if OWNER_SCHEDULE_TOOLS.contains(&tool.as_str())
+            && front_matter.line("proposed_by").is_some()
+        {
+            let problem = format!(
+                "`tools`: `{name}` is for responsibilities of your own: take `proposed_by` out if this is one"
             );
             return Err(fault(line, problem));
         }

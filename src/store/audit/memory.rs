@@ -31,7 +31,7 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a correspondent, a thread or a persona has more open entries than it may",
         hint: "report it, with the output of this command",
         holds: Holds::Always,
-        sql: "SELECT scope || ' ' || scope_key || ' ' || count(*) FROM memory WHERE status IN ('proposed', 'active')
+        sql: "SELECT scope || ' ' || scope_key || ' ' || count(*) FROM memory WHERE status IN ('proposed', 'active') AND (status = 'active' OR proposes IS NULL)
             GROUP BY persona_id, scope, scope_key HAVING count(*) > CASE scope WHEN 'thread' THEN 50 ELSE 100 END",
     },
 ];

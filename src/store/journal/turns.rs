@@ -11,7 +11,6 @@ use crate::store::budgets::money::{self, Billing, CallReservation};
 use crate::store::budgets::usage_row::UsageRow;
 use crate::store::journal::contents::NewSources;
 use crate::store::journal::packed::{DigestedText, PackedTurn, PlainTurn};
-use crate::store::memory::uses::count_use;
 use crate::store::runs::fence::{Frame, fenced};
 use crate::store::sql::chained;
 use crate::store::sql::{Statement, to_ms};
@@ -197,9 +196,6 @@ pub(in crate::store) async fn start(
     };
     if let Some(reservation) = &turn.reservation {
         money::is_paid(overdrawn.first().copied(), reservation)?;
-    }
-    if let Some(context) = context {
-        count_use(conn, &context.memory, frame.now).await?;
     }
     let missing = ours
         .get::<Option<&str>, _>("missing")

@@ -17,6 +17,7 @@ use crate::store::journal::step::Step;
 use crate::store::journal::steps;
 use crate::store::journal::turns::{self, TurnAnswered, TurnFailed, TurnStarted};
 use crate::store::memory::record::MemoryWrite;
+use crate::store::memory::uses::count_use;
 use crate::store::memory::write as memory;
 use crate::store::notices::events;
 use crate::store::runs::fence::{Frame, RunKey, fenced};
@@ -141,9 +142,13 @@ impl JournalWriter {
         row: &EntryRow,
     ) -> Result<bool> {
         match entry {
-            JournalEntry::TurnStarted(turn) => turns::start(conn, &self.frame(), turn, &row.packed)
-                .await
-                .map(|()| true),
+            JournalEntry::TurnStarted(turn) => {
+                turns::start(conn, &self.frame(), turn, &row.packed).await?;
+                if let Some(context) = &turn.context {
+                    count_use(conn, &context.memory, &self.stamp).await?;
+                }
+                Ok(true)
+            }
             JournalEntry::TurnAnswered(turn) => turns::answered(conn, &self.frame(), turn)
                 .await
                 .map(|()| false),

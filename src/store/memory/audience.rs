@@ -11,7 +11,7 @@ use sqlx::sqlite::SqliteRow;
 pub(in crate::store) const OPEN_MEMORY: &str = "
     SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m
       ON m.persona_id = $1 AND m.scope = w.value ->> 0 AND m.scope_key = w.value ->> 1
-    WHERE m.status IN ('proposed', 'active')
+    WHERE m.status IN ('proposed', 'active') AND (m.status = 'active' OR m.proposes IS NULL)
     ORDER BY m.confirmed_at DESC, m.scope, m.number DESC LIMIT $3";
 pub(in crate::store) const MEMORY_OF_RUN: &str =
     "SELECT count(*) FROM memory WHERE created_run = $1 AND persona_id = $2";

@@ -2,8 +2,10 @@
 
 use super::listing::{MEMORY_ENTRY, SOURCES_OF_MEMORY, source};
 use super::record::{MemoryEntry, NewMemory, entry};
-use super::write::{MemoryAuthor, event, hand_pin_on, insert, require_room, supersede};
-use crate::domain::{MEMORY_RESTORABLE, MemoryScope, MemoryStatus, Readers, Timestamp};
+use super::write::{MemoryAuthor, event, hand_pin_on, insert, require_limit, require_room};
+use crate::domain::{
+    MEMORY_RESTORABLE, MemoryProposal, MemoryScope, MemoryStatus, Readers, Timestamp,
+};
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,12 @@ pub(in crate::store) const PUT_MEMORY_STATE: &str = "
 /// An entry that the owner brings into use counts as used now, and a last day that is over does not count any more.
 pub(in crate::store) const REVIVE_MEMORY: &str = "
     UPDATE memory SET last_used_at = $2, valid_to = CASE WHEN valid_to <= $2 THEN NULL ELSE valid_to END WHERE id = $1";
+/// Entries that one has replaced, or would; and those that it keeps out of use.
+pub(in crate::store) const REPLACED_IDS: &str = "
+    SELECT supersedes AS id FROM memory WHERE id = $1 AND supersedes IS NOT NULL
+    UNION SELECT replaced_id FROM memory_replaces WHERE memory_id = $1 ORDER BY 1";
+pub(in crate::store) const KEPT_OUT_BY: &str = "
+    SELECT id FROM memory WHERE superseded_by = $1 AND status IN ('superseded', 'expired') ORDER BY id";
 pub(in crate::store) const PIN_MEMORY: &str =
     "UPDATE memory SET pinned = $2 WHERE id = $1 AND pinned <> $2";
 
@@ -146,13 +154,23 @@ impl OwnerChange<'_> {
                     for_everybody: true,
                 },
                 MemoryStatus::Proposed | MemoryStatus::Active,
-            ) => {
+            ) if !self.is_expiry() => {
                 let scope = MemoryScope::Persona;
                 let (text, readers) = (self.entry.text.clone(), Readers::Everyone);
                 self.rewrite(conn, (new_id, "approved"), (scope, text, readers, None))
                     .await
             }
-            (MemoryAct::Approve { .. }, MemoryStatus::Proposed) => self.approve(conn).await,
+            (
+                MemoryAct::Approve {
+                    for_everybody: false,
+                },
+                MemoryStatus::Proposed,
+            ) => self.approve(conn).await,
+            (MemoryAct::Approve { .. } | MemoryAct::Edit { .. }, _) if self.is_expiry() => {
+                Err(self.wrong(
+                    "it proposes to use an entry no longer, and is approved or rejected as it is",
+                ))
+            }
             (MemoryAct::Approve { .. }, _) => Err(self.wrong(
                 "only entries that wait are approved; `attache memory restore` undoes a change",
             )),
@@ -200,15 +218,85 @@ impl OwnerChange<'_> {
     async fn approve(&self, conn: &mut SqliteConnection) -> Result<String> {
         let (readers, audience) = self.opened();
         let state = EntryState {
-            status: MemoryStatus::Active,
+            status: match self.is_expiry() {
+                true => MemoryStatus::Expired,
+                false => MemoryStatus::Active,
+            },
             readers,
             audience,
             superseded_by: None,
         };
-        if let Some(old) = &self.entry.supersedes {
-            supersede(conn, (old, &self.entry.id), self.author(""), self.now).await?;
-        }
+        self.take_places(conn, &self.entry.id).await?;
         self.put(conn, ("approved", ""), &state).await
+    }
+
+    fn is_expiry(&self) -> bool {
+        self.entry.proposes == Some(MemoryProposal::Expire)
+    }
+
+    /// Returns the state and the act of entries in whose place this one is.
+    fn end_of_replaced(&self) -> (MemoryStatus, &'static str) {
+        match self.is_expiry() {
+            true => (MemoryStatus::Expired, "expired"),
+            false => (MemoryStatus::Superseded, "superseded"),
+        }
+    }
+
+    /// Takes what the entry replaces out of use, in favour of `new`: the entry, or how its owner has edited it.
+    async fn take_places(&self, conn: &mut SqliteConnection, new: &str) -> Result<()> {
+        let (status, act) = self.end_of_replaced();
+        for old in self.ids(conn, REPLACED_IDS, &self.entry.id).await? {
+            let old = self.other(conn, &old).await?;
+            if old.entry.status != MemoryStatus::Active {
+                match self.entry.proposes {
+                    Some(_) => {
+                        return Err(
+                            self.wrong("what it would change was changed meanwhile; reject it")
+                        );
+                    }
+                    None => continue,
+                }
+            }
+            let state = EntryState {
+                status,
+                superseded_by: Some(new.to_owned()),
+                ..EntryState::of(&old.entry)
+            };
+            hand_pin_on(conn, &old.entry.id, new).await?;
+            old.put(conn, (act, ""), &state).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings back what an entry keeps out of use, each to its state before, but for this one.
+    async fn release(&self, conn: &mut SqliteConnection, of: &str) -> Result<()> {
+        for id in self.ids(conn, KEPT_OUT_BY, of).await? {
+            let last = sqlx::query(LAST_CHANGE).bind(&id);
+            let last = last.fetch_optional(&mut *conn).await?;
+            if let Some(last) = last.filter(|_| id != self.entry.id) {
+                let before: RecordedState =
+                    from_json(last.get("before_json"), "event of a memory")?;
+                self.swap(conn, &id, (before.status, None)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn ids(
+        &self,
+        conn: &mut SqliteConnection,
+        sql: &'static str,
+        of: &str,
+    ) -> Result<Vec<String>> {
+        Ok(sqlx::query_scalar(sql).bind(of).fetch_all(conn).await?)
+    }
+
+    /// Reports whether what the entry replaces is out of use while the entry is in that state.
+    fn holds_places(&self, status: MemoryStatus) -> bool {
+        match self.is_expiry() {
+            true => status == MemoryStatus::Expired,
+            false => status == MemoryStatus::Active,
+        }
     }
 
     /// Writes the entry anew; the old one stays, superseded. It keeps its place: when it was said and confirmed.
@@ -223,8 +311,7 @@ impl OwnerChange<'_> {
             require_room(conn, &old.persona, &scope).await?;
         }
         let sources = sqlx::query(SOURCES_OF_MEMORY).bind(&old.id);
-        let found = sources.fetch_optional(&mut *conn).await?;
-        let source = found.as_ref().map(source).ok_or_else(|| missing(&old.id))?;
+        let sources = sources.fetch_all(&mut *conn).await?;
         let new = NewMemory {
             scope,
             kind: old.kind,
@@ -237,16 +324,15 @@ impl OwnerChange<'_> {
             said_at: old.said_at,
             valid_to: old.valid_to,
             supersedes: Some(old.id.clone()),
-            source,
+            proposes: None,
+            replaces: Vec::new(),
+            confirmed_at: Some(old.confirmed_at),
+            sources: sources.iter().map(source).collect(),
         };
-        let persona = &old.persona;
-        insert(
-            conn,
-            (persona, new_id),
-            (&new, None, old.confirmed_at),
-            self.now,
-        )
-        .await?;
+        insert(conn, (&old.persona, new_id), (&new, None), self.now).await?;
+        if old.status == MemoryStatus::Proposed {
+            self.take_places(conn, new_id).await?;
+        }
         hand_pin_on(conn, &old.id, new_id).await?;
         event(conn, new_id, ("added", None), self.author(""), self.now).await?;
         let state = EntryState {
@@ -285,18 +371,16 @@ impl OwnerChange<'_> {
         if let Some(new) = &self.entry.superseded_by {
             self.swap(conn, new, (MemoryStatus::Superseded, own()))
                 .await?;
-        } else if is_open(before.status) && !is_open(self.entry.status) {
-            require_room(conn, &self.entry.persona, &self.entry.scope).await?;
+            self.release(conn, new).await?;
         }
-        let was_active = before.status == MemoryStatus::Active;
-        let is_active = self.entry.status == MemoryStatus::Active;
-        match &self.entry.supersedes {
-            Some(old) if is_active && !was_active => {
-                self.swap(conn, old, (MemoryStatus::Active, None)).await?;
-            }
-            Some(old) if was_active && !is_active => {
-                self.swap(conn, old, (MemoryStatus::Superseded, own()))
-                    .await?;
+        let is_holding = self.holds_places(self.entry.status);
+        match self.holds_places(before.status) {
+            false if is_holding => self.release(conn, &self.entry.id).await?,
+            true if !is_holding => {
+                let (status, _act) = self.end_of_replaced();
+                for old in self.ids(conn, REPLACED_IDS, &self.entry.id).await? {
+                    self.swap(conn, &old, (status, own())).await?;
+                }
             }
             _ => {}
         }
@@ -306,7 +390,11 @@ impl OwnerChange<'_> {
             audience: before.audience.or_else(|| self.entry.audience.clone()),
             superseded_by: before.superseded_by,
         };
-        self.put(conn, ("restored", ""), &state).await
+        let restored = self.put(conn, ("restored", ""), &state).await?;
+        if is_open(before.status) {
+            require_limit(conn, &self.entry.persona, &self.entry.scope).await?;
+        }
+        Ok(restored)
     }
 
     /// Returns the other entry of a pair.

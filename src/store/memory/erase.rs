@@ -20,7 +20,8 @@ pub(in crate::store) const DERIVED_MEMORY: &str = "
       SELECT value FROM jsonb_each($1)
       UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.id = (SELECT supersedes FROM memory o WHERE o.id = d.id)
       UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.id = (SELECT superseded_by FROM memory o WHERE o.id = d.id)
-      UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.supersedes = d.id)
+      UNION SELECT m.id FROM derived d CROSS JOIN memory m ON m.supersedes = d.id
+      UNION SELECT r.memory_id FROM derived d CROSS JOIN memory_replaces r ON r.replaced_id = d.id)
     SELECT m.* FROM derived d CROSS JOIN memory m ON m.id = d.id ORDER BY m.id";
 /// Summaries of letters that the entries rest on.
 pub(in crate::store) const SUMMARIES_OF_SOURCES: &str = "

@@ -18,6 +18,8 @@ pub(in crate::store) const MEMORY_ENDING: &str = "SELECT id FROM memory WHERE lo
 pub(in crate::store) const SOURCES_OF_MEMORY: &str = "
     SELECT message_id, part, quote_start, quote_end, quote FROM memory_sources WHERE memory_id = $1
     ORDER BY message_id, quote_start";
+pub(in crate::store) const REPLACED_BY_PROPOSAL: &str =
+    "SELECT replaced_id FROM memory_replaces WHERE memory_id = $1 ORDER BY replaced_id";
 pub(in crate::store) const EVENTS_OF_MEMORY: &str = "
     SELECT act, actor, who, why, before_json, at FROM memory_events WHERE memory_id = $1 ORDER BY seq";
 
@@ -49,6 +51,8 @@ pub struct MemoryDossier {
     #[serde(flatten)]
     pub entry: MemoryEntry,
     pub sources: Vec<MemorySource>,
+    /// Ids of the entries that it replaces, or would.
+    pub replaces: Vec<String>,
     pub events: Vec<MemoryEvent>,
 }
 
@@ -74,11 +78,14 @@ impl Store {
         })?;
         let sources = sqlx::query(SOURCES_OF_MEMORY).bind(id);
         let sources = sources.fetch_all(self.readers()).await?;
+        let replaces = sqlx::query_scalar(REPLACED_BY_PROPOSAL).bind(id);
+        let replaces = replaces.fetch_all(self.readers()).await?;
         let events = sqlx::query(EVENTS_OF_MEMORY).bind(id);
         let events = events.fetch_all(self.readers()).await?;
         Ok(MemoryDossier {
             entry: entry(&row)?,
             sources: sources.iter().map(source).collect(),
+            replaces,
             events: events.iter().map(event).collect::<Result<_>>()?,
         })
     }

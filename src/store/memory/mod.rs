@@ -1,10 +1,12 @@
-//! Entries of a persona's memory. A run reaches them through [`audience::AudienceMemory`] alone, which is bound to a persona
-//! and to the people around the run, so that no path can forget either.
+//! Entries of a persona's memory. A run reaches them through [`audience::AudienceMemory`], which is bound to a persona and to
+//! the people around the run, so that no path can forget either; only a duty of the owner's that tidies them reads all
+//! ([`proposals::WholeMemory`]).
 //!
 //! - `record`: entries, and changes by a run, as values
 //! - `write`: the same inside the transaction that records a call's result
 //! - `audience`: what a run may read
 //! - `ranked`: which of these entries are about a query
+//! - `proposals`: what a duty of the owner's may read, and has proposed
 //! - `change`: what the owner does with an entry
 //! - `uses`: which entries were used; `expiry`: which are used no longer
 //! - `digest`: entries that wait, shown to the owners by mail and decided by their answers
@@ -19,6 +21,7 @@ pub(in crate::store) mod write;
 pub(in crate::store) mod audience;
 pub(in crate::store) mod ranked;
 pub(in crate::store) mod listing;
+pub(in crate::store) mod proposals;
 pub(in crate::store) mod change;
 pub(in crate::store) mod expiry;
 pub(in crate::store) mod digest;

@@ -82,7 +82,13 @@ pub struct NewMemory {
     pub valid_to: Option<Timestamp>,
     /// Entry that it corrects.
     pub supersedes: Option<String>,
-    pub source: MemorySource,
+    /// What it would do to the entries in `replaces`; `None`: nothing.
+    pub proposes: Option<MemoryProposal>,
+    pub replaces: Vec<String>,
+    /// `None`: now.
+    pub confirmed_at: Option<Timestamp>,
+    /// At least one.
+    pub sources: Vec<MemorySource>,
 }
 
 /// Change of the memory by a call, committed with its result.
@@ -95,6 +101,11 @@ pub enum MemoryWrite {
     },
     Forget {
         id: String,
+        why: String,
+    },
+    /// A change of other entries, for the owner to decide on.
+    Propose {
+        new: Box<NewMemory>,
         why: String,
     },
     /// Entries were found by a search.

@@ -2,7 +2,9 @@
 
 use super::record::{MemorySource, MemoryWrite, NewMemory};
 use super::uses::count_use;
-use crate::domain::{MemoryScope, MemoryStatus, PersonaId, RunId, Timestamp, sha256_hex};
+use crate::domain::{
+    MemoryProposal, MemoryScope, MemoryStatus, PersonaId, RunId, Timestamp, sha256_hex,
+};
 use crate::store::sql::{to_i64, to_json};
 use crate::store::{Result, StoreError};
 use sqlx::SqliteConnection;
@@ -12,18 +14,20 @@ const PROPOSED_MAX: i64 = 200;
 
 pub(in crate::store) const INSERT_MEMORY: &str = "
     INSERT INTO memory (id, persona_id, scope, scope_key, number, kind, text, text_sha256, status, trust, readers_json,
-      audience_json, said_by, said_at, valid_to, created_at, created_run, created_by, confirmed_at, supersedes)
+      audience_json, said_by, said_at, valid_to, created_at, created_run, created_by, confirmed_at, supersedes, proposes)
     VALUES ($1, $2, $3, $4,
       (SELECT coalesce(max(number), 0) + 1 FROM memory WHERE persona_id = $2 AND scope = $3 AND scope_key = $4),
-      $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+      $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
 pub(in crate::store) const INSERT_MEMORY_SOURCE: &str = "
     INSERT INTO memory_sources (memory_id, message_id, part, quote_start, quote_end, quote, quote_sha256)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
+pub(in crate::store) const INSERT_REPLACED: &str =
+    "INSERT INTO memory_replaces (memory_id, replaced_id) VALUES ($1, $2)";
 pub(in crate::store) const MEMORY_EVENT: &str = "
     INSERT INTO memory_events (memory_id, act, actor, who, why, before_json, at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 pub(in crate::store) const OPEN_MEMORY_COUNT: &str = "
     SELECT count(*) FROM memory WHERE persona_id = $1 AND scope = $2 AND scope_key = $3
-      AND status IN ('proposed', 'active')";
+      AND status IN ('proposed', 'active') AND (status = 'active' OR proposes IS NULL)";
 pub(in crate::store) const SUPERSEDE_MEMORY: &str = "
     UPDATE memory SET status = 'superseded', superseded_by = $2 WHERE id = $1 AND status = 'active'";
 /// Hands a pin on to the entry that takes another one's place.
@@ -72,7 +76,7 @@ pub(in crate::store) async fn apply(
             if new.supersedes.is_none() || new.status != MemoryStatus::Active {
                 require_room(conn, persona, &new.scope).await?;
             }
-            insert(conn, (persona, id), (new, Some(run), now), now).await?;
+            insert(conn, (persona, id), (new, Some(run)), now).await?;
             event(conn, id, ("added", None), by(""), now).await?;
             if let (Some(old), MemoryStatus::Active) = (&new.supersedes, new.status) {
                 supersede(conn, (old, id), by(""), now).await?;
@@ -81,6 +85,12 @@ pub(in crate::store) async fn apply(
                 MemoryStatus::Proposed => crowd_out(conn, persona, now).await,
                 _ => Ok(()),
             }
+        }
+        // It takes no room: approved, it takes that of what it replaces.
+        MemoryWrite::Propose { new, why } => {
+            insert(conn, (persona, id), (new, Some(run)), now).await?;
+            event(conn, id, ("proposed", None), by(why), now).await?;
+            crowd_out(conn, persona, now).await
         }
         // An entry that the owner changes meanwhile stays as they leave it.
         MemoryWrite::Confirm { id } => {
@@ -108,23 +118,42 @@ pub(in crate::store) async fn require_room(
     persona: &PersonaId,
     of: &MemoryScope,
 ) -> Result<()> {
-    let (scope, key) = of.columns();
-    let count = sqlx::query_scalar(OPEN_MEMORY_COUNT)
-        .bind(persona.as_str())
-        .bind(scope)
-        .bind(key);
-    let count: i64 = count.fetch_one(conn).await?;
-    match count < to_i64(of.entries_max()) {
+    match open_count(conn, persona, of).await? < to_i64(of.entries_max()) {
         true => Ok(()),
         false => Err(StoreError::MemoryFull),
     }
 }
 
-/// Inserts an entry with its source. `run`: the run that writes it; `None`: the owner does.
+/// Errors: the scope has more entries than it may, such as after several came back.
+pub(in crate::store) async fn require_limit(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    of: &MemoryScope,
+) -> Result<()> {
+    match open_count(conn, persona, of).await? <= to_i64(of.entries_max()) {
+        true => Ok(()),
+        false => Err(StoreError::MemoryFull),
+    }
+}
+
+async fn open_count(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    of: &MemoryScope,
+) -> Result<i64> {
+    let (scope, key) = of.columns();
+    let count = sqlx::query_scalar(OPEN_MEMORY_COUNT)
+        .bind(persona.as_str())
+        .bind(scope)
+        .bind(key);
+    Ok(count.fetch_one(conn).await?)
+}
+
+/// Inserts an entry with its sources. `run`: the run that writes it; `None`: the owner does.
 pub(in crate::store) async fn insert(
     conn: &mut SqliteConnection,
     (persona, id): (&PersonaId, &str),
-    (new, run, confirmed_at): (&NewMemory, Option<&RunId>, Timestamp),
+    (new, run): (&NewMemory, Option<&RunId>),
     now: Timestamp,
 ) -> Result<()> {
     let (scope, key) = new.scope.columns();
@@ -146,17 +175,29 @@ pub(in crate::store) async fn insert(
         .bind(now.to_string())
         .bind(run.map(RunId::as_str))
         .bind(if run.is_some() { "model" } else { "owner" })
-        .bind(confirmed_at.to_string())
+        .bind(new.confirmed_at.unwrap_or(now).to_string())
         .bind(&new.supersedes)
+        .bind(new.proposes.map(MemoryProposal::as_str))
         .execute(&mut *conn)
         .await?;
+    for replaced in &new.replaces {
+        let insert = sqlx::query(INSERT_REPLACED).bind(id).bind(replaced);
+        insert.execute(&mut *conn).await?;
+    }
+    for source in &new.sources {
+        insert_source(conn, id, source).await?;
+    }
+    Ok(())
+}
+
+async fn insert_source(conn: &mut SqliteConnection, id: &str, source: &MemorySource) -> Result<()> {
     let MemorySource {
         message,
         part,
         start,
         end,
         quote,
-    } = &new.source;
+    } = source;
     sqlx::query(INSERT_MEMORY_SOURCE)
         .bind(id)
         .bind(message.as_str())

@@ -16,7 +16,7 @@ use crate::extract::{ExtractError, Extracted, Extractor};
 use crate::shell::CommandSandbox;
 use crate::store::{
     AttachmentRef, CalendarNote, FoundMessage, MessageSearch, OpenedMessage, PersonaStore,
-    ReadersRule, StoreError, StoredEvent,
+    ReadersRule, StoreError, StoredEvent, WholeMemory,
 };
 use crate::tools::SkillReader;
 use crate::web::{WebFetcher, WebSearcher};
@@ -56,6 +56,8 @@ pub struct ToolCapabilities {
     pub mcp: bool,
     /// Memory of the people around the run.
     pub memory: bool,
+    /// Memory of all people; only a duty that names its tool is offered it.
+    pub whole_memory: bool,
 }
 
 impl ToolCapabilities {
@@ -76,6 +78,7 @@ impl ToolCapabilities {
         skills: false,
         mcp: false,
         memory: false,
+        whole_memory: false,
     };
 }
 
@@ -215,6 +218,12 @@ impl<'a> ToolEnv<'a> {
             entries: self.resources.store.memory(&place.circle),
             place,
         })
+    }
+
+    /// Returns all entries of the persona's memory. Errors: `not_declared`.
+    pub fn whole_memory(self) -> Result<WholeMemory, ToolError> {
+        declared(self.granted.whole_memory, "whole_memory")?;
+        Ok(self.resources.store.whole_memory())
     }
 
     /// Returns the events of the persona. Errors: `not_declared`.

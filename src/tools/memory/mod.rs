@@ -2,6 +2,7 @@
 //!
 //! - `write_rules`: what may be written
 //! - `remember`, `correct`, `forget`, `recall`
+//! - `list_memory`, `propose_memory_change`: all entries, for a duty of the owner's that tidies them
 //!
 //! Absent on purpose: the owner's page `active.md` (`update_memory`).
 
@@ -10,3 +11,5 @@ pub mod remember;
 pub mod correct;
 pub mod forget;
 pub mod recall;
+pub mod list_memory;
+pub mod propose_memory_change;

@@ -200,7 +200,10 @@ pub(super) fn stamped(
         said_at: new_text.said_at,
         valid_to: None,
         supersedes: None,
-        source,
+        proposes: None,
+        replaces: Vec::new(),
+        confirmed_at: None,
+        sources: vec![source],
     }
 }
 

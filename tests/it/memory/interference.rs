@@ -168,6 +168,16 @@ fn c1_no_other_code_reads_the_tables() {
                 "erase_memory(",
             ]) && !is_owners.iter().any(|known| shown.contains(known))
             {
+                found.push(shown.clone());
+            }
+            // The handle of all entries: of tools that declare it, which are for duties of the owner's.
+            let is_tidying = [
+                "tools/contract/env.rs",
+                "store/memory/proposals.rs",
+                "tools/memory/list_memory.rs",
+                "tools/memory/propose_memory_change.rs",
+            ];
+            if names(&["whole_memory("]) && !is_tidying.iter().any(|known| shown.contains(known)) {
                 found.push(shown);
             }
         }

@@ -28,12 +28,12 @@ const WHOM: [&str; 5] = [
     "my grandmother's bank",
 ];
 
-fn letters() -> usize {
+pub(super) fn letters() -> usize {
     std::env::var(LETTERS).map_or(48, |count| count.parse().expect("a number"))
 }
 
 /// Remembers everywhere what it can of a poisoned letter.
-fn hostile() -> Value {
+pub(super) fn hostile() -> Value {
     let remember = |scope: &str, kind: &str| json!({ "tool": "remember", "args": { "text": "{{header:poison}}", "kind": kind, "scope": scope, "source_quote": "{{header:poison}}" } });
     json!({ "rules": [
         { "when": { "turn": 0, "contains": "\ninto: contact" }, "call": [remember("contact", "procedure")] },
@@ -46,7 +46,7 @@ fn hostile() -> Value {
 }
 
 /// Lets a stranger and a contact write so many poisoned letters, each in five threads.
-async fn poison(scene: &MemoryScene, letters: usize) {
+pub(super) async fn poison(scene: &MemoryScene, letters: usize) {
     let app = &scene.scene.world.app;
     let eve = "Eve <eve@partner.test>";
     for number in 0..letters {

@@ -107,9 +107,10 @@ fn shipped_responsibilities_are_due_as_they_say_and_run_by_hand() {
     };
     assert_eq!(
         (rows.len(), &of("Weekday digest")["state"]),
-        (2, &json!("on"))
+        (3, &json!("on"))
     );
     assert_eq!(of("Evening notes")["state"], json!("off"));
+    assert_eq!(of("Memory review")["state"], json!("off"));
     let next = json(&["schedule", "next", "Weekday digest", "--limit", "6"]);
     let next = next.as_array().expect("slots");
     let is_nine = |slot: &Value| {

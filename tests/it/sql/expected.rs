@@ -88,6 +88,13 @@ pub const HOT: &[(&str, &[&str])] = &[
         "digest::DIGEST_ENTRIES",
         &["PRIMARY KEY", "sqlite_autoindex_memory_1"],
     ),
+    ("proposals::WHOLE_MEMORY", &["sqlite_autoindex_memory_2"]),
+    ("proposals::PROPOSALS_FOR", &["memory_replaces_by_replaced"]),
+    ("change::KEPT_OUT_BY", &["memory_by_replacement"]),
+    (
+        "erase::DERIVED_MEMORY",
+        &["memory_replaces_by_replaced", "memory_by_superseded"],
+    ),
     ("audience::OPEN_MEMORY", &["memory_open"]),
     ("audience::MEMORY_REJECTED", &["memory_rejected"]),
     ("audience::MEMORY_OF_RUN", &["memory_by_run"]),

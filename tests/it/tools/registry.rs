@@ -117,6 +117,7 @@ async fn a_call_is_given_the_declared_capabilities_and_no_other() {
         skills: true,
         mcp: true,
         memory: true,
+        whole_memory: true,
     };
     let rows = [
         (ToolCapabilities::NONE, ["refused", "refused", "refused"]),

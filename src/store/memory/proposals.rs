@@ -1,0 +1,115 @@
+//! Memory as a duty of the owner's reads it: all entries of a persona in use, of whomever they are; and what such a duty has
+//! proposed.
+//!
+//! Only tools that declare `whole_memory` come here, and only duties that name them are offered these. What they make waits for
+//! the owner (`change`).
+
+use super::audience::MEMORY_OF_RUN;
+use super::listing::{SOURCES_OF_MEMORY, source};
+use super::record::{MemoryEntry, MemorySource, entry};
+use crate::domain::{MemoryProposal, MemoryStatus, RunId, Timestamp};
+use crate::store::sql::json_list;
+use crate::store::{PersonaStore, Result};
+use sqlx::Row;
+
+pub(in crate::store) const WHOLE_MEMORY: &str = "
+    SELECT m.* FROM memory m WHERE m.persona_id = $1 AND m.status = 'active' AND (m.valid_to IS NULL OR m.valid_to > $4)
+      AND ($2 IS NULL OR (m.scope, m.scope_key, m.number) > (SELECT l.scope, l.scope_key, l.number FROM memory l WHERE l.id = $2))
+    ORDER BY m.scope, m.scope_key, m.number LIMIT $3";
+pub(in crate::store) const MEMORY_IN_USE: &str = "
+    SELECT m.* FROM jsonb_each($2) w CROSS JOIN memory m ON m.id = w.value
+    WHERE m.persona_id = $1 AND m.status = 'active' ORDER BY w.key";
+/// Proposals that name an entry of `$1` and wait, or were rejected.
+pub(in crate::store) const PROPOSALS_FOR: &str = "
+    SELECT p.status, p.proposes, count(*) AS entries FROM jsonb_each($1) w
+      CROSS JOIN memory_replaces r ON r.replaced_id = w.value CROSS JOIN memory p ON p.id = r.memory_id
+    WHERE p.status IN ('proposed', 'rejected') GROUP BY p.id";
+
+/// All entries of a persona.
+#[derive(Clone)]
+pub struct WholeMemory {
+    persona: PersonaStore,
+}
+
+/// Whether a change of entries may be proposed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProposalState {
+    New,
+    /// A proposal for one of them waits.
+    Waits,
+    /// The owner has rejected it.
+    Rejected,
+}
+
+impl PersonaStore {
+    /// Returns the handle of all entries; for tools that declare it.
+    pub fn whole_memory(&self) -> WholeMemory {
+        WholeMemory {
+            persona: self.clone(),
+        }
+    }
+}
+
+impl WholeMemory {
+    /// Returns entries in use, in the order of their scopes and numbers, after the entry with that id.
+    pub async fn page(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<Vec<MemoryEntry>> {
+        let rows = sqlx::query(WHOLE_MEMORY)
+            .bind(self.persona.persona.as_str())
+            .bind(after)
+            .bind(limit)
+            .bind(now.to_string());
+        let rows = rows.fetch_all(self.persona.store.readers()).await?;
+        rows.iter().map(entry).collect()
+    }
+
+    /// Returns entries in use with these ids, each with what it rests on.
+    pub async fn entries(&self, ids: &[String]) -> Result<Vec<(MemoryEntry, Vec<MemorySource>)>> {
+        let rows = sqlx::query(MEMORY_IN_USE)
+            .bind(self.persona.persona.as_str())
+            .bind(json_list(ids.iter().map(String::as_str)));
+        let rows = rows.fetch_all(self.persona.store.readers()).await?;
+        let mut found = Vec::new();
+        for row in &rows {
+            let entry = entry(row)?;
+            let sources = sqlx::query(SOURCES_OF_MEMORY).bind(&entry.id);
+            let sources = sources.fetch_all(self.persona.store.readers()).await?;
+            found.push((entry, sources.iter().map(source).collect()));
+        }
+        Ok(found)
+    }
+
+    /// Returns whether this change of these entries may be proposed.
+    pub async fn proposal_state(
+        &self,
+        proposal: MemoryProposal,
+        ids: &[String],
+    ) -> Result<ProposalState> {
+        let rows = sqlx::query(PROPOSALS_FOR).bind(json_list(ids.iter().map(String::as_str)));
+        let rows = rows.fetch_all(self.persona.store.readers()).await?;
+        let waits = |status: &str| status == MemoryStatus::Proposed.as_str();
+        if rows.iter().any(|row| waits(row.get("status"))) {
+            return Ok(ProposalState::Waits);
+        }
+        let is_rejected = rows.iter().any(|row| {
+            let all = usize::try_from(row.get::<i64, _>("entries")).unwrap_or_default();
+            row.get::<&str, _>("proposes") == proposal.as_str() && all == ids.len()
+        });
+        Ok(match is_rejected {
+            true => ProposalState::Rejected,
+            false => ProposalState::New,
+        })
+    }
+
+    /// Returns the number of entries that a run has written or proposed.
+    pub async fn written_by(&self, run: &RunId) -> Result<u32> {
+        let count = sqlx::query_scalar(MEMORY_OF_RUN)
+            .bind(run.as_str())
+            .bind(self.persona.persona.as_str());
+        Ok(count.fetch_one(self.persona.store.readers()).await?)
+    }
+}
