@@ -3,6 +3,7 @@
 
 use super::decide::decide;
 use super::record::{ApprovalVerdict, NewDecision};
+use crate::store::memory::digest;
 use crate::store::{Result, Store};
 
 pub(in crate::store) const IS_COPY: &str = "SELECT 1 FROM database_copies WHERE id = 1";
@@ -37,6 +38,7 @@ impl Store {
                     decide(conn, id, &closed(), (now, &step)).await?;
                 }
                 sqlx::query(CLOSE_UNUSED).execute(&mut *conn).await?;
+                digest::close_all(conn, now).await?;
                 sqlx::query(NO_COPY).execute(conn).await?;
                 Ok(open.len())
             })

@@ -39,6 +39,8 @@ pub(in crate::store) const REPLACED_MEMORY: &str = "
     SELECT m.* FROM memory_replaces r JOIN memory m ON m.id = r.replaced_id WHERE r.memory_id = $1 ORDER BY m.number";
 pub(in crate::store) const CLOSE_OPEN_DIGEST: &str =
     "UPDATE memory_digests SET closed_at = $2 WHERE persona_id = $1 AND closed_at IS NULL";
+pub(in crate::store) const CLOSE_EVERY_DIGEST: &str =
+    "UPDATE memory_digests SET closed_at = $1 WHERE closed_at IS NULL";
 /// Fenced: an engine that was replaced asks nobody.
 pub(in crate::store) const INSERT_DIGEST: &str = "
     INSERT INTO memory_digests (id, persona_id, asked_at)
@@ -121,6 +123,13 @@ pub(in crate::store) async fn of_token(
         owner: row.get("owner"),
         is_closed: row.get("is_closed"),
     }))
+}
+
+/// Closes every digest, such as those of a restored backup: what they show may have been decided since.
+pub(in crate::store) async fn close_all(conn: &mut SqliteConnection, now: Timestamp) -> Result<()> {
+    let close = sqlx::query(CLOSE_EVERY_DIGEST).bind(now.to_string());
+    close.execute(conn).await?;
+    Ok(())
 }
 
 /// Outcome of an answer: a word, and a line for each entry that stays as it was.

@@ -53,6 +53,10 @@ const TABLES: &[(&str, &str)] = &[
         "memory_events",
         "memory_id IN (SELECT id FROM memory WHERE persona_id = $1) ORDER BY seq",
     ),
+    (
+        "memory_replaces",
+        "memory_id IN (SELECT id FROM memory WHERE persona_id = $1)",
+    ),
     ("deliveries", "persona_id = $1"),
     (
         "delivery_recipients",

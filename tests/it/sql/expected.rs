@@ -260,6 +260,10 @@ pub const WALKS: &[(&str, &str)] = &[
     ("list::APPROVALS_ENDING", "a person typed the end of an id"),
     ("listing::MEMORY_ENDING", "a person typed the end of an id"),
     (
+        "digest::CLOSE_EVERY_DIGEST",
+        "the index of open digests, one a persona",
+    ),
+    (
         "digest::DIGESTS_DUE",
         "the index of entries that wait, of which there are at most 200 a persona",
     ),
