@@ -1,8 +1,10 @@
 //! `attache memory forget`: erases entries, what derives from them, and the records of runs that hold their text.
 
 use super::list::{contact_arg, contact_of};
-use crate::cli::args::{persona_of, user};
+use crate::cli::args::lookup::find_letter;
+use crate::cli::args::{instant_of, persona_of, user};
 use crate::cli::{CommandContext, Exit, Failure};
+use crate::domain::PersonaId;
 use crate::store::{ErasedMemory, MemoryFilter, Store, working_engine};
 use crate::text::plural;
 use clap::{Arg, ArgGroup, ArgMatches};
@@ -26,12 +28,24 @@ pub fn clap() -> clap::Command {
         )
         .arg(contact_arg().help("All entries about this correspondent, in every state"))
         .arg(
+            Arg::new("message")
+                .long("message")
+                .value_name("ID")
+                .help("All entries that rest on this letter, in every state"),
+        )
+        .arg(
+            Arg::new("since")
+                .long("since")
+                .value_name("TIME")
+                .help("All entries written since this day or instant, in every state"),
+        )
+        .arg(
             Arg::new("persona")
                 .long("persona")
                 .value_name("ID")
                 .help("Only this persona's"),
         )
-        .group(ArgGroup::new("which").args(["id", "contact"]).required(true))
+        .group(ArgGroup::new("which").args(["id", "contact", "message", "since"]).required(true))
 }
 
 pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
@@ -44,7 +58,7 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
             }
             ids
         }
-        None => of_contact(context, &store, args).await?,
+        None => chosen(context, &store, args).await?,
     };
     let mut erased = store.erase_memory(&ids, &user()).await?;
     // Beside an engine the file would be held for as long as it is written.
@@ -59,24 +73,44 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
     Ok(Exit::Ok)
 }
 
-async fn of_contact(
+/// Returns the entries that rest on a letter, were written since an instant, or are about a correspondent.
+async fn chosen(
     context: &CommandContext,
     store: &Store,
     args: &ArgMatches,
 ) -> anyhow::Result<Vec<String>> {
+    let persona = persona_of(context, store, args).await?;
+    let (ids, none) = if let Some(letter) = args.get_one::<String>("message") {
+        let letter = find_letter(store, letter).await?;
+        let ids = store.memory_of_message(&letter, persona.as_ref()).await?;
+        (ids, "there is no entry that rests on this letter")
+    } else if let Some(since) = instant_of(args, "since")? {
+        let ids = store.memory_since(since, persona.as_ref()).await?;
+        (ids, "there is no entry that was written since then")
+    } else {
+        let ids = of_contact(store, persona, args).await?;
+        (ids, "there is no entry about this correspondent")
+    };
+    match ids.is_empty() {
+        true => Err(Failure::new(Exit::NoInput, none)
+            .hint("`attache memory list --all` shows entries, and `attache memory show` what each rests on")
+            .into()),
+        false => Ok(ids),
+    }
+}
+
+async fn of_contact(
+    store: &Store,
+    persona: Option<PersonaId>,
+    args: &ArgMatches,
+) -> anyhow::Result<Vec<String>> {
     let filter = MemoryFilter {
-        persona: persona_of(context, store, args).await?,
+        persona,
         status: None,
         contact: contact_of(args)?,
         limit: ENTRIES_MAX,
     };
     let found = store.memory_entries(&filter).await?;
-    if found.is_empty() {
-        let failure = Failure::new(Exit::NoInput, "there is no entry about this correspondent");
-        return Err(failure
-            .hint("`attache memory list --all` shows entries and whom they are about")
-            .into());
-    }
     Ok(found.into_iter().map(|entry| entry.id).collect())
 }
 

@@ -13,6 +13,11 @@ pub(in crate::store) const MEMORY_LIST: &str = "
     SELECT * FROM memory WHERE ($1 IS NULL OR persona_id = $1) AND ($2 IS NULL OR status = $2)
       AND ($3 IS NULL OR (scope = 'contact' AND scope_key = $3))
     ORDER BY created_at DESC, number DESC LIMIT $4";
+pub(in crate::store) const MEMORY_OF_MESSAGE: &str = "
+    SELECT DISTINCT m.id FROM memory_sources s CROSS JOIN memory m ON m.id = s.memory_id
+    WHERE s.message_id = $1 AND ($2 IS NULL OR m.persona_id = $2) ORDER BY m.id";
+pub(in crate::store) const MEMORY_SINCE: &str = "
+    SELECT id FROM memory WHERE created_at >= $1 AND ($2 IS NULL OR persona_id = $2) ORDER BY id";
 pub(in crate::store) const MEMORY_ENTRY: &str = "SELECT * FROM memory WHERE id = $1";
 pub(in crate::store) const MEMORY_ENDING: &str = "SELECT id FROM memory WHERE lower(substr(id, -length($1))) = lower($1) ORDER BY id DESC LIMIT $2";
 pub(in crate::store) const SOURCES_OF_MEMORY: &str = "
@@ -66,6 +71,30 @@ impl Store {
             .bind(filter.limit);
         let rows = rows.fetch_all(self.readers()).await?;
         rows.iter().map(entry).collect()
+    }
+
+    /// Returns the ids of entries that rest on a letter.
+    pub async fn memory_of_message(
+        &self,
+        message: &MessageId,
+        persona: Option<&PersonaId>,
+    ) -> Result<Vec<String>> {
+        let find = sqlx::query_scalar(MEMORY_OF_MESSAGE)
+            .bind(message.as_str())
+            .bind(persona.map(PersonaId::as_str));
+        Ok(find.fetch_all(self.readers()).await?)
+    }
+
+    /// Returns the ids of entries that were written since an instant.
+    pub async fn memory_since(
+        &self,
+        since: Timestamp,
+        persona: Option<&PersonaId>,
+    ) -> Result<Vec<String>> {
+        let find = sqlx::query_scalar(MEMORY_SINCE)
+            .bind(since.to_string())
+            .bind(persona.map(PersonaId::as_str));
+        Ok(find.fetch_all(self.readers()).await?)
     }
 
     /// Returns an entry with its sources and changes. Errors: [`StoreError::Missing`].

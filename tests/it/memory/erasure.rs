@@ -1,10 +1,11 @@
 //! C-9: after the owner erases, no byte of the text is in the file or its log, and records say that they were redacted.
 
+use super::consolidation::tidying;
 use super::scene::{MemoryScene, obedient, with_memory};
 use crate::app::{Workspace, proven_note};
 use crate::approvals::scene::CONTACT;
 use attache::replay::verify::Outcome;
-use attache::store::{ErasedMemory, MemoryFilter};
+use attache::store::{ErasedMemory, MemoryAct, MemoryFilter};
 use serde_json::Value;
 use std::path::Path;
 
@@ -154,4 +155,67 @@ async fn c9_forget_by_contact_takes_that_contact_alone() {
     // The letters say the same and stay; the report says so.
     let remains = erased["remains"].to_string();
     assert!(remains.contains("\"messages\""), "{remains}");
+}
+
+/// C-2: what is in use rests on letters that say so, and goes with its letter, what derives from it included.
+#[tokio::test]
+async fn c2_entries_go_with_the_letter_on_which_they_rest() {
+    let scene = MemoryScene::with(&tidying()).await;
+    let (tea, boat) = ("Carol drinks green tea.", "Carol keeps a boat in Kiel.");
+    let both = "Carol drinks green tea and keeps a boat in Kiel.";
+    scene.tells(CONTACT, "m1", tea).await;
+    scene.tells(CONTACT, "m2", boat).await;
+    scene.tidies(&format!("action: merge\ntext: {both}")).await;
+    let merged = scene.entry(both).await.id;
+    let approve = MemoryAct::Approve {
+        for_everybody: false,
+    };
+    scene.act(&merged, approve).await.expect("approved");
+    let app = &scene.scene.world.app;
+    // Its checks say so of every entry and every source.
+    app.check().await;
+    let attache = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+        let output = command
+            .current_dir(app.workspace.path())
+            .args(args)
+            .output();
+        output.expect("attache")
+    };
+    let store = &app.engine.store;
+    let of_tea = scene.entry(tea).await.id;
+    let dossier = store.memory_dossier(&of_tea).await.expect("an entry");
+    let letter = dossier.sources[0].message.to_string();
+    let output = attache(&["memory", "forget", "--message", &letter, "--json"]);
+    let erased: Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!(erased["entries"], 2, "{erased}");
+    let left: Vec<String> = scene
+        .entries()
+        .await
+        .into_iter()
+        .filter(|entry| entry.erased_at.is_none())
+        .map(|entry| entry.text)
+        .collect();
+    assert_eq!(left, [boat], "what derives from another letter stays");
+    let output = attache(&["memory", "forget", "--message", &letter]);
+    assert!(
+        output.status.success(),
+        "an erased one is found by its letter still"
+    );
+    let of_boat = scene.entry(boat).await.id;
+    scene.act(&of_boat, MemoryAct::Restore).await.expect("back");
+    assert!(scene.told("n1").await.contains(boat));
+
+    let output = attache(&["memory", "forget", "--since", "2100-01-01"]);
+    assert!(!output.status.success());
+    let output = attache(&["memory", "forget", "--since", "2020-01-01"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        scene
+            .entries()
+            .await
+            .iter()
+            .all(|entry| entry.text.is_empty())
+    );
+    app.check().await;
 }

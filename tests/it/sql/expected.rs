@@ -95,6 +95,7 @@ pub const HOT: &[(&str, &[&str])] = &[
         "erase::DERIVED_MEMORY",
         &["memory_replaces_by_replaced", "memory_by_superseded"],
     ),
+    ("listing::MEMORY_OF_MESSAGE", &["memory_sources_by_message"]),
     ("audience::OPEN_MEMORY", &["memory_open"]),
     ("audience::MEMORY_REJECTED", &["memory_rejected"]),
     ("audience::MEMORY_OF_RUN", &["memory_by_run"]),
@@ -271,6 +272,7 @@ pub const WALKS: &[(&str, &str)] = &[
         "digest::DIGEST_ANSWERS_TO_EXPLAIN",
         "the index of answers that are to be explained",
     ),
+    ("listing::MEMORY_SINCE", "an owner erases, once per command"),
     (
         "listing::MEMORY_LIST",
         "a person lists entries, the newest first, of one persona or all",
