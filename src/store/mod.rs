@@ -121,7 +121,7 @@ pub use schedules::slot::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt,
 pub use schedules::slots::{Overslept, ServedBy, StoredSlot};
 pub use search::letter_search::{FoundMessage, MessageSearch};
 pub use search::ranking::{Ranking, SHARE_MIN};
-pub use search::replies::AnsweredLetter;
+pub use search::replies::ReplyWithParent;
 pub use sqlite::locks::working_engine;
 pub use sqlite::open::Store;
 pub use sqlite::open_error::OpenError;

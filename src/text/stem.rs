@@ -7,73 +7,73 @@ const WORD_BYTES_MAX: usize = 64;
 const WORD_BYTES_MIN: usize = 3;
 
 /// An ending, what replaces it, and what has to hold for the part before it.
-type Rule = (&'static str, &'static str, Measure);
+type EndingRule = (&'static str, &'static str, Measure);
 
 /// Condition on the part before an ending: its number of sequences of vowels and consonants.
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
-    AboveZero,
-    AboveOne,
-    /// Above one, and the part ends in `s` or `t`.
-    AboveOneAfterSt,
+    Positive,
+    AtLeastTwo,
+    /// And the part ends in `s` or `t`.
+    AtLeastTwoAfterSt,
 }
 
-use Measure::{AboveOne, AboveOneAfterSt, AboveZero};
+use Measure::{AtLeastTwo, AtLeastTwoAfterSt, Positive};
 
-const SECOND: &[Rule] = &[
-    ("ational", "ate", AboveZero),
-    ("tional", "tion", AboveZero),
-    ("enci", "ence", AboveZero),
-    ("anci", "ance", AboveZero),
-    ("izer", "ize", AboveZero),
-    ("logi", "log", AboveZero),
-    ("bli", "ble", AboveZero),
-    ("alli", "al", AboveZero),
-    ("entli", "ent", AboveZero),
-    ("eli", "e", AboveZero),
-    ("ousli", "ous", AboveZero),
-    ("ization", "ize", AboveZero),
-    ("ation", "ate", AboveZero),
-    ("ator", "ate", AboveZero),
-    ("alism", "al", AboveZero),
-    ("iveness", "ive", AboveZero),
-    ("fulness", "ful", AboveZero),
-    ("ousness", "ous", AboveZero),
-    ("aliti", "al", AboveZero),
-    ("iviti", "ive", AboveZero),
-    ("biliti", "ble", AboveZero),
+const SECOND: &[EndingRule] = &[
+    ("ational", "ate", Positive),
+    ("tional", "tion", Positive),
+    ("enci", "ence", Positive),
+    ("anci", "ance", Positive),
+    ("izer", "ize", Positive),
+    ("logi", "log", Positive),
+    ("bli", "ble", Positive),
+    ("alli", "al", Positive),
+    ("entli", "ent", Positive),
+    ("eli", "e", Positive),
+    ("ousli", "ous", Positive),
+    ("ization", "ize", Positive),
+    ("ation", "ate", Positive),
+    ("ator", "ate", Positive),
+    ("alism", "al", Positive),
+    ("iveness", "ive", Positive),
+    ("fulness", "ful", Positive),
+    ("ousness", "ous", Positive),
+    ("aliti", "al", Positive),
+    ("iviti", "ive", Positive),
+    ("biliti", "ble", Positive),
 ];
 
-const THIRD: &[Rule] = &[
-    ("ical", "ic", AboveZero),
-    ("ness", "", AboveZero),
-    ("icate", "ic", AboveZero),
-    ("iciti", "ic", AboveZero),
-    ("ful", "", AboveZero),
-    ("ative", "", AboveZero),
-    ("alize", "al", AboveZero),
+const THIRD: &[EndingRule] = &[
+    ("ical", "ic", Positive),
+    ("ness", "", Positive),
+    ("icate", "ic", Positive),
+    ("iciti", "ic", Positive),
+    ("ful", "", Positive),
+    ("ative", "", Positive),
+    ("alize", "al", Positive),
 ];
 
-const FOURTH: &[Rule] = &[
-    ("al", "", AboveOne),
-    ("ance", "", AboveOne),
-    ("ence", "", AboveOne),
-    ("er", "", AboveOne),
-    ("ic", "", AboveOne),
-    ("able", "", AboveOne),
-    ("ible", "", AboveOne),
-    ("ant", "", AboveOne),
-    ("ement", "", AboveOne),
-    ("ment", "", AboveOne),
-    ("ent", "", AboveOne),
-    ("ion", "", AboveOneAfterSt),
-    ("ou", "", AboveOne),
-    ("ism", "", AboveOne),
-    ("ate", "", AboveOne),
-    ("iti", "", AboveOne),
-    ("ous", "", AboveOne),
-    ("ive", "", AboveOne),
-    ("ize", "", AboveOne),
+const FOURTH: &[EndingRule] = &[
+    ("al", "", AtLeastTwo),
+    ("ance", "", AtLeastTwo),
+    ("ence", "", AtLeastTwo),
+    ("er", "", AtLeastTwo),
+    ("ic", "", AtLeastTwo),
+    ("able", "", AtLeastTwo),
+    ("ible", "", AtLeastTwo),
+    ("ant", "", AtLeastTwo),
+    ("ement", "", AtLeastTwo),
+    ("ment", "", AtLeastTwo),
+    ("ent", "", AtLeastTwo),
+    ("ion", "", AtLeastTwoAfterSt),
+    ("ou", "", AtLeastTwo),
+    ("ism", "", AtLeastTwo),
+    ("ate", "", AtLeastTwo),
+    ("iti", "", AtLeastTwo),
+    ("ous", "", AtLeastTwo),
+    ("ive", "", AtLeastTwo),
+    ("ize", "", AtLeastTwo),
 ];
 
 /// Returns the stem of a word in lower case without accents.
@@ -154,16 +154,16 @@ fn drop_past_and_gerund(stem: &mut String) {
 
 /// Applies the first rule whose ending the word has and whose condition holds; one whose condition does not hold ends the
 /// search, too.
-fn apply(stem: &mut String, rules: &[Rule]) {
-    let is_it = |rule: &&Rule| stem.len() > rule.0.len() && stem.ends_with(rule.0);
+fn apply(stem: &mut String, rules: &[EndingRule]) {
+    let is_it = |rule: &&EndingRule| stem.len() > rule.0.len() && stem.ends_with(rule.0);
     let Some((ending, replacement, condition)) = rules.iter().find(is_it) else {
         return;
     };
     let before = &stem.as_bytes()[..stem.len() - ending.len()];
     let holds = match condition {
-        AboveZero => measure(before) > 0,
-        AboveOne => measure(before) > 1,
-        AboveOneAfterSt => matches!(before.last(), Some(b's' | b't')) && measure(before) > 1,
+        Positive => measure(before) > 0,
+        AtLeastTwo => measure(before) > 1,
+        AtLeastTwoAfterSt => matches!(before.last(), Some(b's' | b't')) && measure(before) > 1,
     };
     if holds {
         replace_end(stem, ending.len(), replacement);

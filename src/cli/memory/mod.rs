@@ -2,14 +2,14 @@
 //!
 //! - `list`, `show`, `export`: entries, with what each rests on
 //! - `decide`: what the owner does with one; `forget`: erasure
-//! - `bench`: what a search of the owner's own letters finds
+//! - `measure`: what a search of the owner's own letters finds
 
 mod list;
 mod show;
 mod export;
 mod decide;
 mod forget;
-mod bench;
+mod measure;
 
 use super::{Command, CommandContext, Exit, Failure};
 use crate::store::{MemoryDossier, Store, StoreError};
@@ -29,7 +29,7 @@ impl Command for MemoryCommand {
             .subcommands(decide::clap())
             .subcommand(forget::clap())
             .subcommand(export::clap())
-            .subcommand(bench::clap())
+            .subcommand(measure::clap())
     }
 
     fn run<'a>(
@@ -43,7 +43,7 @@ impl Command for MemoryCommand {
                 Some(("show", args)) => show::run(context, args).await,
                 Some(("forget", args)) => forget::run(context, args).await,
                 Some(("export", args)) => export::run(context, args).await,
-                Some(("bench", args)) => bench::run(context, args).await,
+                Some(("bench", args)) => measure::run(context, args).await,
                 Some((command, args)) => decide::run(context, command, args).await,
                 None => Ok(Exit::Usage),
             }

@@ -5,6 +5,7 @@
 //! burst: one letter of twenty waited 50 ms for that in a database of a million. How many segments a merge takes is
 //! stored in the index (migration 0059).
 
+use super::letter_parts::LetterPartsWriter;
 use sqlx::SqliteConnection;
 
 /// Number of writes after which segments are merged.
@@ -22,24 +23,30 @@ SAVEPOINT merging; INSERT INTO letter_words (letter_words, rank) VALUES ('merge'
 INSERT INTO letter_parts (letter_parts, rank) VALUES ('merge', $1); RELEASE merging";
 pub(in crate::store) const UNDO_MERGE: &str = "ROLLBACK TO merging; RELEASE merging";
 
-/// Merges in the writer's transactions.
+/// Upkeep in the writer's transactions: parts of new letters, and merges.
 #[derive(Default)]
 pub(in crate::store) struct SearchIndexMerge {
+    parts: LetterPartsWriter,
     /// Writes since the last merge.
     writes: usize,
     has_failed: bool,
 }
 
 impl SearchIndexMerge {
-    /// Called in the open transaction of a group, before its commit. A failure costs no write: it is undone and reported, and
+    /// Called in the open transaction of a group, before its commit; `writes` is their number, `None` beside an engine, which
+    /// merges itself. A failure costs no write: it is undone and reported, and
     /// nothing more is merged by this engine, so that FTS5's own bursts take over.
     ///
     /// Errors: the transaction is not open any more.
     pub async fn before_commit(
         &mut self,
         conn: &mut SqliteConnection,
-        writes: usize,
+        writes: Option<usize>,
     ) -> sqlx::Result<()> {
+        self.parts.before_commit(conn).await?;
+        let Some(writes) = writes else {
+            return Ok(());
+        };
         self.writes += writes;
         if self.writes < WRITES || self.has_failed {
             return Ok(());
@@ -88,7 +95,7 @@ mod tests {
             let insert = sqlx::query(insert).bind(letter as i64 + 1).bind(body);
             insert.execute(&mut conn).await.expect("stored");
             if is_merged {
-                let merged = merge.before_commit(&mut conn, 1).await;
+                let merged = merge.before_commit(&mut conn, Some(1)).await;
                 merged.expect("an open transaction");
             }
             sqlx::raw_sql("COMMIT")
@@ -132,7 +139,7 @@ mod tests {
         let mut merge = SearchIndexMerge::default();
         for _ in 0..3 {
             // There is no index at all.
-            let merged = merge.before_commit(&mut conn, WRITES).await;
+            let merged = merge.before_commit(&mut conn, Some(WRITES)).await;
             merged.expect("an open transaction");
         }
         sqlx::raw_sql("COMMIT")

@@ -22,7 +22,7 @@ pub(in crate::store) const NEW_TEXTS: &str = "
 
 /// A reply, and the letter that it answers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AnsweredLetter {
+pub struct ReplyWithParent {
     /// Number of the letter that it answers.
     pub parent: i64,
     pub received_at: Timestamp,
@@ -32,11 +32,11 @@ pub struct AnsweredLetter {
 
 impl PersonaStore {
     /// Returns the newest replies whose parent is stored, at most `limit`.
-    pub async fn answered_letters(&self, limit: u32) -> Result<Vec<AnsweredLetter>> {
+    pub async fn answered_letters(&self, limit: u32) -> Result<Vec<ReplyWithParent>> {
         let query = sqlx::query(ANSWERED_LETTERS).bind(self.persona.as_str());
         let rows = query.bind(limit).fetch_all(self.store.readers()).await?;
         let reply = |row: &sqlx::sqlite::SqliteRow| {
-            Ok(AnsweredLetter {
+            Ok(ReplyWithParent {
                 parent: row.try_get("parent")?,
                 received_at: timestamp(row, "received_at")?,
                 new_text: row.try_get("own")?,

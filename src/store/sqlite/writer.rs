@@ -11,7 +11,6 @@
 //! (the PostgreSQL wiki's page "Fsync Errors").
 
 use crate::store::search::index_merge::SearchIndexMerge;
-use crate::store::search::letter_parts::LetterPartsWriter;
 use crate::store::sqlite::identity::FileIdentity;
 use crate::store::sqlite::job::{Job, JobOutcome, Write};
 use crate::store::sqlite::log::Log;
@@ -88,7 +87,6 @@ impl GroupWriter {
         let work = WriterTask {
             conn,
             log,
-            parts: LetterPartsWriter::default(),
             merge: SearchIndexMerge::default(),
             epoch,
             identity,
@@ -191,7 +189,6 @@ impl<E: Into<CommitRefusal>> From<E> for GroupEnd {
 struct WriterTask {
     conn: SqliteConnection,
     log: Log,
-    parts: LetterPartsWriter,
     merge: SearchIndexMerge,
     epoch: Option<i64>,
     identity: Option<FileIdentity>,
@@ -281,12 +278,8 @@ impl WriterTask {
             tracing::error!(%error, writes = group.len(), "the database refused a transaction");
         }
         ended?;
-        self.parts.before_commit(&mut self.conn).await?;
-        if self.epoch.is_some() {
-            self.merge
-                .before_commit(&mut self.conn, group.len())
-                .await?;
-        }
+        let writes = self.epoch.map(|_| group.len());
+        self.merge.before_commit(&mut self.conn, writes).await?;
         if let Some(Err(error)) = self.identity.as_ref().map(FileIdentity::holds) {
             tracing::error!(%error, "the database was moved, replaced or removed; nothing more is stored");
             return Err(Halt::Moved(Arc::new(error)).into());

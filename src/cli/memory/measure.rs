@@ -5,12 +5,12 @@
 
 use crate::cli::args::{number, persona_of};
 use crate::cli::{CommandContext, Exit, Failure};
+use crate::clock::Clock;
 use crate::domain::Timestamp;
-use crate::store::{AnsweredLetter, MessageSearch, PersonaStore, Ranking, SHARE_MIN};
+use crate::store::{MessageSearch, PersonaStore, Ranking, ReplyWithParent, SHARE_MIN};
 use crate::text::rare_words::WordCounts;
 use clap::{Arg, ArgMatches, value_parser};
 use serde::Serialize;
-use std::time::Instant;
 
 /// Number of words that a letter asks by.
 const WORDS: usize = 16;
@@ -63,7 +63,8 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
     let Some(persona) = persona_of(context, &store, args).await? else {
         return Ok(Exit::Usage);
     };
-    let measured = measure(&store.persona(&persona), number(args, "queries")).await?;
+    let clock = store.clock().clone();
+    let measured = measure(&store.persona(&persona), &*clock, number(args, "queries")).await?;
     if measured.queries < QUERIES_MIN {
         let what = format!(
             "{} of `{persona}` answer a letter that is stored, and a measurement needs {QUERIES_MIN}",
@@ -116,7 +117,11 @@ fn fields(measured: &SearchMeasurement) -> [(&'static str, String); 5] {
     ]
 }
 
-async fn measure(persona: &PersonaStore, limit: u32) -> anyhow::Result<SearchMeasurement> {
+async fn measure(
+    persona: &PersonaStore,
+    clock: &dyn Clock,
+    limit: u32,
+) -> anyhow::Result<SearchMeasurement> {
     let (mut counts, texts) = (WordCounts::default(), persona.new_texts(LETTERS_MAX).await?);
     texts.iter().for_each(|text| counts.add(text));
     let replies = persona.answered_letters(limit).await?;
@@ -124,12 +129,12 @@ async fn measure(persona: &PersonaStore, limit: u32) -> anyhow::Result<SearchMea
         let words = counts.rarest(&reply.new_text, WORDS);
         (words.len() >= WORDS_MIN).then_some((reply, words))
     });
-    let asked: Vec<(&AnsweredLetter, Vec<String>)> = asked.collect();
+    let asked: Vec<(&ReplyWithParent, Vec<String>)> = asked.collect();
     let (mut found, mut shown, mut times) = ([0usize; 3], 0, Vec::new());
     for (reply, words) in &asked {
-        let began = Instant::now();
+        let began = clock.monotonic();
         let ranking = ranked(persona, words, Some(reply.received_at)).await?;
-        times.push(began.elapsed().as_secs_f64() * 1000.0);
+        times.push((clock.monotonic() - began).as_secs_f64() * 1000.0);
         let place = ranking
             .hits
             .iter()
