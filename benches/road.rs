@@ -2,7 +2,7 @@
 //! beside them the disk, a reference server and a long history.
 //!
 //! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties`,
-//! `cargo bench -- cron`, `cargo bench -- recall FOLDER [MESSAGES]` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! `cargo bench -- cron`, `cargo bench -- recall FOLDER [MESSAGES]`, `cargo bench -- index` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
@@ -22,6 +22,8 @@ mod growth;
 mod counters;
 #[path = "road/history.rs"]
 mod history;
+#[path = "road/index_cost.rs"]
+mod index_cost;
 #[path = "../tests/it/scheduler/oracle.rs"]
 mod oracle;
 #[path = "road/policy.rs"]
@@ -91,6 +93,9 @@ fn main() {
             let many = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
             println!("\nwith 1000 messages stored -> with {many}:");
             growth::growth(many).await;
+        }
+        if wanted.as_deref() == Some("index") {
+            index_cost::index_cost().await;
         }
         if wanted.as_deref() == Some("recall") {
             recall::recall().await;

@@ -11,11 +11,13 @@ use crate::counters::percentile;
 use attache::app::Engine;
 use attache::domain::{PersonaId, Timestamp};
 use attache::mime::fresh_text;
-use attache::store::{MessageSearch, Ranking, SHARE_MIN};
+use attache::store::{MessageSearch, PersonaStore, Ranking, SHARE_MIN};
+use attache::text::rare_words::WordCounts;
+use chrono::{DateTime, NaiveDateTime};
 use serde::Deserialize;
 use serde_json::Value;
 use sqlx::SqliteConnection;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -100,18 +102,36 @@ impl Letters {
     async fn done(&mut self) {
         let end = sqlx::raw_sql("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)");
         end.execute(&mut self.rows).await.expect("written");
+        // The rows came past the engine, which makes the parts of words.
+        let began = Instant::now();
+        let never = tokio_util::sync::CancellationToken::new();
+        self.engine.store.clone().index_older_letters(never).await;
+        let parts_took = began.elapsed();
         let sizes = "SELECT (SELECT sum(octet_length(subject) + octet_length(coalesce(fresh_text, text_body))) FROM messages),
             (SELECT sum(octet_length(block)) FROM letter_words_data) + (SELECT sum(octet_length(term) + 12) FROM letter_words_idx)
-            + (SELECT sum(octet_length(sz) + 6) FROM letter_words_docsize)";
-        let (text, index): (i64, i64) = sqlx::query_as(sizes)
+            + (SELECT sum(octet_length(sz) + 6) FROM letter_words_docsize),
+            (SELECT sum(octet_length(block)) FROM letter_parts_data)
+            + (SELECT coalesce(sum(octet_length(term) + 12), 0) FROM letter_parts_idx)
+            + (SELECT coalesce(sum(octet_length(sz) + 6), 0) FROM letter_parts_docsize),
+            (SELECT coalesce(sum(octet_length(words) + octet_length(thread) + 8), 0) FROM letter_part_texts)";
+        let (text, words, parts, part_texts): (i64, i64, i64, i64) = sqlx::query_as(sizes)
             .fetch_one(&mut self.rows)
             .await
             .expect("sizes");
+        let of = |bytes: i64| {
+            format!(
+                "{:.1} MB ({:.0} %)",
+                bytes as f64 / 1e6,
+                100.0 * bytes as f64 / text as f64
+            )
+        };
         println!(
-            "  text {:.1} MB, index {:.1} MB ({:.0} %)",
-            text as f64 / 1e6,
-            index as f64 / 1e6,
-            100.0 * index as f64 / text as f64
+            "  text {}; index of words {}, of parts of words {} and their list {}, made in {:.1} s",
+            of(text),
+            of(words),
+            of(parts),
+            of(part_texts),
+            parts_took.as_secs_f64()
         );
     }
 
@@ -197,7 +217,12 @@ async fn turns(all: &[Value]) -> (Letters, HashMap<(usize, String), i64>) {
     let mut seqs: HashMap<(usize, String), i64> = HashMap::new();
     for (number, conversation) in all.iter().enumerate() {
         let turns = &conversation["conversation"];
+        let mut at_ms = 0;
         for session in 1..=60 {
+            let date = turns[format!("session_{session}_date_time")].as_str();
+            let date = date
+                .and_then(|date| NaiveDateTime::parse_from_str(date, "%I:%M %p on %d %B, %Y").ok());
+            at_ms = date.map_or(at_ms, |date| date.and_utc().timestamp_millis());
             for turn in turns[format!("session_{session}")]
                 .as_array()
                 .into_iter()
@@ -205,7 +230,8 @@ async fn turns(all: &[Value]) -> (Letters, HashMap<(usize, String), i64>) {
             {
                 let of = |field: &str| turn[field].as_str().unwrap_or_default().to_owned();
                 let (id, seq) = (of("dia_id"), seqs.len() as i64 + 1);
-                let at = Timestamp::from_millis(seq * 60_000).to_string();
+                at_ms += 60_000;
+                let at = Timestamp::from_millis(at_ms).to_string();
                 let body = format!("{} {}", of("text"), of("blip_caption"));
                 let message = rows::Message {
                     id: &format!("{number}-{id}"),
@@ -297,12 +323,15 @@ async fn absent_subjects(letters: &Letters, mails: &[Mail]) {
 async fn parents(mails: &[Mail]) {
     let mut letters = Letters::new().await;
     let mut seqs: HashMap<&str, i64> = HashMap::new();
-    let (mut texts, mut counts) = (Vec::new(), BTreeMap::<String, u32>::new());
-    let mut dates = Vec::new();
+    let (mut texts, mut counts) = (Vec::new(), WordCounts::default());
+    let (mut dates, mut last_ms) = (Vec::new(), 0);
     for (place, mail) in mails.iter().enumerate() {
         let seq = place as i64 + 1;
-        // In the order of the file, one a second: several have one date.
-        let at = Timestamp::from_millis(seq * 1000);
+        // Several have one date: each comes a second after the one before it at least.
+        let date = DateTime::parse_from_rfc3339(&mail.date.replace(' ', "T"));
+        let date = date.map_or(0, |date| date.timestamp_millis());
+        let at = Timestamp::from_millis(date.max(last_ms + 1000));
+        last_ms = at.as_millis();
         let subject = mail.subject.clone().unwrap_or_default();
         let fresh = fresh_text(mail.body.as_deref().unwrap_or_default(), &subject);
         let id = format!("m{seq}");
@@ -322,11 +351,8 @@ async fn parents(mails: &[Mail]) {
         };
         letters.add(message).await;
         seqs.entry(mail.message_id.as_str()).or_insert(seq);
-        let words = words(&fresh);
-        for word in &words {
-            *counts.entry(word.clone()).or_default() += 1;
-        }
-        texts.push(words);
+        counts.add(&fresh);
+        texts.push(fresh);
         dates.push(at);
     }
     println!(
@@ -342,30 +368,15 @@ async fn parents(mails: &[Mail]) {
         let Some(parent) = parent.filter(|parent| **parent <= place as i64) else {
             continue;
         };
-        let mut rare: Vec<&String> = texts[place]
-            .iter()
-            .filter(|word| counts[*word] > 1)
-            .collect();
-        rare.sort_by_key(|word| counts[*word]);
-        rare.truncate(RAREST);
+        let rare = counts.rarest(&texts[place], RAREST);
         if rare.len() < 3 {
             continue;
         }
-        let query = rare
-            .iter()
-            .map(|word| word.as_str())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let query = rare.join(" ");
         let (ranking, time) = letters.ranked("ada", &query, Some(dates[place])).await;
         shares.count(&BTreeSet::from([*parent]), &ranking, time);
     }
     shares.print("the letter that a reply answers");
-}
-
-fn words(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric());
-    let long = words.filter(|word| word.chars().count() > 2);
-    long.map(str::to_lowercase).collect()
 }
 
 const FILL: &str = "
@@ -383,17 +394,24 @@ const FILL: &str = "
 /// A word of a language of 500,000, in which the n-th is n times rarer than the first.
 fn word(chance: u64, from: f64) -> String {
     let share = (chance.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
-    format!("w{}", (from * (500_000.0 / from).powf(share)) as u64)
+    let number = (from * (500_000.0 / from).powf(share)) as u64;
+    // No digits: a word with digits would be a code, and no vowels, of which a stem would be made.
+    let letter = |digit: char| char::from(b"bcdfghjklm"[digit as usize - '0' as usize]);
+    number.to_string().chars().map(letter).collect()
 }
 
-/// How long searches take among many letters of sixty words, in threads of four.
+/// How long searches take among many letters of sixty words, in threads of four, the first of which has a code.
 async fn growth(many: usize) {
     let mut letters = Letters::new().await;
     let began = Instant::now();
     for first in (0..many).step_by(10_000) {
         let body = |number: u64| -> String {
             let words = (0..60).map(|place| word(number * 60 + place, 1.0));
-            words.collect::<Vec<_>>().join(" ")
+            let words = words.collect::<Vec<_>>().join(" ");
+            match number % 4 {
+                0 => format!("{words} INV-2026/{number:06}"),
+                _ => words,
+            }
         };
         let bodies: Vec<String> = (first..many.min(first + 10_000))
             .map(|n| body(n as u64))
@@ -416,20 +434,27 @@ async fn growth(many: usize) {
         .engine
         .store
         .persona(&PersonaId::parse("ada").expect("an id"));
-    // Words as they are drawn, but for the two hundred most frequent: 5 as in a question, 16 as in a letter.
-    for (what, count, readers) in [
-        ("5 words, all mail", 5, None),
-        ("16 words, all mail", 16, None),
-        ("5 words, for a correspondent", 5, Some(())),
+    time_searches(&store, many).await;
+}
+
+/// Words as they are drawn, but for the two hundred most frequent: 5 as in a question, 16 as in a letter; and codes.
+async fn time_searches(store: &PersonaStore, many: usize) {
+    for (what, count, is_for_guest) in [
+        ("a part of a code, all mail", 0, false),
+        ("5 words, all mail", 5, false),
+        ("16 words, all mail", 16, false),
+        ("5 words, for a correspondent", 5, true),
     ] {
         let mut times = Vec::new();
         for query in 0..QUERIES as u64 {
             let words = (0..count).map(|place| word((query + 1) * 1_000_003 + place, 200.0));
+            let words = words.collect::<Vec<_>>().join(" ");
+            let code = format!("{:06}", query as usize * 7919 % many / 4 * 4);
             let guest = format!("guest{}@guest.example", query % 5000);
+            let guest = attache::domain::Address::parse(&guest).expect("an address");
             let search = MessageSearch {
-                query: Some(words.collect::<Vec<_>>().join(" ")),
-                visible_to: readers
-                    .map(|()| vec![attache::domain::Address::parse(&guest).expect("an address")]),
+                query: Some(if count == 0 { code } else { words }),
+                visible_to: is_for_guest.then(|| vec![guest]),
                 limit: 10,
                 ..MessageSearch::default()
             };

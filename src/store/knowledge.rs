@@ -4,7 +4,7 @@
 //! Absent on purpose: reading files and cutting them into pieces; that is the resolver's work.
 
 use crate::store::search::match_text::quoted;
-use crate::store::search::ranking::{TermListing, candidates, counted, rank};
+use crate::store::search::ranking::{CandidateFacts, TermListing, candidates, counted, rank};
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
 use sqlx::Row;
@@ -202,9 +202,12 @@ impl PersonaStore {
             let beside = around.filter_map(|other| places.get(&(path.clone(), other)).copied());
             (*seq, beside.collect())
         });
-        let near: HashMap<i64, Vec<i64>> = near.collect();
+        let facts = CandidateFacts {
+            near: near.collect(),
+            of_named: None,
+        };
         let found = candidates(&terms, total as f64, CANDIDATES_MAX);
-        let ranking = rank(&terms, total as f64, &found, &near);
+        let ranking = rank(&terms, total as f64, &found, &facts);
         let best = &ranking.hits[..ranking.hits.len().min(limit as usize)];
         let ranks: HashMap<i64, f64> = best.iter().copied().collect();
         let seqs = serde_json::Value::from_iter(best.iter().map(|(seq, _)| *seq)).to_string();

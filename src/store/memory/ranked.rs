@@ -2,9 +2,8 @@
 
 use super::record::MemoryEntry;
 use crate::store::search::match_text::query_words;
-use crate::store::search::ranking::{SHARE_MIN, TermDocuments, candidates, rank};
+use crate::store::search::ranking::{CandidateFacts, SHARE_MIN, TermDocuments, candidates, rank};
 use crate::text::word_parts::SearchedText;
-use std::collections::HashMap;
 
 /// Number of entries that rarity is counted among at least: in one of three entries, a word is no less telling.
 const ENTRIES_MIN: f64 = 30.0;
@@ -35,7 +34,7 @@ pub fn entries_about<'e>(
     let terms: Vec<TermDocuments> = query_words(query).into_iter().map(with).collect();
     let total = (entries.len() as f64).max(ENTRIES_MIN);
     let found = candidates(&terms, total, entries.len());
-    let ranking = rank(&terms, total, &found, &HashMap::new());
+    let ranking = rank(&terms, total, &found, &CandidateFacts::default());
     let best = ranking.hits.first().map_or(0.0, |(_, score)| *score);
     // Each entry stands alone, so each must have enough of the query.
     let is_enough =

@@ -5,11 +5,13 @@
 
 use super::excerpt::excerpt;
 use super::match_text::{column, in_threads, query_words, with_part, within};
-use super::ranking::{Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank};
+use super::ranking::{
+    CandidateFacts, Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank,
+};
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
 use crate::store::sql::{from_json, instant, json_list};
 use crate::store::{PersonaStore, Result, StoreError};
-use crate::text::word_parts::{WantedPart, wanted_part};
+use crate::text::word_parts::{WantedPart, stems, wanted_part};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -146,6 +148,10 @@ SELECT h.value AS seq,
     ORDER BY n.seq LIMIT 4) a) AS after_json
 FROM jsonb_each($1) h CROSS JOIN messages m ON m.seq = h.value";
 
+/// When messages came, and from whom.
+pub(in crate::store) const RECEIVED: &str = "
+SELECT m.seq, m.received_at, m.sender FROM jsonb_each($1) h CROSS JOIN messages m ON m.seq = h.value";
+
 /// Columns of the hits, in the requested order.
 pub(in crate::store) const SHOW_HITS: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
@@ -242,7 +248,33 @@ impl PersonaStore {
         let terms = counted(lists, filters.total);
         let seeds = candidates(&terms, filters.total, CANDIDATES_MAX);
         let (found, near) = self.neighbours(&seeds, &terms, scope).await?;
-        Ok(rank(&terms, filters.total, &found, &near))
+        let around: BTreeSet<i64> = near.values().flatten().chain(&found).copied().collect();
+        let letters = self.received(&around).await?;
+        let facts = CandidateFacts {
+            of_named: of_named(words, &letters),
+            near,
+        };
+        let mut ranking = rank(&terms, filters.total, &found, &facts);
+        let times = found
+            .iter()
+            .filter_map(|seq| Some((*seq, letters.get(seq)?.at_ms)));
+        ranking.prefer_recent(&times.collect());
+        Ok(ranking)
+    }
+
+    /// Returns when each of the messages came, and from whom.
+    async fn received(&self, seqs: &BTreeSet<i64>) -> Result<HashMap<i64, ReceivedLetter>> {
+        let seqs = serde_json::Value::from_iter(seqs.iter().copied()).to_string();
+        let query = sqlx::query(RECEIVED).bind(seqs);
+        let rows = query.fetch_all(self.store.readers()).await?;
+        let letter = |row: &SqliteRow| -> Result<(i64, ReceivedLetter)> {
+            let letter = ReceivedLetter {
+                at_ms: instant(row.get("received_at"))?.as_millis(),
+                sender: row.get("sender"),
+            };
+            Ok((row.get("seq"), letter))
+        };
+        rows.iter().map(letter).collect()
     }
 
     /// Adds the filter of the readers' threads to the others, and counts what they may see; `None` when they are in no
@@ -363,6 +395,29 @@ impl PersonaStore {
         }
         Ok((found.into_iter().collect(), near))
     }
+}
+
+struct ReceivedLetter {
+    at_ms: i64,
+    sender: String,
+}
+
+/// Returns the messages whose senders have a word of the query; `None` when none has.
+fn of_named(words: &[String], letters: &HashMap<i64, ReceivedLetter>) -> Option<HashSet<i64>> {
+    let words: HashSet<String> = words.iter().flat_map(|word| stems(word)).collect();
+    let mut known: HashMap<&str, bool> = HashMap::new();
+    let mut named = HashSet::new();
+    for (seq, letter) in letters {
+        let is_named = known.entry(&letter.sender).or_insert_with(|| {
+            stems(&letter.sender)
+                .iter()
+                .any(|word| words.contains(word))
+        });
+        if *is_named {
+            named.insert(*seq);
+        }
+    }
+    (!named.is_empty()).then_some(named)
 }
 
 /// What limits a search beside its words.

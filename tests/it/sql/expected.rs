@@ -188,6 +188,7 @@ pub const HOT: &[(&str, &[&str])] = &[
         "letter_search::NEIGHBOURS",
         &["INTEGER PRIMARY KEY", "messages_by_thread"],
     ),
+    ("letter_search::RECEIVED", &["INTEGER PRIMARY KEY"]),
     ("letter_search::SHOW_HITS", &["INTEGER PRIMARY KEY"]),
     ("index_build::INDEX_LETTERS", &["INTEGER PRIMARY KEY"]),
     ("index_build::NAME_PARTS", &["INTEGER PRIMARY KEY"]),

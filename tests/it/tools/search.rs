@@ -414,9 +414,10 @@ async fn the_better_hit_comes_first_unreadable_ones_take_no_place() {
     let first = json!({"query": "sauna warm", "limit": 1});
     assert_eq!(ids(&run_deps, first).await, ["both"]);
     as_owner(&mut run_deps);
+    // The question names the sauna's club.
     assert_eq!(
         ids(&run_deps, query).await,
-        ["hidden", "both", "body", "subject"]
+        ["both", "hidden", "body", "subject"]
     );
 }
 
