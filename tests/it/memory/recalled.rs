@@ -30,7 +30,7 @@ impl MemoryScene {
     async fn recalled(&self, run: &str) -> (String, String, u64) {
         let app = &self.scene.world.app;
         let sql = "SELECT context_report_json FROM runs WHERE id = $1";
-        let report = app.row(sql, &run).await[0].clone().expect("a report");
+        let report = app.row(sql, run).await[0].clone().expect("a report");
         let report: Value = serde_json::from_str(&report).expect("json");
         let steps = report["entries"].as_array().expect("steps").clone();
         let step = steps.into_iter().find(|step| step["resolver"] == "recall");
