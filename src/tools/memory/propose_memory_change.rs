@@ -33,6 +33,7 @@ pub struct ProposeMemoryChange;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ProposeMemoryChangeArgs {
+    /// Change to propose.
     action: ProposedAction,
     /// Ids of the entries, as `list_memory` has them: two to ten for `merge`, else one.
     entries: Vec<String>,
