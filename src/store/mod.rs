@@ -98,8 +98,8 @@ pub use memory::change::{EntryVerdict, MemoryAct};
 pub use memory::digest::{DigestEntry, DigestExplanation, DueDigest};
 pub use memory::erase::{ErasedMemory, RemainingText};
 pub use memory::listing::{MemoryDossier, MemoryEvent, MemoryFilter};
-pub use memory::ranked::entries_about;
 pub use memory::proposals::{ProposalState, WholeMemory};
+pub use memory::ranked::entries_about;
 pub use memory::record::{MemoryEntry, MemorySource, MemoryWrite, NewMemory};
 pub use notices::causes::{
     EarlierMail, Notice, NoticeAbout, NoticeFold, NoticeMail, Notified, PendingNotices,

@@ -37,6 +37,27 @@ pub(in crate::store) const PARTS_ARE_OPEN: &str = "
 pub(in crate::store) const BUILD_IS_OPEN: &str =
     "SELECT EXISTS (SELECT 1 FROM letter_words_build WHERE id = 1) AS is_open";
 
+/// Statements that build an index.
+struct IndexBuild {
+    is_open: &'static str,
+    next: &'static str,
+    step: &'static str,
+    end: &'static str,
+}
+
+const WORDS_BUILD: IndexBuild = IndexBuild {
+    is_open: BUILD_IS_OPEN,
+    next: NEXT_LETTERS,
+    step: INDEX_LETTERS,
+    end: DROP_OLD_INDEX,
+};
+const PARTS_BUILD: IndexBuild = IndexBuild {
+    is_open: PARTS_ARE_OPEN,
+    next: NEXT_PARTS,
+    step: NAME_PARTS,
+    end: END_PARTS,
+};
+
 impl Store {
     /// Indexes the letters of a database that had another index, until all are or `stop`; an interrupted call is
     /// continued by the next. Other writes go between its steps.
@@ -59,12 +80,12 @@ impl Store {
     }
 
     async fn index_next(&self) -> Result<bool> {
-        Ok(self.index_next_letters().await? || self.index_next_parts().await?)
+        Ok(self.take_step(&WORDS_BUILD).await? || self.take_step(&PARTS_BUILD).await?)
     }
 
-    /// Indexes the parts of some more letters; `false` when all are indexed.
-    async fn index_next_parts(&self) -> Result<bool> {
-        let is_open: bool = sqlx::query_scalar(PARTS_ARE_OPEN)
+    /// Indexes some more letters; `false` when all are indexed.
+    async fn take_step(&self, build: &'static IndexBuild) -> Result<bool> {
+        let is_open: bool = sqlx::query_scalar(build.is_open)
             .fetch_one(self.readers())
             .await?;
         if !is_open {
@@ -72,34 +93,11 @@ impl Store {
         }
         self.write(move |conn| {
             Box::pin(async move {
-                let next = sqlx::query_scalar(NEXT_PARTS).bind(to_i64(STEP_LETTERS));
+                let next = sqlx::query_scalar(build.next).bind(to_i64(STEP_LETTERS));
                 let lowest: Option<i64> = next.fetch_one(&mut *conn).await?;
                 let step = match lowest {
-                    Some(lowest) => sqlx::query(NAME_PARTS).bind(lowest),
-                    None => sqlx::query(END_PARTS),
-                };
-                step.execute(conn).await?;
-                Ok(lowest.is_some())
-            })
-        })
-        .await
-    }
-
-    /// Indexes some more letters of a database that had another index; `false` when all are.
-    async fn index_next_letters(&self) -> Result<bool> {
-        let is_open: bool = sqlx::query_scalar(BUILD_IS_OPEN)
-            .fetch_one(self.readers())
-            .await?;
-        if !is_open {
-            return Ok(false);
-        }
-        self.write(move |conn| {
-            Box::pin(async move {
-                let next = sqlx::query_scalar(NEXT_LETTERS).bind(to_i64(STEP_LETTERS));
-                let lowest: Option<i64> = next.fetch_one(&mut *conn).await?;
-                let step = match lowest {
-                    Some(lowest) => sqlx::query(INDEX_LETTERS).bind(lowest),
-                    None => sqlx::query(DROP_OLD_INDEX),
+                    Some(lowest) => sqlx::query(build.step).bind(lowest),
+                    None => sqlx::query(build.end),
                 };
                 step.execute(conn).await?;
                 Ok(lowest.is_some())
