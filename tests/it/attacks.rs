@@ -4,6 +4,7 @@
 //! Cases are files, `tests/fixtures/attacks/<ID>.json`; `held.json` there names the rows that other tests hold. Those with a
 //! network are played in a namespace of the kernel.
 
+mod carriers;
 mod case;
 mod effects;
 mod held;
