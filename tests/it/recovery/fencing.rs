@@ -27,6 +27,14 @@ async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
         .expect("a number")
 }
 
+/// Every row, as the pages of a copy without the header. `PRAGMA data_version` would also change when the other engine
+/// moves its log into the file.
+async fn contents(rows: &mut SqliteConnection, copy: &Path) -> Vec<u8> {
+    let into = sqlx::query("VACUUM INTO $1").bind(copy.to_string_lossy().into_owned());
+    into.execute(rows).await.expect("a copy");
+    std::fs::read(copy).expect("the copy").split_off(100)
+}
+
 async fn replaced(app: &TestApp) -> Engine {
     let names = attache::cli::name_catalog();
     let config = config::load(app.workspace.path(), &names).expect("a good configuration");
@@ -167,7 +175,7 @@ async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     let (status, said, _) = second.ended();
     assert_eq!(status.code(), Some(0), "{said}");
 
-    let before = number(&mut rows, "PRAGMA data_version").await;
+    let before = contents(&mut rows, &dir.path().join("before.db")).await;
     half.letter("half@guest.example", "When?").expect("sent");
     first.signal(Signal::CONT);
     let (status, said, took) = first.ended();
@@ -179,9 +187,8 @@ async fn a_stopped_replaced_engine_writes_and_sends_nothing_on_waking() {
     assert!(took < Duration::from_secs(5), "{took:?}");
     let reply = half.append().unwrap_or_default();
     assert!(!reply.starts_with("250"), "{reply}");
-    assert_eq!(
-        number(&mut rows, "PRAGMA data_version").await,
-        before,
+    assert!(
+        contents(&mut rows, &dir.path().join("after.db")).await == before,
         "something was written"
     );
     assert_eq!(
