@@ -11,7 +11,7 @@ use attache::runs::chat::question::{AskedAt, question};
 use attache::runs::chat::watch::{RunProgress, RunWatch};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -196,10 +196,20 @@ fn fails_once(retry_after_ms: u64) -> TempDir {
     folder
 }
 
+/// The minute until the next attempt passes in seconds, where libfaketime is.
 #[test]
 fn without_an_engine_a_question_waits_for_the_next_attempt_of_its_provider() {
     let folder = fails_once(10);
-    let (code, stdout, stderr) = ask(&folder, &["ask", "concierge", "How many seats?"], "");
+    let mut command = Command::new("faketime");
+    command.args(["-f", "+0 x30", env!("CARGO_BIN_EXE_attache")]);
+    command.args(["ask", "concierge", "How many seats?"]);
+    let Ok(output) = command.current_dir(folder.path()).output() else {
+        println!("SKIPPED: faketime is not installed");
+        return;
+    };
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    let code = output.status.code().expect("no signal");
     assert_eq!((code, stdout.as_str()), (0, "Forty seats.\n"), "{stderr}");
     let waited = stderr.contains("the next attempt is at") && stderr.contains("Ctrl-C cancels it");
     assert!(waited && !stderr.contains("no answer"), "{stderr}");
