@@ -1,12 +1,9 @@
 //! Digests of entries of memory that wait: mailed to the owners like questions, and answered to an address of their own.
 
 use super::letter::{SUBJECT_CHARS_MAX, fence_for};
-use super::station::{OwnerMail, OwnerQuestions};
-use crate::domain::{MemoryProposal, approval_address};
-use crate::store::{
-    DigestEntry, DigestExplanation, DueDigest, MemoryEntry, NoticeMail, QuestionMail, Result,
-    StoreError,
-};
+use super::station::{ExplainedAnswer, OwnerQuestions};
+use crate::domain::MemoryProposal;
+use crate::store::{DigestEntry, DigestExplanation, DueDigest, MemoryEntry, Result, StoreError};
 use crate::text::{one_line, shortened, visible};
 
 /// Most characters of a quote that is shown.
@@ -21,13 +18,16 @@ impl OwnerQuestions {
             queued += self.send_digest(&digest).await?;
         }
         for pending in self.store.digest_explanations().await? {
-            let mail = self.explanation_of(&pending).filter(|_| !pending.is_enough);
-            let count = usize::from(mail.is_some());
-            match self.store.explain_answer(&pending.message, mail).await {
-                Ok(()) => queued += count,
-                Err(StoreError::WrongState { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            let answer = ExplainedAnswer {
+                persona: &pending.persona,
+                owner: &pending.owner,
+                message: &pending.message,
+                subject: &pending.subject,
+                rfc_message_id: &pending.rfc_message_id,
+                references: &pending.references,
+            };
+            let body = (!pending.is_enough).then(|| why(&pending));
+            queued += self.send_explanation(answer, body).await?;
         }
         Ok(queued)
     }
@@ -38,25 +38,13 @@ impl OwnerQuestions {
         };
         let mut mails = Vec::new();
         for owner in &self.owners {
-            let token = self.new_token();
-            let Some(from) = approval_address(&persona.address, &token) else {
-                tracing::warn!(persona = %persona.id, "its address has no room for a token: entries of its memory are decided by `attache memory` alone");
-                continue;
-            };
-            let mail = self.compose(OwnerMail {
-                persona,
-                from,
-                to: owner,
-                subject: subject(&persona.name, digest.entries.len()),
-                body: body(digest, &persona.name),
-                answers: None,
-            });
-            let Some(mail) = mail else { continue };
-            mails.push(QuestionMail {
-                mail,
-                owner: owner.key(),
-                token,
-            });
+            let text = (
+                subject(&persona.name, digest.entries.len()),
+                body(digest, &persona.name),
+            );
+            let owner = (owner, self.new_token());
+            let instead = "entries of its memory are decided by `attache memory` alone";
+            mails.extend(self.question_mail(persona, owner, text, instead));
         }
         let count = mails.len();
         match self.store.open_digest(digest, mails).await {
@@ -67,21 +55,6 @@ impl OwnerQuestions {
             Err(StoreError::WrongState { .. }) => Ok(0),
             Err(error) => Err(error),
         }
-    }
-
-    fn explanation_of(&self, pending: &DigestExplanation) -> Option<NoticeMail> {
-        let persona = self.config.personas.get(&pending.persona)?;
-        let mut owners = self.owners.iter();
-        let owner = owners.find(|owner| owner.key() == pending.owner)?;
-        let subject = pending.subject.trim_start_matches("Re: ");
-        self.compose(OwnerMail {
-            persona,
-            from: persona.address.clone(),
-            to: owner,
-            subject: shortened(&one_line(&format!("Re: {subject}")), SUBJECT_CHARS_MAX),
-            body: why(pending),
-            answers: Some((&pending.rfc_message_id, &pending.references)),
-        })
     }
 }
 

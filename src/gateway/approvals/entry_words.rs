@@ -48,7 +48,8 @@ fn read_own(text: &str, fresh: &str) -> Option<Vec<ReadEntries>> {
             if is_closed {
                 return None;
             }
-            (is_adjacent, found) = (true, [found, vec![read]].concat());
+            is_adjacent = true;
+            found.push(read);
         } else if is_quoted(line) {
             is_closed = true;
         } else if takes_back(line) || is_yes(line) {

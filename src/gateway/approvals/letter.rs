@@ -79,14 +79,10 @@ pub(super) fn fence_for(text: &str) -> String {
     "`".repeat(longest.max(2) + 1)
 }
 
-pub fn explanation_subject(pending: &PendingExplanation) -> String {
-    shortened(
-        &one_line(&format!(
-            "Re: {}",
-            pending.subject.trim_start_matches("Re: ")
-        )),
-        SUBJECT_CHARS_MAX,
-    )
+/// Returns the subject of the mail that explains what became of an answer with this one.
+pub fn explanation_subject(answer: &str) -> String {
+    let subject = format!("Re: {}", answer.trim_start_matches("Re: "));
+    shortened(&one_line(&subject), SUBJECT_CHARS_MAX)
 }
 
 /// Returns why an answer decided nothing.

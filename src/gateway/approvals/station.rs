@@ -4,7 +4,7 @@
 use super::letter;
 use crate::config::{Config, Persona};
 use crate::domain::{
-    Address, DeliveryId, LoopToken, MessageId, Trust, approval_address, sha256_hex,
+    Address, DeliveryId, LoopToken, MessageId, PersonaId, Trust, approval_address, sha256_hex,
 };
 use crate::mime::{self, Automatic, Outgoing};
 use crate::store::{
@@ -26,14 +26,25 @@ pub struct OwnerQuestions {
 }
 
 /// A mail to one owner, before it is composed.
-pub(super) struct OwnerMail<'a> {
-    pub persona: &'a Persona,
-    pub from: Address,
-    pub to: &'a Address,
-    pub subject: String,
-    pub body: String,
+struct OwnerMail<'a> {
+    persona: &'a Persona,
+    from: Address,
+    to: &'a Address,
+    subject: String,
+    body: String,
     /// Message-ID of the mail that it answers, and that mail's References.
-    pub answers: Option<(&'a str, &'a [String])>,
+    answers: Option<(&'a str, &'a [String])>,
+}
+
+/// An answer of an owner that did not do all that it says.
+pub(super) struct ExplainedAnswer<'a> {
+    pub persona: &'a PersonaId,
+    /// Key of the owner's address.
+    pub owner: &'a str,
+    pub message: &'a MessageId,
+    pub subject: &'a str,
+    pub rfc_message_id: &'a str,
+    pub references: &'a [String],
 }
 
 impl OwnerQuestions {
@@ -78,24 +89,12 @@ impl OwnerQuestions {
                 continue;
             }
             let token = token.unwrap_or_else(|| self.new_token());
-            let Some(from) = approval_address(&persona.address, &token) else {
-                tracing::warn!(persona = %persona.id, "its address has no room for a token: its questions are answered by `attache approvals` alone");
-                continue;
-            };
-            let mail = self.compose(OwnerMail {
-                persona,
-                from,
-                to: owner,
-                subject: letter::subject(&pending.view, &persona.name, pending.is_reminder),
-                body: letter::body(&pending.view, &persona.name),
-                answers: None,
-            });
-            let Some(mail) = mail else { continue };
-            mails.push(QuestionMail {
-                mail,
-                owner: owner.key(),
-                token,
-            });
+            let text = (
+                letter::subject(&pending.view, &persona.name, pending.is_reminder),
+                letter::body(&pending.view, &persona.name),
+            );
+            let instead = "its questions are answered by `attache approvals` alone";
+            mails.extend(self.question_mail(persona, (owner, token), text, instead));
         }
         let (count, id) = (mails.len(), &pending.view.id);
         let question = (id.as_str(), pending.view.sha256.as_str());
@@ -110,29 +109,74 @@ impl OwnerQuestions {
         }
     }
 
+    /// Builds a mail that an owner answers to the address of its token; `instead` is logged where the persona's address has no
+    /// room for one. `None`: there is no such mail, and a log line says why.
+    pub(super) fn question_mail(
+        &self,
+        persona: &Persona,
+        (owner, token): (&Address, String),
+        (subject, body): (String, String),
+        instead: &str,
+    ) -> Option<QuestionMail> {
+        let Some(from) = approval_address(&persona.address, &token) else {
+            tracing::warn!(persona = %persona.id, "its address has no room for a token: {instead}");
+            return None;
+        };
+        let mail = self.compose(OwnerMail {
+            persona,
+            from,
+            to: owner,
+            subject,
+            body,
+            answers: None,
+        })?;
+        Some(QuestionMail {
+            mail,
+            owner: owner.key(),
+            token,
+        })
+    }
+
     async fn explain(&self, pending: &PendingExplanation) -> Result<usize> {
-        let mail = self.explanation(pending).filter(|_| !pending.is_enough);
+        let answer = ExplainedAnswer {
+            persona: &pending.view.persona,
+            owner: &pending.owner,
+            message: &pending.message,
+            subject: &pending.subject,
+            rfc_message_id: &pending.rfc_message_id,
+            references: &pending.references,
+        };
+        let body = (!pending.is_enough).then(|| letter::explanation(pending));
+        self.send_explanation(answer, body).await
+    }
+
+    /// Mails an owner what became of an answer, and marks that as told; without a `body` it is only marked. Returns the number
+    /// of mails.
+    pub(super) async fn send_explanation(
+        &self,
+        answer: ExplainedAnswer<'_>,
+        body: Option<String>,
+    ) -> Result<usize> {
+        let mail = body.and_then(|body| self.explanation_mail(&answer, body));
         let count = usize::from(mail.is_some());
-        match self.store.explain_answer(&pending.message, mail).await {
+        match self.store.explain_answer(answer.message, mail).await {
             Ok(()) => Ok(count),
             Err(StoreError::WrongState { .. }) => Ok(0),
             Err(error) => Err(error),
         }
     }
 
-    fn explanation(&self, pending: &PendingExplanation) -> Option<NoticeMail> {
-        let persona = self.config.personas.get(&pending.view.persona)?;
-        let owner = self
-            .owners
-            .iter()
-            .find(|owner| owner.key() == pending.owner)?;
+    fn explanation_mail(&self, answer: &ExplainedAnswer<'_>, body: String) -> Option<NoticeMail> {
+        let persona = self.config.personas.get(answer.persona)?;
+        let mut owners = self.owners.iter();
+        let owner = owners.find(|owner| owner.key() == answer.owner)?;
         self.compose(OwnerMail {
             persona,
             from: persona.address.clone(),
             to: owner,
-            subject: letter::explanation_subject(pending),
-            body: letter::explanation(pending),
-            answers: Some((&pending.rfc_message_id, &pending.references)),
+            subject: letter::explanation_subject(answer.subject),
+            body,
+            answers: Some((answer.rfc_message_id, answer.references)),
         })
     }
 
@@ -146,7 +190,7 @@ impl OwnerQuestions {
 
     /// Builds a mail with its final bytes. `None`: it cannot be made one, which is logged; the question stays in
     /// `attache approvals`.
-    pub(super) fn compose(&self, mail: OwnerMail<'_>) -> Option<NoticeMail> {
+    fn compose(&self, mail: OwnerMail<'_>) -> Option<NoticeMail> {
         let clock = self.store.clock();
         let id = MessageId::new(clock.new_id());
         let message_id = mime::new_message_id(id.as_str(), mail.persona.address.domain());
