@@ -103,17 +103,25 @@ pub fn facts_of(text: &str) -> Vec<Fact> {
         .filter(|word| !word.is_first && is_capitalised(word.text))
         .map(|word| word.text)
         .collect();
-    for (index, word) in words.iter().enumerate() {
-        let next = words.get(index + 1).filter(|next| !next.is_first);
-        let before = index.checked_sub(1).and_then(|index| words.get(index));
-        let before = before.filter(|_| !word.is_first);
-        for fact in facts_at(word, before, next, &inner) {
-            if known.insert(fact.key.clone()) {
-                facts.push(fact);
-            }
+    for fact in facts_among(&words, &inner) {
+        if known.insert(fact.key.clone()) {
+            facts.push(fact);
         }
     }
     facts
+}
+
+/// Returns the facts of words in order; `inner`: words that stand capitalised within a sentence.
+fn facts_among<'w>(
+    words: &'w [TextWord<'_>],
+    inner: &'w HashSet<&str>,
+) -> impl Iterator<Item = Fact> + use<'w> {
+    words.iter().enumerate().flat_map(move |(index, word)| {
+        let next = words.get(index + 1).filter(|next| !next.is_first);
+        let before = index.checked_sub(1).and_then(|index| words.get(index));
+        let before = before.filter(|_| !word.is_first);
+        facts_at(word, before, next, inner)
+    })
 }
 
 /// Returns what a summary says that its source does not, and what it lacks of the facts that it must repeat.
@@ -124,7 +132,7 @@ pub fn differences(source: &str, required: &[Fact], summary: &str) -> Vec<String
     let has = |fact: &Fact| keys.contains(fact.key.as_str()) || words.contains(&fact.key);
     let lacking = required.iter().filter(|fact| !has(fact));
     let lacking = lacking.map(|fact| format!("lacks `{}`", fact.shown));
-    let source_facts: HashSet<String> = facts_of_all_lines(source).map(|fact| fact.key).collect();
+    let source_facts = keys_of_all_lines(source);
     let source_words: HashSet<String> = all_words(source).chain(words_of_dates(source)).collect();
     let invented = said
         .iter()
@@ -313,20 +321,13 @@ fn is_capitalised(text: &str) -> bool {
             .all(|c| c.is_alphabetic() || "-'’.".contains(c))
 }
 
-/// Returns the facts of a text with its head lines and quotes.
-fn facts_of_all_lines(text: &str) -> impl Iterator<Item = Fact> {
+/// Returns the keys of the facts of a text with its head lines and quotes.
+fn keys_of_all_lines(text: &str) -> HashSet<String> {
     let mut words = Vec::new();
     text.lines()
         .for_each(|line| words_of_line(line, &mut words));
-    let inner = HashSet::new();
-    let mut facts = Vec::new();
-    for (index, word) in words.iter().enumerate() {
-        let next = words.get(index + 1).filter(|next| !next.is_first);
-        let before = index.checked_sub(1).and_then(|index| words.get(index));
-        let before = before.filter(|_| !word.is_first);
-        facts.extend(facts_at(word, before, next, &inner));
-    }
-    facts.into_iter()
+    let facts: Vec<Fact> = facts_among(&words, &HashSet::new()).collect();
+    facts.into_iter().map(|fact| fact.key).collect()
 }
 
 /// Returns every word in lower case, as the key of a name or a number.
@@ -380,7 +381,10 @@ mod tests {
             "says `2026-12-08`, which no letter says",
         ];
         assert_eq!(differences(letter, &facts_of(letter), other), wanted);
-        assert_eq!(shown("We saw him. (However, Hope Would be there)"), ["Hope"]);
+        assert_eq!(
+            shown("We saw him. (However, Hope Would be there)"),
+            ["Hope"]
+        );
     }
 
     #[test]
