@@ -85,6 +85,14 @@ impl PersonaStore {
         rows.iter().map(entry).collect()
     }
 
+    /// Returns the number of entries that a run has written or proposed.
+    pub(in crate::store) async fn memory_written_by(&self, run: &RunId) -> Result<u32> {
+        let count = sqlx::query_scalar(MEMORY_OF_RUN)
+            .bind(run.as_str())
+            .bind(self.persona.as_str());
+        Ok(count.fetch_one(self.store.readers()).await?)
+    }
+
     /// Binds the persona's memory to the people around a run.
     pub fn memory(&self, circle: &MemoryCircle) -> AudienceMemory {
         AudienceMemory {
@@ -131,10 +139,7 @@ impl AudienceMemory {
 
     /// Returns the number of entries that a run has written.
     pub async fn written_by(&self, run: &RunId) -> Result<u32> {
-        let count = sqlx::query_scalar(MEMORY_OF_RUN)
-            .bind(run.as_str())
-            .bind(self.persona.persona.as_str());
-        Ok(count.fetch_one(self.persona.store.readers()).await?)
+        self.persona.memory_written_by(run).await
     }
 
     /// Reports whether the owner has rejected an entry of this scope with this text.

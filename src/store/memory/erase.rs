@@ -280,15 +280,8 @@ impl Needles {
     }
 
     fn summaries_and_runs(&self) -> String {
-        let of = |summary: &CitingSummary| [summary.id.clone(), summary.run.clone()];
-        json_list(
-            self.summaries
-                .iter()
-                .flat_map(of)
-                .collect::<Vec<_>>()
-                .iter()
-                .map(String::as_str),
-        )
+        let summaries = self.summaries.iter();
+        json_list(summaries.flat_map(|summary| [summary.id.as_str(), summary.run.as_str()]))
     }
 
     fn are_in(&self, text: &str) -> bool {

@@ -4,7 +4,6 @@
 //! Only tools that declare `whole_memory` come here, and only duties that name them are offered these. What they make waits for
 //! the owner (`change`).
 
-use super::audience::MEMORY_OF_RUN;
 use super::listing::{SOURCES_OF_MEMORY, source};
 use super::record::{MemoryEntry, MemorySource, entry};
 use crate::domain::{MemoryProposal, MemoryStatus, RunId, Timestamp};
@@ -107,9 +106,6 @@ impl WholeMemory {
 
     /// Returns the number of entries that a run has written or proposed.
     pub async fn written_by(&self, run: &RunId) -> Result<u32> {
-        let count = sqlx::query_scalar(MEMORY_OF_RUN)
-            .bind(run.as_str())
-            .bind(self.persona.persona.as_str());
-        Ok(count.fetch_one(self.persona.store.readers()).await?)
+        self.persona.memory_written_by(run).await
     }
 }

@@ -9,7 +9,7 @@ use super::ranking::{
     CandidateFacts, Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank,
 };
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
-use crate::store::sql::{from_json, instant, json_list};
+use crate::store::sql::{Statement, from_json, instant, json_list};
 use crate::store::{PersonaStore, Result, StoreError};
 use crate::text::word_parts::{WantedPart, stems, wanted_part};
 use sqlx::Row;
@@ -198,9 +198,10 @@ impl PersonaStore {
         let Some(filters) = self.limited(parts, &scope).await? else {
             return Ok(Vec::new());
         };
+        let words = query_words(search.query.as_deref().unwrap_or_default());
         let hits = match &search.query {
-            Some(query) => {
-                let ranking = self.ranking(&query_words(query), &filters, &scope).await?;
+            Some(_) => {
+                let ranking = self.ranking(&words, &filters, &scope).await?;
                 let best = ranking.hits.into_iter().map(|(seq, _)| seq);
                 best.filter(|_| ranking.share >= SHARE_MIN).collect()
             }
@@ -214,7 +215,7 @@ impl PersonaStore {
         let show = sqlx::query(SHOW_HITS).bind(serde_json::Value::from_iter(best).to_string());
         let rows = show.fetch_all(self.store.readers()).await?;
         let mut found = rows.iter().map(found_message).collect::<Result<Vec<_>>>()?;
-        let words = query_words(search.query.as_deref().unwrap_or_default()).join(" ");
+        let words = words.join(" ");
         for message in &mut found {
             message.snippet = excerpt(&message.snippet, &words);
         }
@@ -324,16 +325,7 @@ impl PersonaStore {
 
     /// Returns the messages that match and that the readers may see.
     async fn with(&self, matching: &str, scope: &Scope) -> Result<TermListing> {
-        let (sql, limit) = match scope.readers {
-            None => (NEWEST_WITH, NEWEST_MAX),
-            Some(_) => (READABLE_WITH, READABLE_MAX),
-        };
-        let query = sqlx::query(sql).bind(matching).bind(self.persona.as_str());
-        let query = query.bind(&scope.since).bind(&scope.before).bind(limit);
-        let query = match scope.readers {
-            None => query,
-            Some(_) => query.bind(&scope.readers_json),
-        };
+        let (query, limit) = self.listed((NEWEST_WITH, READABLE_WITH), matching, scope);
         listing(&query.fetch_all(self.store.readers()).await?, limit)
     }
 
@@ -343,20 +335,32 @@ impl PersonaStore {
         filters: &Filters,
         scope: &Scope,
     ) -> Result<TermListing> {
+        let matching = with_part(part, &filters.threads);
+        let statements = (NEWEST_WITH_PART, READABLE_WITH_PART);
+        let (query, limit) = self.listed(statements, &matching, scope);
+        let columns = (!filters.columns.is_empty()).then(|| filters.columns.join(" AND "));
+        let query = query.bind(columns);
+        listing(&query.fetch_all(self.store.readers()).await?, limit)
+    }
+
+    /// Binds the statement for all mail, or that for some readers, and returns it with its limit.
+    fn listed<'q>(
+        &'q self,
+        (newest, readable): (&'static str, &'static str),
+        matching: &'q str,
+        scope: &'q Scope,
+    ) -> (Statement<'q>, i64) {
         let (sql, limit) = match scope.readers {
-            None => (NEWEST_WITH_PART, NEWEST_MAX),
-            Some(_) => (READABLE_WITH_PART, READABLE_MAX),
+            None => (newest, NEWEST_MAX),
+            Some(_) => (readable, READABLE_MAX),
         };
-        let query = sqlx::query(sql).bind(with_part(part, &filters.threads));
-        let query = query.bind(self.persona.as_str());
+        let query = sqlx::query(sql).bind(matching).bind(self.persona.as_str());
         let query = query.bind(&scope.since).bind(&scope.before).bind(limit);
         let query = match scope.readers {
             None => query,
             Some(_) => query.bind(&scope.readers_json),
         };
-        let columns = (!filters.columns.is_empty()).then(|| filters.columns.join(" AND "));
-        let query = query.bind(columns);
-        listing(&query.fetch_all(self.store.readers()).await?, limit)
+        (query, limit)
     }
 
     /// Returns the candidates with those beside them that have a word themselves, and for each what is beside it.
