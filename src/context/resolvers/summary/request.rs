@@ -5,6 +5,7 @@
 //! before them, because a summary of summaries drifts.
 
 use super::facts::{FACTS_MAX, Fact, differences, facts_of};
+use super::required::required_facts;
 use crate::context::resolvers::reads::ReadError;
 use crate::context::resolvers::thread_history::{past_exchanges, words};
 use crate::context::resolvers::{
@@ -216,7 +217,7 @@ fn oldest_within(mut exchanges: Vec<Exchanged>, tokens_max: usize) -> (Vec<Excha
     let (mut tokens, mut facts) = (0, 0);
     let fitting = exchanges.iter().take_while(|exchange| {
         tokens += exchange.tokens();
-        facts += facts_of(&exchange.text).len();
+        facts += required_facts(&exchange.text).len();
         tokens <= tokens_max && facts <= FACTS_MAX
     });
     let kept = fitting.count().max(1);
@@ -314,7 +315,7 @@ pub fn problems(letters: &str, summary: &str) -> Vec<String> {
     }
     let (before, after) = letters.split_once(LETTERS).unwrap_or(("", letters));
     // Of new letters first: where there are too many, old facts may go.
-    let mut required: Vec<Fact> = facts_of(after);
+    let mut required: Vec<Fact> = required_facts(after);
     for fact in facts_of(before) {
         if !required.contains(&fact) {
             required.push(fact);

@@ -1,0 +1,157 @@
+//! Facts that a summary of letters must repeat: those of what the letters say. What stands at their ends again and again, how
+//! their writers sign, and code need not be repeated; a summary may still name it.
+
+use super::facts::{Fact, facts_of};
+use std::collections::{HashMap, HashSet};
+
+/// Lines at the end of a letter among which footers and signatures stand.
+const TAIL_LINES: usize = 15;
+/// Most lines that follow a sign-off to the end of a letter.
+const SIGNATURE_LINES: usize = 8;
+/// Most words of a name behind a sign-off, such as `Thanks, Anna Berg`.
+const NAME_WORDS: usize = 3;
+/// Signs that are rare in sentences, and how much of a line they are where it is code.
+const SIGNS_OF_CODE: &str = "{}[]()<>=;|&$_\\#*^~";
+const CODE_SHARE: f64 = 0.12;
+const CODE_SIGNS_MIN: usize = 3;
+/// Words of which a sign-off consists.
+const SIGN_OFF_WORDS: &str = "regards best kind kindest warm warmest with many thanks thank thx you cheers sincerely yours truly faithfully \
+    greetings wishes all the very much a lot again in advance mit freundlichen freundlichem vielen viele liebe dank grüße grüßen gruß \
+    cordialement cordiali saluti saludos atentamente";
+
+/// Returns the facts of letters that stand under head lines (`=== …`), in order, each once.
+pub fn required_facts(letters: &str) -> Vec<Fact> {
+    let letters = letters_of(letters);
+    let repeated = repeated_at_ends(&letters);
+    let mut text = String::new();
+    for lines in &letters {
+        let signature = signature_start(lines);
+        let mut is_fenced = false;
+        for line in &lines[..signature] {
+            let is_fence = line.trim_start().starts_with("```");
+            is_fenced ^= is_fence;
+            if !is_fence && !is_fenced && !repeated.contains(line.trim()) && !is_code(line) {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    facts_of(&text)
+}
+
+/// Returns the lines of each letter, without its head line and its quotes, as far as a mark of a signature.
+fn letters_of(text: &str) -> Vec<Vec<&str>> {
+    let mut letters: Vec<Vec<&str>> = Vec::new();
+    let mut is_signed = false;
+    for line in text.lines() {
+        if line.starts_with("===") {
+            letters.push(Vec::new());
+            is_signed = false;
+            continue;
+        }
+        is_signed |= line.trim_end() == "--";
+        if is_signed || line.starts_with('>') {
+            continue;
+        }
+        match letters.last_mut() {
+            Some(letter) => letter.push(line),
+            None => letters.push(vec![line]),
+        }
+    }
+    for letter in &mut letters {
+        while letter.last().is_some_and(|line| line.trim().is_empty()) {
+            letter.pop();
+        }
+    }
+    letters
+}
+
+/// Returns the lines that stand at the ends of several letters: footers of lists and offices.
+fn repeated_at_ends<'t>(letters: &[Vec<&'t str>]) -> HashSet<&'t str> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for letter in letters {
+        let tail = &letter[letter.len().saturating_sub(TAIL_LINES)..];
+        let lines: HashSet<&str> = tail.iter().map(|line| line.trim()).collect();
+        for line in lines.into_iter().filter(|line| !line.is_empty()) {
+            *counts.entry(line).or_default() += 1;
+        }
+    }
+    let repeated = counts.into_iter().filter(|(_, count)| *count > 1);
+    repeated.map(|(line, _)| line).collect()
+}
+
+/// Returns the number of the line with which a letter's signature begins; the number of its lines where it has none. What
+/// follows as a postscript is no signature.
+fn signature_start(lines: &[&str]) -> usize {
+    let first = lines.len().saturating_sub(SIGNATURE_LINES + 1);
+    let is_postscript = |line: &&str| {
+        let word = line.trim_start().to_lowercase();
+        word.starts_with("ps") || word.starts_with("p.s")
+    };
+    let found = (first..lines.len()).find(|number| is_sign_off(lines[*number]));
+    match found {
+        Some(number) if !lines[number..].iter().any(is_postscript) => number,
+        _ => lines.len(),
+    }
+}
+
+/// Reports whether a line is nothing but a sign-off, such as `Kind regards,` or `Thanks, Anna`.
+fn is_sign_off(line: &str) -> bool {
+    let (words, name) = line.split_once(',').unwrap_or((line, ""));
+    let is_word = |word: &str| {
+        let word = word.trim_end_matches(['.', '!']).to_lowercase();
+        SIGN_OFF_WORDS.split_whitespace().any(|known| known == word)
+    };
+    let is_name = |word: &str| word.starts_with(char::is_uppercase);
+    !words.trim().is_empty()
+        && words.split_whitespace().all(is_word)
+        && name.split_whitespace().count() <= NAME_WORDS
+        && name.split_whitespace().all(is_name)
+}
+
+fn is_code(line: &str) -> bool {
+    let all = line.chars().filter(|c| !c.is_whitespace()).count();
+    let signs = line.chars().filter(|c| SIGNS_OF_CODE.contains(*c)).count();
+    signs >= CODE_SIGNS_MIN && signs as f64 >= CODE_SHARE * all as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOOTER: &str = "______\nHelp-Line mailing list\nhttps://lists.example/help-line";
+
+    fn shown(text: &str) -> Vec<String> {
+        let facts = required_facts(text).into_iter();
+        facts.map(|fact| fact.shown).collect()
+    }
+
+    #[test]
+    fn what_letters_say_is_required_and_how_they_end_is_not() {
+        let letters = format!(
+            "=== Letter of Tue, 3 Nov 2026, from Anna <anna@guest.example>\nWe pay 1,240 EUR to Keller.\nfit <- lm(y ~ x, data = d[1:20, ])\n\
+             Kind regards,\nAnna Berg\nHarbour Office, Room 417\n{FOOTER}\n\n\
+             === Letter of Wed, 4 Nov 2026, from Ben <ben@guest.example>\nTotal      1,300 EUR (12 nights)\n```\nRoom 99\n```\nThanks, Ben\n\
+             P.S. Please bring Dora.\n{FOOTER}\n"
+        );
+        let wanted = ["1,240", "EUR", "Keller", "1,300", "12", "Ben", "Dora"];
+        assert_eq!(shown(&letters), wanted);
+    }
+
+    #[test]
+    fn a_fact_is_required_where_it_only_looks_like_an_end() {
+        // Said once, or in the middle of letters, or in a line that is more than a sign-off.
+        let once = "=== Letter of today\nHello.\nhttps://lists.example/help-line\n";
+        assert_eq!(shown(once), ["https://lists.example/help-line"]);
+        let closing =
+            "=== Letter of today\nThanks for Friday.\nBest, in advance, 40 boxes\nRoom 5 of Ada\n";
+        assert_eq!(shown(closing), ["Friday", "40", "5", "Ada"]);
+        let middle: String = ["Anna", "Ben"]
+            .map(|from| {
+                let rest = "So it goes on.\n".repeat(TAIL_LINES);
+                format!("=== Letter from {from}\nRoom 417 is free.\n{rest}")
+            })
+            .concat();
+        assert_eq!(shown(&middle), ["417"]);
+    }
+}
