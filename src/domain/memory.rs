@@ -4,9 +4,10 @@
 
 use super::id::ThreadId;
 use super::mail::email::Trust;
+use super::mail::label::Readers;
 use super::run::word_enum;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Longest text of an entry, in characters.
@@ -125,18 +126,62 @@ impl MemoryCircle {
         self.trust >= Trust::Contact
     }
 
+    /// Returns the correspondent whose entries the run reads and writes.
+    pub fn contact(&self, aliases: &ContactAliases) -> Option<MemoryScope> {
+        let sender = self.sender.as_deref()?;
+        Some(MemoryScope::Contact(aliases.person(sender).to_owned()))
+    }
+
     /// Returns the scopes of entries that may be shown.
-    pub fn scopes(&self) -> Vec<MemoryScope> {
-        let contact = self.sender.iter().cloned().map(MemoryScope::Contact);
+    pub fn scopes(&self, aliases: &ContactAliases) -> Vec<MemoryScope> {
         let common = [
             MemoryScope::Thread(self.thread.clone()),
             MemoryScope::Persona,
         ];
-        contact.chain(common).collect()
+        self.contact(aliases).into_iter().chain(common).collect()
     }
 
     /// Reports whether everybody here belongs to those before whom an entry was said; `None`: it is for everybody.
     pub fn is_within(&self, audience: Option<&BTreeSet<String>>) -> bool {
         audience.is_none_or(|audience| self.people.is_subset(audience))
+    }
+}
+
+/// Addresses that belong to the person of another address, as the owner has said; by key, with the key of that other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContactAliases(BTreeMap<String, String>);
+
+impl FromIterator<(String, String)> for ContactAliases {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(aliases: I) -> Self {
+        Self(aliases.into_iter().collect())
+    }
+}
+
+impl ContactAliases {
+    /// Returns the address under which the entries of an address stand: its own where the owner has said nothing.
+    pub fn person<'a>(&'a self, address: &'a str) -> &'a str {
+        self.0.get(address).map_or(address, String::as_str)
+    }
+
+    /// Returns the addresses with all others of the same persons.
+    pub fn with_others(&self, addresses: BTreeSet<String>) -> BTreeSet<String> {
+        if self.0.is_empty() {
+            return addresses;
+        }
+        let persons: BTreeSet<&str> = addresses.iter().map(|one| self.person(one)).collect();
+        let is_of = |(_, person): &(&String, &String)| persons.contains(person.as_str());
+        let others = self.0.iter().filter(is_of).map(|(alias, _)| alias.clone());
+        let others: Vec<String> = others
+            .chain(persons.iter().map(|person| (*person).to_owned()))
+            .collect();
+        addresses.into_iter().chain(others).collect()
+    }
+
+    /// Returns the readers with all other addresses of the same persons.
+    pub fn readers_with_others(&self, readers: Readers) -> Readers {
+        match readers {
+            Readers::Everyone => Readers::Everyone,
+            Readers::Only(readers) => Readers::Only(self.with_others(readers)),
+        }
     }
 }

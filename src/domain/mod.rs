@@ -55,8 +55,8 @@ pub use mail::report::{
     bounce_address, bounce_token,
 };
 pub use memory::{
-    MEMORY_OF_RUN_MAX, MEMORY_RESTORABLE, MEMORY_TEXT_CHARS_MAX, MEMORY_UNUSED_MAX, MemoryCircle,
-    MemoryKind, MemoryProposal, MemoryScope, MemoryStatus,
+    ContactAliases, MEMORY_OF_RUN_MAX, MEMORY_RESTORABLE, MEMORY_TEXT_CHARS_MAX, MEMORY_UNUSED_MAX,
+    MemoryCircle, MemoryKind, MemoryProposal, MemoryScope, MemoryStatus,
 };
 pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use network::{BadNetwork, Network};

@@ -93,6 +93,7 @@ pub use mailboxes::cursors::{
 };
 pub use mailboxes::quarantine::Quarantined;
 pub use mcp_tools::{McpToolOff, NewMcpToolOff};
+pub use memory::aliases::ContactAlias;
 pub use memory::audience::{AudienceMemory, ReachableMemory};
 pub use memory::change::{EntryVerdict, MemoryAct};
 pub use memory::digest::{DigestEntry, DigestExplanation, DueDigest};

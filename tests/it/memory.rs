@@ -1,6 +1,7 @@
 //! Entries of memory: from a letter to the next letter of the same person, and to nobody else; what may be written, and
 //! what the owner does with it.
 
+mod aliases;
 mod bounds;
 mod consolidation;
 mod digest;

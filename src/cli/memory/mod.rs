@@ -2,6 +2,7 @@
 //!
 //! - `list`, `show`, `export`: entries, with what each rests on
 //! - `decide`: what the owner does with one; `forget`: erasure
+//! - `alias`: which addresses belong to one person
 //! - `measure`: what a search of the owner's own letters finds
 
 mod list;
@@ -9,6 +10,7 @@ mod show;
 mod export;
 mod decide;
 mod forget;
+mod alias;
 mod measure;
 
 use super::{Command, CommandContext, Exit, Failure};
@@ -28,6 +30,7 @@ impl Command for MemoryCommand {
             .subcommand(show::clap())
             .subcommands(decide::clap())
             .subcommand(forget::clap())
+            .subcommand(alias::clap())
             .subcommand(export::clap())
             .subcommand(measure::clap())
     }
@@ -42,6 +45,7 @@ impl Command for MemoryCommand {
                 Some(("list", args)) => list::run(context, args).await,
                 Some(("show", args)) => show::run(context, args).await,
                 Some(("forget", args)) => forget::run(context, args).await,
+                Some(("alias", args)) => alias::run(context, args).await,
                 Some(("export", args)) => export::run(context, args).await,
                 Some(("bench", args)) => measure::run(context, args).await,
                 Some((command, args)) => decide::run(context, command, args).await,

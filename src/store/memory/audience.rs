@@ -1,7 +1,9 @@
 //! Memory as one run may read it: of one persona, for the people around the run.
 
 use super::record::{MemoryEntry, entry};
-use crate::domain::{MemoryCircle, MemoryScope, MemoryStatus, RunId, Timestamp, sha256_hex};
+use crate::domain::{
+    ContactAliases, MemoryCircle, MemoryScope, MemoryStatus, RunId, Timestamp, sha256_hex,
+};
 use crate::store::sql::json_list;
 use crate::store::{PersonaStore, Result};
 use crate::text::likeness::says_the_same;
@@ -38,6 +40,8 @@ pub struct AudienceMemory {
 pub struct ReachableMemory {
     /// Active entries that the run may show, those that were confirmed last first.
     pub shown: Vec<MemoryEntry>,
+    /// Correspondent whose entries the run reads and writes; `None`: it answers nobody by mail.
+    pub contact: Option<MemoryScope>,
     /// All open ones, to count and to compare with; nothing of them is told.
     open: Vec<MemoryEntry>,
 }
@@ -82,7 +86,8 @@ impl PersonaStore {
             .bind(self.persona.as_str())
             .bind(json_list(ids.iter().map(String::as_str)));
         let rows = rows.fetch_all(self.store.readers()).await?;
-        rows.iter().map(entry).collect()
+        let aliases = self.store.persons().await?;
+        rows.iter().map(|row| readable(row, &aliases)).collect()
     }
 
     /// Returns the number of entries that a run has written or proposed.
@@ -109,17 +114,20 @@ impl AudienceMemory {
 
     /// Returns what the run may show and count.
     pub async fn reachable(&self, now: Timestamp) -> Result<ReachableMemory> {
-        let scopes = self.circle.scopes();
+        let aliases = self.persona.store.persons().await?;
+        let scopes = self.circle.scopes(&aliases);
         let columns: Vec<(&str, &str)> = scopes.iter().map(MemoryScope::columns).collect();
         let rows = sqlx::query(OPEN_MEMORY)
             .bind(self.persona.persona.as_str())
             .bind(serde_json::json!(columns).to_string())
             .bind(OPEN_MAX);
         let rows = rows.fetch_all(self.persona.store.readers()).await?;
-        let open = rows.iter().map(entry).collect::<Result<Vec<_>>>()?;
+        let open = rows.iter().map(|row| readable(row, &aliases));
+        let open = open.collect::<Result<Vec<_>>>()?;
         let shown = open.iter().filter(|entry| self.may_show(entry, now));
         Ok(ReachableMemory {
             shown: shown.cloned().collect(),
+            contact: self.circle.contact(&aliases),
             open,
         })
     }
@@ -153,4 +161,14 @@ impl AudienceMemory {
         let found: Option<SqliteRow> = find.fetch_optional(self.persona.store.readers()).await?;
         Ok(found.is_some())
     }
+}
+
+/// Reads an entry for a run: whoever may know it may know it at all of their addresses.
+fn readable(row: &SqliteRow, aliases: &ContactAliases) -> Result<MemoryEntry> {
+    let entry = entry(row)?;
+    Ok(MemoryEntry {
+        readers: aliases.readers_with_others(entry.readers),
+        audience: entry.audience.map(|heard| aliases.with_others(heard)),
+        ..entry
+    })
 }

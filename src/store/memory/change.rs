@@ -1,8 +1,8 @@
 //! What an owner does with an entry: each act is one commit, one event, and can be undone.
 
-use super::listing::{MEMORY_ENTRY, SOURCES_OF_MEMORY, source};
-use super::record::{MemoryEntry, NewMemory, entry};
-use super::write::{MemoryAuthor, event, hand_pin_on, insert, require_limit, require_room};
+use super::listing::MEMORY_ENTRY;
+use super::record::{MemoryEntry, entry};
+use super::write::{MemoryAuthor, event, hand_pin_on, is_of_alias, require_limit};
 use crate::domain::{
     MEMORY_RESTORABLE, MemoryProposal, MemoryScope, MemoryStatus, Readers, Timestamp,
 };
@@ -62,15 +62,15 @@ pub struct EntryVerdict {
 
 /// State of an entry that an act changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct EntryState {
-    status: MemoryStatus,
-    readers: Readers,
-    audience: Option<BTreeSet<String>>,
-    superseded_by: Option<String>,
+pub(super) struct EntryState {
+    pub(super) status: MemoryStatus,
+    pub(super) readers: Readers,
+    pub(super) audience: Option<BTreeSet<String>>,
+    pub(super) superseded_by: Option<String>,
 }
 
 impl EntryState {
-    fn of(entry: &MemoryEntry) -> Self {
+    pub(super) fn of(entry: &MemoryEntry) -> Self {
         Self {
             status: entry.status,
             readers: entry.readers.clone(),
@@ -133,10 +133,12 @@ fn is_open(status: MemoryStatus) -> bool {
     matches!(status, MemoryStatus::Proposed | MemoryStatus::Active)
 }
 
-struct OwnerChange<'a> {
-    entry: MemoryEntry,
-    by: &'a str,
-    now: Timestamp,
+/// Change of an entry by its owner, inside a transaction.
+pub(super) struct OwnerChange<'a> {
+    pub(super) entry: MemoryEntry,
+    /// User.
+    pub(super) by: &'a str,
+    pub(super) now: Timestamp,
 }
 
 impl OwnerChange<'_> {
@@ -243,7 +245,7 @@ impl OwnerChange<'_> {
     }
 
     /// Takes what the entry replaces out of use, in favour of `new`: the entry, or how its owner has edited it.
-    async fn take_places(&self, conn: &mut SqliteConnection, new: &str) -> Result<()> {
+    pub(super) async fn take_places(&self, conn: &mut SqliteConnection, new: &str) -> Result<()> {
         let (status, act) = self.end_of_replaced();
         for old in self.ids(conn, REPLACED_IDS, &self.entry.id).await? {
             let old = self.other(conn, &old).await?;
@@ -299,54 +301,14 @@ impl OwnerChange<'_> {
         }
     }
 
-    /// Writes the entry anew; the old one stays, superseded. It keeps its place: when it was said and confirmed.
-    async fn rewrite(
-        &self,
-        conn: &mut SqliteConnection,
-        (new_id, act): (&str, &str),
-        (scope, text, readers, audience): (MemoryScope, String, Readers, Option<BTreeSet<String>>),
-    ) -> Result<String> {
-        let old = &self.entry;
-        if scope != old.scope {
-            require_room(conn, &old.persona, &scope).await?;
-        }
-        let sources = sqlx::query(SOURCES_OF_MEMORY).bind(&old.id);
-        let sources = sources.fetch_all(&mut *conn).await?;
-        let new = NewMemory {
-            scope,
-            kind: old.kind,
-            text,
-            status: MemoryStatus::Active,
-            trust: old.trust,
-            readers,
-            audience,
-            said_by: old.said_by.clone(),
-            said_at: old.said_at,
-            valid_to: old.valid_to,
-            supersedes: Some(old.id.clone()),
-            proposes: None,
-            replaces: Vec::new(),
-            confirmed_at: Some(old.confirmed_at),
-            sources: sources.iter().map(source).collect(),
-        };
-        insert(conn, (&old.persona, new_id), (&new, None), self.now).await?;
-        if old.status == MemoryStatus::Proposed {
-            self.take_places(conn, new_id).await?;
-        }
-        hand_pin_on(conn, &old.id, new_id).await?;
-        event(conn, new_id, ("added", None), self.author(""), self.now).await?;
-        let state = EntryState {
-            status: MemoryStatus::Superseded,
-            superseded_by: Some(new_id.to_owned()),
-            ..EntryState::of(old)
-        };
-        self.put(conn, (act, ""), &state).await?;
-        Ok(new_id.to_owned())
-    }
-
     /// Undoes the last change: of an entry that another one replaced, that one goes out of use; of one that had replaced
     /// another, that one comes back.
     async fn restore(&self, conn: &mut SqliteConnection) -> Result<String> {
+        if is_of_alias(conn, &self.entry.scope).await? {
+            return Err(self.wrong(
+                "its address belongs to another one's person; `attache memory alias --remove ADDRESS` comes first",
+            ));
+        }
         let last = sqlx::query(LAST_CHANGE).bind(&self.entry.id);
         let Some(last) = last.fetch_optional(&mut *conn).await? else {
             return match (&self.entry.supersedes, self.entry.status) {
@@ -441,7 +403,7 @@ impl OwnerChange<'_> {
         Ok(id.clone())
     }
 
-    async fn put(
+    pub(super) async fn put(
         &self,
         conn: &mut SqliteConnection,
         (act, why): (&str, &str),
@@ -467,7 +429,7 @@ impl OwnerChange<'_> {
         Ok(id.clone())
     }
 
-    fn author<'w>(&'w self, why: &'w str) -> MemoryAuthor<'w> {
+    pub(super) fn author<'w>(&'w self, why: &'w str) -> MemoryAuthor<'w> {
         MemoryAuthor {
             actor: "owner",
             who: self.by,

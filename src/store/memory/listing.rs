@@ -3,7 +3,7 @@
 
 use super::record::{MemoryEntry, MemorySource, entry};
 use crate::domain::{MemoryStatus, MessageId, PersonaId, Timestamp};
-use crate::store::sql::timestamp;
+use crate::store::sql::{json_list, timestamp};
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
 use sqlx::Row;
@@ -11,7 +11,7 @@ use sqlx::sqlite::SqliteRow;
 
 pub(in crate::store) const MEMORY_LIST: &str = "
     SELECT * FROM memory WHERE ($1 IS NULL OR persona_id = $1) AND ($2 IS NULL OR status = $2)
-      AND ($3 IS NULL OR (scope = 'contact' AND scope_key = $3))
+      AND ($3 IS NULL OR (scope = 'contact' AND scope_key IN (SELECT value FROM jsonb_each($3))))
     ORDER BY created_at DESC, number DESC LIMIT $4";
 pub(in crate::store) const MEMORY_OF_MESSAGE: &str = "
     SELECT DISTINCT m.id FROM memory_sources s CROSS JOIN memory m ON m.id = s.memory_id
@@ -33,7 +33,7 @@ pub(in crate::store) const EVENTS_OF_MEMORY: &str = "
 pub struct MemoryFilter {
     pub persona: Option<PersonaId>,
     pub status: Option<MemoryStatus>,
-    /// Key of a correspondent's address.
+    /// Key of a correspondent's address; their other addresses count, too.
     pub contact: Option<String>,
     pub limit: u32,
 }
@@ -64,10 +64,14 @@ pub struct MemoryDossier {
 impl Store {
     /// Returns entries, the newest first.
     pub async fn memory_entries(&self, filter: &MemoryFilter) -> Result<Vec<MemoryEntry>> {
+        let contact = match &filter.contact {
+            Some(address) => Some(self.persons().await?.with_others([address.clone()].into())),
+            None => None,
+        };
         let rows = sqlx::query(MEMORY_LIST)
             .bind(filter.persona.as_ref().map(PersonaId::as_str))
             .bind(filter.status.map(MemoryStatus::as_str))
-            .bind(&filter.contact)
+            .bind(contact.map(|addresses| json_list(addresses.iter().map(String::as_str))))
             .bind(filter.limit);
         let rows = rows.fetch_all(self.readers()).await?;
         rows.iter().map(entry).collect()

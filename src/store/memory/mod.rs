@@ -5,9 +5,11 @@
 //! - `record`: entries, and changes by a run, as values
 //! - `write`: the same inside the transaction that records a call's result
 //! - `audience`: what a run may read
+//! - `aliases`: which addresses belong to one person
 //! - `ranked`: which of these entries are about a query
 //! - `proposals`: what a duty of the owner's may read, and has proposed
 //! - `change`: what the owner does with an entry
+//! - `replacement`: another row in the place of one
 //! - `uses`: which entries were used; `expiry`: which are used no longer
 //! - `digest`: entries that wait, shown to the owners by mail and decided by their answers
 //! - `listing`: entries as the owner sees them
@@ -19,10 +21,12 @@ pub(in crate::store) mod record;
 pub(in crate::store) mod uses;
 pub(in crate::store) mod write;
 pub(in crate::store) mod audience;
+pub(in crate::store) mod aliases;
 pub(in crate::store) mod ranked;
 pub(in crate::store) mod listing;
 pub(in crate::store) mod proposals;
 pub(in crate::store) mod change;
+pub(in crate::store) mod replacement;
 pub(in crate::store) mod expiry;
 pub(in crate::store) mod digest;
 pub(in crate::store) mod erase;

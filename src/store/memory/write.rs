@@ -47,6 +47,9 @@ pub(in crate::store) const CROWD_OUT: &str = "
     UPDATE memory SET status = 'expired' WHERE id IN (SELECT id FROM memory
       WHERE persona_id = $1 AND status = 'proposed' ORDER BY created_at DESC LIMIT -1 OFFSET $2)";
 
+pub(in crate::store) const IS_ALIAS: &str =
+    "SELECT 1 AS is_alias FROM contact_aliases WHERE address = $1";
+
 /// Author of a change, with the reason.
 pub(in crate::store) struct MemoryAuthor<'a> {
     /// `model`, `owner` or `engine`.
@@ -249,6 +252,18 @@ async fn crowd_out(conn: &mut SqliteConnection, persona: &PersonaId, now: Timest
         crowd.bind(PROPOSED_MAX).execute(conn).await?;
     }
     Ok(())
+}
+
+/// Reports whether entries of a scope stand under another address now.
+pub(in crate::store) async fn is_of_alias(
+    conn: &mut SqliteConnection,
+    scope: &MemoryScope,
+) -> Result<bool> {
+    let MemoryScope::Contact(address) = scope else {
+        return Ok(false);
+    };
+    let find = sqlx::query(IS_ALIAS).bind(address);
+    Ok(find.fetch_optional(conn).await?.is_some())
 }
 
 /// Records a change of an entry.

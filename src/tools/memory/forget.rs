@@ -1,7 +1,7 @@
 //! `forget`: takes an entry about the sender out of use. Its text stays for the owner, who alone erases.
 
 use super::write_rules;
-use crate::domain::{MemoryScope, Trust};
+use crate::domain::Trust;
 use crate::store::MemoryWrite;
 use crate::text::{one_line, truncated};
 use crate::tools::contract::arguments::read_args;
@@ -41,8 +41,7 @@ impl Tool for Forget {
             let access = call.env.memory()?;
             let reachable = access.entries.reachable(call.clock.now()).await?;
             let entry = write_rules::own_entry(&reachable, &args.id)?;
-            let is_own = matches!(&entry.scope, MemoryScope::Contact(key)
-                if access.place.circle.sender.as_deref() == Some(key));
+            let is_own = reachable.contact.as_ref() == Some(&entry.scope);
             let may = call.origin.lowest.min(Trust::Owner) >= entry.trust.min(Trust::Owner);
             if !is_own || !may {
                 let hint = "only entries about the sender of this letter can be forgotten; tell your owner about others";

@@ -74,12 +74,9 @@ impl Tool for Remember {
             let text = write_rules::checked_text(&args.text)?;
             let source = write_rules::checked_quote(memory.new_text, &args.source_quote)?;
             let valid_to = write_rules::checked_end(args.valid_to.as_deref(), call.clock.now())?;
-            let circle = &memory.access.place.circle;
-            let scope = match (&circle.sender, args.scope) {
-                (Some(sender), None | Some(RememberedScope::Contact)) => {
-                    MemoryScope::Contact(sender.clone())
-                }
-                _ => MemoryScope::Thread(circle.thread.clone()),
+            let scope = match (&memory.reachable.contact, args.scope) {
+                (Some(contact), None | Some(RememberedScope::Contact)) => contact.clone(),
+                _ => MemoryScope::Thread(memory.access.place.circle.thread.clone()),
             };
             if let Some(known) = memory.reachable.like(&text, None) {
                 return Ok(ToolOutcome {

@@ -45,7 +45,7 @@ impl Scene {
         );
         let domain = match from {
             OWNER => "home.test",
-            CONTACT => "partner.test",
+            from if from.ends_with("@partner.test>") => "partner.test",
             _ => "evil.test",
         };
         self.world.signed_with(domain, &eml, &ALL, |signer| signer)

@@ -97,6 +97,8 @@ pub const HOT: &[(&str, &[&str])] = &[
     ),
     ("listing::MEMORY_OF_MESSAGE", &["memory_sources_by_message"]),
     ("audience::OPEN_MEMORY", &["memory_open"]),
+    ("aliases::MOVE_ALIASES", &["contact_aliases_by_person"]),
+    ("write::IS_ALIAS", &["PRIMARY KEY"]),
     ("audience::MEMORY_REJECTED", &["memory_rejected"]),
     ("audience::MEMORY_OF_RUN", &["memory_by_run"]),
     (
@@ -215,6 +217,10 @@ pub const HOT: &[(&str, &[&str])] = &[
 
 /// Statements that may walk a whole table that grows, and why.
 pub const WALKS: &[(&str, &str)] = &[
+    (
+        "aliases::CONTACT_ALIASES",
+        "the whole table is wanted, and the owner types each row of it",
+    ),
     (
         "letter_parts::PENDING_PARTS",
         "letters of the open transaction, of which it takes 1,000",

@@ -1,0 +1,169 @@
+//! `attache memory alias`: which addresses belong to one person.
+
+use crate::cli::args::user;
+use crate::cli::screen::Columns;
+use crate::cli::{CommandContext, Exit, Failure};
+use crate::domain::Address;
+use crate::store::{ContactAlias, StoreError};
+use clap::{Arg, ArgMatches};
+use serde_json::json;
+
+pub fn clap() -> clap::Command {
+    clap::Command::new("alias")
+        .about("Say, list or take back which addresses belong to one person")
+        .after_help(
+            "Only memory goes by it: what the person has said from one address is known when they write from the other, and entries count \
+             together. Letters, threads and the policy go by addresses. Without arguments, lists what was said.",
+        )
+        .arg(
+            Arg::new("address")
+                .value_name("ADDRESS")
+                .requires("person")
+                .help("Other address of the person; its entries move"),
+        )
+        .arg(
+            Arg::new("person")
+                .value_name("PERSON")
+                .help("Address under which the entries of the person stand"),
+        )
+        .arg(
+            Arg::new("remove")
+                .long("remove")
+                .value_name("ADDRESS")
+                .conflicts_with("address")
+                .help("Have this address stand for itself again; entries stay where they are"),
+        )
+}
+
+pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    if let Some(address) = args.get_one::<String>("remove") {
+        return remove(context, &parsed(address)?).await;
+    }
+    match (
+        args.get_one::<String>("address"),
+        args.get_one::<String>("person"),
+    ) {
+        (Some(address), Some(person)) => add(context, &parsed(address)?, &parsed(person)?).await,
+        _ => list(context).await,
+    }
+}
+
+fn parsed(typed: &str) -> Result<Address, Failure> {
+    Address::parse(typed).map_err(|_| {
+        Failure::new(Exit::Usage, format!("`{typed}` is no address"))
+            .hint("write it as in `anna@guest.example`")
+    })
+}
+
+async fn add(
+    context: &CommandContext,
+    address: &Address,
+    person: &Address,
+) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let is_owner = |of: &Address| {
+        config
+            .gateway
+            .owners
+            .iter()
+            .any(|owner| owner.key() == of.key())
+    };
+    if is_owner(address) || is_owner(person) {
+        let failure = Failure::new(
+            Exit::Usage,
+            "an owner's address belongs to no correspondent",
+        );
+        return Err(failure
+            .hint("`owners` in `configs/gateway.json` has the addresses of the owners")
+            .into());
+    }
+    let store = context.store_of_engine().await?;
+    let persons = store.persons().await?;
+    if persons.person(person.key().as_str()) == address.key() {
+        let failure = Failure::new(
+            Exit::Usage,
+            format!(
+                "the entries of `{}` stand under `{}` already",
+                person.key(),
+                address.key()
+            ),
+        );
+        return Err(failure
+            .hint("`attache memory alias` lists which address stands for which person")
+            .into());
+    }
+    let moved = match store
+        .add_contact_alias(&address.key(), &person.key(), &user())
+        .await
+    {
+        Err(StoreError::MemoryFull) => {
+            let failure = Failure::new(
+                Exit::Failed,
+                "together the addresses have more entries than one correspondent may have",
+            );
+            return Err(failure
+                .hint("`attache memory reject` takes some out of use first")
+                .into());
+        }
+        moved => moved?,
+    };
+    let person = store.persons().await?.person(&address.key()).to_owned();
+    if context.json() {
+        let said = json!({ "address": address.key(), "person": person, "entries_moved": moved });
+        context.screen.json(&said)?;
+    } else {
+        let entries = match moved {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        };
+        context.screen.line(format!(
+            "{} belongs to {person}; moved: {entries}",
+            address.key()
+        ))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn remove(context: &CommandContext, address: &Address) -> anyhow::Result<Exit> {
+    let store = context.store_of_engine().await?;
+    if !store.remove_contact_alias(&address.key()).await? {
+        let failure = Failure::new(
+            Exit::NoInput,
+            format!("`{}` is no other address of anybody", address.key()),
+        );
+        return Err(failure.hint("`attache memory alias` lists them").into());
+    }
+    context
+        .screen
+        .line(format!("{} stands for itself again", address.key()))?;
+    Ok(Exit::Ok)
+}
+
+async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
+    let aliases = context.shared_store().await?.contact_aliases().await?;
+    if context.json() {
+        context.screen.json(&aliases)?;
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<Vec<String>> = aliases.iter().map(cells).collect();
+    let columns = Columns::of(&["ADDRESS", "PERSON", "SINCE", "BY"]);
+    context
+        .screen
+        .listing(columns, &rows, "every address stands for itself")?;
+    Ok(Exit::Ok)
+}
+
+fn cells(alias: &ContactAlias) -> Vec<String> {
+    let ContactAlias {
+        address,
+        person,
+        since,
+        said_by,
+    } = alias;
+    vec![
+        address.clone(),
+        person.clone(),
+        since.to_string(),
+        said_by.clone(),
+    ]
+}

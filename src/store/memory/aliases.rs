@@ -1,0 +1,126 @@
+//! Addresses that the owner has said belong to one person: its entries of memory stand under one of them.
+//!
+//! Only memory knows of persons. Threads, letters and the policy go by addresses.
+
+use super::change::OwnerChange;
+use super::record::{NewMemory, entry};
+use super::write::require_limit;
+use crate::domain::{ContactAliases, MemoryScope, Timestamp};
+use crate::store::sql::timestamp;
+use crate::store::{Result, Store};
+use serde::Serialize;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+pub(in crate::store) const CONTACT_ALIASES: &str =
+    "SELECT address, person, since, said_by FROM contact_aliases ORDER BY person, address";
+pub(in crate::store) const ADD_ALIAS: &str = "
+    INSERT INTO contact_aliases (address, person, since, said_by) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (address) DO UPDATE SET person = excluded.person, since = excluded.since, said_by = excluded.said_by";
+/// Aliases of an address that becomes an alias itself go to its person.
+pub(in crate::store) const MOVE_ALIASES: &str =
+    "UPDATE contact_aliases SET person = $2 WHERE person = $1";
+pub(in crate::store) const REMOVE_ALIAS: &str = "DELETE FROM contact_aliases WHERE address = $1";
+/// Entries under an address that its person takes over; changes that are proposed name entries that are replaced by
+/// this, and stay.
+pub(in crate::store) const ENTRIES_OF_ADDRESS: &str = "
+    SELECT * FROM memory WHERE scope = 'contact' AND scope_key = $1 AND proposes IS NULL
+      AND status IN ('proposed', 'active', 'rejected') ORDER BY persona_id, number";
+
+/// An address of a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ContactAlias {
+    /// Key of the address.
+    pub address: String,
+    /// Key of the address under which the person's entries stand.
+    pub person: String,
+    pub since: Timestamp,
+    /// User who said so.
+    pub said_by: String,
+}
+
+impl Store {
+    /// Returns all aliases, those of one person together.
+    pub async fn contact_aliases(&self) -> Result<Vec<ContactAlias>> {
+        let rows = sqlx::query(CONTACT_ALIASES).fetch_all(self.readers());
+        rows.await?.iter().map(alias).collect()
+    }
+
+    /// Returns which address belongs to which person.
+    pub async fn persons(&self) -> Result<ContactAliases> {
+        let aliases = self.contact_aliases().await?.into_iter();
+        Ok(aliases.map(|alias| (alias.address, alias.person)).collect())
+    }
+
+    /// Has an address belong to the person of another one, and its entries stand there, each as a new row in the place
+    /// of the old one. Returns their number. `by`: the user.
+    ///
+    /// Errors: [`crate::store::StoreError::MemoryFull`] where the person would have more entries than one may, and then nothing is changed.
+    pub async fn add_contact_alias(&self, address: &str, person: &str, by: &str) -> Result<usize> {
+        let person = self.persons().await?.person(person).to_owned();
+        let (address, by, clock) = (address.to_owned(), by.to_owned(), self.clock().clone());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let now = clock.now();
+                let move_on = sqlx::query(MOVE_ALIASES).bind(&address).bind(&person);
+                move_on.execute(&mut *conn).await?;
+                let add = sqlx::query(ADD_ALIAS).bind(&address).bind(&person);
+                let add = add.bind(now.to_string()).bind(&by);
+                add.execute(&mut *conn).await?;
+                let entries = sqlx::query(ENTRIES_OF_ADDRESS).bind(&address);
+                let entries = entries.fetch_all(&mut *conn).await?;
+                for row in &entries {
+                    let new_id = clock.new_id();
+                    hand_over(conn, (row, &new_id), &person, (&by, now)).await?;
+                }
+                Ok(entries.len())
+            })
+        })
+        .await
+    }
+
+    /// Has an address stand for itself again. What the person's entries say stays with the person. Returns `false` where it was no alias.
+    pub async fn remove_contact_alias(&self, address: &str) -> Result<bool> {
+        let address = address.to_owned();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let remove = sqlx::query(REMOVE_ALIAS).bind(&address);
+                Ok(remove.execute(conn).await?.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+}
+
+/// Puts an entry under the person: another row in its place, with its own words and state.
+async fn hand_over(
+    conn: &mut SqliteConnection,
+    (row, new_id): (&SqliteRow, &str),
+    person: &str,
+    (by, now): (&str, Timestamp),
+) -> Result<()> {
+    let change = OwnerChange {
+        entry: entry(row)?,
+        by,
+        now,
+    };
+    let new = NewMemory {
+        scope: MemoryScope::Contact(person.to_owned()),
+        ..change.anew(conn).await?
+    };
+    let run = change.entry.created_run.as_ref();
+    let run = run.filter(|_| change.entry.created_by == "model");
+    change
+        .put_in_place(conn, (new_id, "moved"), (&new, run))
+        .await?;
+    require_limit(conn, &change.entry.persona, &new.scope).await
+}
+
+fn alias(row: &SqliteRow) -> Result<ContactAlias> {
+    Ok(ContactAlias {
+        address: row.get("address"),
+        person: row.get("person"),
+        since: timestamp(row, "since")?,
+        said_by: row.get("said_by"),
+    })
+}
