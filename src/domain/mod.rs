@@ -5,6 +5,7 @@
 //! - `run`, `usage`, `budget`: runs, what they use, and their bounds
 //! - `schedule`: options of responsibilities
 //! - `approval`: questions to an owner; `notice`: kinds of events for an owner; `hook`: programs that are asked
+//! - `feed`: kinds of what happens
 //! - `memory`: entries of a persona's memory, and for whom they are
 //! - `memory_lines`: lines of a persona's memory, and who sees them
 //! - `breaker`, `network`: circuit breakers, ranges of addresses
@@ -17,6 +18,7 @@ pub mod approval;
 pub mod breaker;
 pub mod budget;
 pub mod digest;
+pub mod feed;
 pub mod hook;
 pub mod schedule;
 pub mod id;
@@ -37,6 +39,7 @@ pub use budget::{
     ThreadBudget, day_of, end_of, month_of,
 };
 pub use digest::{hex, sha256_hex, stable_seed};
+pub use feed::FeedKind;
 pub use hook::{HookDecision, HookEvent};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId,

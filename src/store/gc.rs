@@ -105,6 +105,13 @@ pub static KINDS: &[PrunedKind] = &[
         kept_for: Duration::ZERO,
     },
     PrunedKind {
+        name: "feed",
+        says: "what `attache tail` shows of the past",
+        find: FEED,
+        prune: PRUNE_FEED,
+        kept_for: Duration::ZERO,
+    },
+    PrunedKind {
         name: "counts",
         says: "counts of automatic mails",
         find: COUNTS,
@@ -199,6 +206,14 @@ pub(super) const DECISIONS: &str = "
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_DECISIONS: &str = "
     DELETE FROM audit_log WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
+/// Always the oldest, so that a reader who was there last can be told, and never the newest, so that no number comes twice.
+pub(super) const FEED: &str = "
+    SELECT seq AS position, CAST(seq AS TEXT) AS key, octet_length(concat(kind, persona_id, thread_id, run_id, message_id,
+      delivery_id, approval_id, item, at)) AS size_bytes, 1 AS row_count FROM feed
+    WHERE seq > $1 AND seq < coalesce((SELECT min(seq) FROM feed WHERE at >= $2), (SELECT max(seq) FROM feed))
+    ORDER BY seq LIMIT $3";
+pub(super) const PRUNE_FEED: &str = "
+    DELETE FROM feed WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
 /// Counts have no number: the counts of one minute are deleted together.
 pub(super) const COUNTS: &str = "
     SELECT CAST(strftime('%s', minute) AS INTEGER) AS position, minute AS key, 8 * count(*) AS size_bytes,

@@ -20,6 +20,7 @@
 //! - `mcp_tools`: tools of MCP servers that are off.
 //! - `notices`: events for the owner. `approvals`: questions to the owner.
 //! - `commands`: commands of owners by mail, and what the engine writes into threads itself.
+//! - `feed`: what happens, in the order of commits, for whoever watches.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning.
 //!
@@ -45,6 +46,7 @@ mod calendar;
 mod memory;
 mod mcp_tools;
 mod schedules;
+mod feed;
 pub mod files;
 pub mod views;
 pub mod audit;
@@ -70,6 +72,7 @@ pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, Frozen
 pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};
 pub use deliveries::queue::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
 pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
+pub use feed::{FEED_PAGE_MAX, FeedEvent, FeedFilter, FeedPage};
 pub use journal::contents::{Assembly, NewSources, StoredText};
 pub use journal::outbound::{MessageOutcome, NewOutbound};
 pub use journal::outputs::{NewOutput, StoredOutput};
@@ -141,6 +144,7 @@ pub use threads::summaries::{
 };
 pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;
+pub use views::feed_lines::{FeedLine, FeedRecipient};
 pub use views::ids::ID_PIECE_CHARS_MIN;
 pub use views::record::StoredTurn;
 pub use views::runs::{RunFilter, RunSummary};

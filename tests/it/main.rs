@@ -25,6 +25,7 @@ mod letters;
 mod overflow;
 mod shutdown;
 mod behaviour;
+mod feed;
 
 // Mail in
 mod smtp;

@@ -3,7 +3,7 @@
 mod audit;
 pub mod backup;
 mod export;
-mod gc;
+pub mod gc;
 mod workspace;
 mod leftovers;
 mod older_index;

@@ -14,4 +14,4 @@ mod pauses;
 mod races;
 mod slots;
 mod timing;
-mod world;
+pub mod world;

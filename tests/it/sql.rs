@@ -132,6 +132,35 @@ async fn hot_statements_find_their_rows_by_the_indexes_made_for_them() {
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }
 
+/// The feed tells when a state began, and its triggers know only what the row says.
+#[test]
+fn every_statement_that_changes_a_state_says_when() {
+    let mut checked = 0;
+    for Statement { name, sql } in statements_of_the_store() {
+        for update in sql.split(';').filter(|part| changes_state(part)) {
+            checked += 1;
+            let is_dated = update.contains("state_at = ") || update.contains("finished_at = $");
+            assert!(
+                is_dated,
+                "{name}: set `state_at` to now, or `finished_at` where it ends"
+            );
+        }
+    }
+    assert!(checked > 25, "only {checked} changes of a state were found");
+    assert!(changes_state(
+        "UPDATE runs SET state = 'queued' WHERE id = $1"
+    ));
+}
+
+/// Whether a statement sets the state of a run, a slot or a mail that is not being sent now.
+fn changes_state(sql: &str) -> bool {
+    let tables = ["runs", "deliveries", "responsibility_slots"];
+    let is_ours = |table: &&str| sql.contains(&format!("UPDATE {table} "));
+    let sets = sql.split("WHERE").next().unwrap_or_default();
+    let in_flight = sets.contains("'sending'") || sets.contains("'committing'");
+    tables.iter().any(is_ours) && sets.contains(" state = ") && !in_flight
+}
+
 #[tokio::test]
 async fn a_scan_of_a_growing_table_is_found_behind_alias_and_index() {
     let (_folder, mut conn) = fresh_database().await;

@@ -23,7 +23,7 @@ pub(in crate::store) const SUPERSEDE: &str = "
     UPDATE approvals SET state = 'superseded', decided_at = $3, via = 'run'
     WHERE run_id = $1 AND call_id = $2 AND state = 'open'";
 pub(in crate::store) const PARK_FOR_APPROVAL: &str = "
-    UPDATE runs SET state = 'waiting_approval', next_attempt_at = NULL, worked_ms = $3, crashes = 0
+    UPDATE runs SET state = 'waiting_approval', next_attempt_at = NULL, worked_ms = $3, crashes = 0, state_at = $4
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(in crate::store) const APPROVALS_OF_RUN: &str = "
     SELECT id, call_id, kind, draft_id, call_json, call_sha256, fold_sha256, state, begun_json, begun_at
@@ -93,7 +93,8 @@ pub(in crate::store) async fn ask(
     let park = sqlx::query(PARK_FOR_APPROVAL)
         .bind(run)
         .bind(frame.epoch)
-        .bind(to_ms(approval.worked));
+        .bind(to_ms(approval.worked))
+        .bind(frame.now);
     fenced(park.execute(&mut *conn).await?.rows_affected(), run)?;
     money::leave(conn, run, frame.now).await
 }

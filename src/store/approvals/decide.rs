@@ -25,7 +25,7 @@ pub(in crate::store) const DECIDE: &str = "
     WHERE id = $1 AND state = 'open'";
 /// The attempt is not counted: nothing of the run has failed.
 pub(in crate::store) const GO_ON: &str = "
-    UPDATE runs SET state = 'queued', attempt = max(attempt - 1, 0) WHERE id = $1 AND state = 'waiting_approval'";
+    UPDATE runs SET state = 'queued', attempt = max(attempt - 1, 0), state_at = $2 WHERE id = $1 AND state = 'waiting_approval'";
 /// Most characters of an owner's words that are kept.
 const WORDS_CHARS_MAX: usize = 20_000;
 
@@ -152,7 +152,8 @@ async fn take_effect(
         close.execute(&mut *conn).await?;
     }
     crate::crash::crash_point!("A3");
-    sqlx::query(GO_ON).bind(run).execute(conn).await?;
+    let go_on = sqlx::query(GO_ON).bind(run).bind(now.to_string());
+    go_on.execute(conn).await?;
     Ok(())
 }
 

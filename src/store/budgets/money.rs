@@ -136,7 +136,7 @@ pub(in crate::store) const WAKE_WAITING_OF_THREAD: &str = "
 /// Waiting for a budget is no failure: the attempt does not count.
 pub(in crate::store) const PARK_FOR_MONEY: &str = "
     UPDATE runs SET state = 'waiting_retry', attempt = max(attempt - 1, 0), next_attempt_at = $3,
-      error_class = 'budget', error_message = $4, worked_ms = $5
+      error_class = 'budget', error_message = $4, worked_ms = $5, state_at = $6
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(in crate::store) const SET_THREAD_BUDGET: &str = "
     INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
@@ -377,6 +377,7 @@ impl Store {
                 let parked = park
                     .bind(message)
                     .bind(to_ms(worked))
+                    .bind(now.to_string())
                     .execute(&mut *conn)
                     .await?;
                 fenced(parked.rows_affected(), &id)?;

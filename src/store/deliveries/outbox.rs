@@ -91,7 +91,7 @@ ORDER BY delivery_id, recipient";
 pub(in crate::store) const STATE: &str = "SELECT state FROM deliveries WHERE id = $1";
 
 pub(in crate::store) const RETRY: &str = "
-UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL, state_at = $2
 WHERE id = $1 AND state IN ('failed', 'held', 'queued') AND pruned_at IS NULL";
 
 pub(in crate::store) const RETRY_RECIPIENTS: &str = "
@@ -99,7 +99,7 @@ UPDATE delivery_recipients SET state = 'queued', next_attempt_at = $2, bounced_a
 WHERE delivery_id = $1 AND state IN ('failed', 'deferred', 'queued')";
 
 pub(in crate::store) const RETRY_ALL: &str = "
-UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL, state_at = $2
 WHERE state = $1 AND pruned_at IS NULL RETURNING id";
 
 pub(in crate::store) const CANCEL: &str = "
@@ -111,7 +111,7 @@ UPDATE delivery_recipients SET state = 'cancelled', next_attempt_at = NULL
 WHERE delivery_id = $1 AND state IN ('queued', 'deferred')";
 
 pub(in crate::store) const HOLD: &str = "
-UPDATE deliveries SET state = 'held', next_attempt_at = NULL WHERE id = $1 AND state = 'queued'";
+UPDATE deliveries SET state = 'held', next_attempt_at = NULL, state_at = $2 WHERE id = $1 AND state = 'queued'";
 
 impl Store {
     /// Returns deliveries, the newest first.

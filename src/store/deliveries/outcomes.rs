@@ -63,7 +63,7 @@ UPDATE deliveries SET
   state = CASE WHEN r.open > 0 THEN iif(r.hold, 'held', 'queued') WHEN r.failed > 0 THEN 'failed' ELSE 'done' END,
   attempts = attempts - 1 + r.counts,
   next_attempt_at = CASE WHEN r.open > 0 AND NOT r.hold THEN r.next END,
-  finished_at = CASE WHEN r.open = 0 THEN $3 END,
+  finished_at = CASE WHEN r.open = 0 THEN $3 END, state_at = $3,
   possible_duplicate = max(deliveries.possible_duplicate, r.possible_duplicate)
 FROM (
   SELECT o.value ->> 'id' AS delivery, o.value ->> 'counts' AS counts, o.value ->> 'next' AS next, o.value ->> 'hold' AS hold,

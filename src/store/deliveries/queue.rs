@@ -143,11 +143,12 @@ WHERE delivery_id IN (SELECT value FROM jsonb_each($1)) AND state IN ('queued', 
 ORDER BY delivery_id, recipient";
 
 pub(in crate::store) const RECOVER_SENDING: &str = "
-UPDATE deliveries SET state = 'queued', next_attempt_at = $2, attempts = attempts - 1
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, attempts = attempts - 1, state_at = $2
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch < $1";
 
 pub(in crate::store) const RECOVER_COMMITTING: &str = "
-UPDATE deliveries SET state = iif($3, 'held', 'queued'), next_attempt_at = iif($3, NULL, $2), possible_duplicate = 1
+UPDATE deliveries SET state = iif($3, 'held', 'queued'), next_attempt_at = iif($3, NULL, $2), possible_duplicate = 1,
+  state_at = $2
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch < $1
 RETURNING id";
 

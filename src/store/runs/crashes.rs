@@ -38,7 +38,8 @@ pub(in crate::store) const ORPHANS: &str = "
       (SELECT json_array(e.event_type, e.tool_name) FROM thread_tool_events e WHERE e.run_id = r.id
        ORDER BY e.step_index DESC LIMIT 1) AS step
     FROM runs r INDEXED BY runs_running WHERE state = 'running' AND epoch < $1 ORDER BY seq";
-pub(in crate::store) const REQUEUE_ORPHAN: &str = "UPDATE runs SET state = 'queued', crashes = $2, crashed_at = $3 WHERE id = $1 AND state = 'running'";
+pub(in crate::store) const REQUEUE_ORPHAN: &str = "
+    UPDATE runs SET state = 'queued', crashes = $2, crashed_at = $3, state_at = $4 WHERE id = $1 AND state = 'running'";
 pub(in crate::store) const QUARANTINE: &str = "
     UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', crashes = $2, crashed_at = $3,
       error_message = $4, finished_at = $5
@@ -156,6 +157,7 @@ async fn recover(
             .bind(run)
             .bind(crashes)
             .bind(place)
+            .bind(clock.now().to_string())
             .execute(&mut *conn)
             .await?;
         recovered.queued += 1;

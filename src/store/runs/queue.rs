@@ -93,7 +93,7 @@ pub(in crate::store) const INSERT_RUN: &str = "
 /// class; only a person's retry clears it (`run_control.rs`).
 pub(in crate::store) const CLAIM_RUNS: &str = "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
-      started_at = coalesce(started_at, $2), alone = $7
+      started_at = coalesce(started_at, $2), state_at = $2, alone = $7
     WHERE seq IN (
       WITH RECURSIVE busy (id) AS (
         SELECT min(persona_id) FROM runs WHERE behind = 0 AND state IN ('queued', 'waiting_retry')
@@ -141,14 +141,15 @@ pub(in crate::store) const OPEN_RUNS_UP_TO: &str = "
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') LIMIT $1)";
 pub(in crate::store) const PARK_RUN: &str = "
     UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5, worked_ms = $6,
-      crashes = 0
+      crashes = 0, state_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(in crate::store) const FAIL_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7,
       worked_ms = $8
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(in crate::store) const REQUEUE_RUN: &str = "
-    UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3, crashes = min(crashes, 1), crashed_at = -1
+    UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3, crashes = min(crashes, 1), crashed_at = -1,
+      state_at = $4
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(in crate::store) const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
@@ -273,6 +274,7 @@ impl Store {
                         park.bind(class)
                             .bind(&failure.message)
                             .bind(worked)
+                            .bind(&now)
                             .execute(&mut *conn)
                             .await?
                     }
@@ -312,9 +314,10 @@ impl Store {
                     .bind(&id)
                     .bind(epoch)
                     .bind(to_ms(worked));
-                let changed = requeue.execute(&mut *conn).await?;
+                let now = clock.now().to_string();
+                let changed = requeue.bind(&now).execute(&mut *conn).await?;
                 fenced(changed.rows_affected(), &id)?;
-                money::leave(conn, &id, &clock.now().to_string()).await?;
+                money::leave(conn, &id, &now).await?;
                 close_open_calls(conn, &id, INTERRUPTED, clock.as_ref())
                     .await
                     .map(|_closed| ())

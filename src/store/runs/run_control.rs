@@ -31,13 +31,13 @@ pub(in crate::store) const REQUEST_CANCEL: &str = "
 pub(in crate::store) const RETRY_RUN: &str = "
     UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
       cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0,
-      crashes = 0
+      crashes = 0, state_at = $2
     WHERE id = $1 AND state IN ('failed', 'cancelled', 'waiting_retry')";
 /// As [`RETRY_RUN`], for a run that may have been retried meanwhile.
 pub(in crate::store) const RETRY_FAILED_RUN: &str = "
     UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
       cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0,
-      crashes = 0
+      crashes = 0, state_at = $2
     WHERE id = $1 AND state = 'failed'";
 pub(in crate::store) const FAILED_RUNS: &str = "
     SELECT id FROM runs WHERE state = 'failed' AND ($1 IS NULL OR error_class = $1)
@@ -148,7 +148,9 @@ impl Store {
             Box::pin(async move {
                 let mut queued = 0;
                 for run in &runs {
-                    let change = sqlx::query(RETRY_FAILED_RUN).bind(run.as_str());
+                    let change = sqlx::query(RETRY_FAILED_RUN)
+                        .bind(run.as_str())
+                        .bind(now.to_string());
                     if change.execute(&mut *conn).await?.rows_affected() > 0 {
                         note(conn, run, "retry:operator", now).await?;
                         queued += 1;
@@ -183,7 +185,8 @@ impl Store {
         let (run, now) = (run.clone(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
-                let change = sqlx::query(RETRY_RUN).bind(run.as_str()).execute(&mut *conn).await?;
+                let change = sqlx::query(RETRY_RUN).bind(run.as_str()).bind(now.to_string());
+                let change = change.execute(&mut *conn).await?;
                 if change.rows_affected() == 0 {
                     let hint = "only failed and cancelled runs, and runs waiting for a retry, can be retried";
                     return Err(refused(conn, &run, hint).await?);

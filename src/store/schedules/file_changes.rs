@@ -144,7 +144,7 @@ pub(in crate::store) async fn apply(
     }
     let id = ResponsibilityId::new(id);
     note_proposal(conn, change, id.as_str(), clock).await?;
-    let mut missed = end_waiting(conn, &id, "missed", Some(FILE_CHANGED)).await?;
+    let mut missed = end_waiting(conn, &id, ("missed", change.now), Some(FILE_CHANGED)).await?;
     if let Some(lapsed) = &change.lapsed
         && insert_missed(conn, &id, lapsed, change.now).await?
     {

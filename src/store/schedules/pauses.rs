@@ -155,7 +155,7 @@ async fn pause(
     {
         return Ok(false);
     }
-    end_waiting(conn, id, "paused", None).await?;
+    end_waiting(conn, id, ("paused", now), None).await?;
     if by == PausedBy::Failures {
         slot_events::responsibility_paused(conn, id, now, clock).await?;
     }

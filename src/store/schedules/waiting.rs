@@ -82,7 +82,7 @@ pub(in crate::store) const CATCHING_UP: &str = "
     WHERE s.catching_up = 1 AND r.behind = 0";
 pub(in crate::store) const BEGIN_WAITING: &str = "
     UPDATE responsibility_slots AS s SET state = 'fired', run_id = $4, prompt_snapshot = $5, prompt_sha256 = $6,
-      output_schema = $7, run_options_json = $8, catching_up = is_late
+      output_schema = $7, run_options_json = $8, catching_up = is_late, state_at = $11
     WHERE s.responsibility_id = $1 AND s.slot_at = $2 AND s.kind = 'scheduled' AND s.state = 'waiting'
       AND (s.is_late = 0 OR $10 > (SELECT count(*) FROM responsibility_slots c JOIN runs r ON r.id = c.run_id
         WHERE c.catching_up = 1 AND r.behind = 0))
@@ -94,15 +94,16 @@ pub(in crate::store) const BEGIN_WAITING: &str = "
           WHERE r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
             AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')))";
 pub(in crate::store) const END_WAITING: &str = "
-    UPDATE responsibility_slots INDEXED BY responsibility_slots_waiting_of SET state = $2, missed_count = 1, missed_until = slot_at, note = $3, overdue_at = NULL
+    UPDATE responsibility_slots INDEXED BY responsibility_slots_waiting_of SET state = $2, missed_count = 1, missed_until = slot_at, note = $3, overdue_at = NULL,
+      state_at = $4
     WHERE responsibility_id = $1 AND state = 'waiting' RETURNING slot_at";
 pub(in crate::store) const END_WAITING_SLOT: &str = "
     UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $3,
-      overdue_at = NULL
+      overdue_at = NULL, state_at = $4
     WHERE responsibility_id = $1 AND slot_at = $2 AND kind = 'scheduled' AND state = 'waiting'";
 pub(in crate::store) const END_OLDEST: &str = "
     UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $4,
-      overdue_at = NULL
+      overdue_at = NULL, state_at = $5
     WHERE responsibility_id = $1 AND state = 'waiting' AND is_late = 1 AND slot_at IN (
       SELECT slot_at FROM responsibility_slots INDEXED BY responsibility_slots_waiting_of
       WHERE responsibility_id = $1 AND state = 'waiting' AND is_late = 1
@@ -172,7 +173,7 @@ async fn begin(conn: &mut SqliteConnection, turn: WaitingTurn, clock: &dyn Clock
     };
     match begun {
         Ok((prompt, place)) => {
-            if !mark_fired(conn, id, (slot, turn.revision), &prompt).await? {
+            if !mark_fired(conn, id, (slot, turn.revision, turn.now), &prompt).await? {
                 return Ok(Fired::Stale);
             }
             let run = prompt.message.run.id.clone();
@@ -189,7 +190,7 @@ async fn begin(conn: &mut SqliteConnection, turn: WaitingTurn, clock: &dyn Clock
 async fn mark_fired(
     conn: &mut SqliteConnection,
     id: &ResponsibilityId,
-    (slot, revision): (Timestamp, i64),
+    (slot, revision, now): (Timestamp, i64, Timestamp),
     prompt: &ScheduledPrompt,
 ) -> Result<bool> {
     let begin = sqlx::query(BEGIN_WAITING)
@@ -205,7 +206,8 @@ async fn mark_fired(
     let begin = begin
         .bind(run_options_json(&prompt.run_options))
         .bind(FAILURES_MAX)
-        .bind(CATCHING_UP_MAX);
+        .bind(CATCHING_UP_MAX)
+        .bind(now.to_string());
     Ok(begin.execute(conn).await?.rows_affected() > 0)
 }
 
@@ -219,7 +221,8 @@ async fn give_up(
     let end = sqlx::query(END_WAITING_SLOT)
         .bind(id.as_str())
         .bind(slot.to_string())
-        .bind(note);
+        .bind(note)
+        .bind(clock.now().to_string());
     if end.execute(&mut *conn).await?.rows_affected() == 0 {
         return Ok(false);
     }
@@ -245,10 +248,10 @@ pub(in crate::store) async fn line_up(
     let dropped = match options.catch_up {
         CatchUp::All => {
             let kept = SlotOptions::CAUGHT_UP_MAX.saturating_sub(late.len());
-            end_oldest(conn, id, kept).await?
+            end_oldest(conn, id, kept, now).await?
         }
         CatchUp::Latest | CatchUp::Skip => {
-            end_waiting(conn, id, "missed", Some(NEWER_FIRED)).await?;
+            end_waiting(conn, id, ("missed", now), Some(NEWER_FIRED)).await?;
             None
         }
     };
@@ -269,12 +272,14 @@ async fn end_oldest(
     conn: &mut SqliteConnection,
     id: &ResponsibilityId,
     kept: usize,
+    now: Timestamp,
 ) -> Result<Option<MissedSlots>> {
     let end = sqlx::query(END_OLDEST)
         .bind(id.as_str())
         .bind(to_i64(kept))
         .bind(-1)
-        .bind(TOO_MANY);
+        .bind(TOO_MANY)
+        .bind(now.to_string());
     span(&end.fetch_all(conn).await?, TOO_MANY)
 }
 
@@ -282,13 +287,14 @@ async fn end_oldest(
 pub(in crate::store) async fn end_waiting(
     conn: &mut SqliteConnection,
     id: &ResponsibilityId,
-    state: &'static str,
+    (state, now): (&'static str, Timestamp),
     note: Option<&str>,
 ) -> Result<Option<MissedSlots>> {
     let end = sqlx::query(END_WAITING)
         .bind(id.as_str())
         .bind(state)
-        .bind(note);
+        .bind(note)
+        .bind(now.to_string());
     span(&end.fetch_all(conn).await?, note.unwrap_or(state))
 }
 

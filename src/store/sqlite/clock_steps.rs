@@ -28,7 +28,8 @@ pub(in crate::store) const MOVE_SLOTS: &str = "
     UPDATE responsibility_slots SET overdue_at = strftime('%Y-%m-%dT%H:%M:%fZ', overdue_at, $2)
     WHERE overdue_at IS NOT NULL AND overdue_at > $1";
 pub(in crate::store) const END_AHEAD: &str = "
-    UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $2, overdue_at = NULL
+    UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $2, overdue_at = NULL,
+      state_at = $3
     WHERE state = 'waiting' AND responsibility_id IN (
       SELECT id FROM responsibilities WHERE cursor_at > $1 AND removed_at IS NULL)";
 /// A NULL `fire_at`: the next slot is looked up with the next tick. A slot that has a row from the
@@ -98,6 +99,7 @@ async fn pull_cursors(conn: &mut SqliteConnection, now: Timestamp) -> Result<u64
     sqlx::query(END_AHEAD)
         .bind(&latest)
         .bind(CLOCK_WAS_WRONG)
+        .bind(now.to_string())
         .execute(&mut *conn)
         .await?;
     let pull = sqlx::query(PULL_CURSORS)

@@ -1,4 +1,10 @@
 //! Read models for people: lists, pages, bundles, exports.
+//!
+//! - `ids`: rows by a piece of their id. `threads`, `runs`: listings. `record`: a run whole.
+//! - `bundles`: runs as files, out and in. `export`: a persona's mail. `calls`: calls with the decisions on them.
+//! - `feed_lines`: events of the feed with what their rows say.
+//!
+//! Not here: changes.
 
 pub(in crate::store) mod ids;
 pub(in crate::store) mod threads;
@@ -6,4 +12,5 @@ pub(in crate::store) mod runs;
 pub(in crate::store) mod record;
 pub(in crate::store) mod bundles;
 pub(in crate::store) mod calls;
+pub(in crate::store) mod feed_lines;
 pub mod export;

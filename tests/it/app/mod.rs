@@ -376,7 +376,23 @@ pub async fn audit(rows: &mut SqliteConnection) {
     };
     let findings = examine(rows, everything).await.expect("an audit");
     assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
+    let untold: Vec<String> = sqlx::query_scalar(UNTOLD)
+        .fetch_all(rows)
+        .await
+        .expect("the feed");
+    assert!(
+        untold.is_empty(),
+        "the feed tells another state of {untold:#?}"
+    );
 }
+
+/// Runs and mails whose newest event tells another state than their rows. Rows that a test wrote itself have none.
+const UNTOLD: &str = "
+    WITH newest AS (SELECT coalesce(delivery_id, run_id) AS subject, kind, max(seq) FROM feed
+      WHERE kind LIKE 'run.%' OR kind LIKE 'delivery.%' GROUP BY subject)
+    SELECT 'run ' || r.id FROM newest n JOIN runs r ON r.id = n.subject WHERE n.kind <> 'run.' || r.state
+    UNION ALL SELECT 'mail ' || d.id FROM newest n JOIN deliveries d ON d.id = n.subject
+      WHERE n.kind <> 'delivery.' || d.state AND d.state NOT IN ('sending', 'committing')";
 
 /// A header line that proves the sender of a letter from this domain, as [`PROVEN`] does for that of [`note`].
 pub fn proven(domain: &str) -> String {

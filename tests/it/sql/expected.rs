@@ -18,6 +18,18 @@ pub const HOT: &[(&str, &[&str])] = &[
     ("runs::CLAIM_RUNS", &["runs_ready", "runs_running"]),
     ("agent_files::EXPECTED", &["thread_tool_events_of_files"]),
     ("runs::OPEN_RUNS", &["runs_open"]),
+    ("feed::FEED_AFTER", &["INTEGER PRIMARY KEY"]),
+    (
+        "feed_lines::FEED_LINES",
+        &[
+            "INTEGER PRIMARY KEY",
+            "sqlite_autoindex_threads_1",
+            "sqlite_autoindex_messages_1",
+            "sqlite_autoindex_runs_1",
+            "PRIMARY KEY",
+            "thread_tool_events_once",
+        ],
+    ),
     ("runs::OPEN_RUNS_UP_TO", &["runs_open"]),
     ("runs::CANCEL_REQUESTED", &["runs_running"]),
     (
@@ -220,6 +232,23 @@ pub const WALKS: &[(&str, &str)] = &[
     (
         "aliases::CONTACT_ALIASES",
         "the whole table is wanted, and the owner types each row of it",
+    ),
+    (
+        "feed::FEED_AFTER",
+        "the first and the last row, found in one step each; its events by their number",
+    ),
+    ("feed::FEED_NEWEST", "the last row, found in one step"),
+    (
+        "feed::FEED_SINCE",
+        "a person asked; the feed has at most a hundred thousand rows",
+    ),
+    (
+        "feed_lines::FEED_NEWEST_LINES",
+        "a person asked; newest first, ends at its limit",
+    ),
+    (
+        "gc::FEED",
+        "a person asked; its own rows by their number, and the first that stays",
     ),
     (
         "letter_parts::PENDING_PARTS",

@@ -1,0 +1,169 @@
+//! The feed: what happens, in the order of commits, as kinds and ids without text.
+//!
+//! Its rows are written by triggers (migration 0069), each in the transaction that makes it true. A row's number is given inside a
+//! transaction that holds SQLite's only write lock, in whatever process, so numbers grow in the order of commits: a reader that
+//! has seen number N has seen every smaller one, and none appears below N later (decision D-104).
+
+use crate::domain::{DeliveryId, FeedKind, MessageId, PersonaId, RunId, ThreadId, Timestamp};
+use crate::store::sql::timestamp;
+use crate::store::{PersonaStore, Result, Store, StoreError};
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// Most events of a page.
+pub const FEED_PAGE_MAX: u32 = 1000;
+
+/// Most rows that one read looks at, so that a narrow filter costs no more than this.
+const WINDOW: i64 = 10_000;
+
+/// Selection of events; what is `None` does not select.
+#[derive(Debug, Clone, Default)]
+pub struct FeedFilter {
+    pub persona: Option<PersonaId>,
+    pub run: Option<RunId>,
+    pub thread: Option<ThreadId>,
+}
+
+/// Something that happened. Rows that its ids name may be pruned meanwhile, and threads may have become one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FeedEvent {
+    pub seq: i64,
+    pub kind: FeedKind,
+    pub persona: Option<PersonaId>,
+    pub thread: Option<ThreadId>,
+    pub run: Option<RunId>,
+    pub message: Option<MessageId>,
+    pub delivery: Option<DeliveryId>,
+    pub approval: Option<String>,
+    /// What it is about where no other field says so: `[turn,attempt]`, the id of a call, a notice or an entry of memory,
+    /// `[responsibility,slot]`.
+    pub item: Option<String>,
+    pub at: Timestamp,
+}
+
+/// Events after a number, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedPage {
+    pub events: Vec<FeedEvent>,
+    /// Number after which the next page begins. It may be larger than that of the last event: what lies between is of others.
+    pub through: i64,
+    /// Number of the newest event of all.
+    pub newest: i64,
+    /// `true`: the reader asked for events after a number whose successors are pruned, or that this database never gave. The
+    /// page begins with the oldest event that is kept, and what was before it is missing.
+    pub has_gap: bool,
+}
+
+impl FeedPage {
+    /// Reports whether more events may be there already.
+    pub fn has_more(&self) -> bool {
+        self.through < self.newest
+    }
+}
+
+/// One statement, so that bounds and rows are of one snapshot. There is always a row: the bounds without an event.
+pub(in crate::store) const FEED_AFTER: &str = "
+    WITH bounds (oldest, newest) AS MATERIALIZED (
+      SELECT coalesce((SELECT min(seq) FROM feed), 1), coalesce((SELECT max(seq) FROM feed), 0)),
+    start (newest, after) AS MATERIALIZED (
+      SELECT newest, CASE WHEN $1 > newest OR $1 < oldest - 1 THEN oldest - 1 ELSE $1 END FROM bounds)
+    SELECT s.newest, s.after, f.seq, f.kind, f.persona_id, f.thread_id, f.run_id, f.message_id, f.delivery_id, f.approval_id,
+      f.item, f.at
+    FROM start s LEFT JOIN feed f ON f.seq > s.after AND f.seq <= s.after + $2
+      AND ($3 IS NULL OR f.persona_id = $3) AND ($4 IS NULL OR f.run_id = $4) AND ($5 IS NULL OR f.thread_id = $5)
+    ORDER BY f.seq LIMIT $6";
+pub(in crate::store) const FEED_NEWEST: &str = "SELECT coalesce(max(seq), 0) FROM feed";
+pub(in crate::store) const FEED_SINCE: &str = "SELECT min(seq) FROM feed WHERE at >= $1";
+
+impl Store {
+    /// Returns events after number `since`, the oldest first, at most `limit` and [`FEED_PAGE_MAX`]. A page may be empty although
+    /// [`FeedPage::has_more`].
+    pub async fn feed_after(
+        &self,
+        since: i64,
+        filter: &FeedFilter,
+        limit: u32,
+    ) -> Result<FeedPage> {
+        let limit = limit.clamp(1, FEED_PAGE_MAX);
+        let rows = sqlx::query(FEED_AFTER)
+            .bind(since)
+            .bind(WINDOW)
+            .bind(filter.persona.as_ref().map(PersonaId::as_str))
+            .bind(filter.run.as_ref().map(RunId::as_str))
+            .bind(filter.thread.as_ref().map(ThreadId::as_str))
+            .bind(limit)
+            .fetch_all(self.readers())
+            .await?;
+        let first = rows.first();
+        let first = first.ok_or(StoreError::Unreadable { what: "feed" })?;
+        let (newest, after): (i64, i64) = (first.get("newest"), first.get("after"));
+        let events = rows
+            .iter()
+            .filter(|row| row.get::<Option<i64>, _>("seq").is_some())
+            .map(event)
+            .collect::<Result<Vec<_>>>()?;
+        let is_full = events.len() == limit as usize;
+        let through = match events.last() {
+            Some(last) if is_full => last.seq,
+            _ => newest.min(after + WINDOW),
+        };
+        Ok(FeedPage {
+            events,
+            through,
+            newest,
+            has_gap: after != since,
+        })
+    }
+
+    /// Returns the number of the newest event; 0: there is none.
+    pub async fn feed_newest(&self) -> Result<i64> {
+        let newest = sqlx::query_scalar(FEED_NEWEST);
+        Ok(newest.fetch_one(self.readers()).await?)
+    }
+
+    /// Returns the number after which the events at or after an instant begin.
+    pub async fn feed_before(&self, at: Timestamp) -> Result<i64> {
+        let newest = self.feed_newest().await?;
+        let first = sqlx::query_scalar(FEED_SINCE).bind(at.to_string());
+        let first: Option<i64> = first.fetch_one(self.readers()).await?;
+        Ok(first.map_or(newest, |first| first - 1))
+    }
+}
+
+impl PersonaStore {
+    /// Returns events of one of this persona's runs, as [`Store::feed_after`] does.
+    pub async fn feed_of_run(&self, run: &RunId, since: i64) -> Result<FeedPage> {
+        let filter = FeedFilter {
+            persona: Some(self.persona.clone()),
+            run: Some(run.clone()),
+            thread: None,
+        };
+        self.store.feed_after(since, &filter, FEED_PAGE_MAX).await
+    }
+
+    /// Returns the number of the newest event of all; it says nothing of what happened.
+    pub async fn feed_newest(&self) -> Result<i64> {
+        self.store.feed_newest().await
+    }
+}
+
+pub(in crate::store) fn event(row: &SqliteRow) -> Result<FeedEvent> {
+    let text = |column| row.get::<Option<String>, _>(column);
+    let unreadable = |what| StoreError::Unreadable { what };
+    let persona = text("persona_id")
+        .map(|id| PersonaId::parse(&id))
+        .transpose();
+    Ok(FeedEvent {
+        seq: row.get("seq"),
+        kind: FeedKind::parse(row.get("kind")).ok_or(unreadable("kind of an event"))?,
+        persona: persona.map_err(|_| unreadable("persona id"))?,
+        thread: text("thread_id").map(ThreadId::new),
+        run: text("run_id").map(RunId::new),
+        message: text("message_id").map(MessageId::new),
+        delivery: text("delivery_id").map(DeliveryId::new),
+        approval: text("approval_id"),
+        item: text("item"),
+        at: timestamp(row, "at")?,
+    })
+}
