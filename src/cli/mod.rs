@@ -4,7 +4,7 @@
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
 //! - setup: `init`, `config`, `persona`, `workspace`, `schedule`, `providers`
 //! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`
-//! - inspection: `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
+//! - inspection: `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
 //! - for agents: `mcp`
@@ -27,6 +27,7 @@ mod providers;
 mod drain;
 mod ask;
 mod serve;
+mod tail;
 mod threads;
 mod runs;
 mod usage;
@@ -93,6 +94,7 @@ static COMMANDS: &[&dyn Command] = &[
     &drain::Drain,
     &ask::Ask,
     // Inspection.
+    &tail::TailCommand,
     &threads::ThreadsCommand,
     &runs::RunsCommand,
     &usage::UsageCommand,

@@ -26,6 +26,7 @@ mod overflow;
 mod shutdown;
 mod behaviour;
 mod feed;
+mod tail;
 
 // Mail in
 mod smtp;

@@ -11,11 +11,12 @@ mod text;
 mod times;
 mod wrap;
 
-pub use stderr::{complain, complain_json, hint, remark};
+pub use stderr::{complain, complain_json, hint, prompt, remark};
 pub use table::Columns;
-pub use text::{json_text, one_line, printable, quoted};
+pub use text::{json_line, json_text, one_line, printable, quoted, visible};
 
 use anstyle::Style;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -132,6 +133,22 @@ impl Screen {
     /// Prints one JSON value, whatever `--json` says.
     pub fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
         Ok(self.raw(&format!("{}\n", json_text(value)?))?)
+    }
+    /// Prints one JSON value on one line, for output without an end.
+    pub fn json_line(&self, value: &impl Serialize) -> anyhow::Result<()> {
+        Ok(self.raw(&format!("{}\n", json_line(value)?))?)
+    }
+    /// Refuses to go on when stdout is a pipe that nobody reads any more, which else only the next output would find.
+    pub fn is_read(&self) -> Result<(), Unwritten> {
+        let stdout = std::io::stdout();
+        let mut looked_at = [PollFd::new(&stdout, PollFlags::empty())];
+        let now = Timespec::default();
+        let is_looked_at = poll(&mut looked_at, Some(&now)).is_ok();
+        // A pipe whose reader is gone is in error; a socket has hung up as well.
+        match is_looked_at && looked_at[0].revents().intersects(PollFlags::ERR) {
+            true => Err(Unwritten::PipeClosed),
+            false => Ok(()),
+        }
     }
     /// Prints a listing: a JSON array under `--json`, else one row per item.
     ///

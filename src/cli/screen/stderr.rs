@@ -56,6 +56,11 @@ pub fn remark(text: &str) {
     to_stderr(format!("{}\n", printable(text)));
 }
 
+/// Asks for input on stderr, without a line end.
+pub fn prompt(text: &str) {
+    to_stderr(printable(text));
+}
+
 /// Writes to stderr with a timeout: a pipe without a reader must not keep a command from its end.
 fn to_stderr(text: String) {
     let (written, is_written) = std::sync::mpsc::channel();
