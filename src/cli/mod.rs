@@ -3,7 +3,7 @@
 //! - `process`: protection of the process, log lines, exit codes
 //! - `args`: arguments that several commands share; `screen`: tables, JSON, colours
 //! - setup: `init`, `config`, `persona`, `workspace`, `schedule`, `providers`
-//! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`
+//! - work: `demo`, `serve`, `ingest`, `import`, `drain`, `ask`, `chat`
 //! - inspection: `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
@@ -26,6 +26,7 @@ mod mailboxes;
 mod providers;
 mod drain;
 mod ask;
+mod chat;
 mod serve;
 mod tail;
 mod threads;
@@ -93,6 +94,7 @@ static COMMANDS: &[&dyn Command] = &[
     &import::Import,
     &drain::Drain,
     &ask::Ask,
+    &chat::Chat,
     // Inspection.
     &tail::TailCommand,
     &threads::ThreadsCommand,

@@ -2,6 +2,7 @@
 
 mod stream;
 mod agents;
+mod chat;
 
 use crate::app::{TestApp, Workspace};
 use crate::guest_house::{self, attache};
@@ -271,7 +272,7 @@ async fn every_call_shows_once_however_often_its_run_is_looked_at() {
             let called = watch.look().await.expect("looked").into_iter();
             shown.extend(called.filter_map(|progress| match progress {
                 RunProgress::Called { arguments, .. } => Some(arguments),
-                RunProgress::Piece(_) => None,
+                RunProgress::Returned { .. } | RunProgress::Piece(_) => None,
             }));
         }
         shown

@@ -30,7 +30,11 @@ pub fn report(
         }
         RunState::Succeeded => {}
         RunState::WaitingApproval => {
-            screen::remark("it waits for a decision: `attache approvals list` shows the question");
+            screen::remark(&format!(
+                "run {} waits for your decision: `attache approvals list` shows the question, `attache approvals show ID` what \
+                 would be done, and `attache approvals approve ID` or `attache approvals reject ID` answers it",
+                asked.run
+            ));
         }
         _ if asked.is_halted() => {
             screen::remark("no answer: runs are halted; it is answered after `attache resume`");

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Interval at which the run is looked at.
+/// Interval at which the feed and the pieces of the answer are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
-/// Number of looks between two at whether an engine works.
+/// Number of looks between two at whether an engine works, and at what is no event.
 const LOOKS_PER_CHECK: u32 = 20;
 
 /// How waiting ended.
@@ -64,15 +64,25 @@ impl<'a> QuestionWait<'a> {
         view: &mut AnswerView<'_>,
         is_ours: bool,
     ) -> anyhow::Result<Waited> {
+        let mut seen = None;
         for looks in 1_u32.. {
-            let asked = AskedRun::of(self.store, self.run).await?;
+            let is_check = looks % LOOKS_PER_CHECK == 0;
+            let newest = Some(self.store.feed_newest().await?);
+            // The feed tells of every state of a run, and not of halts and of runs before it.
+            let asked = match is_check || newest != seen {
+                true => Some(AskedRun::of(self.store, self.run).await?),
+                false => None,
+            };
+            seen = newest;
             // After the state was read, so that nothing of an ended run is missed.
             self.look(view).await?;
-            if asked.is_settled() {
-                return Ok(Waited::Settled(Box::new(asked)));
+            match asked {
+                Some(asked) if asked.is_settled() => {
+                    return Ok(Waited::Settled(Box::new(asked)));
+                }
+                Some(asked) => self.tell(&asked, view)?,
+                None => {}
             }
-            self.tell(&asked, view)?;
-            let is_check = looks % LOOKS_PER_CHECK == 0;
             if is_check && !is_ours && working_engine(self.workspace).is_none() {
                 return Ok(Waited::NoEngine);
             }

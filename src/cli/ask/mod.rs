@@ -4,32 +4,21 @@
 mod answer;
 mod view;
 mod follow;
+mod exchange;
+
+pub use exchange::{exchange, persona_named, thread_of};
+pub use view::AnswerView;
 
 use super::args::{in_force, text};
 use super::{Command, CommandContext, Exit, Failure};
-use crate::app::Engine;
-use crate::clock::SystemClock;
-use crate::config::{Config, Persona};
-use crate::domain::{PersonaId, ThreadId};
-use crate::runs::chat::outcome::AskedRun;
-use crate::runs::chat::question::{AskedAt, question};
-use crate::store::{OpenError, Store, working_engine};
-use answer::report;
 use clap::{Arg, ArgAction, ArgMatches};
-use follow::{QuestionWait, Waited};
 use futures_util::future::BoxFuture;
 use std::io::{IsTerminal, Read};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio_util::sync::CancellationToken;
-use view::AnswerView;
 
 pub struct Ask;
 
 /// Longest question, in bytes.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// Time between two looks at what is due, while the question waits for another attempt.
-const BETWEEN_DRAINS: Duration = Duration::from_millis(500);
 
 impl Command for Ask {
     fn clap(&self) -> clap::Command {
@@ -66,102 +55,21 @@ impl Command for Ask {
 async fn ask(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
-    let typed = text(args, "persona");
-    let known = PersonaId::parse(typed).ok();
-    let Some(persona) = known.and_then(|id| config.personas.get(&id)) else {
-        let names: Vec<&str> = config
-            .personas
-            .iter()
-            .map(|persona| persona.id.as_str())
-            .collect();
-        return Err(Failure::new(Exit::NoInput, format!("no persona `{typed}`"))
-            .hint(format!("there are: {}", names.join(", ")))
-            .into());
-    };
+    let persona = persona_named(&config, text(args, "persona"))?;
     let asked_for = text_of(args)?;
     in_force::remark(&in_force::edited(context));
-    let mut engine = match working_engine(&context.workspace) {
-        Some(_) => None,
-        None => engine_here(&config).await?,
-    };
-    let store = match &engine {
-        Some(engine) => engine.store.clone(),
-        None => context.store_of_engine().await?,
-    };
     let thread = match args.get_one::<String>("thread") {
-        Some(typed) => Some(thread_of(&store, persona, typed).await?),
+        Some(typed) => {
+            let store = context.store_of_engine().await?;
+            Some(thread_of(&store, &persona.id, typed).await?)
+        }
         None => None,
     };
-    let new = question(
-        (persona, AskedAt::Terminal),
-        store.clock().as_ref(),
-        &asked_for,
-        thread,
-    );
-    let run = new.run.id.clone();
-    store.persona(&persona.id).ask(new).await?;
-    let asked = AskedRun::of(&store, &run).await?;
     let mut view = AnswerView::new(context);
-    let mut waiting = QuestionWait::new(context, &store, &asked)?;
-    loop {
-        if let Some(engine) = &engine {
-            return answered_here(context, engine, (&mut waiting, &mut view)).await;
-        }
-        match waiting.wait(&mut view, false).await? {
-            Waited::Settled(asked) => return report(context, &asked, &mut view),
-            Waited::NoEngine => engine = engine_here(&config).await?,
-        }
-    }
-}
-
-/// Opens an engine in this process; `None`: another one has just begun to work here.
-async fn engine_here(config: &Config) -> anyhow::Result<Option<Engine>> {
-    match Engine::open(config.clone(), Arc::new(SystemClock::new())).await {
-        Err(error) if matches!(error.downcast_ref(), Some(OpenError::InUse { .. })) => Ok(None),
-        opened => opened.map(Some),
-    }
-}
-
-/// Works off what is due until the question is settled. The answer shows as soon as it is there, and what is left is worked off
-/// behind it.
-async fn answered_here(
-    context: &CommandContext,
-    engine: &Engine,
-    (waiting, view): (&mut QuestionWait<'_>, &mut AnswerView<'_>),
-) -> anyhow::Result<Exit> {
-    let is_settled = CancellationToken::new();
-    let working = work_until(engine, &is_settled);
-    tokio::pin!(working);
-    let waited = tokio::select! {
-        waited = waiting.wait(view, true) => Some(waited?),
-        worked = &mut working => {
-            worked?;
-            None
-        }
-    };
-    if let Some(Waited::Settled(asked)) = waited {
-        let exit = report(context, &asked, view)?;
-        is_settled.cancel();
-        tokio::select! {
-            worked = working => worked.map(|()| exit),
-            () = waiting.interrupted() => Ok(exit),
-        }
-    } else {
-        waiting.look(view).await?;
-        let asked = waiting.asked().await?;
-        report(context, &asked, view)
-    }
-}
-
-/// Works off what is due, again and again until `is_settled`: a run that is parked comes due later.
-async fn work_until(engine: &Engine, is_settled: &CancellationToken) -> anyhow::Result<()> {
-    loop {
-        engine.drain().await?;
-        tokio::select! {
-            () = is_settled.cancelled() => return Ok(()),
-            () = tokio::time::sleep(BETWEEN_DRAINS) => {}
-        }
-    }
+    let asked = (asked_for.as_str(), thread);
+    Ok(exchange(context, (&config, persona), asked, &mut view)
+        .await?
+        .exit)
 }
 
 /// Reads the question.
@@ -211,30 +119,4 @@ fn from_stdin() -> anyhow::Result<String> {
             .hint("a question is text in UTF-8")
         })?;
     Ok(text)
-}
-
-/// Finds a thread of earlier questions. Errors: it is another, whose people or agents would be shown what is asked here.
-async fn thread_of(store: &Store, persona: &Persona, typed: &str) -> anyhow::Result<ThreadId> {
-    let thread = ThreadId::new(typed);
-    let rows = store.persona(&persona.id);
-    if !rows.has_thread(&thread).await? {
-        return Err(Failure::new(
-            Exit::NoInput,
-            format!("{} has no thread `{typed}`", persona.id),
-        )
-        .hint("`attache ask … --json` shows the thread of a question")
-        .into());
-    }
-    match rows
-        .is_asked_at(&thread, AskedAt::Terminal.as_str())
-        .await?
-    {
-        true => Ok(thread),
-        false => Err(Failure::new(
-            Exit::BadData,
-            format!("`{typed}` is no thread of `attache ask`"),
-        )
-        .hint("go on with one that `attache ask` began")
-        .into()),
-    }
 }

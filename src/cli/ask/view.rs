@@ -35,7 +35,12 @@ impl<'a> AnswerView<'a> {
                 self.end_line()?;
                 screen::remark(format!("· {tool} {arguments}").trim_end());
             }
-            RunProgress::Called { .. } => {}
+            RunProgress::Returned { tool, error } if self.shows_calls => {
+                self.end_line()?;
+                let outcome = error.as_deref().unwrap_or("done");
+                screen::remark(&format!("  {tool}: {outcome}"));
+            }
+            RunProgress::Called { .. } | RunProgress::Returned { .. } => {}
             RunProgress::Piece(piece) if self.shows_pieces => self.show_piece(piece)?,
             RunProgress::Piece(_) => {}
         }

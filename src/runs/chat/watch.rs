@@ -2,7 +2,7 @@
 
 use super::answer_stream::{StreamPiece, StreamReader};
 use crate::domain::RunId;
-use crate::store::{PersonaStore, StepKind, StoreError};
+use crate::store::{PersonaStore, Step, StepKind, StoreError};
 use crate::text::{one_line, shortened};
 use serde_json::Value;
 use std::path::Path;
@@ -20,14 +20,23 @@ pub enum RunProgress {
         /// Its arguments, shortened, on one line.
         arguments: String,
     },
+    /// A call has a result.
+    Returned {
+        tool: String,
+        /// Its error, shortened, on one line.
+        error: Option<String>,
+    },
 }
 
-/// Watch on one run, from any process of its user.
+/// Watch on one run, from any process of its user. Its rows are read when the feed tells of a call.
 pub struct RunWatch {
     rows: PersonaStore,
     run: RunId,
     stream: StreamReader,
-    calls: u32,
+    /// Number of the newest event that was looked at; `None`: none yet.
+    since: Option<i64>,
+    /// Number of steps that were returned.
+    steps: usize,
 }
 
 impl RunWatch {
@@ -36,7 +45,8 @@ impl RunWatch {
             rows,
             run: run.clone(),
             stream: StreamReader::new(workspace, run),
-            calls: 0,
+            since: None,
+            steps: 0,
         }
     }
 
@@ -48,31 +58,74 @@ impl RunWatch {
             .into_iter()
             .map(RunProgress::Piece)
             .collect();
-        let calls = self.new_calls().await?;
-        if !calls.is_empty() {
+        let steps = self.new_steps().await?;
+        if !steps.is_empty() {
             let is_question = |progress: &RunProgress| matches!(progress, RunProgress::Piece(StreamPiece::Asked { turn, .. }) if *turn > 0);
             let at = seen.iter().rposition(is_question).unwrap_or(seen.len());
-            seen.splice(at..at, calls);
+            seen.splice(at..at, steps);
         }
         Ok(seen)
     }
 
-    async fn new_calls(&mut self) -> Result<Vec<RunProgress>, StoreError> {
-        let known = self.calls;
-        if self.rows.calls_so_far(&self.run).await? <= known {
+    async fn new_steps(&mut self) -> Result<Vec<RunProgress>, StoreError> {
+        if !self.has_new_calls().await? {
             return Ok(Vec::new());
         }
         let steps = self.rows.steps_of_run(&self.run).await?;
-        let calls = steps.iter().filter(|step| step.kind == StepKind::Call);
-        let calls = calls.skip(known as usize).map(|step| RunProgress::Called {
-            tool: step.tool_name.clone(),
-            arguments: arguments(&step.payload_json),
-        });
-        let calls: Vec<_> = calls.collect();
-        // Counted where they were read: another call may be committed between two reads.
-        self.calls += u32::try_from(calls.len()).unwrap_or(u32::MAX);
-        Ok(calls)
+        let new: Vec<_> = steps.iter().skip(self.steps).map(progress).collect();
+        // Counted where they were read: another step may be committed after its event was looked for.
+        self.steps += new.len();
+        Ok(new)
     }
+
+    /// Reports whether the feed tells of a call since the last look.
+    async fn has_new_calls(&mut self) -> Result<bool, StoreError> {
+        let Some(mut since) = self.since else {
+            // Before the steps are read, so that the next look finds what is committed after them.
+            self.since = Some(self.rows.feed_newest().await?);
+            return Ok(true);
+        };
+        let mut has_called = false;
+        loop {
+            let page = self.rows.feed_of_run(&self.run, since).await?;
+            has_called |= page.has_gap
+                || page
+                    .events
+                    .iter()
+                    .any(|event| event.kind.subject() == "call");
+            since = page.through;
+            self.since = Some(since);
+            if !page.has_more() {
+                return Ok(has_called);
+            }
+        }
+    }
+}
+
+fn progress(step: &Step) -> RunProgress {
+    let tool = step.tool_name.clone();
+    match step.kind {
+        StepKind::Call => RunProgress::Called {
+            tool,
+            arguments: arguments(&step.payload_json),
+        },
+        StepKind::Result => RunProgress::Returned {
+            tool,
+            error: error(&step.payload_json),
+        },
+    }
+}
+
+/// Returns the error of a call in few words; `None`: it succeeded.
+fn error(payload_json: &str) -> Option<String> {
+    let payload: Value = serde_json::from_str(payload_json).unwrap_or_default();
+    if payload.get("ok").and_then(Value::as_bool) != Some(false) {
+        return None;
+    }
+    let word = |name: &str| payload.pointer(name).and_then(Value::as_str);
+    let words = [word("/error/code"), word("/error/message")];
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    Some(shortened(&one_line(&words.join(": ")), ARGUMENTS_CHARS_MAX))
 }
 
 /// Returns the arguments of a call as they are shown.

@@ -1,0 +1,188 @@
+//! `attache chat PERSONA`: messages to a persona from the terminal, one run each, in one thread until `/new`.
+//!
+//! A message goes the way of `attache ask`: the engine at work here answers it, or this process does and then frees the workspace
+//! again. Nothing is mailed as an answer.
+
+mod input;
+
+use super::args::{in_force, text};
+use super::ask::{AnswerView, exchange, persona_named, thread_of};
+use super::screen::remark;
+use super::{Command, CommandContext, Exit};
+use crate::config::{Config, Persona, dollars};
+use crate::domain::{RunId, ThreadId};
+use crate::runs::chat::outcome::AskedRun;
+use clap::{Arg, ArgMatches};
+use futures_util::future::BoxFuture;
+use input::{ChatInput, Entered};
+
+pub struct Chat;
+
+/// Words that are commands of the chat.
+const HELP: &str = "/new begins a new thread, /thread shows the thread, /thread ID goes on with another, /run shows the run of the \
+                    last message, /quit leaves; // begins a message with a slash, and \\ at the end of a line goes on in the next";
+
+impl Command for Chat {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("chat")
+            .about("Talk to a persona: one message a line, one run a message")
+            .after_help(format!(
+                "In the chat {HELP}.\n\nEach message is a run like any other, with the persona's tools, rules and budget, and is mailed to \
+                 nobody. In a pipe the answers go to standard output and everything else to standard error; the first message \
+                 without an answer ends it with its exit code. Without an engine at work, this command works off everything that is \
+                 due, as `attache drain` does.",
+            ))
+            .arg(Arg::new("persona").value_name("PERSONA").required(true).help("The persona"))
+            .arg(
+                Arg::new("thread")
+                    .long("thread")
+                    .value_name("ID")
+                    .help("Thread of an earlier chat or question, to go on with: its id, the last or first characters of it"),
+            )
+    }
+    fn run<'a>(
+        &'a self,
+        context: &'a CommandContext,
+        args: &'a ArgMatches,
+    ) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            context.require_workspace()?;
+            let config = context.config()?;
+            let persona = persona_named(&config, text(args, "persona"))?;
+            in_force::remark(&in_force::edited(context));
+            let mut chat = ChatSession {
+                context,
+                config: &config,
+                persona,
+                thread: None,
+                last: None,
+            };
+            if let Some(typed) = args.get_one::<String>("thread") {
+                chat.go_on_with(typed).await?;
+            }
+            chat.serve(&mut ChatInput::stdin()?).await
+        })
+    }
+}
+
+/// A chat with one persona.
+struct ChatSession<'a> {
+    context: &'a CommandContext,
+    config: &'a Config,
+    persona: &'a Persona,
+    /// Thread of the next message; `None`: a new one.
+    thread: Option<ThreadId>,
+    /// Run of the last message.
+    last: Option<RunId>,
+}
+
+impl ChatSession<'_> {
+    /// Takes messages until there are no more.
+    async fn serve(&mut self, input: &mut ChatInput) -> anyhow::Result<Exit> {
+        if input.is_typed() {
+            remark(&format!(
+                "you talk to {}; /help tells more, /quit leaves",
+                self.persona.name
+            ));
+        }
+        loop {
+            let exit = match input.next().await? {
+                Entered::End => return Ok(Exit::Ok),
+                Entered::Message(text) => self.say(&text).await?,
+                Entered::Command(command, argument) => {
+                    if matches!(command.as_str(), "quit" | "exit") {
+                        return Ok(Exit::Ok);
+                    }
+                    self.run_command(&command, &argument, input.is_typed())
+                        .await?
+                }
+            };
+            if exit != Exit::Ok && !input.is_typed() {
+                return Ok(exit);
+            }
+        }
+    }
+
+    async fn say(&mut self, text: &str) -> anyhow::Result<Exit> {
+        let mut view = AnswerView::new(self.context);
+        let of = (self.config, self.persona);
+        let exchanged = exchange(self.context, of, (text, self.thread.clone()), &mut view).await?;
+        self.thread = Some(exchanged.asked.thread);
+        self.last = Some(exchanged.asked.run);
+        Ok(exchanged.exit)
+    }
+
+    /// Carries out a command. On a terminal its error is shown and the chat goes on.
+    async fn run_command(
+        &mut self,
+        command: &str,
+        argument: &str,
+        is_typed: bool,
+    ) -> anyhow::Result<Exit> {
+        let done = match (command, argument) {
+            ("new", "") => {
+                self.thread = None;
+                remark("the next message begins a new thread");
+                Ok(())
+            }
+            ("thread", "") => {
+                match &self.thread {
+                    Some(thread) => remark(&format!("thread {thread}")),
+                    None => remark("the next message begins a new thread"),
+                }
+                Ok(())
+            }
+            ("thread", typed) => self.go_on_with(typed).await,
+            ("run", "") => self.show_run().await,
+            ("help", _) => {
+                remark(HELP);
+                Ok(())
+            }
+            _ => {
+                remark(&format!(
+                    "there is no command `/{command}` like this: {HELP}"
+                ));
+                return Ok(Exit::Usage);
+            }
+        };
+        match done {
+            Err(error) if is_typed => {
+                remark(&format!("{error:#}"));
+                Ok(Exit::Failed)
+            }
+            done => done.map(|()| Exit::Ok),
+        }
+    }
+
+    async fn go_on_with(&mut self, typed: &str) -> anyhow::Result<()> {
+        let store = self.context.store_of_engine().await?;
+        let thread = thread_of(&store, &self.persona.id, typed).await;
+        store.close().await;
+        self.thread = Some(thread?);
+        Ok(())
+    }
+
+    /// Shows the run of the last message: its id, its state, what it cost, and the answer that came later.
+    async fn show_run(&self) -> anyhow::Result<()> {
+        let Some(run) = &self.last else {
+            remark("no message was sent yet");
+            return Ok(());
+        };
+        let store = self.context.shared_store().await?;
+        let summary = store.run_summary(run).await?;
+        let asked = AskedRun::of(&store, run).await?;
+        store.close().await;
+        let cost = match summary.usage.cost_micros {
+            Some(micros) => format!("${}", dollars(micros)),
+            None => "its cost is unknown".to_owned(),
+        };
+        remark(&format!(
+            "run {run}: {}, {cost}, {} tokens in, {} out; `attache runs show {run}` tells more",
+            summary.state, summary.usage.input_tokens, summary.usage.output_tokens
+        ));
+        if let Some(answer) = &asked.answer {
+            remark(&format!("its answer: {answer}"));
+        }
+        Ok(())
+    }
+}
