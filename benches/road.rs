@@ -2,7 +2,7 @@
 //! beside them the disk, a reference server and a long history.
 //!
 //! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties`,
-//! `cargo bench -- cron`, `cargo bench -- recall FOLDER [MESSAGES]`, `cargo bench -- index` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! `cargo bench -- cron`, `cargo bench -- recall FOLDER [MESSAGES]`, `cargo bench -- index`, `cargo bench -- feed [MESSAGES]` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
@@ -16,6 +16,8 @@ mod copies;
 mod cron;
 #[path = "road/duties.rs"]
 mod duties;
+#[path = "road/feed_cost.rs"]
+mod feed_cost;
 #[path = "road/growth.rs"]
 mod growth;
 #[path = "road/counters.rs"]
@@ -76,52 +78,76 @@ fn main() {
             backlog().await;
         }
         if wants("verify") {
-            println!("\nruns executed once more over their records, by `attache replay verify --all`:");
+            println!(
+                "\nruns executed once more over their records, by `attache replay verify --all`:"
+            );
             verify().await;
         }
         if wants("policy") {
             println!("\ndecisions of the policy:");
             policy::policy();
         }
-        if wanted.as_deref() == Some("postfix") {
-            println!(
-                "\nletters of {LETTER_BYTES} bytes taken for good, beside Postfix taking them into its queue:"
-            );
-            postfix::side_by_side().await;
-        }
-        if wanted.as_deref() == Some("growth") {
-            let many = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
-            println!("\nwith 1000 messages stored -> with {many}:");
-            growth::growth(many).await;
-        }
-        if wanted.as_deref() == Some("index") {
-            index_cost::index_cost().await;
-        }
-        if wanted.as_deref() == Some("recall") {
-            recall::recall().await;
-        }
-        if wanted.as_deref() == Some("history") {
-            let sizes: Vec<usize> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
-            let sizes = if sizes.is_empty() { vec![1_000, 10_000, 100_000, 1_000_000] } else { sizes };
-            println!("\nwhole replies by the letters that are stored:");
-            history::history(&sizes).await;
-        }
-        if wanted.as_deref() == Some("thread") {
-            println!("\nwhole replies in one thread:");
-            history::one_thread().await;
-        }
-        if wanted.as_deref() == Some("cron") {
-            println!("\nslots of random expressions, against a look at every minute of ten years:");
-            cron::cron();
-        }
-        if wanted.as_deref() == Some("duties") {
-            println!("\nresponsibilities:");
-            duties::duties().await;
+        if let Some(name) = &wanted {
+            named(name).await;
         }
         if wants("context") {
             contexts().await;
         }
     });
+}
+
+/// What takes minutes and runs only when it is named.
+async fn named(name: &str) {
+    if name == "postfix" {
+        println!(
+            "\nletters of {LETTER_BYTES} bytes taken for good, beside Postfix taking them into its queue:"
+        );
+        postfix::side_by_side().await;
+    }
+    if name == "growth" {
+        let many = std::env::args()
+            .find_map(|arg| arg.parse().ok())
+            .unwrap_or(1_000_000);
+        println!("\nwith 1000 messages stored -> with {many}:");
+        growth::growth(many).await;
+    }
+    if name == "index" {
+        index_cost::index_cost().await;
+    }
+    if name == "feed" {
+        let many = std::env::args()
+            .find_map(|arg| arg.parse().ok())
+            .unwrap_or(100_000);
+        println!("\nthe feed:");
+        feed_cost::feed_cost(many).await;
+    }
+    if name == "recall" {
+        recall::recall().await;
+    }
+    if name == "history" {
+        let sizes: Vec<usize> = std::env::args()
+            .filter_map(|arg| arg.parse().ok())
+            .collect();
+        let sizes = if sizes.is_empty() {
+            vec![1_000, 10_000, 100_000, 1_000_000]
+        } else {
+            sizes
+        };
+        println!("\nwhole replies by the letters that are stored:");
+        history::history(&sizes).await;
+    }
+    if name == "thread" {
+        println!("\nwhole replies in one thread:");
+        history::one_thread().await;
+    }
+    if name == "cron" {
+        println!("\nslots of random expressions, against a look at every minute of ten years:");
+        cron::cron();
+    }
+    if name == "duties" {
+        println!("\nresponsibilities:");
+        duties::duties().await;
+    }
 }
 
 async fn contexts() {
