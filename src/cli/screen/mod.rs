@@ -139,7 +139,7 @@ impl Screen {
         Ok(self.raw(&format!("{}\n", json_line(value)?))?)
     }
     /// Refuses to go on when stdout is a pipe that nobody reads any more, which else only the next output would find.
-    pub fn is_read(&self) -> Result<(), Unwritten> {
+    pub fn require_reader(&self) -> Result<(), Unwritten> {
         let stdout = std::io::stdout();
         let mut looked_at = [PollFd::new(&stdout, PollFlags::empty())];
         let now = Timespec::default();

@@ -130,7 +130,7 @@ async fn wait(
             () = tokio::time::sleep(GLANCE) => {}
             _ = interrupts.recv() => return Ok(false),
         }
-        context.screen.is_read()?;
+        context.screen.require_reader()?;
         // Smaller: the database was replaced by an older one.
         if store.feed_newest().await? != since {
             return Ok(true);
