@@ -4,7 +4,7 @@ use super::listing::MEMORY_ENTRY;
 use super::record::{MemoryEntry, entry};
 use super::write::{MemoryAuthor, event, hand_pin_on, is_of_alias, require_limit};
 use crate::domain::{
-    MEMORY_RESTORABLE, MemoryProposal, MemoryScope, MemoryStatus, Readers, Timestamp,
+    MEMORY_RESTORABLE, MemoryProposal, MemoryScope, MemoryStatus, Readers, Timestamp, Trust,
 };
 use crate::store::sql::{from_json, timestamp, to_json};
 use crate::store::{Result, Store, StoreError};
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 pub(in crate::store) const LAST_CHANGE: &str = "
     SELECT act, before_json, at FROM memory_events WHERE memory_id = $1 AND before_json IS NOT NULL ORDER BY seq DESC LIMIT 1";
 pub(in crate::store) const PUT_MEMORY_STATE: &str = "
-    UPDATE memory SET status = $2, readers_json = $3, audience_json = $4, superseded_by = $5 WHERE id = $1";
+    UPDATE memory SET status = $2, readers_json = $3, audience_json = $4, superseded_by = $5, trust = $6 WHERE id = $1";
 /// An entry that the owner brings into use counts as used now, and a last day that is over does not count any more.
 pub(in crate::store) const REVIVE_MEMORY: &str = "
     UPDATE memory SET last_used_at = $2, valid_to = CASE WHEN valid_to <= $2 THEN NULL ELSE valid_to END WHERE id = $1";
@@ -26,6 +26,8 @@ pub(in crate::store) const REPLACED_IDS: &str = "
     UNION SELECT replaced_id FROM memory_replaces WHERE memory_id = $1 ORDER BY 1";
 pub(in crate::store) const KEPT_OUT_BY: &str = "
     SELECT id FROM memory WHERE superseded_by = $1 AND status IN ('superseded', 'expired') ORDER BY id";
+pub(in crate::store) const TRUST_OF_SOURCES: &str = "
+    SELECT m.trust FROM memory_sources s JOIN messages m ON m.id = s.message_id WHERE s.memory_id = $1";
 pub(in crate::store) const PIN_MEMORY: &str =
     "UPDATE memory SET pinned = $2 WHERE id = $1 AND pinned <> $2";
 
@@ -67,6 +69,7 @@ pub(super) struct EntryState {
     pub(super) readers: Readers,
     pub(super) audience: Option<BTreeSet<String>>,
     pub(super) superseded_by: Option<String>,
+    pub(super) trust: Trust,
 }
 
 impl EntryState {
@@ -76,6 +79,7 @@ impl EntryState {
             readers: entry.readers.clone(),
             audience: entry.audience.clone(),
             superseded_by: entry.superseded_by.clone(),
+            trust: entry.trust,
         }
     }
 }
@@ -88,6 +92,7 @@ struct RecordedState {
     #[serde(default)]
     audience: Option<BTreeSet<String>>,
     superseded_by: Option<String>,
+    trust: Option<Trust>,
 }
 
 impl Store {
@@ -227,9 +232,19 @@ impl OwnerChange<'_> {
             readers,
             audience,
             superseded_by: None,
+            trust: self.entry.trust.max(self.trust_of_sources(conn).await?),
         };
         self.take_places(conn, &self.entry.id).await?;
         self.put(conn, ("approved", ""), &state).await
+    }
+
+    /// Returns the lowest trust of the letters that the entry rests on: with the owner's yes it is worth that, whatever else
+    /// its run had read.
+    async fn trust_of_sources(&self, conn: &mut SqliteConnection) -> Result<Trust> {
+        let rows = sqlx::query(TRUST_OF_SOURCES).bind(&self.entry.id);
+        let rows = rows.fetch_all(conn).await?;
+        let trusts = rows.iter().map(|row| Trust::of_stored(row.get("trust")));
+        Ok(trusts.min().unwrap_or(self.entry.trust))
     }
 
     fn is_expiry(&self) -> bool {
@@ -335,7 +350,9 @@ impl OwnerChange<'_> {
                 .await?;
             self.release(conn, new).await?;
         }
-        let is_holding = self.holds_places(self.entry.status);
+        // What went out of use by itself had released nothing.
+        let is_holding =
+            self.holds_places(self.entry.status) && before.status == MemoryStatus::Proposed;
         match self.holds_places(before.status) {
             false if is_holding => self.release(conn, &self.entry.id).await?,
             true if !is_holding => {
@@ -351,6 +368,7 @@ impl OwnerChange<'_> {
             readers: before.readers.unwrap_or_else(|| self.entry.readers.clone()),
             audience: before.audience.or_else(|| self.entry.audience.clone()),
             superseded_by: before.superseded_by,
+            trust: before.trust.unwrap_or(self.entry.trust),
         };
         let restored = self.put(conn, ("restored", ""), &state).await?;
         if is_open(before.status) {
@@ -416,6 +434,7 @@ impl OwnerChange<'_> {
             .bind(to_json(&state.readers)?)
             .bind(to_json(&state.audience)?)
             .bind(&state.superseded_by)
+            .bind(state.trust.as_str())
             .execute(&mut *conn)
             .await?;
         if state.status == MemoryStatus::Active && self.entry.status != MemoryStatus::Active {

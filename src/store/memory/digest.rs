@@ -24,11 +24,13 @@ const OPEN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 const PASS_MAX: i64 = 50;
 const EXPLANATIONS_MAX: i64 = 3;
 
-/// Personas with entries that have waited since before `$1`, whose last digest is older, and none is open since `$2`.
+/// Personas with entries that have waited since before `$1`, whose last digest is older, and none since `$2` is open with an
+/// entry that still waits.
 pub(in crate::store) const DIGESTS_DUE: &str = "
     SELECT m.persona_id FROM memory m WHERE m.status = 'proposed' GROUP BY m.persona_id
     HAVING min(m.created_at) <= $1 AND NOT EXISTS (SELECT 1 FROM memory_digests d WHERE d.persona_id = m.persona_id
-      AND (d.asked_at > $1 OR (d.closed_at IS NULL AND d.asked_at > $2)))";
+      AND (d.asked_at > $1 OR (d.closed_at IS NULL AND d.asked_at > $2 AND EXISTS (SELECT 1 FROM memory_digest_entries e
+        JOIN memory w ON w.id = e.memory_id WHERE e.digest_id = d.id AND w.status = 'proposed'))))";
 /// Those that no digest has shown come first, and of these what people wrote whom the owner knows.
 pub(in crate::store) const WAITING_MEMORY: &str = "
     SELECT m.*, (SELECT e.why FROM memory_events e WHERE e.memory_id = m.id ORDER BY e.seq LIMIT 1) AS why

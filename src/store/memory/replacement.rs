@@ -4,13 +4,13 @@ use super::change::{EntryState, OwnerChange};
 use super::listing::{SOURCES_OF_MEMORY, source};
 use super::record::NewMemory;
 use super::write::{event, hand_pin_on, insert, require_room};
-use crate::domain::{MemoryScope, MemoryStatus, Readers, RunId};
+use crate::domain::{MemoryScope, MemoryStatus, Readers, RunId, Trust};
 use crate::store::Result;
 use sqlx::SqliteConnection;
 use std::collections::BTreeSet;
 
 impl OwnerChange<'_> {
-    /// Writes the entry anew in the owner's words; the old one stays, superseded.
+    /// Writes the entry anew as the owner's word; the old one stays, superseded.
     pub(super) async fn rewrite(
         &self,
         conn: &mut SqliteConnection,
@@ -24,6 +24,7 @@ impl OwnerChange<'_> {
             scope,
             text,
             status: MemoryStatus::Active,
+            trust: Trust::Owner,
             readers,
             audience,
             ..self.anew(conn).await?

@@ -28,6 +28,9 @@ pub(in crate::store) const MEMORY_EVENT: &str = "
 pub(in crate::store) const OPEN_MEMORY_COUNT: &str = "
     SELECT count(*) FROM memory WHERE persona_id = $1 AND scope = $2 AND scope_key = $3
       AND status IN ('proposed', 'active') AND (status = 'active' OR proposes IS NULL)";
+pub(in crate::store) const SAME_ENTRY: &str = "
+    SELECT id FROM memory WHERE persona_id = $1 AND scope = $2 AND scope_key = $3 AND text_sha256 = $4
+      AND status IN ('proposed', 'active') AND status = 'active' LIMIT 1";
 pub(in crate::store) const SUPERSEDE_MEMORY: &str = "
     UPDATE memory SET status = 'superseded', superseded_by = $2 WHERE id = $1 AND status = 'active'";
 /// Hands a pin on to the entry that takes another one's place.
@@ -76,6 +79,11 @@ pub(in crate::store) async fn apply(
     let active = || Some("{\"status\":\"active\"}".to_owned());
     match write {
         MemoryWrite::Add(new) => {
+            // Another run may have written the same down since the call looked.
+            if let Some(known) = same_entry(conn, persona, new).await? {
+                let confirm = MemoryWrite::Confirm { id: known };
+                return Box::pin(apply(conn, (run, persona), (&confirm, id), now)).await;
+            }
             if new.supersedes.is_none() || new.status != MemoryStatus::Active {
                 require_room(conn, persona, &new.scope).await?;
             }
@@ -113,6 +121,22 @@ pub(in crate::store) async fn apply(
             }
         }
     }
+}
+
+/// Returns the active entry of the scope with the same text, other than the one that `new` corrects.
+async fn same_entry(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    new: &NewMemory,
+) -> Result<Option<String>> {
+    let (scope, key) = new.scope.columns();
+    let find = sqlx::query_scalar(SAME_ENTRY)
+        .bind(persona.as_str())
+        .bind(scope)
+        .bind(key)
+        .bind(sha256_hex(&[new.text.as_bytes()]));
+    let found: Option<String> = find.fetch_optional(conn).await?;
+    Ok(found.filter(|_| new.supersedes.is_none()))
 }
 
 /// Errors: the scope is full, such as by another run since the call looked.

@@ -118,6 +118,28 @@ async fn the_owner_is_shown_one_list_and_decides_by_lines_of_a_reply() {
 }
 
 #[tokio::test]
+async fn a_list_that_was_decided_at_the_machine_makes_room_for_the_next() {
+    let scene = MemoryScene::four_wait().await;
+    for fact in FACTS {
+        let id = scene.entry(fact).await.id;
+        let why = "no".to_owned();
+        scene
+            .act(&id, MemoryAct::Reject { why })
+            .await
+            .expect("rejected");
+    }
+    scene
+        .tells(BOB, "m9", "Bob has a new telephone at home.")
+        .await;
+    scene.hour_passes().await;
+    scene.hour_passes().await;
+    let digests = scene.digests();
+    assert_eq!(digests.len(), 2, "nobody waits a week for it");
+    assert!(digests[1].text.contains("new telephone"));
+    scene.scene.world.app.check().await;
+}
+
+#[tokio::test]
 async fn what_is_foreign_stale_or_unclear_changes_nothing() {
     let scene = MemoryScene::four_wait().await;
     let to = scene.scene.reply_address();

@@ -2,7 +2,7 @@
 
 use super::scene::MemoryScene;
 use crate::approvals::scene::{CONTACT, OWNER};
-use attache::domain::{MemoryScope, MemoryStatus};
+use attache::domain::{MemoryScope, MemoryStatus, Trust};
 use attache::store::{MemoryAct, StoreError};
 
 const TEA: &str = "Carol drinks green tea and never coffee.";
@@ -153,4 +153,106 @@ async fn what_is_rejected_is_not_written_again() {
         .count();
     assert_eq!(waiting, 0);
     scene.scene.world.app.check().await;
+}
+
+#[tokio::test]
+async fn what_the_owner_has_approved_lets_later_runs_remember() {
+    let scene = MemoryScene::start().await;
+    scene
+        .tells(BOB, "m1", "Bob has moved to Hamburg for good.")
+        .await;
+    let bob = scene.entries().await[0].id.clone();
+    // A stranger's words stay a stranger's where only the stranger's letters show them.
+    let approve = MemoryAct::Approve {
+        for_everybody: false,
+    };
+    let approved = scene.act(&bob, approve.clone()).await;
+    approved.expect("approved");
+    assert_eq!(scene.entries().await[0].trust, Trust::Unknown);
+    scene.act(&bob, MemoryAct::Restore).await.expect("undone");
+    let everybody = MemoryAct::Approve {
+        for_everybody: true,
+    };
+    scene.act(&bob, everybody).await.expect("approved");
+    assert_eq!(
+        scene
+            .entry("Bob has moved to Hamburg for good.")
+            .await
+            .trust,
+        Trust::Unknown
+    );
+    // Carol's run is shown the owner's entry; without the owner's word it would stand for a stranger's text.
+    scene.tells(CONTACT, "m2", TEA).await;
+    let tea = scene.entry(TEA).await;
+    assert_eq!(
+        (tea.status, tea.trust),
+        (MemoryStatus::Active, Trust::Contact)
+    );
+    // What her run had read besides does not count any more once the owner has said yes.
+    let mut rows = scene.scene.world.app.workspace.rows().await;
+    let sunk = "UPDATE memory SET trust = 'unknown', status = 'proposed' WHERE id = $1";
+    let sunk = sqlx::query(sunk).bind(&tea.id).execute(&mut rows).await;
+    assert_eq!(sunk.expect("sunk").rows_affected(), 1);
+    scene.act(&tea.id, approve).await.expect("approved");
+    assert_eq!(scene.entry(TEA).await.trust, Trust::Contact);
+    scene
+        .act(&tea.id, MemoryAct::Restore)
+        .await
+        .expect("undone");
+    assert_eq!(scene.entry(TEA).await.trust, Trust::Unknown);
+}
+
+#[tokio::test]
+async fn restoring_twice_does_and_undoes_the_same_change() {
+    let scene = MemoryScene::start().await;
+    scene.tells(CONTACT, "m1", TEA).await;
+    let body = "Coffee it is.\r\nid: c1\r\ncorrect: Carol drinks coffee these days.\r\nquote: Coffee it is.";
+    scene.writes(CONTACT, "m2", "", body).await;
+    scene
+        .writes(CONTACT, "m3", "", "Forget it.\r\nforget: c2")
+        .await;
+    let coffee = scene.entry("Carol drinks coffee these days.").await.id;
+    let tea = scene.entry(TEA).await.id;
+    let states = || async {
+        let mut found = Vec::new();
+        for id in [&tea, &coffee] {
+            let store = &scene.scene.world.app.engine.store;
+            found.push(
+                store
+                    .memory_dossier(id)
+                    .await
+                    .expect("an entry")
+                    .entry
+                    .status,
+            );
+        }
+        found
+    };
+    let forgotten = [MemoryStatus::Superseded, MemoryStatus::Forgotten];
+    assert_eq!(states().await, forgotten);
+    scene.act(&coffee, MemoryAct::Restore).await.expect("back");
+    let used = [MemoryStatus::Superseded, MemoryStatus::Active];
+    assert_eq!(states().await, used);
+    scene.act(&coffee, MemoryAct::Restore).await.expect("away");
+    assert_eq!(states().await, forgotten);
+}
+
+#[tokio::test]
+async fn runs_at_the_same_time_write_an_entry_once() {
+    let scene = MemoryScene::start().await;
+    let app = &scene.scene.world.app;
+    for number in 0..8 {
+        let body = format!("{TEA}\r\nremember: {TEA}\r\nquote: {TEA}");
+        let id = format!("m{number}");
+        let eml = scene
+            .scene
+            .signed(CONTACT, "ada@engine.test", &id, "", &body);
+        let taken = scene.scene.deliver(&eml, "ada@engine.test").await;
+        taken.expect("taken");
+    }
+    app.drain().await;
+    let entries = scene.entries().await;
+    assert_eq!(entries.len(), 1, "{entries:#?}");
+    assert_eq!(entries[0].confirmations, 7);
+    app.check().await;
 }
