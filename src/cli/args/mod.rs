@@ -6,7 +6,7 @@ pub mod name_catalog;
 
 use super::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
-use crate::domain::{PersonaId, Timestamp};
+use crate::domain::{Address, PersonaId, Timestamp};
 use crate::store::Store;
 use clap::{Arg, ArgMatches, value_parser};
 use std::time::Duration;
@@ -84,6 +84,22 @@ pub fn text<'a>(args: &'a ArgMatches, name: &str) -> &'a str {
     args.get_one::<String>(name)
         .map(String::as_str)
         .unwrap_or_default()
+}
+
+/// Parses the address of one correspondent. Errors: it is none, or a pattern as the lists of the configuration have them.
+pub fn correspondent(typed: &str) -> Result<Address, Failure> {
+    let address = Address::parse(typed).map_err(|_| {
+        Failure::new(Exit::Usage, format!("`{typed}` is no address"))
+            .hint("write it as in `anna@guest.example`")
+    })?;
+    match address.key().contains('*') {
+        true => Err(Failure::new(
+            Exit::Usage,
+            format!("`{typed}` is a pattern and no address"),
+        )
+        .hint("name one address; only lists of the configuration know patterns")),
+        false => Ok(address),
+    }
 }
 
 /// Value of an argument that names an instant, as [`instant`] parses it.

@@ -1,6 +1,6 @@
 //! `attache memory alias`: which addresses belong to one person.
 
-use crate::cli::args::user;
+use crate::cli::args::{correspondent, user};
 use crate::cli::screen::Columns;
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::domain::Address;
@@ -31,28 +31,23 @@ pub fn clap() -> clap::Command {
                 .long("remove")
                 .value_name("ADDRESS")
                 .conflicts_with("address")
-                .help("Have this address stand for itself again; entries stay where they are"),
+                .help("Have this address stand for itself again; what was said from it goes back"),
         )
 }
 
 pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     if let Some(address) = args.get_one::<String>("remove") {
-        return remove(context, &parsed(address)?).await;
+        return remove(context, &correspondent(address)?).await;
     }
     match (
         args.get_one::<String>("address"),
         args.get_one::<String>("person"),
     ) {
-        (Some(address), Some(person)) => add(context, &parsed(address)?, &parsed(person)?).await,
+        (Some(address), Some(person)) => {
+            add(context, &correspondent(address)?, &correspondent(person)?).await
+        }
         _ => list(context).await,
     }
-}
-
-fn parsed(typed: &str) -> Result<Address, Failure> {
-    Address::parse(typed).map_err(|_| {
-        Failure::new(Exit::Usage, format!("`{typed}` is no address"))
-            .hint("write it as in `anna@guest.example`")
-    })
 }
 
 async fn add(
@@ -78,44 +73,16 @@ async fn add(
             .into());
     }
     let store = context.store_of_engine().await?;
-    let persons = store.persons().await?;
-    if persons.person(person.key().as_str()) == address.key() {
-        let failure = Failure::new(
-            Exit::Usage,
-            format!(
-                "the entries of `{}` stand under `{}` already",
-                person.key(),
-                address.key()
-            ),
-        );
-        return Err(failure
-            .hint("`attache memory alias` lists which address stands for which person")
-            .into());
-    }
-    let moved = match store
+    let added = store
         .add_contact_alias(&address.key(), &person.key(), &user())
-        .await
-    {
-        Err(StoreError::MemoryFull) => {
-            let failure = Failure::new(
-                Exit::Failed,
-                "together the addresses have more entries than one correspondent may have",
-            );
-            return Err(failure
-                .hint("`attache memory reject` takes some out of use first")
-                .into());
-        }
-        moved => moved?,
-    };
+        .await;
+    let moved = added.map_err(refusal)?;
     let person = store.persons().await?.person(&address.key()).to_owned();
     if context.json() {
         let said = json!({ "address": address.key(), "person": person, "entries_moved": moved });
         context.screen.json(&said)?;
     } else {
-        let entries = match moved {
-            1 => "1 entry".to_owned(),
-            count => format!("{count} entries"),
-        };
+        let entries = entries(moved);
         context.screen.line(format!(
             "{} belongs to {person}; moved: {entries}",
             address.key()
@@ -126,17 +93,44 @@ async fn add(
 
 async fn remove(context: &CommandContext, address: &Address) -> anyhow::Result<Exit> {
     let store = context.store_of_engine().await?;
-    if !store.remove_contact_alias(&address.key()).await? {
+    let removed = store.remove_contact_alias(&address.key(), &user()).await;
+    let Some(moved) = removed.map_err(refusal)? else {
         let failure = Failure::new(
             Exit::NoInput,
             format!("`{}` is no other address of anybody", address.key()),
         );
         return Err(failure.hint("`attache memory alias` lists them").into());
-    }
-    context
-        .screen
-        .line(format!("{} stands for itself again", address.key()))?;
+    };
+    context.screen.line(format!(
+        "{} stands for itself again; moved back: {}",
+        address.key(),
+        entries(moved)
+    ))?;
     Ok(Exit::Ok)
+}
+
+fn entries(count: usize) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        count => format!("{count} entries"),
+    }
+}
+
+fn refusal(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::MemoryFull => Failure::new(
+            Exit::Failed,
+            "together there would be more entries than one correspondent may have",
+        )
+        .hint("`attache memory reject` takes some out of use first")
+        .into(),
+        StoreError::WrongState {
+            id, state, hint, ..
+        } => Failure::new(Exit::Usage, format!("`{id}` is {state}"))
+            .hint(hint)
+            .into(),
+        error => error.into(),
+    }
 }
 
 async fn list(context: &CommandContext) -> anyhow::Result<Exit> {

@@ -57,6 +57,15 @@ impl Command for MemoryCommand {
 
 /// Returns the entry that an id, or the end of one, names.
 async fn found(store: &Store, piece: &str) -> anyhow::Result<MemoryDossier> {
+    if is_shown_id(piece) {
+        let failure = Failure::new(
+            Exit::Usage,
+            format!("`{piece}` counts within one correspondent or thread"),
+        );
+        return Err(failure
+            .hint("`attache memory list --all` shows it as NO, and the id of each entry")
+            .into());
+    }
     match store.find_memory(piece).await {
         Ok(id) => Ok(store.memory_dossier(&id).await?),
         Err(StoreError::Missing { .. }) => {
@@ -67,4 +76,12 @@ async fn found(store: &Store, piece: &str) -> anyhow::Result<MemoryDossier> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Reports whether it is an id such as `c3`, as models read it.
+fn is_shown_id(piece: &str) -> bool {
+    let digits = piece.strip_prefix(['c', 't', 'p']);
+    digits.is_some_and(|digits| {
+        (1..=3).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_digit())
+    })
 }

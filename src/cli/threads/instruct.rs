@@ -1,10 +1,10 @@
 //! `attache threads instruct`: what the owner tells a persona for one conversation or one correspondent.
 
 use crate::cli::args::lookup::not_found;
-use crate::cli::args::{persona_of, user};
+use crate::cli::args::{correspondent, persona_of, user};
 use crate::cli::screen::Columns;
 use crate::cli::{CommandContext, Exit, Failure};
-use crate::domain::{Address, PersonaId};
+use crate::domain::PersonaId;
 use crate::store::{INSTRUCTIONS_MAX, InstructionScope, Store};
 use clap::{Arg, ArgMatches};
 
@@ -98,10 +98,7 @@ async fn scope_of<'w>(
     words: &[&'w String],
 ) -> anyhow::Result<(PersonaId, InstructionScope, Option<&'w String>)> {
     if let Some(contact) = args.get_one::<String>("contact") {
-        let address = Address::parse(contact).map_err(|_| {
-            Failure::new(Exit::Usage, format!("`{contact}` is no address"))
-                .hint("write it as in `anna@guest.example`")
-        })?;
+        let address = correspondent(contact)?;
         let persona = persona_of(context, store, args).await?;
         let persona = persona.ok_or_else(|| {
             Failure::new(Exit::Usage, "name the persona with `--persona`".to_owned())

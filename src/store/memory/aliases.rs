@@ -7,7 +7,7 @@ use super::record::{NewMemory, entry};
 use super::write::require_limit;
 use crate::domain::{ContactAliases, MemoryScope, Timestamp};
 use crate::store::sql::timestamp;
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -20,11 +20,13 @@ pub(in crate::store) const ADD_ALIAS: &str = "
 /// Aliases of an address that becomes an alias itself go to its person.
 pub(in crate::store) const MOVE_ALIASES: &str =
     "UPDATE contact_aliases SET person = $2 WHERE person = $1";
+pub(in crate::store) const PERSON_OF_ADDRESS: &str =
+    "SELECT person FROM contact_aliases WHERE address = $1";
 pub(in crate::store) const REMOVE_ALIAS: &str = "DELETE FROM contact_aliases WHERE address = $1";
-/// Entries under an address that its person takes over; changes that are proposed name entries that are replaced by
-/// this, and stay.
+/// Entries under an address that another one takes over, all or those that `$2` has said; changes that are proposed name
+/// entries that are replaced by this, and stay.
 pub(in crate::store) const ENTRIES_OF_ADDRESS: &str = "
-    SELECT * FROM memory WHERE scope = 'contact' AND scope_key = $1 AND proposes IS NULL
+    SELECT * FROM memory WHERE scope = 'contact' AND scope_key = $1 AND ($2 IS NULL OR said_by = $2) AND proposes IS NULL
       AND status IN ('proposed', 'active', 'rejected') ORDER BY persona_id, number";
 
 /// An address of a person.
@@ -55,20 +57,30 @@ impl Store {
     /// Has an address belong to the person of another one, and its entries stand there, each as a new row in the place
     /// of the old one. Returns their number. `by`: the user.
     ///
-    /// Errors: [`crate::store::StoreError::MemoryFull`] where the person would have more entries than one may, and then nothing is changed.
+    /// Errors: [`StoreError::WrongState`] where the other address belongs to this one; [`StoreError::MemoryFull`] where the
+    /// person would have more entries than one may. Then nothing is changed.
     pub async fn add_contact_alias(&self, address: &str, person: &str, by: &str) -> Result<usize> {
-        let person = self.persons().await?.person(person).to_owned();
-        let (address, by, clock) = (address.to_owned(), by.to_owned(), self.clock().clone());
+        let (address, named) = (address.to_owned(), person.to_owned());
+        let (by, clock) = (by.to_owned(), self.clock().clone());
         self.write(move |conn| {
             Box::pin(async move {
                 let now = clock.now();
+                let person = person_of(conn, &named).await?;
+                if person == address {
+                    return Err(StoreError::WrongState {
+                        kind: "address",
+                        id: named,
+                        state: format!("an address of `{address}`"),
+                        hint: "`attache memory alias` lists which address stands for which person",
+                    });
+                }
                 let move_on = sqlx::query(MOVE_ALIASES).bind(&address).bind(&person);
                 move_on.execute(&mut *conn).await?;
                 let add = sqlx::query(ADD_ALIAS).bind(&address).bind(&person);
                 let add = add.bind(now.to_string()).bind(&by);
                 add.execute(&mut *conn).await?;
                 let entries = sqlx::query(ENTRIES_OF_ADDRESS).bind(&address);
-                let entries = entries.fetch_all(&mut *conn).await?;
+                let entries = entries.bind(None::<&str>).fetch_all(&mut *conn).await?;
                 for row in &entries {
                     let new_id = clock.new_id();
                     hand_over(conn, (row, &new_id), &person, (&by, now)).await?;
@@ -79,20 +91,41 @@ impl Store {
         .await
     }
 
-    /// Has an address stand for itself again. What the person's entries say stays with the person. Returns `false` where it was no alias.
-    pub async fn remove_contact_alias(&self, address: &str) -> Result<bool> {
-        let address = address.to_owned();
+    /// Has an address stand for itself again; what was said from it goes back to it. Returns the number of these entries;
+    /// `None` where it was no alias.
+    ///
+    /// Errors: [`StoreError::MemoryFull`] where the address has as many entries as one may have.
+    pub async fn remove_contact_alias(&self, address: &str, by: &str) -> Result<Option<usize>> {
+        let (address, by, clock) = (address.to_owned(), by.to_owned(), self.clock().clone());
         self.write(move |conn| {
             Box::pin(async move {
+                let now = clock.now();
+                let person = person_of(conn, &address).await?;
                 let remove = sqlx::query(REMOVE_ALIAS).bind(&address);
-                Ok(remove.execute(conn).await?.rows_affected() > 0)
+                if remove.execute(&mut *conn).await?.rows_affected() == 0 {
+                    return Ok(None);
+                }
+                let entries = sqlx::query(ENTRIES_OF_ADDRESS).bind(&person);
+                let entries = entries.bind(&address).fetch_all(&mut *conn).await?;
+                for row in &entries {
+                    let new_id = clock.new_id();
+                    hand_over(conn, (row, &new_id), &address, (&by, now)).await?;
+                }
+                Ok(Some(entries.len()))
             })
         })
         .await
     }
 }
 
-/// Puts an entry under the person: another row in its place, with its own words and state.
+/// Returns the address under which the entries of an address stand.
+async fn person_of(conn: &mut SqliteConnection, address: &str) -> Result<String> {
+    let find = sqlx::query_scalar(PERSON_OF_ADDRESS).bind(address);
+    let person: Option<String> = find.fetch_optional(conn).await?;
+    Ok(person.unwrap_or_else(|| address.to_owned()))
+}
+
+/// Puts an entry under another address: another row in its place, with its own words and state.
 async fn hand_over(
     conn: &mut SqliteConnection,
     (row, new_id): (&SqliteRow, &str),

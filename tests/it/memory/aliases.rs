@@ -139,28 +139,16 @@ async fn what_has_moved_is_restored_only_when_the_address_stands_for_itself_agai
         matches!(undone, Err(StoreError::WrongState { .. })),
         "{undone:?}"
     );
-    assert!(
-        store
-            .remove_contact_alias(PRIVATE)
-            .await
-            .expect("taken back")
-    );
-    assert!(
-        !store
-            .remove_contact_alias(PRIVATE)
-            .await
-            .expect("nothing to take back")
-    );
-    scene
-        .act(&boat.id, MemoryAct::Restore)
-        .await
-        .expect("undone");
+    let back = store.remove_contact_alias(PRIVATE, "uid 7").await;
+    assert_eq!(back.expect("taken back"), Some(1));
+    let again = store.remove_contact_alias(PRIVATE, "uid 7").await;
+    assert_eq!(again.expect("nothing to take back"), None);
     let run = scene.writes(REED, "m4", "", "What do you know?").await;
     assert!(
         scene
             .prompt(&run)
             .await
-            .contains("[c1] reed@partner.test wrote on")
+            .contains("[c2] reed@partner.test wrote on")
     );
     let run = scene.writes(CONTACT, "m5", "", "What do you know?").await;
     assert!(!scene.prompt(&run).await.contains(BOAT));
@@ -220,4 +208,26 @@ async fn whoever_is_erased_is_erased_at_all_addresses() {
         .map(|entry| entry.text)
         .collect();
     assert!(left.iter().all(String::is_empty), "{left:?}");
+}
+
+#[tokio::test]
+async fn no_address_stands_for_a_person_that_stands_for_it() {
+    let scene = MemoryScene::start().await;
+    aliased(&scene, PRIVATE, WORK).await.expect("said");
+    let turned = aliased(&scene, WORK, PRIVATE).await;
+    assert!(
+        matches!(turned, Err(StoreError::WrongState { .. })),
+        "{turned:?}"
+    );
+    // An alias of an alias belongs to the person, and goes along when that one gets another address.
+    aliased(&scene, "c@partner.test", PRIVATE)
+        .await
+        .expect("said");
+    aliased(&scene, WORK, "new@partner.test")
+        .await
+        .expect("said");
+    let store = &scene.scene.world.app.engine.store;
+    let aliases = store.contact_aliases().await.expect("aliases");
+    let persons = aliases.iter().map(|alias| alias.person.as_str());
+    assert_eq!(persons.collect::<Vec<_>>(), ["new@partner.test"; 3]);
 }

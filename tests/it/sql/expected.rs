@@ -230,6 +230,10 @@ pub const HOT: &[(&str, &[&str])] = &[
 /// Statements that may walk a whole table that grows, and why.
 pub const WALKS: &[(&str, &str)] = &[
     (
+        "aliases::ENTRIES_OF_ADDRESS",
+        "an act of the owner, who seldom says that two addresses are one person; every persona's entries move",
+    ),
+    (
         "aliases::CONTACT_ALIASES",
         "the whole table is wanted, and the owner types each row of it",
     ),
