@@ -48,9 +48,9 @@ impl Command for TailCommand {
             .arg(
                 Arg::new("since")
                     .long("since")
-                    .value_name("NUMBER|TIME")
+                    .value_name("WHEN")
                     .conflicts_with("lines")
-                    .help("What came after this event, or since then: `30m`, `24h`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
+                    .help("What came after the event of this number, or since then: `30m`, `24h`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
             )
             .arg(
                 Arg::new("lines")
