@@ -1,6 +1,6 @@
 //! The feed: what happens, in the order of commits, as kinds and ids without text.
 //!
-//! Its rows are written by triggers (migration 0069), each in the transaction that makes it true. A row's number is given inside a
+//! Its rows are written by triggers (migrations 0069 and 0070), each in the transaction that makes it true. A row's number is given inside a
 //! transaction that holds SQLite's only write lock, in whatever process, so numbers grow in the order of commits: a reader that
 //! has seen number N has seen every smaller one, and none appears below N later (decision D-104).
 

@@ -229,6 +229,22 @@ fn every_state_of_a_row_has_a_kind() {
 }
 
 #[tokio::test]
+async fn the_feed_never_refuses_the_commit_of_a_row_that_says_less_than_usual() {
+    let app = TestApp::start(json!({ "turns": [{ "say": "Seven." }] })).await;
+    asks(&app, &app.engine.store, "first").await;
+    app.drain().await;
+    let seen = app.engine.store.feed_newest().await.expect("a number");
+    let odd = "UPDATE run_turns SET state = 'started', finished_at = NULL;
+        UPDATE run_turns SET state = 'failed';
+        UPDATE runs SET state = 'running', finished_at = NULL, state_at = NULL;
+        UPDATE runs SET state = 'failed'";
+    let mut rows = app.workspace.rows().await;
+    sqlx::raw_sql(odd).execute(&mut rows).await.expect("stored");
+    let expected = ["turn.failed", "run.running", "run.failed"];
+    assert_eq!(kinds(&app.engine.store, seen).await, expected);
+}
+
+#[tokio::test]
 async fn what_did_not_commit_is_not_told() {
     let app = TestApp::start(json!({ "turns": [] })).await;
     asks(&app, &app.engine.store, "first").await;

@@ -3,8 +3,9 @@
 use super::super::screen;
 use super::super::{CommandContext, Exit};
 use super::view::AnswerView;
-use crate::domain::RunState;
+use crate::domain::{ApprovalKind, RunState};
 use crate::runs::chat::outcome::AskedRun;
+use crate::store::ApprovalView;
 
 /// Shows what became of a question, as far as `view` has not shown it.
 pub fn report(
@@ -29,13 +30,7 @@ pub fn report(
             screen::remark("it ended without an answer");
         }
         RunState::Succeeded => {}
-        RunState::WaitingApproval => {
-            screen::remark(&format!(
-                "run {} waits for your decision: `attache approvals list` shows the question, `attache approvals show ID` what \
-                 would be done, and `attache approvals approve ID` or `attache approvals reject ID` answers it",
-                asked.run
-            ));
-        }
+        RunState::WaitingApproval => asked.questions.iter().for_each(remark_question),
         _ if asked.is_halted() => {
             screen::remark("no answer: runs are halted; it is answered after `attache resume`");
         }
@@ -46,4 +41,22 @@ pub fn report(
         )),
     }
     Ok(exit)
+}
+
+/// Says what the run waits for, and how the owner decides.
+fn remark_question(question: &ApprovalView) {
+    let id = &question.id;
+    let (what, how) = match question.kind {
+        ApprovalKind::Question => (
+            "the persona asks you something".to_owned(),
+            format!("`attache approvals answer {id} TEXT`"),
+        ),
+        _ => (
+            format!("it waits for your decision on `{}`", question.tool),
+            format!("`attache approvals approve {id}` or `attache approvals reject {id}`"),
+        ),
+    };
+    screen::remark(&format!(
+        "{what}: `attache approvals show {id}` shows it, {how} decides"
+    ));
 }

@@ -1,11 +1,13 @@
 //! What became of a question.
 
 use crate::domain::{
-    ErrorClass, PersonaId, RunId, RunState, RunWait, ThreadId, Timestamp, Withheld,
+    ApprovalState, ErrorClass, PersonaId, RunId, RunState, RunWait, ThreadId, Timestamp, Withheld,
 };
-use crate::store::{Store, StoreError, ThreadMessage};
+use crate::store::{ApprovalView, Store, StoreError, ThreadMessage};
 use serde::Serialize;
 
+/// Most open questions of a persona among which those of the run are.
+const QUESTIONS_MAX: u32 = 100;
 /// Newest messages of a thread among which the answer is.
 const MESSAGES_MAX: u32 = 20;
 
@@ -21,6 +23,9 @@ pub struct AskedRun {
     pub error: Option<String>,
     #[serde(skip)]
     pub persona: PersonaId,
+    /// Questions to the owner for whose decision the run waits.
+    #[serde(skip)]
+    pub questions: Vec<ApprovalView>,
     #[serde(skip)]
     waits_for: Option<RunWait>,
     #[serde(skip)]
@@ -39,7 +44,12 @@ impl AskedRun {
             RunState::Queued | RunState::Running | RunState::WaitingRetry => None,
             _ => answer_of(store, &summary.persona, &summary.thread, run).await?,
         };
+        let questions = match summary.state {
+            RunState::WaitingApproval => questions_of(store, &summary.persona, run).await?,
+            _ => Vec::new(),
+        };
         Ok(Self {
+            questions,
             run: run.clone(),
             thread: summary.thread,
             state: summary.state,
@@ -97,6 +107,17 @@ impl AskedRun {
             _ => None,
         }
     }
+}
+
+async fn questions_of(
+    store: &Store,
+    persona: &PersonaId,
+    run: &RunId,
+) -> Result<Vec<ApprovalView>, StoreError> {
+    let open = Some(ApprovalState::Open);
+    let mut open = store.approvals(open, Some(persona), QUESTIONS_MAX).await?;
+    open.retain(|question| question.run == *run && question.parks);
+    Ok(open)
 }
 
 async fn answer_of(

@@ -159,11 +159,18 @@ async fn a_working_engine_answers_and_the_chat_only_waits() {
 #[tokio::test]
 async fn a_run_that_waits_for_its_owner_says_how_to_answer() {
     let workspace = Workspace::new(&crate::approvals::scene::asks()).talkative();
-    let (code, stdout, stderr, _) = beside_an_engine(workspace, "Tell Eve about Tuesday.\n").await;
+    let (code, stdout, stderr, workspace) =
+        beside_an_engine(workspace, "Tell Eve about Tuesday.\n").await;
     assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    let open = "SELECT id FROM approvals WHERE state = 'open'";
+    let mut rows = workspace.rows().await;
+    let id: String = sqlx::query_scalar(open)
+        .fetch_one(&mut rows)
+        .await
+        .expect("a question");
     for told in [
-        "waits for your decision",
-        "attache approvals approve",
+        "waits for your decision on `send_email`",
+        &format!("`attache approvals approve {id}`"),
         "· send_email",
     ] {
         assert!(stderr.contains(told), "{stderr}");
