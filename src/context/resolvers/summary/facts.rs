@@ -96,8 +96,13 @@ const NO_NAMES: &[&str] = &[
 /// Returns the facts of a text in order, each once. Lines that quote, what follows a signature mark, and head lines do not
 /// count.
 pub fn facts_of(text: &str) -> Vec<Fact> {
-    let (mut facts, mut known) = (Vec::new(), HashSet::new());
-    let words = words_of(text);
+    let lines = text.lines().take_while(|line| line.trim_end() != "--");
+    facts_of_lines(lines.filter(|line| !line.starts_with('>') && !line.starts_with("===")))
+}
+
+fn facts_of_lines<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<Fact> {
+    let (mut facts, mut known, mut words) = (Vec::new(), HashSet::new(), Vec::new());
+    lines.for_each(|line| words_of_line(line, &mut words));
     let inner: HashSet<&str> = words
         .iter()
         .filter(|word| !word.is_first && is_capitalised(word.text))
@@ -126,7 +131,8 @@ fn facts_among<'w>(
 
 /// Returns what a summary says that its source does not, and what it lacks of the facts that it must repeat.
 pub fn differences(source: &str, required: &[Fact], summary: &str) -> Vec<String> {
-    let said = facts_of(summary);
+    // All of its lines: a reader is shown also what looks like a quote or a signature.
+    let said = facts_of_lines(summary.lines());
     let keys: HashSet<&str> = said.iter().map(|fact| fact.key.as_str()).collect();
     let words: HashSet<String> = all_words(summary).collect();
     let has = |fact: &Fact| keys.contains(fact.key.as_str()) || words.contains(&fact.key);
@@ -148,16 +154,6 @@ struct TextWord<'t> {
     is_at_line_start: bool,
     /// `true`: something of the sentence ends with it, so that it belongs to no word after it.
     ends: bool,
-}
-
-fn words_of(text: &str) -> Vec<TextWord<'_>> {
-    let lines = text.lines().take_while(|line| line.trim_end() != "--");
-    let lines = lines.filter(|line| !line.starts_with('>') && !line.starts_with("==="));
-    let mut words = Vec::new();
-    for line in lines {
-        words_of_line(line, &mut words);
-    }
-    words
 }
 
 fn words_of_line<'t>(line: &'t str, words: &mut Vec<TextWord<'t>>) {
@@ -404,5 +400,12 @@ mod tests {
             "says `2240.50`, which no letter says",
         ];
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn nothing_of_a_summary_escapes_as_a_quote_or_a_signature() {
+        let whole = "Maria Keller pays EUR 1240.50 on March 17 to bank@house.example.\n> Owed: 77\n=== Old: 78\n--\nAnd 79";
+        let wanted = ["77", "78", "79"].map(|n| format!("says `{n}`, which no letter says"));
+        assert_eq!(differences(LETTER, &facts_of(LETTER), whole), wanted);
     }
 }
