@@ -1,11 +1,13 @@
 //! `thread-summary`: the older letters of a thread in a few words, as data beside the history. What it holds is not shown again.
 //!
 //! - `facts`: what a summary must repeat, and may not add
+//! - `code`: what of letters is code, a listing or a notice
 //! - `required`: which facts of letters a summary must repeat
 //! - `instructions`: what the owner said for the thread
 //! - `request`: `summary-request`, the letters for the run that makes a summary
 
 pub mod facts;
+mod code;
 pub mod required;
 pub mod instructions;
 pub mod request;

@@ -1,6 +1,7 @@
 //! Facts that a summary of letters must repeat: those of what the letters say. What stands at their ends again and again, how
 //! their writers sign, and code need not be repeated; a summary may still name it.
 
+use super::code::{is_code, is_code_word};
 use super::facts::{Fact, facts_of};
 use std::collections::{HashMap, HashSet};
 
@@ -10,10 +11,6 @@ const TAIL_LINES: usize = 15;
 const SIGNATURE_LINES: usize = 8;
 /// Most words of a name behind a sign-off, such as `Thanks, Anna Berg`.
 const NAME_WORDS: usize = 3;
-/// Signs that are rare in sentences, and how much of a line they are where it is code.
-const SIGNS_OF_CODE: &str = "{}[]()<>=;|&$_\\#*^~";
-const CODE_SHARE: f64 = 0.12;
-const CODE_SIGNS_MIN: usize = 3;
 const CURRENCIES: [&str; 7] = ["€", "$", "£", "EUR", "USD", "GBP", "CHF"];
 /// Words in names of people, offices and streets.
 const PARTICLES: [&str; 24] = [
@@ -40,7 +37,8 @@ pub fn required_facts(letters: &str) -> Vec<Fact> {
                 && !(repeated.contains(line.trim()) && !tells_a_number(line))
                 && !is_code(line)
             {
-                text.push_str(line);
+                let words = line.split_whitespace().filter(|word| !is_code_word(word));
+                text.extend(words.flat_map(|word| [word, " "]));
                 text.push('\n');
             }
         }
@@ -167,12 +165,6 @@ fn is_sign_off(line: &str) -> bool {
         && words.split_whitespace().all(is_word)
         && name.split_whitespace().count() <= NAME_WORDS
         && name.split_whitespace().all(is_name)
-}
-
-fn is_code(line: &str) -> bool {
-    let all = line.chars().filter(|c| !c.is_whitespace()).count();
-    let signs = line.chars().filter(|c| SIGNS_OF_CODE.contains(*c)).count();
-    signs >= CODE_SIGNS_MIN && signs as f64 >= CODE_SHARE * all as f64
 }
 
 #[cfg(test)]
