@@ -1,13 +1,14 @@
 //! `thread-summary`: the older letters of a thread in a few words, as data beside the history. What it holds is not shown again.
 //!
 //! - `facts`: what a summary must repeat, and may not add
-//! - `code`: what of letters is code, a listing or a notice
+//! - `code`, `quoted`: what of a letter is no sentence of its writer
 //! - `required`: which facts of letters a summary must repeat
 //! - `instructions`: what the owner said for the thread
 //! - `request`: `summary-request`, the letters for the run that makes a summary
 
 pub mod facts;
 mod code;
+mod quoted;
 pub mod required;
 pub mod instructions;
 pub mod request;

@@ -3,6 +3,7 @@
 
 use super::code::{is_code, is_code_word};
 use super::facts::{Fact, facts_of};
+use super::quoted::without_quotes;
 use std::collections::{HashMap, HashSet};
 
 /// Lines at the end of a letter among which footers and signatures stand.
@@ -24,7 +25,7 @@ const SIGN_OFF_WORDS: &str = "regards best kind kindest warm warmest with many t
 
 /// Returns the facts of letters that stand under head lines (`=== …`), in order, each once.
 pub fn required_facts(letters: &str) -> Vec<Fact> {
-    let letters = letters_of(letters);
+    let letters = without_quotes(&letters_of(letters));
     let repeated = repeated_at_ends(&letters);
     let mut text = String::new();
     for lines in &letters {
@@ -46,7 +47,7 @@ pub fn required_facts(letters: &str) -> Vec<Fact> {
     facts_of(&text)
 }
 
-/// Returns the lines of each letter, without its head line and its quotes, as far as a mark of a signature.
+/// Returns the lines of each letter, without its head line, as far as a mark of a signature.
 fn letters_of(text: &str) -> Vec<Vec<&str>> {
     let mut letters: Vec<Vec<&str>> = Vec::new();
     let mut is_signed = false;
@@ -57,17 +58,12 @@ fn letters_of(text: &str) -> Vec<Vec<&str>> {
             continue;
         }
         is_signed |= line.trim_end() == "--";
-        if is_signed || line.starts_with('>') {
+        if is_signed {
             continue;
         }
         match letters.last_mut() {
             Some(letter) => letter.push(line),
             None => letters.push(vec![line]),
-        }
-    }
-    for letter in &mut letters {
-        while letter.last().is_some_and(|line| line.trim().is_empty()) {
-            letter.pop();
         }
     }
     letters
