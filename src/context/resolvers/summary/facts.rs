@@ -32,6 +32,8 @@ const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
+/// Characters from which on a line may be one that a mail program broke.
+const BROKEN_LINE_CHARS: usize = 55;
 /// Days of the week, by their first three letters.
 const WEEKDAYS: [&str; 7] = [
     "monday",
@@ -44,25 +46,53 @@ const WEEKDAYS: [&str; 7] = [
 ];
 /// Words that begin with a capital letter and name nothing, beside those that say nothing of a subject.
 const NO_NAMES: &str = "i i'm i'll i've i'd re fwd ok hi hey hiya hallo hello hola ciao bonjour salut dear thanks thank regards best \
-    sincerely cheers please yes no mr mrs ms dr ps p.s fyi btw imo imho afaik afaict fwiw iirc iiuc hth ymmv cc bcc the a an and or \
+    sincerely cheers please yes no mr mrs ms dr prof ps p.s fyi btw imo imho afaik afaict fwiw iirc iiuc hth ymmv cc bcc the a an and or \
     but if when it this that we you he she they my our your";
 
 /// Returns the facts of a text in order, each once. Lines that quote, what follows a signature mark, and head lines do not
 /// count.
 pub fn facts_of(text: &str) -> Vec<Fact> {
     let lines = text.lines().take_while(|line| line.trim_end() != "--");
-    facts_of_lines(lines.filter(|line| !line.starts_with('>') && !line.starts_with("===")))
+    let words = words_of(lines.filter(|line| !line.starts_with('>') && !line.starts_with("===")));
+    facts_of_words(&without_weekdays_of_dates(words))
 }
 
-fn facts_of_lines<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<Fact> {
-    let (mut facts, mut known, mut words) = (Vec::new(), HashSet::new(), Vec::new());
-    lines.for_each(|line| words_of_line(line, &mut words));
-    let inner: HashSet<&str> = words
-        .iter()
-        .filter(|word| !word.is_first && is_capitalised(word.text))
-        .map(|word| word.text)
+/// Returns the words without `Tuesday` in `Tuesday, 3 November`: the day says it.
+fn without_weekdays_of_dates(words: Vec<TextWord<'_>>) -> Vec<TextWord<'_>> {
+    let is_of_date = |two: &[TextWord<'_>]| {
+        let [word, next] = two else { return false };
+        (month_of(word.text).is_some() && day_of(next.text).is_some())
+            || (day_of(word.text).is_some() && month_of(next.text).is_some())
+    };
+    let is_said: Vec<bool> = (0..words.len())
+        .map(|index| {
+            let dated = words.get(index + 1..index + 3);
+            WEEKDAYS.contains(&name_key(words[index].text).as_str())
+                && dated.is_some_and(|two| is_of_date(two) || iso_date(two[0].text).is_some())
+        })
         .collect();
-    for fact in facts_among(&words, &inner) {
+    let words = words.into_iter().zip(is_said);
+    words
+        .filter(|(_, said)| !said)
+        .map(|(word, _)| word)
+        .collect()
+}
+
+fn facts_of_words(words: &[TextWord<'_>]) -> Vec<Fact> {
+    let (mut facts, mut known) = (Vec::new(), HashSet::new());
+    let seen = Seen {
+        inner: words
+            .iter()
+            .filter(|word| !word.is_first && is_capitalised(word.text))
+            .map(|word| word.text)
+            .collect(),
+        plain: words
+            .iter()
+            .filter(|word| word.text.starts_with(char::is_lowercase))
+            .map(|word| word.text)
+            .collect(),
+    };
+    for fact in facts_among(words, &seen) {
         if known.insert(fact.key.clone()) {
             facts.push(fact);
         }
@@ -70,23 +100,32 @@ fn facts_of_lines<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<Fact> {
     facts
 }
 
-/// Returns the facts of words in order; `inner`: words that stand capitalised within a sentence.
+/// Words of a text by which a name is told from a word that begins a sentence.
+#[derive(Default)]
+struct Seen<'t> {
+    /// Those that stand capitalised within a sentence.
+    inner: HashSet<&'t str>,
+    /// Those that stand in small letters.
+    plain: HashSet<&'t str>,
+}
+
+/// Returns the facts of words in order.
 fn facts_among<'w>(
     words: &'w [TextWord<'_>],
-    inner: &'w HashSet<&str>,
+    seen: &'w Seen<'_>,
 ) -> impl Iterator<Item = Fact> + use<'w> {
     words.iter().enumerate().flat_map(move |(index, word)| {
         let next = words.get(index + 1).filter(|next| !next.is_first);
         let before = index.checked_sub(1).and_then(|index| words.get(index));
         let before = before.filter(|_| !word.is_first);
-        facts_at(word, before, next, inner)
+        facts_at(word, before, next, seen)
     })
 }
 
 /// Returns what a summary says that its source does not, and what it lacks of the facts that it must repeat.
 pub fn differences(source: &str, required: &[Fact], summary: &str) -> Vec<String> {
     // All of its lines: a reader is shown also what looks like a quote or a signature.
-    let said = facts_of_lines(summary.lines());
+    let said = facts_of_words(&words_of(summary.lines()));
     let keys: HashSet<&str> = said.iter().map(|fact| fact.key.as_str()).collect();
     let words: HashSet<String> = all_words(summary).collect();
     let has = |fact: &Fact| keys.contains(fact.key.as_str()) || words.contains(&fact.key);
@@ -111,12 +150,27 @@ struct TextWord<'t> {
     ends: bool,
 }
 
-fn words_of_line<'t>(line: &'t str, words: &mut Vec<TextWord<'t>>) {
-    let (mut is_first, mut is_at_line_start) = (true, true);
+/// Returns the words of lines; a line that a mail program broke goes on in the next one.
+fn words_of<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<TextWord<'t>> {
+    let mut words = Vec::new();
+    let mut is_broken = false;
+    for line in lines {
+        let goes_on = is_broken && !line.starts_with(char::is_whitespace);
+        words_of_line(line, goes_on, &mut words);
+        let ends = |c: char| c.is_alphanumeric() || c == ',';
+        is_broken = line.chars().count() >= BROKEN_LINE_CHARS && line.trim_end().ends_with(ends);
+    }
+    words
+}
+
+fn words_of_line<'t>(line: &'t str, goes_on: bool, words: &mut Vec<TextWord<'t>>) {
+    let (mut is_first, mut is_at_line_start) = (!goes_on, true);
     for piece in line.split_whitespace() {
         let text = piece.trim_matches(|c: char| !c.is_alphanumeric());
         if text.is_empty() {
             is_first |= piece.chars().all(|c| "-*•–—:.!?#".contains(c));
+            // A cell of a table begins no sentence.
+            is_first &= piece != "|";
             continue;
         }
         let tail = &piece[piece.rfind(text).unwrap_or(0) + text.len()..];
@@ -135,7 +189,7 @@ fn facts_at(
     word: &TextWord<'_>,
     before: Option<&TextWord<'_>>,
     next: Option<&TextWord<'_>>,
-    inner: &HashSet<&str>,
+    seen: &Seen<'_>,
 ) -> Vec<Fact> {
     let text = word.text;
     let fact = |key: String| Fact {
@@ -159,12 +213,17 @@ fn facts_at(
     if let Some(date) = date_at(word, before, next) {
         facts.push(date);
     }
+    let lower = text.to_lowercase();
+    let is_plain = seen.plain.contains(lower.as_str());
+    // `REALLY`, where the text also says `really`.
+    let is_stressed = is_plain && text.len() >= 4 && text.chars().all(char::is_uppercase);
     let is_name = is_capitalised(text)
+        && !is_stressed
         && !NO_NAMES.split(' ').any(|word| word == name_key(text))
-        && !is_stop_word(&text.to_lowercase())
+        && !is_stop_word(&lower)
         && (!word.is_first
-            || inner.contains(text)
-            || next.is_some_and(|next| !word.ends && is_capitalised(next.text)));
+            || seen.inner.contains(text)
+            || next.is_some_and(|next| !word.ends && is_capitalised(next.text)) && !is_plain);
     if is_name {
         facts.push(fact(name_key(text)));
     }
@@ -177,19 +236,8 @@ fn date_at(
     before: Option<&TextWord<'_>>,
     next: Option<&TextWord<'_>>,
 ) -> Option<Fact> {
-    let lower = word.text.to_lowercase();
-    let month = MONTHS
-        .iter()
-        .position(|month| *month == lower || lower.len() == 3 && month.starts_with(&lower))?;
-    let day = |word: &TextWord<'_>| {
-        let digits = word
-            .text
-            .trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        digits
-            .parse::<u32>()
-            .ok()
-            .filter(|day| (1..=31).contains(day))
-    };
+    let month = month_of(word.text)?;
+    let day = |word: &TextWord<'_>| day_of(word.text);
     let (day, shown) = match (before.and_then(day), next.and_then(day)) {
         (Some(day), _) => (day, format!("{day} {}", word.text)),
         (None, Some(day)) => (day, format!("{} {day}", word.text)),
@@ -199,6 +247,21 @@ fn date_at(
         shown,
         key: day_key(day, month),
     })
+}
+
+/// Returns the number of a month from 0, by its name or the first three letters of it.
+fn month_of(text: &str) -> Option<usize> {
+    let lower = text.to_lowercase();
+    let is_short = |month: &str| lower.len() == 3 && month.starts_with(&lower);
+    let is_named = |month: &&str| **month == lower || is_short(month);
+    MONTHS.iter().position(is_named)
+}
+
+/// Returns the day of a month that a word such as `3` or `3rd` says.
+fn day_of(text: &str) -> Option<u32> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let day = digits.parse().ok();
+    day.filter(|day| (1..=31).contains(day))
 }
 
 /// `month` counts from 0.
@@ -290,10 +353,8 @@ fn is_capitalised(text: &str) -> bool {
 
 /// Returns the keys of the facts of a text with its head lines and quotes.
 fn keys_of_all_lines(text: &str) -> HashSet<String> {
-    let mut words = Vec::new();
-    text.lines()
-        .for_each(|line| words_of_line(line, &mut words));
-    let facts: Vec<Fact> = facts_among(&words, &HashSet::new()).collect();
+    let words = words_of(text.lines());
+    let facts: Vec<Fact> = facts_among(&words, &Seen::default()).collect();
     facts.into_iter().map(|fact| fact.key).collect()
 }
 
@@ -393,5 +454,29 @@ mod tests {
             "says `CPU`, which no letter says",
         ];
         assert_eq!(differences(letter, &facts_of(letter), lied), wanted);
+    }
+
+    #[test]
+    fn a_name_is_known_from_a_word_that_begins_a_sentence() {
+        let broken = "It was said in the yard, and by all who were there, that\nKeller sold it. Currently Zoe has it, and currently Bo too, NEARLY or nearly.";
+        assert_eq!(shown(broken), ["Keller", "Zoe", "Bo"]);
+        assert_eq!(
+            shown("That is all.\nKeller sold it.\n| Boat | 40 |"),
+            ["Boat", "40"]
+        );
+        let dated = "On Tuesday, 3 November, or Wed 2026-11-04. Not Friday 5 of us.";
+        let wanted = [
+            "3",
+            "3 November",
+            "November",
+            "2026-11-04",
+            "2026-11-04",
+            "Friday",
+            "5",
+        ];
+        assert_eq!(shown(dated), wanted);
+        let lied = "On Monday, 3 November, or 2026-11-04. Not Friday 5.";
+        let wanted = ["says `Monday`, which no letter says"];
+        assert_eq!(differences(dated, &facts_of(dated), lied), wanted);
     }
 }

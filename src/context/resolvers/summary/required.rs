@@ -33,16 +33,19 @@ pub fn required_facts(letters: &str) -> Vec<Fact> {
         for line in without_signature(lines) {
             let is_fence = line.trim_start().starts_with("```");
             is_fenced ^= is_fence;
-            if !is_fence
-                && !is_fenced
-                && !(repeated.contains(line.trim()) && !tells_a_number(line))
-                && !is_code(line)
-            {
-                let words = line.split_whitespace().filter(|word| !is_code_word(word));
+            let is_left_out = is_fence
+                || is_fenced
+                || repeated.contains(line.trim()) && !tells_a_number(line)
+                || is_code(line);
+            if !is_left_out {
+                let said = line.trim_start();
+                text.push_str(&line[..line.len() - said.len()]);
+                let words = said.split_whitespace().filter(|word| !is_code_word(word));
                 text.extend(words.flat_map(|word| [word, " "]));
-                text.push('\n');
             }
+            text.push('\n');
         }
+        text.push('\n');
     }
     facts_of(&text)
 }
