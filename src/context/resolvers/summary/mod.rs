@@ -1,11 +1,13 @@
 //! `thread-summary`: the older letters of a thread in a few words, as data beside the history. What it holds is not shown again.
 //!
+//! - `dates`: days and months as texts write them
 //! - `facts`: what a summary must repeat, and may not add
 //! - `code`, `quoted`: what of a letter is no sentence of its writer
 //! - `required`: which facts of letters a summary must repeat
 //! - `instructions`: what the owner said for the thread
 //! - `request`: `summary-request`, the letters for the run that makes a summary
 
+mod dates;
 pub mod facts;
 mod code;
 mod quoted;
