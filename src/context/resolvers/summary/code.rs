@@ -40,7 +40,11 @@ fn signs_of_code(line: &str) -> Vec<char> {
         let mut chars = word.chars().peekable();
         while let Some(sign) = chars.next() {
             let is_sign = match sign {
-                '(' | '[' => before.is_alphanumeric() || "._$".contains(before),
+                '(' | '[' if before.is_alphanumeric() || "._$^".contains(before) => {
+                    // It stands for the one that closes, too.
+                    signs.push(sign);
+                    true
+                }
                 '$' => !chars.peek().is_some_and(char::is_ascii_digit),
                 '|' => !is_row,
                 _ => SIGNS_OF_CODE.contains(sign),
@@ -69,6 +73,7 @@ mod tests {
     fn code_listings_and_notices_are_known_and_prices_are_not_taken_for_them() {
         for line in [
             "fit <- lm(y ~ x, data = d[1:20, ])",
+            "x<-seq(-2,2,0.01)",
             "if (count > 20) { total = count * price; }",
             "drwxr-xr-x   2 ada  ada  2048 Mar 11 22:04 boats",
             "[[two parts of HTML removed]]",
@@ -84,6 +89,7 @@ mod tests {
             "Ada <ada@mill.example>; Bo <bo@mill.example>",
             "---------------------------",
             "I read it (twice) & paid 40",
+            "40 box(es) in 3 day(s)",
         ] {
             assert!(!is_code(line), "{line}");
         }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 const MARK_CHARS: usize = 12;
 const REPEATED_WORDS: usize = 4;
 const ATTRIBUTION_VERBS: [&str; 5] = ["wrote", "writes", "schrieb", "écrit", "escribió"];
-const ATTRIBUTION_WORDS: usize = 12;
+const ATTRIBUTION_WORDS: usize = 18;
 
 /// Returns the lines of each letter without those that quote, and without `Anna wrote:` before a quote or at its end.
 ///
@@ -61,7 +61,10 @@ fn marked(line: &str) -> Option<(&str, &str)> {
 
 /// Reports whether a line says nothing but who wrote what is quoted below it.
 fn is_attribution(line: &str) -> bool {
-    let says_so = |said: &str| ATTRIBUTION_VERBS.iter().any(|verb| said.ends_with(verb));
+    let says_so = |said: &str| {
+        let said = said.trim_end();
+        ATTRIBUTION_VERBS.iter().any(|verb| said.ends_with(verb))
+    };
     line.trim_end().strip_suffix(':').is_some_and(says_so)
         && line.split_whitespace().count() <= ATTRIBUTION_WORDS
 }
@@ -80,7 +83,7 @@ mod tests {
     fn a_quote_is_known_by_any_mark_that_repeats_an_earlier_letter() {
         let first = "We sell 5 boats at 40 EUR\nto Zoe.\n> Old";
         let second = "Ada Berg <ada at mill.example> writes:\n\n| boats at 40 EUR to Zoe.\n| On May 3, Bob asked\nYes, 6.\n   \
-            Ab> We sell 5 boats at\n   Ab> 41 EUR\nNo, 7.\nAda Burg wrote:\n   >> Hm 8\n\nBen Hill wrote:\n";
+            Ab> We sell 5 boats at\n   Ab> 41 EUR\nNo, 7.\nAda Burg wrote:\n   >> Hm 8\n\nLe 4 mai, Ben Hill a écrit :\n";
         let wanted = ["We sell 5 boats at 40 EUR\nto Zoe.", "Yes, 6.\nNo, 7."];
         assert_eq!(own(&[first, second]), wanted);
     }

@@ -2,14 +2,15 @@
 //! their writers sign, and code need not be repeated; a summary may still name it.
 
 use super::code::{is_code, is_code_word};
-use super::facts::{Fact, facts_of};
+use super::facts::{Fact, facts_of, is_no_name};
 use super::quoted::without_quotes;
+use crate::text::stop_words::is_stop_word;
 use std::collections::{HashMap, HashSet};
 
 /// Lines at the end of a letter among which footers and signatures stand.
 const TAIL_LINES: usize = 15;
 /// Most lines that follow a sign-off to the end of a letter.
-const SIGNATURE_LINES: usize = 8;
+const SIGNATURE_LINES: usize = 14;
 /// Most words of a name behind a sign-off, such as `Thanks, Anna Berg`.
 const NAME_WORDS: usize = 3;
 const CURRENCIES: [&str; 7] = ["€", "$", "£", "EUR", "USD", "GBP", "CHF"];
@@ -25,12 +26,13 @@ const SIGN_OFF_WORDS: &str = "regards best kind kindest warm warmest with many t
 
 /// Returns the facts of letters that stand under head lines (`=== …`), in order, each once.
 pub fn required_facts(letters: &str) -> Vec<Fact> {
-    let letters = without_quotes(&letters_of(letters));
+    let (heads, letters): (Vec<&str>, Vec<Vec<&str>>) = letters_of(letters).into_iter().unzip();
+    let letters = without_quotes(&letters);
     let repeated = repeated_at_ends(&letters);
     let mut text = String::new();
-    for lines in &letters {
+    for (head, lines) in heads.iter().zip(&letters) {
         let mut is_fenced = false;
-        for line in without_signature(lines) {
+        for line in without_signature(lines, &writer_of(head)) {
             let is_fence = line.trim_start().starts_with("```");
             is_fenced ^= is_fence;
             let is_left_out = is_fence
@@ -50,13 +52,13 @@ pub fn required_facts(letters: &str) -> Vec<Fact> {
     facts_of(&text)
 }
 
-/// Returns the lines of each letter, without its head line, as far as a mark of a signature.
-fn letters_of(text: &str) -> Vec<Vec<&str>> {
-    let mut letters: Vec<Vec<&str>> = Vec::new();
+/// Returns the head line of each letter and its other lines, as far as a mark of a signature.
+fn letters_of(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut letters: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut is_signed = false;
     for line in text.lines() {
         if line.starts_with("===") {
-            letters.push(Vec::new());
+            letters.push((line, Vec::new()));
             is_signed = false;
             continue;
         }
@@ -65,8 +67,8 @@ fn letters_of(text: &str) -> Vec<Vec<&str>> {
             continue;
         }
         match letters.last_mut() {
-            Some(letter) => letter.push(line),
-            None => letters.push(vec![line]),
+            Some((_, letter)) => letter.push(line),
+            None => letters.push(("", vec![line])),
         }
     }
     letters
@@ -106,19 +108,45 @@ fn opening<'t>(letter: &[&'t str]) -> Option<&'t str> {
         .find(|line| !is_sign_off(line))
 }
 
-/// Returns the lines of a letter without those in which its writer signs: from a sign-off near its end that something was said
-/// before, to the end or to a line that goes on, such as a postscript.
-fn without_signature<'t>(lines: &[&'t str]) -> Vec<&'t str> {
+/// Returns the names in the address of the sender that a head line says, in small letters.
+fn writer_of(head: &str) -> HashSet<String> {
+    let (sender, _) = head.split_once(", subject:").unwrap_or((head, ""));
+    let words = sender.split_whitespace();
+    let locals = words.filter_map(|word| word.rsplit_once('@').map(|(local, _)| local));
+    let names = locals.flat_map(|local| local.split(|c: char| !c.is_alphabetic()));
+    let names = names.filter(|name| name.chars().count() > 1);
+    names.map(str::to_lowercase).collect()
+}
+
+/// Returns the lines of a letter without those in which its writer signs: near its end and below something that was said, from
+/// a sign-off or the writer's name in a line of its own, to the end or to a line that goes on, such as a postscript.
+fn without_signature<'t>(lines: &[&'t str], writer: &HashSet<String>) -> Vec<&'t str> {
     let tail = lines.len().saturating_sub(SIGNATURE_LINES + 1);
     let (mut kept, mut is_signing) = (Vec::new(), false);
     for (number, line) in lines.iter().enumerate() {
-        let is_end = number >= tail && is_sign_off(line) && opening(&kept).is_some();
+        let above = number
+            .checked_sub(1)
+            .map_or("", |above| lines[above].trim());
+        let is_end = is_sign_off(line) || above.is_empty() && is_name_of(writer, line);
+        let is_end = is_end && number >= tail && opening(&kept).is_some();
         is_signing = is_end || is_signing && !goes_on(line);
         if !is_signing {
             kept.push(*line);
         }
     }
     kept
+}
+
+/// Reports whether a line begins with a name of the writer and says nothing beside names and titles.
+fn is_name_of(writer: &HashSet<String>, line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let first = first.trim_matches(|c: char| !c.is_alphabetic());
+    writer.contains(&first.to_lowercase())
+        && !line.trim_end().ends_with([':', '?'])
+        && !line.contains(|c: char| c.is_ascii_digit())
+        && words.clone().count() <= NAME_WORDS + 1
+        && words.all(|word| !word.starts_with(char::is_lowercase))
 }
 
 /// Reports whether a line below a sign-off is no signature: a postscript, a sentence or an amount.
@@ -145,9 +173,11 @@ fn is_sentence(line: &str) -> bool {
         .split_whitespace()
         .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric() && c != ':'));
     let plain = words.filter(|word| {
-        word.starts_with(char::is_lowercase)
-            && !word.contains(['@', '/', '.', ':'])
-            && !PARTICLES.contains(word)
+        let is_label_or_address = word.contains(['@', '/', '.', ':']);
+        let is_small = word.starts_with(char::is_lowercase);
+        let lower = word.to_lowercase();
+        let is_of_sentence = is_small || is_stop_word(&lower) || is_no_name(word);
+        is_of_sentence && !is_label_or_address && !PARTICLES.contains(&lower.as_str())
     });
     plain.count() >= 2
 }
@@ -187,6 +217,30 @@ mod tests {
         );
         let wanted = ["1,240", "EUR", "Keller", "1,300", "12", "Dora"];
         assert_eq!(shown(&letters), wanted);
+    }
+
+    #[test]
+    fn a_signature_begins_with_its_writers_name() {
+        let letter = |from: &str, end: &str| {
+            format!("=== Letter of today from {from}, subject: Boats\nIt is 40 EUR.\n{end}\n")
+        };
+        let signed = "\nAda\n\nAda M. Berg, Ph.D.\nMill Office (Room 5)\nTel. 417\n";
+        let facts = |from: &str, end: &str| shown(&letter(from, end));
+        assert_eq!(facts("ada.berg@mill.example", signed), ["40", "EUR"]);
+        assert_eq!(
+            facts("bo@mill.example", signed).last().map(String::as_str),
+            Some("417")
+        );
+        // Not in a paragraph, nor with more than a name, nor what follows as a sentence.
+        for end in [
+            "Ada\nRoom 5",
+            "\nAda pays\nRoom 5",
+            "\nAda\n\nWe take Room 5",
+            "\nAda:\nRoom 5",
+        ] {
+            let found = facts("ada@mill.example", end);
+            assert_eq!(found.last().map(String::as_str), Some("5"), "{end}");
+        }
     }
 
     #[test]
