@@ -19,6 +19,8 @@ const PARTICLES: [&str; 24] = [
     "of", "and", "the", "for", "at", "in", "de", "del", "der", "des", "di", "da", "du", "la", "le",
     "von", "van", "zu", "und", "für", "et", "y", "e", "o",
 ];
+/// Characters of a fact; a longer one is a link with the marks of a session or a tracker.
+const FACT_CHARS_MAX: usize = 150;
 /// Words of which a sign-off consists.
 const SIGN_OFF_WORDS: &str = "regards best kind kindest warm warmest with many thanks thank thx you cheers sincerely yours truly faithfully \
     greetings wishes all the very much a lot again in advance mit freundlichen freundlichem vielen viele liebe dank grüße grüßen gruß \
@@ -49,7 +51,9 @@ pub fn required_facts(letters: &str) -> Vec<Fact> {
         }
         text.push('\n');
     }
-    facts_of(&text)
+    let mut facts = facts_of(&text);
+    facts.retain(|fact| fact.shown.chars().count() <= FACT_CHARS_MAX);
+    facts
 }
 
 /// Returns the head line of each letter and its other lines, as far as a mark of a signature.
@@ -248,6 +252,8 @@ mod tests {
         // Said once, or in the middle of letters, or in a line that is more than a sign-off.
         let once = "=== Letter of today\nHello.\nhttps://lists.example/help-line\n";
         assert_eq!(shown(once), ["https://lists.example/help-line"]);
+        let tracked = once.replace("line", &"line-".repeat(40));
+        assert_eq!(shown(&tracked), [""; 0]);
         for begins in ["Thanks,", "Hello,\n\nMany thanks!", "Dear all\nThank you"] {
             let letter = format!(
                 "=== Letter of today\n{begins}\n\nWe take 40 for Zoe.\nRegards\nAnna, Room 5\n"
