@@ -1,7 +1,8 @@
 //! Facts of a text: numbers, amounts, dates, addresses and names, found by their letters and digits alone. A summary is
 //! compared with its letters by them, both ways.
 //!
-//! It finds what is written with digits or a capital letter. A fact in plain words ("twice the price") has neither.
+//! It finds what is written with digits or a capital letter, and numbers in words before a unit. A fact in plain words ("twice
+//! the price") has none of these.
 
 use super::dates::{MONTHS, day_key, day_of, iso_date, month_of, words_of_dates};
 use crate::text::stop_words::is_stop_word;
@@ -38,6 +39,14 @@ const NO_NAMES: &str = "i i'm i'll i've i'd re fwd ok hi hey hiya hallo hello ho
 /// Abbreviations of things that are no names: a summary may say `the processor`.
 const COMMON_THINGS: &str = "cpu gpu ram ssd hdd usb pci pc os io ui gui api id url html xml csv pdf ascii faq http https ssh lan wifi \
     sms tv dvd gps dna kb mb gb tb";
+
+/// Words of numbers from two on, which are facts before a unit: `six months`.
+const NUMBER_WORDS: [&str; 2] = [
+    "two three four five six seven eight nine ten eleven twelve",
+    "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+];
+/// Units of time and money in the singular, without a last `e`.
+const UNITS: &str = "second minut hour day week month year percent euro dollar pound sekund stund tag woch monat jahr prozent";
 
 /// Returns the facts of a text in order, each once. Lines that quote, what follows a signature mark, and head lines do not
 /// count.
@@ -211,6 +220,9 @@ fn facts_at(
             false => vec![fact(number_key(text))],
         };
     }
+    if let Some(number) = next.and_then(|next| number_of_unit(text, next.text)) {
+        return vec![fact(number)];
+    }
     let mut facts = Vec::new();
     if let Some(date) = date_at(word, before, next) {
         facts.push(date);
@@ -256,6 +268,19 @@ fn date_at(
         shown,
         key: day_key(day, month),
     })
+}
+
+/// Returns the digits of a number in words, where a unit follows it.
+fn number_of_unit(text: &str, next: &str) -> Option<String> {
+    let (text, next) = (text.to_lowercase(), next.to_lowercase());
+    let ends = ["", "s", "e", "es", "en"];
+    let is_unit = |unit: &str| {
+        next.strip_prefix(unit)
+            .is_some_and(|end| ends.contains(&end))
+    };
+    let place = |words: &&str| words.split(' ').position(|word| word == text);
+    let number = NUMBER_WORDS.iter().find_map(place)? + 2;
+    UNITS.split(' ').any(is_unit).then(|| number.to_string())
 }
 
 /// Returns a number without separators of thousands, its decimals after a point; other codes in lower case.
@@ -455,5 +480,16 @@ mod tests {
         let lied = "On Monday, 3 November, or 2026-11-04. Not Friday 5.";
         let wanted = ["says `Monday`, which no letter says"];
         assert_eq!(differences(dated, &facts_of(dated), lied), wanted);
+    }
+
+    #[test]
+    fn a_number_in_words_is_a_fact_before_a_unit() {
+        let letter = "It takes six months, or zwölf Wochen, for two of us.";
+        assert_eq!(shown(letter), ["six", "zwölf", "Wochen"]);
+        let said = "It takes 6 months or 12 Wochen.";
+        assert_eq!(differences(letter, &facts_of(letter), said), [""; 0]);
+        let lied = "It takes nine months or 12 Wochen.";
+        let wanted = ["lacks `six`", "says `nine`, which no letter says"];
+        assert_eq!(differences(letter, &facts_of(letter), lied), wanted);
     }
 }
