@@ -19,6 +19,8 @@ const PARTICLES: [&str; 24] = [
     "of", "and", "the", "for", "at", "in", "de", "del", "der", "des", "di", "da", "du", "la", "le",
     "von", "van", "zu", "und", "für", "et", "y", "e", "o",
 ];
+/// Characters of a line that is drawn.
+const RULE_CHARS: usize = 5;
 /// Characters of a fact; a longer one is a link with the marks of a session or a tracker.
 const FACT_CHARS_MAX: usize = 150;
 /// Words of which a sign-off consists.
@@ -123,17 +125,23 @@ fn writer_of(head: &str) -> HashSet<String> {
 }
 
 /// Returns the lines of a letter without those in which its writer signs: near its end and below something that was said, from
-/// a sign-off or the writer's name in a line of its own, to the end or to a line that goes on, such as a postscript.
+/// a sign-off or the writer's name in a line of its own, to the end or to a line that goes on, such as a postscript. Below a rule
+/// stands the footer of a list or an office, whose sentences go on only with a number.
 fn without_signature<'t>(lines: &[&'t str], writer: &HashSet<String>) -> Vec<&'t str> {
     let tail = lines.len().saturating_sub(SIGNATURE_LINES + 1);
-    let (mut kept, mut is_signing) = (Vec::new(), false);
+    let (mut kept, mut is_signing, mut is_footer) = (Vec::new(), false, false);
     for (number, line) in lines.iter().enumerate() {
         let above = number
             .checked_sub(1)
             .map_or("", |above| lines[above].trim());
         let is_end = is_sign_off(line) || above.is_empty() && is_name_of(writer, line);
         let is_end = is_end && number >= tail && opening(&kept).is_some();
-        is_signing = is_end || is_signing && !goes_on(line);
+        let is_more = match is_footer {
+            true => is_postscript(line) || tells_a_number(line),
+            false => goes_on(line),
+        };
+        is_signing = is_end || is_signing && !is_more;
+        is_footer = is_signing && (is_footer || is_rule(line));
         if !is_signing {
             kept.push(*line);
         }
@@ -155,11 +163,19 @@ fn is_name_of(writer: &HashSet<String>, line: &str) -> bool {
 
 /// Reports whether a line below a sign-off is no signature: a postscript, a sentence or an amount.
 fn goes_on(line: &str) -> bool {
+    let has_amount = || CURRENCIES.iter().any(|mark| line.contains(mark));
+    is_postscript(line) || is_sentence(line) || has_amount()
+}
+
+fn is_postscript(line: &str) -> bool {
     let word = line.trim_start().to_lowercase();
-    word.starts_with("ps")
-        || word.starts_with("p.s")
-        || is_sentence(line)
-        || CURRENCIES.iter().any(|mark| line.contains(mark))
+    word.starts_with("ps") || word.starts_with("p.s")
+}
+
+/// Reports whether a line is drawn, such as `______`.
+fn is_rule(line: &str) -> bool {
+    let line = line.trim();
+    line.len() >= RULE_CHARS && line.chars().all(|c| "_-=*~".contains(c))
 }
 
 /// Reports whether a line that letters repeat says a number all the same, as a reminder does: it is a sentence or an amount.
@@ -235,6 +251,8 @@ mod tests {
             facts("bo@mill.example", signed).last().map(String::as_str),
             Some("417")
         );
+        let footer = "\nAda\n_____\nThe help list of boats\nhttps://lists.example/boats\n\nP.S. We ask Bo for 7 of them.";
+        assert_eq!(facts("ada@mill.example", footer)[2..], ["Bo", "7"]);
         // Not in a paragraph, nor with more than a name, nor what follows as a sentence.
         for end in [
             "Ada\nRoom 5",
