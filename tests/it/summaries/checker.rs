@@ -130,3 +130,97 @@ fn dropped_and_changed_facts_of_two_hundred_threads_are_flagged() {
         "{changed_found} of {changed}"
     );
 }
+
+/// How letters are written: each with two facts in it.
+const SHAPES: &[&str] = &[
+    "plain",
+    "wrapped",
+    "thanks",
+    "greeting",
+    "list",
+    "bold",
+    "brackets",
+    "table",
+    "postscript",
+    "below the name",
+    "answers",
+];
+
+/// Writes sentences as real letters do.
+fn shaped(shape: &str, sentences: &[String]) -> String {
+    let each = |before: &str, after: &str| {
+        let lines = sentences.iter();
+        let lines: Vec<String> = lines.map(|line| format!("{before}{line}{after}")).collect();
+        lines.join("\n")
+    };
+    match shape {
+        "wrapped" => textwrapped(&format!("{} {}", FILLER[0], sentences.join(" "))),
+        "thanks" => format!("Thanks,\n\n{}", each("", "")),
+        "greeting" => format!("Hi all,\n\nmany thanks!\n\n{}", each("", "")),
+        "list" => format!("So it is:\n{}", each("- ", "")),
+        "bold" => each("**", "**"),
+        "brackets" => each("(", ") (as before) (it seems)"),
+        "table" => each("| so | ", " |"),
+        "postscript" => format!("{}\n\nRegards,\nBob\n\n{}", FILLER[1], each("P.S. ", "")),
+        "below the name" => format!("{}\n\nBob\n\n{}", FILLER[1], each("", "")),
+        "answers" => each("> Is it so?\n", ""),
+        _ => each("", ""),
+    }
+}
+
+fn textwrapped(text: &str) -> String {
+    let (mut wrapped, mut width) = (String::new(), 0);
+    for word in text.split(' ') {
+        let is_full = width + word.len() > 72;
+        wrapped.push_str(if is_full { "\n" } else { " " });
+        wrapped.push_str(word);
+        width = if is_full { 0 } else { width } + word.len() + 1;
+    }
+    wrapped.trim().to_owned()
+}
+
+#[test]
+fn facts_of_letters_in_the_shapes_of_real_mail_are_flagged_when_dropped() {
+    let ends = [
+        "",
+        "\n\nRegards\nBob",
+        "\n\nBob\n\nBob Hill\nMill Office, Room 5",
+        "\n\nBest,\nBob\n______\nMill-Line mailing list\nhttps://lists.example/mill",
+    ];
+    for shape in SHAPES {
+        let (mut drops, mut found) = (0, 0);
+        for seed in 0..20 {
+            let of = &mut Seeded(seed * 7919 + 1);
+            let facts: Vec<String> = (0..8).map(|n| planted(of, n % 4)).collect();
+            let letters: String = facts
+                .chunks(2)
+                .enumerate()
+                .map(|(n, two)| {
+                    let said: Vec<String> = two.iter().map(|fact| format!("as I said, {fact}")).collect();
+                    let end = match *shape {
+                        "postscript" | "below the name" => "",
+                        _ => of.of(&ends),
+                    };
+                    let body = shaped(shape, &said);
+                    format!("=== Letter of Tue, 0{} Nov 2026 09:00 UTC from bob@guest.example, subject: Mill\n{body}{end}\n\n", n + 1)
+                })
+                .collect();
+            let letters = format!("=== The letters\n{letters}");
+            let summary = |left_out: usize| -> String {
+                let kept = facts.iter().enumerate().filter(|(n, _)| *n != left_out);
+                kept.map(|(_, fact)| format!("Bob writes that {fact}\n"))
+                    .collect()
+            };
+            assert_eq!(
+                problems(&letters, &summary(facts.len())),
+                [""; 0],
+                "{shape}"
+            );
+            drops += facts.len();
+            let is_found = |n: &usize| !problems(&letters, &summary(*n)).is_empty();
+            found += (0..facts.len()).filter(is_found).count();
+        }
+        println!("{shape}: {found} of {drops} drops flagged");
+        assert!(found * 100 >= drops * 95, "{shape}: {found} of {drops}");
+    }
+}
