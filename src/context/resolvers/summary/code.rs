@@ -7,6 +7,8 @@ const SIGNS_OF_CODE: &str = "{}<>=&\\^~";
 const CODE_SHARE: f64 = 0.08;
 const CODE_SIGNS_MIN: usize = 3;
 const CODE_KINDS_MIN: usize = 2;
+/// Characters before the sign of a prompt.
+const PROMPT_CHARS: usize = 60;
 
 /// Reports whether a line is code, names a file with its permissions, or is the notice of a list server.
 pub fn is_code(line: &str) -> bool {
@@ -58,6 +60,21 @@ fn signs_of_code(line: &str) -> Vec<char> {
     signs
 }
 
+/// Reports whether a line is a command behind the prompt of a shell, below which it printed what follows to the next blank line.
+pub fn is_prompt(line: &str) -> bool {
+    let Some(at) = line.find(['$', '#']) else {
+        return false;
+    };
+    let (before, command) = (line[..at].trim_start(), &line[at + 1..]);
+    let is_of_host = (before.contains('@') || before.contains(" at "))
+        && before.ends_with(['~', ']', '/'])
+        && before.chars().count() <= PROMPT_CHARS;
+    let is_command = command
+        .strip_prefix(' ')
+        .is_some_and(|command| command.starts_with(|c: char| c.is_ascii_lowercase() || c == '.'));
+    is_command && (is_of_host || before.is_empty() && line.starts_with('$'))
+}
+
 /// Reports whether a word is a piece of code, such as a call with its arguments.
 pub fn is_code_word(word: &str) -> bool {
     let inner = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -92,6 +109,21 @@ mod tests {
             "40 box(es) in 3 day(s)",
         ] {
             assert!(!is_code(line), "{line}");
+        }
+        for line in [
+            "$ ls boats",
+            "[ada@mill ~]$ sudo boats",
+            "ada at mill:~# ls",
+        ] {
+            assert!(is_prompt(line), "{line}");
+        }
+        for line in [
+            "$ 40 a boat",
+            "Ada at the mill paid $ forty",
+            "# boats of ada",
+            "Boats: $ each",
+        ] {
+            assert!(!is_prompt(line), "{line}");
         }
         assert!(is_code_word("run(x=1,y=[2])"));
         assert!(!is_code_word("https://mill.example/a?b=1&c=2&d=3&e=4"));

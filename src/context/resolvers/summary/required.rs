@@ -1,7 +1,7 @@
 //! Facts that a summary of letters must repeat: those of what the letters say. What stands at their ends again and again, how
 //! their writers sign, and code need not be repeated; a summary may still name it.
 
-use super::code::{is_code, is_code_word};
+use super::code::{is_code, is_code_word, is_prompt};
 use super::facts::{Fact, facts_of, is_no_name};
 use super::quoted::without_quotes;
 use crate::text::stop_words::is_stop_word;
@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 /// Lines at the end of a letter among which footers and signatures stand.
 const TAIL_LINES: usize = 15;
 /// Most lines that follow a sign-off to the end of a letter.
-const SIGNATURE_LINES: usize = 14;
+const SIGNATURE_LINES: usize = 20;
 /// Most words of a name behind a sign-off, such as `Thanks, Anna Berg`.
 const NAME_WORDS: usize = 3;
 const CURRENCIES: [&str; 7] = ["€", "$", "£", "EUR", "USD", "GBP", "CHF"];
@@ -35,11 +35,13 @@ pub fn required_facts(letters: &str) -> Vec<Fact> {
     let repeated = repeated_at_ends(&letters);
     let mut text = String::new();
     for (head, lines) in heads.iter().zip(&letters) {
-        let mut is_fenced = false;
+        let (mut is_fenced, mut is_console) = (false, false);
         for line in without_signature(lines, &writer_of(head)) {
             let is_fence = line.trim_start().starts_with("```");
             is_fenced ^= is_fence;
+            is_console = is_prompt(line) || is_console && !line.trim().is_empty();
             let is_left_out = is_fence
+                || is_console
                 || is_fenced
                 || repeated.contains(line.trim()) && !tells_a_number(line)
                 || is_code(line);
@@ -151,7 +153,8 @@ fn without_signature<'t>(lines: &[&'t str], writer: &HashSet<String>) -> Vec<&'t
 
 /// Reports whether a line begins with a name of the writer and says nothing beside names and titles.
 fn is_name_of(writer: &HashSet<String>, line: &str) -> bool {
-    let mut words = line.split_whitespace();
+    let says = |word: &&str| word.contains(char::is_alphanumeric);
+    let mut words = line.split_whitespace().filter(says);
     let first = words.next().unwrap_or_default();
     let first = first.trim_matches(|c: char| !c.is_alphabetic());
     writer.contains(&first.to_lowercase())
@@ -232,7 +235,7 @@ mod tests {
         let letters = format!(
             "=== Letter of Tue, 3 Nov 2026, from Anna <anna@guest.example>\nWe pay 1,240 EUR to Keller.\nfit <- lm(y ~ x, data = d[1:20, ])\n\
              Kind regards,\nAnna Berg\nHarbour Office, Room 417\n{FOOTER}\n\n\
-             === Letter of Wed, 4 Nov 2026, from Ben <ben@guest.example>\nTotal      1,300 EUR (12 nights)\n```\nRoom 99\n```\nThanks, Ben\n\
+             === Letter of Wed, 4 Nov 2026, from Ben <ben@guest.example>\nTotal      1,300 EUR (12 nights)\n```\nRoom 99\n```\n$ ls boats\nKeller 77\n\nThanks, Ben\n\
              P.S. Please bring Dora.\n{FOOTER}\n"
         );
         let wanted = ["1,240", "EUR", "Keller", "1,300", "12", "Dora"];
@@ -244,7 +247,7 @@ mod tests {
         let letter = |from: &str, end: &str| {
             format!("=== Letter of today from {from}, subject: Boats\nIt is 40 EUR.\n{end}\n")
         };
-        let signed = "\nAda\n\nAda M. Berg, Ph.D.\nMill Office (Room 5)\nTel. 417\n";
+        let signed = "\nAda\n\n-- Ada M. Berg, Ph.D.\nMill Office (Room 5)\nTel. 417\n";
         let facts = |from: &str, end: &str| shown(&letter(from, end));
         assert_eq!(facts("ada.berg@mill.example", signed), ["40", "EUR"]);
         assert_eq!(
