@@ -10,6 +10,7 @@ pub mod api;
 pub mod scripted;
 pub mod agents;
 pub mod child;
+pub mod embeddings;
 
 use crate::config::{AgentBounds, ProviderSettings};
 use crate::domain::ErrorClass;

@@ -6,6 +6,7 @@ mod checks;
 mod classify;
 pub mod conformance;
 mod dialects;
+mod embeddings;
 mod forms;
 mod gemini;
 mod history;

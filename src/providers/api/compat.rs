@@ -27,7 +27,7 @@ pub const ADAPTER: Adapter = Adapter {
     build,
 };
 
-const COMPAT: Dialect = Dialect {
+pub(in crate::providers) const COMPAT: Dialect = Dialect {
     adapter: &ADAPTER,
     family: Family::OpenAi,
     base_url: None,

@@ -27,7 +27,7 @@ pub const ADAPTER: Adapter = Adapter {
     build,
 };
 
-const OPENROUTER: Dialect = Dialect {
+pub(in crate::providers) const OPENROUTER: Dialect = Dialect {
     adapter: &ADAPTER,
     family: Family::OpenRouter,
     base_url: Some("https://openrouter.ai/api/v1"),

@@ -42,6 +42,17 @@ pub struct ProviderError {
 }
 
 impl ProviderError {
+    /// Reports whether the failed call may still be billed. A timeout of a gateway says nothing about what the model behind it
+    /// has done.
+    pub fn may_be_billed(&self) -> bool {
+        let turned_away = |status: u16| status >= 400 && ![408, 499, 504, 524].contains(&status);
+        match self.phase {
+            Phase::Config | Phase::BeforeSend => false,
+            Phase::BeforeFirstByte => !self.http_status.is_some_and(turned_away),
+            Phase::MidStream => true,
+        }
+    }
+
     pub fn new(class: ErrorClass, phase: Phase, message: impl Into<String>) -> Self {
         let message: String = message.into();
         let message = truncated(&message, 500);

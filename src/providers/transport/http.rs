@@ -22,7 +22,8 @@ use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
-/// Longest list of models in bytes; OpenRouter's is the longest, with about half a megabyte.
+/// Longest document in bytes. OpenRouter's list of models has about half a megabyte; vectors of 64 texts, with 3,072 numbers
+/// of 20 digits each, have four.
 const DOCUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Settings of every block with an endpoint.
 pub const SETTINGS: &[&str] = &[
@@ -198,33 +199,51 @@ impl Endpoint {
     }
 
     async fn document(&self, path: &str, context: &CallContext) -> Result<Value, ProviderError> {
-        let broken =
-            |message: String| ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message);
         let url = below(&self.base, path)
             .map_err(|e| ProviderError::new(ErrorClass::Config, Phase::Config, e.to_string()))?;
         let mut guard = Guard::start(context);
         let mut headers = self.headers.clone();
         headers.remove(CONTENT_TYPE);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let sent = guard
-            .wait(
-                Phase::BeforeFirstByte,
-                self.client.get(url).headers(headers).send(),
-            )
-            .await?;
+        let request = self.client.get(url).headers(headers).send();
+        let sent = guard.wait(Phase::BeforeFirstByte, request).await?;
         let response = self.accepted(sent, &mut guard, None).await?;
-        framing(response.headers())?;
-        let (mut pieces, mut body) = (pieces(response, guard, None), Vec::new());
-        while let Some(piece) = pieces.next().await {
-            body.extend_from_slice(&piece?);
-            if body.len() > DOCUMENT_BYTES_MAX {
-                return Err(broken(format!(
-                    "the answer is longer than {DOCUMENT_BYTES_MAX} bytes"
-                )));
-            }
-        }
-        serde_json::from_slice(&body)
-            .map_err(|error| broken(format!("the answer is not JSON: {error}")))
+        json_of(response, guard).await
+    }
+
+    /// Posts a body and reads one JSON document, at the endpoint's own path or at another one relative to the base URL
+    /// (`path` as in [`Endpoint::call_at`]). Errors: as [`Endpoint::get`].
+    pub async fn ask(
+        &self,
+        path: Option<&str>,
+        encoded: &str,
+        context: &CallContext,
+    ) -> Result<Value, ProviderError> {
+        let asked = self.answer_to(path, encoded, context).await;
+        asked.map_err(|error| self.without_key(error))
+    }
+
+    async fn answer_to(
+        &self,
+        path: Option<&str>,
+        encoded: &str,
+        context: &CallContext,
+    ) -> Result<Value, ProviderError> {
+        fits(self.family, encoded)?;
+        let url = match path {
+            None => self.url.clone(),
+            Some(path) => below(&self.base, path).map_err(|e| {
+                ProviderError::new(ErrorClass::Config, Phase::Config, e.to_string())
+            })?,
+        };
+        let mut guard = Guard::start(context);
+        let mut headers = self.headers.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let request = self.client.post(url).headers(headers);
+        let request = request.body(encoded.to_owned()).send();
+        let sent = guard.wait(Phase::BeforeFirstByte, request).await?;
+        let response = self.accepted(sent, &mut guard, None).await?;
+        json_of(response, guard).await
     }
 
     /// Posts a body and reads the answer. Errors never hold the key.
@@ -368,6 +387,23 @@ impl Endpoint {
         };
         ProviderError::new(ErrorClass::Transient, phase, message)
     }
+}
+
+/// Reads a body that is one JSON document.
+async fn json_of(response: Response, guard: Guard) -> Result<Value, ProviderError> {
+    let broken =
+        |message: String| ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message);
+    framing(response.headers())?;
+    let (mut pieces, mut body) = (pieces(response, guard, None), Vec::new());
+    while let Some(piece) = pieces.next().await {
+        body.extend_from_slice(&piece?);
+        if body.len() > DOCUMENT_BYTES_MAX {
+            let message = format!("the answer is longer than {DOCUMENT_BYTES_MAX} bytes");
+            return Err(broken(message));
+        }
+    }
+    serde_json::from_slice(&body)
+        .map_err(|error| broken(format!("the answer is not JSON: {error}")))
 }
 
 /// Adds the headers of the configuration; returns all secrets of the headers. Errors: a sentence.

@@ -2,19 +2,16 @@
 
 use super::prices::rates;
 use crate::domain::{CostSource, TokenUsage, UsageLine};
-use crate::providers::{Phase, ProviderError, Response};
+use crate::providers::{ProviderError, Response};
 use crate::runs::deps::RunDeps;
 use crate::runs::model_call::fallback::Route;
 use crate::store::Billing;
 
 /// Reports whether a failed call may still be billed.
 pub fn billing(error: &ProviderError) -> Billing {
-    // A timeout of a gateway says nothing about what the model behind it has written.
-    let turned_away = |status: u16| status >= 400 && ![408, 499, 504, 524].contains(&status);
-    match error.phase {
-        Phase::Config | Phase::BeforeSend => Billing::None,
-        Phase::BeforeFirstByte if error.http_status.is_some_and(turned_away) => Billing::None,
-        Phase::BeforeFirstByte | Phase::MidStream => Billing::Unknown,
+    match error.may_be_billed() {
+        true => Billing::Unknown,
+        false => Billing::None,
     }
 }
 

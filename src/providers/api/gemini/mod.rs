@@ -56,11 +56,22 @@ struct Gemini {
 }
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
+    Ok(Box::new(Gemini {
+        name: settings.name_or(ADAPTER.id).to_owned(),
+        endpoint: endpoint(settings)?,
+        think: settings.think,
+    }))
+}
+
+/// Reads the settings of the server. Errors: phase `Config`.
+pub(in crate::providers) fn endpoint(
+    settings: &ProviderSettings,
+) -> Result<Endpoint, ProviderError> {
     let base_url = settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
     // A URL without a path gets the version from us.
     let bare = Url::parse(base_url).is_ok_and(|url| url.path() == "/");
     let versioned = format!("{}/{API_VERSION}", base_url.trim_end_matches('/'));
-    let endpoint = Endpoint::new(&EndpointSpec {
+    Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
         settings,
         name: settings.name_or(ADAPTER.id),
@@ -72,12 +83,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         // Never `?key=`: URLs are logged everywhere.
         key_header: (HeaderName::from_static("x-goog-api-key"), ""),
         extra_headers: &[],
-    })?;
-    Ok(Box::new(Gemini {
-        name: settings.name_or(ADAPTER.id).to_owned(),
-        endpoint,
-        think: settings.think,
-    }))
+    })
 }
 
 impl RequestEncoder for Gemini {
@@ -142,7 +148,7 @@ impl Provider for Gemini {
 }
 
 /// Returns `models/NAME`, for a name that cannot change the URL. Errors: class `BadRequest`.
-fn model_path(model: &str) -> Result<String, ProviderError> {
+pub(in crate::providers) fn model_path(model: &str) -> Result<String, ProviderError> {
     let (kind, name) = match model.split_once('/') {
         Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
         _ => ("models", model),

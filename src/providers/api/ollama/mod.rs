@@ -41,7 +41,7 @@ pub const ADAPTER: Adapter = Adapter {
     build,
 };
 
-const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
+pub(in crate::providers) const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
 /// Images that every release with vision models decodes (its `docs/api.md`).
 const IMAGES: &[&str] = &["image/png", "image/jpeg"];
 /// Default window in tokens: enough for a conversation by mail, and for a machine with 16 GB.

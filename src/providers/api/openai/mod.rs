@@ -12,7 +12,7 @@ mod calls;
 mod content;
 pub mod decoder;
 pub(in crate::providers) mod dialect;
-mod endpoint;
+pub(in crate::providers) mod endpoint;
 pub(in crate::providers) mod request;
 pub mod responses;
 mod usage;
@@ -65,7 +65,7 @@ pub const SETTINGS: &[&str] = &[
 /// Images that OpenAI takes (its guide on images and vision); a GIF must not be animated.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
 
-const OPENAI: Dialect = Dialect {
+pub(in crate::providers) const OPENAI: Dialect = Dialect {
     adapter: &ADAPTER,
     family: Family::OpenAi,
     base_url: Some("https://api.openai.com/v1"),
