@@ -110,7 +110,8 @@ pub struct Audit {
 pub(super) const PENDING: &str = "
     SELECT (SELECT count(*) FROM runs WHERE state = 'running') AS runs,
       (SELECT count(*) FROM deliveries WHERE state IN ('sending', 'committing')) AS deliveries,
-      (SELECT count(*) FROM budget_reservations) AS calls, (SELECT count(*) FROM held_letters) AS letters";
+      (SELECT count(*) FROM budget_reservations)
+        + (SELECT count(*) FROM embedding_calls WHERE state = 'open') AS calls, (SELECT count(*) FROM held_letters) AS letters";
 
 impl Audit {
     /// Opens the database file at `path`, also while an engine runs.

@@ -204,7 +204,7 @@ impl PersonaStore {
         });
         let facts = CandidateFacts {
             near: near.collect(),
-            of_named: None,
+            ..CandidateFacts::default()
         };
         let found = candidates(&terms, total as f64, CANDIDATES_MAX);
         let ranking = rank(&terms, total as f64, &found, &facts);

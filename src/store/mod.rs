@@ -59,6 +59,7 @@ pub use approvals::record::{
     ApprovalOfRun, ApprovalVerdict, DecisionOutcome, NewApproval, NewApprovalAnswer, NewDecision,
 };
 pub use approvals::sweep::SweptApprovals;
+pub use budgets::embedding_calls::{EmbeddingPurpose, NewEmbeddingCall};
 pub use budgets::money::{Billing, BudgetExhausted, CallReservation, budget_reached};
 pub use calendar::read::StoredEvent;
 pub use calendar::record::{CalendarEventNote, CalendarNote, EventWrite, NewCalendarPart};
@@ -123,9 +124,12 @@ pub use schedules::responsibility::{MissedSlots, NextSlot, Paused, StoredRespons
 pub use schedules::run_options::{RunOptionsInForce, SlotOfRun};
 pub use schedules::slot::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork};
 pub use schedules::slots::{Overslept, ServedBy, StoredSlot};
-pub use search::letter_search::{FoundMessage, MessageSearch};
+pub use search::embedded::{EmbeddedCount, LetterSpan, LetterText, NewLetterVector, VectorSwitch};
+pub use search::found::FoundMessage;
 pub use search::ranking::{Ranking, SHARE_MIN};
 pub use search::replies::ReplyWithParent;
+pub use search::scope::MessageSearch;
+pub use search::vectors::QuestionVector;
 pub use sqlite::locks::working_engine;
 pub use sqlite::open::Store;
 pub use sqlite::open_error::OpenError;

@@ -84,7 +84,9 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         holds: Holds::Always,
         sql: "WITH held AS (SELECT w.value ->> 'scope' AS scope, w.value ->> 'owner' AS owner,
                 w.value ->> 'period' AS period, sum(h.micros) AS micros, sum(h.tokens) AS tokens
-              FROM budget_reservations h, json_each(h.accounts_json) w GROUP BY 1, 2, 3)
+              FROM (SELECT accounts_json, micros, tokens FROM budget_reservations
+                UNION ALL SELECT accounts_json, held_micros, tokens FROM embedding_calls WHERE state = 'open') h,
+                json_each(h.accounts_json) w GROUP BY 1, 2, 3)
             SELECT p.scope || ' ' || p.owner || ' ' || p.period FROM budget_accounts p LEFT JOIN held h
               ON h.scope = p.scope AND h.owner = p.owner AND h.period = p.period
             WHERE p.reserved_micros <> coalesce(h.micros, 0) OR p.reserved_tokens <> coalesce(h.tokens, 0)
@@ -110,7 +112,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         hint: "restart the engine: it settles every open call",
         holds: Holds::AtRest,
         sql: "SELECT scope || ' ' || owner || ' ' || period FROM budget_accounts
-            WHERE reserved_micros <> 0 OR reserved_tokens <> 0 UNION ALL SELECT run_id FROM budget_reservations",
+            WHERE reserved_micros <> 0 OR reserved_tokens <> 0 UNION ALL SELECT run_id FROM budget_reservations
+            UNION ALL SELECT 'vectors ' || id FROM embedding_calls WHERE state = 'open'",
     },
     AuditCheck {
         group: "AU13",
@@ -118,9 +121,11 @@ pub(super) static CHECKS: &[AuditCheck] = &[
         says: "a budget account of the engine counts less than the books have for its day",
         hint: "its bound would let through too much; report it",
         holds: Holds::Always,
-        sql: "WITH books AS (SELECT day,
-                sum(input_tokens + cache_read_tokens + cache_write_tokens + output_tokens) AS tokens,
-                sum(coalesce(cost_micros, held_micros, 0)) AS micros FROM usage_ledger GROUP BY day)
+        sql: "WITH books AS (SELECT day, sum(tokens) AS tokens, sum(micros) AS micros FROM (
+                SELECT day, input_tokens + cache_read_tokens + cache_write_tokens + output_tokens AS tokens,
+                  coalesce(cost_micros, held_micros, 0) AS micros FROM usage_ledger
+                UNION ALL SELECT day, tokens, coalesce(cost_micros, held_micros, 0) FROM embedding_calls WHERE state <> 'open')
+              GROUP BY day)
             SELECT b.day FROM books b JOIN budget_accounts p ON p.scope = 'engine' AND p.period = b.day
             WHERE p.spent_tokens < b.tokens OR p.spent_micros < b.micros",
     },
@@ -163,6 +168,8 @@ pub(super) static CHECKS: &[AuditCheck] = &[
             UNION ALL SELECT 'link ' || l.rfc_message_id FROM message_links l JOIN conversations c
               ON c.id = l.conversation_id WHERE c.persona_id <> l.persona_id
             UNION ALL SELECT 'output of ' || o.run_id FROM run_outputs o JOIN runs r ON r.id = o.run_id
-              WHERE r.persona_id <> o.persona_id",
+              WHERE r.persona_id <> o.persona_id
+            UNION ALL SELECT 'vector of ' || v.seq FROM letter_vectors v LEFT JOIN messages m ON m.seq = v.seq
+              WHERE m.persona_id IS NOT v.persona_id",
     },
 ];

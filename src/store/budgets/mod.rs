@@ -1,5 +1,6 @@
-//! Money: reservations, the ledger and its sums.
+//! Money: reservations, the two ledgers and their sums.
 
 pub(in crate::store) mod usage_row;
 pub(in crate::store) mod money;
 pub(in crate::store) mod usage;
+pub(in crate::store) mod embedding_calls;

@@ -34,6 +34,14 @@ pub struct CallReservation {
     pub left_elsewhere: i64,
 }
 
+impl CallReservation {
+    /// Returns its day, in the zone of the budgets.
+    pub fn day(&self) -> String {
+        let first = self.accounts.first();
+        first.map_or_else(String::new, |first| first.id.period.clone())
+    }
+}
+
 /// Error: this budget account cannot pay for the next call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the {} budget of {} cannot pay the next call", account.span(), account.whose())]
@@ -182,12 +190,19 @@ pub(in crate::store) fn with_reservation<'q>(
     (run, turn_index, attempt): (&'q str, u32, u32),
     reservation: &CallReservation,
 ) -> Statement<'q> {
+    let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
+    let (accounts, day) = (accounts_json(reservation), reservation.day());
+    let reserve = reserve.bind(accounts).bind(day);
+    reserve.bind(reservation.micros).bind(reservation.tokens)
+}
+
+/// Returns the accounts of a reservation with their bounds.
+pub(in crate::store) fn accounts_json(reservation: &CallReservation) -> String {
     let accounts = reservation.accounts.iter().map(|account| {
         let owner = (account.id.scope != BudgetScope::Thread).then_some(&account.id.owner);
-        let left = if account.id.scope == BudgetScope::Run {
-            reservation.left_in_run
-        } else {
-            reservation.left_elsewhere
+        let left = match account.id.scope {
+            BudgetScope::Run => reservation.left_in_run,
+            _ => reservation.left_elsewhere,
         };
         json!({
             "scope": account.id.scope.as_str(), "owner": owner, "period": account.id.period, "left": left,
@@ -195,16 +210,7 @@ pub(in crate::store) fn with_reservation<'q>(
             "tokens": account.tokens_max.map(|bound| bound.value),
         })
     });
-    let day = reservation
-        .accounts
-        .first()
-        .map(|account| account.id.period.clone())
-        .unwrap_or_default();
-    let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
-    let reserve = reserve
-        .bind(Value::from_iter(accounts).to_string())
-        .bind(day);
-    reserve.bind(reservation.micros).bind(reservation.tokens)
+    Value::from_iter(accounts).to_string()
 }
 
 /// Reserves the maximum cost of a call, inside the transaction that begins it. Errors:

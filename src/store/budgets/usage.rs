@@ -77,11 +77,18 @@ pub struct UsageSum {
     pub estimated: i64,
 }
 
+/// Of both ledgers. A call for vectors outside of runs is of no thread and no run.
 pub(in crate::store) const USAGE: &str = "
+    WITH calls AS (
+      SELECT run_id || turn_index || '/' || attempt AS call, run_id, day, persona_id, provider, model, state, input_tokens,
+        cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
+        price_version, held_micros FROM usage_ledger WHERE created_at >= $1
+      UNION ALL SELECT id, run_id, day, persona_id, provider, model, state, tokens, 0, 0, 0, 0, estimated, cost_micros,
+        cost_source, price_version, held_micros FROM embedding_calls WHERE created_at >= $1 AND state <> 'open')
     SELECT CASE $2 WHEN 'day' THEN l.day WHEN 'persona' THEN l.persona_id
         WHEN 'model' THEN l.provider || '/' || l.model WHEN 'provider' THEN l.provider
-        WHEN 'thread' THEN r.thread_id WHEN 'run' THEN l.run_id ELSE 'total' END AS what,
-      count(DISTINCT l.run_id || l.turn_index || '/' || l.attempt) AS calls,
+        WHEN 'thread' THEN coalesce(r.thread_id, 'none') WHEN 'run' THEN coalesce(l.run_id, 'none') ELSE 'total' END AS what,
+      count(DISTINCT l.call) AS calls,
       sum(l.input_tokens) AS input_tokens, sum(l.cache_read_tokens) AS cache_read_tokens,
       sum(l.cache_write_tokens) AS cache_write_tokens, sum(l.output_tokens) AS output_tokens,
       sum(l.reasoning_tokens) AS reasoning_tokens, sum(l.cost_micros) AS cost_micros,
@@ -89,8 +96,8 @@ pub(in crate::store) const USAGE: &str = "
         ELSE l.cost_source || coalesce(' ' || l.price_version, '') END) AS sources,
       sum(l.cost_micros IS NULL AND l.state = 'answered') AS unknown_cost, sum(l.state = 'lost') AS lost,
       coalesce(sum(l.held_micros), 0) AS held_micros, sum(l.estimated) AS estimated
-    FROM usage_ledger l JOIN runs r ON r.id = l.run_id
-    WHERE l.created_at >= $1 GROUP BY what
+    FROM calls l LEFT JOIN runs r ON r.id = l.run_id
+    GROUP BY what
     ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC, calls DESC, what LIMIT $3";
 pub(in crate::store) const THREADS_THAT_SPEND: &str = "
     SELECT t.id, t.persona_id FROM threads t WHERE t.id IN (

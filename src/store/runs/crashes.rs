@@ -8,7 +8,7 @@
 //! neither is a run that waited while an engine died with other runs at work.
 
 use crate::clock::Clock;
-use crate::store::budgets::money;
+use crate::store::budgets::{embedding_calls, money};
 use crate::store::journal::step::INTERRUPTED;
 use crate::store::journal::steps::close_open_calls;
 use crate::store::mail::audit_log;
@@ -70,6 +70,7 @@ impl Store {
             .write(move |conn| {
                 Box::pin(async move {
                     money::recover(conn, &clock.now().to_string()).await?;
+                    embedding_calls::recover(conn).await?;
                     let orphans = sqlx::query(ORPHANS)
                         .bind(epoch)
                         .fetch_all(&mut *conn)

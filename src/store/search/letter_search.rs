@@ -3,14 +3,16 @@
 //! Every number that an order depends on is counted among the messages that the readers of the answer may see: how many
 //! there are, how many have a word, what stands beside one. So what others write changes nothing for them.
 
-use super::excerpt::excerpt;
-use super::match_text::{column, in_threads, query_words, with_part, within};
+use super::found::{FoundMessage, found_message};
+use super::match_text::{in_threads, query_words, with_part, within};
 use super::ranking::{
     CandidateFacts, Ranking, SHARE_MIN, TermDocuments, TermListing, candidates, counted, rank,
 };
-use crate::domain::{Address, MessageId, ThreadId, Timestamp};
+use super::scope::{MessageSearch, SearchScope};
+use super::vectors::QuestionVector;
+use crate::domain::MessageId;
 use crate::store::sql::{Statement, from_json, instant, json_list};
-use crate::store::{PersonaStore, Result, StoreError};
+use crate::store::{PersonaStore, Result};
 use crate::text::word_parts::{WantedPart, stems, wanted_part};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -29,47 +31,6 @@ const COUNTED_MAX: i64 = 10_000;
 const CANDIDATES_MAX: usize = 64;
 /// Number of messages before and after one in its thread that count as beside it.
 const NEAR: usize = 2;
-
-/// Filters of a search; `None` does not filter.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct MessageSearch {
-    /// Words of which some must occur in subject, sender or new text; the more and the rarer, the better.
-    pub query: Option<String>,
-    /// Words that must all occur in the sender.
-    pub from: Option<String>,
-    /// Words that must all occur in the subject.
-    pub subject: Option<String>,
-    /// Received at this instant or later.
-    pub since: Option<Timestamp>,
-    /// Received before this instant.
-    pub before: Option<Timestamp>,
-    /// Addresses that must all be allowed to read a message as participants of its thread, without
-    /// messages that were withheld from them; `None` finds all messages.
-    pub visible_to: Option<Vec<Address>>,
-    /// Most messages to return.
-    pub limit: u32,
-}
-
-/// A message that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundMessage {
-    pub id: MessageId,
-    pub thread_id: ThreadId,
-    /// `inbound` or `outbound`.
-    pub direction: String,
-    /// The From header in its display form.
-    pub sender: String,
-    /// `{"to": [..], "cc": [..], "reply_to": [..]}`
-    pub recipients_json: String,
-    pub subject: String,
-    pub received_at: Timestamp,
-    /// Disposition: `run`, `filed:<rule>`, `withheld:<rule>`, `sent`.
-    pub disposition: String,
-    /// A word of [`crate::domain::Trust`].
-    pub trust: String,
-    /// Text of the body around the hits, or its beginning; raw, at most 600 characters.
-    pub snippet: String,
-}
 
 /// The newest messages with a word, from the newest on and only until there are enough.
 pub(in crate::store) const NEWEST_WITH: &str = "
@@ -152,12 +113,8 @@ FROM jsonb_each($1) h CROSS JOIN messages m ON m.seq = h.value";
 pub(in crate::store) const RECEIVED: &str = "
 SELECT m.seq, m.received_at, m.sender FROM jsonb_each($1) h CROSS JOIN messages m ON m.seq = h.value";
 
-/// Columns of the hits, in the requested order.
-pub(in crate::store) const SHOW_HITS: &str = "
-SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
-       m.trust,
-       substr(coalesce(m.fresh_text, m.text_body), 1, 20000) AS snippet
-FROM jsonb_each($1) hit CROSS JOIN messages m ON m.seq = hit.value ORDER BY hit.key";
+pub(in crate::store) const NUMBER_OF: &str =
+    "SELECT m.seq FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
 
 /// Newest first.
 pub(in crate::store) const SEARCH_MESSAGES_BY_DATE: &str = "
@@ -182,26 +139,35 @@ impl PersonaStore {
     /// even the best has too little of the query, nothing is found. A word filter without a searchable
     /// word (only punctuation) finds nothing.
     pub async fn search_messages(&self, search: &MessageSearch) -> Result<Vec<FoundMessage>> {
-        let scope = Scope::of(search);
-        let column_filters = [("sender", &search.from), ("subject", &search.subject)];
-        let mut parts = Vec::new();
-        for (name, typed) in column_filters {
-            let Some(typed) = typed else { continue };
-            let Some(part) = column(name, typed) else {
-                return Ok(Vec::new());
-            };
-            parts.push(part);
-        }
-        if search.query.is_none() && parts.is_empty() {
+        self.search_with_vector(search, None, std::future::ready(None))
+            .await
+    }
+
+    /// Searches as [`Self::search_messages`]; where words find something, the order of vectors counts as much. `question`
+    /// is awaited only then; `None` leaves the order to the words. `asks`: the message in which the question came, which has
+    /// its words and is no answer to it.
+    pub async fn search_with_vector(
+        &self,
+        search: &MessageSearch,
+        asks: Option<&MessageId>,
+        question: impl Future<Output = Option<QuestionVector>>,
+    ) -> Result<Vec<FoundMessage>> {
+        let scope = SearchScope::of(search);
+        let Some(columns) = search.columns() else {
+            return Ok(Vec::new());
+        };
+        if search.query.is_none() && columns.is_empty() {
             return self.newest(&scope, search.limit).await;
         }
-        let Some(filters) = self.limited(parts, &scope).await? else {
+        let Some(filters) = self.limited(columns, &scope).await? else {
             return Ok(Vec::new());
         };
         let words = query_words(search.query.as_deref().unwrap_or_default());
-        let hits = match &search.query {
+        let mut is_answered = false;
+        let mut hits: Vec<i64> = match &search.query {
             Some(_) => {
-                let ranking = self.ranking(&words, &filters, &scope).await?;
+                let ranking = self.ranking(&words, &filters, (&scope, asks)).await?;
+                is_answered = ranking.share_of_others >= SHARE_MIN;
                 let best = ranking.hits.into_iter().map(|(seq, _)| seq);
                 best.filter(|_| ranking.share >= SHARE_MIN).collect()
             }
@@ -211,18 +177,14 @@ impl PersonaStore {
                     .documents
             }
         };
-        let best = hits.into_iter().take(search.limit as usize);
-        let show = sqlx::query(SHOW_HITS).bind(serde_json::Value::from_iter(best).to_string());
-        let rows = show.fetch_all(self.store.readers()).await?;
-        let mut found = rows.iter().map(found_message).collect::<Result<Vec<_>>>()?;
-        let words = words.join(" ");
-        for message in &mut found {
-            message.snippet = excerpt(&message.snippet, &words);
+        if is_answered && let Some(question) = question.await {
+            hits = self.fused(search, &hits, &question).await?;
         }
-        Ok(found)
+        let best = hits.into_iter().take(search.limit as usize);
+        self.shown(best, &words).await
     }
 
-    async fn newest(&self, scope: &Scope, limit: u32) -> Result<Vec<FoundMessage>> {
+    async fn newest(&self, scope: &SearchScope, limit: u32) -> Result<Vec<FoundMessage>> {
         let query = sqlx::query(SEARCH_MESSAGES_BY_DATE).bind(self.persona.as_str());
         let query = query.bind(&scope.since).bind(&scope.before);
         let query = query.bind(&scope.readers_json).bind(limit);
@@ -233,15 +195,20 @@ impl PersonaStore {
     /// Returns the numbers of messages with words of the query and their scores, however little of the query the best
     /// has; filters of columns are left out.
     pub async fn rank_messages(&self, search: &MessageSearch) -> Result<Ranking> {
-        let scope = Scope::of(search);
+        let scope = SearchScope::of(search);
         let Some(filters) = self.limited(Vec::new(), &scope).await? else {
             return Ok(Ranking::default());
         };
         let words = query_words(search.query.as_deref().unwrap_or_default());
-        self.ranking(&words, &filters, &scope).await
+        self.ranking(&words, &filters, (&scope, None)).await
     }
 
-    async fn ranking(&self, words: &[String], filters: &Filters, scope: &Scope) -> Result<Ranking> {
+    async fn ranking(
+        &self,
+        words: &[String],
+        filters: &Filters,
+        (scope, asks): (&SearchScope, Option<&MessageId>),
+    ) -> Result<Ranking> {
         let mut lists = Vec::with_capacity(words.len());
         for word in words {
             lists.push(self.with_word(word, filters, scope).await?);
@@ -254,6 +221,10 @@ impl PersonaStore {
         let facts = CandidateFacts {
             of_named: of_named(words, &letters),
             near,
+            asks: match asks {
+                Some(id) => self.number_of(id).await?,
+                None => None,
+            },
         };
         let mut ranking = rank(&terms, filters.total, &found, &facts);
         let times = found
@@ -261,6 +232,13 @@ impl PersonaStore {
             .filter_map(|seq| Some((*seq, letters.get(seq)?.at_ms)));
         ranking.prefer_recent(&times.collect());
         Ok(ranking)
+    }
+
+    /// Returns the number of a message; `None`: there is none of that id.
+    async fn number_of(&self, id: &MessageId) -> Result<Option<i64>> {
+        let query = sqlx::query_scalar(NUMBER_OF).bind(id.as_str());
+        let query = query.bind(self.persona.as_str());
+        Ok(query.fetch_optional(self.store.readers()).await?)
     }
 
     /// Returns when each of the messages came, and from whom.
@@ -280,7 +258,7 @@ impl PersonaStore {
 
     /// Adds the filter of the readers' threads to the others, and counts what they may see; `None` when they are in no
     /// thread.
-    async fn limited(&self, columns: Vec<String>, scope: &Scope) -> Result<Option<Filters>> {
+    async fn limited(&self, columns: Vec<String>, scope: &SearchScope) -> Result<Option<Filters>> {
         let (persona, readers) = (self.persona.as_str(), self.store.readers());
         let mut in_these = Vec::new();
         let total: i64 = match &scope.readers {
@@ -311,7 +289,12 @@ impl PersonaStore {
     }
 
     /// Returns the messages with a word, or with a code or a run that it is a part of.
-    async fn with_word(&self, word: &str, filters: &Filters, scope: &Scope) -> Result<TermListing> {
+    async fn with_word(
+        &self,
+        word: &str,
+        filters: &Filters,
+        scope: &SearchScope,
+    ) -> Result<TermListing> {
         let part = wanted_part(word);
         let mut found = TermListing::default();
         if part.as_ref().is_none_or(|part| part.is_word) {
@@ -324,7 +307,7 @@ impl PersonaStore {
     }
 
     /// Returns the messages that match and that the readers may see.
-    async fn with(&self, matching: &str, scope: &Scope) -> Result<TermListing> {
+    async fn with(&self, matching: &str, scope: &SearchScope) -> Result<TermListing> {
         let (query, limit) = self.listed((NEWEST_WITH, READABLE_WITH), matching, scope);
         listing(&query.fetch_all(self.store.readers()).await?, limit)
     }
@@ -333,7 +316,7 @@ impl PersonaStore {
         &self,
         part: &WantedPart,
         filters: &Filters,
-        scope: &Scope,
+        scope: &SearchScope,
     ) -> Result<TermListing> {
         let matching = with_part(part, &filters.threads);
         let statements = (NEWEST_WITH_PART, READABLE_WITH_PART);
@@ -348,7 +331,7 @@ impl PersonaStore {
         &'q self,
         (newest, readable): (&'static str, &'static str),
         matching: &'q str,
-        scope: &'q Scope,
+        scope: &'q SearchScope,
     ) -> (Statement<'q>, i64) {
         let (sql, limit) = match scope.readers {
             None => (newest, NEWEST_MAX),
@@ -368,7 +351,7 @@ impl PersonaStore {
         &self,
         seeds: &[i64],
         terms: &[TermDocuments],
-        scope: &Scope,
+        scope: &SearchScope,
     ) -> Result<(Vec<i64>, HashMap<i64, Vec<i64>>)> {
         let own: HashSet<i64> = terms
             .iter()
@@ -424,29 +407,6 @@ fn of_named(words: &[String], letters: &HashMap<i64, ReceivedLetter>) -> Option<
     (!named.is_empty()).then_some(named)
 }
 
-/// What limits a search beside its words.
-struct Scope {
-    readers: Option<Vec<String>>,
-    readers_json: Option<String>,
-    since: Option<String>,
-    before: Option<String>,
-}
-
-impl Scope {
-    fn of(search: &MessageSearch) -> Self {
-        let readers = search.visible_to.as_ref();
-        let readers: Option<Vec<String>> =
-            readers.map(|readers| readers.iter().map(Address::key).collect());
-        let json = |keys: &Vec<String>| json_list(keys.iter().map(String::as_str));
-        Self {
-            readers_json: readers.as_ref().map(json),
-            readers,
-            since: search.since.map(|t| t.to_string()),
-            before: search.before.map(|t| t.to_string()),
-        }
-    }
-}
-
 /// Parts of the MATCH text that are the same for every word.
 struct Filters {
     /// Of columns that only the index of words has.
@@ -475,23 +435,5 @@ fn listing(rows: &[SqliteRow], limit: i64) -> Result<TermListing> {
         is_cut: rows.len() as i64 == limit,
         documents,
         span_ms: times.0.zip(times.1),
-    })
-}
-
-fn found_message(row: &SqliteRow) -> Result<FoundMessage> {
-    let received_at: String = row.try_get("received_at")?;
-    Ok(FoundMessage {
-        id: MessageId::new(row.try_get::<String, _>("id")?),
-        thread_id: ThreadId::new(row.try_get::<String, _>("thread_id")?),
-        direction: row.try_get("direction")?,
-        sender: row.try_get("sender")?,
-        recipients_json: row.try_get("recipients_json")?,
-        subject: row.try_get("subject")?,
-        received_at: Timestamp::parse(&received_at).ok_or(StoreError::Unreadable {
-            what: "messages.received_at",
-        })?,
-        disposition: row.try_get("disposition")?,
-        trust: row.try_get("trust")?,
-        snippet: row.try_get("snippet")?,
     })
 }

@@ -3,6 +3,8 @@
 //! - `match_text`: words and filters as FTS5 query text; the only file that writes it.
 //! - `ranking`: scores of documents, and whether the best is worth showing. Pure.
 //! - `excerpt`: the piece of a letter that shows a hit.
+//! - `scope`: what a search asks for; `found`: messages as it returns them.
+//! - `vectors`: vectors of letters, and the order by them beside that by words; `embedded`: which letters have one.
 //! - `letter_search`: search over the messages of a persona.
 //! - `replies`: letters by which the search is measured.
 //! - `letter_parts`: the second index, of parts of words.
@@ -15,6 +17,10 @@
 pub(in crate::store) mod match_text;
 pub(in crate::store) mod ranking;
 pub(in crate::store) mod excerpt;
+pub(in crate::store) mod scope;
+pub(in crate::store) mod found;
+pub(in crate::store) mod vectors;
+pub(in crate::store) mod embedded;
 pub(in crate::store) mod letter_search;
 pub(in crate::store) mod replies;
 pub(in crate::store) mod letter_parts;

@@ -99,6 +99,8 @@ pub struct Ranking {
     pub hits: Vec<(i64, f64)>,
     /// Share of the best score in the highest that the query could have.
     pub share: f64,
+    /// The same of the best but the document that asks, which has the words of its own question.
+    pub share_of_others: f64,
 }
 
 impl Ranking {
@@ -147,6 +149,8 @@ pub(in crate::store) struct CandidateFacts {
     pub near: HashMap<i64, Vec<i64>>,
     /// Candidates and neighbours whose senders the query names; `None` when it names nobody.
     pub of_named: Option<HashSet<i64>>,
+    /// Document that asks; `None`: none of them does.
+    pub asks: Option<i64>,
 }
 
 /// Scores the candidates; `total` is the number of documents that the searcher may see.
@@ -184,9 +188,18 @@ pub(in crate::store) fn rank(
     let mut hits: Vec<(i64, f64)> = scores.into_iter().collect();
     sort(&mut hits);
     let highest = f64::min(highest, TERMS_EXPECTED * rarity(0.0, total));
-    let best = hits.first().map_or(0.0, |(_, score)| *score);
-    let share = if highest > 0.0 { best / highest } else { 0.0 };
-    Ranking { hits, share }
+    let share = |best: Option<&(i64, f64)>| match best {
+        Some((_, score)) if highest > 0.0 => score / highest,
+        _ => 0.0,
+    };
+    Ranking {
+        share: share(hits.first()),
+        share_of_others: share(
+            hits.iter()
+                .find(|(document, _)| Some(*document) != facts.asks),
+        ),
+        hits,
+    }
 }
 
 fn sort(scores: &mut [(i64, f64)]) {
@@ -208,7 +221,7 @@ mod tests {
         let near = near.iter().map(|(d, n)| (*d, n.to_vec())).collect();
         let facts = CandidateFacts {
             near,
-            of_named: None,
+            ..CandidateFacts::default()
         };
         rank(terms, 100.0, &candidates(terms, 100.0, 10), &facts)
     }
@@ -268,17 +281,33 @@ mod tests {
     }
 
     #[test]
+    fn a_document_that_asks_is_no_answer_to_itself() {
+        let terms = [term(&[1]), term(&[1, 2]), term(&[1])];
+        let facts = CandidateFacts {
+            asks: Some(1),
+            ..CandidateFacts::default()
+        };
+        let asked = rank(&terms, 100.0, &[1, 2], &facts);
+        assert!((asked.share - 1.0).abs() < 1e-9, "{asked:?}");
+        assert!(asked.share_of_others < 0.4, "{asked:?}");
+        let nobody = rank(&terms, 100.0, &[1, 2], &CandidateFacts::default());
+        assert!((nobody.share_of_others - nobody.share).abs() < 1e-9);
+    }
+
+    #[test]
     fn of_documents_that_are_nearly_as_good_a_recent_one_comes_first() {
         let day = |days: i64| days * 86_400_000;
         let mut close = Ranking {
             hits: vec![(1, 1.2), (2, 1.0), (3, 0.5)],
             share: 0.5,
+            ..Ranking::default()
         };
         close.prefer_recent(&[(1, day(0)), (2, day(400)), (3, day(400))].into());
         assert_eq!((order(&close), close.share), (vec![2, 1, 3], 0.5));
         let mut clear = Ranking {
             hits: vec![(1, 2.0), (2, 1.0)],
             share: 0.5,
+            ..Ranking::default()
         };
         clear.prefer_recent(&[(1, day(0)), (2, day(400))].into());
         assert_eq!(order(&clear), [1, 2]);

@@ -90,6 +90,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     63 "0063_memory_uses",
     64 "0064_memory_review",
     65 "0065_letter_parts",
+    66 "0066_letter_vectors",
     69 "0069_feed",
     70 "0070_feed_turns",
     71 "0071_contact_aliases",

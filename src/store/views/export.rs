@@ -14,8 +14,8 @@ use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
-/// Tables, each with the condition that selects the persona's rows. Absent: the search index, which
-/// can be rebuilt, and rows of the whole engine (budget_accounts, counts, mailboxes, the log of
+/// Tables, each with the condition that selects the persona's rows. Absent: the search index and vectors, which
+/// can be made again, and rows of the whole engine (budget_accounts, counts, mailboxes, the log of
 /// decisions without a persona).
 const TABLES: &[(&str, &str)] = &[
     ("conversations", "persona_id = $1"),
@@ -66,6 +66,8 @@ const TABLES: &[(&str, &str)] = &[
     ("responsibilities", "persona_id = $1"),
     ("responsibility_slots", "persona_id = $1"),
     ("usage_ledger", "persona_id = $1"),
+    ("embedding_calls", "persona_id = $1"),
+    ("vector_switches", "persona_id = $1"),
     ("audit_log", "persona_id = $1"),
 ];
 

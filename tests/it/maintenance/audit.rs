@@ -30,6 +30,22 @@ const CONTROLS: &[(&str, &str)] = &[
         "INSERT INTO budget_reservations SELECT id, 0, 1, '[]', '2026-11-20', 1, 1 FROM runs WHERE seq = {run}",
     ),
     ("account-below-books", "UPDATE usage_ledger SET output_tokens = 1000000000"),
+    (
+        "account-below-books",
+        "INSERT INTO embedding_calls (id, persona_id, purpose, provider, model, texts, tokens, estimated, state, cost_source, accounts_json,
+            day, created_at)
+         VALUES ('e1', 'ada', 'letters', 'p', 'm', 1, 1000000000, 0, 'answered', 'unknown', '[]', '2026-11-20', '2026-11-20T09:00:00.000Z')",
+    ),
+    (
+        "reservations-differ",
+        "INSERT INTO embedding_calls (id, persona_id, purpose, provider, model, texts, tokens, estimated, state, cost_source, held_micros, accounts_json,
+            day, created_at)
+         VALUES ('e1', 'ada', 'letters', 'p', 'm', 1, 1000000000, 0, 'open', 'unknown', 1, '[{\"scope\": \"engine\", \"owner\": \"\", \"period\": \"2026-11-20\"}]', '2026-11-20', '2026-11-20T09:00:00.000Z')",
+    ),
+    (
+        "personas-mixed",
+        "INSERT INTO letter_vectors (seq, model, persona_id, text_sha256, vector) VALUES (1, 'p/m', 'eve', '', x'00000000')",
+    ),
     ("run-differs-from-turns", "UPDATE runs SET input_tokens = input_tokens + 1 WHERE seq = {run}"),
     ("run-differs-from-turns", "DELETE FROM run_turns WHERE run_id = (SELECT id FROM runs WHERE seq = {run})"),
     ("text-missing", "DELETE FROM contents WHERE rowid = (SELECT min(rowid) FROM contents)"),

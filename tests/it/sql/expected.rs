@@ -203,7 +203,38 @@ pub const HOT: &[(&str, &[&str])] = &[
         &["INTEGER PRIMARY KEY", "messages_by_thread"],
     ),
     ("letter_search::RECEIVED", &["INTEGER PRIMARY KEY"]),
-    ("letter_search::SHOW_HITS", &["INTEGER PRIMARY KEY"]),
+    ("found::SHOW_HITS", &["INTEGER PRIMARY KEY"]),
+    ("letter_search::NUMBER_OF", &["sqlite_autoindex_messages_1"]),
+    (
+        "vectors::NEWEST_VECTORS",
+        &["letter_vectors_of_persona", "INTEGER PRIMARY KEY"],
+    ),
+    (
+        "vectors::READABLE_VECTORS",
+        &[
+            "thread_participants_by_address",
+            "messages_by_thread",
+            "sqlite_autoindex_letter_vectors_1",
+        ],
+    ),
+    (
+        "embedded::LETTERS_BEFORE",
+        &["messages_by_time", "sqlite_autoindex_letter_vectors_1"],
+    ),
+    (
+        "embedded::LETTERS_BETWEEN",
+        &["INTEGER PRIMARY KEY", "sqlite_autoindex_letter_vectors_1"],
+    ),
+    ("embedded::TEXTS_TO_EMBED", &["INTEGER PRIMARY KEY"]),
+    ("embedded::CURRENT_TEXT", &["INTEGER PRIMARY KEY"]),
+    ("embedded::KNOWN_VECTORS", &["letter_vectors_by_text"]),
+    ("embedded::VECTOR_SWITCH", &["PRIMARY KEY"]),
+    ("embedding_calls::FINISH_EMBEDDING_CALL", &["PRIMARY KEY"]),
+    ("embedding_calls::LOSE_EMBEDDING_CALL", &["PRIMARY KEY"]),
+    (
+        "embedding_calls::OPEN_EMBEDDING_CALLS",
+        &["embedding_calls_open"],
+    ),
     ("index_build::INDEX_LETTERS", &["INTEGER PRIMARY KEY"]),
     ("index_build::NAME_PARTS", &["INTEGER PRIMARY KEY"]),
     ("letter_search::NEWEST_WITH_PART", &["INTEGER PRIMARY KEY"]),
@@ -253,6 +284,14 @@ pub const WALKS: &[(&str, &str)] = &[
     (
         "gc::FEED",
         "a person asked; its own rows by their number, and the first that stays",
+    ),
+    (
+        "embedded::NEWEST_MESSAGE",
+        "the last row by its number, at which it ends",
+    ),
+    (
+        "embedded::VECTOR_SWITCHES",
+        "a row for each persona at most; a person asked",
     ),
     (
         "letter_parts::PENDING_PARTS",

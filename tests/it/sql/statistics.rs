@@ -15,6 +15,8 @@ const FEW: u64 = 100;
 const GROWING: &[&str] = &[
     "messages",
     "letter_part_texts",
+    "letter_vectors",
+    "embedding_calls",
     "raw_letters",
     "message_links",
     "conversations",
@@ -39,7 +41,7 @@ fn alike(column: &str) -> u64 {
         // Ten personas.
         "persona_id" => MANY / 10,
         "state" | "direction" | "disposition" | "kind" | "event_type" | "trust" | "provider"
-        | "tool_name" => MANY / 5,
+        | "tool_name" | "model" => MANY / 5,
         "thread_id" | "conversation_id" | "own_thread_id" => 20,
         "run_id" | "delivery_id" | "parent_message_id" | "trigger_message_id" => 4,
         "responsibility_id" | "counterparty" | "sender" | "address" => 1_000,
@@ -139,6 +141,16 @@ const ROWS_MAX: u64 = 5_000;
 
 /// Statements with a look-up that gives many rows of a table which grows, and why that is no harm.
 const WIDE: &[(&str, &str)] = &[
+    ("usage::USAGE", "a person asked, once per command"),
+    ("vectors::NEWEST_VECTORS", "newest first, ends at its limit"),
+    (
+        "embedded::COUNT_VECTORS",
+        "an owner measures a search; counts the rows of an index",
+    ),
+    (
+        "embedded::LETTERS_BEFORE",
+        "in the order of the index, ends at its limit",
+    ),
     (
         "replies::ANSWERED_LETTERS",
         "an owner measures a search; in the order of the index, ends at its limit",

@@ -1,0 +1,178 @@
+//! The second ledger: calls that make vectors. They belong to no turn of a run, so they have rows of their own, and reserve
+//! and settle in the same budget accounts.
+
+use crate::domain::{CostSource, PersonaId, RunId, UsageLine};
+use crate::store::budgets::money::{Billing, CallReservation, accounts_json, is_paid};
+use crate::store::budgets::usage_row::UsageRow;
+use crate::store::search::embedded::{NewLetterVector, store_vectors};
+use crate::store::{PersonaStore, Result, Store};
+use sqlx::SqliteConnection;
+
+/// Purpose of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmbeddingPurpose {
+    Letters,
+    Question,
+    Measurement,
+}
+
+impl EmbeddingPurpose {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EmbeddingPurpose::Letters => "letters",
+            EmbeddingPurpose::Question => "question",
+            EmbeddingPurpose::Measurement => "bench",
+        }
+    }
+}
+
+/// A call that is about to be made.
+#[derive(Debug, Clone)]
+pub struct NewEmbeddingCall {
+    pub id: String,
+    pub persona: PersonaId,
+    pub purpose: EmbeddingPurpose,
+    /// Run that asks; `None`: the engine itself, or its owner.
+    pub run: Option<RunId>,
+    pub provider: String,
+    pub model: String,
+    pub texts: usize,
+    pub reservation: CallReservation,
+}
+
+/// Increases first and checks then, as [`super::money::RESERVE`]; a caller that gets a row rolls back.
+pub(in crate::store) const OPEN_EMBEDDING_CALL: &str = "
+    INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
+      SELECT value ->> 'scope', value ->> 'owner', value ->> 'period', $8, $9 FROM jsonb_each($10) WHERE true
+      ON CONFLICT DO UPDATE SET reserved_micros = reserved_micros + excluded.reserved_micros,
+        reserved_tokens = reserved_tokens + excluded.reserved_tokens;
+    INSERT INTO embedding_calls (id, persona_id, purpose, run_id, provider, model, texts, tokens, estimated, state,
+      cost_source, held_micros, accounts_json, day, created_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $9, 0, 'open', 'unknown', $8, $10, $11, $12);
+    SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $8 AS reserved_micros, p.spent_tokens,
+      p.reserved_tokens - $9 AS reserved_tokens, w.value ->> 'micros' AS micros_max, w.value ->> 'tokens' AS tokens_max,
+      coalesce(p.spent_micros + $8 <= w.value ->> 'micros', 1)
+        AND coalesce(p.spent_tokens + $9 <= w.value ->> 'tokens', 1) AS held
+    FROM jsonb_each($10) w JOIN budget_accounts p
+      ON p.scope = w.value ->> 'scope' AND p.owner = w.value ->> 'owner' AND p.period = w.value ->> 'period'
+    WHERE p.spent_micros + p.reserved_micros > w.value ->> 'micros'
+      OR p.spent_tokens + p.reserved_tokens > w.value ->> 'tokens'
+    ORDER BY held LIMIT 1";
+/// `$2`: its tokens; `$3`: its cost, or NULL to keep the reservation as spent.
+pub(in crate::store) const FINISH_EMBEDDING_CALL: &str = "
+    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
+      spent_micros = spent_micros + coalesce($3, w.micros), spent_tokens = spent_tokens + $2
+    FROM (SELECT c.held_micros AS micros, c.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+            p.value ->> 'period' AS period FROM embedding_calls c, json_each(c.accounts_json) p
+          WHERE c.id = $1 AND c.state = 'open') w
+    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
+    UPDATE embedding_calls SET state = 'answered', tokens = $2, cost_micros = $3, estimated = $4, cost_source = $5,
+      price_version = $6, held_micros = CASE WHEN $3 IS NULL THEN held_micros END
+    WHERE id = $1 AND state = 'open'";
+/// A failed call: `$2` is 1 when it may be billed nevertheless; else nothing of it stays.
+pub(in crate::store) const LOSE_EMBEDDING_CALL: &str = "
+    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
+      spent_micros = spent_micros + w.micros * $2, spent_tokens = spent_tokens + w.tokens * $2
+    FROM (SELECT c.held_micros AS micros, c.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+            p.value ->> 'period' AS period FROM embedding_calls c, json_each(c.accounts_json) p
+          WHERE c.id = $1 AND c.state = 'open') w
+    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
+    DELETE FROM embedding_calls WHERE id = $1 AND state = 'open' AND $2 = 0;
+    UPDATE embedding_calls SET state = 'lost', tokens = 0 WHERE id = $1 AND state = 'open'";
+pub(in crate::store) const OPEN_EMBEDDING_CALLS: &str =
+    "SELECT id FROM embedding_calls WHERE state = 'open'";
+
+impl Store {
+    /// Commits that a call is about to be made, with its reservation.
+    ///
+    /// Errors: [`crate::store::StoreError::BudgetExhausted`]; then nothing is stored.
+    pub async fn open_embedding_call(&self, call: NewEmbeddingCall) -> Result<()> {
+        let now = self.clock().now().to_string();
+        let write = self.write(move |conn| {
+            Box::pin(async move {
+                let open = sqlx::query(OPEN_EMBEDDING_CALL)
+                    .bind(&call.id)
+                    .bind(call.persona.as_str())
+                    .bind(call.purpose.as_str())
+                    .bind(call.run.as_ref().map(RunId::as_str))
+                    .bind(&call.provider)
+                    .bind(&call.model)
+                    .bind(crate::store::sql::to_i64(call.texts))
+                    .bind(call.reservation.micros)
+                    .bind(call.reservation.tokens)
+                    .bind(accounts_json(&call.reservation))
+                    .bind(call.reservation.day())
+                    .bind(now);
+                let overdrawn = open.fetch_optional(conn).await?;
+                is_paid(overdrawn.as_ref(), &call.reservation)
+            })
+        });
+        write.await
+    }
+
+    /// Settles an answered call.
+    pub async fn finish_embedding_call(&self, id: &str, line: UsageLine) -> Result<()> {
+        let id = id.to_owned();
+        self.write(move |conn| Box::pin(async move { finish(conn, &id, &line).await }))
+            .await
+    }
+
+    /// Settles a failed call.
+    pub async fn lose_embedding_call(&self, id: &str, billing: Billing) -> Result<()> {
+        let id = id.to_owned();
+        self.write(move |conn| Box::pin(async move { lose(conn, &id, billing).await }))
+            .await
+    }
+}
+
+impl PersonaStore {
+    /// Settles an answered call and stores the vectors that it made, in one commit.
+    pub async fn finish_letters(
+        &self,
+        id: &str,
+        line: UsageLine,
+        model: &str,
+        vectors: Vec<NewLetterVector>,
+    ) -> Result<()> {
+        let (id, persona, model) = (id.to_owned(), self.persona.clone(), model.to_owned());
+        let write = self.store.write(move |conn| {
+            Box::pin(async move {
+                finish(conn, &id, &line).await?;
+                store_vectors(conn, &persona, &model, &vectors).await
+            })
+        });
+        write.await
+    }
+}
+
+async fn finish(conn: &mut SqliteConnection, id: &str, line: &UsageLine) -> Result<()> {
+    let usage = UsageRow::from(line.usage);
+    let finish = sqlx::query(FINISH_EMBEDDING_CALL)
+        .bind(id)
+        .bind(usage.total())
+        .bind(usage.cost)
+        .bind(i64::from(line.usage.estimated))
+        .bind(CostSource::as_str(line.source))
+        .bind(&line.price_version);
+    finish.execute(conn).await?;
+    Ok(())
+}
+
+async fn lose(conn: &mut SqliteConnection, id: &str, billing: Billing) -> Result<()> {
+    let lose = sqlx::query(LOSE_EMBEDDING_CALL).bind(id);
+    lose.bind(i64::from(billing == Billing::Unknown))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Books every call of an engine that is gone as spent.
+pub(in crate::store) async fn recover(conn: &mut SqliteConnection) -> Result<()> {
+    let open: Vec<String> = sqlx::query_scalar(OPEN_EMBEDDING_CALLS)
+        .fetch_all(&mut *conn)
+        .await?;
+    for id in open {
+        lose(conn, &id, Billing::Unknown).await?;
+    }
+    Ok(())
+}
