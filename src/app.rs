@@ -205,6 +205,7 @@ impl Engine {
             drained.runs += runs;
             drained.mails += mails;
             if letters + commands + runs + mails + written == 0 {
+                self.deps.make_vectors().await;
                 return Ok(drained);
             }
         }
@@ -332,6 +333,7 @@ impl Engine {
             .spawn(async move { engine_mail.run(&mail_queued, stop).await });
         let store = self.store.clone();
         work.road.spawn(store.index_older_letters(shutdown.clone()));
+        work.road.spawn(self.deps.keep_vectors(shutdown.clone()));
         let edits = ConfigEdits::new(&self.store, &self.config);
         work.intake.spawn(edits.watch(shutdown.clone()));
         work

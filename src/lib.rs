@@ -19,6 +19,7 @@ pub mod scheduler;
 pub mod providers;
 pub mod context;
 pub mod mcp_client;
+pub mod embeddings;
 pub mod runs;
 pub mod mcp;
 pub mod replay;

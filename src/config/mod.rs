@@ -72,6 +72,7 @@ pub use inference::agents::{
 };
 pub use inference::budgets::{Budget, Budgets, PersonaBudget, dollars, micros_of};
 pub use inference::chat::{ChatApi, ChatSwitches, DataCollection, Effort, StructuredOutput};
+pub use inference::embeddings::EmbeddingSettings;
 pub use inference::fallback::ModelChoice;
 pub use inference::headers::{HeaderText, ProviderHeader};
 pub use inference::prices::Prices;

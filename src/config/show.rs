@@ -8,7 +8,7 @@ use super::gateway::outbound::{
 use super::gateway::{listeners, mailboxes};
 use super::inference::headers::{HeaderText, ProviderHeader};
 use super::inference::providers::ProviderSettings;
-use super::inference::{budgets, fallback, prices, run_settings};
+use super::inference::{budgets, embeddings, fallback, prices, run_settings};
 use crate::config::authentication;
 use crate::config::context::ContextStep;
 use crate::config::file::duration::spell;
@@ -185,6 +185,7 @@ fn show_inference(inference: &Inference) -> Value {
         "fallback": fallback::show(&inference.fallback),
         "fallback_on_refusal": inference.fallback_on_refusal,
         "summary_model": inference.summary_model.as_ref().map(fallback::show_one),
+        "embeddings": inference.embeddings.as_ref().map(embeddings::show),
         "max_output_tokens": inference.max_output_tokens,
         "temperature": inference.temperature,
         "max_tool_turns": inference.budget.turns_max,

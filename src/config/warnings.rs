@@ -76,6 +76,7 @@ const CHECKS: &[fn(&CheckedFiles<'_>) -> Vec<Problem>] = &[
     listeners,
     tls_key,
     models,
+    letters_that_leave,
     variables,
     allowed_and_denied,
     keys_elsewhere,
@@ -260,6 +261,26 @@ fn models(files: &CheckedFiles<'_>) -> Vec<Problem> {
         warnings.extend(found.map(|(message, hint)| file.problem_at("/model", message).hint(hint)));
     }
     warnings
+}
+
+/// Letters of which another machine gets the text, for vectors.
+fn letters_that_leave(files: &CheckedFiles<'_>) -> Vec<Problem> {
+    let (file, inference) = files.inference;
+    let provider = inference.embeddings.as_ref().map(|of| &of.provider);
+    let remote = provider.filter(|provider| {
+        let settings = inference.providers.get(*provider);
+        let url = settings.and_then(|settings| settings.base_url.as_deref());
+        let url = url.and_then(|url| reqwest::Url::parse(url).ok());
+        let is_here = url.as_ref().and_then(|url| url.host_str());
+        !is_here.map_or(adapter_of(provider) == "ollama", is_loopback_host)
+    });
+    let problem = |provider: &String| {
+        let message = format!("the beginning of every letter is sent to `{provider}`, for vectors");
+        file.problem_at("/embeddings", message).hint(
+            "take `embeddings` out, or name a server on this machine, if your correspondents would not want that",
+        )
+    };
+    remote.map(problem).into_iter().collect()
 }
 
 /// A key variable that is named but not set: the call would go out without a key.

@@ -18,6 +18,7 @@ use crate::config::{Config, Persona, Personas};
 use crate::context::resolvers::estimate_tokens;
 use crate::context::resolvers::reads::BaseFolder;
 use crate::domain::{RunId, RunOptions, ThreadBudget, Timestamp, sha256_hex};
+use crate::embeddings::Embedder;
 use crate::extract::{ExtractLimits, Extractor};
 use crate::providers::{LoopOwner, Provider, ProviderError};
 use crate::runs::deps::RunDeps;
@@ -146,7 +147,8 @@ pub async fn fork(
     let document = Arc::new(ForkDocument::new(store.clone(), id, begun));
     let documents = Extractor::new(config.program.clone(), ExtractLimits::default());
     let env = ForkEnv {
-        live: LiveEnv::in_sandbox(store.clone(), persona_dir, documents),
+        live: LiveEnv::in_sandbox(store.clone(), persona_dir, documents)
+            .with_vectors(Embedder::of(store, &config).unwrap_or_default()),
         run_options,
         past,
         journal: document.clone(),

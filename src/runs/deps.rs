@@ -13,6 +13,7 @@ use super::tool_calls::run_facts;
 use crate::clock::Clock;
 use crate::config::{Config, FetchSettings, Persona, SearchSettings};
 use crate::domain::{DeliverTo, ErrorClass, LoopKey, PersonaId, RunOptions, Trigger, Trust};
+use crate::embeddings::{Embedder, EmbeddingWorker};
 use crate::extract::{ExtractLimits, Extractor};
 use crate::mcp_client::McpClients;
 use crate::providers::{Provider, ProviderError};
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// Dependencies of the loop. It reads, writes and calls through these values only.
 pub struct RunDeps {
@@ -49,6 +51,8 @@ pub struct RunDeps {
 /// Dependencies of all runs of an engine, and the store that runs are claimed from.
 pub struct WorkerDeps {
     pub store: Store,
+    /// Maker of vectors of letters; `None`: none is configured, or it cannot be used.
+    embedder: Option<Arc<Embedder>>,
     run_deps: RunDeps,
 }
 
@@ -89,6 +93,12 @@ impl WorkerDeps {
         config: Arc<Config>,
         mail_queued: Arc<Notify>,
     ) -> Result<Self, DepsError> {
+        let provider = config.inference.embeddings.as_ref();
+        let provider = provider.map(|of| of.provider.clone()).unwrap_or_default();
+        Embedder::of(&store, &config).map_err(|source| DepsError::Provider {
+            provider,
+            source: Box::new(source),
+        })?;
         let mut deps = Self::without_providers(store, config, mail_queued)?;
         for (provider, built) in build_providers(&deps.config.clone()) {
             let built = built.map_err(|source| DepsError::Provider {
@@ -113,7 +123,10 @@ impl WorkerDeps {
         let documents = Extractor::new(config.program.clone(), ExtractLimits::default());
         let web = config.web.fetch.as_ref().map(web_fetcher);
         let search = config.web.search.as_ref().map(web_searcher);
+        // An engine has tried it before; elsewhere a search goes by words without it.
+        let embedder = Embedder::of(&store, &config).unwrap_or_default();
         let mut live_env = LiveEnv::new(store.clone(), workspace, documents)
+            .with_vectors(embedder.clone())
             .with_web(web, search)
             .with_streams(&config.workspace)
             .with_mcp(McpClients::new(store.clone()));
@@ -133,7 +146,25 @@ impl WorkerDeps {
             mail_queued,
             given_back: Notify::new(),
         };
-        Ok(Self { store, run_deps })
+        Ok(Self {
+            store,
+            embedder,
+            run_deps,
+        })
+    }
+
+    /// Makes vectors of letters until `stop`, newest first.
+    pub async fn keep_vectors(self: Arc<Self>, stop: CancellationToken) {
+        if let Some(embedder) = &self.embedder {
+            EmbeddingWorker::new(embedder.clone()).run(stop).await;
+        }
+    }
+
+    /// Makes the vectors of letters that are missing now.
+    pub async fn make_vectors(&self) {
+        if let Some(embedder) = &self.embedder {
+            EmbeddingWorker::new(embedder.clone()).drain().await;
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::context::resolvers::reads::Folders;
 use crate::context::resolvers::{self, StaticFault, StaticStep};
 use crate::domain::{ReplyMode, RunOptions, Timestamp};
 use crate::providers::Provider;
+use crate::providers::embeddings::EmbeddingClient;
 use crate::tools::skill_digests;
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
@@ -41,12 +42,26 @@ pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) 
             }
         }
     }
+    problems.extend(vectors_problem(config));
     problems.extend(mute_personas(config, &adapters));
     problems.extend(price_problems(config, &adapters, now));
     problems.extend(text_problems(config, now));
     let mut warnings = warnings(config, &adapters, now);
     warnings.extend(unread_knowledge(config));
     (problems, warnings)
+}
+
+/// Reports a maker of vectors that cannot be built.
+fn vectors_problem(config: &Config) -> Option<Problem> {
+    let of = config.inference.embeddings.as_ref()?;
+    let block = config.inference.providers.get(&of.provider);
+    let error = EmbeddingClient::new(&of.provider, &block.cloned().unwrap_or_default()).err()?;
+    let message = format!(
+        "provider `{}` (vectors of letters) cannot be used: {error}",
+        of.provider
+    );
+    let hint = "mend what it names in the provider's block";
+    Some(at_provider(config, &of.provider, message).hint(hint))
 }
 
 /// Builds a problem at a provider's block, or at the setting that chooses the provider.

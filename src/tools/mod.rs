@@ -38,6 +38,7 @@ pub use contract::mail_policy::{Answered, MailPolicy};
 pub use contract::mcp::{McpCall, McpResult, McpServers};
 pub use contract::memory::{MemoryPlace, QuotableText};
 pub use contract::programs::{OwnerPrograms, ProgramFailure};
+pub use contract::question_vectors::QuestionVectors;
 pub use contract::registry::{RegisteredTool, RegistryError, ToolRegistry};
 pub use contract::schema::arguments_schema;
 pub use contract::tool::{

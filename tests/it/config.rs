@@ -31,6 +31,7 @@ fn name_catalog() -> NameCatalog {
             ("openai", "OPENAI_API_KEY"),
         ],
         settings: attache::cli::name_catalog().settings,
+        embedding_providers: vec!["openai"],
         agents: Vec::new(),
     }
 }

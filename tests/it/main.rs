@@ -17,6 +17,7 @@ mod runs;
 mod contexts;
 mod knowledge;
 mod memory;
+mod vectors;
 mod tools;
 mod answers;
 mod structured;

@@ -7,7 +7,7 @@ mod patterns;
 mod memory;
 mod proposals;
 mod registry;
-mod search;
+pub mod search;
 mod sending;
 mod workspace_files;
 
@@ -145,6 +145,7 @@ impl RunDeps {
                 persona: &self.folder,
             },
             mcp: None,
+            question_vectors: None,
             memory: None,
             workspace: Some(KeptWorkspace {
                 folder: &self.persona_folder,

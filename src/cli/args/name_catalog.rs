@@ -2,7 +2,7 @@
 
 use crate::config::NameCatalog;
 use crate::context::resolvers::RESOLVERS;
-use crate::providers::{KEY_ALIASES, adapters};
+use crate::providers::{KEY_ALIASES, adapters, embeddings};
 use crate::tools;
 
 /// Returns the names of every provider, resolver and tool of this binary.
@@ -20,6 +20,7 @@ pub fn name_catalog() -> NameCatalog {
             .filter_map(|adapter| adapter.bounds.map(|bounds| (adapter.id, bounds)))
             .collect(),
         key_variables: keys.collect(),
+        embedding_providers: embeddings::adapters().collect(),
         settings: adapters()
             .map(|adapter| (adapter.id, adapter.settings.concat()))
             .collect(),

@@ -2,7 +2,7 @@
 //!
 //! - `providers`, `agents`: settings of adapters; `instances`: their names; `headers`: further headers
 //! - `chat`, `think`: dialects of chat servers
-//! - `fallback`, `model_choices`: which model is asked, and which then
+//! - `fallback`, `model_choices`: which model is asked, and which then; `embeddings`: which makes vectors
 //! - `run_settings`: settings of several levels; `settings_in_force`: those of one run
 //! - `tool_timeouts`: times of calls of tools
 //! - `prices`: `configs/prices.json`; `budgets`, `spending`: bounds, and those in force for one run
@@ -10,6 +10,7 @@
 pub mod agents;
 pub mod budgets;
 pub mod chat;
+pub mod embeddings;
 pub mod fallback;
 pub mod headers;
 pub mod instances;
@@ -26,6 +27,7 @@ use super::values::check_context::CheckContext;
 use crate::config::file::ConfigFile;
 use crate::config::file::duration::{self, TypedDuration};
 use budgets::{Budget, Budgets, TypedBudget};
+use embeddings::{EmbeddingSettings, TypedEmbeddings};
 use fallback::{ModelChoice, TypedChoice};
 use providers::{ProviderSettings, TypedProvider};
 use schemars::JsonSchema;
@@ -55,6 +57,9 @@ pub struct TypedInference {
     /// Model that summarises long threads. Default: the persona's. Threads are summarised where a context profile has the
     /// step `thread-summary`.
     summary_model: Option<TypedChoice>,
+    /// Model that makes vectors of letters, for the search of mail. Default: none, and nothing is sent. Configured alone it changes
+    /// no search: `attache memory bench --switch-on` does, where it measures a gain.
+    embeddings: Option<TypedEmbeddings>,
     /// Maximum output tokens of one call.
     #[serde(default = "default_output_tokens")]
     #[schemars(range(min = 1))]
@@ -95,6 +100,8 @@ pub struct Inference {
     pub fallback_on_refusal: bool,
     /// Model that summarises long threads; `None`: the persona's.
     pub summary_model: Option<ModelChoice>,
+    /// Model that makes vectors of letters; `None`: the search goes by words alone.
+    pub embeddings: Option<EmbeddingSettings>,
     pub max_output_tokens: u32,
     pub temperature: Option<f32>,
     pub budget: Budget,
@@ -217,6 +224,7 @@ pub fn resolve(file: &ConfigFile<TypedInference>, ctx: &mut CheckContext<'_>) ->
         ),
         fallback_on_refusal: typed.fallback_on_refusal,
         summary_model: fallback::resolve_one(&file.document, typed.summary_model.as_ref(), ctx),
+        embeddings: embeddings::resolve(&file.document, typed.embeddings.as_ref(), ctx),
         max_output_tokens: typed.max_output_tokens,
         temperature: typed.temperature,
         budget: budgets::finish_run(typed.max_tool_turns, typed.budget.as_ref()),

@@ -4,7 +4,7 @@ use crate::config::file::{ConfigFile, child};
 use crate::config::gateway::{Gateway, TypedGateway};
 use crate::config::inference::fallback::ModelChoice;
 use crate::config::inference::{Inference, TypedInference};
-use crate::config::inference::{fallback, providers};
+use crate::config::inference::{embeddings, fallback, providers};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::values::check_context::CheckContext;
 use crate::domain::PersonaId;
@@ -103,6 +103,13 @@ pub fn check_providers(
             file.problem_at("/summary_model/provider", message)
                 .hint(hint),
         );
+    }
+    let vectors = inference.embeddings.as_ref();
+    let vectors =
+        vectors.and_then(|of| providers::unready(&of.provider, &inference.providers, ctx));
+    if let Some((message, hint)) = vectors {
+        let problem = file.problem_at(embeddings::PROVIDER_POINTER, message);
+        ctx.report(problem.hint(hint));
     }
     for (file, persona) in personas {
         ctx.on_behalf_of(persona.id.as_str(), |ctx| {

@@ -14,6 +14,8 @@ pub struct NameCatalog {
     pub agents: Vec<(&'static str, AgentBounds)>,
     /// Providers with the variable of their key. A provider without a key is not listed.
     pub key_variables: Vec<(&'static str, &'static str)>,
+    /// Adapters whose servers make vectors of texts.
+    pub embedding_providers: Vec<&'static str>,
     /// Providers with the keys that they read from their block in `configs/inference.json`.
     pub settings: Vec<(&'static str, Vec<&'static str>)>,
 }

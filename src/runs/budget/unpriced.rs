@@ -13,7 +13,10 @@ pub fn unpriced(
     reports_cost: impl Fn(&str, &str) -> bool,
 ) -> Vec<Problem> {
     let counts = |persona: &&Persona| counts_money(config, persona, None, now);
-    let mut problems = Vec::new();
+    let mut problems: Vec<Problem> = unpriced_vectors(config, now, no_price)
+        .filter(|_| config.personas.iter().any(|persona| counts(&persona)))
+        .into_iter()
+        .collect();
     for persona in config.personas.iter().filter(counts) {
         let choices = config.inference.choices_for(persona);
         for choice in choices
@@ -37,8 +40,11 @@ pub fn unpriced_uncounted(
     reports_cost: impl Fn(&str, &str) -> bool,
 ) -> Vec<Problem> {
     let mut warned = BTreeSet::new();
+    let counts = |persona: &Persona| counts_money(config, persona, None, now);
+    let is_counted = config.personas.iter().any(counts);
     let uncounted = |persona: &&Persona| !counts_money(config, persona, None, now);
-    let mut warnings = Vec::new();
+    let of_vectors = unpriced_vectors(config, now, shows_nothing).filter(|_| !is_counted);
+    let mut warnings: Vec<Problem> = of_vectors.into_iter().collect();
     for persona in config.personas.iter().filter(uncounted) {
         for choice in config.inference.choices_for(persona) {
             let ModelChoice { provider, model } = &choice;
@@ -48,14 +54,36 @@ pub fn unpriced_uncounted(
                 continue;
             }
             let (file, pointer) = config.inference.place_of(persona, &choice);
-            let message = format!(
-                "nobody knows what `{model}` of `{provider}` costs: `attache usage` will show `?` for it"
-            );
+            let message = shows_nothing(provider, model);
             let warning = config.snapshot.problem_at(&file, &pointer, message);
             warnings.push(warning.hint(price_to_write(provider, model)));
         }
     }
     warnings
+}
+
+fn shows_nothing(provider: &str, model: &str) -> String {
+    format!(
+        "nobody knows what `{model}` of `{provider}` costs: `attache usage` will show `?` for it"
+    )
+}
+
+/// Reports the model that makes vectors, if it has no price. No provider reports the cost of vectors.
+fn unpriced_vectors(
+    config: &Config,
+    now: Timestamp,
+    what: fn(&str, &str) -> String,
+) -> Option<Problem> {
+    let of = config.inference.embeddings.as_ref()?;
+    let (provider, model) = (&of.provider, &of.model);
+    if rates(config, provider, model, now).is_some() {
+        return None;
+    }
+    let place = ("configs/inference.json", "/embeddings/model");
+    let problem = config
+        .snapshot
+        .problem_at(place.0, place.1, what(provider, model));
+    Some(problem.hint(price_to_write(provider, model)))
 }
 
 /// Reports an unpriced model that a responsibility asks first; `file` is the responsibility's.

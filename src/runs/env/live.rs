@@ -9,6 +9,7 @@ use crate::context::resolvers::live::Live;
 use crate::context::resolvers::reads::{Folders, is_passing, read_text};
 use crate::context::{self, Sources};
 use crate::domain::{ErrorClass, PersonaId, RunId, Trigger};
+use crate::embeddings::{Embedder, QuestionEmbedder};
 use crate::extract::Extractor;
 use crate::mcp_client::McpClients;
 use crate::runs::chat::answer_stream::AnswerStream;
@@ -19,7 +20,7 @@ use crate::runs::tool_calls::verdict::ToolVerdict;
 use crate::shell::CommandSandbox;
 use crate::store::files::workspace::WorkspaceQuota;
 use crate::store::{ClaimedRun, PersonaStore, RunKey, Store};
-use crate::tools::{McpServers, OwnerPrograms};
+use crate::tools::{McpServers, OwnerPrograms, QuestionVectors};
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
 use serde_json::Value;
@@ -53,6 +54,8 @@ pub struct LiveEnv {
     streams_below: Option<PathBuf>,
     /// `None`: no server is reached.
     mcp: Option<McpClients>,
+    /// `None`: searches go by words alone.
+    question_vectors: Option<QuestionEmbedder>,
 }
 
 impl LiveEnv {
@@ -73,6 +76,7 @@ impl LiveEnv {
             programs: Some(LocalPrograms),
             commands: None,
             mcp: None,
+            question_vectors: None,
             streams_below: None,
         }
     }
@@ -115,6 +119,15 @@ impl LiveEnv {
         }
     }
 
+    /// Adds the maker of vectors of questions.
+    #[must_use]
+    pub fn with_vectors(self, embedder: Option<Arc<Embedder>>) -> Self {
+        Self {
+            question_vectors: embedder.map(QuestionEmbedder::new),
+            ..self
+        }
+    }
+
     /// Ends what a run has kept open: its sessions with MCP servers.
     pub async fn run_ended(&self, run: &RunId) {
         if let Some(mcp) = &self.mcp {
@@ -141,6 +154,7 @@ impl LiveEnv {
             programs: None,
             commands: None,
             mcp: None,
+            question_vectors: None,
             streams_below: None,
         }
     }
@@ -280,6 +294,10 @@ impl LiveEnv {
             commands: self.commands.as_ref(),
             shared: self.sandbox.is_none().then_some(self.workspace.as_ref()),
             mcp: self.mcp.as_ref().map(|mcp| mcp as &dyn McpServers),
+            question_vectors: self
+                .question_vectors
+                .as_ref()
+                .map(|vectors| vectors as &dyn QuestionVectors),
             keeps_versions: self.sandbox.is_none(),
         }
     }

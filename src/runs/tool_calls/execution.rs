@@ -9,9 +9,9 @@ use crate::runs::error::RunError;
 use crate::shell::CommandSandbox;
 use crate::store::{ClaimedRun, PersonaStore};
 use crate::tools::{
-    CallTrace, KeptWorkspace, MailPolicy, McpServers, MemoryPlace, OwnerPrograms, Reader,
-    RegisteredTool, ResultWords, SkillReader, ToolCall, ToolClass, ToolEnv, ToolError, ToolLimits,
-    ToolResources, WriteOrigin,
+    CallTrace, KeptWorkspace, MailPolicy, McpServers, MemoryPlace, OwnerPrograms, QuestionVectors,
+    Reader, RegisteredTool, ResultWords, SkillReader, ToolCall, ToolClass, ToolEnv, ToolError,
+    ToolLimits, ToolResources, WriteOrigin,
 };
 use crate::web::{WebFetcher, WebSearcher};
 use cap_std::fs_utf8::Dir;
@@ -73,6 +73,8 @@ pub struct Workplace<'a> {
     pub shared: Option<&'a Dir>,
     /// `None`: no server is reached.
     pub mcp: Option<&'a dyn McpServers>,
+    /// `None`: searches go by words alone.
+    pub question_vectors: Option<&'a dyn QuestionVectors>,
 }
 
 impl CallOrder<'_> {
@@ -94,6 +96,7 @@ impl CallOrder<'_> {
                 persona: on.folder,
             },
             mcp: on.mcp,
+            question_vectors: on.question_vectors,
             memory: self.memory.as_ref(),
             zone: self.zone,
             workspace: on.keeps_versions.then_some(self.workspace),

@@ -10,8 +10,9 @@ use super::mail_policy::MailPolicy;
 use super::mcp::McpServers;
 use super::memory::{MemoryAccess, MemoryPlace};
 use super::programs::OwnerPrograms;
+use super::question_vectors::QuestionVectors;
 use super::workspace::{KeptWorkspace, WorkspaceWriter};
-use crate::domain::{Address, MessageId, ThreadId, Timestamp};
+use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp};
 use crate::extract::{ExtractError, Extracted, Extractor};
 use crate::shell::CommandSandbox;
 use crate::store::{
@@ -110,6 +111,8 @@ pub struct ToolResources<'a> {
     pub skills: SkillReader<'a>,
     /// `None`: the run reaches no server.
     pub mcp: Option<&'a dyn McpServers>,
+    /// `None`: searches go by words alone.
+    pub question_vectors: Option<&'a dyn QuestionVectors>,
     /// `None`: the run answers nobody whose address is proved.
     pub memory: Option<&'a MemoryPlace>,
 }
@@ -138,7 +141,11 @@ impl<'a> ToolEnv<'a> {
 
     /// Returns the search over the persona's messages. Errors: `not_declared`.
     pub fn search(self) -> Result<MessageSearcher<'a>, ToolError> {
-        declared(self.granted.search, "search").map(|()| MessageSearcher(self.resources.store))
+        declared(self.granted.search, "search").map(|()| MessageSearcher {
+            store: self.resources.store,
+            trigger: self.resources.trigger,
+            vectors: self.resources.question_vectors,
+        })
     }
 
     /// Returns the workspace, to write in. Errors: `not_declared`.
@@ -247,11 +254,25 @@ fn declared(is_granted: bool, capability: &str) -> Result<(), ToolError> {
 
 /// Search over the persona's messages, and nothing else of its rows.
 #[derive(Clone, Copy)]
-pub struct MessageSearcher<'a>(&'a PersonaStore);
+pub struct MessageSearcher<'a> {
+    store: &'a PersonaStore,
+    trigger: &'a MessageId,
+    vectors: Option<&'a dyn QuestionVectors>,
+}
 
 impl MessageSearcher<'_> {
-    pub async fn messages(self, search: &MessageSearch) -> Result<Vec<FoundMessage>, StoreError> {
-        self.0.search_messages(search).await
+    /// Searches by words, and where they find something by vectors, too.
+    pub async fn messages(
+        self,
+        search: &MessageSearch,
+        run: &RunId,
+    ) -> Result<Vec<FoundMessage>, StoreError> {
+        let question = async {
+            let question = search.query.as_deref()?;
+            self.vectors?.vector(self.store, run, question).await
+        };
+        let asks = Some(self.trigger);
+        self.store.search_with_vector(search, asks, question).await
     }
 }
 

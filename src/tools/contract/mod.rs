@@ -5,6 +5,7 @@
 //! - `env`: the capabilities that a call is given
 //! - `workspace`: the workspace, with its quota and its versions; `programs`: programs of the owner;
 //!   `mcp`: servers of the Model Context Protocol; `memory`: entries about the people around a run
+//! - `question_vectors`: vectors of questions, for the search
 //! - `attachment_documents`: what was read from attachments, kept
 //! - `commands`: commands in the sandbox, with the workspace around them
 //! - `schema`: the JSON Schema of typed arguments
@@ -20,6 +21,7 @@ pub mod error;
 pub mod mail_policy;
 pub mod piece;
 pub mod programs;
+pub mod question_vectors;
 pub mod mcp;
 pub mod memory;
 pub mod registry;

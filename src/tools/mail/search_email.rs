@@ -77,7 +77,7 @@ impl Tool for SearchEmail {
             let scope = scope_of(search.visible_to.as_deref());
             // Requests an extra row, to know whether there are more.
             search.limit = limit as u32 + 1;
-            let found = call.env.search()?.messages(&search).await?;
+            let found = call.env.search()?.messages(&search, call.run).await?;
             let (result, shown) = answer(&found, scope, limit, call.limits.result_bytes_max);
             Ok(ToolOutcome {
                 result,

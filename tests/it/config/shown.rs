@@ -166,6 +166,7 @@ fn full_workspaces() -> [Workspace; 2] {
         "configs/inference.json",
         r#"{"provider": "scripted", "model": "m", "fallback": [{"provider": "openai", "model": "n"}],
             "summary_model": {"provider": "openai", "model": "s"},
+            "embeddings": {"provider": "openai", "model": "v", "dimensions": 256},
             "providers": {"scripted": {"script": "s.json"}, "openai": {"headers": {"X-Team": "a",
                 "X-Token": {"variable": "OPENAI_API_KEY"}}}}}"#,
     );
