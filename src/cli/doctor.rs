@@ -3,8 +3,10 @@
 //! It reads and changes nothing, also beside a running engine: it takes no lock and makes no
 //! migration.
 
+use super::config::vectors;
 use super::screen::progress;
 use super::{Command, CommandContext, Exit, Failure};
+use crate::config::Problem;
 use crate::gateway::intake::free_disk_bytes;
 use crate::shell::{CommandLimits, CommandSandbox};
 use crate::store::audit::{Audit, AuditScope, Broken, Findings, PendingWork};
@@ -61,12 +63,17 @@ async fn audit(context: &CommandContext, wanted: AuditScope) -> anyhow::Result<E
     let engine = working_engine(&context.workspace);
     let room = Room::below(context);
     let no_commands = no_commands(context).await;
+    let warnings = match context.config() {
+        Ok(config) => vectors::all(context, &config).await,
+        Err(_) => Vec::new(),
+    };
     if context.json() {
         let mut record = AuditRecord::new(&findings, wanted, engine.as_deref());
         record.log_bytes = audit.log_bytes();
         record.free_disk_bytes = room.as_ref().map(|room| room.free_bytes);
         record.free_disk_bytes_min = room.as_ref().map(|room| room.kept_bytes);
         record.no_commands = no_commands;
+        record.warnings = warnings;
         context.screen.json(&record)?;
     } else {
         print(context, &findings, engine.as_deref())?;
@@ -75,6 +82,9 @@ async fn audit(context: &CommandContext, wanted: AuditScope) -> anyhow::Result<E
                 .screen
                 .line(format!("`shell` is offered to no run: {why}"))?;
             context.screen.line(NO_COMMANDS_HINT)?;
+        }
+        for warning in &warnings {
+            context.screen.line(format!("warning: {warning}"))?;
         }
         if let Some(Room {
             free_bytes,
@@ -240,6 +250,8 @@ struct AuditRecord<'a> {
     free_disk_bytes_min: Option<u64>,
     /// Reason why no command can be run, where a persona may.
     no_commands: Option<String>,
+    /// Warnings about vectors of letters.
+    warnings: Vec<Problem>,
 }
 
 /// A check that failed.
@@ -296,6 +308,7 @@ impl<'a> AuditRecord<'a> {
             free_disk_bytes: None,
             free_disk_bytes_min: None,
             no_commands: None,
+            warnings: Vec::new(),
         }
     }
 }

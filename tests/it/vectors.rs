@@ -5,6 +5,8 @@ mod made;
 mod searched;
 mod readers;
 mod paid;
+mod measured;
+mod configured;
 
 use crate::app::{PROVEN, TestApp, Workspace, behind_relay, note};
 use embedding_server::EmbeddingServer;

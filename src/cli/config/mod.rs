@@ -1,6 +1,7 @@
 //! `attache config check|show|schema`: the problems, the effective values and the permitted keys of
 //! the configuration.
 
+pub(in crate::cli) mod vectors;
 mod summary;
 
 use super::args::in_force;
@@ -62,7 +63,7 @@ impl Command for ConfigCommand {
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.subcommand() {
-                Some(("check", args)) => check(context, args.get_flag("strict")),
+                Some(("check", args)) => check(context, args.get_flag("strict")).await,
                 Some(("show", _)) => show(context),
                 Some(("schema", args)) if args.get_flag("write") => write_schemas(context),
                 Some(("schema", args)) => print_schema(context, args.get_one::<String>("file")),
@@ -84,12 +85,13 @@ struct CheckReport {
 }
 
 impl CheckReport {
-    fn of(context: &CommandContext) -> Self {
+    async fn of(context: &CommandContext) -> Self {
         let not_in_force = in_force::edited(context);
         match context.config() {
             Ok(config) => {
                 let now = SystemClock::new().now();
-                let (problems, warnings) = beyond_the_files(&config);
+                let (problems, mut warnings) = beyond_the_files(&config);
+                warnings.extend(vectors::unused_switches(context, &config).await);
                 let summary = problems.is_empty().then(|| Summary::of(&config, now));
                 Self {
                     problems,
@@ -108,9 +110,9 @@ impl CheckReport {
     }
 }
 
-fn check(context: &CommandContext, is_strict: bool) -> anyhow::Result<Exit> {
+async fn check(context: &CommandContext, is_strict: bool) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    let report = CheckReport::of(context);
+    let report = CheckReport::of(context).await;
     let is_good = report.problems.is_empty() && (report.warnings.is_empty() || !is_strict);
     let exit = if is_good { Exit::Ok } else { Exit::BadData };
     for warning in &report.warnings {

@@ -3,7 +3,7 @@
 //! - `list`, `show`, `export`: entries, with what each rests on
 //! - `decide`: what the owner does with one; `forget`: erasure
 //! - `alias`: which addresses belong to one person
-//! - `measure`: what a search of the owner's own letters finds
+//! - `measure`: what a search of the owner's own letters finds; `vectors`: and with vectors
 
 mod list;
 mod show;
@@ -12,6 +12,7 @@ mod decide;
 mod forget;
 mod alias;
 mod measure;
+mod vectors;
 
 use super::{Command, CommandContext, Exit, Failure};
 use crate::store::{MemoryDossier, Store, StoreError};
