@@ -1,5 +1,7 @@
 //! `attache gc`: deletes old data, kind by kind, also beside a working engine.
 //!
+//! It also empties the records of runs that have ended since their owner erased what they held.
+//!
 //! Deletes only kinds for which an age was given, and nothing that an open row still needs;
 //! `store/gc.rs` describes each kind and the rows that are never deleted.
 
@@ -82,6 +84,7 @@ async fn prune_kind(context: &CommandContext, args: &ArgMatches) -> anyhow::Resu
         done.push((kind, pruned));
     }
     if !dry {
+        while store.redact_ended_runs().await? > 0 {}
         let rows: u64 = done.iter().map(|(_, pruned)| pruned.rows).sum();
         store
             .note_maintenance("gc", format!("{rows} rows older than {before}"))

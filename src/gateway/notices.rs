@@ -24,8 +24,8 @@ use crate::store::{
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Interval between two searches of the outbox for delayed mail, of the letters for filed ones, and of the memory for entries
-/// whose time is over.
+/// Interval between two searches of the outbox for delayed mail, of the letters for filed ones, of the memory for entries whose
+/// time is over, and of the runs for those that are to be redacted.
 const DELAY_SWEEP: Duration = Duration::from_secs(60);
 
 /// Turns the store's pending notices, and questions of personas, into mails to the owners.
@@ -101,6 +101,13 @@ impl Notices {
         match self.store.expire_memory().await? {
             0 => {}
             entries => tracing::info!(entries, "entries of memory expired"),
+        }
+        match self.store.redact_ended_runs().await? {
+            0 => {}
+            runs => tracing::info!(
+                runs,
+                "runs redacted that have ended since their owner erased what they held"
+            ),
         }
         if !notices.filed_interval.is_zero() {
             self.store.emit_filed(notices.filed_interval).await?;

@@ -6,6 +6,7 @@ mod bounds;
 mod consolidation;
 mod digest;
 mod erasure;
+mod erasure_at_work;
 mod expiry;
 mod gate;
 mod interference;

@@ -60,6 +60,7 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
         }
         None => chosen(context, &store, args).await?,
     };
+    while store.redact_ended_runs().await? > 0 {}
     let mut erased = store.erase_memory(&ids, &user()).await?;
     // Beside an engine the file would be held for as long as it is written.
     if working_engine(&context.workspace).is_none() {
@@ -136,7 +137,8 @@ fn report(context: &CommandContext, erased: &ErasedMemory) -> anyhow::Result<()>
     }
     if erased.runs_at_work > 0 {
         screen.line(format!(
-            "not yet: {} at work with the text; run this again when they have ended",
+            "not yet: {} at work with the text, which are redacted when they have ended: by the engine within a minute, else by the next \
+             `attache memory forget` or `attache gc`",
             plural(erased.runs_at_work, "run")
         ))?;
     }

@@ -4,12 +4,15 @@
 //! Letters, mails and backups stay; the report counts where the text still stands.
 
 use super::record::{MemoryEntry, entry};
+use super::redaction::{
+    FAST_DELETE, PAYLOADS, Redaction, SECURE_DELETE, mark, step, without_members,
+};
 use super::write::{MemoryAuthor, event};
-use crate::domain::{PersonaId, RunId, Timestamp, sha256_hex};
+use crate::domain::{PersonaId, RunId, Timestamp};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 use std::collections::BTreeSet;
@@ -40,10 +43,6 @@ pub(in crate::store) const RUNS_WITH_RECORDS: &str = "
 pub(in crate::store) const FIRST_RUN: &str = "
     SELECT coalesce(min(r.seq), 0) FROM jsonb_each($1) w CROSS JOIN memory m ON m.id = w.value
       LEFT JOIN runs r ON r.id = m.created_run";
-pub(in crate::store) const PAYLOADS: &str = "
-    SELECT id, event_type, payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
-pub(in crate::store) const SECURE_DELETE: &str = "PRAGMA secure_delete = ON";
-pub(in crate::store) const FAST_DELETE: &str = "PRAGMA secure_delete = OFF";
 pub(in crate::store) const ERASE_ENTRIES: &str = "
     UPDATE memory SET text = '', status = 'forgotten', erased_at = coalesce(erased_at, $2)
     WHERE id IN (SELECT value FROM jsonb_each($1))";
@@ -51,20 +50,10 @@ pub(in crate::store) const ERASE_QUOTES: &str =
     "UPDATE memory_sources SET quote = '' WHERE memory_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const ERASE_REASONS: &str = "
     UPDATE memory_events SET why = '' WHERE memory_id IN (SELECT value FROM jsonb_each($1)) AND why <> ''";
-pub(in crate::store) const REDACT_TURNS: &str = "
-    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
-      packed_with = NULL, pruned_at = coalesce(pruned_at, $2), redacted_at = $2
-    WHERE run_id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const ERASE_SUMMARIES: &str =
     "DELETE FROM thread_memory WHERE id IN (SELECT value FROM jsonb_each($1))";
 pub(in crate::store) const ERASE_SUMMARY_TEXTS: &str =
     "DELETE FROM contents WHERE sha256 IN (SELECT value FROM jsonb_each($1))";
-/// `$1`: `[{id, payload}, …]`.
-pub(in crate::store) const REDACT_STEPS: &str = "
-    UPDATE thread_tool_events SET payload_json = w.value ->> 'payload' FROM json_each($1) w
-    WHERE thread_tool_events.id = w.value ->> 'id'";
-pub(in crate::store) const REDACT_FORKS: &str = "
-    UPDATE forks SET record_json = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'running'";
 /// Columns of all tables that hold text or bytes; those of indexes are shadows of them.
 pub(in crate::store) const TEXT_COLUMNS: &str = "
     SELECT m.name AS table_name, c.name AS column_name FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
@@ -80,7 +69,7 @@ pub struct ErasedMemory {
     pub runs: usize,
     /// Calls of tools and their results that were redacted.
     pub steps: usize,
-    /// Runs at work that hold the text: another erasure, when they have ended, redacts them.
+    /// Runs at work that hold the text: their records are emptied when they have ended.
     pub runs_at_work: usize,
     /// Rows in which the text still stands.
     pub remains: Vec<RemainingText>,
@@ -94,15 +83,6 @@ pub struct RemainingText {
     pub table: String,
     pub column: String,
     pub rows: u64,
-}
-
-/// Records that are to be changed, found by reading.
-#[derive(Default)]
-struct Redaction {
-    runs: BTreeSet<String>,
-    /// Ids and new payloads.
-    steps: Vec<Value>,
-    runs_at_work: usize,
 }
 
 impl Store {
@@ -129,7 +109,7 @@ impl Store {
             summaries: needles.summaries.len(),
             runs: redaction.runs.len(),
             steps: redaction.steps.len(),
-            runs_at_work: redaction.runs_at_work,
+            runs_at_work: redaction.at_work.len(),
             ..ErasedMemory::default()
         };
         let (by, now) = (by.to_owned(), self.clock().now());
@@ -189,14 +169,11 @@ impl Store {
                 .filter_map(|row| redacted(row, needles))
                 .collect();
             let is_in_turns = is_summarised || self.is_in_turns(persona, &run, needles).await?;
-            match is_over {
-                true => {
-                    redaction.steps.extend(found);
-                    redaction.runs.extend(is_in_turns.then_some(run));
-                }
-                false => {
-                    redaction.runs_at_work += usize::from(is_in_turns || !found.is_empty());
-                }
+            if is_over {
+                redaction.steps.extend(found);
+                redaction.runs.extend(is_in_turns.then_some(run));
+            } else if is_in_turns || !found.is_empty() {
+                redaction.at_work.insert(run);
             }
         }
         Ok(())
@@ -297,7 +274,7 @@ fn redacted(row: &SqliteRow, needles: &Needles) -> Option<Value> {
     if !needles.are_in(&payload) {
         return None;
     }
-    let mark = json!({ "redacted": sha256_hex(&[payload.as_bytes()]) });
+    let mark = mark(&payload);
     let mut left: Value = serde_json::from_str(&payload).unwrap_or_default();
     for member in ["args", "result", "begun", "malformed", "policy"] {
         if let Some(value) = left.get_mut(member) {
@@ -305,12 +282,9 @@ fn redacted(row: &SqliteRow, needles: &Needles) -> Option<Value> {
         }
     }
     if needles.are_in(&left.to_string()) || !left.is_object() {
-        left = match row.get("event_type") {
-            "tool_call" => json!({ "args": mark }),
-            _ => json!({ "ok": true, "result": mark, "label": crate::domain::TextLabel::UNKNOWN }),
-        };
+        left = without_members(row.get("event_type"), mark);
     }
-    Some(json!({ "id": row.get::<String, _>("id"), "payload": left.to_string() }))
+    Some(step(row, &left))
 }
 
 async fn erase_summaries(conn: &mut SqliteConnection, summaries: &[CitingSummary]) -> Result<()> {
@@ -353,19 +327,7 @@ async fn erase(
         };
         event(conn, &entry.id, ("erased", None), author, now).await?;
     }
-    let runs = json_list(redaction.runs.iter().map(String::as_str));
-    sqlx::query(REDACT_TURNS)
-        .bind(&runs)
-        .bind(&stamp)
-        .execute(&mut *conn)
-        .await?;
-    sqlx::query(REDACT_FORKS)
-        .bind(&runs)
-        .execute(&mut *conn)
-        .await?;
-    let steps = to_json(&redaction.steps)?;
-    sqlx::query(REDACT_STEPS).bind(steps).execute(conn).await?;
-    Ok(())
+    redaction.apply(conn, now).await
 }
 
 /// Errors that mean that another process reads or writes.

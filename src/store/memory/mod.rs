@@ -13,7 +13,7 @@
 //! - `uses`: which entries were used; `expiry`: which are used no longer
 //! - `digest`: entries that wait, shown to the owners by mail and decided by their answers
 //! - `listing`: entries as the owner sees them
-//! - `erase`: their text goes from every row; `rewrite`: and from the file
+//! - `erase`: their text goes from every row; `redaction`: from the records of runs; `rewrite`: and from the file
 //!
 //! Not here: which entries a run may write (`tools::memory`).
 
@@ -30,4 +30,5 @@ pub(in crate::store) mod replacement;
 pub(in crate::store) mod expiry;
 pub(in crate::store) mod digest;
 pub(in crate::store) mod erase;
+pub(in crate::store) mod redaction;
 pub(in crate::store) mod rewrite;

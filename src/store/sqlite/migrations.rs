@@ -94,6 +94,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     69 "0069_feed",
     70 "0070_feed_turns",
     71 "0071_contact_aliases",
+    72 "0072_pending_redactions",
 };
 
 #[cfg(test)]

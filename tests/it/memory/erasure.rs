@@ -10,10 +10,10 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Words that stand in no letter: what the model made of one.
-const SECRET: &str = "Carol zymotically \"abhors\" marzipan quincunxes";
+pub const SECRET: &str = "Carol zymotically \"abhors\" marzipan quincunxes";
 
 /// A letter from which the model concludes something in its own words.
-fn concluded(text: &str) -> Value {
+pub fn concluded(text: &str) -> Value {
     let mut script = obedient();
     let rules = script["rules"].as_array_mut().expect("rules");
     rules.insert(
@@ -33,7 +33,7 @@ fn concluded(text: &str) -> Value {
 }
 
 /// Whether bytes stand in the database file or in its log.
-fn is_in_files(workspace: &Path, bytes: &[u8]) -> bool {
+pub fn is_in_files(workspace: &Path, bytes: &[u8]) -> bool {
     let files = ["attache.db", "attache.db-wal"].map(|name| workspace.join("data").join(name));
     let mut contents = files.iter().filter_map(|file| std::fs::read(file).ok());
     contents.any(|content| content.windows(bytes.len()).any(|window| window == bytes))

@@ -117,6 +117,7 @@ pub const HOT: &[(&str, &[&str])] = &[
         "expiry::OVERDUE_MEMORY",
         &["memory_ending", "memory_unused"],
     ),
+    ("redaction::ENDED_REDACTIONS", &["sqlite_autoindex_runs_1"]),
     ("money::RESERVE", &["PRIMARY KEY"]),
     ("money::FINISH", &["PRIMARY KEY"]),
     ("money::LOSE", &["PRIMARY KEY"]),
@@ -352,6 +353,14 @@ pub const WALKS: &[(&str, &str)] = &[
         "the index of answers that are to be explained",
     ),
     ("listing::MEMORY_SINCE", "an owner erases, once per command"),
+    (
+        "redaction::ENDED_REDACTIONS",
+        "the runs that were at work when an owner erased, until they have ended",
+    ),
+    (
+        "redaction::PENDING_REDACTIONS",
+        "the runs that were at work when an owner erased, until they have ended",
+    ),
     (
         "listing::MEMORY_LIST",
         "a person lists entries, the newest first, of one persona or all",

@@ -1,0 +1,173 @@
+//! Records of runs that lose an erased text.
+//!
+//! A run that is over loses what holds the text. A run at work needs its record to go on, so it is noted, and its record is emptied
+//! whole when it has ended: by then nobody knows the words any more, and it may have told them in later turns.
+
+use crate::domain::{TextLabel, Timestamp, sha256_hex};
+use crate::store::sql::{json_list, to_json};
+use crate::store::{Result, Store};
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection, SqliteExecutor};
+use std::collections::BTreeSet;
+
+/// Most runs of one pass.
+const PASS_MAX: i64 = 50;
+
+pub(in crate::store) const PAYLOADS: &str = "
+    SELECT id, event_type, payload_json FROM thread_tool_events WHERE run_id = $1 ORDER BY step_index";
+pub(in crate::store) const SECURE_DELETE: &str = "PRAGMA secure_delete = ON";
+pub(in crate::store) const FAST_DELETE: &str = "PRAGMA secure_delete = OFF";
+pub(in crate::store) const REDACT_TURNS: &str = "
+    UPDATE run_turns SET request_json = '', response_json = NULL, context_json = NULL, sources_json = NULL, packed = NULL,
+      packed_with = NULL, pruned_at = coalesce(pruned_at, $2), redacted_at = $2
+    WHERE run_id IN (SELECT value FROM jsonb_each($1))";
+/// `$1`: `[{id, payload}, …]`.
+pub(in crate::store) const REDACT_STEPS: &str = "
+    UPDATE thread_tool_events SET payload_json = w.value ->> 'payload' FROM json_each($1) w
+    WHERE thread_tool_events.id = w.value ->> 'id'";
+pub(in crate::store) const REDACT_FORKS: &str = "
+    UPDATE forks SET record_json = '' WHERE run_id IN (SELECT value FROM jsonb_each($1)) AND state <> 'running'";
+pub(in crate::store) const REDACT_LATER: &str = "
+    INSERT INTO pending_redactions (run_id, since) SELECT value, $2 FROM jsonb_each($1) WHERE true
+    ON CONFLICT (run_id) DO NOTHING";
+pub(in crate::store) const PENDING_REDACTIONS: &str =
+    "SELECT count(*) AS runs FROM pending_redactions";
+pub(in crate::store) const ENDED_REDACTIONS: &str = "
+    SELECT p.run_id FROM pending_redactions p CROSS JOIN runs r ON r.id = p.run_id
+    WHERE r.state IN ('succeeded', 'cancelled', 'failed') ORDER BY p.run_id LIMIT $1";
+pub(in crate::store) const REDACTED_NOW: &str =
+    "DELETE FROM pending_redactions WHERE run_id IN (SELECT value FROM jsonb_each($1))";
+
+/// Records that are to be changed, found by reading.
+#[derive(Default)]
+pub(super) struct Redaction {
+    /// Runs that are over and lose their requests and answers.
+    pub runs: BTreeSet<String>,
+    /// Ids and new payloads.
+    pub steps: Vec<Value>,
+    /// Runs that lose their records when they have ended.
+    pub at_work: BTreeSet<String>,
+}
+
+impl Redaction {
+    pub(super) async fn apply(&self, conn: &mut SqliteConnection, now: Timestamp) -> Result<()> {
+        let stamp = now.to_string();
+        let runs = json_list(self.runs.iter().map(String::as_str));
+        sqlx::query(REDACT_TURNS)
+            .bind(&runs)
+            .bind(&stamp)
+            .execute(&mut *conn)
+            .await?;
+        sqlx::query(REDACT_FORKS)
+            .bind(&runs)
+            .execute(&mut *conn)
+            .await?;
+        let steps = to_json(&self.steps)?;
+        sqlx::query(REDACT_STEPS)
+            .bind(steps)
+            .execute(&mut *conn)
+            .await?;
+        let later = json_list(self.at_work.iter().map(String::as_str));
+        sqlx::query(REDACT_LATER)
+            .bind(later)
+            .bind(&stamp)
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Empties the records of runs that were at work with an erased text and have ended; returns their number. What one pass
+    /// leaves over is for the next.
+    pub async fn redact_ended_runs(&self) -> Result<usize> {
+        if ended(self.readers()).await?.is_empty() {
+            return Ok(0);
+        }
+        let now = self.clock().now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                // Asked again: another process may have done it, or an owner may have a run tried again.
+                let runs = ended(&mut *conn).await?;
+                sqlx::query(SECURE_DELETE).execute(&mut *conn).await?;
+                let done = empty(conn, &runs, now).await;
+                sqlx::query(FAST_DELETE).execute(&mut *conn).await?;
+                done.map(|()| runs.len())
+            })
+        })
+        .await
+    }
+
+    /// Returns the number of runs whose records are to be emptied when they have ended.
+    pub async fn pending_redactions(&self) -> Result<usize> {
+        let count = sqlx::query_scalar(PENDING_REDACTIONS);
+        let count: i64 = count.fetch_one(self.readers()).await?;
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+}
+
+async fn ended(conn: impl SqliteExecutor<'_>) -> Result<BTreeSet<String>> {
+    let ended = sqlx::query_scalar(ENDED_REDACTIONS).bind(PASS_MAX);
+    Ok(ended.fetch_all(conn).await?.into_iter().collect())
+}
+
+async fn empty(conn: &mut SqliteConnection, runs: &BTreeSet<String>, now: Timestamp) -> Result<()> {
+    let mut steps = Vec::new();
+    for run in runs {
+        let payloads = sqlx::query(PAYLOADS).bind(run);
+        let payloads = payloads.fetch_all(&mut *conn).await?;
+        steps.extend(payloads.iter().map(emptied));
+    }
+    let redaction = Redaction {
+        runs: runs.clone(),
+        steps,
+        ..Redaction::default()
+    };
+    redaction.apply(conn, now).await?;
+    sqlx::query(REDACTED_NOW)
+        .bind(json_list(runs.iter().map(String::as_str)))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Returns a step with its payload without any text. Its outcome and its label stay: later runs go by them.
+fn emptied(row: &SqliteRow) -> Value {
+    let payload: String = row.get("payload_json");
+    let mark = mark(&payload);
+    let left = match serde_json::from_str(&payload) {
+        Ok(Value::Object(mut members)) => {
+            for (name, value) in &mut members {
+                match (name.as_str(), &*value) {
+                    ("label", _) | (_, Value::Null | Value::Bool(_) | Value::Number(_)) => {}
+                    ("error", _) => {
+                        *value = json!({ "code": value["code"], "message": "redacted" })
+                    }
+                    _ => *value = mark.clone(),
+                }
+            }
+            Value::Object(members)
+        }
+        _ => without_members(row.get("event_type"), mark),
+    };
+    step(row, &left)
+}
+
+/// Returns what stands in the place of a text.
+pub(super) fn mark(payload: &str) -> Value {
+    json!({ "redacted": sha256_hex(&[payload.as_bytes()]) })
+}
+
+/// Returns the payload of a step of which nothing but its kind is known.
+pub(super) fn without_members(event_type: &str, mark: Value) -> Value {
+    match event_type {
+        "tool_call" => json!({ "args": mark }),
+        _ => json!({ "ok": true, "result": mark, "label": TextLabel::UNKNOWN }),
+    }
+}
+
+/// Returns a step with its new payload, as [`REDACT_STEPS`] reads it.
+pub(super) fn step(row: &SqliteRow, payload: &Value) -> Value {
+    json!({ "id": row.get::<String, _>("id"), "payload": payload.to_string() })
+}

@@ -1,0 +1,106 @@
+//! Runs that are at work with a text when their owner erases it: they go on, and lose their records when they have ended.
+
+use super::erasure::{SECRET, concluded, is_in_files};
+use super::scene::MemoryScene;
+use crate::approvals::scene::{CONTACT, OWNER};
+use attache::replay::verify::Outcome;
+use attache::store::{ApprovalVerdict, ErasedMemory};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// As [`concluded`], and writes to somebody new, which an owner must approve.
+fn concluded_and_writes() -> Value {
+    let mut script = concluded(SECRET);
+    let rules = script["rules"].as_array_mut().expect("rules");
+    rules.insert(
+        0,
+        json!({ "when": { "turn": 0, "contains": "write to Eve" }, "call": [{ "tool": "send_email", "args":
+            { "to": ["eve@new.test"], "subject": "The plan", "body": "We meet on Tuesday." } }] }),
+    );
+    rules.insert(
+        0,
+        json!({ "when": { "turn": 1, "after_tool": "send_email" }, "call": [{ "tool": "recall", "args":
+            { "query": "marzipan quincunxes" } }] }),
+    );
+    script
+}
+
+/// What redacts a run that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sweep {
+    Engine,
+    Forget,
+    Gc,
+}
+
+async fn at_work(sweep: Sweep) {
+    let scene = MemoryScene::with(&concluded_and_writes()).await;
+    let app = &scene.scene.world.app;
+    let store = &app.engine.store;
+    scene
+        .writes(CONTACT, "m1", "", "For tea: no sweets please, thank you.")
+        .await;
+    let id = scene.entries().await[0].id.clone();
+    let told = scene
+        .writes(CONTACT, "m2", "", "Please write to Eve.")
+        .await;
+    assert_eq!(app.outcome(&told).await.0, "waiting_approval");
+    assert!(scene.prompt(&told).await.contains("zymotically"));
+    let question = scene.scene.only_question().await.id;
+    let other = scene.writes(OWNER, "m3", "", "Please write to Eve.").await;
+
+    let erased: ErasedMemory = store
+        .erase_memory(std::slice::from_ref(&id), "uid 7")
+        .await
+        .expect("erased");
+    assert_eq!((erased.runs, erased.runs_at_work), (1, 1), "{erased:?}");
+    assert!(
+        scene.prompt(&told).await.contains("zymotically"),
+        "a run at work keeps what it needs"
+    );
+    assert_eq!(store.redact_ended_runs().await.expect("a pass"), 0);
+
+    let verdict = ApprovalVerdict::Approve;
+    scene.scene.decide(&question, verdict, "").await;
+    app.drain().await;
+    assert_eq!(app.outcome(&told).await.0, "succeeded");
+    let trace = scene.trace(&told).await;
+    assert!(trace.contains(&"ok send_email".to_owned()), "{trace:?}");
+    let attache = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+        command.current_dir(app.workspace.path()).args(args);
+        let output = command.output().expect("attache");
+        assert!(output.status.success(), "{output:?}");
+    };
+    match sweep {
+        Sweep::Engine => {
+            app.workspace.clock.advance(Duration::from_secs(61));
+            app.drain().await;
+        }
+        Sweep::Forget => attache(&["memory", "forget", "--id", &id]),
+        Sweep::Gc => attache(&["gc", "--older-than", "3650d"]),
+    }
+    assert_eq!(store.pending_redactions().await.expect("a count"), 0);
+    for verified in app.workspace.verified().await {
+        let is_redacted = matches!(verified.outcome, Outcome::Redacted { .. });
+        let is_whole = matches!(verified.outcome, Outcome::Identical { .. });
+        assert!(is_redacted || is_whole, "{sweep:?} {verified:#?}");
+        assert_eq!(is_whole, verified.run == other, "{sweep:?} {verified:#?}");
+    }
+    assert!(scene.prompt(&other).await.contains("write to Eve"));
+    assert_eq!(scene.trace(&told).await, trace, "what came of it stays");
+    assert!(store.rewrite_file().await.expect("a file"));
+    assert!(!is_in_files(app.workspace.path(), b"zymotically"));
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_run_at_work_is_redacted_by_the_engine_when_it_has_ended() {
+    at_work(Sweep::Engine).await;
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_is_redacted_by_the_next_command() {
+    at_work(Sweep::Forget).await;
+    at_work(Sweep::Gc).await;
+}
