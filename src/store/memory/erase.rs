@@ -1,6 +1,9 @@
 //! Erasure: the text of entries and of what derives from them goes from every row that the engine may change, the summaries of
 //! the letters that they rest on and the records of runs included. The digests stay, so a record says that it was redacted, and not that it differs.
 //!
+//! Searched is what a run was told and what it said, without the declarations of tools: a short text, such as "it is over", may
+//! stand in one of these, and with it in the requests of all runs.
+//!
 //! Letters, mails and backups stay; the report counts where the text still stands.
 
 use super::record::{MemoryEntry, entry};
@@ -8,7 +11,7 @@ use super::redaction::{
     FAST_DELETE, PAYLOADS, Redaction, SECURE_DELETE, mark, step, without_members,
 };
 use super::write::{MemoryAuthor, event};
-use crate::domain::{PersonaId, RunId, Timestamp};
+use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store, StoreError};
 use serde::Serialize;
@@ -149,7 +152,7 @@ impl Store {
         (entries, needles): (&[MemoryEntry], &Needles),
         redaction: &mut Redaction,
     ) -> Result<()> {
-        if needles.texts.is_empty() && needles.summaries.is_empty() {
+        if needles.are_none() {
             return Ok(());
         }
         let ids = json_list(entries.iter().map(|entry| entry.id.as_str()));
@@ -166,7 +169,7 @@ impl Store {
             let steps = steps.fetch_all(self.readers()).await?;
             let found: Vec<Value> = steps
                 .iter()
-                .filter_map(|row| redacted(row, needles))
+                .filter_map(|row| redacted((&run, row), needles))
                 .collect();
             let is_in_turns = is_summarised || self.is_in_turns(persona, &run, needles).await?;
             if is_over {
@@ -187,12 +190,11 @@ impl Store {
             turns => turns?,
         };
         Ok(turns.iter().any(|turn| {
-            let texts = [
-                Some(&turn.request_json),
-                turn.response_json.as_ref(),
-                turn.context_json.as_ref(),
-            ];
-            texts.into_iter().flatten().any(|text| needles.are_in(text))
+            let bodies = [Some(&turn.request_json), turn.context_json.as_ref()];
+            let mut bodies = bodies.into_iter().flatten();
+            let answer = turn.response_json.as_ref();
+            bodies.any(|body| needles.are_in_request(run, body))
+                || answer.is_some_and(|answer| needles.are_in(run, answer))
         }))
     }
 
@@ -221,9 +223,16 @@ impl Store {
     }
 }
 
+/// Members of a request, in every dialect, that declare tools and the form of the answer: standing words, which a run is not told
+/// by any entry.
+const DECLARATIONS: [&str; 2] = ["tools", "output"];
+
 /// Texts to look for, each also as JSON writes it, once and twice, and summaries that may say the same in other words.
 struct Needles {
     texts: BTreeSet<String>,
+    /// Runs that proposed to use an entry no longer, with their reasons: words about an entry, such as "it is over", that are only
+    /// looked for in the run that wrote them.
+    reasons: Vec<(String, BTreeSet<String>)>,
     summaries: Vec<CitingSummary>,
 }
 
@@ -238,22 +247,24 @@ struct CitingSummary {
 
 impl Needles {
     fn of(entries: &[MemoryEntry]) -> Self {
-        let mut texts = BTreeSet::new();
+        let (mut texts, mut reasons) = (BTreeSet::new(), Vec::new());
         for entry in entries.iter().filter(|entry| !entry.text.is_empty()) {
-            let mut text = entry.text.clone();
-            for _ in 0..3 {
-                let json = Value::from(text.as_str()).to_string();
-                let inner = json
-                    .trim_start_matches('"')
-                    .trim_end_matches('"')
-                    .to_owned();
-                texts.insert(std::mem::replace(&mut text, inner));
+            match (entry.proposes, &entry.created_run) {
+                (Some(MemoryProposal::Expire), Some(run)) => {
+                    reasons.push((run.to_string(), written(&entry.text)));
+                }
+                _ => texts.extend(written(&entry.text)),
             }
         }
         Self {
             texts,
+            reasons,
             summaries: Vec::new(),
         }
+    }
+
+    fn are_none(&self) -> bool {
+        self.texts.is_empty() && self.reasons.is_empty() && self.summaries.is_empty()
     }
 
     fn summaries_and_runs(&self) -> String {
@@ -261,17 +272,46 @@ impl Needles {
         json_list(summaries.flat_map(|summary| [summary.id.as_str(), summary.run.as_str()]))
     }
 
-    fn are_in(&self, text: &str) -> bool {
-        self.texts
+    fn are_in(&self, run: &str, text: &str) -> bool {
+        let reasons = self.reasons.iter().filter(|(of, _)| of == run);
+        let mut needles = self
+            .texts
             .iter()
-            .any(|needle| text.contains(needle.as_str()))
+            .chain(reasons.flat_map(|(_, texts)| texts));
+        needles.any(|needle| text.contains(needle.as_str()))
+    }
+
+    /// Reports whether a request, or a context, holds a text beside its declarations.
+    fn are_in_request(&self, run: &str, body: &str) -> bool {
+        if !self.are_in(run, body) {
+            return false;
+        }
+        let Ok(Value::Object(mut members)) = serde_json::from_str(body) else {
+            return true;
+        };
+        members.retain(|name, _| !DECLARATIONS.contains(&name.as_str()));
+        self.are_in(run, &Value::Object(members).to_string())
     }
 }
 
+/// Returns a text as it stands alone, and inside JSON, once and twice.
+fn written(text: &str) -> BTreeSet<String> {
+    let (mut forms, mut text) = (BTreeSet::new(), text.to_owned());
+    for _ in 0..3 {
+        let json = Value::from(text.as_str()).to_string();
+        let inner = json
+            .strip_prefix('"')
+            .and_then(|json| json.strip_suffix('"'));
+        let inner = inner.unwrap_or_default().to_owned();
+        forms.insert(std::mem::replace(&mut text, inner));
+    }
+    forms
+}
+
 /// Returns the payload of a step without the text; `None`: it does not hold it. The label stays: later runs go by it.
-fn redacted(row: &SqliteRow, needles: &Needles) -> Option<Value> {
+fn redacted((run, row): (&str, &SqliteRow), needles: &Needles) -> Option<Value> {
     let payload: String = row.get("payload_json");
-    if !needles.are_in(&payload) {
+    if !needles.are_in(run, &payload) {
         return None;
     }
     let mark = mark(&payload);
@@ -281,7 +321,7 @@ fn redacted(row: &SqliteRow, needles: &Needles) -> Option<Value> {
             *value = mark.clone();
         }
     }
-    if needles.are_in(&left.to_string()) || !left.is_object() {
+    if needles.are_in(run, &left.to_string()) || !left.is_object() {
         left = without_members(row.get("event_type"), mark);
     }
     Some(step(row, &left))

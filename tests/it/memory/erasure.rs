@@ -219,3 +219,73 @@ async fn c2_entries_go_with_the_letter_on_which_they_rest() {
     );
     app.check().await;
 }
+
+/// What stands in the declaration of a tool stands in every request; no run was told it.
+#[tokio::test]
+async fn common_words_take_only_the_runs_that_were_told_them_by_the_entry() {
+    const WORDS: &str = "it is over";
+    let scene = MemoryScene::start().await;
+    let app = &scene.scene.world.app;
+    let first = scene.tells(CONTACT, "m1", "Carol keeps a boat.").await;
+    let id = scene.entries().await[0].id.clone();
+    let text = WORDS.to_owned();
+    let edited = scene.act(&id, MemoryAct::Edit { text }).await;
+    let told = scene.writes(CONTACT, "m2", "", "What do you know?").await;
+    let other = scene
+        .writes("Olga <olga@home.test>", "m3", "", "Nothing of Carol here.")
+        .await;
+    assert!(scene.prompt(&other).await.contains(WORDS), "in no request");
+    let store = &app.engine.store;
+    let ids = [edited.expect("edited")];
+    let erased: ErasedMemory = store.erase_memory(&ids, "uid 7").await.expect("erased");
+    assert_eq!((erased.entries, erased.runs), (2, 2), "{erased:?}");
+    assert_eq!(app.redacted().await, sorted([first, told]));
+    app.check().await;
+}
+
+/// Why an entry should be used no longer is no text of an entry: it goes from the record of the run that said it, and no other.
+#[tokio::test]
+async fn the_reason_of_a_proposal_is_looked_for_where_it_was_given() {
+    const WHY: &str = "they belong together";
+    let scene = MemoryScene::with(&tidying()).await;
+    let app = &scene.scene.world.app;
+    let first = scene.tells(CONTACT, "m1", "Carol keeps a boat.").await;
+    let duty = scene.tidies("action: expire").await;
+    let body = format!("Apples and pears, {WHY}.");
+    let other = scene.writes("Olga <olga@home.test>", "m3", "", &body).await;
+    let store = &app.engine.store;
+    let entries = scene.entries().await;
+    let ids: Vec<String> = entries.iter().map(|entry| entry.id.clone()).collect();
+    assert!(entries.iter().any(|entry| entry.text == WHY), "{entries:?}");
+    let erased: ErasedMemory = store.erase_memory(&ids, "uid 7").await.expect("erased");
+    assert_eq!((erased.entries, erased.runs), (2, 2), "{erased:?}");
+    assert!(scene.prompt(&other).await.contains(WHY));
+    let sql = "SELECT group_concat(payload_json) FROM thread_tool_events WHERE run_id = $1";
+    let payloads = app.row(sql, &duty).await[0].clone().expect("steps");
+    assert!(
+        !payloads.contains(WHY) && payloads.contains("redacted"),
+        "{payloads}"
+    );
+    assert_eq!(app.redacted().await, sorted([first, duty]));
+}
+
+fn sorted(runs: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut runs: Vec<String> = runs.into_iter().collect();
+    runs.sort();
+    runs
+}
+
+impl crate::app::TestApp {
+    /// Runs of which a verification says that they were redacted; all others are as they were.
+    async fn redacted(&self) -> Vec<String> {
+        let mut redacted = Vec::new();
+        for verified in self.workspace.verified().await {
+            match verified.outcome {
+                Outcome::Redacted { .. } => redacted.push(verified.run),
+                Outcome::Identical { .. } => {}
+                _ => panic!("{verified:#?}"),
+            }
+        }
+        sorted(redacted)
+    }
+}
