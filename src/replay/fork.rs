@@ -62,6 +62,8 @@ pub enum ForkError {
     /// Pruned at this time.
     #[error("requests and answers of the run were pruned on {0} (`attache gc`)")]
     Collected(String),
+    #[error("the run is redacted: its owner erased what it was told, on {0}")]
+    Redacted(String),
     #[error("the run has no result of a call `{id}`")]
     NoResult { id: String, there: Vec<String> },
     #[error("at turn {at_turn} there is no result of `{id}` yet, which turn {of_turn} asked for")]
@@ -101,6 +103,17 @@ pub struct Forked {
     pub reply: Option<NewOutbound>,
 }
 
+/// Refuses a run whose texts are gone.
+pub fn require_texts(record: &RunRecord) -> Result<(), ForkError> {
+    if let Some(at) = record.redacted_at() {
+        return Err(ForkError::Redacted(at.to_owned()));
+    }
+    match record.pruned_at() {
+        Some(at) => Err(ForkError::Collected(at.to_owned())),
+        None => Ok(()),
+    }
+}
+
 /// Forks a run at a turn and executes it to its end. A failure of the model is the end of the fork,
 /// not an error.
 pub async fn fork(
@@ -115,9 +128,7 @@ pub async fn fork(
     if record.run.finished_at.is_none() {
         return Err(ForkError::NotEnded);
     }
-    if let Some(at) = record.pruned_at() {
-        return Err(ForkError::Collected(at.to_owned()));
-    }
+    require_texts(&record)?;
     let read = read_of(store, run, &record).await;
     let rows = store.persona(&store.run_summary(run).await?.persona);
     let whole = rows.journal_so_far(run).await?;

@@ -190,6 +190,7 @@ fn turn(turn: StoredTurn) -> TurnRecord {
         response,
         response_text,
         pruned_at: text(turn.pruned_at),
+        redacted_at: text(turn.redacted_at),
     }
 }
 

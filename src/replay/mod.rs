@@ -58,9 +58,15 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the time when `attache gc` pruned the texts of its turns, if it did.
+    /// Returns the time when the texts of its turns were pruned or erased, if they were.
     pub fn pruned_at(&self) -> Option<&str> {
         self.turns.iter().find_map(|turn| turn.pruned_at.as_deref())
+    }
+
+    /// Returns the time when its owner erased what it was told, if they did.
+    pub fn redacted_at(&self) -> Option<&str> {
+        let mut turns = self.turns.iter();
+        turns.find_map(|turn| turn.redacted_at.as_deref())
     }
 }
 
@@ -241,9 +247,12 @@ pub struct TurnRecord {
     /// Exact text of the response, where `response` in compact form would differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_text: Option<String>,
-    /// Time when `attache gc` pruned request and response; after it the turn cannot be re-executed.
+    /// Time when request and response went; after it the turn cannot be re-executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned_at: Option<String>,
+    /// Time when the owner erased what the turn was told (`attache memory forget`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redacted_at: Option<String>,
 }
 
 impl TurnRecord {

@@ -60,8 +60,11 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
         }
         None => chosen(context, &store, args).await?,
     };
-    while store.redact_ended_runs().await? > 0 {}
-    let mut erased = store.erase_memory(&ids, &user()).await?;
+    let runs_ended = redact_ended(&store).await?;
+    let mut erased = ErasedMemory {
+        runs_ended,
+        ..store.erase_memory(&ids, &user()).await?
+    };
     // Beside an engine the file would be held for as long as it is written.
     if working_engine(&context.workspace).is_none() {
         erased.is_rewritten = store.rewrite_file().await?;
@@ -72,6 +75,17 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
     }
     report(context, &erased)?;
     Ok(Exit::Ok)
+}
+
+/// Redacts the runs of earlier erasures that have ended since; returns their number.
+async fn redact_ended(store: &Store) -> anyhow::Result<usize> {
+    let mut redacted = 0;
+    loop {
+        match store.redact_ended_runs().await? {
+            0 => return Ok(redacted),
+            runs => redacted += runs,
+        }
+    }
 }
 
 /// Returns the entries that rest on a letter, were written since an instant, or are about a correspondent.
@@ -115,17 +129,30 @@ async fn of_contact(
     Ok(found.into_iter().map(|entry| entry.id).collect())
 }
 
+fn entries(count: usize) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        count => format!("{count} entries"),
+    }
+}
+
 fn report(context: &CommandContext, erased: &ErasedMemory) -> anyhow::Result<()> {
     let screen = &context.screen;
-    screen.line(format!(
-        "erased: {}, with what derives from them; redacted: the requests and answers of {}, {}",
-        match erased.entries {
-            1 => "1 entry".to_owned(),
-            count => format!("{count} entries"),
-        },
-        plural(erased.runs, "run"),
-        plural(erased.steps, "step"),
-    ))?;
+    if erased.runs_ended > 0 {
+        screen.line(format!(
+            "redacted: {} that held what was erased before, and have ended since",
+            plural(erased.runs_ended, "run")
+        ))?;
+    }
+    match erased.entries {
+        0 => screen.line("nothing left to erase: what was named was erased before")?,
+        count => screen.line(format!(
+            "erased: {}, with what derives from them; redacted: the requests and answers of {}, {}",
+            entries(count),
+            plural(erased.runs, "run"),
+            plural(erased.steps, "step"),
+        ))?,
+    }
     if erased.summaries > 0 {
         screen.line(format!(
             "erased, too: {} of threads in which the letters stand; others are made when their threads go on",

@@ -8,7 +8,7 @@ use crate::cli::{Command, CommandContext, Exit, Failure};
 use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;
 use crate::replay::RunRecord;
-use crate::replay::fork::{ForkChange, ForkError, Forked, fork, results_of};
+use crate::replay::fork::{ForkChange, ForkError, Forked, fork, require_texts, results_of};
 use crate::replay::{load_run, timeline};
 use crate::runs::record::as_of::AsOf;
 use crate::runs::record::configs::Configs;
@@ -263,9 +263,7 @@ async fn at_turn(
         return Ok(0);
     };
     let record = load_run(store, run).await?;
-    if let Some(at) = record.pruned_at() {
-        return Err(explained(ForkError::Collected(at.to_owned())));
-    }
+    require_texts(&record).map_err(explained)?;
     let call = record.calls.iter().find(|call| call.id == *id);
     match call.and_then(|call| call.turn_index) {
         Some(turn) => Ok(turn + 1),
@@ -309,6 +307,9 @@ fn explained(error: ForkError) -> anyhow::Error {
             .into(),
         ForkError::Collected(_) => failure(Exit::NoInput)
             .hint("a backup from before has them still; fork it there")
+            .into(),
+        ForkError::Redacted(_) => failure(Exit::NoInput)
+            .hint("fork another run of the thread")
             .into(),
         ForkError::NoResult { there, .. } if there.is_empty() => failure(Exit::NoInput)
             .hint("no call of it has a result")

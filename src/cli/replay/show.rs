@@ -146,10 +146,16 @@ fn show_run(
     record: &RunRecord,
 ) -> anyhow::Result<()> {
     let full = args.get_flag("full");
-    if let Some(at) = record.pruned_at().filter(|_| !args.contains_id("raw")) {
-        screen::remark(&format!(
-            "requests and answers of this run were pruned on {at} (`attache gc`)"
-        ));
+    let gone = match (record.redacted_at(), record.pruned_at()) {
+        (Some(at), _) => Some(format!(
+            "requests and answers of this run are redacted: its owner erased what it was told, on {at}"
+        )),
+        (None, at) => at.map(|at| {
+            format!("requests and answers of this run were pruned on {at} (`attache gc`)")
+        }),
+    };
+    if let Some(gone) = gone.filter(|_| !args.contains_id("raw")) {
+        screen::remark(&gone);
     }
     if let Some(what) = args.get_one::<String>("raw") {
         let of_try = args.get_one::<u32>("try").copied();
@@ -248,6 +254,15 @@ fn no_turn(record: &RunRecord, message: &str) -> Failure {
 }
 
 fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyhow::Result<()> {
+    if let Some(at) = &turn.redacted_at {
+        let message = format!(
+            "the {what} of turn {} is redacted: its owner erased what the run was told, on {at}",
+            turn.turn_index
+        );
+        return Err(Failure::new(Exit::NoInput, message)
+            .hint("digests and numbers of the turn are there still, without --raw")
+            .into());
+    }
     if let Some(at) = &turn.pruned_at {
         let message = format!(
             "the {what} of turn {} was pruned on {at} (`attache gc`)",

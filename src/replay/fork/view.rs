@@ -154,6 +154,7 @@ fn started_turn(started: &TurnStarted, now: String) -> TurnRecord {
         response: None,
         response_text: None,
         pruned_at: None,
+        redacted_at: None,
     }
 }
 

@@ -98,6 +98,8 @@ pub enum AsOfError {
     NoContext(RunId),
     #[error("what run `{0}` was told was pruned on {1} (`attache gc`)")]
     Pruned(RunId, Timestamp),
+    #[error("what run `{0}` was told is redacted: its owner erased it, on {1}")]
+    Redacted(RunId, Timestamp),
     /// Run of an engine version that did not record sources yet.
     #[error("run `{0}` is older than the record of what contexts are assembled from")]
     NotRecorded(RunId),
@@ -116,17 +118,20 @@ impl AsOf {
     /// Returns every context of a run, in order: the first one, and one for each time that it had
     /// to be shortened.
     ///
-    /// Errors: [`AsOfError::NoContext`], [`AsOfError::Pruned`], [`AsOfError::NotRecorded`],
-    /// [`AsOfError::Store`].
+    /// Errors: [`AsOfError::NoContext`], [`AsOfError::Pruned`], [`AsOfError::Redacted`],
+    /// [`AsOfError::NotRecorded`], [`AsOfError::Store`].
     pub async fn of_run(store: &Store, run: &RunId) -> Result<Vec<AsOf>, AsOfError> {
         let summary = store.run_summary(run).await?;
         let persona = store.persona(&summary.persona);
         let assemblies = persona.assemblies_of_run(run).await?;
         if assemblies.is_empty() {
             let turns = persona.turns_of_run(run).await?;
-            return Err(match turns.iter().find_map(|turn| turn.pruned_at) {
-                Some(at) => AsOfError::Pruned(run.clone(), at),
-                None => AsOfError::NoContext(run.clone()),
+            let redacted = turns.iter().find_map(|turn| turn.redacted_at);
+            let pruned = turns.iter().find_map(|turn| turn.pruned_at);
+            return Err(match (redacted, pruned) {
+                (Some(at), _) => AsOfError::Redacted(run.clone(), at),
+                (None, Some(at)) => AsOfError::Pruned(run.clone(), at),
+                (None, None) => AsOfError::NoContext(run.clone()),
             });
         }
         let message = persona.message(&summary.trigger_message).await?;

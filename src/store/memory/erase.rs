@@ -65,6 +65,7 @@ pub(in crate::store) const TEXT_COLUMNS: &str = "
 /// Outcome of an erasure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ErasedMemory {
+    /// Without those that were erased before.
     pub entries: usize,
     /// Summaries of letters that the entries rest on. The next runs of their threads make others.
     pub summaries: usize,
@@ -72,9 +73,11 @@ pub struct ErasedMemory {
     pub runs: usize,
     /// Calls of tools and their results that were redacted.
     pub steps: usize,
-    /// Runs at work that hold the text: their records are emptied when they have ended.
+    /// Runs that were at work at an earlier erasure, and were redacted because they have ended since.
+    pub runs_ended: usize,
+    /// Runs at work that hold a text, of this erasure or of an earlier one: their records are emptied when they have ended.
     pub runs_at_work: usize,
-    /// Rows in which the text still stands.
+    /// Rows in which the text still stands. Once it is erased nobody can look for it any more.
     pub remains: Vec<RemainingText>,
     /// `true`: the file was written anew, so that no page of it holds what was overwritten before.
     pub is_rewritten: bool,
@@ -97,22 +100,23 @@ impl Store {
             .iter()
             .map(entry)
             .collect::<Result<Vec<MemoryEntry>>>()?;
+        // What was erased before has no words to look for, and is erased again in case a row came back.
+        let fresh: Vec<MemoryEntry> = entries.iter().filter(is_there).cloned().collect();
         let needles = Needles {
-            summaries: self.summaries_of_sources(&entries).await?,
-            ..Needles::of(&entries)
+            summaries: self.summaries_of_sources(&fresh).await?,
+            ..Needles::of(&fresh)
         };
         let mut redaction = Redaction::default();
-        let personas: BTreeSet<&PersonaId> = entries.iter().map(|entry| &entry.persona).collect();
+        let personas: BTreeSet<&PersonaId> = fresh.iter().map(|entry| &entry.persona).collect();
         for persona in personas {
-            self.find_records(persona, (&entries, &needles), &mut redaction)
+            self.find_records(persona, (&fresh, &needles), &mut redaction)
                 .await?;
         }
         let erased = ErasedMemory {
-            entries: entries.len(),
+            entries: fresh.len(),
             summaries: needles.summaries.len(),
             runs: redaction.runs.len(),
             steps: redaction.steps.len(),
-            runs_at_work: redaction.at_work.len(),
             ..ErasedMemory::default()
         };
         let (by, now) = (by.to_owned(), self.clock().now());
@@ -128,6 +132,7 @@ impl Store {
         })
         .await?;
         Ok(ErasedMemory {
+            runs_at_work: self.pending_redactions().await?,
             remains: self.remaining(&needles).await?,
             ..erased
         })
@@ -200,8 +205,11 @@ impl Store {
 
     /// Counts the rows in which the text still stands.
     async fn remaining(&self, needles: &Needles) -> Result<Vec<RemainingText>> {
-        let columns = sqlx::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
         let mut remains = Vec::new();
+        if needles.texts.is_empty() {
+            return Ok(remains);
+        }
+        let columns = sqlx::query(TEXT_COLUMNS).fetch_all(self.readers()).await?;
         for row in &columns {
             let (table, column): (String, String) = (row.get("table_name"), row.get("column_name"));
             // Both names come from the schema.
@@ -221,6 +229,11 @@ impl Store {
         }
         Ok(remains)
     }
+}
+
+/// Reports whether an entry is still to be erased.
+fn is_there(entry: &&MemoryEntry) -> bool {
+    entry.erased_at.is_none() || !entry.text.is_empty()
 }
 
 /// Members of a request, in every dialect, that declare tools and the form of the answer: standing words, which a run is not told

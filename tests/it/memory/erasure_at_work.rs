@@ -104,3 +104,37 @@ async fn a_run_that_has_ended_is_redacted_by_the_next_command() {
     at_work(Sweep::Forget).await;
     at_work(Sweep::Gc).await;
 }
+
+/// What was erased before is not counted again, and a replay says who took what a run was told.
+#[tokio::test]
+async fn a_second_erasure_finds_nothing_and_replays_name_the_owner() {
+    let scene = MemoryScene::with(&concluded(SECRET)).await;
+    let app = &scene.scene.world.app;
+    let run = scene
+        .writes(CONTACT, "m1", "", "For tea: no sweets please, thank you.")
+        .await;
+    let id = scene.entries().await[0].id.clone();
+    let attache = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+        command.current_dir(app.workspace.path()).args(args);
+        let output = command.output().expect("attache");
+        let text = [output.stdout, output.stderr].concat();
+        String::from_utf8(text).expect("text")
+    };
+    let first = attache(&["memory", "forget", "--id", &id]);
+    assert!(first.contains("erased: 1 entry"), "{first}");
+    let second = attache(&["memory", "forget", "--id", &id]);
+    assert!(second.contains("nothing left to erase"), "{second}");
+    assert!(!second.contains("erased: 1"), "{second}");
+    assert_eq!(scene.acts(&id).await, ["added", "erased"]);
+    for args in [
+        &["replay", &run][..],
+        &["replay", "show", &run, "--raw", "request", "--turn", "0"],
+        &["replay", "fork", &run, "--at-turn", "0"],
+        &["replay", "verify", &run],
+    ] {
+        let said = attache(args);
+        assert!(said.contains("its owner erased"), "{args:?} {said}");
+        assert!(!said.contains("pruned"), "{args:?} {said}");
+    }
+}
