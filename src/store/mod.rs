@@ -101,7 +101,7 @@ pub use memory::aliases::ContactAlias;
 pub use memory::audience::{AudienceMemory, ReachableMemory};
 pub use memory::change::{EntryVerdict, MemoryAct};
 pub use memory::digest::{DigestEntry, DigestExplanation, DueDigest};
-pub use memory::erase::{ErasedMemory, RemainingText};
+pub use memory::erase::{ErasableEntry, ErasedMemory, RemainingText};
 pub use memory::listing::{MemoryDossier, MemoryEvent, MemoryFilter};
 pub use memory::proposals::{ProposalState, WholeMemory};
 pub use memory::ranked::entries_about;

@@ -5,12 +5,14 @@ use crate::cli::args::lookup::find_letter;
 use crate::cli::args::{instant_of, persona_of, user};
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::domain::PersonaId;
-use crate::store::{ErasedMemory, MemoryFilter, Store, working_engine};
-use crate::text::plural;
-use clap::{Arg, ArgGroup, ArgMatches};
+use crate::store::{ErasedMemory, MemoryFilter, RemainingText, Store, working_engine};
+use crate::text::{plural, visible};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
 
 /// Most entries of one erasure.
 const ENTRIES_MAX: u32 = 100_000;
+/// Most entries that are shown before they go.
+const SHOWN_MAX: usize = 20;
 
 pub fn clap() -> clap::Command {
     clap::Command::new("forget")
@@ -24,6 +26,7 @@ pub fn clap() -> clap::Command {
                 .long("id")
                 .value_name("ID")
                 .num_args(1..)
+                .action(ArgAction::Append)
                 .help("These entries, by id or the end of one"),
         )
         .arg(contact_arg().help("All entries about this correspondent, in every state"))
@@ -45,6 +48,18 @@ pub fn clap() -> clap::Command {
                 .value_name("ID")
                 .help("Only this persona's"),
         )
+        .arg(
+            Arg::new("dry-run")
+                .long("dry-run")
+                .action(ArgAction::SetTrue)
+                .help("Only say what would go"),
+        )
+        .arg(
+            Arg::new("yes")
+                .long("yes")
+                .action(ArgAction::SetTrue)
+                .help("Do it, where --contact or --since name more than one entry"),
+        )
         .group(ArgGroup::new("which").args(["id", "contact", "message", "since"]).required(true))
 }
 
@@ -60,6 +75,14 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
         }
         None => chosen(context, &store, args).await?,
     };
+    let is_wide = args.contains_id("contact") || args.contains_id("since");
+    let (is_dry, is_meant) = (args.get_flag("dry-run"), args.get_flag("yes"));
+    if is_dry || (is_wide && !is_meant) {
+        let found = store.erasable_memory(&ids).await?;
+        if is_dry || found.entries > 1 {
+            return foretell(context, &found, is_dry);
+        }
+    }
     let runs_ended = redact_ended(&store).await?;
     let mut erased = ErasedMemory {
         runs_ended,
@@ -74,6 +97,48 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
         return Ok(Exit::Ok);
     }
     report(context, &erased)?;
+    Ok(Exit::Ok)
+}
+
+/// Says what would go.
+fn foretell(context: &CommandContext, found: &ErasedMemory, is_dry: bool) -> anyhow::Result<Exit> {
+    let screen = &context.screen;
+    if context.json() {
+        screen.json(found)?;
+        return Ok(Exit::Ok);
+    }
+    screen.line(format!(
+        "would be erased: {}, with what derives from them; redacted: the requests and answers of {}, {}",
+        entries(found.entries),
+        plural(found.runs, "run"),
+        plural(found.steps, "step"),
+    ))?;
+    for entry in found.would_go.iter().take(SHOWN_MAX) {
+        screen.line(format!("  {} {}", entry.id, visible(&entry.text)))?;
+    }
+    if found.would_go.len() > SHOWN_MAX {
+        let more = found.would_go.len() - SHOWN_MAX;
+        screen.line(format!("  and {more} more; `--json` has all"))?;
+    }
+    if found.summaries > 0 {
+        screen.line(format!(
+            "and {} of threads in which the letters stand",
+            summaries(found.summaries)
+        ))?;
+    }
+    if found.runs_at_work > 0 {
+        screen.line(format!(
+            "and {} at work with the text, which are redacted when they have ended",
+            plural(found.runs_at_work, "run")
+        ))?;
+    }
+    for place in &found.remains {
+        screen.line(format!("it would still stand in {}", rows_of(place)))?;
+    }
+    screen.line(match is_dry {
+        true => "nothing was changed",
+        false => "nothing was changed; say --yes to do it",
+    })?;
     Ok(Exit::Ok)
 }
 
@@ -136,6 +201,18 @@ fn entries(count: usize) -> String {
     }
 }
 
+fn summaries(count: usize) -> String {
+    match count {
+        1 => "1 summary".to_owned(),
+        count => format!("{count} summaries"),
+    }
+}
+
+fn rows_of(place: &RemainingText) -> String {
+    let rows = plural(place.rows, "row");
+    format!("{rows} of `{}.{}`", place.table, place.column)
+}
+
 fn report(context: &CommandContext, erased: &ErasedMemory) -> anyhow::Result<()> {
     let screen = &context.screen;
     if erased.runs_ended > 0 {
@@ -156,10 +233,7 @@ fn report(context: &CommandContext, erased: &ErasedMemory) -> anyhow::Result<()>
     if erased.summaries > 0 {
         screen.line(format!(
             "erased, too: {} of threads in which the letters stand; others are made when their threads go on",
-            match erased.summaries {
-                1 => "1 summary".to_owned(),
-                count => format!("{count} summaries"),
-            }
+            summaries(erased.summaries)
         ))?;
     }
     if erased.runs_at_work > 0 {
@@ -170,12 +244,7 @@ fn report(context: &CommandContext, erased: &ErasedMemory) -> anyhow::Result<()>
         ))?;
     }
     for place in &erased.remains {
-        screen.line(format!(
-            "it still stands in {} of `{}.{}`",
-            plural(place.rows, "row"),
-            place.table,
-            place.column
-        ))?;
+        screen.line(format!("it still stands in {}", rows_of(place)))?;
     }
     if !erased.is_rewritten {
         screen.line(

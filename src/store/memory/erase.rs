@@ -14,6 +14,7 @@ use super::write::{MemoryAuthor, event};
 use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store, StoreError};
+use crate::text::shortened;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
@@ -62,9 +63,26 @@ pub(in crate::store) const TEXT_COLUMNS: &str = "
     SELECT m.name AS table_name, c.name AS column_name FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
     WHERE m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%' AND c.type IN ('TEXT', 'BLOB') ORDER BY 1, 2";
 
+/// Tables that an erasure takes the text out of.
+const ERASED_TABLES: [&str; 7] = [
+    "forks",
+    "memory",
+    "memory_events",
+    "memory_sources",
+    "run_turns",
+    "thread_memory",
+    "thread_tool_events",
+];
+/// Most characters of a text that is shown before it is erased.
+const SHOWN_CHARS_MAX: usize = 80;
+
 /// Outcome of an erasure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ErasedMemory {
+    /// `true`: nothing was changed; the rest says what would be.
+    pub dry_run: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub would_go: Vec<ErasableEntry>,
     /// Without those that were erased before.
     pub entries: usize,
     /// Summaries of letters that the entries rest on. The next runs of their threads make others.
@@ -83,6 +101,14 @@ pub struct ErasedMemory {
     pub is_rewritten: bool,
 }
 
+/// An entry that would go, with the beginning of its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErasableEntry {
+    pub id: String,
+    pub persona: PersonaId,
+    pub text: String,
+}
+
 /// Rows in which an erased text still stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemainingText {
@@ -91,34 +117,59 @@ pub struct RemainingText {
     pub rows: u64,
 }
 
+/// Entries with what is to go along, found by reading.
+struct Erasure {
+    /// Those that were erased before, too: they have no words to look for, and are erased again in case a row came back.
+    entries: Vec<MemoryEntry>,
+    needles: Needles,
+    redaction: Redaction,
+}
+
+impl Erasure {
+    fn fresh(&self) -> impl Iterator<Item = &MemoryEntry> {
+        self.entries.iter().filter(is_there)
+    }
+
+    fn counts(&self) -> ErasedMemory {
+        ErasedMemory {
+            entries: self.fresh().count(),
+            summaries: self.needles.summaries.len(),
+            runs: self.redaction.runs.len(),
+            steps: self.redaction.steps.len(),
+            ..ErasedMemory::default()
+        }
+    }
+}
+
 impl Store {
+    /// Returns what an erasure of entries would take, and where the text would stand still. Changes nothing.
+    pub async fn erasable_memory(&self, ids: &[String]) -> Result<ErasedMemory> {
+        let found = self.find_erasure(ids).await?;
+        let shown = |entry: &MemoryEntry| ErasableEntry {
+            id: entry.id.clone(),
+            persona: entry.persona.clone(),
+            text: shortened(&entry.text, SHOWN_CHARS_MAX),
+        };
+        let mut remains = self.remaining(&found.needles).await?;
+        remains.retain(|place| !ERASED_TABLES.contains(&place.table.as_str()));
+        Ok(ErasedMemory {
+            dry_run: true,
+            would_go: found.fresh().map(shown).collect(),
+            runs_at_work: found.redaction.at_work.len(),
+            remains,
+            ..found.counts()
+        })
+    }
+
     /// Erases entries and what derives from them. `by`: the user.
     pub async fn erase_memory(&self, ids: &[String], by: &str) -> Result<ErasedMemory> {
-        let rows = sqlx::query(DERIVED_MEMORY).bind(json_list(ids.iter().map(String::as_str)));
-        let rows = rows.fetch_all(self.readers()).await?;
-        let entries = rows
-            .iter()
-            .map(entry)
-            .collect::<Result<Vec<MemoryEntry>>>()?;
-        // What was erased before has no words to look for, and is erased again in case a row came back.
-        let fresh: Vec<MemoryEntry> = entries.iter().filter(is_there).cloned().collect();
-        let needles = Needles {
-            summaries: self.summaries_of_sources(&fresh).await?,
-            ..Needles::of(&fresh)
-        };
-        let mut redaction = Redaction::default();
-        let personas: BTreeSet<&PersonaId> = fresh.iter().map(|entry| &entry.persona).collect();
-        for persona in personas {
-            self.find_records(persona, (&fresh, &needles), &mut redaction)
-                .await?;
-        }
-        let erased = ErasedMemory {
-            entries: fresh.len(),
-            summaries: needles.summaries.len(),
-            runs: redaction.runs.len(),
-            steps: redaction.steps.len(),
-            ..ErasedMemory::default()
-        };
+        let found = self.find_erasure(ids).await?;
+        let erased = found.counts();
+        let Erasure {
+            entries,
+            needles,
+            redaction,
+        } = found;
         let (by, now) = (by.to_owned(), self.clock().now());
         let summaries = needles.summaries.clone();
         self.write(move |conn| {
@@ -135,6 +186,31 @@ impl Store {
             runs_at_work: self.pending_redactions().await?,
             remains: self.remaining(&needles).await?,
             ..erased
+        })
+    }
+
+    async fn find_erasure(&self, ids: &[String]) -> Result<Erasure> {
+        let rows = sqlx::query(DERIVED_MEMORY).bind(json_list(ids.iter().map(String::as_str)));
+        let rows = rows.fetch_all(self.readers()).await?;
+        let entries = rows
+            .iter()
+            .map(entry)
+            .collect::<Result<Vec<MemoryEntry>>>()?;
+        let fresh: Vec<MemoryEntry> = entries.iter().filter(is_there).cloned().collect();
+        let needles = Needles {
+            summaries: self.summaries_of_sources(&fresh).await?,
+            ..Needles::of(&fresh)
+        };
+        let mut redaction = Redaction::default();
+        let personas: BTreeSet<&PersonaId> = fresh.iter().map(|entry| &entry.persona).collect();
+        for persona in personas {
+            self.find_records(persona, (&fresh, &needles), &mut redaction)
+                .await?;
+        }
+        Ok(Erasure {
+            entries,
+            needles,
+            redaction,
         })
     }
 

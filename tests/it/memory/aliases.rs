@@ -200,7 +200,7 @@ async fn whoever_is_erased_is_erased_at_all_addresses() {
     };
     let listed = attache(&["memory", "list", "--contact", PRIVATE]);
     assert!(listed.contains(TRAIN) && listed.contains(BOAT), "{listed}");
-    attache(&["memory", "forget", "--contact", PRIVATE]);
+    attache(&["memory", "forget", "--contact", PRIVATE, "--yes"]);
     let left: Vec<String> = scene
         .entries()
         .await

@@ -148,6 +148,7 @@ async fn c9_forget_by_contact_takes_that_contact_alone() {
         "forget",
         "--contact",
         "bob@guest.example",
+        "--yes",
         "--json",
     ]);
     let erased: Value = serde_json::from_slice(&output.stdout).expect("json");
@@ -208,7 +209,7 @@ async fn c2_entries_go_with_the_letter_on_which_they_rest() {
 
     let output = attache(&["memory", "forget", "--since", "2100-01-01"]);
     assert!(!output.status.success());
-    let output = attache(&["memory", "forget", "--since", "2020-01-01"]);
+    let output = attache(&["memory", "forget", "--since", "2020-01-01", "--yes"]);
     assert!(output.status.success(), "{output:?}");
     assert!(
         scene

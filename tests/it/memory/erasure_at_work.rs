@@ -138,3 +138,68 @@ async fn a_second_erasure_finds_nothing_and_replays_name_the_owner() {
         assert!(!said.contains("pruned"), "{args:?} {said}");
     }
 }
+
+/// Nobody erases by mistake: what would go is shown first, and more than one entry goes only with a word.
+#[tokio::test]
+async fn what_would_go_is_shown_and_nothing_changes() {
+    let scene = MemoryScene::with(&concluded(SECRET)).await;
+    let app = &scene.scene.world.app;
+    scene
+        .writes(CONTACT, "m1", "", "For tea: no sweets please, thank you.")
+        .await;
+    scene.tells(CONTACT, "m2", "Carol keeps a boat.").await;
+    let files = || {
+        let names = ["attache.db", "attache.db-wal"];
+        names.map(|name| std::fs::read(app.workspace.path().join("data").join(name)).ok())
+    };
+    let attache = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+        command.current_dir(app.workspace.path());
+        let output = command.args(["memory", "forget"]).args(args).output();
+        let output = output.expect("attache");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let ids: Vec<String> = scene.entries().await.into_iter().map(|e| e.id).collect();
+    let of_carol = ["--contact", "carol@partner.test"];
+    let before = files();
+    for (args, end) in [
+        (
+            &["--id", &ids[0], "--id", &ids[1], "--dry-run"][..],
+            "nothing was changed\n",
+        ),
+        (&of_carol[..], "nothing was changed; say --yes to do it\n"),
+        (
+            &["--since", "2020-01-01"][..],
+            "nothing was changed; say --yes to do it\n",
+        ),
+    ] {
+        let shown = attache(args);
+        assert!(shown.contains("would be erased: 2 entries"), "{shown}");
+        assert!(
+            shown.contains(&ids[0]) && shown.contains("abhors"),
+            "{shown}"
+        );
+        assert!(shown.contains("of `messages."), "{shown}");
+        assert!(!shown.contains("`memory.text`"), "{shown}");
+        assert!(shown.ends_with(end), "{shown}");
+        assert!(files() == before, "{args:?} has changed the database");
+    }
+    let dry: Value =
+        serde_json::from_str(&attache(&[&of_carol[..], &["--json"]].concat())).expect("json");
+    assert_eq!(
+        (&dry["dry_run"], &dry["entries"]),
+        (&json!(true), &json!(2))
+    );
+    let done = attache(&[&of_carol[..], &["--yes"]].concat());
+    assert!(done.contains("erased: 2 entries"), "{done}");
+    assert!(
+        scene
+            .entries()
+            .await
+            .iter()
+            .all(|entry| entry.text.is_empty())
+    );
+    let runs = format!("of {} runs", dry["runs"]);
+    assert!(done.contains(&runs), "{done} {dry}");
+}
