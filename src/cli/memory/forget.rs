@@ -88,16 +88,23 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
         runs_ended,
         ..store.erase_memory(&ids, &user()).await?
     };
+    let mut exit = Exit::Ok;
     // Beside an engine the file would be held for as long as it is written.
     if working_engine(&context.workspace).is_none() {
-        erased.is_rewritten = store.rewrite_file().await?;
+        match store.rewrite_file().await {
+            Ok(is_rewritten) => erased.is_rewritten = is_rewritten,
+            // The entries are gone all the same, and only this report says where they still stand.
+            Err(error) => {
+                erased.not_rewritten = Some(error.to_string());
+                exit = Exit::TryAgain;
+            }
+        }
     }
-    if context.json() {
-        context.screen.json(&erased)?;
-        return Ok(Exit::Ok);
+    match context.json() {
+        true => context.screen.json(&erased)?,
+        false => report(context, &erased)?,
     }
-    report(context, &erased)?;
-    Ok(Exit::Ok)
+    Ok(exit)
 }
 
 /// Says what would go.
@@ -246,7 +253,12 @@ fn report(context: &CommandContext, erased: &ErasedMemory) -> anyhow::Result<()>
     for place in &erased.remains {
         screen.line(format!("it still stands in {}", rows_of(place)))?;
     }
-    if !erased.is_rewritten {
+    if let Some(why) = &erased.not_rewritten {
+        screen.line(format!(
+            "the file was not written anew ({why}), so old pages may hold the text: make room for a second copy of the database beside it and \
+             in the folder for temporary files, and run this again"
+        ))?;
+    } else if !erased.is_rewritten {
         screen.line(
             "the file was not written anew, because an engine or another program uses it: stop it and run this again, so that no old \
              page holds the text",

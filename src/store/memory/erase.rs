@@ -99,6 +99,9 @@ pub struct ErasedMemory {
     pub remains: Vec<RemainingText>,
     /// `true`: the file was written anew, so that no page of it holds what was overwritten before.
     pub is_rewritten: bool,
+    /// Why the file could not be written anew, such as a full disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_rewritten: Option<String>,
 }
 
 /// An entry that would go, with the beginning of its text.

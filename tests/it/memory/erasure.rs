@@ -270,6 +270,72 @@ async fn the_reason_of_a_proposal_is_looked_for_where_it_was_given() {
     assert_eq!(app.redacted().await, sorted([first, duty]));
 }
 
+/// The file is as large as a limit on files does not allow a second time: the entry is gone, and the report says what is not done.
+#[tokio::test]
+async fn a_full_disk_keeps_the_file_as_it_is_and_the_report_says_so() {
+    const LIMIT_BYTES: usize = 4 << 20;
+    let workspace = Workspace::new(&obedient()).talkative();
+    with_memory(&workspace);
+    let app = workspace.start().await;
+    let body =
+        "Bob collects stamps.\r\nremember: Bob collects stamps.\r\nquote: Bob collects stamps.";
+    app.run_of(&proven_note("q@guest.example", "", body)).await;
+    app.drain().await;
+    let mut rows = app.workspace.rows().await;
+    let fill = format!(
+        "INSERT INTO contents (sha256, bytes) VALUES ('filler', zeroblob({}))",
+        3 * LIMIT_BYTES
+    );
+    for sql in [fill.as_str(), "PRAGMA wal_checkpoint(TRUNCATE)"] {
+        let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut rows);
+        done.await.expect("done");
+    }
+    drop(rows);
+    let crate::app::TestApp { workspace, engine } = app;
+    drop(engine);
+    // A write beyond the limit fails, as on a full disk, and does not end the program.
+    let limited = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", LIMIT_BYTES / 512);
+    let forget = |limit: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.current_dir(workspace.path()).args([
+            "-c",
+            limit,
+            "sh",
+            env!("CARGO_BIN_EXE_attache"),
+        ]);
+        let output = command
+            .args([
+                "memory",
+                "forget",
+                "--contact",
+                "bob@guest.example",
+                "--json",
+            ])
+            .output();
+        let output = output.expect("attache");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code(), report, output.stderr)
+    };
+    let full = loop {
+        let full = forget(&limited);
+        // An engine that was let go ends in its own time, and the file is not written anew beside one.
+        match &full.1["not_rewritten"] {
+            Value::Null if full.1["is_rewritten"] == false => crate::app::glance().await,
+            _ => break full,
+        }
+    };
+    assert_eq!(full.0, Some(75), "{full:?}");
+    assert!(full.1["not_rewritten"].is_string(), "{full:?}");
+    assert!(
+        is_in_files(workspace.path(), b"Bob collects"),
+        "no letter says so"
+    );
+    let again = forget("exec \"$@\"");
+    assert_eq!(again.0, Some(0), "{again:?}");
+    assert_eq!(again.1["is_rewritten"], true, "{again:?}");
+    assert_eq!(again.1["entries"], 0, "{again:?}");
+}
+
 fn sorted(runs: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut runs: Vec<String> = runs.into_iter().collect();
     runs.sort();
