@@ -14,13 +14,13 @@ use crate::domain::MessageId;
 use crate::store::sql::{Statement, from_json, instant, json_list};
 use crate::store::{PersonaStore, Result};
 use crate::text::word_parts::{WantedPart, stems, wanted_part};
+use futures_util::future::try_join_all;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Most messages that are read for one word in a search of all mail: the newest. Of a word that more have, how many
-/// have it is estimated.
-const NEWEST_MAX: i64 = 300;
+/// Number of words that are looked up at a time.
+const LOOKED_UP: usize = 2;
 /// Most messages that are read for one word in a search for some readers.
 const READABLE_MAX: i64 = 5_000;
 /// Most threads of readers that are searched: the newest.
@@ -210,8 +210,12 @@ impl PersonaStore {
         (scope, asks): (&SearchScope, Option<&MessageId>),
     ) -> Result<Ranking> {
         let mut lists = Vec::with_capacity(words.len());
-        for word in words {
-            lists.push(self.with_word(word, filters, scope).await?);
+        for words in words.chunks(LOOKED_UP) {
+            let mut looked_up = Vec::with_capacity(LOOKED_UP);
+            for word in words {
+                looked_up.push(self.with_word(word, filters, scope));
+            }
+            lists.extend(try_join_all(looked_up).await?);
         }
         let terms = counted(lists, filters.total);
         let seeds = candidates(&terms, filters.total, CANDIDATES_MAX);
@@ -334,7 +338,7 @@ impl PersonaStore {
         scope: &'q SearchScope,
     ) -> (Statement<'q>, i64) {
         let (sql, limit) = match scope.readers {
-            None => (newest, NEWEST_MAX),
+            None => (newest, scope.newest_max),
             Some(_) => (readable, READABLE_MAX),
         };
         let query = sqlx::query(sql).bind(matching).bind(self.persona.as_str());
