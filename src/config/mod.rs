@@ -56,13 +56,13 @@ pub use file::{
     ConfigErrors, MCP_FILE, MCP_LOCK_FILE, Problem, SKILLS_FILE, Snapshot, TypedDuration, spell,
     write_private,
 };
+pub use gateway::http_listeners::{HttpListener, WebOrigin};
 pub use gateway::limits::Limits;
-pub use gateway::listeners::{
-    ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles,
-};
+pub use gateway::listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, TlsFiles};
 pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use gateway::notices::NoticeSettings;
 pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings};
+pub use gateway::submission::Submitter;
 pub use gateway::{Gateway, MailRetry, WatchedFolder};
 pub use hooks::Hook;
 pub use inference::Inference;

@@ -5,7 +5,7 @@ use super::gateway::limits::Limits;
 use super::gateway::outbound::{
     BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings,
 };
-use super::gateway::{listeners, mailboxes};
+use super::gateway::{http_listeners, listeners, mailboxes, submission};
 use super::inference::headers::{HeaderText, ProviderHeader};
 use super::inference::providers::ProviderSettings;
 use super::inference::{budgets, embeddings, fallback, prices, run_settings};
@@ -114,13 +114,21 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
         let fallback = folder.fallback.as_ref().map(PersonaId::as_str);
         json!({"path": folder.path, "fallback": fallback, "poll": spell(folder.poll)})
     });
+    let mail = gateway.listeners.iter().map(|one| one.position);
+    let pages = gateway.http_listeners.iter().map(|one| one.position);
+    let mut listening: Vec<(usize, Value)> = mail
+        .zip(listeners::show(&gateway.listeners))
+        .chain(pages.zip(http_listeners::show(&gateway.http_listeners)))
+        .collect();
+    listening.sort_by_key(|(position, _)| *position);
+    let listening: Vec<Value> = listening.into_iter().map(|(_, shown)| shown).collect();
     json!({
         "mail_domain": gateway.mail_domain,
         "host_name": gateway.host_name,
         "owners": gateway.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "listeners": listeners::show(&gateway.listeners),
+        "listeners": listening,
         "tls": gateway.tls.as_ref().map(|tls| json!({"certificate": tls.certificate, "key": tls.key})),
-        "submission": listeners::show_submission(&gateway.submission),
+        "submission": submission::show(&gateway.submission),
         "folders": folders.collect::<Vec<_>>(),
         "mailboxes": gateway.mailboxes.iter().map(mailboxes::show).collect::<Vec<_>>(),
         "outbound": gateway.outbound.as_ref().map(|transport| show_outbound(transport, gateway)),

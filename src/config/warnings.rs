@@ -187,8 +187,18 @@ fn neighbour(missing: &Path) -> Option<String> {
 /// Addresses that this machine does not have; only binding tells whether a port is free.
 fn listeners(files: &CheckedFiles<'_>) -> Vec<Problem> {
     let (file, gateway) = files.gateway;
-    let foreign = gateway.listeners.iter().enumerate().filter_map(|(index, listener)| {
-        let ListenAddress::Tcp(address) = &listener.address else { return None };
+    let mail = gateway
+        .listeners
+        .iter()
+        .filter_map(|listener| match &listener.address {
+            ListenAddress::Tcp(address) => Some((listener.position, address)),
+            ListenAddress::Unix { .. } => None,
+        });
+    let pages = gateway
+        .http_listeners
+        .iter()
+        .map(|listener| (listener.position, &listener.address));
+    let foreign = mail.chain(pages).filter_map(|(index, address)| {
         let error = TcpListener::bind(SocketAddr::new(address.ip(), 0)).err()?;
         (error.kind() == std::io::ErrorKind::AddrNotAvailable).then(|| {
             let message = format!("this machine has no address `{}`", address.ip());

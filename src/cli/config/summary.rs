@@ -147,6 +147,14 @@ fn comes_in(config: &Config) -> Vec<String> {
             listener.address
         )
     });
+    let pages = gateway.http_listeners.iter().map(|listener| {
+        let secured = if listener.is_tls {
+            "TLS"
+        } else {
+            "without TLS"
+        };
+        format!("pages at {} ({secured})", listener.address)
+    });
     let folders = gateway.folders.iter().map(|folder| {
         format!(
             "folder {}",
@@ -163,7 +171,11 @@ fn comes_in(config: &Config) -> Vec<String> {
             mailbox.folder, mailbox.user, mailbox.host
         )
     });
-    listeners.chain(folders).chain(mailboxes).collect()
+    listeners
+        .chain(pages)
+        .chain(folders)
+        .chain(mailboxes)
+        .collect()
 }
 
 /// Senders that are answered and senders that are refused.

@@ -1,12 +1,11 @@
-//! `listeners`, `tls` and `submission` in `configs/gateway.json`: sockets that accept mail, and the
-//! users that may log in there.
+//! `listeners` and `tls` in `configs/gateway.json`: sockets that accept mail. Listeners of pages stand in the same list:
+//! `http_listeners`.
 
+use super::submission::{self, Submitter, TypedSubmitter};
 use crate::config::file::{Document, below, child};
 use crate::config::values::check_context::CheckContext;
 use crate::domain::{Address, Network};
 use schemars::JsonSchema;
-use secrecy::ExposeSecret;
-use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
@@ -20,41 +19,48 @@ const SOCKET_PATH_BYTES_MAX: usize = 102;
 /// user.
 const SOCKET_MODE: &str = "0660";
 
-/// A socket that accepts mail.
+/// A socket that accepts mail, or serves the pages.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedListener {
-    /// Protocol: `smtp` or `lmtp`.
+    /// Protocol: `smtp`, `lmtp` or `http`.
     #[serde(default)]
-    kind: TypedListenerKind,
+    pub(super) kind: TypedListenerKind,
     /// IP address and port, such as `127.0.0.1:2525` or `[::1]:2525`, or `unix:` and a path
     /// relative to the workspace.
-    address: String,
+    pub(super) address: String,
     /// Permissions of a Unix socket, in octal digits. Default: 0660.
     mode: Option<String>,
-    /// TLS mode. Default: `starttls` with a certificate, `none` on Unix sockets and without a
-    /// certificate.
-    tls: Option<TypedListenerTls>,
+    /// TLS mode. Default: `starttls` with a certificate, `none` on Unix sockets, without a
+    /// certificate and for kind `http`.
+    pub(super) tls: Option<TypedListenerTls>,
     /// Offer AUTH, under TLS, to the users in `submission`.
     #[serde(default)]
     auth: bool,
     /// Addresses or networks that may connect; each connection must begin with a PROXY protocol v2
     /// header.
     proxy_protocol: Option<Vec<String>>,
+    /// Kind `http`: addresses by which browsers reach the pages through a proxy or by a name, such as
+    /// `https://attache.example.org`.
+    pub(super) origins: Option<Vec<String>>,
+    /// Kind `http`: addresses or networks of the proxies in front, which alone may connect.
+    pub(super) proxies: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum TypedListenerKind {
+pub(super) enum TypedListenerKind {
     #[default]
     Smtp,
     /// LMTP (RFC 2033), for a mail server in front.
     Lmtp,
+    /// The pages and the API.
+    Http,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum TypedListenerTls {
+pub(super) enum TypedListenerTls {
     None,
     StartTls,
     Implicit,
@@ -70,20 +76,6 @@ pub struct TypedCertificate {
     /// PEM file of its private key, relative to the workspace.
     #[schemars(length(min = 1))]
     key: String,
-}
-
-/// An owner that may log in with AUTH.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TypedSubmitter {
-    /// User name of at most 255 bytes.
-    #[schemars(length(min = 1, max = 255))]
-    user: String,
-    /// One of `owners`.
-    address: String,
-    /// The variable, in the environment or in `.secrets`, that holds the password.
-    #[schemars(length(min = 1))]
-    pub password_variable: String,
 }
 
 /// Typed sections about sockets.
@@ -120,6 +112,8 @@ impl ListenerKind {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmtpListener {
+    /// Position in `listeners`, counted from 0.
+    pub position: usize,
     pub kind: ListenerKind,
     pub address: ListenAddress,
     pub tls: ListenerTls,
@@ -175,15 +169,6 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// An owner that may log in with AUTH.
-#[derive(Debug, Clone)]
-pub struct Submitter {
-    pub user: String,
-    /// One of the owners, on whose behalf the user's letters are submitted.
-    pub address: Address,
-    pub password: SecretString,
-}
-
 /// Resolves the sections. Problems go to the context; the result is valid only without problems.
 pub fn resolve(
     file: &Document,
@@ -193,10 +178,10 @@ pub fn resolve(
 ) -> Resolved {
     let mut listeners: Vec<SmtpListener> = Vec::new();
     for (index, one) in typed.listeners.iter().enumerate() {
-        let pointer = format!("/listeners/{index}");
-        let Some(listener) = resolve_listener(file, &pointer, one, ctx) else {
+        let Some(listener) = resolve_listener(file, index, one, ctx) else {
             continue;
         };
+        let pointer = format!("/listeners/{index}");
         let is_taken = listeners
             .iter()
             .any(|other| is_same(&other.address, &listener.address));
@@ -206,7 +191,7 @@ pub fn resolve(
         }
         listeners.push(listener);
     }
-    let submission = resolve_submission(file, typed.submission, owners, ctx);
+    let submission = submission::resolve(file, typed.submission, owners, ctx);
     let is_read = !typed.listeners.is_empty() || !file.has("/listeners");
     if is_read && file.has("/submission") && !typed.listeners.iter().any(|one| one.auth) {
         let problem = file.problem_at_key(
@@ -222,18 +207,21 @@ pub fn resolve(
     }
 }
 
+/// `None`: its address is no address, or it serves pages.
 fn resolve_listener(
     file: &Document,
-    pointer: &str,
+    position: usize,
     typed: &TypedListener,
     ctx: &mut CheckContext<'_>,
 ) -> Option<SmtpListener> {
-    let address = resolve_address(file, pointer, typed, ctx)?;
-    let is_unix = matches!(address, ListenAddress::Unix { .. });
     let kind = match typed.kind {
         TypedListenerKind::Smtp => ListenerKind::Smtp,
         TypedListenerKind::Lmtp => ListenerKind::Lmtp,
+        TypedListenerKind::Http => return None,
     };
+    let pointer = &format!("/listeners/{position}");
+    let address = resolve_address(file, pointer, typed, ctx)?;
+    let is_unix = matches!(address, ListenAddress::Unix { .. });
     let has_certificate = file.has("/tls");
     let tls = match typed.tls {
         Some(TypedListenerTls::None) => ListenerTls::None,
@@ -243,11 +231,17 @@ fn resolve_listener(
         None => ListenerTls::None,
     };
     let listener = SmtpListener {
+        position,
         kind,
         address,
         tls,
         auth: typed.auth,
-        proxy_protocol: resolve_proxies(file, pointer, typed, ctx),
+        proxy_protocol: resolve_proxies(
+            file,
+            &child(pointer, "proxy_protocol"),
+            typed.proxy_protocol.as_ref(),
+            ctx,
+        ),
     };
     check_listener(file, pointer, &listener, ctx);
     Some(listener)
@@ -269,6 +263,11 @@ fn check_listener(
             problem.hint(hint)
         });
     };
+    for key in ["origins", "proxies"] {
+        if file.has(&child(pointer, key)) {
+            complain(key, "has a meaning for kind `http` alone", "");
+        }
+    }
     if has_tls && !has_certificate {
         complain(
             "tls",
@@ -307,7 +306,7 @@ fn check_listener(
     }
 }
 
-fn resolve_address(
+pub(super) fn resolve_address(
     file: &Document,
     pointer: &str,
     typed: &TypedListener,
@@ -358,7 +357,7 @@ fn resolve_address(
 }
 
 /// Compares addresses; port 0 is a different port each time.
-fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
+pub(super) fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
         (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,
         (ListenAddress::Unix { path: one, .. }, ListenAddress::Unix { path: other, .. }) => {
@@ -368,27 +367,26 @@ fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     }
 }
 
-fn resolve_proxies(
+pub(super) fn resolve_proxies(
     file: &Document,
-    pointer: &str,
-    typed: &TypedListener,
+    at: &str,
+    typed: Option<&Vec<String>>,
     ctx: &mut CheckContext<'_>,
 ) -> Vec<Network> {
-    let at = child(pointer, "proxy_protocol");
-    if typed.proxy_protocol.as_ref().is_some_and(Vec::is_empty) {
+    if typed.is_some_and(Vec::is_empty) {
         // An empty list would mean "every peer, without a header", which is not the intention of an
         // operator who writes the key.
         ctx.report(
-            file.problem_at(&at, "must not be empty")
+            file.problem_at(at, "must not be empty")
                 .hint("name the proxies, or leave the key out"),
         );
     }
     let mut proxies = Vec::new();
-    for (index, text) in typed.proxy_protocol.iter().flatten().enumerate() {
+    for (index, text) in typed.into_iter().flatten().enumerate() {
         match Network::parse(text) {
             Ok(network) => proxies.push(network),
             Err(error) => {
-                let problem = file.problem_at(&child(&at, index), error.to_string());
+                let problem = file.problem_at(&child(at, index), error.to_string());
                 ctx.report(problem.hint("write one such as `192.0.2.7` or `2001:db8::/32`"));
             }
         }
@@ -410,58 +408,6 @@ fn resolve_tls(file: &Document, typed: &TypedCertificate, ctx: &mut CheckContext
     }
 }
 
-fn resolve_submission(
-    file: &Document,
-    typed: &[TypedSubmitter],
-    owners: &[Address],
-    ctx: &mut CheckContext<'_>,
-) -> Vec<Submitter> {
-    let mut submission: Vec<Submitter> = Vec::new();
-    for (index, one) in typed.iter().enumerate() {
-        let pointer = format!("/submission/{index}");
-        if submission.iter().any(|other| other.user == one.user) {
-            ctx.report(file.problem_at(
-                &child(&pointer, "user"),
-                format!("`{}` is named twice", one.user),
-            ));
-        }
-        let address = Address::parse(&one.address).ok();
-        let owner =
-            address.and_then(|address| owners.iter().find(|owner| owner.key() == address.key()));
-        if owner.is_none() {
-            let problem = file.problem_at(
-                &child(&pointer, "address"),
-                format!("`{}` is no owner", one.address),
-            );
-            ctx.report(problem.hint("only addresses in `owners` may log in"));
-        }
-        let password = ctx.secrets.get(&one.password_variable);
-        if password
-            .as_ref()
-            .is_none_or(|password| password.expose_secret().is_empty())
-        {
-            let variable = &one.password_variable;
-            let message = format!("this user's password is not in `{variable}`");
-            let problem = file.problem_at(&child(&pointer, "password_variable"), message);
-            ctx.report(problem.hint(format!(
-                "set {variable} in the environment or in `.secrets`"
-            )));
-        }
-        let user = one.user.clone();
-        submission.extend(
-            owner
-                .cloned()
-                .zip(password)
-                .map(|(address, password)| Submitter {
-                    user,
-                    address,
-                    password,
-                }),
-        );
-    }
-    submission
-}
-
 /// JSON of the listeners for `attache config show`.
 pub fn show(listeners: &[SmtpListener]) -> Vec<Value> {
     let shown = |listener: &SmtpListener| {
@@ -479,10 +425,4 @@ pub fn show(listeners: &[SmtpListener]) -> Vec<Value> {
         })
     };
     listeners.iter().map(shown).collect()
-}
-
-/// JSON of the submission users, without their passwords.
-pub fn show_submission(submission: &[Submitter]) -> Vec<Value> {
-    let shown = |one: &Submitter| json!({"user": one.user, "address": one.address.to_string(), "password": "[set]"});
-    submission.iter().map(shown).collect()
 }

@@ -7,6 +7,8 @@ pub mod mailboxes;
 pub mod notices;
 pub mod outbound;
 pub mod sender_notes;
+pub mod submission;
+pub mod http_listeners;
 
 use super::values::check_context::CheckContext;
 use super::values::net::{address_hint, domain, domain_hint};
@@ -15,10 +17,9 @@ use crate::config::file::{ConfigFile, below, child};
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
 use commands::CommandSettings;
+use http_listeners::HttpListener;
 use limits::Limits;
-use listeners::{
-    SmtpListener, Submitter, TlsFiles, TypedCertificate, TypedListener, TypedSubmitter,
-};
+use listeners::{SmtpListener, TlsFiles, TypedCertificate, TypedListener};
 use mailboxes::{ImapMailbox, TypedMailbox};
 use notices::{NoticeSettings, TypedNotices};
 use outbound::{BounceAddress, OnUnknown, PASSWORD_VARIABLE, TransportSettings, TypedOutbound};
@@ -27,6 +28,7 @@ use sender_notes::SenderNoteSettings;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
+use submission::{Submitter, TypedSubmitter};
 
 /// Incoming and outgoing mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -42,7 +44,7 @@ pub struct TypedGateway {
     host_name: Option<String>,
     /// Addresses of the owners of this engine.
     owners: Option<Vec<String>>,
-    /// Sockets that accept mail.
+    /// Sockets that accept mail, or serve the pages.
     listeners: Option<Vec<TypedListener>>,
     /// The listeners' certificate. Read again when its files change.
     tls: Option<TypedCertificate>,
@@ -115,6 +117,8 @@ pub struct Gateway {
     pub host_name: String,
     pub owners: Vec<Address>,
     pub listeners: Vec<SmtpListener>,
+    /// Sockets that serve the pages and the API.
+    pub http_listeners: Vec<HttpListener>,
     /// The listeners' certificate.
     pub tls: Option<TlsFiles>,
     /// Owners that may log in where a listener offers AUTH.
@@ -210,6 +214,12 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         submission: typed.submission.as_deref().unwrap_or_default(),
     };
     let sockets = listeners::resolve(&file.document, &typed_sockets, &owners, ctx);
+    let http_listeners = http_listeners::resolve(
+        &file.document,
+        typed_sockets.listeners,
+        &sockets.listeners,
+        ctx,
+    );
     let mailboxes = typed.mailboxes.as_deref().unwrap_or_default();
     commands::check(&file.document, &typed.commands, ctx);
     sender_notes::check(&file.document, &typed.sender_notes, ctx);
@@ -217,6 +227,7 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         mail_domain,
         host_name,
         listeners: sockets.listeners,
+        http_listeners,
         tls: sockets.tls,
         submission: sockets.submission,
         owners,

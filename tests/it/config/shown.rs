@@ -82,6 +82,8 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
         "cost_micros_max",
         "cost_usd_max",
         "folder",
+        // Shown in `listeners`.
+        "http_listeners",
         // Shown by their own file.
         "skills",
         "signers",
@@ -146,7 +148,8 @@ fn full_workspaces() -> [Workspace; 2] {
     folder.write(
         "configs/gateway.json",
         r#"{"mail_domain": "house.test", "outbound": {"kind": "folder", "path": "out"},
-            "listeners": [{"kind": "smtp", "address": "127.0.0.1:2525", "tls": "starttls", "auth": true}], "folders": [{"path": "in"}],
+            "listeners": [{"kind": "smtp", "address": "127.0.0.1:2525", "tls": "starttls", "auth": true},
+                {"kind": "http", "address": "127.0.0.1:8025", "origins": ["https://pages.house.test"], "proxies": ["127.0.0.1"]}], "folders": [{"path": "in"}],
             "submission": [{"user": "olga", "address": "olga@home.test", "password_variable": "OLGA"}],
             "owners": ["olga@home.test"], "tls": {"certificate": "c.pem", "key": "k.pem"},
             "mailboxes": [{"name": "a", "host": "imap.test", "user": "u", "password_variable": "A", "after": {"flag": "Seen"}},

@@ -1,0 +1,279 @@
+//! Listeners of kind `http` in `configs/gateway.json`: sockets that serve the pages and the API.
+//!
+//! What browsers may call such a listener is an exact list, by which a request through a name of somebody else's (DNS
+//! rebinding) is refused. On loopback the list is known; by a name or through a proxy it is written down in `origins`.
+
+use super::listeners::{
+    ListenAddress, SmtpListener, TypedListener, TypedListenerKind, TypedListenerTls, is_same,
+    resolve_address, resolve_proxies,
+};
+use crate::config::file::{Document, child};
+use crate::config::values::check_context::CheckContext;
+use crate::config::values::net::domain;
+use crate::domain::Network;
+use serde_json::{Value, json};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// A socket that serves the pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpListener {
+    /// Position in `listeners`, counted from 0.
+    pub position: usize,
+    pub address: SocketAddr,
+    /// `true`: TLS from the first byte, with the listeners' certificate.
+    pub is_tls: bool,
+    /// Addresses by which browsers reach it through a proxy or by a name.
+    pub origins: Vec<WebOrigin>,
+    /// Proxies that alone may connect; empty: any peer.
+    pub proxies: Vec<Network>,
+}
+
+/// Scheme and authority of a page's address, as a browser writes them in `Origin` (RFC 6454 section 6.1).
+///
+/// Invariant: lower case, without a default port, a path or a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebOrigin {
+    pub is_https: bool,
+    /// Host, and port where it is not the scheme's own, as browsers send them in `Host`.
+    pub authority: String,
+}
+
+impl WebOrigin {
+    /// Parses `https://name[:port]`; `None` when the text is anything else or more.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://")?;
+        let is_https = match scheme {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, Some(port.parse::<u16>().ok()?)),
+            _ => (rest, None),
+        };
+        let host = match host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+        {
+            Some(inside) => match inside.parse::<IpAddr>().ok()? {
+                IpAddr::V6(address) => format!("[{address}]"),
+                IpAddr::V4(_) => return None,
+            },
+            None => match host.parse::<IpAddr>() {
+                Ok(IpAddr::V4(address)) => address.to_string(),
+                Ok(IpAddr::V6(_)) => return None,
+                Err(_) if host == "localhost" => host.to_owned(),
+                Err(_) => domain(host)?,
+            },
+        };
+        Some(Self::new(is_https, &host, port))
+    }
+
+    /// Returns the origin of a host, written as in a URL, and a port.
+    pub fn new(is_https: bool, host: &str, port: Option<u16>) -> Self {
+        let own = if is_https { 443 } else { 80 };
+        let authority = match port {
+            Some(port) if port != own => format!("{host}:{port}"),
+            _ => host.to_owned(),
+        };
+        Self {
+            is_https,
+            authority,
+        }
+    }
+}
+
+impl fmt::Display for WebOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_https { "https" } else { "http" };
+        write!(f, "{scheme}://{}", self.authority)
+    }
+}
+
+/// Resolves the listeners of kind `http`. Problems go to the context; the result is valid only without problems.
+pub(super) fn resolve(
+    file: &Document,
+    typed: &[TypedListener],
+    mail: &[SmtpListener],
+    ctx: &mut CheckContext<'_>,
+) -> Vec<HttpListener> {
+    let mut listeners: Vec<HttpListener> = Vec::new();
+    for (position, one) in typed.iter().enumerate() {
+        if !matches!(one.kind, TypedListenerKind::Http) {
+            continue;
+        }
+        let pointer = format!("/listeners/{position}");
+        let Some(listener) = resolve_one(file, position, one, ctx) else {
+            continue;
+        };
+        let own = ListenAddress::Tcp(listener.address);
+        let is_taken = mail.iter().any(|other| is_same(&other.address, &own))
+            || listeners
+                .iter()
+                .any(|other| is_same(&ListenAddress::Tcp(other.address), &own));
+        if is_taken {
+            let message = format!("`{}` is listened on twice", one.address);
+            ctx.report(file.problem_at(&child(&pointer, "address"), message));
+        }
+        check(file, &pointer, &listener, ctx);
+        listeners.push(listener);
+    }
+    listeners
+}
+
+fn resolve_one(
+    file: &Document,
+    position: usize,
+    typed: &TypedListener,
+    ctx: &mut CheckContext<'_>,
+) -> Option<HttpListener> {
+    let pointer = format!("/listeners/{position}");
+    for key in ["auth", "proxy_protocol", "mode"] {
+        if file.has(&child(&pointer, key)) {
+            let at = child(&pointer, key);
+            ctx.report(file.problem_at_key(&at, "has no meaning for kind `http`"));
+        }
+    }
+    let is_tls = match typed.tls {
+        None | Some(TypedListenerTls::None) => false,
+        Some(TypedListenerTls::Implicit) => true,
+        Some(TypedListenerTls::StartTls) => {
+            let problem = file.problem_at(&child(&pointer, "tls"), "HTTP has no STARTTLS");
+            ctx.report(problem.hint("write `implicit`"));
+            false
+        }
+    };
+    if typed.address.starts_with("unix:") {
+        let problem = file.problem_at(
+            &child(&pointer, "address"),
+            "the pages have no Unix sockets",
+        );
+        ctx.report(problem.hint("write an IP address and a port, such as `127.0.0.1:8025`"));
+        return None;
+    }
+    let ListenAddress::Tcp(address) = resolve_address(file, &pointer, typed, ctx)? else {
+        return None;
+    };
+    let at = child(&pointer, "origins");
+    let mut origins = Vec::new();
+    for (index, text) in typed.origins.iter().flatten().enumerate() {
+        match WebOrigin::parse(text) {
+            Some(origin) => origins.push(origin),
+            None => {
+                let message = format!("`{text}` is no address of pages");
+                let problem = file.problem_at(&child(&at, index), message);
+                ctx.report(problem.hint(
+                    "write scheme and name, and a port where there is one: `https://attache.example.org`",
+                ));
+            }
+        }
+    }
+    let proxies = resolve_proxies(
+        file,
+        &child(&pointer, "proxies"),
+        typed.proxies.as_ref(),
+        ctx,
+    );
+    Some(HttpListener {
+        position,
+        address,
+        is_tls,
+        origins,
+        proxies,
+    })
+}
+
+/// Reports a listener that would show mail in plain text on a network, or that no browser could use.
+fn check(file: &Document, pointer: &str, listener: &HttpListener, ctx: &mut CheckContext<'_>) {
+    let mut complain = |key: &str, message: &str, hint: &str| {
+        let problem = file.problem_at(&child(pointer, key), message.to_owned());
+        ctx.report(problem.hint(hint));
+    };
+    let ip = listener.address.ip().to_canonical();
+    let has_https = listener.origins.iter().any(|origin| origin.is_https);
+    if listener.is_tls && !file.has("/tls") {
+        complain(
+            "tls",
+            "there is no certificate",
+            "name its files in `tls` beside `listeners`",
+        );
+    }
+    if !ip.is_loopback() && !listener.is_tls && listener.proxies.is_empty() {
+        complain(
+            "address",
+            "mail and sessions would cross the network in plain text",
+            "listen on 127.0.0.1, or set `\"tls\": \"implicit\"`, or name in `proxies` the proxy with TLS that alone may connect",
+        );
+    } else if !listener.proxies.is_empty() && !has_https && !ip.is_loopback() {
+        complain(
+            "proxies",
+            "browsers would speak to this proxy in plain text",
+            "name the address that they use in `origins`, such as `https://attache.example.org`",
+        );
+    } else if ip.is_unspecified() && listener.origins.is_empty() {
+        complain(
+            "address",
+            "browsers need a name for it",
+            "name the address that they use in `origins`, such as `https://attache.example.org`",
+        );
+    }
+    if listener
+        .origins
+        .iter()
+        .any(|origin| !origin.is_https && !ip.is_loopback())
+    {
+        complain(
+            "origins",
+            "pages on a network need `https`",
+            "write `https://` and the name",
+        );
+    }
+}
+
+/// JSON of the listeners for `attache config show`.
+pub fn show(listeners: &[HttpListener]) -> Vec<Value> {
+    let shown = |listener: &HttpListener| {
+        json!({
+            "kind": "http",
+            "address": listener.address.to_string(),
+            "tls": if listener.is_tls { "implicit" } else { "none" },
+            "origins": listener.origins.iter().map(WebOrigin::to_string).collect::<Vec<_>>(),
+            "proxies": listener.proxies.iter().map(Network::to_string).collect::<Vec<_>>(),
+        })
+    };
+    listeners.iter().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_read_as_browsers_write_them_and_nothing_else_is() {
+        let read = |text: &str| WebOrigin::parse(text).map(|origin| origin.to_string());
+        for (text, origin) in [
+            ("https://Attache.Example.org", "https://attache.example.org"),
+            ("https://a.example:443", "https://a.example"),
+            ("https://a.example:8443", "https://a.example:8443"),
+            ("http://127.0.0.1:8025", "http://127.0.0.1:8025"),
+            ("http://[::1]:8025", "http://[::1]:8025"),
+            ("http://localhost:80", "http://localhost"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(origin), "{text}");
+        }
+        for text in [
+            "attache.example.org",
+            "https://a.example/",
+            "https://u@a.example",
+            "ftp://a.example",
+            "https://a.example:x",
+            "https://::1",
+            "https://",
+            "https://[127.0.0.1]",
+            "null",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}
