@@ -22,6 +22,11 @@ pub trait Clock: Send + Sync {
         token.truncate(20);
         token
     }
+    /// A new secret of 256 bits, in hexadecimal digits, made as [`Clock::new_token`] from enough ids.
+    fn new_secret(&self) -> String {
+        let ids: [String; 12] = std::array::from_fn(|_| self.new_id());
+        sha256_hex(&ids.each_ref().map(String::as_bytes))
+    }
 }
 
 /// The machine's clock.

@@ -4,13 +4,9 @@ use super::args::instant;
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
-use crate::config::spending;
-use crate::config::{Config, Spending, dollars};
-use crate::domain::{
-    Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, ThreadBudget, ThreadId,
-    Timestamp, day_of,
-};
-use crate::store::{Store, UsageBy, UsageSum};
+use crate::config::dollars;
+use crate::domain::Timestamp;
+use crate::store::{AccountLine, BudgetRecord, Store, UsageBy, UsageSum};
 use crate::text::plural;
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
@@ -20,9 +16,6 @@ pub struct UsageCommand;
 
 /// Maximum lines of one listing.
 const LINES_MAX: usize = 1000;
-/// Maximum number of threads whose budget accounts are shown although they have no budget of their
-/// own.
-const THREADS_MAX: usize = 20;
 
 impl Command for UsageCommand {
     fn clap(&self) -> clap::Command {
@@ -179,90 +172,33 @@ fn row(sum: &UsageSum) -> Vec<String> {
     ]
 }
 
-/// One bound of one budget account, with its balance.
-struct AccountLine {
-    account: BudgetAccountId,
-    unit: &'static str,
-    bound: Option<Bound>,
-    spent: i64,
-    reserved: i64,
-}
-
-impl AccountLine {
-    fn spell(&self, amount: i64) -> String {
-        if self.unit == "usd" {
-            dollars(amount)
+/// Returns the cells of a budget account's line.
+fn cells(line: &AccountLine) -> Vec<String> {
+    let none = || "-".to_owned();
+    vec![
+        line.account.whose(),
+        if line.account.period.is_empty() {
+            "each run".to_owned()
         } else {
-            amount.to_string()
-        }
-    }
-
-    fn left(&self) -> Option<i64> {
-        self.bound
-            .map(|bound| (bound.value - self.spent - self.reserved).max(0))
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let none = || "-".to_owned();
-        vec![
-            self.account.whose(),
-            if self.account.period.is_empty() {
-                "each run".to_owned()
-            } else {
-                self.account.period.clone()
-            },
-            self.unit.to_owned(),
-            self.spell(self.spent),
-            self.spell(self.reserved),
-            self.left().map_or_else(none, |left| self.spell(left)),
-            self.bound
-                .map_or_else(|| "no bound".to_owned(), |bound| self.spell(bound.value)),
-            self.bound
-                .map_or_else(none, |bound| bound.origin.to_string()),
-        ]
-    }
-}
-
-/// A budget account with its bound.
-#[derive(Serialize)]
-struct BudgetRecord<'a> {
-    scope: &'static str,
-    owner: &'a str,
-    span: &'static str,
-    period: &'a str,
-    unit: &'static str,
-    spent: i64,
-    reserved: i64,
-    left: Option<i64>,
-    max: Option<i64>,
-    origin: Option<&'static str>,
-}
-
-impl<'a> From<&'a AccountLine> for BudgetRecord<'a> {
-    fn from(line: &'a AccountLine) -> Self {
-        Self {
-            scope: line.account.scope.as_str(),
-            owner: &line.account.owner,
-            span: line.account.span(),
-            period: &line.account.period,
-            unit: if line.unit == "usd" {
-                "micros"
-            } else {
-                "tokens"
-            },
-            spent: line.spent,
-            reserved: line.reserved,
-            left: line.left(),
-            max: line.bound.map(|bound| bound.value),
-            origin: line.bound.map(|bound| bound.origin.as_str()),
-        }
-    }
+            line.account.period.clone()
+        },
+        line.unit.to_owned(),
+        line.spell(line.spent),
+        line.spell(line.reserved),
+        line.left().map_or_else(none, |left| line.spell(left)),
+        line.bound
+            .map_or_else(|| "no bound".to_owned(), |bound| line.spell(bound.value)),
+        line.bound
+            .map_or_else(none, |bound| bound.origin.to_string()),
+    ]
 }
 
 async fn budgets(context: &CommandContext, store: &Store) -> anyhow::Result<()> {
     let config = context.config()?;
     let now = SystemClock::new().now();
-    let lines = lines(&config, store, now).await?;
+    let lines = store
+        .account_lines((&config.inference, &config.personas), now)
+        .await?;
     let (zone, waiting) = (
         config.inference.budgets.zone.name(),
         store.runs_waiting_for_money().await?,
@@ -282,7 +218,7 @@ async fn budgets(context: &CommandContext, store: &Store) -> anyhow::Result<()> 
         .optional(&["RESERVED", "SET BY"]);
     context.screen.listing(
         columns,
-        &lines.iter().map(AccountLine::cells).collect::<Vec<_>>(),
+        &lines.iter().map(cells).collect::<Vec<_>>(),
         "no persona lives here",
     )?;
     context
@@ -298,109 +234,6 @@ async fn budgets(context: &CommandContext, store: &Store) -> anyhow::Result<()> 
     Ok(())
 }
 
-async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result<Vec<AccountLine>> {
-    let mut lines: Vec<AccountLine> = Vec::new();
-    let nobody = ThreadId::new("");
-    for persona in config.personas.iter() {
-        let known = spending(
-            (&config.inference, persona),
-            (&nobody, ThreadBudget::default()),
-            None,
-            now,
-        );
-        let each_run = BudgetAccountId {
-            scope: BudgetScope::Persona,
-            owner: persona.id.to_string(),
-            period: String::new(),
-        };
-        for account in known
-            .accounts
-            .iter()
-            .filter(|account| account.id.scope != BudgetScope::Thread)
-        {
-            add(&mut lines, store, account).await?;
-        }
-        lines.extend(each_run_of(&each_run, &known));
-    }
-    let day = day_of(now, &config.inference.budgets.zone);
-    for (thread, persona) in store.threads_that_spend(&day, THREADS_MAX).await? {
-        let Some(persona) = config.personas.get(&persona) else {
-            continue;
-        };
-        let said = store.thread_budget(&thread).await?;
-        let known = spending((&config.inference, persona), (&thread, said), None, now);
-        for account in known
-            .accounts
-            .iter()
-            .filter(|account| account.id.scope == BudgetScope::Thread)
-        {
-            if account.cost_micros_max.or(account.tokens_max).is_some() {
-                add(&mut lines, store, account).await?;
-            }
-        }
-        if said.run != crate::domain::Allowance::default() {
-            let each_run = BudgetAccountId {
-                scope: BudgetScope::Thread,
-                owner: thread.to_string(),
-                period: String::new(),
-            };
-            lines.extend(each_run_of(&each_run, &known));
-        }
-    }
-    Ok(lines)
-}
-
-/// Bounds of each run of an account's owner; a run's own budget account is shown with the run.
-fn each_run_of(whose: &BudgetAccountId, known: &Spending) -> [AccountLine; 2] {
-    let line = |unit, bound| AccountLine {
-        account: whose.clone(),
-        unit,
-        bound,
-        spent: 0,
-        reserved: 0,
-    };
-    [
-        line("usd", known.run_cost_micros_max),
-        line("tokens", Some(known.run_tokens_max)),
-    ]
-}
-
-async fn add(
-    lines: &mut Vec<AccountLine>,
-    store: &Store,
-    account: &BudgetAccount,
-) -> anyhow::Result<()> {
-    if lines.iter().any(|line| line.account == account.id) {
-        return Ok(());
-    }
-    let BudgetBalance {
-        spent_micros,
-        reserved_micros,
-        spent_tokens,
-        reserved_tokens,
-    } = store.account(&account.id).await?;
-    let line = |unit, bound, spent, reserved| AccountLine {
-        account: account.id.clone(),
-        unit,
-        bound,
-        spent,
-        reserved,
-    };
-    lines.push(line(
-        "usd",
-        account.cost_micros_max,
-        spent_micros,
-        reserved_micros,
-    ));
-    lines.push(line(
-        "tokens",
-        account.tokens_max,
-        spent_tokens,
-        reserved_tokens,
-    ));
-    Ok(())
-}
-
 /// Sums of usage since an instant.
 #[derive(Serialize)]
 struct UsageReport<'a> {
@@ -413,8 +246,8 @@ struct UsageReport<'a> {
 
 /// Budget accounts of the current periods.
 #[derive(Serialize)]
-struct BudgetReport<'a> {
+struct BudgetReport {
     timezone: &'static str,
-    budgets: Vec<BudgetRecord<'a>>,
+    budgets: Vec<BudgetRecord>,
     runs_waiting_for_money: i64,
 }

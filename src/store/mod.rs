@@ -21,6 +21,7 @@
 //! - `notices`: events for the owner. `approvals`: questions to the owner.
 //! - `commands`: commands of owners by mail, and what the engine writes into threads itself.
 //! - `feed`: what happens, in the order of commits, for whoever watches.
+//! - `web_access`: sessions of browsers, keys of programs.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning.
 //!
@@ -47,6 +48,7 @@ mod memory;
 mod mcp_tools;
 mod schedules;
 mod feed;
+mod web_access;
 pub mod files;
 pub mod views;
 pub mod audit;
@@ -60,6 +62,7 @@ pub use approvals::record::{
 };
 pub use approvals::sweep::SweptApprovals;
 pub use budgets::embedding_calls::{EmbeddingPurpose, NewEmbeddingCall};
+pub use budgets::account_lines::{AccountLine, BudgetRecord};
 pub use budgets::money::{Billing, BudgetExhausted, CallReservation, budget_reached};
 pub use calendar::read::StoredEvent;
 pub use calendar::record::{CalendarEventNote, CalendarNote, EventWrite, NewCalendarPart};
@@ -150,9 +153,15 @@ pub use views::bundles::BundleRow;
 pub use views::calls::JudgedCallRow;
 pub use views::feed_lines::{FeedLine, FeedRecipient};
 pub use views::ids::ID_PIECE_CHARS_MIN;
+pub use views::overview::{LastRun, OverviewFilter, OverviewPage, ThreadOverview};
 pub use views::record::StoredTurn;
 pub use views::runs::{RunFilter, RunSummary};
+pub use views::strips::{CallStrip, MailStrip, RunStrip, TurnStrip};
 pub use views::threads::{ThreadFilter, ThreadMessage, ThreadSummary};
+pub use web_access::sessions::{
+    LOGIN_CODE_MAX, NewWebSession, SESSION_AGE_MAX, SESSION_IDLE_MAX, WebSession,
+};
+pub use web_access::tokens::{NewWebToken, WebScope, WebToken};
 
 pub use budgets::usage::{UsageBy, UsageSum};
 pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};

@@ -91,6 +91,8 @@ const FILES: &[(i64, &str, &str)] = files! {
     64 "0064_memory_review",
     65 "0065_letter_parts",
     66 "0066_letter_vectors",
+    67 "0067_web_sessions",
+    68 "0068_web_tokens",
     69 "0069_feed",
     70 "0070_feed_turns",
     71 "0071_contact_aliases",

@@ -8,6 +8,8 @@
 
 pub(in crate::store) mod ids;
 pub(in crate::store) mod threads;
+pub(in crate::store) mod overview;
+pub(in crate::store) mod strips;
 pub(in crate::store) mod runs;
 pub(in crate::store) mod record;
 pub(in crate::store) mod bundles;

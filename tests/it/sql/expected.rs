@@ -266,6 +266,22 @@ pub const WALKS: &[(&str, &str)] = &[
         "an act of the owner, who seldom says that two addresses are one person; every persona's entries move",
     ),
     (
+        "sessions::FORGET_LOGINS",
+        "codes of the last minute: those before are deleted by it",
+    ),
+    (
+        "sessions::WEB_SESSIONS",
+        "in the order of the key, ends at its limit",
+    ),
+    (
+        "sessions::END_SESSIONS",
+        "an owner ends all sessions, of which each login makes one",
+    ),
+    (
+        "tokens::WEB_TOKENS",
+        "in the order of the key, ends at its limit",
+    ),
+    (
         "aliases::CONTACT_ALIASES",
         "the whole table is wanted, and the owner types each row of it",
     ),

@@ -177,6 +177,14 @@ const WIDE: &[(&str, &str)] = &[
         "threads::LATEST_THREADS_OF",
         "newest first, ends at its limit",
     ),
+    (
+        "overview::OVERVIEW_IDS",
+        "newest first behind a cursor, ends at its limit",
+    ),
+    (
+        "overview::OVERVIEW_IDS_OF",
+        "newest first behind a cursor, ends at its limit",
+    ),
     ("threads::KNOWS_PERSONA", "ends at the first row"),
     ("export::MAILS", "a person wants all mail of a persona"),
     (

@@ -1,0 +1,218 @@
+//! Threads for a list that people read: who wrote, what became of it, what it cost.
+//!
+//! Absent on purpose: messages and runs of a thread (`threads`, `strips`).
+
+use crate::domain::{
+    ConversationId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId,
+    Timestamp, Trust,
+};
+use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
+use crate::store::{Result, Store, StoreError};
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// Most threads that are looked at for those whose last run is in a state.
+const LOOKED_AT_MAX: u32 = 2_000;
+
+/// Filter of the list.
+#[derive(Debug, Clone, Default)]
+pub struct OverviewFilter {
+    pub persona: Option<PersonaId>,
+    /// States of the last run; empty: any, and threads without a run.
+    pub states: Vec<RunState>,
+    /// Only threads behind this one in the list.
+    pub after: Option<(Timestamp, ThreadId)>,
+    pub limit: u32,
+}
+
+/// A page of the list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverviewPage {
+    pub threads: Vec<ThreadOverview>,
+    /// Where the next page begins; `None`: this was the last.
+    pub next: Option<(Timestamp, ThreadId)>,
+}
+
+/// A thread in the list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ThreadOverview {
+    pub id: ThreadId,
+    pub conversation: ConversationId,
+    pub persona: PersonaId,
+    pub subject: String,
+    /// From header of its newest letter; `None`: none came, it began with a prompt of the engine.
+    pub sender: Option<String>,
+    /// Trust of that letter's sender.
+    pub trust: Option<Trust>,
+    /// Beginning of the new text of its newest message.
+    pub beginning: String,
+    pub messages: u32,
+    /// Disposition of the newest message: `run`, `sent`, `filed:<rule>`, `withheld:<rule>`.
+    pub disposition: Option<String>,
+    pub run: Option<LastRun>,
+    /// Sum over all runs whose price is known.
+    pub cost_micros: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// The last run of a thread.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LastRun {
+    pub id: RunId,
+    pub state: RunState,
+    pub stop_reason: Option<StopReason>,
+    pub error_class: Option<ErrorClass>,
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+pub(in crate::store) const OVERVIEW_IDS: &str = "
+    SELECT t.id, t.updated_at,
+      (SELECT r.state FROM runs r WHERE r.thread_id = t.id ORDER BY r.seq DESC LIMIT 1) AS state
+    FROM threads t WHERE (t.updated_at, t.id) < ($1, $2) ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
+pub(in crate::store) const OVERVIEW_IDS_OF: &str = "
+    SELECT t.id, t.updated_at,
+      (SELECT r.state FROM runs r WHERE r.thread_id = t.id ORDER BY r.seq DESC LIMIT 1) AS state
+    FROM threads t WHERE t.persona_id = $4 AND (t.updated_at, t.id) < ($1, $2)
+    ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
+pub(in crate::store) const OVERVIEWS: &str = "
+    SELECT t.id, t.conversation_id, t.persona_id, t.subject, t.created_at, t.updated_at,
+      (SELECT count(*) FROM messages m WHERE m.thread_id = t.id) AS messages,
+      (SELECT coalesce(sum(r.cost_micros), 0) FROM runs r WHERE r.thread_id = t.id) AS cost_micros,
+      i.sender, i.trust, n.disposition, substr(coalesce(n.fresh_text, n.text_body), 1, 240) AS beginning,
+      r.id AS run_id, r.state AS run_state, r.stop_reason, r.error_class, r.next_attempt_at
+    FROM threads t
+    LEFT JOIN messages n ON n.seq = (SELECT m.seq FROM messages m WHERE m.thread_id = t.id ORDER BY m.seq DESC LIMIT 1)
+    LEFT JOIN messages i ON i.seq = (SELECT m.seq FROM messages m WHERE m.thread_id = t.id AND m.direction = 'inbound'
+      ORDER BY m.seq DESC LIMIT 1)
+    LEFT JOIN runs r ON r.seq = (SELECT q.seq FROM runs q WHERE q.thread_id = t.id AND q.trigger <> 'summary'
+      ORDER BY q.seq DESC LIMIT 1)
+    WHERE t.id IN (SELECT value FROM jsonb_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
+
+pub(in crate::store) const SIBLING_THREADS: &str = "
+    SELECT id FROM threads WHERE conversation_id = $1 ORDER BY updated_at DESC LIMIT $2";
+pub(in crate::store) const PLACE_OF_MESSAGE: &str =
+    "SELECT persona_id, thread_id FROM messages WHERE id = $1";
+
+impl Store {
+    /// Returns the threads of a conversation, those with the newest activity first.
+    pub async fn threads_of_conversation(
+        &self,
+        conversation: &ConversationId,
+        limit: u32,
+    ) -> Result<Vec<ThreadOverview>> {
+        let ids = sqlx::query_scalar(SIBLING_THREADS)
+            .bind(conversation.as_str())
+            .bind(limit);
+        let ids: Vec<String> = ids.fetch_all(self.readers()).await?;
+        let ids: Vec<ThreadId> = ids.into_iter().map(ThreadId::new).collect();
+        self.overviews_of(&ids).await
+    }
+
+    /// Returns the persona and the thread of a message. Errors: [`StoreError::Missing`].
+    pub async fn place_of_message(&self, id: &MessageId) -> Result<(PersonaId, ThreadId)> {
+        let row = sqlx::query(PLACE_OF_MESSAGE).bind(id.as_str());
+        let row = row.fetch_optional(self.readers()).await?;
+        let row = row.ok_or_else(|| StoreError::Missing {
+            kind: "message",
+            id: id.to_string(),
+        })?;
+        Ok((
+            persona_id(&row)?,
+            ThreadId::new(row.get::<String, _>("thread_id")),
+        ))
+    }
+
+    /// Returns a page of threads by their last activity, the newest first. With states, as many threads are looked at as a
+    /// page may cost, so it may hold fewer than `limit`, and the next page goes on behind those that were looked at.
+    pub async fn thread_overviews(&self, filter: &OverviewFilter) -> Result<OverviewPage> {
+        let (at, id) = match &filter.after {
+            Some((at, id)) => (at.to_string(), id.to_string()),
+            None => ("~".to_owned(), "~".to_owned()),
+        };
+        let looked_at = match filter.states.is_empty() {
+            true => filter.limit.saturating_add(1),
+            false => LOOKED_AT_MAX,
+        };
+        let rows = match &filter.persona {
+            None => sqlx::query(OVERVIEW_IDS).bind(at).bind(id).bind(looked_at),
+            Some(persona) => sqlx::query(OVERVIEW_IDS_OF)
+                .bind(at)
+                .bind(id)
+                .bind(looked_at)
+                .bind(persona.as_str()),
+        };
+        let rows = rows.fetch_all(self.readers()).await?;
+        let key = |row: &SqliteRow| -> Result<(Timestamp, ThreadId)> {
+            Ok((
+                timestamp(row, "updated_at")?,
+                ThreadId::new(row.get::<String, _>("id")),
+            ))
+        };
+        let is_wanted = |row: &&SqliteRow| {
+            let state: Option<String> = row.get("state");
+            filter.states.is_empty()
+                || state.is_some_and(|state| filter.states.iter().any(|s| s.as_str() == state))
+        };
+        let mut wanted = rows
+            .iter()
+            .filter(is_wanted)
+            .map(key)
+            .collect::<Result<Vec<_>>>()?;
+        let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+        let is_cut = rows.len() >= usize::try_from(looked_at).unwrap_or(usize::MAX);
+        let next = match wanted.len() > limit {
+            true => {
+                wanted.truncate(limit);
+                wanted.last().cloned()
+            }
+            false => rows.last().filter(|_| is_cut).map(key).transpose()?,
+        };
+        let ids: Vec<ThreadId> = wanted.into_iter().map(|(_, id)| id).collect();
+        let threads = self.overviews_of(&ids).await?;
+        Ok(OverviewPage { threads, next })
+    }
+
+    /// Returns these threads as the list shows them, the newest first.
+    pub async fn overviews_of(&self, ids: &[ThreadId]) -> Result<Vec<ThreadOverview>> {
+        let ids = json_list(ids.iter().map(ThreadId::as_str));
+        let rows = sqlx::query(OVERVIEWS).bind(ids);
+        let rows = rows.fetch_all(self.readers()).await?;
+        rows.iter().map(overview).collect()
+    }
+}
+
+fn overview(row: &SqliteRow) -> Result<ThreadOverview> {
+    let word = |column: &str| row.get::<Option<String>, _>(column);
+    let run = match word("run_id") {
+        None => None,
+        Some(id) => Some(LastRun {
+            id: RunId::new(id),
+            state: word("run_state")
+                .as_deref()
+                .and_then(RunState::parse)
+                .ok_or(StoreError::Unreadable {
+                    what: "state of a run",
+                })?,
+            stop_reason: word("stop_reason").as_deref().and_then(StopReason::parse),
+            error_class: word("error_class").as_deref().and_then(ErrorClass::parse),
+            next_attempt_at: optional_timestamp(row, "next_attempt_at")?,
+        }),
+    };
+    Ok(ThreadOverview {
+        id: ThreadId::new(row.get::<String, _>("id")),
+        conversation: ConversationId::new(row.get::<String, _>("conversation_id")),
+        persona: persona_id(row)?,
+        subject: row.get("subject"),
+        sender: word("sender"),
+        trust: word("trust").as_deref().map(Trust::of_stored),
+        beginning: word("beginning").unwrap_or_default(),
+        messages: row.get("messages"),
+        disposition: word("disposition"),
+        run,
+        cost_micros: row.get("cost_micros"),
+        created_at: timestamp(row, "created_at")?,
+        updated_at: timestamp(row, "updated_at")?,
+    })
+}

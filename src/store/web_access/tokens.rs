@@ -1,0 +1,165 @@
+//! Keys of programs for the API.
+
+use super::sessions::digest;
+use crate::domain::Timestamp;
+use crate::store::mail::audit_log::audit;
+use crate::store::sql::{from_json, optional_timestamp, timestamp, to_json};
+use crate::store::{Result, Store};
+use serde::{Deserialize, Serialize};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use std::time::Duration;
+
+/// Time within which a use of a key is not noted again.
+const USE_NOTED_EVERY: Duration = Duration::from_secs(300);
+
+/// What a key may do. None of them lets it decide on an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WebScope {
+    /// Read everything that the pages show.
+    Read,
+    /// Read, and what later versions let programs change.
+    Admin,
+}
+
+impl WebScope {
+    pub const ALL: [WebScope; 2] = [WebScope::Read, WebScope::Admin];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WebScope::Read => "read",
+            WebScope::Admin => "admin",
+        }
+    }
+}
+
+/// A key of a program, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WebToken {
+    pub id: String,
+    pub name: String,
+    pub scopes: Vec<WebScope>,
+    pub created_by: String,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub used_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl WebToken {
+    pub fn is_good(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && now < self.expires_at
+    }
+
+    /// Reports whether a key whose use was noted at `noted` is to be noted again.
+    pub fn is_unnoted(&self, now: Timestamp) -> bool {
+        self.used_at
+            .is_none_or(|used| now.since(used) >= USE_NOTED_EVERY)
+    }
+
+    pub fn may_read(&self) -> bool {
+        // Each scope reads.
+        !self.scopes.is_empty()
+    }
+}
+
+/// A key that is to be made.
+#[derive(Debug, Clone)]
+pub struct NewWebToken {
+    pub name: String,
+    pub scopes: Vec<WebScope>,
+    pub created_by: String,
+    pub expires_at: Timestamp,
+    pub secret: String,
+}
+
+pub(in crate::store) const ADD_TOKEN: &str = "
+    INSERT INTO web_tokens (id, secret_sha256, name, scopes_json, created_by, created_at, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+pub(in crate::store) const TOKEN_OF_SECRET: &str =
+    "SELECT * FROM web_tokens WHERE secret_sha256 = $1";
+pub(in crate::store) const WEB_TOKENS: &str = "SELECT * FROM web_tokens ORDER BY id DESC LIMIT $1";
+pub(in crate::store) const REVOKE_TOKEN: &str =
+    "UPDATE web_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+pub(in crate::store) const NOTE_TOKEN_USE: &str =
+    "UPDATE web_tokens SET used_at = $2 WHERE id = $1";
+
+impl Store {
+    /// Stores a key and returns its id.
+    pub async fn add_web_token(&self, new: NewWebToken) -> Result<String> {
+        let (id, now) = (self.clock().new_id(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let add = sqlx::query(ADD_TOKEN)
+                    .bind(&id)
+                    .bind(digest(&new.secret))
+                    .bind(&new.name)
+                    .bind(to_json(&new.scopes)?)
+                    .bind(&new.created_by)
+                    .bind(now.to_string())
+                    .bind(new.expires_at.to_string());
+                add.execute(&mut *conn).await?;
+                audit(conn, None, ("web_token", &id), "create:cli", now).await?;
+                Ok(id)
+            })
+        })
+        .await
+    }
+
+    /// Returns the key of a secret, good or not.
+    pub async fn web_token(&self, secret: &str) -> Result<Option<WebToken>> {
+        let find = sqlx::query(TOKEN_OF_SECRET).bind(digest(secret));
+        let row = find.fetch_optional(self.readers()).await?;
+        row.as_ref().map(token).transpose()
+    }
+
+    /// Returns the last keys, the newest first.
+    pub async fn web_tokens(&self, limit: u32) -> Result<Vec<WebToken>> {
+        let rows = sqlx::query(WEB_TOKENS).bind(limit);
+        let rows = rows.fetch_all(self.readers()).await?;
+        rows.iter().map(token).collect()
+    }
+
+    /// Revokes a key; `false`: there is none, or it is revoked already.
+    pub async fn revoke_web_token(&self, id: &str) -> Result<bool> {
+        let (id, now) = (id.to_owned(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let revoke = sqlx::query(REVOKE_TOKEN).bind(&id).bind(now.to_string());
+                let revoked = revoke.execute(&mut *conn).await?.rows_affected() > 0;
+                if revoked {
+                    audit(conn, None, ("web_token", &id), "revoke:cli", now).await?;
+                }
+                Ok(revoked)
+            })
+        })
+        .await
+    }
+
+    /// Notes that a key was used.
+    pub async fn note_web_token_use(&self, id: &str) -> Result<()> {
+        let (id, now) = (id.to_owned(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let note = sqlx::query(NOTE_TOKEN_USE).bind(id).bind(now.to_string());
+                note.execute(&mut *conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}
+
+fn token(row: &SqliteRow) -> Result<WebToken> {
+    Ok(WebToken {
+        id: row.get("id"),
+        name: row.get("name"),
+        scopes: from_json(row.get("scopes_json"), "scopes of a key")?,
+        created_by: row.get("created_by"),
+        created_at: timestamp(row, "created_at")?,
+        expires_at: timestamp(row, "expires_at")?,
+        used_at: optional_timestamp(row, "used_at")?,
+        revoked_at: optional_timestamp(row, "revoked_at")?,
+    })
+}
