@@ -4,6 +4,8 @@
 //! The only file that knows every part. The parts meet in committed rows; only hints ([`Notify`])
 //! and the order to stop ([`CancellationToken`]) pass through here.
 
+mod recovery;
+
 use crate::clock::Clock;
 use crate::config::in_force;
 use crate::config::{Config, ConfigErrors, ImapMailbox, Problem, WatchedFolder};
@@ -17,18 +19,17 @@ use crate::gateway::ingress::smtp::{self, BoundSocket, ListenerFactory};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
 use crate::gateway::outbound::{self, Outbound};
-use crate::providers::child::marker;
-use crate::runs::chat::answer_stream;
+use crate::http::{self, BoundPages};
 use crate::runs::deps::WorkerDeps;
-use crate::runs::env::file_guards;
 use crate::runs::preflight::{self, price_problems};
 use crate::runs::worker::Worker;
 use crate::scheduler::Scheduler;
 use crate::scheduler::schedule_file::WorkspaceNames;
-use crate::store::{RecoveredRuns, Store};
+use crate::store::Store;
 use crate::tools;
 use anyhow::Context;
 use futures_util::FutureExt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -36,8 +37,6 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Age since its last call after which an agent's session is removed.
-const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Time for open SMTP sessions to receive a temporary refusal after the store has failed.
 const LAST_REPLIES: Duration = Duration::from_millis(400);
 /// Share of `drain_max` within which running work must end, requeueing included.
@@ -58,6 +57,7 @@ pub struct Engine {
     worker: Worker,
     runs_queued: Arc<Notify>,
     mail_queued: Arc<Notify>,
+    pages: Vec<BoundPages>,
 }
 
 /// Counts of the work that [`Engine::drain`] did.
@@ -90,7 +90,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> anyhow::Result<Self> {
         let config = Arc::new(config);
-        recover(&store, &config).await?;
+        recovery::recover(&store, &config).await?;
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let deps = Arc::new(WorkerDeps::set_up(
             store.clone(),
@@ -135,6 +135,7 @@ impl Engine {
             worker,
             runs_queued,
             mail_queued,
+            pages: Vec::new(),
         })
     }
 
@@ -231,6 +232,19 @@ impl Engine {
         Ok(bound)
     }
 
+    /// Binds every configured listener of the pages, to be served with the others, and returns the addresses that the system
+    /// bound.
+    pub async fn bind_pages(&mut self) -> anyhow::Result<Vec<SocketAddr>> {
+        self.pages.clear();
+        for listener in &self.config.gateway.http_listeners {
+            let wakes = vec![self.runs_queued.clone(), self.mail_queued.clone()];
+            let opened = BoundPages::open(listener, &self.store, &self.config, wakes).await;
+            let opened = opened.with_context(|| format!("cannot listen on {}", listener.address));
+            self.pages.push(opened?);
+        }
+        Ok(self.pages.iter().map(BoundPages::address).collect())
+    }
+
     /// Serves until `shutdown`, then stops accepting, lets running work end, and closes the
     /// database, all within `limits.drain_max`. Work that does not end in time is cancelled, and
     /// the next engine resumes it.
@@ -288,11 +302,14 @@ impl Engine {
     }
 
     /// Starts every task that works until `shutdown`.
-    fn start(self, listeners: Vec<BoundSocket>, shutdown: &CancellationToken) -> Work {
+    fn start(mut self, listeners: Vec<BoundSocket>, shutdown: &CancellationToken) -> Work {
         let mut work = Work::default();
         for listener in listeners {
             work.intake
                 .spawn(smtp::serve(listener, self.intake(), shutdown.clone()));
+        }
+        for pages in std::mem::take(&mut self.pages) {
+            work.road.spawn(http::serve(pages, shutdown.clone()));
         }
         let (intake, stop) = (self.intake.clone(), shutdown.clone());
         work.intake
@@ -379,57 +396,6 @@ impl Engine {
         let usual = || Address::parse(&format!("{id}@{}", self.config.gateway.mail_domain)).ok();
         out.addresses.first().cloned().or_else(usual)
     }
-}
-
-/// Brings back what the previous engine left: its agents' processes, changed files, open runs.
-async fn recover(store: &Store, config: &Config) -> anyhow::Result<()> {
-    // The epoch is ours: the engine that started these agents is gone, and nothing records
-    // their work.
-    let left = marker::sweep(&config.workspace);
-    if left > 0 {
-        tracing::warn!(
-            processes = left,
-            "an agent's processes had outlived their engine; they were killed"
-        );
-    }
-    answer_stream::clear(&config.workspace);
-    file_guards::recover(store, config)
-        .await
-        .context("putting back what agents changed")?;
-    let recovered = store.recover_runs().await.context("recovering runs")?;
-    let RecoveredRuns {
-        queued,
-        poison_runs,
-        quarantined,
-    } = recovered;
-    if queued + quarantined > 0 {
-        tracing::info!(
-            queued,
-            poison_runs,
-            "an engine stopped in the middle; its runs are queued again"
-        );
-    }
-    if quarantined > 0 {
-        tracing::error!(
-            runs = quarantined,
-            "runs that stop every engine at the same step were quarantined"
-        );
-    }
-    let closed = store
-        .close_questions_of_copy()
-        .await
-        .context("closing questions of a restored backup")?;
-    if closed > 0 {
-        tracing::warn!(
-            closed,
-            "this database is a restored backup: the questions that were open are closed, and their runs go on without an approval"
-        );
-    }
-    store
-        .forget_sessions(SESSION_UNUSED_MAX)
-        .await
-        .context("forgetting sessions of agents")?;
-    Ok(())
 }
 
 /// Opens the configured transport; `None`: no mail can be sent.

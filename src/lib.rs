@@ -23,5 +23,6 @@ pub mod embeddings;
 pub mod runs;
 pub mod mcp;
 pub mod replay;
+pub mod http;
 pub mod app;
 pub mod cli;

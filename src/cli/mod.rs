@@ -7,7 +7,7 @@
 //! - inspection: `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
-//! - for agents: `mcp`
+//! - for browsers and programs: `web`; for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
 
@@ -46,10 +46,11 @@ mod policy;
 mod hooks;
 mod tools;
 mod skills;
+mod web;
 pub mod screen;
 mod args;
 
-pub use args::name_catalog::name_catalog;
+pub use crate::runs::preflight::name_catalog;
 pub use init::sample;
 pub use process::exit::{Exit, Failure};
 pub use process::protection::protect;
@@ -120,6 +121,8 @@ static COMMANDS: &[&dyn Command] = &[
     // The kill switch.
     &halt::HaltCommand,
     &halt::ResumeCommand,
+    // For browsers and programs.
+    &web::WebCommand,
     // For agents.
     &mcp::McpCommand,
 ];

@@ -3,7 +3,7 @@
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
-use crate::config::{Config, ListenAddress, SmtpListener};
+use crate::config::{Config, HttpListener, ListenAddress, SmtpListener};
 use crate::gateway::ingress::smtp::{BoundSocket, TlsError};
 use crate::gateway::notices::Notices;
 use crate::store::working_engine;
@@ -13,6 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -59,14 +60,16 @@ async fn serve(context: &CommandContext, take_over: bool) -> anyhow::Result<Exit
         true => Engine::take_over(config, clock).await?,
         false => Engine::open(config, clock).await?,
     };
+    let mut engine = engine;
     let listeners = bind(&engine, take_over).await?;
+    let pages = bind_pages(&mut engine, take_over).await?;
     // Letters are accepted and stored all the same; the operator must know which of them are not
     // answered.
     for problem in engine.warnings() {
         screen::remark(&format!("warning: {problem}"));
     }
     // The server continues when its stdout is closed.
-    let _unread = announce(context, &engine, &app::addresses(&listeners));
+    let _unread = announce(context, &engine, &app::addresses(&listeners), &pages);
     let shutdown = CancellationToken::new();
     let serving = engine.serve(listeners, shutdown.clone());
     tokio::pin!(serving);
@@ -104,7 +107,12 @@ fn refuse_stopped(context: &CommandContext, config: &Config) -> Result<(), Failu
         ListenAddress::Tcp(address) => std::net::TcpListener::bind(address).is_err(),
         ListenAddress::Unix { path, .. } => std::os::unix::net::UnixStream::connect(path).is_ok(),
     };
-    if !matches!(state, Some('T' | 't')) || !config.gateway.listeners.iter().any(is_taken) {
+    let is_served =
+        |listener: &HttpListener| std::net::TcpListener::bind(listener.address).is_err();
+    let gateway = &config.gateway;
+    let keeps =
+        gateway.listeners.iter().any(is_taken) || gateway.http_listeners.iter().any(is_served);
+    if !matches!(state, Some('T' | 't')) || !keeps {
         return Ok(());
     }
     let says =
@@ -126,6 +134,24 @@ async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<BoundSocket>, Fail
             Err(cause) if cause.is::<TlsError>() || tries == 0 => {
                 let hint = unbound(&cause, take_over);
                 return Err(Failure::new(Exit::Failed, "cannot take letters")
+                    .hint(hint)
+                    .because(cause));
+            }
+            Err(_taken) => tokio::time::sleep(ADDRESS_PAUSE).await,
+        }
+    }
+}
+
+/// Binds the listeners of the pages, as [`bind`] does those of mail.
+async fn bind_pages(engine: &mut Engine, take_over: bool) -> Result<Vec<SocketAddr>, Failure> {
+    let mut tries = if take_over { ADDRESS_TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        match engine.bind_pages().await {
+            Ok(pages) => return Ok(pages),
+            Err(cause) if cause.is::<TlsError>() || tries == 0 => {
+                let hint = unbound(&cause, take_over);
+                return Err(Failure::new(Exit::Failed, "cannot serve the pages")
                     .hint(hint)
                     .because(cause));
             }
@@ -162,12 +188,18 @@ fn unbound(cause: &anyhow::Error, take_over: bool) -> &'static str {
 }
 
 /// Prints the line that says that letters are accepted.
-fn announce(context: &CommandContext, engine: &Engine, formatted: &[String]) -> anyhow::Result<()> {
+fn announce(
+    context: &CommandContext,
+    engine: &Engine,
+    formatted: &[String],
+    pages: &[SocketAddr],
+) -> anyhow::Result<()> {
     let personas = engine.config.personas.iter().count();
     if context.json() {
         let pid = std::process::id();
         return context.screen.json(&ServeRecord {
             listening: formatted,
+            pages,
             personas,
             pid,
         });
@@ -181,6 +213,11 @@ fn announce(context: &CommandContext, engine: &Engine, formatted: &[String]) -> 
         "attache {} serves {personas}, {way}",
         env!("CARGO_PKG_VERSION")
     ))?;
+    for address in pages {
+        context.screen.line(format!(
+            "pages at {address}: `attache web login` opens them in a browser"
+        ))?;
+    }
     if engine.config.gateway.outbound.is_none() {
         screen::remark("no outbound transport is configured: answers are stored and not sent");
     } else if let Some(reason) = Notices::silence(&engine.config) {
@@ -239,6 +276,9 @@ impl Signals {
 #[derive(Serialize)]
 struct ServeRecord<'a> {
     listening: &'a [String],
+    /// Addresses of the pages.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pages: &'a [SocketAddr],
     personas: usize,
     pid: u32,
 }

@@ -48,14 +48,14 @@ pub async fn load_run(store: &Store, id: &RunId) -> Result<RunRecord> {
             .map(delivery);
         let attachments = persona.attachment_infos(&mail.id).await?;
         mails.push(MailRecord {
-            message: message(mail, attachments),
+            message: message_record(mail, attachments),
             delivery,
         });
     }
     Ok(RunRecord {
         run: run_record(&summary),
         slot: persona.slot_of_run(id).await?.map(Into::into),
-        trigger: message(trigger, attachments),
+        trigger: message_record(trigger, attachments),
         context,
         turns,
         calls,
@@ -101,7 +101,7 @@ pub async fn load_thread(
         participants: summary.participants,
         messages: messages
             .into_iter()
-            .map(|found| message(found.message, found.attachments))
+            .map(|found| message_record(found.message, found.attachments))
             .collect(),
         runs,
     })
@@ -133,7 +133,8 @@ fn run_record(run: &RunSummary) -> RunRow {
     }
 }
 
-fn message(message: StoredMessage, attachments: Vec<AttachmentInfo>) -> MessageRecord {
+/// Returns a message as records hold it.
+pub fn message_record(message: StoredMessage, attachments: Vec<AttachmentInfo>) -> MessageRecord {
     let attachment = |found: AttachmentInfo| AttachmentRecord {
         filename: found.filename,
         content_type: found.content_type,

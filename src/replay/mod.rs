@@ -4,7 +4,7 @@
 //! [`load_run`] and [`load_thread`] load it from the store; [`timeline`] makes it readable. A
 //! record is complete in itself: its JSON form reads back as an equal record.
 //!
-//! - `load`: a record from the store; `slot`: the scheduled slot of a run; `select`: a part of a record
+//! - `load`: a record from the store; `thread_detail`: a thread beside its record; `slot`: the scheduled slot of a run; `select`: a part of a record
 //! - `timeline`, `html`: a record for people; `bundle`: records as a file
 //! - `diff`: two runs compared
 //! - `verify`: runs executed again over their records
@@ -13,6 +13,7 @@
 
 mod load;
 mod slot;
+mod thread_detail;
 pub mod diff;
 pub mod bundle;
 pub mod fork;
@@ -23,8 +24,9 @@ pub mod policy_preview;
 pub mod verify;
 pub mod html;
 
-pub use load::{load_run, load_thread};
+pub use load::{load_run, load_thread, message_record};
 pub use slot::{Destination, SlotRecord};
+pub use thread_detail::ThreadDetail;
 
 use crate::domain::TextLabel;
 use crate::domain::mail::filed;

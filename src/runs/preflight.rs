@@ -7,17 +7,39 @@ use super::budget::unpriced;
 use super::provider_health::adapters::{build_provider, build_providers};
 use super::provider_health::status;
 use crate::config::{
-    Config, ConfigErrors, ContextStep, Persona, PinnedSkill, Problem, is_untouched,
+    Config, ConfigErrors, ContextStep, NameCatalog, Persona, PinnedSkill, Problem, is_untouched,
 };
 use crate::context::resolvers::knowledge;
 use crate::context::resolvers::reads::Folders;
-use crate::context::resolvers::{self, StaticFault, StaticStep};
+use crate::context::resolvers::{self, RESOLVERS, StaticFault, StaticStep};
 use crate::domain::{ReplyMode, RunOptions, Timestamp};
-use crate::providers::Provider;
-use crate::providers::embeddings::EmbeddingClient;
-use crate::tools::skill_digests;
+use crate::providers::embeddings::{self, EmbeddingClient};
+use crate::providers::{KEY_ALIASES, Provider, adapters};
+use crate::tools::{self, skill_digests};
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
+
+/// Returns the names of every provider, resolver and tool of this binary.
+pub fn name_catalog() -> NameCatalog {
+    let keys = adapters().filter_map(|adapter| adapter.key_variable.map(|key| (adapter.id, key)));
+    let keys = keys.chain(KEY_ALIASES.iter().copied());
+    NameCatalog {
+        providers: adapters().map(|adapter| adapter.id).collect(),
+        resolvers: RESOLVERS
+            .iter()
+            .map(|resolver| (resolver.name(), resolver.arguments()))
+            .collect(),
+        tools: tools::builtin().names().map(str::to_owned).collect(),
+        agents: adapters()
+            .filter_map(|adapter| adapter.bounds.map(|bounds| (adapter.id, bounds)))
+            .collect(),
+        key_variables: keys.collect(),
+        embedding_providers: embeddings::adapters().collect(),
+        settings: adapters()
+            .map(|adapter| (adapter.id, adapter.settings.concat()))
+            .collect(),
+    }
+}
 
 /// Returns everything that can be found without a run: problems, and warnings.
 pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) {

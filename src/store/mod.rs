@@ -61,8 +61,8 @@ pub use approvals::record::{
     ApprovalOfRun, ApprovalVerdict, DecisionOutcome, NewApproval, NewApprovalAnswer, NewDecision,
 };
 pub use approvals::sweep::SweptApprovals;
-pub use budgets::embedding_calls::{EmbeddingPurpose, NewEmbeddingCall};
 pub use budgets::account_lines::{AccountLine, BudgetRecord};
+pub use budgets::embedding_calls::{EmbeddingPurpose, NewEmbeddingCall};
 pub use budgets::money::{Billing, BudgetExhausted, CallReservation, budget_reached};
 pub use calendar::read::StoredEvent;
 pub use calendar::record::{CalendarEventNote, CalendarNote, EventWrite, NewCalendarPart};

@@ -100,6 +100,9 @@ mod replay;
 mod context_as_of;
 mod verify;
 
+// The pages
+mod http;
+
 // The command line and the workspace
 mod cli;
 mod commands;

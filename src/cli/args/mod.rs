@@ -2,7 +2,6 @@
 
 pub mod in_force;
 pub mod lookup;
-pub mod name_catalog;
 
 use super::{CommandContext, Exit, Failure};
 use crate::clock::{Clock, SystemClock};

@@ -9,8 +9,8 @@ use super::args::{id_arg, number, page_args, persona_of, text};
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit};
 use crate::domain::{MessageId, Trigger};
-use crate::replay::{MessageRecord, RunRow, load_thread};
-use crate::store::{StoredThreadSummary, ThreadFilter, ThreadReset, ThreadSession};
+use crate::replay::{MessageRecord, RunRow, ThreadDetail, load_thread};
+use crate::store::{StoredThreadSummary, ThreadFilter, ThreadSession};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
@@ -119,18 +119,8 @@ async fn show(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exi
     let resets = store.thread_resets(&id).await?;
     let summaries = store.summaries_of_thread(&id, SUMMARIES_MAX).await?;
     if context.json() {
-        context.screen.json(&ThreadDetail {
-            id: &thread.id,
-            conversation: &thread.conversation,
-            persona: &thread.persona,
-            subject: &thread.subject,
-            participants: &thread.participants,
-            messages: &thread.messages,
-            runs: thread.runs.iter().map(|run| &run.run).collect(),
-            sessions: &sessions,
-            resets: &resets,
-            summaries: &summaries,
-        })?;
+        let detail = ThreadDetail::of(&thread, (&sessions, &resets, &summaries));
+        context.screen.json(&detail)?;
         return Ok(Exit::Ok);
     }
     let mut fields = vec![
@@ -277,23 +267,6 @@ fn show_message(
     }
     screen.fields(&fields)?;
     Ok(screen.behind("| ", message.text.trim_end())?)
-}
-
-/// A thread with its messages and runs.
-#[derive(Serialize)]
-struct ThreadDetail<'a> {
-    id: &'a str,
-    conversation: &'a str,
-    persona: &'a str,
-    subject: &'a str,
-    participants: &'a [String],
-    messages: &'a [MessageRecord],
-    runs: Vec<&'a RunRow>,
-    sessions: &'a [ThreadSession],
-    /// Where the history of later runs begins, the newest first.
-    resets: &'a [ThreadReset],
-    /// Summaries of its older messages, the newest first.
-    summaries: &'a [StoredThreadSummary],
 }
 
 /// The bytes of a letter.

@@ -1,4 +1,8 @@
-//! `configs/gateway.json`: incoming and outgoing mail.
+//! `configs/gateway.json`: incoming and outgoing mail, and the pages.
+//!
+//! - `listeners`, `submission`: sockets for mail, and who may log in there; `http_listeners`: sockets of the pages
+//! - `mailboxes`: mail that is fetched; `outbound`: mail that is sent; `limits`: bounds of both
+//! - `notices`, `commands`, `sender_notes`: mail between the engine and people
 
 pub mod commands;
 pub mod limits;

@@ -1,6 +1,6 @@
 //! Read models for people: lists, pages, bundles, exports.
 //!
-//! - `ids`: rows by a piece of their id. `threads`, `runs`: listings. `record`: a run whole.
+//! - `ids`: rows by a piece of their id. `threads`, `runs`: listings. `overview`, `strips`: threads and runs in short. `record`: a run whole.
 //! - `bundles`: runs as files, out and in. `export`: a persona's mail. `calls`: calls with the decisions on them.
 //! - `feed_lines`: events of the feed with what their rows say.
 //!

@@ -30,7 +30,7 @@ pub struct OverviewFilter {
 #[derive(Debug, Clone, PartialEq)]
 pub struct OverviewPage {
     pub threads: Vec<ThreadOverview>,
-    /// Where the next page begins; `None`: this was the last.
+    /// Begin of the next page; `None`: this was the last.
     pub next: Option<(Timestamp, ThreadId)>,
 }
 

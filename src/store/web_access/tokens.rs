@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Time within which a use of a key is not noted again.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(300);
 
-/// What a key may do. None of them lets it decide on an approval.
+/// Right of a key. None of them lets it decide on an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WebScope {

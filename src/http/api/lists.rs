@@ -1,0 +1,186 @@
+//! Lists of the API.
+
+use super::{ItemList, knows_only, limit, record};
+use crate::config::show_persona;
+use crate::domain::{Address, ApprovalState, MemoryStatus, PersonaId, RunState, Timestamp};
+use crate::http::call::Call;
+use crate::http::failure::PageError;
+use crate::http::pages::inbox::cursor;
+use crate::store::{
+    DeliveryFilter, DeliveryState, MemoryFilter, OverviewFilter, RunFilter, UsageBy, UsageSum,
+};
+use axum::response::Response;
+use serde::Serialize;
+use std::time::Duration;
+
+/// Most sums of a report.
+const SUMS_MAX: usize = 1_000;
+/// Longest span of a report, in days.
+const DAYS_MAX: u64 = 3_660;
+
+fn persona(call: &Call) -> Result<Option<PersonaId>, PageError> {
+    match call.query("persona") {
+        "" => Ok(None),
+        typed => match PersonaId::parse(typed) {
+            Ok(id) => Ok(Some(id)),
+            Err(error) => Err(PageError::Refused(error.to_string())),
+        },
+    }
+}
+
+/// Reads a word of a known list; empty: none was given.
+fn word<T>(
+    call: &Call,
+    name: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, PageError> {
+    match call.query(name) {
+        "" => Ok(None),
+        typed => match parse(typed) {
+            Some(value) => Ok(Some(value)),
+            None => Err(PageError::Refused(format!(
+                "`{}` is no {name}",
+                crate::text::visible(&crate::text::truncated(typed, 40))
+            ))),
+        },
+    }
+}
+
+fn all<T: Serialize>(items: Vec<T>) -> Result<Response, PageError> {
+    record(&ItemList { items, next: None })
+}
+
+/// Conversations, the newest first.
+pub(in crate::http) async fn conversations(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["persona", "state", "limit", "cursor"])?;
+    let after = match call.query("cursor") {
+        "" => None,
+        typed => Some(
+            cursor(typed)
+                .ok_or_else(|| PageError::Refused("this is no `cursor` of this list".to_owned()))?,
+        ),
+    };
+    let filter = OverviewFilter {
+        persona: persona(&call)?,
+        states: word(&call, "state", RunState::parse)?.into_iter().collect(),
+        after,
+        limit: limit(&call)?,
+    };
+    let page = call.context.store.thread_overviews(&filter).await?;
+    record(&ItemList {
+        items: page.threads,
+        next: page.next.map(|(at, id)| format!("{at},{id}")),
+    })
+}
+
+/// Runs, the newest first.
+pub(in crate::http) async fn runs(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["persona", "state", "since", "limit", "cursor"])?;
+    let limit = limit(&call)?;
+    let offset = word(&call, "cursor", |text| text.parse::<u32>().ok())?.unwrap_or(0);
+    let filter = RunFilter {
+        states: word(&call, "state", RunState::parse)?.into_iter().collect(),
+        persona: persona(&call)?,
+        since: word(&call, "since", Timestamp::parse)?,
+        ended_since: None,
+        limit: limit + 1,
+        offset,
+    };
+    let mut items = call.context.store.list_runs(&filter).await?;
+    let is_cut = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    record(&ItemList {
+        items,
+        next: is_cut.then(|| (offset + limit).to_string()),
+    })
+}
+
+/// Questions, open ones by their end, others the newest first.
+pub(in crate::http) async fn approvals(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["persona", "state", "limit"])?;
+    let state = word(&call, "state", ApprovalState::parse)?;
+    let (persona, limit) = (persona(&call)?, limit(&call)?);
+    let store = &call.context.store;
+    all(store.approvals(state, persona.as_ref(), limit).await?)
+}
+
+/// Mails on their way and gone, the newest first.
+pub(in crate::http) async fn deliveries(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["persona", "state", "limit"])?;
+    let filter = DeliveryFilter {
+        states: word(&call, "state", DeliveryState::parse)?
+            .into_iter()
+            .collect(),
+        persona: persona(&call)?,
+        limit: limit(&call)?,
+    };
+    all(call.context.store.list_deliveries(&filter).await?)
+}
+
+/// Notices by their cause.
+pub(in crate::http) async fn notices(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["limit"])?;
+    let limit = limit(&call)?;
+    all(call.context.store.list_notices(limit).await?)
+}
+
+/// Entries of memory, the newest first.
+pub(in crate::http) async fn memory(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["persona", "status", "contact", "limit"])?;
+    let filter = MemoryFilter {
+        persona: persona(&call)?,
+        status: word(&call, "status", MemoryStatus::parse)?,
+        contact: word(&call, "contact", |text| Address::parse(text).ok())?
+            .map(|address| address.key()),
+        limit: limit(&call)?,
+    };
+    all(call.context.store.memory_entries(&filter).await?)
+}
+
+/// Slots of all responsibilities, the newest first.
+pub(in crate::http) async fn slots(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["limit"])?;
+    let limit = limit(&call)? as usize;
+    all(call.context.store.responsibility_slots(None, limit).await?)
+}
+
+/// Personas with their settings.
+pub(in crate::http) async fn personas(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &[])?;
+    let personas = call.context.config.personas.iter();
+    all(personas.map(show_persona).collect())
+}
+
+/// Sums of usage since an instant.
+#[derive(Serialize)]
+struct UsageSums {
+    since: Timestamp,
+    by: &'static str,
+    sums: Vec<UsageSum>,
+    total: UsageSum,
+    runs_waiting_for_money: i64,
+}
+
+/// What calls used and cost.
+pub(in crate::http) async fn usage(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["by", "days"])?;
+    let store = &call.context.store;
+    let by = word(&call, "by", UsageBy::parse)?.unwrap_or(UsageBy::Day);
+    let days = word(&call, "days", |text| text.parse::<u64>().ok())?;
+    let days = days.unwrap_or(30).min(DAYS_MAX);
+    let since = call
+        .context
+        .now()
+        .minus(Duration::from_secs(days * 24 * 3600));
+    record(&UsageSums {
+        since,
+        by: by.as_str(),
+        sums: store.usage_since(since, Some(by), SUMS_MAX).await?,
+        total: store
+            .usage_since(since, None, 1)
+            .await?
+            .pop()
+            .unwrap_or_default(),
+        runs_waiting_for_money: store.runs_waiting_for_money().await?,
+    })
+}

@@ -1,0 +1,67 @@
+//! The API, version 1: the records of `--json`, by a session or by the key of a program. Reads only.
+//!
+//! A list is `{items, next}`; `next` is the `cursor` of the page behind it. Times are RFC 3339 in UTC, money is micro-dollars, ids are
+//! taken by their beginning or end. A word of the query that a route does not know is an error.
+
+mod lists;
+mod records;
+
+pub(super) use lists::{
+    approvals, conversations, deliveries, memory, notices, personas, runs, slots, usage,
+};
+pub(super) use records::{approval, health, memory_entry, message, run, run_context, thread};
+
+use super::call::Call;
+use super::failure::PageError;
+use super::reply;
+use axum::response::Response;
+use serde::Serialize;
+
+/// Items of a list that are given where the query says nothing, and most of them.
+const ITEMS: u32 = 50;
+const ITEMS_MAX: u32 = 500;
+
+/// A page of a list.
+#[derive(Serialize)]
+struct ItemList<T: Serialize> {
+    items: Vec<T>,
+    /// Begin of the next page; `None`: this was the last.
+    next: Option<String>,
+}
+
+/// Answers with a record, as `--json` prints it.
+fn record(value: &impl Serialize) -> Result<Response, PageError> {
+    let text = serde_json::to_string_pretty(value);
+    let mut text = text.map_err(|error| PageError::Internal(error.into()))?;
+    text.push('\n');
+    Ok(reply::json(text))
+}
+
+/// Refuses a query with a word that the route does not know.
+fn knows_only(call: &Call, words: &[&str]) -> Result<(), PageError> {
+    match call
+        .query
+        .iter()
+        .find(|(name, _)| !words.contains(&name.as_str()))
+    {
+        None => Ok(()),
+        Some((name, _)) => Err(PageError::Refused(format!(
+            "no word `{}` of the query; there are: {}",
+            crate::text::visible(&crate::text::truncated(name, 40)),
+            words.join(", ")
+        ))),
+    }
+}
+
+/// Returns the number of items that the query wants.
+fn limit(call: &Call) -> Result<u32, PageError> {
+    match call.query("limit") {
+        "" => Ok(ITEMS),
+        typed => match typed.parse::<u32>() {
+            Ok(limit) if (1..=ITEMS_MAX).contains(&limit) => Ok(limit),
+            _ => Err(PageError::Refused(format!(
+                "`limit` is a number from 1 to {ITEMS_MAX}"
+            ))),
+        },
+    }
+}

@@ -1,0 +1,102 @@
+//! Single records of the API.
+
+use super::{knows_only, limit, record};
+use crate::http::call::Call;
+use crate::http::failure::PageError;
+use crate::replay::{self, ContextRecord, ThreadDetail};
+use axum::response::Response;
+use serde::Serialize;
+
+/// Most runs of a thread that its record names.
+const RUNS_MAX: u32 = 200;
+/// Most summaries of it.
+const SUMMARIES_MAX: u32 = 20;
+
+/// A thread with its messages and runs.
+pub(in crate::http) async fn thread(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["limit"])?;
+    let (store, limit) = (&call.context.store, limit(&call)?);
+    let id = store.find_thread(call.param("id")).await?;
+    let thread = replay::load_thread(store, &id, limit, RUNS_MAX).await?;
+    let sessions = store.thread_sessions(&id).await?;
+    let resets = store.thread_resets(&id).await?;
+    let summaries = store.summaries_of_thread(&id, SUMMARIES_MAX).await?;
+    record(&ThreadDetail::of(&thread, (&sessions, &resets, &summaries)))
+}
+
+/// A run and everything that happened in it.
+pub(in crate::http) async fn run(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &[])?;
+    let store = &call.context.store;
+    let id = store.find_run(call.param("id")).await?;
+    record(&replay::load_run(store, &id).await?)
+}
+
+/// What the model saw in a run.
+pub(in crate::http) async fn run_context(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &[])?;
+    let store = &call.context.store;
+    let id = store.find_run(call.param("id")).await?;
+    let run = store.run_summary(&id).await?;
+    let report = store.persona(&run.persona).context_report(&id).await?;
+    let report: Option<ContextRecord> = report.and_then(|json| serde_json::from_str(&json).ok());
+    match report {
+        Some(report) => record(&report),
+        None => Err(PageError::Missing("context of a run".to_owned())),
+    }
+}
+
+/// A message as runs show it.
+pub(in crate::http) async fn message(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &[])?;
+    let store = &call.context.store;
+    let id = store.find_message(call.param("id")).await?;
+    let (persona, _) = store.place_of_message(&id).await?;
+    let persona = store.persona(&persona);
+    let attachments = persona.attachment_infos(&id).await?;
+    record(&replay::message_record(
+        persona.message(&id).await?,
+        attachments,
+    ))
+}
+
+/// A question, by its whole id or the end of it.
+pub(in crate::http) async fn approval(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &[])?;
+    let (store, typed) = (&call.context.store, call.param("id"));
+    let found = match store.approval(typed).await {
+        Ok(found) => found,
+        Err(_) => {
+            let ids = store.approvals_ending(typed).await?;
+            let [id] = ids.as_slice() else {
+                return Err(PageError::Missing("approval".to_owned()));
+            };
+            store.approval(id).await?
+        }
+    };
+    record(&found)
+}
+
+/// An entry of memory with what it rests on.
+pub(in crate::http) async fn memory_entry(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &[])?;
+    let store = &call.context.store;
+    let id = store.find_memory(call.param("id")).await?;
+    record(&store.memory_dossier(&id).await?)
+}
+
+/// That the engine answers.
+#[derive(Serialize)]
+struct HealthRecord {
+    ok: bool,
+    version: &'static str,
+}
+
+/// Says that the process answers; for whoever watches it, without a session.
+pub(in crate::http) async fn health(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &[])?;
+    record(&HealthRecord {
+        ok: true,
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}

@@ -1,0 +1,109 @@
+//! A request that has passed the checks, as handlers get it.
+
+use super::context::WebContext;
+use super::failure::PageError;
+use crate::config::WebOrigin;
+use crate::store::WebSession;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+
+/// A request that has passed the checks.
+pub(super) struct Call {
+    pub context: Arc<WebContext>,
+    /// The name by which it called us.
+    pub origin: WebOrigin,
+    pub client: IpAddr,
+    /// Name that the browser gives itself.
+    pub browser: String,
+    /// Values of the path's variables.
+    pub params: Vec<(String, String)>,
+    pub query: Vec<(String, String)>,
+    /// Fields of a form; empty for a `GET`.
+    pub form: Vec<(String, String)>,
+    pub caller: WebCaller,
+    pub path: String,
+    /// Cookie to be set with the answer.
+    pub renewed: Arc<OnceLock<String>>,
+}
+
+/// Sender of a request.
+pub(super) enum WebCaller {
+    Nobody,
+    Browser(Box<BrowserSession>),
+    /// A program with a key that may do what its route does.
+    Program,
+}
+
+/// A session that is good, with the secret of its cookie.
+pub(super) struct BrowserSession {
+    pub session: WebSession,
+    pub secret: String,
+}
+
+impl Call {
+    /// Returns a variable of the path.
+    pub fn param(&self, name: &str) -> &str {
+        value(&self.params, name)
+    }
+
+    /// Returns a word of the query, without blanks around it; empty when there is none.
+    pub fn query(&self, name: &str) -> &str {
+        value(&self.query, name).trim()
+    }
+
+    /// Returns a field of the form, without blanks around it; empty when there is none.
+    pub fn field(&self, name: &str) -> &str {
+        value(&self.form, name).trim()
+    }
+
+    /// Returns the session of a browser.
+    pub fn session(&self) -> Option<&BrowserSession> {
+        match &self.caller {
+            WebCaller::Browser(session) => Some(session),
+            WebCaller::Nobody | WebCaller::Program => None,
+        }
+    }
+
+    /// Returns the person who acts, for records of decisions: the user of the machine who asked for the code.
+    pub fn actor(&self) -> Result<String, PageError> {
+        match self.session() {
+            Some(session) => Ok(session.session.asked_by.clone()),
+            None => Err(PageError::Forbidden("a browser with a session does this")),
+        }
+    }
+
+    /// Gives the session another secret, so that one that was seen before is worth nothing after a decision.
+    pub async fn renew(&self) -> Result<(), PageError> {
+        let Some(session) = self.session() else {
+            return Ok(());
+        };
+        let secret = self.context.store.clock().new_secret();
+        let is_ours = self
+            .context
+            .store
+            .rotate_web_session(&session.secret, &secret)
+            .await?;
+        if is_ours {
+            let _first = self.renewed.set(self.set_cookie(&secret));
+        }
+        Ok(())
+    }
+
+    /// Returns the field value of `Set-Cookie` for a session's secret; empty: it is forgotten.
+    pub fn set_cookie(&self, secret: &str) -> String {
+        let name = self.context.cookie(&self.origin);
+        let age = match secret.is_empty() {
+            true => 0,
+            false => crate::store::SESSION_AGE_MAX.as_secs(),
+        };
+        let secure = if self.origin.is_https { "; Secure" } else { "" };
+        format!("{name}={secret}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}")
+    }
+}
+
+fn value<'a>(pairs: &'a [(String, String)], name: &str) -> &'a str {
+    pairs
+        .iter()
+        .find(|(key, _)| key == name)
+        .map_or("", |(_, value)| value)
+}

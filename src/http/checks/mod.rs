@@ -1,0 +1,136 @@
+//! Everything that is looked at before a handler runs, in this order: the name by which we are called, the method (the
+//! router), Fetch Metadata, `Origin`, session or key, scope, the token of the form, the handler. The first refusal ends it.
+//!
+//! - `browser`: names, Fetch Metadata, `Origin`
+//! - `access`: cookies and keys
+//! - `form`: bodies
+
+mod access;
+mod browser;
+mod form;
+
+pub(super) use browser::{Called, name};
+
+use super::call::{Call, WebCaller};
+use super::context::WebContext;
+use super::failure::{PageError, Shape};
+use super::reply;
+use super::route::{RouteAccess, RouteMethod, WebRoute};
+use access::KnownCaller;
+use axum::extract::{FromRequestParts, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::response::Response;
+use browser::SentFrom;
+use std::sync::Arc;
+
+/// Checks a request and lets its handler answer.
+pub(super) async fn answer(
+    context: Arc<WebContext>,
+    route: &'static WebRoute,
+    request: Request,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let shape = route.shape;
+    let answered = match admit(&context, route, &parts).await {
+        Ok(admitted) => match call(&context, route, (&mut parts, body), admitted).await {
+            Ok(call) => {
+                let renewed = call.renewed.clone();
+                let answered = (route.handler)(call).await;
+                answered.map(|response| reply::with_cookie(response, &renewed))
+            }
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    let response = match answered {
+        Ok(response) => response,
+        Err(PageError::LogIn { crossed }) if shape == Shape::Page => {
+            reply::log_in(&context, &parts.uri, crossed)
+        }
+        Err(error) => reply::error(&context, shape, &error),
+    };
+    reply::finished(response, &parts)
+}
+
+/// A request that may be answered, with the way in which it is known.
+struct Admitted {
+    called: Called,
+    caller: WebCaller,
+}
+
+async fn admit(
+    context: &WebContext,
+    route: &WebRoute,
+    parts: &Parts,
+) -> Result<Admitted, PageError> {
+    let called = parts.extensions.get::<Called>().cloned();
+    let called = called.ok_or(PageError::Forbidden("this request has no name of ours"))?;
+    let is_read = route.method == RouteMethod::Get;
+    let sent = browser::fetch_metadata(&parts.headers, is_read)?;
+    browser::origin(&parts.headers, &called.origin, is_read)?;
+    if let Some(wait) = context.attempts.wait(called.client) {
+        if route.access == RouteAccess::Anyone && is_read {
+            // The login page and its assets say nothing and cost nothing.
+        } else if parts.headers.contains_key("authorization") || route.path == "/login" {
+            return Err(PageError::TooManyAttempts(wait));
+        }
+    }
+    let caller = match (route.access, sent) {
+        (RouteAccess::Anyone, _) => WebCaller::Nobody,
+        // A link from elsewhere shows nothing of the workspace, not even what a session could see.
+        (_, SentFrom::ByLinkFromElsewhere) => return Err(PageError::LogIn { crossed: true }),
+        (access, SentFrom::ByOurselves) => {
+            match access::known(context, &called, &parts.headers, access).await? {
+                KnownCaller::Browser(session) => WebCaller::Browser(Box::new(session)),
+                KnownCaller::Program => WebCaller::Program,
+                KnownCaller::Nobody => return Err(PageError::LogIn { crossed: false }),
+            }
+        }
+    };
+    Ok(Admitted { called, caller })
+}
+
+/// Reads what the handler is to get, and checks the token of a form.
+async fn call(
+    context: &Arc<WebContext>,
+    route: &WebRoute,
+    (parts, body): (&mut Parts, axum::body::Body),
+    admitted: Admitted,
+) -> Result<Call, PageError> {
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    let params = params.map_err(|_| PageError::Missing("page".to_owned()))?;
+    let params = params
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let query = form::pairs(parts.uri.query().unwrap_or_default());
+    let form = match route.method {
+        RouteMethod::Get => Vec::new(),
+        RouteMethod::Post => form::read(&parts.headers, body).await?,
+    };
+    let Admitted { called, caller } = admitted;
+    if route.method == RouteMethod::Post
+        && let WebCaller::Browser(session) = &caller
+    {
+        form::check_token(&form, session)?;
+    }
+    let text = |name: &str| {
+        let value = parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok());
+        value.unwrap_or_default().to_owned()
+    };
+    Ok(Call {
+        context: context.clone(),
+        origin: called.origin,
+        client: called.client,
+        browser: text("user-agent"),
+        params,
+        query,
+        form,
+        caller,
+        path: parts.uri.path().to_owned(),
+        renewed: Arc::default(),
+    })
+}

@@ -1,0 +1,167 @@
+//! What the handlers of one listener share.
+
+use super::attempts::FailedAttempts;
+use super::failure::PageError;
+use super::templates;
+use crate::config::{Config, HttpListener, WebOrigin};
+use crate::domain::{ApprovalState, Network, Timestamp};
+use crate::store::{PersonaHalt, Store, WebSession};
+use minijinja::Environment;
+use minijinja::value::Serde;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// Most sessions whose last use is known without the database.
+const USES_MAX: usize = 4096;
+
+/// Most open questions that the head of a page counts.
+const WAITING_SHOWN_MAX: u32 = 100;
+
+/// Work that waits for the owner.
+#[derive(Debug, Serialize)]
+pub(super) struct OpenWork {
+    /// Number of open questions, up to a bound.
+    approvals: usize,
+    halts: Vec<PersonaHalt>,
+}
+
+/// Parts that the handlers of one listener share.
+pub struct WebContext {
+    pub(super) store: Store,
+    pub(super) config: Arc<Config>,
+    pub(super) templates: Environment<'static>,
+    pub(super) attempts: FailedAttempts,
+    /// Address as configured, to which one-time codes are bound.
+    pub(super) listener: String,
+    /// Addresses by which browsers may call it.
+    origins: Vec<WebOrigin>,
+    proxies: Vec<Network>,
+    /// Last use of sessions since it was last noted, by id.
+    uses: Mutex<HashMap<String, Timestamp>>,
+    /// Hints to those who work on what an action changes.
+    wakes: Vec<Arc<Notify>>,
+}
+
+impl WebContext {
+    /// Builds the context of a listener that is bound to `bound`.
+    pub(super) fn new(
+        (store, config): (Store, Arc<Config>),
+        listener: &HttpListener,
+        bound: SocketAddr,
+        wakes: Vec<Arc<Notify>>,
+    ) -> Result<Self, minijinja::Error> {
+        let own = |host: &str| WebOrigin::new(listener.is_tls, host, Some(bound.port()));
+        let ip = bound.ip().to_canonical();
+        let mut origins = listener.origins.clone();
+        if !ip.is_unspecified() {
+            origins.push(own(&match ip {
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
+            }));
+        }
+        if ip.is_loopback() {
+            origins.push(own("localhost"));
+        }
+        Ok(Self {
+            attempts: FailedAttempts::new(store.clock().clone()),
+            store,
+            config,
+            templates: templates::environment()?,
+            listener: listener.address.to_string(),
+            origins,
+            proxies: listener.proxies.clone(),
+            uses: Mutex::new(HashMap::new()),
+            wakes,
+        })
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.store.clock().now()
+    }
+
+    /// Returns the origin that a `Host` names, if it is one of ours: exactly, but for the case of letters.
+    pub(super) fn origin_of(&self, host: &str) -> Option<&WebOrigin> {
+        let host = host.to_ascii_lowercase();
+        self.origins.iter().find(|origin| origin.authority == host)
+    }
+
+    /// Reports whether a peer may connect: with proxies configured, only they may.
+    pub(super) fn lets_in(&self, peer: IpAddr) -> bool {
+        self.proxies.is_empty() || self.is_proxy(peer)
+    }
+
+    pub(super) fn is_proxy(&self, peer: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.contains(peer))
+    }
+
+    /// Name of the cookie: browsers send cookies to every port of a host, so it has the port, or the prefix that binds it to
+    /// this host under TLS (RFC 6265bis section 4.1.3.2).
+    pub(super) fn cookie(&self, origin: &WebOrigin) -> String {
+        match origin.is_https {
+            true => "__Host-attache".to_owned(),
+            false => {
+                let port = origin.authority.rsplit(':').next().unwrap_or_default();
+                format!("attache_{port}")
+            }
+        }
+    }
+
+    /// Reports whether a session is good now, and remembers that it was used.
+    pub(super) fn uses(&self, session: &WebSession) -> bool {
+        let now = self.now();
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = uses.get(&session.id).copied().unwrap_or(session.used_at);
+        let is_good = session.listener == self.listener && session.is_good(used, now);
+        if is_good && (uses.len() < USES_MAX || uses.contains_key(&session.id)) {
+            uses.insert(session.id.clone(), now);
+        }
+        is_good
+    }
+
+    /// Stores which sessions were used since this was last done.
+    pub(super) async fn note_uses(&self) {
+        let used: Vec<String> = {
+            let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            uses.drain().map(|(id, _)| id).collect()
+        };
+        if used.is_empty() {
+            return;
+        }
+        if let Err(error) = self.store.note_web_session_uses(used).await {
+            tracing::debug!(%error, "the use of sessions was not noted");
+        }
+    }
+
+    /// Wakes those who work on what an action has changed.
+    pub(super) fn wake(&self) {
+        for wake in &self.wakes {
+            wake.notify_one();
+        }
+    }
+
+    /// Counts what waits for the owner, for the head of every page.
+    pub(super) async fn waiting(&self) -> Result<OpenWork, PageError> {
+        let open = Some(ApprovalState::Open);
+        let approvals = self.store.approvals(open, None, WAITING_SHOWN_MAX).await?;
+        Ok(OpenWork {
+            approvals: approvals.len(),
+            halts: self.store.halts().await?,
+        })
+    }
+
+    /// Renders a template.
+    pub(super) fn render(
+        &self,
+        template: &str,
+        values: impl Serialize,
+    ) -> Result<String, PageError> {
+        let rendered = self
+            .templates
+            .get_template(template)
+            .and_then(|page| page.render(Serde(values)));
+        rendered.map_err(|error| PageError::Internal(error.into()))
+    }
+}

@@ -1,0 +1,212 @@
+//! Sockets of the pages: connections are accepted within bounds, served as HTTP/1.1 within time limits, and ended in time.
+
+use super::checks;
+use super::connections::{WebConnections, WebPermit};
+use super::context::WebContext;
+use super::routes;
+use super::timed_stream::TimedStream;
+use crate::config::{Config, HttpListener};
+use crate::gateway::ingress::smtp::{Certificates, TlsError};
+use crate::store::Store;
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Most header fields of a request, and most bytes of its head.
+const HEADERS_MAX: usize = 64;
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Time for the head of a request, and for the next one on the same connection.
+const HEAD_MAX: Duration = Duration::from_secs(10);
+/// Time for a TLS handshake.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Time without a byte taken by the peer after which a connection is cut.
+const STALL_MAX: Duration = Duration::from_secs(20);
+/// Time for open requests to end at a stop.
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
+/// Pause after a failed accept: with all file descriptors in use, every `accept` fails at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time between two notes of which sessions were used.
+const USES_NOTED_EVERY: Duration = Duration::from_secs(300);
+
+/// A listener of the pages with an open socket.
+pub struct BoundPages {
+    socket: TcpListener,
+    address: SocketAddr,
+    context: Arc<WebContext>,
+    certificates: Option<Arc<Certificates>>,
+}
+
+impl BoundPages {
+    /// Binds a listener. Errors: the address is taken, the certificate cannot be used.
+    pub async fn open(
+        listener: &HttpListener,
+        store: &Store,
+        config: &Arc<Config>,
+        wakes: Vec<Arc<Notify>>,
+    ) -> anyhow::Result<Self> {
+        let certificates = match (&config.gateway.tls, listener.is_tls) {
+            (Some(files), true) => {
+                let loaded: Result<_, TlsError> =
+                    Certificates::load(files.clone(), store.clock().clone());
+                Some(loaded?)
+            }
+            _ => None,
+        };
+        let socket = TcpListener::bind(listener.address).await?;
+        let address = socket.local_addr()?;
+        let parts = (store.clone(), config.clone());
+        let context = Arc::new(WebContext::new(parts, listener, address, wakes)?);
+        Ok(Self {
+            socket,
+            address,
+            context,
+            certificates,
+        })
+    }
+
+    /// The address that is bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Serves until `shutdown`, then lets open requests end for a moment.
+pub async fn serve(bound: BoundPages, shutdown: CancellationToken) {
+    let router = routes::router(&bound.context);
+    let connections = Arc::new(WebConnections::default());
+    let mut open = JoinSet::new();
+    let mut uses = interval(USES_NOTED_EVERY);
+    uses.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    uses.reset();
+    loop {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            Some(ended) = open.join_next() => report(ended),
+            _ = uses.tick() => bound.context.note_uses().await,
+            accepted = bound.socket.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    let peer = peer.ip().to_canonical();
+                    let is_proxy = bound.context.is_proxy(peer);
+                    if !bound.context.lets_in(peer) {
+                        tracing::info!(%peer, "a connection to pages behind a proxy came from somebody else");
+                    } else if let Some(permit) = connections.enter(peer, is_proxy) {
+                        let served = connection(stream, (peer, permit), &bound, router.clone(), shutdown.clone());
+                        open.spawn(served);
+                    } else {
+                        tracing::info!(%peer, "a connection over the limit of the pages was closed");
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection to the pages could not be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    let context = bound.context.clone();
+    drop(bound);
+    let drained = async { while open.join_next().await.is_some() {} };
+    if timeout(GRACE_PERIOD, drained).await.is_err() {
+        open.shutdown().await;
+    }
+    context.note_uses().await;
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a page crashed; its connection is closed, the others go on");
+    }
+}
+
+/// Returns the service of one connection, which owns all that it needs.
+fn connection(
+    stream: TcpStream,
+    (peer, permit): (IpAddr, WebPermit),
+    bound: &BoundPages,
+    router: Router,
+    shutdown: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static {
+    let (context, certificates) = (bound.context.clone(), bound.certificates.clone());
+    async move {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY on a connection");
+        }
+        match certificates {
+            None => exchange(stream, peer, context, router, shutdown).await,
+            Some(certificates) => {
+                let handshake = certificates.acceptor().accept(stream);
+                match timeout(HANDSHAKE_MAX, handshake).await {
+                    Ok(Ok(stream)) => exchange(stream, peer, context, router, shutdown).await,
+                    Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS with a browser"),
+                    Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
+                }
+            }
+        }
+        drop(permit);
+    }
+}
+
+async fn exchange<S>(
+    stream: S,
+    peer: IpAddr,
+    context: Arc<WebContext>,
+    router: Router,
+    shutdown: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let routed = TowerToHyperService::new(router);
+    let service = service_fn(move |request: Request<Incoming>| {
+        answer(request, peer, context.clone(), routed.clone())
+    });
+    let stream = TokioIo::new(TimedStream::new(stream, STALL_MAX));
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_MAX)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(stream, service);
+    tokio::pin!(serving);
+    let served = tokio::select! {
+        served = serving.as_mut() => served,
+        () = shutdown.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%peer, %error, "a connection to the pages ended early");
+    }
+}
+
+/// Answers one request: what calls us by a wrong name never reaches the router.
+async fn answer(
+    mut request: Request<Incoming>,
+    peer: IpAddr,
+    context: Arc<WebContext>,
+    routed: TowerToHyperService<Router>,
+) -> Result<Response<Body>, Infallible> {
+    match checks::name(&context, &request, peer) {
+        Ok(called) => request.extensions_mut().insert(called),
+        Err(refusal) => return Ok(*refusal),
+    };
+    routed.call(request).await
+}

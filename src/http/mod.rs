@@ -1,0 +1,38 @@
+//! The pages and the API: what the store holds, in a browser and as JSON, and the owner's answers to what waits.
+//!
+//! Everything that is served is in the binary. Pages work without scripts; the one script adds keys and a refresh. A letter
+//! never becomes markup of a page: its text is escaped, its HTML stands in a sandboxed frame with a policy that loads nothing.
+//!
+//! - `listener`: sockets, connections and their bounds (`connections`, `timed_stream`)
+//! - `routes`: the one table of paths, each a `route`, from which router and tests are made
+//! - `checks`: everything that is looked at before a handler runs, in order (`attempts`: failed ones)
+//! - `context`: what handlers share; `call`: a checked request; `reply`: answers and their headers; `failure`: errors
+//! - `templates`, `assets`, `words`: pages as text; `pages`: their handlers;
+//!   `hostile`: HTML of letters
+//! - `api`: the records as JSON
+//!
+//! Absent on purpose: requests to anything that a letter names, SQL, and decisions about permission: a page calls the same
+//! methods of the store as the command line.
+
+mod api;
+mod assets;
+mod attempts;
+mod call;
+mod checks;
+mod connections;
+mod context;
+mod failure;
+mod hostile;
+mod listener;
+mod pages;
+mod reply;
+mod route;
+mod routes;
+mod templates;
+mod timed_stream;
+mod words;
+
+pub use context::WebContext;
+pub use listener::{BoundPages, serve};
+pub use route::{RouteAccess, RouteMethod, WebRoute};
+pub use routes::ROUTES;

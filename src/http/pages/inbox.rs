@@ -1,0 +1,134 @@
+//! The inbox: conversations, newest first, with what became of each.
+
+use crate::domain::{PersonaId, RunState, ThreadId, Timestamp};
+use crate::http::call::Call;
+use crate::http::failure::PageError;
+use crate::http::words::{StateWords, thread_state};
+use crate::store::{MessageSearch, OverviewFilter, ThreadOverview};
+use axum::response::Response;
+use form_urlencoded::Serializer;
+use serde::Serialize;
+
+/// Conversations of a page.
+const ROWS: u32 = 30;
+/// Most letters that a search looks at for their conversations.
+const FOUND_MAX: u32 = 60;
+
+/// Choices of the filter by state, with the states of each.
+const CHOICES: &[(&str, &str, &[RunState])] = &[
+    ("waiting", "waits for you", &[RunState::WaitingApproval]),
+    (
+        "open",
+        "at work",
+        &[RunState::Queued, RunState::Running, RunState::WaitingRetry],
+    ),
+    ("failed", "failed", &[RunState::Failed]),
+    ("answered", "answered", &[RunState::Succeeded]),
+];
+
+/// A row of the page.
+#[derive(Serialize)]
+struct InboxRow {
+    #[serde(flatten)]
+    thread: ThreadOverview,
+    outcome: StateWords,
+}
+
+#[derive(Serialize)]
+struct InboxPage<'a> {
+    rows: Vec<InboxRow>,
+    /// Query of the next page.
+    next: Option<String>,
+    personas: Vec<&'a str>,
+    /// Choices of the filter by state, with their words.
+    choices: Vec<(&'a str, &'a str)>,
+    persona: &'a str,
+    state: &'a str,
+    text: &'a str,
+    is_filtered: bool,
+    is_first: bool,
+}
+
+pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
+    let (typed, state, text) = (call.query("persona"), call.query("state"), call.query("q"));
+    let persona = PersonaId::parse(typed).ok();
+    let states = CHOICES.iter().find(|(name, ..)| *name == state);
+    let filter = OverviewFilter {
+        persona: persona.clone(),
+        states: states
+            .map(|(.., states)| states.to_vec())
+            .unwrap_or_default(),
+        after: cursor(call.query("after")),
+        limit: ROWS,
+    };
+    let (threads, next) = match text.is_empty() {
+        true => {
+            let page = call.context.store.thread_overviews(&filter).await?;
+            (page.threads, page.next)
+        }
+        false => (found(&call, persona.as_ref(), text).await?, None),
+    };
+    let rows: Vec<InboxRow> = threads
+        .into_iter()
+        .map(|thread| InboxRow {
+            outcome: thread_state(&thread),
+            thread,
+        })
+        .collect();
+    let next = next.map(|(at, id)| {
+        let mut query = Serializer::new(String::new());
+        for (name, value) in [("persona", typed), ("state", state)] {
+            if !value.is_empty() {
+                query.append_pair(name, value);
+            }
+        }
+        query.append_pair("after", &format!("{at},{id}"));
+        query.finish()
+    });
+    let config = &call.context.config;
+    let page = InboxPage {
+        rows,
+        next,
+        personas: config.personas.iter().map(|one| one.id.as_str()).collect(),
+        choices: CHOICES
+            .iter()
+            .map(|(name, words, _)| (*name, *words))
+            .collect(),
+        persona: typed,
+        state,
+        text,
+        is_filtered: !(typed.is_empty() && state.is_empty() && text.is_empty()),
+        is_first: call.query("after").is_empty(),
+    };
+    call.page("inbox.html", &page).await
+}
+
+/// Reads where a page begins.
+pub(in crate::http) fn cursor(text: &str) -> Option<(Timestamp, ThreadId)> {
+    let (at, id) = text.split_once(',')?;
+    Some((Timestamp::parse(at)?, ThreadId::new(id)))
+}
+
+/// Finds conversations by the words of their letters, of one persona or of all.
+async fn found(
+    call: &Call,
+    persona: Option<&PersonaId>,
+    text: &str,
+) -> Result<Vec<ThreadOverview>, PageError> {
+    let (store, config) = (&call.context.store, &call.context.config);
+    let search = MessageSearch {
+        query: Some(text.to_owned()),
+        limit: FOUND_MAX,
+        ..MessageSearch::default()
+    };
+    let all = config.personas.iter().map(|persona| &persona.id);
+    let mut ids: Vec<ThreadId> = Vec::new();
+    for id in all.filter(|id| persona.is_none_or(|persona| persona == *id)) {
+        for message in store.persona(id).search_messages(&search).await? {
+            if !ids.contains(&message.thread_id) {
+                ids.push(message.thread_id);
+            }
+        }
+    }
+    Ok(store.overviews_of(&ids).await?)
+}

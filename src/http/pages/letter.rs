@@ -1,0 +1,158 @@
+//! A letter: its text, its links as text, its attachments as files, and its HTML in a frame that can do nothing.
+
+use super::thread::{LetterView, letter_view};
+use crate::domain::{Email, MessageId};
+use crate::http::call::Call;
+use crate::http::failure::PageError;
+use crate::http::hostile;
+use crate::http::reply;
+use crate::mime::{self, ParseLimits};
+use crate::store::{StoreError, ThreadMessage};
+use axum::response::Response;
+use serde::Serialize;
+
+/// Most links that are listed.
+const LINKS_MAX: usize = 100;
+
+#[derive(Serialize)]
+struct LetterPage {
+    letter: LetterView,
+    persona: String,
+    thread: String,
+    /// Whole text.
+    text: String,
+    links: Vec<String>,
+    /// `true`: there is an HTML body, shown in a frame.
+    has_html: bool,
+    /// `true`: the bytes as they came are kept.
+    has_bytes: bool,
+    bytes: usize,
+    trace: Option<String>,
+    results: Option<String>,
+    files: Vec<LetterFile>,
+    defects: Vec<String>,
+}
+
+/// A file that came with a letter.
+#[derive(Serialize)]
+struct LetterFile {
+    number: usize,
+    name: String,
+    content_type: String,
+    size_bytes: usize,
+}
+
+/// A letter as stored, and as it is read now.
+struct FoundBytes {
+    id: MessageId,
+    trace: Option<String>,
+    bytes: Vec<u8>,
+    email: Option<Email>,
+}
+
+async fn found(call: &Call) -> Result<FoundBytes, PageError> {
+    let store = &call.context.store;
+    let id: MessageId = store.find_message(call.param("id")).await?;
+    let (trace, bytes) = match store.raw_letter(&id).await {
+        Ok(letter) => (letter.trace, letter.bytes),
+        Err(StoreError::Missing { .. }) => (None, Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let email = mime::parse(&bytes, &ParseLimits::default()).ok();
+    Ok(FoundBytes {
+        id,
+        trace,
+        bytes,
+        email,
+    })
+}
+
+pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
+    let store = &call.context.store;
+    let FoundBytes {
+        id,
+        trace,
+        bytes,
+        email,
+    } = found(&call).await?;
+    let (persona, thread) = store.place_of_message(&id).await?;
+    let handle = store.persona(&persona);
+    let message = handle.message(&id).await?;
+    let attachments = handle.attachment_infos(&id).await?;
+    let text = message.text_body.clone();
+    let record = crate::replay::message_record(message.clone(), attachments.clone());
+    let html = email.as_ref().and_then(|email| email.html.clone());
+    let links = hostile::links(
+        [Some(text.clone()), html.as_deref().map(mime::html_to_text)]
+            .into_iter()
+            .flatten(),
+        LINKS_MAX,
+    );
+    let files = email.iter().flat_map(|email| &email.attachments);
+    let files = files.enumerate().map(|(at, file)| LetterFile {
+        number: at + 1,
+        name: match file.declared_name.is_empty() {
+            true => file.filename.clone(),
+            false => file.declared_name.clone(),
+        },
+        content_type: file.content_type.clone(),
+        size_bytes: file.bytes.len(),
+    });
+    let page = LetterPage {
+        letter: letter_view(
+            ThreadMessage {
+                message,
+                attachments,
+            },
+            Vec::new(),
+        ),
+        persona: persona.to_string(),
+        thread: thread.to_string(),
+        text,
+        links,
+        has_html: html.is_some(),
+        has_bytes: !bytes.is_empty(),
+        bytes: bytes.len(),
+        trace,
+        results: record.authentication_results,
+        files: files.collect(),
+        defects: email.map(|email| email.defects).unwrap_or_default(),
+    };
+    call.page("letter.html", &page).await
+}
+
+/// The HTML of a letter, for the frame: under a policy that lets it load, run and send nothing.
+pub(in crate::http) async fn body(call: Call) -> Result<Response, PageError> {
+    let found = found(&call).await?;
+    let email = found
+        .email
+        .ok_or_else(|| PageError::Missing("letter".to_owned()))?;
+    let html = email
+        .html
+        .as_deref()
+        .ok_or_else(|| PageError::Missing("HTML of a letter".to_owned()))?;
+    Ok(reply::framed(hostile::page(html, &email.attachments)))
+}
+
+/// The bytes of a letter as they came.
+pub(in crate::http) async fn raw(call: Call) -> Result<Response, PageError> {
+    let FoundBytes { trace, bytes, .. } = found(&call).await?;
+    if bytes.is_empty() {
+        return Err(PageError::Missing("letter with its bytes".to_owned()));
+    }
+    let whole = [trace.unwrap_or_default().into_bytes(), bytes].concat();
+    Ok(reply::plain(whole))
+}
+
+/// A file that came with a letter: to be saved, never to be shown.
+pub(in crate::http) async fn file(call: Call) -> Result<Response, PageError> {
+    let missing = || PageError::Missing("file".to_owned());
+    let email = found(&call).await?.email.ok_or_else(missing)?;
+    let number = call
+        .param("number")
+        .parse::<usize>()
+        .map_err(|_| missing())?;
+    let at = number.checked_sub(1).ok_or_else(missing)?;
+    let file = email.attachments.get(at).ok_or_else(missing)?;
+    Ok(reply::download(&file.filename, file.bytes.clone()))
+}

@@ -1,0 +1,118 @@
+//! The outbox: mails on their way, what each server said last, and why nothing moves.
+
+use crate::domain::DeliveryId;
+use crate::http::call::Call;
+use crate::http::failure::PageError;
+use crate::http::reply;
+use crate::http::words::{StateWords, delivery_state};
+use crate::store::{Delivery, DeliveryFilter, DeliveryState, TransportState};
+use axum::response::Response;
+use serde::Serialize;
+
+/// Most mails that the page shows.
+const ROWS_MAX: u32 = 100;
+
+/// Choices of the filter, with the states of each.
+const CHOICES: &[(&str, &[DeliveryState])] = &[
+    (
+        "waiting",
+        &[
+            DeliveryState::Queued,
+            DeliveryState::Sending,
+            DeliveryState::Committing,
+        ],
+    ),
+    ("held", &[DeliveryState::Held]),
+    ("failed", &[DeliveryState::Failed]),
+    ("delivered", &[DeliveryState::Done]),
+];
+
+#[derive(Serialize)]
+struct OutboxPage<'a> {
+    rows: Vec<OutboxRow>,
+    choices: Vec<&'a str>,
+    state: &'a str,
+    /// Reason why no mail leaves; empty: mail leaves.
+    stopped: String,
+    next_probe_at: Option<String>,
+    has_transport: bool,
+}
+
+#[derive(Serialize)]
+struct OutboxRow {
+    #[serde(flatten)]
+    delivery: Delivery,
+    outcome: StateWords,
+    may_retry: bool,
+    may_hold: bool,
+    may_cancel: bool,
+}
+
+pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
+    let (store, state) = (&call.context.store, call.query("state"));
+    let states = CHOICES.iter().find(|(name, _)| *name == state);
+    let filter = DeliveryFilter {
+        states: states
+            .map(|(_, states)| states.to_vec())
+            .unwrap_or_default(),
+        persona: None,
+        limit: ROWS_MAX,
+    };
+    let rows = store
+        .list_deliveries(&filter)
+        .await?
+        .into_iter()
+        .map(row)
+        .collect();
+    let health = store.transport_health().await?;
+    let health = health.filter(|health| health.state != TransportState::Well);
+    let page = OutboxPage {
+        rows,
+        choices: CHOICES.iter().map(|(name, _)| *name).collect(),
+        state,
+        next_probe_at: health
+            .as_ref()
+            .and_then(|health| health.next_probe_at)
+            .map(|at| at.to_string()),
+        stopped: health.map(|health| health.reason).unwrap_or_default(),
+        has_transport: call.context.config.gateway.outbound.is_some(),
+    };
+    call.page("outbox.html", &page).await
+}
+
+fn row(delivery: Delivery) -> OutboxRow {
+    let state = delivery.state;
+    OutboxRow {
+        outcome: delivery_state(state.as_str(), delivery.possible_duplicate),
+        may_retry: matches!(
+            state,
+            DeliveryState::Failed | DeliveryState::Held | DeliveryState::Queued
+        ),
+        may_hold: state == DeliveryState::Queued,
+        may_cancel: matches!(state, DeliveryState::Queued | DeliveryState::Held),
+        delivery,
+    }
+}
+
+pub(in crate::http) async fn retry(call: Call) -> Result<Response, PageError> {
+    let id = DeliveryId::new(call.param("id"));
+    call.context.store.retry_delivery(&id).await?;
+    done(&call)
+}
+
+pub(in crate::http) async fn hold(call: Call) -> Result<Response, PageError> {
+    let id = DeliveryId::new(call.param("id"));
+    call.context.store.hold_delivery(&id).await?;
+    done(&call)
+}
+
+pub(in crate::http) async fn cancel(call: Call) -> Result<Response, PageError> {
+    let id = DeliveryId::new(call.param("id"));
+    call.context.store.cancel_delivery(&id).await?;
+    done(&call)
+}
+
+fn done(call: &Call) -> Result<Response, PageError> {
+    call.context.wake();
+    Ok(reply::see_other("/outbox"))
+}

@@ -1,0 +1,63 @@
+//! The configuration: what is wrong with its files now, what was edited since the start, and what is in force.
+
+use crate::config::{self, Problem, effective, in_force};
+use crate::http::call::Call;
+use crate::http::failure::PageError;
+use crate::runs::preflight;
+use axum::response::Response;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct ConfigPage {
+    problems: Vec<ProblemLine>,
+    warnings: Vec<ProblemLine>,
+    /// Files that were edited after the start.
+    edited: Vec<String>,
+    /// Settings in force, by file, as JSON without secrets.
+    in_force: Vec<(String, String)>,
+}
+
+#[derive(Serialize)]
+struct ProblemLine {
+    place: String,
+    message: String,
+    hint: Option<String>,
+}
+
+pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
+    let config = &call.context.config;
+    let (problems, warnings) = match config::load(&config.workspace, &preflight::name_catalog()) {
+        Err(errors) => (errors.problems, Vec::new()),
+        Ok(fresh) => preflight::examine(&fresh, call.context.now()),
+    };
+    let own = std::process::id().to_string();
+    let page = ConfigPage {
+        problems: problems.iter().map(line).collect(),
+        warnings: warnings.iter().map(line).collect(),
+        edited: in_force::edited_since_start(&config.workspace, &own).unwrap_or_default(),
+        in_force: effective(config)
+            .into_iter()
+            .map(|(file, settings)| {
+                let text = serde_json::to_string_pretty(&settings).unwrap_or_default();
+                (file, text)
+            })
+            .collect(),
+    };
+    call.page("config.html", &page).await
+}
+
+fn line(problem: &Problem) -> ProblemLine {
+    let mut place = problem.file.clone();
+    if let (Some(line), Some(column)) = (problem.line, problem.column) {
+        place.push_str(&format!(":{line}:{column}"));
+    }
+    let message = match problem.path.as_str() {
+        "" => problem.message.clone(),
+        path => format!("{path}: {}", problem.message),
+    };
+    ProblemLine {
+        place,
+        message,
+        hint: problem.hint.clone(),
+    }
+}

@@ -1,0 +1,6 @@
+//! Pages about the workspace: personas, the schedule, the configuration, the state of the engine.
+
+pub(in crate::http) mod configuration;
+pub(in crate::http) mod doctor;
+pub(in crate::http) mod personas;
+pub(in crate::http) mod schedule;

@@ -1,0 +1,152 @@
+//! Personas: who lives here, with their settings and their files. Read only: files are written on the machine.
+
+use crate::config::{Config, Persona, show_persona};
+use crate::domain::PersonaId;
+use crate::http::call::Call;
+use crate::http::failure::PageError;
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
+
+/// Most bytes of a file that the page shows.
+const FILE_BYTES_MAX: u64 = 256 * 1024;
+/// Most names of a folder that are listed.
+const NAMES_MAX: usize = 500;
+
+#[derive(Serialize)]
+struct PersonasPage<'a> {
+    rows: Vec<PersonaLine<'a>>,
+    out_of_service: Vec<OutLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct PersonaLine<'a> {
+    id: &'a str,
+    name: &'a str,
+    address: String,
+    aliases: Vec<String>,
+    model: String,
+}
+
+/// A persona that is out of service, with the reason.
+#[derive(Serialize)]
+struct OutLine<'a> {
+    name: &'a str,
+    problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct PersonaPage<'a> {
+    line: PersonaLine<'a>,
+    settings: Vec<(String, String)>,
+    files: Vec<PersonaFile>,
+    folders: Vec<(&'static str, Vec<String>)>,
+}
+
+#[derive(Serialize)]
+struct PersonaFile {
+    name: &'static str,
+    text: String,
+}
+
+pub(in crate::http) async fn list(call: Call) -> Result<Response, PageError> {
+    let config = &call.context.config;
+    let out_of_service = config.personas.out_of_service().iter().map(|out| OutLine {
+        name: &out.name,
+        problems: out.problems.iter().map(ToString::to_string).collect(),
+    });
+    let page = PersonasPage {
+        rows: config
+            .personas
+            .iter()
+            .map(|one| line(config, one))
+            .collect(),
+        out_of_service: out_of_service.collect(),
+    };
+    call.page("personas.html", &page).await
+}
+
+pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
+    let config = &call.context.config;
+    let persona = PersonaId::parse(call.param("id"))
+        .ok()
+        .and_then(|id| config.personas.get(&id))
+        .ok_or_else(|| PageError::Missing("persona".to_owned()))?;
+    let file = |name: &'static str| PersonaFile {
+        name,
+        text: text_of(&persona.folder.join(name)),
+    };
+    let names = |folder: &'static str| (folder, names_in(&persona.folder.join(folder)));
+    let page = PersonaPage {
+        line: line(config, persona),
+        settings: settings(persona),
+        files: ["PERSONA.md", "active.md"].map(file).into(),
+        folders: ["knowledge", "responsibilities"].map(names).into(),
+    };
+    call.page("persona.html", &page).await
+}
+
+fn line<'a>(config: &Config, persona: &'a Persona) -> PersonaLine<'a> {
+    let choices = config.inference.choices_for(persona);
+    let model = choices
+        .first()
+        .map(|one| format!("{} / {}", one.provider, one.model));
+    PersonaLine {
+        id: persona.id.as_str(),
+        name: &persona.name,
+        address: persona.address.to_string(),
+        aliases: persona.aliases.iter().map(ToString::to_string).collect(),
+        model: model.unwrap_or_default(),
+    }
+}
+
+/// Returns the settings that say something, as names and values.
+fn settings(persona: &Persona) -> Vec<(String, String)> {
+    let Value::Object(members) = show_persona(persona) else {
+        return Vec::new();
+    };
+    let is_shown = |value: &Value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(items) => items.values().any(|item| !item.is_null()),
+        _ => true,
+    };
+    let named = ["id", "name", "address", "aliases"];
+    members
+        .into_iter()
+        .filter(|(name, value)| is_shown(value) && !named.contains(&name.as_str()))
+        .map(|(name, value)| {
+            let value = match value {
+                Value::String(text) => text,
+                value => value.to_string(),
+            };
+            (name.replace('_', " "), value)
+        })
+        .collect()
+}
+
+/// Returns the text of a plain file; a link or a pipe is not followed.
+fn text_of(path: &Path) -> String {
+    let Ok(about) = path.symlink_metadata() else {
+        return String::new();
+    };
+    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+        return "(not shown here: it is no plain file, or larger than 256 kB)".to_owned();
+    }
+    match std::fs::read(path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => format!("(cannot be read: {error})"),
+    }
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with('.'))
+        .take(NAMES_MAX)
+        .collect();
+    names.sort();
+    names
+}

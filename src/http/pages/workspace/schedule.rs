@@ -1,0 +1,169 @@
+//! The schedule: what is due in the coming days, each responsibility with its state, and what its last slots became.
+
+use crate::domain::{PausedBy, Timestamp};
+use crate::http::call::Call;
+use crate::http::failure::PageError;
+use crate::http::words::StateWords;
+use crate::scheduler::schedule_file::timing::Timing;
+use crate::store::{StoredResponsibility, StoredSlot};
+use axum::response::Response;
+use chrono_tz::Tz;
+use serde::Serialize;
+use std::time::Duration;
+
+/// Days of the calendar.
+const DAYS: u64 = 7;
+/// Most slots of one responsibility in the calendar.
+const SLOTS_MAX: usize = 60;
+/// Most past slots that are listed.
+const PAST_MAX: usize = 60;
+
+#[derive(Serialize)]
+struct SchedulePage {
+    rows: Vec<ScheduleRow>,
+    days: Vec<CalendarColumn>,
+    past: Vec<PastSlot>,
+}
+
+#[derive(Serialize)]
+struct ScheduleRow {
+    name: String,
+    persona: String,
+    file: String,
+    schedule: String,
+    timezone: String,
+    outcome: StateWords,
+    next_at: Option<Timestamp>,
+    last_fired_at: Option<Timestamp>,
+    last_succeeded_at: Option<Timestamp>,
+    failures: u32,
+    error: Option<String>,
+    thread: Option<String>,
+}
+
+/// A day with its slots, in UTC.
+#[derive(Serialize)]
+struct CalendarColumn {
+    day: String,
+    slots: Vec<DueRow>,
+}
+
+#[derive(Serialize)]
+struct DueRow {
+    at: Timestamp,
+    local: String,
+    name: String,
+    persona: String,
+}
+
+#[derive(Serialize)]
+struct PastSlot {
+    #[serde(flatten)]
+    slot: StoredSlot,
+    outcome: StateWords,
+}
+
+pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
+    let store = &call.context.store;
+    let now = call.context.now();
+    let mut stored = store.responsibilities().await?;
+    stored.retain(|row| row.removed_at.is_none());
+    let past = store.responsibility_slots(None, PAST_MAX).await?;
+    let page = SchedulePage {
+        days: calendar(&stored, now),
+        rows: stored.iter().map(row).collect(),
+        past: past.into_iter().map(past_slot).collect(),
+    };
+    call.page("schedule.html", &page).await
+}
+
+fn is_on(row: &StoredResponsibility) -> bool {
+    row.enabled && row.error.is_none() && row.paused.is_none() && !row.next.is_done
+}
+
+fn row(row: &StoredResponsibility) -> ScheduleRow {
+    let paused = row.paused.map(|paused| match paused.by {
+        PausedBy::Failures => "after failed runs",
+        PausedBy::Owner => "by its owner",
+    });
+    let outcome = match (&row.error, paused) {
+        (Some(_), _) => StateWords::new("cannot be read", "bad"),
+        (None, Some(why)) => StateWords {
+            why: why.to_owned(),
+            ..StateWords::new("paused", "wait")
+        },
+        _ if !row.enabled => StateWords::new("off", "quiet"),
+        _ if row.next.is_done => StateWords::new("done", "quiet"),
+        _ => StateWords::new("on", "good"),
+    };
+    ScheduleRow {
+        name: row.name.clone(),
+        persona: row.persona.to_string(),
+        file: row.file.clone(),
+        schedule: row.schedule.clone(),
+        timezone: row.timezone.clone(),
+        outcome,
+        next_at: row.next.at.filter(|_| is_on(row)),
+        last_fired_at: row.last_fired_at,
+        last_succeeded_at: row.last_succeeded_at,
+        failures: row.failures,
+        error: row.error.clone(),
+        thread: row.thread.as_ref().map(ToString::to_string),
+    }
+}
+
+/// Returns the coming days with everything that is due on them.
+fn calendar(rows: &[StoredResponsibility], now: Timestamp) -> Vec<CalendarColumn> {
+    let end = now.plus(Duration::from_secs(DAYS * 24 * 3600));
+    let mut due: Vec<DueRow> = Vec::new();
+    for row in rows.iter().filter(|row| is_on(row)) {
+        let zone = row.timezone.parse().unwrap_or(Tz::UTC);
+        let Ok(timing) = Timing::parse(&row.schedule, zone) else {
+            continue;
+        };
+        let from = now.max(row.version.cursor_at);
+        let mut next = timing.next_after(from);
+        let mut count = 0;
+        while let Some(at) = next.filter(|at| *at < end && count < SLOTS_MAX) {
+            due.push(DueRow {
+                at,
+                local: at.to_utc().with_timezone(&zone).format("%H:%M").to_string(),
+                name: row.name.clone(),
+                persona: row.persona.to_string(),
+            });
+            count += 1;
+            next = timing.next_after(at);
+        }
+    }
+    due.sort_by_key(|slot| slot.at);
+    let mut days: Vec<CalendarColumn> = Vec::new();
+    for slot in due {
+        let day = slot.at.to_utc().format("%A, %-d %B").to_string();
+        match days.last_mut().filter(|column| column.day == day) {
+            Some(column) => column.slots.push(slot),
+            None => days.push(CalendarColumn {
+                day,
+                slots: vec![slot],
+            }),
+        }
+    }
+    days
+}
+
+fn past_slot(slot: StoredSlot) -> PastSlot {
+    let (words, tone) = match (slot.state.as_str(), slot.run_state.as_deref()) {
+        ("fired", Some("succeeded")) => ("ran", "good"),
+        ("fired", Some("failed")) => ("failed", "bad"),
+        ("fired", Some("waiting_approval")) => ("waits for you", "wait"),
+        ("fired", _) => ("fired", "busy"),
+        ("waiting", _) => ("waits its turn", "busy"),
+        ("missed", _) => ("missed", "bad"),
+        ("paused", _) => ("paused", "quiet"),
+        ("skipped_overlap", _) => ("skipped, the one before was at work", "quiet"),
+        (other, _) => (other, "quiet"),
+    };
+    PastSlot {
+        outcome: StateWords::new(words, tone),
+        slot,
+    }
+}

@@ -1,0 +1,77 @@
+//! A route as a value: its method, its path, its callers, its handler.
+
+use super::call::Call;
+use super::failure::{PageError, Shape};
+use axum::response::Response;
+use futures_util::future::BoxFuture;
+
+/// Answer of a handler.
+pub type HandlerAnswer = BoxFuture<'static, Result<Response, PageError>>;
+
+/// Callers of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteAccess {
+    /// Everybody who reaches the listener: nothing of the workspace is shown.
+    Anyone,
+    /// A browser with a session.
+    Session,
+    /// A browser with a session, or a program whose key may read.
+    Read,
+}
+
+/// Method of a route. A route with `Get` answers `HEAD` too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RouteMethod {
+    Get,
+    Post,
+}
+
+/// One path with one method.
+pub struct WebRoute {
+    pub method: RouteMethod,
+    pub path: &'static str,
+    pub access: RouteAccess,
+    /// Change that a call makes; `None`: nothing, as for every `GET`.
+    pub changes: Option<&'static str>,
+    /// Shape of its errors.
+    pub(super) shape: Shape,
+    pub(super) handler: fn(Call) -> HandlerAnswer,
+}
+
+pub(super) const fn page(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
+    WebRoute {
+        method: RouteMethod::Get,
+        path,
+        access: RouteAccess::Session,
+        changes: None,
+        shape: Shape::Page,
+        handler,
+    }
+}
+
+pub(super) const fn open(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
+    WebRoute {
+        access: RouteAccess::Anyone,
+        ..page(path, handler)
+    }
+}
+
+pub(super) const fn read(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
+    WebRoute {
+        access: RouteAccess::Read,
+        shape: Shape::Json,
+        ..page(path, handler)
+    }
+}
+
+pub(super) const fn action(
+    path: &'static str,
+    changes: &'static str,
+    handler: fn(Call) -> HandlerAnswer,
+) -> WebRoute {
+    WebRoute {
+        method: RouteMethod::Post,
+        changes: Some(changes),
+        ..page(path, handler)
+    }
+}

@@ -1,0 +1,163 @@
+//! The table of routes: path, method, who may, what it changes. The router is made from it and from nothing else, and so is
+//! the matrix of tests that every route refuses what it must.
+
+use super::checks;
+use super::context::WebContext;
+use super::failure::Shape;
+use super::pages::workspace::{configuration, doctor, personas, schedule};
+use super::pages::{
+    approvals, context, files, inbox, letter, login, memory, notices, outbox, run, search, thread,
+    usage,
+};
+use super::route::{RouteAccess, RouteMethod, WebRoute, action, open, page, read};
+use super::{api, reply};
+use axum::Router;
+use axum::extract::Request;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Every route.
+pub static ROUTES: &[WebRoute] = &[
+    open("/login", |call| Box::pin(login::show(call))),
+    WebRoute {
+        access: RouteAccess::Anyone,
+        ..action("/login", "uses a code up and opens a session", |call| {
+            Box::pin(login::log_in(call))
+        })
+    },
+    action("/logout", "ends the session", |call| {
+        Box::pin(login::log_out(call))
+    }),
+    open("/assets/{name}", |call| Box::pin(files::show(call))),
+    page("/", |call| Box::pin(inbox::show(call))),
+    page("/t/{id}", |call| Box::pin(thread::show(call))),
+    page("/r/{id}", |call| Box::pin(run::show(call))),
+    page("/r/{id}/context", |call| Box::pin(context::show(call))),
+    page("/r/{id}/turns/{turn}/request", |call| {
+        Box::pin(run::request(call))
+    }),
+    page("/r/{id}/turns/{turn}/response", |call| {
+        Box::pin(run::response(call))
+    }),
+    page("/m/{id}", |call| Box::pin(letter::show(call))),
+    page("/m/{id}/body.html", |call| Box::pin(letter::body(call))),
+    page("/m/{id}/raw", |call| Box::pin(letter::raw(call))),
+    page("/m/{id}/files/{number}", |call| {
+        Box::pin(letter::file(call))
+    }),
+    page("/approvals", |call| Box::pin(approvals::show(call))),
+    action(
+        "/approvals/{id}/approve",
+        "lets the call happen, exactly as shown",
+        |call| Box::pin(approvals::approve(call)),
+    ),
+    action("/approvals/{id}/reject", "refuses the call", |call| {
+        Box::pin(approvals::reject(call))
+    }),
+    action(
+        "/approvals/{id}/edit",
+        "refuses the call and has it proposed anew",
+        |call| Box::pin(approvals::edit(call)),
+    ),
+    action(
+        "/approvals/{id}/answer",
+        "answers a persona's question",
+        |call| Box::pin(approvals::answer(call)),
+    ),
+    page("/outbox", |call| Box::pin(outbox::show(call))),
+    action("/outbox/{id}/retry", "has a mail tried at once", |call| {
+        Box::pin(outbox::retry(call))
+    }),
+    action("/outbox/{id}/hold", "keeps a mail back", |call| {
+        Box::pin(outbox::hold(call))
+    }),
+    action("/outbox/{id}/cancel", "gives a mail up", |call| {
+        Box::pin(outbox::cancel(call))
+    }),
+    page("/notices", |call| Box::pin(notices::show(call))),
+    page("/usage", |call| Box::pin(usage::show(call))),
+    page("/memory", |call| Box::pin(memory::show(call))),
+    action("/memory/{id}/approve", "has an entry used", |call| {
+        Box::pin(memory::approve(call))
+    }),
+    action("/memory/{id}/reject", "takes an entry out of use", |call| {
+        Box::pin(memory::reject(call))
+    }),
+    action("/memory/{id}/edit", "says an entry anew", |call| {
+        Box::pin(memory::edit(call))
+    }),
+    action(
+        "/memory/{id}/restore",
+        "undoes the last change of an entry",
+        |call| Box::pin(memory::restore(call)),
+    ),
+    action("/memory/{id}/forget", "erases an entry for good", |call| {
+        Box::pin(memory::forget(call))
+    }),
+    page("/schedule", |call| Box::pin(schedule::show(call))),
+    page("/personas", |call| Box::pin(personas::list(call))),
+    page("/personas/{id}", |call| Box::pin(personas::show(call))),
+    page("/doctor", |call| Box::pin(doctor::show(call))),
+    page("/config", |call| Box::pin(configuration::show(call))),
+    page("/search", |call| Box::pin(search::show(call))),
+    WebRoute {
+        shape: Shape::Json,
+        ..open("/healthz", |call| Box::pin(api::health(call)))
+    },
+    read("/api/v1/conversations", |call| {
+        Box::pin(api::conversations(call))
+    }),
+    read("/api/v1/threads/{id}", |call| Box::pin(api::thread(call))),
+    read("/api/v1/runs", |call| Box::pin(api::runs(call))),
+    read("/api/v1/runs/{id}", |call| Box::pin(api::run(call))),
+    read("/api/v1/runs/{id}/context", |call| {
+        Box::pin(api::run_context(call))
+    }),
+    read("/api/v1/messages/{id}", |call| Box::pin(api::message(call))),
+    read("/api/v1/approvals", |call| Box::pin(api::approvals(call))),
+    read("/api/v1/approvals/{id}", |call| {
+        Box::pin(api::approval(call))
+    }),
+    read("/api/v1/deliveries", |call| Box::pin(api::deliveries(call))),
+    read("/api/v1/notices", |call| Box::pin(api::notices(call))),
+    read("/api/v1/memory", |call| Box::pin(api::memory(call))),
+    read("/api/v1/memory/{id}", |call| {
+        Box::pin(api::memory_entry(call))
+    }),
+    read("/api/v1/slots", |call| Box::pin(api::slots(call))),
+    read("/api/v1/personas", |call| Box::pin(api::personas(call))),
+    read("/api/v1/usage", |call| Box::pin(api::usage(call))),
+];
+
+/// Builds the router of a listener.
+pub(super) fn router(context: &Arc<WebContext>) -> Router {
+    let mut paths: BTreeMap<&'static str, MethodRouter> = BTreeMap::new();
+    for route in ROUTES {
+        let filter = match route.method {
+            RouteMethod::Get => MethodFilter::GET,
+            RouteMethod::Post => MethodFilter::POST,
+        };
+        let context = context.clone();
+        let handler = move |request: Request| checks::answer(context.clone(), route, request);
+        let methods = paths.remove(route.path);
+        paths.insert(
+            route.path,
+            match methods {
+                Some(methods) => methods.on(filter, handler),
+                None => on(filter, handler),
+            },
+        );
+    }
+    let mut router = Router::new();
+    for (path, methods) in paths {
+        router = router.route(path, methods);
+    }
+    let missing = context.clone();
+    router
+        .fallback(move |request: Request| {
+            let context = missing.clone();
+            async move { reply::missing_page(&context, request.uri().path()) }
+        })
+        .method_not_allowed_fallback(reply::wrong_method)
+}

@@ -1,0 +1,11 @@
+//! The pages and the API: who may see them, what they show, and that a letter never becomes part of them.
+
+mod api;
+mod approvals;
+mod hostile_letters;
+mod inbox;
+mod login;
+mod matrix;
+pub mod site;
+mod threads;
+mod workspace;

@@ -1,0 +1,223 @@
+//! The API for programs: the bytes of `--json`, keys with scopes and ends, errors that a program can read.
+
+use super::site::{Page, Site};
+use crate::approvals::scene::CONTACT;
+use attache::store::{ApprovalVerdict, NewWebToken, WebScope};
+use reqwest::Method;
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+/// Makes a key as the command line does; gives its id and its secret.
+async fn key(site: &Site, days: u64) -> (String, String) {
+    let store = &site.scene.world.app.engine.store;
+    let secret = format!("att_{}", store.clock().new_secret());
+    let new = NewWebToken {
+        name: "a test".to_owned(),
+        scopes: vec![WebScope::Read],
+        created_by: "uid 0".to_owned(),
+        expires_at: store
+            .clock()
+            .now()
+            .plus(Duration::from_secs(days * 24 * 3600)),
+        secret: secret.clone(),
+    };
+    (store.add_web_token(new).await.expect("a key"), secret)
+}
+
+async fn get(site: &Site, secret: &str, path: &str) -> Page {
+    let bearer = format!("Bearer {secret}");
+    site.send(
+        Method::GET,
+        path,
+        &[("authorization", bearer.as_str())],
+        &[],
+    )
+    .await
+}
+
+/// What the command line prints.
+fn printed(site: &Site, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    command
+        .arg("--workspace")
+        .arg(site.scene.world.app.workspace.path())
+        .arg("--json")
+        .args(args);
+    let done = command.output().expect("the binary");
+    assert!(
+        done.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    String::from_utf8(done.stdout).expect("text")
+}
+
+#[tokio::test]
+async fn records_are_the_bytes_of_the_command_line() {
+    let site = Site::start().await;
+    let run = site.scene.writes(CONTACT, "l1", "").await;
+    let question = site.scene.only_question().await;
+    site.scene
+        .decide(&question.id, ApprovalVerdict::Approve, "")
+        .await;
+    site.scene.world.app.drain().await;
+    let app = &site.scene.world.app;
+    let thread = app
+        .row("SELECT thread_id FROM runs WHERE id = $1", &run)
+        .await[0]
+        .clone()
+        .expect("a thread");
+    let (_, secret) = key(&site, 1).await;
+    for (path, args) in [
+        (format!("/api/v1/runs/{run}"), vec!["runs", "show", &run]),
+        (
+            format!("/api/v1/threads/{thread}?limit=100"),
+            vec!["threads", "show", &thread],
+        ),
+        (
+            format!("/api/v1/approvals/{}", question.id),
+            vec!["approvals", "show", &question.id],
+        ),
+    ] {
+        let answer = get(&site, &secret, &path).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert_eq!(answer.header("content-type"), "application/json");
+        assert_eq!(answer.body, printed(&site, &args), "{path}");
+    }
+    for (path, args) in [
+        ("/api/v1/runs", vec!["runs", "list"]),
+        ("/api/v1/approvals", vec!["approvals", "history"]),
+        ("/api/v1/deliveries", vec!["outbox", "list", "--all"]),
+        ("/api/v1/notices", vec!["notices", "list"]),
+        ("/api/v1/memory", vec!["memory", "list", "--all"]),
+        ("/api/v1/personas", vec!["persona", "list"]),
+    ] {
+        let answer = get(&site, &secret, path).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        let listed: Value = serde_json::from_str(&printed(&site, &args)).expect("json");
+        assert_eq!(answer.json()["items"], listed, "{path}");
+    }
+    let conversations = get(&site, &secret, "/api/v1/conversations?limit=1")
+        .await
+        .json();
+    assert_eq!(conversations["items"][0]["subject"], "Tuesday");
+    assert_eq!(conversations["items"][0]["run"]["state"], "succeeded");
+    let usage = get(&site, &secret, "/api/v1/usage?by=model").await.json();
+    assert_eq!(usage["sums"][0]["what"], "scripted/test");
+    for path in [
+        format!("/api/v1/runs/{run}/context"),
+        "/api/v1/slots".to_owned(),
+        "/healthz".to_owned(),
+    ] {
+        assert_eq!(get(&site, &secret, &path).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_good_until_it_ends_or_is_revoked_and_changes_nothing() {
+    let site = Site::with_a_question().await;
+    let store = &site.scene.world.app.engine.store;
+    let clock = &site.scene.world.app.workspace.clock;
+    let (id, secret) = key(&site, 2).await;
+    assert_eq!(get(&site, &secret, "/api/v1/runs").await.status, 200);
+    let before = site.database();
+    assert_eq!(get(&site, &secret, "/api/v1/runs").await.status, 200);
+    assert!(site.database() == before, "its use was noted a moment ago");
+    for wrong in [
+        secret.to_ascii_uppercase(),
+        secret[..20].to_owned(),
+        format!("{secret}0"),
+        String::new(),
+    ] {
+        let answer = get(&site, &wrong, "/api/v1/runs").await;
+        assert_eq!(answer.status, 401, "{wrong}");
+        assert_eq!(answer.json()["error"]["code"], "unauthorized");
+    }
+    // A key opens no page and decides nothing.
+    for path in ["/", "/approvals"] {
+        assert_eq!(get(&site, &secret, path).await.status, 401, "{path}");
+    }
+    let question = &site.scene.open().await[0];
+    let bearer = format!("Bearer {secret}");
+    let path = format!("/approvals/{}/approve", question.id);
+    let form = [("sha256", question.sha256.as_str())];
+    let decided = site
+        .send(
+            Method::POST,
+            &path,
+            &[("authorization", bearer.as_str())],
+            &form,
+        )
+        .await;
+    assert_eq!(decided.status, 401);
+    let (other, _) = key(&site, 2).await;
+    assert!(store.revoke_web_token(&other).await.expect("revoked"));
+    clock.advance(Duration::from_secs(2 * 24 * 3600));
+    assert_eq!(
+        get(&site, &secret, "/api/v1/runs").await.status,
+        401,
+        "over"
+    );
+    let (id2, secret2) = key(&site, 2).await;
+    assert_ne!(id, id2);
+    clock.advance(Duration::from_secs(61));
+    assert_eq!(get(&site, &secret2, "/api/v1/runs").await.status, 200);
+    assert!(store.revoke_web_token(&id2).await.expect("revoked"));
+    assert_eq!(
+        get(&site, &secret2, "/api/v1/runs").await.status,
+        401,
+        "revoked"
+    );
+}
+
+#[tokio::test]
+async fn whoever_guesses_keys_waits() {
+    let site = Site::start().await;
+    let (_, secret) = key(&site, 2).await;
+    for _ in 0..10 {
+        assert_eq!(get(&site, "att_0", "/api/v1/runs").await.status, 401);
+    }
+    let answer = get(&site, &secret, "/api/v1/runs").await;
+    assert_eq!(answer.status, 429, "a good one, too");
+    assert_eq!(answer.json()["error"]["retryable"], true);
+}
+
+#[tokio::test]
+async fn errors_name_what_is_wrong_and_reads_have_tags() {
+    let site = Site::start().await;
+    site.scene.writes(CONTACT, "l1", "").await;
+    let login = site.login().await;
+    for (path, status, code) in [
+        ("/api/v1/runs?colour=red", 400, "invalid_request"),
+        ("/api/v1/runs?limit=0", 400, "invalid_request"),
+        ("/api/v1/runs?state=asleep", 400, "invalid_request"),
+        ("/api/v1/conversations?cursor=x", 400, "invalid_request"),
+        ("/api/v1/runs/00000000", 404, "not_found"),
+        ("/api/v1/threads/x", 404, "not_found"),
+        ("/api/v1/nothing", 404, "not_found"),
+    ] {
+        let answer = site.get(&login, path).await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        let error = &answer.json()["error"];
+        assert_eq!(error["code"], code, "{path}");
+        assert!(
+            error["message"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty()),
+            "{path}"
+        );
+    }
+    let first = site.get(&login, "/api/v1/runs").await;
+    let tag = first.header("etag").to_owned();
+    assert!(!tag.is_empty());
+    let headers = [
+        ("cookie", login.cookie.as_str()),
+        ("if-none-match", tag.as_str()),
+    ];
+    let again = site.send(Method::GET, "/api/v1/runs", &headers, &[]).await;
+    assert_eq!((again.status, again.body.as_str()), (304, ""));
+    let page = site.get(&login, "/api/v1/runs?limit=1").await.json();
+    assert_eq!(page["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(page["next"], Value::Null);
+}

@@ -1,0 +1,115 @@
+//! Pages about the workspace: memory, schedule, personas, configuration, the state of the engine, search.
+
+use super::site::{ENTRY, Login, Site, cookie};
+use crate::approvals::scene::CONTACT;
+use attache::domain::MemoryStatus;
+use attache::store::MemoryFilter;
+
+async fn statuses(site: &Site) -> Vec<(String, MemoryStatus)> {
+    let filter = MemoryFilter {
+        limit: 100,
+        ..MemoryFilter::default()
+    };
+    let entries = site
+        .scene
+        .world
+        .app
+        .engine
+        .store
+        .memory_entries(&filter)
+        .await;
+    entries
+        .expect("entries")
+        .into_iter()
+        .map(|entry| (entry.id, entry.status))
+        .collect()
+}
+
+#[tokio::test]
+async fn memory_is_listed_by_person_and_changed_as_on_the_command_line() {
+    let site = Site::with_a_question().await;
+    let mut login = site.login().await;
+    let page = site
+        .get(&login, "/memory?contact=carol@partner.test")
+        .await
+        .body;
+    assert!(
+        page.contains("She likes tea.") && page.contains("carol@partner.test"),
+        "{page}"
+    );
+    let post = async |login: &Login, id: &str, verb: &str, words: &str| {
+        let form = [("words", words), ("status", "all")];
+        site.post(login, &format!("/memory/{id}/{verb}"), &form)
+            .await
+    };
+    let answer = post(&login, ENTRY, "edit", "She drinks green tea.").await;
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (303, "/memory?status=all"),
+        "{}",
+        answer.body
+    );
+    login.cookie = cookie(&answer);
+    let active: Vec<_> = statuses(&site)
+        .await
+        .into_iter()
+        .filter(|(_, status)| *status == MemoryStatus::Active)
+        .collect();
+    assert_eq!(active.len(), 1);
+    let answer = post(&login, &active[0].0, "reject", "she changed her mind").await;
+    login.cookie = cookie(&answer);
+    assert!(
+        statuses(&site)
+            .await
+            .iter()
+            .all(|(_, status)| *status != MemoryStatus::Active)
+    );
+    assert_eq!(post(&login, &active[0].0, "edit", "").await.status, 400);
+    let erased = post(&login, &active[0].0, "forget", "").await;
+    assert_eq!(erased.status, 200, "{}", erased.body);
+    assert!(erased.body.contains("erased"), "{}", erased.body);
+    let page = site.get(&login, "/memory?status=all").await.body;
+    assert!(!page.contains("green tea"), "{page}");
+}
+
+#[tokio::test]
+async fn the_workspace_is_shown_as_it_is() {
+    let site = Site::start().await;
+    site.scene.writes(CONTACT, "l1", "").await;
+    let login = site.login().await;
+    for (path, words) in [
+        ("/schedule", "No persona has a duty"),
+        ("/personas", "ada@engine.test"),
+        ("/personas/ada", "Ada answers letters."),
+        ("/doctor", "mail leaves"),
+        ("/doctor?check=records", "nothing is wrong"),
+        ("/config", "Nothing is wrong in the files"),
+        ("/search?q=tuesday", "<bdi>Tuesday</bdi>"),
+        ("/search?q=zebra", "Nothing has these words"),
+        ("/search", "Letters and memory"),
+        ("/notices", "Notices"),
+    ] {
+        let page = site.get(&login, path).await;
+        assert_eq!(page.status, 200, "{path}: {}", page.body);
+        assert!(
+            page.body.contains(words),
+            "{path}: no {words}: {}",
+            page.body
+        );
+    }
+    assert_eq!(site.get(&login, "/personas/nobody").await.status, 404);
+    assert_eq!(
+        site.get(&login, "/personas/..%2f..%2fconfigs").await.status,
+        404
+    );
+    site.scene
+        .world
+        .app
+        .workspace
+        .write("configs/inference.json", "{ \"provider\": \"nobody\" }");
+    let page = site.get(&login, "/config").await.body;
+    assert!(
+        page.contains("configs&#x2f;inference.json") && page.contains("in the files"),
+        "{page}"
+    );
+}
