@@ -142,7 +142,7 @@ fn emptied(row: &SqliteRow) -> Value {
                 match (name.as_str(), &*value) {
                     ("label", _) | (_, Value::Null | Value::Bool(_) | Value::Number(_)) => {}
                     ("error", _) => {
-                        *value = json!({ "code": value["code"], "message": "redacted" })
+                        *value = json!({ "code": value["code"], "message": "redacted" });
                     }
                     _ => *value = mark.clone(),
                 }
