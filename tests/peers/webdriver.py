@@ -84,7 +84,15 @@ class Driver:
         self.command("POST", f"/element/{element}/value", {"text": text})
 
     def text(self, css="body"):
-        return self.command("GET", f"/element/{self.find(css)}/text")
+        """The text of an element, though the page may be replaced between finding it and reading it."""
+        for _ in range(20):
+            try:
+                return self.command("GET", f"/element/{self.find(css)}/text")
+            except WebDriverError as error:
+                if not any(word in str(error) for word in ("stale element", "no such element")):
+                    raise
+                time.sleep(0.1)
+        raise WebDriverError(f"`{css}` does not stay")
 
     def script(self, text, *args):
         return self.command("POST", "/execute/sync", {"script": text, "args": list(args)})
