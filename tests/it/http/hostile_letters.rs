@@ -63,7 +63,11 @@ fn contains_markup(page: &str, word: &str) -> bool {
                 let open = page[..at].rfind('<');
                 let close = page[..at].rfind('>');
                 // Inside a tag of ours, outside the quotes of its attributes.
-                open > close && page[open.unwrap_or(0)..at].matches('"').count() % 2 == 0
+                open > close
+                    && page[open.unwrap_or(0)..at]
+                        .matches('"')
+                        .count()
+                        .is_multiple_of(2)
             }
         })
 }
