@@ -160,7 +160,7 @@ fn c1_no_other_code_reads_the_tables() {
                 found.push(shown.clone());
             }
             // What reads across people is the owner's: no run, no tool, no resolver.
-            let is_owners = ["/cli/", "store/"];
+            let is_owners = ["/cli/", "/http/", "store/"];
             if names(&[
                 "memory_entries(",
                 "memory_dossier(",
