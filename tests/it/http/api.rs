@@ -121,9 +121,12 @@ async fn a_key_is_good_until_it_ends_or_is_revoked_and_changes_nothing() {
     let clock = &site.scene.world.app.workspace.clock;
     let (id, secret) = key(&site, 2).await;
     assert_eq!(get(&site, &secret, "/api/v1/runs").await.status, 200);
-    let before = site.database();
+    let before = site.database().await;
     assert_eq!(get(&site, &secret, "/api/v1/runs").await.status, 200);
-    assert!(site.database() == before, "its use was noted a moment ago");
+    assert!(
+        site.database().await == before,
+        "its use was noted a moment ago"
+    );
     for wrong in [
         secret.to_ascii_uppercase(),
         secret[..20].to_owned(),

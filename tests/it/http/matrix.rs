@@ -115,7 +115,7 @@ async fn every_route_refuses_other_names_other_sites_and_other_origins() {
     let site = Site::with_a_question().await;
     let login = site.login().await;
     let token = login.form_token.clone();
-    let before = site.database();
+    let before = site.database().await;
     let port = site.address.port();
     let names = [
         "evil.test".to_owned(),
@@ -157,7 +157,7 @@ async fn every_route_refuses_other_names_other_sites_and_other_origins() {
     }
     assert!(refused >= ROUTES.len() * 13, "{refused}");
     assert!(
-        site.database() == before,
+        site.database().await == before,
         "a refused request changed the database"
     );
 }
@@ -205,7 +205,7 @@ async fn no_old_no_foreign_and_no_made_up_session_opens_anything() {
         format!("other={secret}"),
         twice,
     ];
-    let before = site.database();
+    let before = site.database().await;
     for route in ROUTES
         .iter()
         .filter(|route| route.access != RouteAccess::Anyone)
@@ -241,7 +241,7 @@ async fn no_old_no_foreign_and_no_made_up_session_opens_anything() {
         );
     }
     assert!(
-        site.database() == before,
+        site.database().await == before,
         "a refused request changed the database"
     );
 }
@@ -250,7 +250,7 @@ async fn no_old_no_foreign_and_no_made_up_session_opens_anything() {
 async fn a_form_without_the_token_of_its_session_changes_nothing() {
     let site = Site::with_a_question().await;
     let (login, other) = (site.login().await, site.login().await);
-    let before = site.database();
+    let before = site.database().await;
     let mut forms = 0;
     for route in ROUTES
         .iter()
@@ -281,14 +281,14 @@ async fn a_form_without_the_token_of_its_session_changes_nothing() {
         assert_eq!(json.status, 405, "{}", route.path);
     }
     assert!(forms > 0);
-    assert!(site.database() == before);
+    assert!(site.database().await == before);
 }
 
 #[tokio::test]
 async fn reading_changes_not_one_byte_and_every_page_has_its_header_fields() {
     let site = Site::with_a_question().await;
     let login = site.login().await;
-    let before = site.database();
+    let before = site.database().await;
     for route in ROUTES
         .iter()
         .filter(|route| route.method == RouteMethod::Get)
@@ -328,7 +328,10 @@ async fn reading_changes_not_one_byte_and_every_page_has_its_header_fields() {
             .await;
         assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
     }
-    assert!(site.database() == before, "a page changed the database");
+    assert!(
+        site.database().await == before,
+        "a page changed the database"
+    );
 }
 
 /// Sends bytes as they are and returns the answer.

@@ -220,13 +220,16 @@ impl Site {
         format!("attache_{}={secret}", self.address.port())
     }
 
-    /// The bytes of the database: what a page must not change.
-    pub fn database(&self) -> Vec<Vec<u8>> {
-        let folder = self.scene.world.app.workspace.path().join("data");
-        ["attache.db", "attache.db-wal"]
-            .iter()
-            .map(|name| std::fs::read(folder.join(name)).unwrap_or_default())
-            .collect()
+    /// The bytes of a copy of the database behind its header: what a page must not change. Not those of the file itself, into
+    /// which its log is moved at any time.
+    pub async fn database(&self) -> Vec<u8> {
+        let workspace = &self.scene.world.app.workspace;
+        let copy = workspace.path().join("copy.db");
+        let _none_yet = std::fs::remove_file(&copy);
+        let mut rows = workspace.rows().await;
+        let into = sqlx::query("VACUUM INTO $1").bind(copy.to_string_lossy().into_owned());
+        into.execute(&mut rows).await.expect("a copy");
+        std::fs::read(&copy).expect("the copy").split_off(100)
     }
 }
 
