@@ -62,7 +62,7 @@ pub use memory::{
     MemoryCircle, MemoryKind, MemoryProposal, MemoryScope, MemoryStatus,
 };
 pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
-pub use network::{BadNetwork, Network};
+pub use network::{BadNetwork, Network, peer_network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use run::{ErrorClass, PdfFiles, RunState, RunWait, StopReason, Trigger, Withheld};
 pub use schedule::{

@@ -1,7 +1,7 @@
 //! Ranges of IP addresses in CIDR notation.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// All addresses that begin with the same bits: `192.0.2.0/24`, `2001:db8::/32`, or one address by
 /// itself.
@@ -17,6 +17,17 @@ pub struct Network {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is neither an IP address nor a network")]
 pub struct BadNetwork(pub String);
+
+/// Returns the network that counts as one peer: an IPv4 address, or an IPv6 /64, which belongs to one customer.
+pub fn peer_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        v4 => v4,
+    }
+}
 
 impl Network {
     pub fn parse(text: &str) -> Result<Self, BadNetwork> {

@@ -2,6 +2,7 @@
 //! page in a browser may guess there.
 
 use crate::clock::Clock;
+use crate::domain::peer_network;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +35,7 @@ impl FailedAttempts {
     /// Reports how long an address has to wait; `None`: it may try.
     pub(super) fn wait(&self, address: IpAddr) -> Option<Duration> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let window = failures.get(&network(address))?;
+        let window = failures.get(&peer_network(address))?;
         let age = self.clock.monotonic().saturating_sub(window.began);
         (window.failures >= FAILURES_MAX && age < WINDOW).then(|| WINDOW.saturating_sub(age))
     }
@@ -43,7 +44,7 @@ impl FailedAttempts {
     pub(super) fn note(&self, address: IpAddr) {
         let now = self.clock.monotonic();
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = network(address);
+        let address = peer_network(address);
         if failures.len() >= ADDRESSES_MAX && !failures.contains_key(&address) {
             let oldest = failures
                 .iter()
@@ -64,16 +65,6 @@ impl FailedAttempts {
             };
         }
         window.failures += 1;
-    }
-}
-
-/// An IPv6 peer has a network of 64 bits to choose addresses from.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64))
-        }
-        address => address,
     }
 }
 

@@ -1,10 +1,10 @@
 //! State shared by the sessions of all listeners: connection permits, memory for letters, and
 //! failed logins.
 
-use super::memory::{LetterMemory, MemoryShares, network};
+use super::memory::{LetterMemory, MemoryShares};
 use crate::clock::Clock;
 use crate::config::Limits;
-use crate::domain::Network;
+use crate::domain::{Network, peer_network};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -146,7 +146,7 @@ impl OpenConnections {
 
     /// Records that a network has sent a letter: the last permits are reserved for such networks.
     pub fn remember(&self, address: Option<IpAddr>) {
-        let Some(network) = address.map(network) else {
+        let Some(network) = address.map(peer_network) else {
             return;
         };
         let mut places = self.lock();
@@ -183,7 +183,7 @@ impl ConnectionPermit {
             .iter()
             .any(|relay| relay.contains(address));
         let mut places = open_connections.lock();
-        let network = network(address);
+        let network = peer_network(address);
         if places.free < open_connections.kept()
             && !is_relay
             && !places.known.contains_key(&network)
@@ -207,7 +207,7 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut places = self.open_connections.lock();
         places.free += 1;
-        let Some(network) = self.address.map(network) else {
+        let Some(network) = self.address.map(peer_network) else {
             return;
         };
         match places.taken.get_mut(&network) {
@@ -289,7 +289,7 @@ impl FailedLogins {
 
 /// Network of a peer; peers without an address count as one network.
 fn origin(peer: Option<IpAddr>) -> IpAddr {
-    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), network)
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), peer_network)
 }
 
 #[cfg(test)]

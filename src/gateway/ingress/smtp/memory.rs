@@ -2,9 +2,9 @@
 //! which slow letters are cut.
 
 use crate::clock::Clock;
-use crate::domain::Network;
+use crate::domain::{Network, peer_network};
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -92,7 +92,7 @@ impl LetterMemory {
     pub fn for_letter_of(self: &Arc<Self>, peer: Option<IpAddr>) -> MemoryReservation {
         let has_share =
             |peer: &IpAddr| !self.shares.relays.iter().any(|relay| relay.contains(*peer));
-        let network = peer.filter(has_share).map(network);
+        let network = peer.filter(has_share).map(peer_network);
         MemoryReservation {
             memory: self.clone(),
             network,
@@ -288,17 +288,6 @@ impl MemoryReservation {
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.release();
-    }
-}
-
-/// Network that counts as one peer: an IPv4 address, or an IPv6 /64, which belongs to one customer.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
     }
 }
 
