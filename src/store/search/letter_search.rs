@@ -11,7 +11,7 @@ use super::ranking::{
 use super::scope::{MessageSearch, SearchScope};
 use super::vectors::QuestionVector;
 use crate::domain::MessageId;
-use crate::store::sql::{Statement, from_json, instant, json_list};
+use crate::store::sql::{Statement, from_json, instant, json_list, to_i64};
 use crate::store::{PersonaStore, Result};
 use crate::text::word_parts::{WantedPart, stems, wanted_part};
 use futures_util::future::try_join_all;
@@ -19,6 +19,10 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+/// Most messages that are read for all words in a search of all mail, the newest with each, and bounds for one word. Of a
+/// word that more have, how many have it is estimated.
+const ROWS_MAX: usize = 1_500;
+const NEWEST: [usize; 2] = [75, 300];
 /// Number of words that are looked up at a time.
 const LOOKED_UP: usize = 2;
 /// Most messages that are read for one word in a search for some readers.
@@ -159,10 +163,10 @@ impl PersonaStore {
         if search.query.is_none() && columns.is_empty() {
             return self.newest(&scope, search.limit).await;
         }
-        let Some(filters) = self.limited(columns, &scope).await? else {
+        let words = query_words(search.query.as_deref().unwrap_or_default());
+        let Some(filters) = self.limited(columns, words.len(), &scope).await? else {
             return Ok(Vec::new());
         };
-        let words = query_words(search.query.as_deref().unwrap_or_default());
         let mut is_answered = false;
         let mut hits: Vec<i64> = match &search.query {
             Some(_) => {
@@ -172,7 +176,7 @@ impl PersonaStore {
                 best.filter(|_| ranking.share >= SHARE_MIN).collect()
             }
             None => {
-                self.with(&filters.all().join(" AND "), &scope)
+                self.with(&filters.all().join(" AND "), &filters, &scope)
                     .await?
                     .documents
             }
@@ -196,10 +200,10 @@ impl PersonaStore {
     /// has; filters of columns are left out.
     pub async fn rank_messages(&self, search: &MessageSearch) -> Result<Ranking> {
         let scope = SearchScope::of(search);
-        let Some(filters) = self.limited(Vec::new(), &scope).await? else {
+        let words = query_words(search.query.as_deref().unwrap_or_default());
+        let Some(filters) = self.limited(Vec::new(), words.len(), &scope).await? else {
             return Ok(Ranking::default());
         };
-        let words = query_words(search.query.as_deref().unwrap_or_default());
         self.ranking(&words, &filters, (&scope, None)).await
     }
 
@@ -262,7 +266,12 @@ impl PersonaStore {
 
     /// Adds the filter of the readers' threads to the others, and counts what they may see; `None` when they are in no
     /// thread.
-    async fn limited(&self, columns: Vec<String>, scope: &SearchScope) -> Result<Option<Filters>> {
+    async fn limited(
+        &self,
+        columns: Vec<String>,
+        words: usize,
+        scope: &SearchScope,
+    ) -> Result<Option<Filters>> {
         let (persona, readers) = (self.persona.as_str(), self.store.readers());
         let mut in_these = Vec::new();
         let total: i64 = match &scope.readers {
@@ -289,6 +298,10 @@ impl PersonaStore {
             columns,
             threads: in_these,
             total: total as f64,
+            rows_max: match scope.readers {
+                None => to_i64((ROWS_MAX / words.max(1)).clamp(NEWEST[0], NEWEST[1])),
+                Some(_) => READABLE_MAX,
+            },
         }))
     }
 
@@ -302,7 +315,9 @@ impl PersonaStore {
         let part = wanted_part(word);
         let mut found = TermListing::default();
         if part.as_ref().is_none_or(|part| part.is_word) {
-            found = self.with(&within(word, &filters.all()), scope).await?;
+            found = self
+                .with(&within(word, &filters.all()), filters, scope)
+                .await?;
         }
         if let Some(part) = part {
             found = found.or(self.part_with(&part, filters, scope).await?);
@@ -311,8 +326,14 @@ impl PersonaStore {
     }
 
     /// Returns the messages that match and that the readers may see.
-    async fn with(&self, matching: &str, scope: &SearchScope) -> Result<TermListing> {
-        let (query, limit) = self.listed((NEWEST_WITH, READABLE_WITH), matching, scope);
+    async fn with(
+        &self,
+        matching: &str,
+        filters: &Filters,
+        scope: &SearchScope,
+    ) -> Result<TermListing> {
+        let limit = filters.rows_max;
+        let query = self.listed((NEWEST_WITH, READABLE_WITH), (matching, limit), scope);
         listing(&query.fetch_all(self.store.readers()).await?, limit)
     }
 
@@ -324,30 +345,30 @@ impl PersonaStore {
     ) -> Result<TermListing> {
         let matching = with_part(part, &filters.threads);
         let statements = (NEWEST_WITH_PART, READABLE_WITH_PART);
-        let (query, limit) = self.listed(statements, &matching, scope);
+        let limit = filters.rows_max;
+        let query = self.listed(statements, (&matching, limit), scope);
         let columns = (!filters.columns.is_empty()).then(|| filters.columns.join(" AND "));
         let query = query.bind(columns);
         listing(&query.fetch_all(self.store.readers()).await?, limit)
     }
 
-    /// Binds the statement for all mail, or that for some readers, and returns it with its limit.
+    /// Binds the statement for all mail, or that for some readers.
     fn listed<'q>(
         &'q self,
         (newest, readable): (&'static str, &'static str),
-        matching: &'q str,
+        (matching, limit): (&'q str, i64),
         scope: &'q SearchScope,
-    ) -> (Statement<'q>, i64) {
-        let (sql, limit) = match scope.readers {
-            None => (newest, scope.newest_max),
-            Some(_) => (readable, READABLE_MAX),
+    ) -> Statement<'q> {
+        let sql = match scope.readers {
+            None => newest,
+            Some(_) => readable,
         };
         let query = sqlx::query(sql).bind(matching).bind(self.persona.as_str());
         let query = query.bind(&scope.since).bind(&scope.before).bind(limit);
-        let query = match scope.readers {
+        match scope.readers {
             None => query,
             Some(_) => query.bind(&scope.readers_json),
-        };
-        (query, limit)
+        }
     }
 
     /// Returns the candidates with those beside them that have a word themselves, and for each what is beside it.
@@ -418,6 +439,8 @@ struct Filters {
     threads: Vec<String>,
     /// Number of messages that can be found.
     total: f64,
+    /// Most messages that are read for one word.
+    rows_max: i64,
 }
 
 impl Filters {

@@ -1,8 +1,8 @@
 //! What a search asks for, and what limits it beside its words.
 
 use crate::domain::{Address, Timestamp};
-use crate::store::search::match_text::{column, query_words};
-use crate::store::sql::{json_list, to_i64};
+use crate::store::search::match_text::column;
+use crate::store::sql::json_list;
 
 /// Filters of a search; `None` does not filter.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -35,24 +35,16 @@ impl MessageSearch {
     }
 }
 
-/// Most messages that are read for all words in a search of all mail, the newest with each, and bounds for one word. Of a
-/// word that more have, how many have it is estimated.
-const ROWS_MAX: usize = 1_500;
-const NEWEST: [usize; 2] = [75, 300];
-
 /// What limits a search beside its words.
 pub(in crate::store) struct SearchScope {
     pub readers: Option<Vec<String>>,
     pub readers_json: Option<String>,
     pub since: Option<String>,
     pub before: Option<String>,
-    /// Most messages that are read for one word in a search of all mail.
-    pub newest_max: i64,
 }
 
 impl SearchScope {
     pub fn of(search: &MessageSearch) -> Self {
-        let words = query_words(search.query.as_deref().unwrap_or_default()).len();
         let readers = search.visible_to.as_ref();
         let readers: Option<Vec<String>> =
             readers.map(|readers| readers.iter().map(Address::key).collect());
@@ -62,7 +54,6 @@ impl SearchScope {
             readers,
             since: search.since.map(|t| t.to_string()),
             before: search.before.map(|t| t.to_string()),
-            newest_max: to_i64((ROWS_MAX / words.max(1)).clamp(NEWEST[0], NEWEST[1])),
         }
     }
 }
