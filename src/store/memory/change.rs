@@ -350,12 +350,13 @@ impl OwnerChange<'_> {
                 .await?;
             self.release(conn, new).await?;
         }
-        // What went out of use by itself had released nothing.
-        let is_holding =
-            self.holds_places(self.entry.status) && before.status == MemoryStatus::Proposed;
-        match self.holds_places(before.status) {
-            false if is_holding => self.release(conn, &self.entry.id).await?,
-            true if !is_holding => {
+        let held = self.holds_places(before.status);
+        match (held, self.holds_places(self.entry.status)) {
+            // What went out of use by itself had released nothing.
+            (false, true) if before.status == MemoryStatus::Proposed => {
+                self.release(conn, &self.entry.id).await?;
+            }
+            (true, false) => {
                 let (status, _act) = self.end_of_replaced();
                 for old in self.ids(conn, REPLACED_IDS, &self.entry.id).await? {
                     self.swap(conn, &old, (status, own())).await?;

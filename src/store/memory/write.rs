@@ -28,6 +28,7 @@ pub(in crate::store) const MEMORY_EVENT: &str = "
 pub(in crate::store) const OPEN_MEMORY_COUNT: &str = "
     SELECT count(*) FROM memory WHERE persona_id = $1 AND scope = $2 AND scope_key = $3
       AND status IN ('proposed', 'active') AND (status = 'active' OR proposes IS NULL)";
+/// The first condition on the state is the one of the index `memory_open`.
 pub(in crate::store) const SAME_ENTRY: &str = "
     SELECT id FROM memory WHERE persona_id = $1 AND scope = $2 AND scope_key = $3 AND text_sha256 = $4
       AND status IN ('proposed', 'active') AND status = 'active' LIMIT 1";
@@ -123,20 +124,22 @@ pub(in crate::store) async fn apply(
     }
 }
 
-/// Returns the active entry of the scope with the same text, other than the one that `new` corrects.
+/// Returns the active entry of the scope with the same text; of a correction it is none.
 async fn same_entry(
     conn: &mut SqliteConnection,
     persona: &PersonaId,
     new: &NewMemory,
 ) -> Result<Option<String>> {
+    if new.supersedes.is_some() {
+        return Ok(None);
+    }
     let (scope, key) = new.scope.columns();
     let find = sqlx::query_scalar(SAME_ENTRY)
         .bind(persona.as_str())
         .bind(scope)
         .bind(key)
         .bind(sha256_hex(&[new.text.as_bytes()]));
-    let found: Option<String> = find.fetch_optional(conn).await?;
-    Ok(found.filter(|_| new.supersedes.is_none()))
+    Ok(find.fetch_optional(conn).await?)
 }
 
 /// Errors: the scope is full, such as by another run since the call looked.
