@@ -1,5 +1,6 @@
 //! `attache memory alias`: which addresses belong to one person.
 
+use super::entries;
 use crate::cli::args::{correspondent, user};
 use crate::cli::screen::Columns;
 use crate::cli::{CommandContext, Exit, Failure};
@@ -107,13 +108,6 @@ async fn remove(context: &CommandContext, address: &Address) -> anyhow::Result<E
         entries(moved)
     ))?;
     Ok(Exit::Ok)
-}
-
-fn entries(count: usize) -> String {
-    match count {
-        1 => "1 entry".to_owned(),
-        count => format!("{count} entries"),
-    }
 }
 
 fn refusal(error: StoreError) -> anyhow::Error {

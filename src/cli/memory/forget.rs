@@ -1,5 +1,6 @@
 //! `attache memory forget`: erases entries, what derives from them, and the records of runs that hold their text.
 
+use super::entries;
 use super::list::{contact_arg, contact_of};
 use crate::cli::args::lookup::find_letter;
 use crate::cli::args::{instant_of, persona_of, user};
@@ -199,13 +200,6 @@ async fn of_contact(
     };
     let found = store.memory_entries(&filter).await?;
     Ok(found.into_iter().map(|entry| entry.id).collect())
-}
-
-fn entries(count: usize) -> String {
-    match count {
-        1 => "1 entry".to_owned(),
-        count => format!("{count} entries"),
-    }
 }
 
 fn summaries(count: usize) -> String {

@@ -86,3 +86,11 @@ fn is_shown_id(piece: &str) -> bool {
         (1..=3).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_digit())
     })
 }
+
+/// Formats a number of entries.
+fn entries(count: usize) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        count => format!("{count} entries"),
+    }
+}
