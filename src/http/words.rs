@@ -51,14 +51,8 @@ pub(super) fn thread_state(thread: &ThreadOverview) -> StateWords {
         .as_deref()
         .and_then(|disposition| disposition.split_once(':'));
     match (&thread.run, held) {
-        (Some(run), Some(("withheld", rule))) if run.state == RunState::Succeeded => StateWords {
-            why: rule.replace('_', " "),
-            ..StateWords::new("not sent", "quiet")
-        },
-        (_, Some(("filed", rule))) => StateWords {
-            why: filed::why(rule).to_owned(),
-            ..StateWords::new("filed", "quiet")
-        },
+        (Some(run), Some(("withheld", rule))) if run.state == RunState::Succeeded => withheld(rule),
+        (_, Some(("filed", rule))) => filed_by(rule),
         (Some(run), _) => match run.state {
             RunState::Succeeded => StateWords::new("answered", "good"),
             state => run_state(
@@ -71,17 +65,25 @@ pub(super) fn thread_state(thread: &ThreadOverview) -> StateWords {
     }
 }
 
+fn filed_by(rule: &str) -> StateWords {
+    StateWords {
+        why: filed::why(rule).to_owned(),
+        ..StateWords::new("filed", "quiet")
+    }
+}
+
+fn withheld(rule: &str) -> StateWords {
+    StateWords {
+        why: rule.replace('_', " "),
+        ..StateWords::new("not sent", "quiet")
+    }
+}
+
 /// Describes what became of a message; `None`: its run says it.
 pub(super) fn message_state(disposition: &str, has_run: bool) -> Option<StateWords> {
     match disposition.split_once(':') {
-        Some(("filed", rule)) => Some(StateWords {
-            why: filed::why(rule).to_owned(),
-            ..StateWords::new("filed", "quiet")
-        }),
-        Some(("withheld", rule)) => Some(StateWords {
-            why: rule.replace('_', " "),
-            ..StateWords::new("not sent", "quiet")
-        }),
+        Some(("filed", rule)) => Some(filed_by(rule)),
+        Some(("withheld", rule)) => Some(withheld(rule)),
         _ if has_run || matches!(disposition, "run" | "sent") => None,
         _ => Some(StateWords::new(disposition.replace('_', " "), "quiet")),
     }
