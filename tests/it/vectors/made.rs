@@ -2,8 +2,19 @@
 
 use super::embedding_server::{DIMENSIONS, EmbeddingServer, Mood};
 use super::{MODEL, column, workspace, writes};
+use crate::app::{PROVEN, TestApp, note};
 use attache::domain::sha256_hex;
 use std::time::Duration;
+
+/// Letters of one correspondent, each the beginning of a thread, all taken before the first is answered.
+async fn letters_come(app: &TestApp, count: usize) {
+    for number in 0..count {
+        let id = format!("n{number}@guest.example");
+        let eml = note(&id, PROVEN, &format!("Letter {number}."));
+        app.receive(&eml).await.expect("taken");
+    }
+    app.drain().await;
+}
 
 #[tokio::test]
 async fn each_letter_and_each_answer_gets_a_vector_of_its_text() {
@@ -56,15 +67,7 @@ async fn many_letters_are_sent_in_steps_the_newest_first() {
     let server = EmbeddingServer::start().await;
     server.set(Mood::Refuses(500));
     let app = workspace(&server).start().await;
-    for number in 0..70 {
-        let eml = crate::app::note(
-            &format!("n{number}@guest.example"),
-            crate::app::PROVEN,
-            &format!("Letter {number}."),
-        );
-        app.receive(&eml).await.expect("taken");
-    }
-    app.drain().await;
+    letters_come(&app, 70).await;
     server.set(Mood::Answers);
     let before = server.asked().len();
     app.drain().await;
@@ -87,15 +90,7 @@ async fn a_batch_that_is_refused_is_tried_in_smaller_ones() {
     let server = EmbeddingServer::start().await;
     server.set(Mood::TakesFewerThan(3));
     let app = workspace(&server).start().await;
-    for number in 0..5 {
-        let eml = crate::app::note(
-            &format!("n{number}@guest.example"),
-            crate::app::PROVEN,
-            &format!("Letter {number}."),
-        );
-        app.receive(&eml).await.expect("taken");
-    }
-    app.drain().await;
+    letters_come(&app, 5).await;
     let count = column(&app, "SELECT CAST(count(*) AS TEXT) FROM letter_vectors").await;
     assert_eq!(count, ["10"]);
     app.check().await;
@@ -106,15 +101,7 @@ async fn a_request_that_is_wrong_for_every_letter_is_not_tried_for_each() {
     let server = EmbeddingServer::start().await;
     server.set(Mood::Refuses(400));
     let app = workspace(&server).start().await;
-    for number in 0..30 {
-        let eml = crate::app::note(
-            &format!("n{number}@guest.example"),
-            crate::app::PROVEN,
-            &format!("Letter {number}."),
-        );
-        app.receive(&eml).await.expect("taken");
-    }
-    app.drain().await;
+    letters_come(&app, 30).await;
     assert!(server.asked().len() < 30, "{}", server.asked().len());
     app.check().await;
 }
