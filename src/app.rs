@@ -19,7 +19,7 @@ use crate::gateway::ingress::smtp::{self, BoundSocket, ListenerFactory};
 use crate::gateway::intake::Intake;
 use crate::gateway::intake_contract::LetterIntake;
 use crate::gateway::outbound::{self, Outbound};
-use crate::http::{self, BoundPages};
+use crate::http::{self, BoundPages, WebParts};
 use crate::runs::deps::WorkerDeps;
 use crate::runs::preflight::{self, price_problems};
 use crate::runs::worker::Worker;
@@ -236,9 +236,14 @@ impl Engine {
     /// bound.
     pub async fn bind_pages(&mut self) -> anyhow::Result<Vec<SocketAddr>> {
         self.pages.clear();
+        let parts = WebParts {
+            store: self.store.clone(),
+            config: self.config.clone(),
+            intake: self.intake(),
+            wakes: vec![self.runs_queued.clone(), self.mail_queued.clone()],
+        };
         for listener in &self.config.gateway.http_listeners {
-            let wakes = vec![self.runs_queued.clone(), self.mail_queued.clone()];
-            let opened = BoundPages::open(listener, &self.store, &self.config, wakes).await;
+            let opened = BoundPages::open(listener, &parts).await;
             let opened = opened.with_context(|| format!("cannot listen on {}", listener.address));
             self.pages.push(opened?);
         }

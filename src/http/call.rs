@@ -3,7 +3,9 @@
 use super::context::WebContext;
 use super::failure::PageError;
 use crate::config::WebOrigin;
-use crate::store::WebSession;
+use crate::store::{WebSession, WebToken};
+use axum::body::Bytes;
+use axum::http::{HeaderMap, Method};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +22,10 @@ pub(super) struct Call {
     pub query: Vec<(String, String)>,
     /// Fields of a form; empty for a `GET`.
     pub form: Vec<(String, String)>,
+    pub method: Method,
+    pub headers: HeaderMap,
+    /// Bytes of the body, where the route reads bytes.
+    pub body: Bytes,
     pub caller: WebCaller,
     pub path: String,
     /// Cookie to be set with the answer.
@@ -31,7 +37,7 @@ pub(super) enum WebCaller {
     Nobody,
     Browser(Box<BrowserSession>),
     /// A program with a key that may do what its route does.
-    Program,
+    Program(Box<WebToken>),
 }
 
 /// A session that is good, with the secret of its cookie.
@@ -60,7 +66,15 @@ impl Call {
     pub fn session(&self) -> Option<&BrowserSession> {
         match &self.caller {
             WebCaller::Browser(session) => Some(session),
-            WebCaller::Nobody | WebCaller::Program => None,
+            WebCaller::Nobody | WebCaller::Program(_) => None,
+        }
+    }
+
+    /// Returns the key of a program.
+    pub fn key(&self) -> Option<&WebToken> {
+        match &self.caller {
+            WebCaller::Program(key) => Some(key),
+            WebCaller::Nobody | WebCaller::Browser(_) => None,
         }
     }
 

@@ -5,6 +5,7 @@ use super::failure::PageError;
 use super::templates;
 use crate::config::{Config, HttpListener, WebOrigin};
 use crate::domain::{ApprovalState, Network, Timestamp};
+use crate::gateway::intake_contract::LetterIntake;
 use crate::store::{PersonaHalt, Store, WebSession};
 use minijinja::Environment;
 use minijinja::value::Serde;
@@ -28,10 +29,21 @@ pub(super) struct OpenWork {
     halts: Vec<PersonaHalt>,
 }
 
+/// Parts of the engine that the pages use.
+#[derive(Clone)]
+pub struct WebParts {
+    pub store: Store,
+    pub config: Arc<Config>,
+    pub intake: Arc<dyn LetterIntake>,
+    /// Hints to those who work on what an action changes.
+    pub wakes: Vec<Arc<Notify>>,
+}
+
 /// Parts that the handlers of one listener share.
 pub struct WebContext {
     pub(super) store: Store,
     pub(super) config: Arc<Config>,
+    pub(super) intake: Arc<dyn LetterIntake>,
     pub(super) templates: Environment<'static>,
     pub(super) attempts: FailedAttempts,
     /// Address as configured, to which one-time codes are bound.
@@ -48,10 +60,9 @@ pub struct WebContext {
 impl WebContext {
     /// Builds the context of a listener that is bound to `bound`.
     pub(super) fn new(
-        (store, config): (Store, Arc<Config>),
+        parts: &WebParts,
         listener: &HttpListener,
         bound: SocketAddr,
-        wakes: Vec<Arc<Notify>>,
     ) -> Result<Self, minijinja::Error> {
         let own = |host: &str| WebOrigin::new(listener.is_tls, host, Some(bound.port()));
         let ip = bound.ip().to_canonical();
@@ -66,15 +77,16 @@ impl WebContext {
             origins.push(own("localhost"));
         }
         Ok(Self {
-            attempts: FailedAttempts::new(store.clock().clone()),
-            store,
-            config,
+            attempts: FailedAttempts::new(parts.store.clock().clone()),
+            store: parts.store.clone(),
+            config: parts.config.clone(),
+            intake: parts.intake.clone(),
             templates: templates::environment()?,
             listener: listener.address.to_string(),
             origins,
             proxies: listener.proxies.clone(),
             uses: Mutex::new(HashMap::new()),
-            wakes,
+            wakes: parts.wakes.clone(),
         })
     }
 

@@ -27,9 +27,9 @@ pub(super) enum PageError {
     Refused(String),
     #[error("{message}")]
     Conflict { message: String, hint: String },
-    #[error("this form is too large")]
+    #[error("this body is too large")]
     TooLarge,
-    #[error("this form took too long")]
+    #[error("this body took too long")]
     TooSlow,
     #[error("too many failed attempts")]
     TooManyAttempts(Duration),

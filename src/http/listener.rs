@@ -2,12 +2,11 @@
 
 use super::checks;
 use super::connections::{WebConnections, WebPermit};
-use super::context::WebContext;
+use super::context::{WebContext, WebParts};
 use super::routes;
 use super::timed_stream::TimedStream;
-use crate::config::{Config, HttpListener};
+use crate::config::HttpListener;
 use crate::gateway::ingress::smtp::{Certificates, TlsError};
-use crate::store::Store;
 use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
@@ -22,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -53,24 +51,18 @@ pub struct BoundPages {
 
 impl BoundPages {
     /// Binds a listener. Errors: the address is taken, the certificate cannot be used.
-    pub async fn open(
-        listener: &HttpListener,
-        store: &Store,
-        config: &Arc<Config>,
-        wakes: Vec<Arc<Notify>>,
-    ) -> anyhow::Result<Self> {
-        let certificates = match (&config.gateway.tls, listener.is_tls) {
+    pub async fn open(listener: &HttpListener, parts: &WebParts) -> anyhow::Result<Self> {
+        let certificates = match (&parts.config.gateway.tls, listener.is_tls) {
             (Some(files), true) => {
                 let loaded: Result<_, TlsError> =
-                    Certificates::load(files.clone(), store.clock().clone());
+                    Certificates::load(files.clone(), parts.store.clock().clone());
                 Some(loaded?)
             }
             _ => None,
         };
         let socket = TcpListener::bind(listener.address).await?;
         let address = socket.local_addr()?;
-        let parts = (store.clone(), config.clone());
-        let context = Arc::new(WebContext::new(parts, listener, address, wakes)?);
+        let context = Arc::new(WebContext::new(parts, listener, address)?);
         Ok(Self {
             socket,
             address,

@@ -32,7 +32,7 @@ mod templates;
 mod timed_stream;
 mod words;
 
-pub use context::WebContext;
+pub use context::{WebContext, WebParts};
 pub use listener::{BoundPages, serve};
-pub use route::{RouteAccess, RouteMethod, WebRoute};
+pub use route::{RouteAccess, RouteBody, RouteMethod, WebRoute};
 pub use routes::ROUTES;

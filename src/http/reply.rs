@@ -230,6 +230,12 @@ pub(super) fn error(context: &WebContext, shape: Shape, error: &PageError) -> Re
             answer(error.status(), "application/json", body)
         }
     };
+    if matches!(error, PageError::Unauthorized) {
+        let scheme = HeaderValue::from_static("Bearer");
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, scheme);
+    }
     if let PageError::TooManyAttempts(wait) = error {
         let seconds = HeaderValue::from(wait.as_secs() + 1);
         response.headers_mut().insert(header::RETRY_AFTER, seconds);

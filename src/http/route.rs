@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use super::failure::{PageError, Shape};
+use crate::store::KeyRight;
 use axum::response::Response;
 use futures_util::future::BoxFuture;
 
@@ -17,6 +18,23 @@ pub enum RouteAccess {
     Session,
     /// A browser with a session, or a program whose key may read.
     Read,
+    /// A program whose key has this right, for some persona: the handler asks for which ([`Call::key`]).
+    Key(KeyRight),
+    /// A program that proves in the request itself where it comes from; the handler checks that.
+    Signed,
+}
+
+/// Body of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteBody {
+    /// None is read.
+    Nothing,
+    /// A form, with the token of its session where a browser sent it.
+    Form,
+    /// At most so many bytes, which the handler understands.
+    Bytes(usize),
+    /// A letter, as large as the configuration lets letters be, and what a sender's encoding adds.
+    Letter,
 }
 
 /// Method of a route. A route with `Get` answers `HEAD` too.
@@ -33,6 +51,7 @@ pub struct WebRoute {
     pub access: RouteAccess,
     /// Change that a call makes; `None`: nothing, as for every `GET`.
     pub changes: Option<&'static str>,
+    pub body: RouteBody,
     /// Shape of its errors.
     pub(super) shape: Shape,
     pub(super) handler: fn(Call) -> HandlerAnswer,
@@ -44,6 +63,7 @@ pub(super) const fn page(path: &'static str, handler: fn(Call) -> HandlerAnswer)
         path,
         access: RouteAccess::Session,
         changes: None,
+        body: RouteBody::Nothing,
         shape: Shape::Page,
         handler,
     }
@@ -72,6 +92,7 @@ pub(super) const fn action(
     WebRoute {
         method: RouteMethod::Post,
         changes: Some(changes),
+        body: RouteBody::Form,
         ..page(path, handler)
     }
 }

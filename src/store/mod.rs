@@ -161,7 +161,7 @@ pub use views::threads::{ThreadFilter, ThreadMessage, ThreadSummary};
 pub use web_access::sessions::{
     LOGIN_CODE_MAX, NewWebSession, SESSION_AGE_MAX, SESSION_IDLE_MAX, WebSession,
 };
-pub use web_access::tokens::{NewWebToken, WebScope, WebToken};
+pub use web_access::tokens::{KeyRight, NewWebToken, WebScope, WebToken};
 
 pub use budgets::usage::{UsageBy, UsageSum};
 pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};

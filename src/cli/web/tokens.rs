@@ -1,11 +1,12 @@
 //! `attache web tokens`: keys of programs for the API.
 
 use super::super::args::{number, text, user};
+use super::super::ask::persona_named;
 use super::super::screen::Columns;
 use super::super::{CommandContext, Exit, Failure, screen};
 use crate::domain::Timestamp;
 use crate::store::{NewWebToken, WebScope, WebToken};
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -15,7 +16,6 @@ const SHOWN_MAX: u32 = 200;
 const NAME_CHARS_MAX: usize = 80;
 
 pub fn command() -> clap::Command {
-    let scopes = WebScope::ALL.map(WebScope::as_str);
     clap::Command::new("tokens")
         .about("Make, list and revoke keys by which programs use the API")
         .after_help("No key lets a program decide on an approval: a person does that, in a browser, by mail or here.")
@@ -29,9 +29,10 @@ pub fn command() -> clap::Command {
                     Arg::new("scope")
                         .long("scope")
                         .value_name("SCOPE")
-                        .value_parser(scopes)
+                        .value_parser(WebScope::parse)
+                        .action(ArgAction::Append)
                         .default_value("read")
-                        .help("What it may do"),
+                        .help("What it may do: `read`, `admin`, `chat:PERSONA`, `send:PERSONA`, `ingest:PERSONA`; may be given several times"),
                 )
                 .arg(
                     Arg::new("days")
@@ -75,15 +76,20 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
 
 async fn create(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.store_of_engine().await?;
-    let scope = WebScope::ALL
-        .into_iter()
-        .find(|scope| scope.as_str() == text(args, "scope"));
+    let scopes: Vec<WebScope> = args
+        .get_many("scope")
+        .map(|scopes| scopes.cloned().collect())
+        .unwrap_or_default();
+    let config = context.config()?;
+    for persona in scopes.iter().filter_map(WebScope::persona) {
+        persona_named(&config, persona.as_str())?;
+    }
     let days = Duration::from_secs(u64::from(number(args, "days")) * 24 * 3600);
     let secret = format!("att_{}", store.clock().new_secret());
     let expires_at = store.clock().now().plus(days);
     let new = NewWebToken {
         name: crate::text::truncated(&crate::text::one_line(text(args, "name")), NAME_CHARS_MAX),
-        scopes: scope.into_iter().collect(),
+        scopes,
         created_by: user(),
         expires_at,
         secret: secret.clone(),
@@ -121,7 +127,7 @@ async fn list(context: &CommandContext) -> anyhow::Result<Exit> {
 }
 
 fn cells(token: &WebToken, now: Timestamp) -> Vec<String> {
-    let scopes: Vec<&str> = token.scopes.iter().map(|scope| scope.as_str()).collect();
+    let scopes: Vec<String> = token.scopes.iter().map(WebScope::to_string).collect();
     let state = match token.revoked_at {
         Some(_) => "revoked",
         None if token.is_good(now) => "good",

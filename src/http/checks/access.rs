@@ -5,7 +5,7 @@ use crate::http::call::BrowserSession;
 use crate::http::context::WebContext;
 use crate::http::failure::PageError;
 use crate::http::route::RouteAccess;
-use crate::store::WebToken;
+use crate::store::{KeyRight, WebToken};
 use axum::http::{HeaderMap, header};
 
 /// Beginning of every key of a program.
@@ -14,7 +14,7 @@ pub(in crate::http) const TOKEN_PREFIX: &str = "att_";
 /// Sender of a request, as far as it is known.
 pub(super) enum KnownCaller {
     Browser(BrowserSession),
-    Program,
+    Program(WebToken),
     Nobody,
 }
 
@@ -25,15 +25,25 @@ pub(super) async fn known(
     headers: &HeaderMap,
     access: RouteAccess,
 ) -> Result<KnownCaller, PageError> {
-    if access == RouteAccess::Read && headers.contains_key(header::AUTHORIZATION) {
+    let right = match access {
+        RouteAccess::Read => Some(KeyRight::Read),
+        RouteAccess::Key(right) => Some(right),
+        RouteAccess::Anyone | RouteAccess::Session | RouteAccess::Signed => None,
+    };
+    if let Some(right) = right
+        && headers.contains_key(header::AUTHORIZATION)
+    {
         let Some(token) = program(context, headers).await? else {
             context.attempts.note(called.client);
             return Err(PageError::Unauthorized);
         };
-        return match token.may_read() {
-            true => Ok(KnownCaller::Program),
-            false => Err(PageError::Forbidden("this key may not read")),
+        return match token.may(right) {
+            true => Ok(KnownCaller::Program(token)),
+            false => Err(PageError::Forbidden("this key has another scope")),
         };
+    }
+    if matches!(access, RouteAccess::Key(_)) {
+        return Err(PageError::Unauthorized);
     }
     let Some(secret) = cookie(headers, &context.cookie(&called.origin)) else {
         return Ok(KnownCaller::Nobody);

@@ -2,7 +2,7 @@
 
 use crate::http::call::BrowserSession;
 use crate::http::failure::PageError;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, header};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
@@ -12,6 +12,9 @@ use tokio::time::timeout;
 const FORM_BYTES_MAX: usize = 256 * 1024;
 /// Time for the whole body.
 const FORM_MAX: Duration = Duration::from_secs(10);
+/// Time for bytes of other kinds: their most bytes at 64 KiB a second, and this besides.
+const BODY_MAX: Duration = Duration::from_secs(20);
+const BODY_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
 /// Name of the field that proves that one of our pages made the form.
 pub(in crate::http) const TOKEN_FIELD: &str = "form_token";
 
@@ -30,14 +33,25 @@ pub(super) async fn read(
             "a form is `application/x-www-form-urlencoded`".to_owned(),
         ));
     }
-    let bytes = match timeout(FORM_MAX, to_bytes(body, FORM_BYTES_MAX)).await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(_)) => return Err(PageError::TooLarge),
-        Err(_) => return Err(PageError::TooSlow),
-    };
+    let bytes = read_within(body, FORM_BYTES_MAX, FORM_MAX).await?;
     let text = std::str::from_utf8(&bytes);
     let text = text.map_err(|_| PageError::Refused("this form is no text".to_owned()))?;
     Ok(pairs(text))
+}
+
+/// Reads a body of at most `most` bytes.
+pub(super) async fn bytes(body: Body, most: usize) -> Result<Bytes, PageError> {
+    let seconds = u64::try_from(most / BODY_BYTES_PER_SECOND_MIN).unwrap_or(u64::MAX);
+    let time = BODY_MAX.saturating_add(Duration::from_secs(seconds));
+    read_within(body, most, time).await
+}
+
+async fn read_within(body: Body, most: usize, time: Duration) -> Result<Bytes, PageError> {
+    match timeout(time, to_bytes(body, most)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(PageError::TooLarge),
+        Err(_) => Err(PageError::TooSlow),
+    }
 }
 
 /// Reads the fields of a form or of a query; bytes that are no UTF-8 become the replacement character.

@@ -15,8 +15,9 @@ use super::call::{Call, WebCaller};
 use super::context::WebContext;
 use super::failure::{PageError, Shape};
 use super::reply;
-use super::route::{RouteAccess, RouteMethod, WebRoute};
+use super::route::{RouteAccess, RouteBody, RouteMethod, WebRoute};
 use access::KnownCaller;
+use axum::body::Bytes;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::response::Response;
@@ -77,12 +78,13 @@ async fn admit(
     }
     let caller = match (route.access, sent) {
         (RouteAccess::Anyone, _) => WebCaller::Nobody,
+        (RouteAccess::Signed, SentFrom::ByOurselves) => WebCaller::Nobody,
         // A link from elsewhere shows nothing of the workspace, not even what a session could see.
         (_, SentFrom::ByLinkFromElsewhere) => return Err(PageError::LogIn { crossed: true }),
         (access, SentFrom::ByOurselves) => {
             match access::known(context, &called, &parts.headers, access).await? {
                 KnownCaller::Browser(session) => WebCaller::Browser(Box::new(session)),
-                KnownCaller::Program => WebCaller::Program,
+                KnownCaller::Program(key) => WebCaller::Program(Box::new(key)),
                 KnownCaller::Nobody => return Err(PageError::LogIn { crossed: false }),
             }
         }
@@ -104,12 +106,18 @@ async fn call(
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let query = form::pairs(parts.uri.query().unwrap_or_default());
-    let form = match route.method {
-        RouteMethod::Get => Vec::new(),
-        RouteMethod::Post => form::read(&parts.headers, body).await?,
+    let (form, body) = match route.body {
+        RouteBody::Nothing => (Vec::new(), Bytes::new()),
+        RouteBody::Form => (form::read(&parts.headers, body).await?, Bytes::new()),
+        RouteBody::Bytes(most) => (Vec::new(), form::bytes(body, most).await?),
+        RouteBody::Letter => {
+            // Base64 in JSON, or a form's escapes, take up to three bytes for one.
+            let most = context.config.limits.letter_bytes_max.saturating_mul(3);
+            (Vec::new(), form::bytes(body, most).await?)
+        }
     };
     let Admitted { called, caller } = admitted;
-    if route.method == RouteMethod::Post
+    if route.body == RouteBody::Form
         && let WebCaller::Browser(session) = &caller
     {
         form::check_token(&form, session)?;
@@ -129,6 +137,9 @@ async fn call(
         params,
         query,
         form,
+        method: parts.method.clone(),
+        headers: parts.headers.clone(),
+        body,
         caller,
         path: parts.uri.path().to_owned(),
         renewed: Arc::default(),

@@ -1,36 +1,121 @@
 //! Keys of programs for the API.
 
 use super::sessions::digest;
-use crate::domain::Timestamp;
+use crate::domain::{PersonaId, Timestamp};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::{from_json, optional_timestamp, timestamp, to_json};
 use crate::store::{Result, Store};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use std::fmt;
 use std::time::Duration;
 
 /// Time within which a use of a key is not noted again.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(300);
 
-/// Right of a key. None of them lets it decide on an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WebScope {
+/// Kind of what a key may do. None of them lets it decide on an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyRight {
     /// Read everything that the pages show.
     Read,
-    /// Read, and what later versions let programs change.
+    /// Read, and change what the API lets programs change.
     Admin,
+    /// Talk to a persona.
+    Chat,
+    /// Have a persona write mail, which the owner sees first.
+    Send,
+    /// Hand in letters for a persona.
+    Ingest,
 }
 
-impl WebScope {
-    pub const ALL: [WebScope; 2] = [WebScope::Read, WebScope::Admin];
+impl KeyRight {
+    pub const ALL: [KeyRight; 5] = [
+        KeyRight::Read,
+        KeyRight::Admin,
+        KeyRight::Chat,
+        KeyRight::Send,
+        KeyRight::Ingest,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            WebScope::Read => "read",
-            WebScope::Admin => "admin",
+            KeyRight::Read => "read",
+            KeyRight::Admin => "admin",
+            KeyRight::Chat => "chat",
+            KeyRight::Send => "send",
+            KeyRight::Ingest => "ingest",
         }
+    }
+
+    /// Reports whether it is given for one persona.
+    fn has_persona(self) -> bool {
+        !matches!(self, KeyRight::Read | KeyRight::Admin)
+    }
+}
+
+/// Right of a key, for all personas or for one: `read`, `chat:porter`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebScope {
+    right: KeyRight,
+    persona: Option<PersonaId>,
+}
+
+impl WebScope {
+    pub const READ: WebScope = WebScope {
+        right: KeyRight::Read,
+        persona: None,
+    };
+
+    /// Parses a scope as it is typed and stored. Errors: a sentence that names the scopes there are.
+    pub fn parse(typed: &str) -> std::result::Result<Self, String> {
+        let (word, persona) = match typed.split_once(':') {
+            Some((word, persona)) => (word, Some(persona)),
+            None => (typed, None),
+        };
+        let right = KeyRight::ALL
+            .into_iter()
+            .find(|right| right.as_str() == word);
+        match (right, persona) {
+            (Some(right), Some(persona)) if right.has_persona() => {
+                let persona = PersonaId::parse(persona).map_err(|error| error.to_string())?;
+                let persona = Some(persona);
+                Ok(Self { right, persona })
+            }
+            (Some(right), None) if !right.has_persona() => Ok(Self {
+                right,
+                persona: None,
+            }),
+            _ => Err(format!(
+                "`{typed}` is no scope; there are: read, admin, and with a persona's id chat:ID, send:ID, ingest:ID"
+            )),
+        }
+    }
+
+    pub fn persona(&self) -> Option<&PersonaId> {
+        self.persona.as_ref()
+    }
+}
+
+impl fmt::Display for WebScope {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.persona {
+            Some(persona) => write!(out, "{}:{persona}", self.right.as_str()),
+            None => out.write_str(self.right.as_str()),
+        }
+    }
+}
+
+impl Serialize for WebScope {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WebScope {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
     }
 }
 
@@ -58,9 +143,18 @@ impl WebToken {
             .is_none_or(|used| now.since(used) >= USE_NOTED_EVERY)
     }
 
-    pub fn may_read(&self) -> bool {
-        // Each scope reads.
-        !self.scopes.is_empty()
+    /// Reports whether it has a right, for some persona where the right is given for one.
+    pub fn may(&self, right: KeyRight) -> bool {
+        self.scopes.iter().any(|scope| {
+            scope.right == right || (right == KeyRight::Read && scope.right == KeyRight::Admin)
+        })
+    }
+
+    /// Reports whether it has a right for a persona.
+    pub fn may_for(&self, right: KeyRight, persona: &PersonaId) -> bool {
+        self.scopes
+            .iter()
+            .any(|scope| scope.right == right && scope.persona() == Some(persona))
     }
 }
 

@@ -14,7 +14,7 @@ async fn key(site: &Site, days: u64) -> (String, String) {
     let secret = format!("att_{}", store.clock().new_secret());
     let new = NewWebToken {
         name: "a test".to_owned(),
-        scopes: vec![WebScope::Read],
+        scopes: vec![WebScope::READ],
         created_by: "uid 0".to_owned(),
         expires_at: store
             .clock()

@@ -1,7 +1,7 @@
 //! The pages of an engine, served over loopback, and a browser without a face.
 
 use crate::approvals::scene::{CONTACT, Scene, asks};
-use attache::http::{BoundPages, serve};
+use attache::http::{BoundPages, WebParts, serve};
 use attache::store::NewWebSession;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, redirect};
@@ -69,8 +69,13 @@ impl Site {
         .await;
         let engine = &scene.world.app.engine;
         let listener = &engine.config.gateway.http_listeners[0];
-        let bound = BoundPages::open(listener, &engine.store, &engine.config, Vec::new());
-        let bound = bound.await.expect("a port");
+        let parts = WebParts {
+            store: engine.store.clone(),
+            config: engine.config.clone(),
+            intake: engine.intake(),
+            wakes: Vec::new(),
+        };
+        let bound = BoundPages::open(listener, &parts).await.expect("a port");
         let address = bound.address();
         let stop = CancellationToken::new();
         tokio::spawn(serve(bound, stop.clone()));
