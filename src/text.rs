@@ -1,8 +1,9 @@
 //! Text for people: bounded, on one line, counted. Pure, and the only place that shortens a text. `likeness`: texts
-//! compared; `redact`: keys masked in texts; `stem`, `word_parts`, `rare_words`: words as
+//! compared; `line_diff`: by lines; `redact`: keys masked in texts; `stem`, `word_parts`, `rare_words`: words as
 //! a search compares them.
 
 pub mod likeness;
+pub mod line_diff;
 pub mod redact;
 pub mod stop_words;
 pub mod stem;
