@@ -97,6 +97,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     70 "0070_feed_turns",
     71 "0071_contact_aliases",
     72 "0072_pending_redactions",
+    73 "0073_api_calls",
 };
 
 #[cfg(test)]

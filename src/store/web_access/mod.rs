@@ -1,6 +1,7 @@
-//! Access to the pages and the API: one-time codes, sessions of browsers, keys of programs.
+//! Access to the pages and the API: one-time codes, sessions of browsers, keys of programs, requests that happen once.
 //!
 //! Only digests of secrets are stored. Absent on purpose: cookies, headers, and what a session may do (`http`).
 
+pub(in crate::store) mod calls;
 pub(in crate::store) mod sessions;
 pub(in crate::store) mod tokens;

@@ -1,0 +1,94 @@
+//! Requests of the API that carry an `Idempotency-Key`: sent again within a day, they get the answer of the first one.
+
+use crate::store::{Result, Store};
+use sqlx::Row;
+use std::time::Duration;
+
+/// Time for which an answer is kept.
+pub const API_CALL_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// A request that is to happen once.
+#[derive(Debug, Clone)]
+pub struct ApiCall {
+    /// Id of the key or session that sent it.
+    pub caller: String,
+    /// Its `Idempotency-Key`.
+    pub key: String,
+    /// Digest of method, path and body.
+    pub request_sha256: String,
+}
+
+/// State in which a request finds its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApiCallState {
+    /// The key is new: the request is to be carried out.
+    New,
+    /// The same request was carried out; this was its answer.
+    Answered(String),
+    /// The same request is being carried out, or was when the engine stopped.
+    Unknown,
+    /// Another request used the key.
+    Other,
+}
+
+pub(in crate::store) const FORGET_CALLS: &str = "DELETE FROM api_calls WHERE created_at < $1";
+pub(in crate::store) const BEGIN_CALL: &str = "
+    INSERT INTO api_calls (caller, key, request_sha256, created_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (caller, key) DO NOTHING";
+pub(in crate::store) const CALL_OF_KEY: &str =
+    "SELECT request_sha256, answer FROM api_calls WHERE caller = $1 AND key = $2";
+pub(in crate::store) const ANSWER_CALL: &str =
+    "UPDATE api_calls SET answer = $3 WHERE caller = $1 AND key = $2";
+pub(in crate::store) const DROP_CALL: &str =
+    "DELETE FROM api_calls WHERE caller = $1 AND key = $2 AND answer IS NULL";
+
+impl Store {
+    /// Begins a request, unless its key was used before, and forgets keys that are older than a day.
+    pub async fn begin_api_call(&self, call: &ApiCall) -> Result<ApiCallState> {
+        let (call, now) = (call.clone(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let old = now.minus(API_CALL_KEPT).to_string();
+                let forget = sqlx::query(FORGET_CALLS).bind(old);
+                forget.execute(&mut *conn).await?;
+                let begin = sqlx::query(BEGIN_CALL)
+                    .bind(&call.caller)
+                    .bind(&call.key)
+                    .bind(&call.request_sha256)
+                    .bind(now.to_string());
+                if begin.execute(&mut *conn).await?.rows_affected() > 0 {
+                    return Ok(ApiCallState::New);
+                }
+                let find = sqlx::query(CALL_OF_KEY).bind(&call.caller).bind(&call.key);
+                let row = find.fetch_one(&mut *conn).await?;
+                if row.get::<String, _>("request_sha256") != call.request_sha256 {
+                    return Ok(ApiCallState::Other);
+                }
+                Ok(match row.get::<Option<String>, _>("answer") {
+                    Some(answer) => ApiCallState::Answered(answer),
+                    None => ApiCallState::Unknown,
+                })
+            })
+        })
+        .await
+    }
+
+    /// Ends a request: with its answer, or, where it changed nothing, so that its key may be used again.
+    pub async fn end_api_call(&self, call: &ApiCall, answer: Option<String>) -> Result<()> {
+        let call = call.clone();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let end = match &answer {
+                    Some(answer) => sqlx::query(ANSWER_CALL)
+                        .bind(&call.caller)
+                        .bind(&call.key)
+                        .bind(answer),
+                    None => sqlx::query(DROP_CALL).bind(&call.caller).bind(&call.key),
+                };
+                end.execute(&mut *conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}
