@@ -2,7 +2,7 @@
 //! beside them the disk, a reference server and a long history.
 //!
 //! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties`,
-//! `cargo bench -- cron`, `cargo bench -- recall FOLDER [MESSAGES]`, `cargo bench -- index`, `cargo bench -- feed [MESSAGES]` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! `cargo bench -- cron`, `cargo bench -- recall FOLDER [MESSAGES]`, `cargo bench -- index`, `cargo bench -- feed [MESSAGES]`, `cargo bench -- pages [MESSAGES]` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
@@ -28,6 +28,8 @@ mod history;
 mod index_cost;
 #[path = "../tests/it/scheduler/oracle.rs"]
 mod oracle;
+#[path = "road/pages.rs"]
+mod pages;
 #[path = "road/policy.rs"]
 mod policy;
 #[path = "road/postfix.rs"]
@@ -113,6 +115,12 @@ async fn named(name: &str) {
     }
     if name == "index" {
         index_cost::index_cost().await;
+    }
+    if name == "pages" {
+        let many = std::env::args()
+            .find_map(|arg| arg.parse().ok())
+            .unwrap_or(1_000_000);
+        pages::pages(many).await;
     }
     if name == "feed" {
         let many = std::env::args()
