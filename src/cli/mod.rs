@@ -154,7 +154,7 @@ pub struct CommandContext {
     /// This program as it was called, so that recommended commands can be typed: `cargo run` puts
     /// nothing on `PATH`.
     pub program: String,
-    pub screen: Screen,
+    pub screen: Arc<Screen>,
 }
 
 impl CommandContext {
@@ -288,7 +288,9 @@ async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit>
     let context = CommandContext {
         workspace,
         program,
-        screen: Screen::stdout(matches.get_flag("json")).with_header(matches.get_flag("header")),
+        screen: Arc::new(
+            Screen::stdout(matches.get_flag("json")).with_header(matches.get_flag("header")),
+        ),
     };
     tracing::debug!(command = name, workspace = %context.workspace.display(), "command starts");
     command.run(&context, args).await

@@ -48,7 +48,8 @@ impl Command for Serve {
     }
 }
 
-async fn serve(context: &CommandContext, take_over: bool) -> anyhow::Result<Exit> {
+/// Serves a workspace until a signal.
+pub(super) async fn serve(context: &CommandContext, take_over: bool) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     // Before the engine opens, so that an early signal is not lost.
     let mut signals = Signals::listen()?;

@@ -6,6 +6,7 @@
 
 mod checks;
 mod client;
+mod open;
 mod place;
 mod visit;
 
@@ -21,7 +22,7 @@ use crate::replay::timeline;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use checks::Station;
-use clap::ArgMatches;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,6 +38,21 @@ impl Command for Demo {
     fn clap(&self) -> clap::Command {
         clap::Command::new("demo")
             .about("Show everything at work in a second: no key, no network, no setup")
+            .arg(
+                Arg::new("serve")
+                    .long("serve")
+                    .action(ArgAction::SetTrue)
+                    .help("Keep the workspace open afterwards, with pages in a browser"),
+            )
+            .arg(
+                Arg::new("address")
+                    .long("address")
+                    .value_name("ADDRESS")
+                    .requires("serve")
+                    .value_parser(value_parser!(SocketAddr))
+                    .default_value("127.0.0.1:8025")
+                    .help("Address of the pages"),
+            )
             .long_about(
                 "Makes a sample workspace below `data/demo/`, starts an engine on it, sends it two letters over SMTP, lets a \
                  scripted model answer them, and tells what happened. Exit code 0 means that every claim was checked.",
@@ -45,9 +61,11 @@ impl Command for Demo {
     fn run<'a>(
         &'a self,
         context: &'a CommandContext,
-        _args: &'a ArgMatches,
+        args: &'a ArgMatches,
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { demo(context).await })
+        let address = args.get_one::<SocketAddr>("address").copied();
+        let pages = address.filter(|_| args.get_flag("serve"));
+        Box::pin(async move { demo(context, pages).await })
     }
 }
 
@@ -60,7 +78,7 @@ struct Story {
     took: Duration,
 }
 
-async fn demo(context: &CommandContext) -> anyhow::Result<Exit> {
+async fn demo(context: &CommandContext, pages: Option<SocketAddr>) -> anyhow::Result<Exit> {
     let story = play(&context.workspace).await?;
     let holds = story
         .stations
@@ -88,8 +106,12 @@ async fn demo(context: &CommandContext) -> anyhow::Result<Exit> {
     } else {
         tell(context, &story)?;
     }
-    if holds {
-        return Ok(Exit::Ok);
+    match pages {
+        Some(address) if holds => {
+            return open::serve_pages(context, story.workspace, address).await;
+        }
+        _ if holds => return Ok(Exit::Ok),
+        _ => {}
     }
     let failure = Failure::new(Exit::Failed, "the demo did not do what it claims");
     Err(failure

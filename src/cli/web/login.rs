@@ -8,6 +8,8 @@ use crate::store::LOGIN_CODE_MAX;
 use clap::{Arg, ArgMatches};
 use serde::Serialize;
 
+/// Seconds for which a code is good.
+pub const SECONDS: u64 = LOGIN_CODE_MAX.as_secs();
 /// Characters of a code: 48 bits, which nobody guesses in a minute with ten tries.
 const CODE_CHARS: usize = 12;
 
@@ -24,9 +26,9 @@ pub fn command() -> clap::Command {
 
 /// A code that was made.
 #[derive(Serialize)]
-struct LoginCode<'a> {
-    url: String,
-    code: &'a str,
+pub struct LoginCode {
+    pub url: String,
+    code: String,
     expires_at: Timestamp,
 }
 
@@ -34,29 +36,36 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
     context.require_workspace()?;
     let config = context.config()?;
     let listener = super::listener(&config.gateway.http_listeners, text(args, "listener"))?;
+    let code = code(context, &listener).await?;
+    if context.json() {
+        context.screen.json(&code)?;
+        return Ok(Exit::Ok);
+    }
+    context.screen.line(&code.url)?;
+    screen::remark(&format!(
+        "open it within {SECONDS} seconds; it works once. Or open {}/login and type {}",
+        origin(&listener),
+        code.code
+    ));
+    Ok(Exit::Ok)
+}
+
+/// Makes a code for the pages of a listener.
+pub async fn code(context: &CommandContext, listener: &HttpListener) -> anyhow::Result<LoginCode> {
     let store = context.store_of_engine().await?;
     let token = store.clock().new_secret();
     let code = crate::text::truncated(&token, CODE_CHARS);
     let address = listener.address.to_string();
     store.add_web_login(&code, &address, &user()).await?;
+    let expires_at = store.clock().now().plus(LOGIN_CODE_MAX);
+    store.close().await;
     let typed = format!("{}-{}-{}", &code[..4], &code[4..8], &code[8..]);
-    let page = format!("{}/login", origin(&listener));
-    // A fragment stays in the browser: no server, proxy or log sees it.
-    let url = format!("{page}#{typed}");
-    if context.json() {
-        context.screen.json(&LoginCode {
-            url,
-            code: &typed,
-            expires_at: store.clock().now().plus(LOGIN_CODE_MAX),
-        })?;
-        return Ok(Exit::Ok);
-    }
-    context.screen.line(&url)?;
-    let seconds = LOGIN_CODE_MAX.as_secs();
-    screen::remark(&format!(
-        "open it within {seconds} seconds; it works once. Or open {page} and type {typed}"
-    ));
-    Ok(Exit::Ok)
+    Ok(LoginCode {
+        // A fragment stays in the browser: no server, proxy or log sees it.
+        url: format!("{}/login#{typed}", origin(listener)),
+        code: typed,
+        expires_at,
+    })
 }
 
 /// Returns the address that a browser uses: the configured one, or that of the socket.

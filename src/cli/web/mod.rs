@@ -1,6 +1,6 @@
 //! `attache web`: access to the pages and the API.
 
-mod login;
+pub(super) mod login;
 mod sessions;
 mod tokens;
 
