@@ -53,7 +53,7 @@ pub struct Engine {
     intake: Arc<Intake>,
     outbound: Option<Arc<Outbound>>,
     engine_mail: EngineMailWorker,
-    scheduler: Scheduler,
+    scheduler: Arc<Scheduler>,
     worker: Worker,
     runs_queued: Arc<Notify>,
     mail_queued: Arc<Notify>,
@@ -117,12 +117,12 @@ impl Engine {
             .await
             .context("noting which personas are out of service")?;
         let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
-        let scheduler = Scheduler::new(
+        let scheduler = Arc::new(Scheduler::new(
             store.clone(),
             Arc::new(config.personas.clone()),
             names,
             clock,
-        );
+        ));
         let worker = Worker::new(deps.clone());
         Ok(Self {
             store,
@@ -163,7 +163,7 @@ impl Engine {
     }
 
     /// The scheduler, whose heartbeat is not started.
-    pub fn scheduler(&self) -> &Scheduler {
+    pub fn scheduler(&self) -> &Arc<Scheduler> {
         &self.scheduler
     }
 
@@ -240,6 +240,7 @@ impl Engine {
             store: self.store.clone(),
             config: self.config.clone(),
             intake: self.intake(),
+            scheduler: self.scheduler.clone(),
             wakes: vec![self.runs_queued.clone(), self.mail_queued.clone()],
         };
         for listener in &self.config.gateway.http_listeners {

@@ -84,6 +84,14 @@ impl RunState {
             RunState::Succeeded | RunState::Failed | RunState::Cancelled
         )
     }
+
+    /// Reports whether an operator may queue a run in this state again.
+    pub fn may_be_retried(self) -> bool {
+        matches!(
+            self,
+            RunState::Failed | RunState::Cancelled | RunState::WaitingRetry
+        )
+    }
 }
 
 word_enum!(

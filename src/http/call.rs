@@ -1,7 +1,7 @@
 //! A request that has passed the checks, as handlers get it.
 
 use super::context::WebContext;
-use super::failure::PageError;
+use super::failure::{PageError, Shape};
 use crate::config::WebOrigin;
 use crate::store::{WebSession, WebToken};
 use axum::body::Bytes;
@@ -22,6 +22,8 @@ pub(super) struct Call {
     pub query: Vec<(String, String)>,
     /// Fields of a form; empty for a `GET`.
     pub form: Vec<(String, String)>,
+    /// Shape of the answer.
+    pub shape: Shape,
     pub method: Method,
     pub headers: HeaderMap,
     /// Bytes of the body, where the route reads bytes.
@@ -60,6 +62,11 @@ impl Call {
     /// Returns a field of the form, without blanks around it; empty when there is none.
     pub fn field(&self, name: &str) -> &str {
         value(&self.form, name).trim()
+    }
+
+    /// Returns a field of the form as it was sent.
+    pub fn field_whole(&self, name: &str) -> &str {
+        value(&self.form, name)
     }
 
     /// Returns the session of a browser.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most connections of a listener. A browser opens six.
-const CONNECTIONS_MAX: usize = 64;
+/// Most connections of a listener. A browser opens six, and a tab that is seen has a stream of events.
+const CONNECTIONS_MAX: usize = 160;
 /// Most connections of one address; a proxy is bounded by all.
-const CONNECTIONS_PER_ADDRESS_MAX: usize = 32;
+const CONNECTIONS_PER_ADDRESS_MAX: usize = 80;
 
 #[derive(Default)]
 pub(super) struct WebConnections {

@@ -1,11 +1,13 @@
 //! What the handlers of one listener share.
 
+use super::api::pulse::FeedPulse;
 use super::attempts::FailedAttempts;
 use super::failure::PageError;
 use super::templates;
 use crate::config::{Config, HttpListener, WebOrigin};
 use crate::domain::{ApprovalState, Network, Timestamp};
 use crate::gateway::intake_contract::LetterIntake;
+use crate::scheduler::Scheduler;
 use crate::store::{PersonaHalt, Store, WebSession};
 use minijinja::Environment;
 use minijinja::value::Serde;
@@ -35,6 +37,7 @@ pub struct WebParts {
     pub store: Store,
     pub config: Arc<Config>,
     pub intake: Arc<dyn LetterIntake>,
+    pub scheduler: Arc<Scheduler>,
     /// Hints to those who work on what an action changes.
     pub wakes: Vec<Arc<Notify>>,
 }
@@ -44,6 +47,7 @@ pub struct WebContext {
     pub(super) store: Store,
     pub(super) config: Arc<Config>,
     pub(super) intake: Arc<dyn LetterIntake>,
+    pub(super) scheduler: Arc<Scheduler>,
     pub(super) templates: Environment<'static>,
     pub(super) attempts: FailedAttempts,
     /// Address as configured, to which one-time codes are bound.
@@ -51,6 +55,9 @@ pub struct WebContext {
     /// Addresses by which browsers may call it.
     origins: Vec<WebOrigin>,
     proxies: Vec<Network>,
+    pub(super) pulse: FeedPulse,
+    /// Held while a file of a persona is replaced.
+    pub(super) files: tokio::sync::Mutex<()>,
     /// Last use of sessions since it was last noted, by id.
     uses: Mutex<HashMap<String, Timestamp>>,
     /// Hints to those who work on what an action changes.
@@ -81,10 +88,13 @@ impl WebContext {
             store: parts.store.clone(),
             config: parts.config.clone(),
             intake: parts.intake.clone(),
+            scheduler: parts.scheduler.clone(),
             templates: templates::environment()?,
             listener: listener.address.to_string(),
             origins,
             proxies: listener.proxies.clone(),
+            pulse: FeedPulse::new(),
+            files: tokio::sync::Mutex::new(()),
             uses: Mutex::new(HashMap::new()),
             wakes: parts.wakes.clone(),
         })

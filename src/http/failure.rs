@@ -31,6 +31,8 @@ pub(super) enum PageError {
     TooLarge,
     #[error("this body took too long")]
     TooSlow,
+    #[error("too many streams are open")]
+    Busy,
     #[error("too many failed attempts")]
     TooManyAttempts(Duration),
     #[error("something went wrong here")]
@@ -48,6 +50,7 @@ impl PageError {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -63,6 +66,7 @@ impl PageError {
             Self::TooLarge => "too_large",
             Self::TooSlow => "timeout",
             Self::TooManyAttempts(_) => "too_many_attempts",
+            Self::Busy => "busy",
             Self::Internal(_) => "internal",
         }
     }
@@ -73,6 +77,7 @@ impl PageError {
             Self::Unauthorized => "`attache web tokens list` shows which keys are good".to_owned(),
             Self::Conflict { hint, .. } => hint.clone(),
             Self::TooManyAttempts(wait) => format!("wait {} seconds", wait.as_secs() + 1),
+            Self::Busy => "close some, or try again later".to_owned(),
             Self::Internal(_) => "the log of the engine has the cause".to_owned(),
             _ => String::new(),
         }

@@ -82,6 +82,11 @@ pub async fn serve(bound: BoundPages, shutdown: CancellationToken) {
     let router = routes::router(&bound.context);
     let connections = Arc::new(WebConnections::default());
     let mut open = JoinSet::new();
+    let beating = {
+        let (context, shutdown) = (bound.context.clone(), shutdown.clone());
+        async move { context.pulse.beat(&context.store, shutdown).await }
+    };
+    open.spawn(beating);
     let mut uses = interval(USES_NOTED_EVERY);
     uses.set_missed_tick_behavior(MissedTickBehavior::Delay);
     uses.reset();

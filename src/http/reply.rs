@@ -41,6 +41,24 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Answers an action: a browser reads `page` next, so that loading it again sends nothing; a program gets the record.
+    pub fn done(&self, page: &str, changed: &impl Serialize) -> Result<Response, PageError> {
+        match self.shape {
+            Shape::Page => Ok(see_other(page)),
+            Shape::Json => record(changed),
+        }
+    }
+}
+
+/// Answers with a record, as `--json` prints it.
+pub(super) fn record(value: &impl Serialize) -> Result<Response, PageError> {
+    let text = serde_json::to_string_pretty(value);
+    let mut text = text.map_err(|error| PageError::Internal(error.into()))?;
+    text.push('\n');
+    Ok(json(text))
+}
+
 /// Values of a page, with those that every page shows.
 #[derive(Serialize)]
 struct PageValues<'a, T: Serialize> {
@@ -114,6 +132,16 @@ pub(super) fn see_other(path: &str) -> Response {
 pub(super) fn json(text: String) -> Response {
     let body = text.clone().into_bytes();
     tagged(answer(StatusCode::OK, "application/json", text), &body)
+}
+
+/// Answers with a stream of events, which no cache and no proxy is to hold back.
+pub(super) fn events(stream: Body) -> Response {
+    let mut response = answer(StatusCode::OK, "text/event-stream", stream);
+    let headers = response.headers_mut();
+    for (name, value) in [("cache-control", "no-store"), ("x-accel-buffering", "no")] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// Answers with bytes that no browser shows as a page.
@@ -216,7 +244,10 @@ pub(super) fn error(context: &WebContext, shape: Shape, error: &PageError) -> Re
         Shape::Json => {
             let is_retryable = matches!(
                 error,
-                PageError::TooSlow | PageError::TooManyAttempts(_) | PageError::Internal(_)
+                PageError::TooSlow
+                    | PageError::TooManyAttempts(_)
+                    | PageError::Busy
+                    | PageError::Internal(_)
             );
             let record = ApiError {
                 error: ErrorDetail {

@@ -20,6 +20,8 @@ pub enum RouteAccess {
     Read,
     /// A program whose key has this right, for some persona: the handler asks for which ([`Call::key`]).
     Key(KeyRight),
+    /// A browser with a session, or a program whose key has `admin`.
+    Operate,
     /// A program that proves in the request itself where it comes from; the handler checks that.
     Signed,
 }
@@ -31,6 +33,8 @@ pub enum RouteBody {
     Nothing,
     /// A form, with the token of its session where a browser sent it.
     Form,
+    /// An object of JSON, whose members are taken as the fields of a form.
+    Json,
     /// At most so many bytes, which the handler understands.
     Bytes(usize),
     /// A letter, as large as the configuration lets letters be, and what a sender's encoding adds.
@@ -81,6 +85,21 @@ pub(super) const fn read(path: &'static str, handler: fn(Call) -> HandlerAnswer)
         access: RouteAccess::Read,
         shape: Shape::Json,
         ..page(path, handler)
+    }
+}
+
+/// Returns the route of the API for an action that the pages have too: the same handler, with JSON in place of a form.
+pub(super) const fn write(
+    access: RouteAccess,
+    path: &'static str,
+    changes: &'static str,
+    handler: fn(Call) -> HandlerAnswer,
+) -> WebRoute {
+    WebRoute {
+        access,
+        shape: Shape::Json,
+        body: RouteBody::Json,
+        ..action(path, changes, handler)
     }
 }
 

@@ -4,12 +4,12 @@
 use super::checks;
 use super::context::WebContext;
 use super::failure::Shape;
-use super::pages::workspace::{configuration, doctor, personas, schedule};
+use super::pages::workspace::{configuration, doctor, persona_file, personas, schedule};
 use super::pages::{
     approvals, context, files, inbox, letter, login, memory, notices, outbox, run, search, thread,
     usage,
 };
-use super::route::{RouteAccess, RouteMethod, WebRoute, action, open, page, read};
+use super::route::{RouteAccess, RouteMethod, WebRoute, action, open, page, read, write};
 use super::{api, reply};
 use axum::Router;
 use axum::extract::Request;
@@ -65,6 +65,24 @@ pub static ROUTES: &[WebRoute] = &[
         "answers a persona's question",
         |call| Box::pin(approvals::answer(call)),
     ),
+    action("/r/{id}/cancel", "ends a run", |call| {
+        Box::pin(run::cancel(call))
+    }),
+    action("/r/{id}/retry", "queues a run again", |call| {
+        Box::pin(run::retry(call))
+    }),
+    action("/m/{id}/answer", "has a filed letter answered", |call| {
+        Box::pin(letter::answer(call))
+    }),
+    action("/schedule/{id}/run", "starts a duty now", |call| {
+        Box::pin(schedule::start(call))
+    }),
+    action("/schedule/{id}/pause", "lets a duty rest", |call| {
+        Box::pin(schedule::pause(call))
+    }),
+    action("/schedule/{id}/resume", "lets a duty fire again", |call| {
+        Box::pin(schedule::resume(call))
+    }),
     page("/outbox", |call| Box::pin(outbox::show(call))),
     action("/outbox/{id}/retry", "has a mail tried at once", |call| {
         Box::pin(outbox::retry(call))
@@ -97,7 +115,19 @@ pub static ROUTES: &[WebRoute] = &[
     }),
     page("/schedule", |call| Box::pin(schedule::show(call))),
     page("/personas", |call| Box::pin(personas::list(call))),
+    page("/personas/{id}/file", |call| {
+        Box::pin(persona_file::show(call))
+    }),
+    action("/personas/{id}/file", "replaces a persona's file", |call| {
+        Box::pin(persona_file::save(call))
+    }),
     page("/personas/{id}", |call| Box::pin(personas::show(call))),
+    action("/halt", "stops all runs and mail, or a persona's", |call| {
+        Box::pin(doctor::halt(call))
+    }),
+    action("/resume", "lifts a halt", |call| {
+        Box::pin(doctor::resume(call))
+    }),
     page("/doctor", |call| Box::pin(doctor::show(call))),
     page("/config", |call| Box::pin(configuration::show(call))),
     page("/search", |call| Box::pin(search::show(call))),
@@ -105,6 +135,11 @@ pub static ROUTES: &[WebRoute] = &[
         shape: Shape::Json,
         ..open("/healthz", |call| Box::pin(api::health(call)))
     },
+    WebRoute {
+        shape: Shape::Json,
+        ..open("/readyz", |call| Box::pin(api::ready(call)))
+    },
+    read("/api/v1/events", |call| Box::pin(api::events(call))),
     read("/api/v1/conversations", |call| {
         Box::pin(api::conversations(call))
     }),
@@ -127,7 +162,138 @@ pub static ROUTES: &[WebRoute] = &[
     }),
     read("/api/v1/slots", |call| Box::pin(api::slots(call))),
     read("/api/v1/personas", |call| Box::pin(api::personas(call))),
+    read("/api/v1/personas/{id}/file", |call| {
+        Box::pin(persona_file::show(call))
+    }),
     read("/api/v1/usage", |call| Box::pin(api::usage(call))),
+    // What keeps the engine going, a program may do.
+    write(
+        RouteAccess::Operate,
+        "/api/v1/runs/{id}/cancel",
+        "ends a run",
+        |call| Box::pin(run::cancel(call)),
+    ),
+    write(
+        RouteAccess::Operate,
+        "/api/v1/runs/{id}/retry",
+        "queues a run again",
+        |call| Box::pin(run::retry(call)),
+    ),
+    write(
+        RouteAccess::Operate,
+        "/api/v1/deliveries/{id}/retry",
+        "has a mail tried at once",
+        |call| Box::pin(outbox::retry(call)),
+    ),
+    write(
+        RouteAccess::Operate,
+        "/api/v1/deliveries/{id}/hold",
+        "keeps a mail back",
+        |call| Box::pin(outbox::hold(call)),
+    ),
+    write(
+        RouteAccess::Operate,
+        "/api/v1/deliveries/{id}/cancel",
+        "gives a mail up",
+        |call| Box::pin(outbox::cancel(call)),
+    ),
+    write(
+        RouteAccess::Operate,
+        "/api/v1/responsibilities/{id}/run",
+        "starts a duty now",
+        |call| Box::pin(schedule::start(call)),
+    ),
+    write(
+        RouteAccess::Operate,
+        "/api/v1/responsibilities/{id}/pause",
+        "lets a duty rest",
+        |call| Box::pin(schedule::pause(call)),
+    ),
+    write(
+        RouteAccess::Operate,
+        "/api/v1/responsibilities/{id}/resume",
+        "lets a duty fire again",
+        |call| Box::pin(schedule::resume(call)),
+    ),
+    write(
+        RouteAccess::Operate,
+        "/api/v1/halt",
+        "stops all runs and mail, or a persona's",
+        |call| Box::pin(doctor::halt(call)),
+    ),
+    // What an owner decides, no key does.
+    write(
+        RouteAccess::Session,
+        "/api/v1/personas/{id}/file",
+        "replaces a persona's file",
+        |call| Box::pin(persona_file::save(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/resume",
+        "lifts a halt",
+        |call| Box::pin(doctor::resume(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/messages/{id}/answer",
+        "has a filed letter answered",
+        |call| Box::pin(letter::answer(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/approvals/{id}/approve",
+        "lets the call happen, exactly as shown",
+        |call| Box::pin(approvals::approve(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/approvals/{id}/reject",
+        "refuses the call",
+        |call| Box::pin(approvals::reject(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/approvals/{id}/edit",
+        "refuses the call and has it proposed anew",
+        |call| Box::pin(approvals::edit(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/approvals/{id}/answer",
+        "answers a persona's question",
+        |call| Box::pin(approvals::answer(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/memory/{id}/approve",
+        "has an entry used",
+        |call| Box::pin(memory::approve(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/memory/{id}/reject",
+        "takes an entry out of use",
+        |call| Box::pin(memory::reject(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/memory/{id}/edit",
+        "says an entry anew",
+        |call| Box::pin(memory::edit(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/memory/{id}/restore",
+        "undoes the last change of an entry",
+        |call| Box::pin(memory::restore(call)),
+    ),
+    write(
+        RouteAccess::Session,
+        "/api/v1/memory/{id}/forget",
+        "erases an entry for good",
+        |call| Box::pin(memory::forget(call)),
+    ),
 ];
 
 /// Builds the router of a listener.

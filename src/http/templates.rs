@@ -32,6 +32,10 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("schedule.html", include_str!("templates/schedule.html")),
     ("personas.html", include_str!("templates/personas.html")),
     ("persona.html", include_str!("templates/persona.html")),
+    (
+        "persona_file.html",
+        include_str!("templates/persona_file.html"),
+    ),
     ("doctor.html", include_str!("templates/doctor.html")),
     ("config.html", include_str!("templates/config.html")),
     ("search.html", include_str!("templates/search.html")),

@@ -176,6 +176,15 @@ impl Scheduler {
         Ok(self.store.run_responsibility(&row.id, prompt, now).await?)
     }
 
+    /// Reads a text as a responsibility file of a persona. Blocking. Errors: the problem with its line.
+    pub fn examine(
+        &self,
+        persona: &Persona,
+        content: &[u8],
+    ) -> Result<schedule_file::Responsibility, String> {
+        scan::examine(persona, &self.names, content)
+    }
+
     /// Letters that the prompt of this slot includes.
     async fn letters(
         &self,

@@ -1,9 +1,12 @@
 //! The pages and the API: who may see them, what they show, and that a letter never becomes part of them.
 
+mod actions;
 mod api;
 mod approvals;
+mod files;
 mod hostile_letters;
 mod inbox;
+mod live;
 mod login;
 mod matrix;
 pub mod site;

@@ -18,7 +18,7 @@ const SUMS_MAX: usize = 1_000;
 /// Longest span of a report, in days.
 const DAYS_MAX: u64 = 3_660;
 
-fn persona(call: &Call) -> Result<Option<PersonaId>, PageError> {
+pub(super) fn persona(call: &Call) -> Result<Option<PersonaId>, PageError> {
     match call.query("persona") {
         "" => Ok(None),
         typed => match PersonaId::parse(typed) {

@@ -1,20 +1,25 @@
-//! The API, version 1: the records of `--json`, by a session or by the key of a program. Reads only.
+//! The API, version 1: the records of `--json`, by a session or by the key of a program. What changes something is an action of a
+//! page (`routes`), with JSON in place of its form.
 //!
 //! A list is `{items, next}`; `next` is the `cursor` of the page behind it. Times are RFC 3339 in UTC, money is micro-dollars, ids are
 //! taken by their beginning or end. A word of the query that a route does not know is an error.
 
+mod events;
 mod lists;
+pub(super) mod pulse;
 mod records;
 
+pub(super) use events::events;
 pub(super) use lists::{
     approvals, conversations, deliveries, memory, notices, personas, runs, slots, usage,
 };
-pub(super) use records::{approval, health, memory_entry, message, run, run_context, thread};
+pub(super) use records::{
+    approval, health, memory_entry, message, ready, run, run_context, thread,
+};
 
 use super::call::Call;
 use super::failure::PageError;
-use super::reply;
-use axum::response::Response;
+use super::reply::record;
 use serde::Serialize;
 
 /// Items of a list that are given where the query says nothing, and most of them.
@@ -27,14 +32,6 @@ struct ItemList<T: Serialize> {
     items: Vec<T>,
     /// Begin of the next page; `None`: this was the last.
     next: Option<String>,
-}
-
-/// Answers with a record, as `--json` prints it.
-fn record(value: &impl Serialize) -> Result<Response, PageError> {
-    let text = serde_json::to_string_pretty(value);
-    let mut text = text.map_err(|error| PageError::Internal(error.into()))?;
-    text.push('\n');
-    Ok(reply::json(text))
 }
 
 /// Refuses a query with a word that the route does not know.

@@ -4,6 +4,8 @@ use super::{knows_only, limit, record};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::replay::{self, ContextRecord, ThreadDetail};
+use crate::store::TransportState;
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
@@ -99,4 +101,50 @@ pub(in crate::http) async fn health(call: Call) -> Result<Response, PageError> {
         ok: true,
         version: env!("CARGO_PKG_VERSION"),
     })
+}
+
+/// Whether letters are taken now, and what is wrong. Names nothing of the workspace.
+#[derive(Serialize)]
+struct ReadyRecord {
+    ready: bool,
+    /// `false`: the database does not answer.
+    database: bool,
+    /// `false`: letters are refused for lack of disk space or because too many runs wait.
+    room: bool,
+    /// `well`, `stopped`, or `none` where no transport is configured.
+    outbound: &'static str,
+    /// Mailboxes whose last fetch failed.
+    mailboxes_failing: usize,
+}
+
+/// Says whether letters are taken; for whoever watches it, without a session. Status 503 when they are not.
+pub(in crate::http) async fn ready(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &[])?;
+    let context = &call.context;
+    let (store, gateway) = (&context.store, &context.config.gateway);
+    let health = store.transport_health().await;
+    let outbound = match (&gateway.outbound, &health) {
+        (None, _) => "none",
+        (Some(_), Ok(Some(health))) if health.state != TransportState::Well => "stopped",
+        (Some(_), _) => "well",
+    };
+    let mut mailboxes_failing = 0;
+    for mailbox in &gateway.mailboxes {
+        let health = store.mailbox_health(&mailbox.name).await;
+        let fails = matches!(health, Ok(Some(health)) if health.last_error.is_some());
+        mailboxes_failing += usize::from(fails);
+    }
+    let (database, room) = (health.is_ok(), context.intake.has_room());
+    let ready = ReadyRecord {
+        ready: database && room,
+        database,
+        room,
+        outbound,
+        mailboxes_failing,
+    };
+    let mut response = record(&ready)?;
+    if !ready.ready {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    Ok(response)
 }

@@ -35,7 +35,8 @@
     }
   });
 
-  // Every few seconds, while the page is seen and nothing is being written or read in it, the page itself is asked for again.
+  // While the page is seen and nothing is being written or read in it, it is asked for again when something has happened; where
+  // no stream of events can be had, every few seconds.
   if (main && main.hasAttribute("data-refresh")) {
     const busy = () => {
       const active = document.activeElement;
@@ -43,22 +44,58 @@
       const typed = [...main.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
       return document.hidden || opened || typed || (active && active.closest("input, textarea, select, iframe"));
     };
+    const swap = (page, selector) => {
+      const [old, fresh] = [document.querySelector(selector), page.querySelector(selector)];
+      if (old && fresh && old.innerHTML !== fresh.innerHTML) old.replaceChildren(...fresh.childNodes);
+    };
     let tag = null;
-    setInterval(async () => {
+    let asking = false;
+    let again = false;
+    const refresh = async () => {
       if (busy()) return;
+      if (asking) { again = true; return; }
+      asking = true;
       try {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
         const now = answer.headers.get("etag");
-        if (!answer.ok || (tag && now === tag)) return;
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        const fresh = page.getElementById("main");
-        tag = now;
-        if (!fresh || busy() || fresh.innerHTML === main.innerHTML) return;
-        const focused = document.activeElement && document.activeElement.getAttribute("href");
-        main.replaceChildren(...fresh.childNodes);
-        const again = focused && main.querySelector(`a[href="${CSS.escape(focused)}"]`);
-        if (again) again.focus({ preventScroll: true });
+        if (answer.ok && !(tag && now === tag)) {
+          const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+          tag = now;
+          if (!busy()) {
+            const focused = document.activeElement && document.activeElement.getAttribute("href");
+            swap(page, "#main");
+            swap(page, "nav[aria-label=Pages]");
+            const same = focused && document.querySelector(`a[href="${CSS.escape(focused)}"]`);
+            if (same) same.focus({ preventScroll: true });
+          }
+        }
       } catch { /* the engine is away; the next look may find it */ }
+      asking = false;
+      if (again) { again = false; refresh(); }
+    };
+    // One stream a tab, and none while the tab is hidden: a browser opens six connections to a host in all.
+    let stream = null;
+    let soon = null;
+    const happened = () => {
+      clearTimeout(soon);
+      soon = setTimeout(refresh, 60);
+    };
+    const follow = () => {
+      if (document.hidden || !window.EventSource) {
+        if (stream) stream.close();
+        stream = null;
+        return;
+      }
+      if (stream && stream.readyState !== EventSource.CLOSED) return;
+      stream = new EventSource(`/api/v1/events?${main.dataset.refresh}`);
+      stream.onmessage = happened;
+      stream.addEventListener("gap", happened);
+    };
+    document.addEventListener("visibilitychange", () => { follow(); happened(); });
+    setInterval(() => {
+      follow();
+      if (!stream || stream.readyState !== EventSource.OPEN) refresh();
     }, 15000);
+    follow();
   }
 })();

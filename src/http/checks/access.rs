@@ -27,6 +27,7 @@ pub(super) async fn known(
 ) -> Result<KnownCaller, PageError> {
     let right = match access {
         RouteAccess::Read => Some(KeyRight::Read),
+        RouteAccess::Operate => Some(KeyRight::Admin),
         RouteAccess::Key(right) => Some(right),
         RouteAccess::Anyone | RouteAccess::Session | RouteAccess::Signed => None,
     };

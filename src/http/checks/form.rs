@@ -3,13 +3,14 @@
 use crate::http::call::BrowserSession;
 use crate::http::failure::PageError;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
+use serde_json::Value;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 
-/// Most bytes of a form; the longest field is a text that an owner writes.
-const FORM_BYTES_MAX: usize = 256 * 1024;
+/// Most bytes of a form or of an object; the longest field is a file of a persona, in escapes.
+pub(super) const FORM_BYTES_MAX: usize = 1024 * 1024;
 /// Time for the whole body.
 const FORM_MAX: Duration = Duration::from_secs(10);
 /// Time for bytes of other kinds: their most bytes at 64 KiB a second, and this besides.
@@ -17,18 +18,15 @@ const BODY_MAX: Duration = Duration::from_secs(20);
 const BODY_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
 /// Name of the field that proves that one of our pages made the form.
 pub(in crate::http) const TOKEN_FIELD: &str = "form_token";
+/// Header field of the same, for a request of a page that is no form.
+const TOKEN_HEADER: &str = "x-form-token";
 
 /// Reads a form.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Vec<(String, String)>, PageError> {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok())
-        .and_then(|kind| kind.split(';').next())
-        .map(|kind| kind.trim().to_ascii_lowercase());
-    if kind.as_deref() != Some("application/x-www-form-urlencoded") {
+    if kind(headers).as_deref() != Some("application/x-www-form-urlencoded") {
         return Err(PageError::Refused(
             "a form is `application/x-www-form-urlencoded`".to_owned(),
         ));
@@ -37,6 +35,33 @@ pub(super) async fn read(
     let text = std::str::from_utf8(&bytes);
     let text = text.map_err(|_| PageError::Refused("this form is no text".to_owned()))?;
     Ok(pairs(text))
+}
+
+/// Reads an object of JSON as the fields of a form: texts, numbers and booleans.
+pub(super) fn members(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Vec<(String, String)>, PageError> {
+    if kind(headers).as_deref() != Some("application/json") {
+        return Err(PageError::Refused(
+            "the body is `application/json`".to_owned(),
+        ));
+    }
+    let refused = |error: &dyn std::fmt::Display| PageError::Refused(format!("no JSON: {error}"));
+    let read: serde_json::Map<String, Value> = match body.is_empty() {
+        true => serde_json::Map::new(),
+        false => serde_json::from_slice(body).map_err(|error| refused(&error))?,
+    };
+    let field = |(name, value): (String, Value)| match value {
+        Value::String(text) => Ok((name, text)),
+        Value::Bool(is_so) => Ok((name, if is_so { "yes" } else { "" }.to_owned())),
+        Value::Number(number) => Ok((name, number.to_string())),
+        _ => Err(PageError::Refused(format!(
+            "`{}` is to be a text, a number or a boolean",
+            crate::text::visible(&crate::text::truncated(&name, 40))
+        ))),
+    };
+    read.into_iter().map(field).collect()
 }
 
 /// Reads a body of at most `most` bytes.
@@ -54,6 +79,13 @@ async fn read_within(body: Body, most: usize, time: Duration) -> Result<Bytes, P
     }
 }
 
+/// Returns the media type of a body, without its parameters.
+fn kind(headers: &HeaderMap) -> Option<String> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let kind = kind.split(';').next()?;
+    Some(kind.trim().to_ascii_lowercase())
+}
+
 /// Reads the fields of a form or of a query; bytes that are no UTF-8 become the replacement character.
 pub(super) fn pairs(text: &str) -> Vec<(String, String)> {
     form_urlencoded::parse(text.as_bytes())
@@ -61,17 +93,26 @@ pub(super) fn pairs(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Checks that a form of this session was sent: its token, which another site cannot know.
+/// Checks that a page of this session sent the request: by its token, which another site cannot know. A form has it as a
+/// field, JSON in a header field.
 pub(super) fn check_token(
     form: &[(String, String)],
+    headers: Option<&HeaderMap>,
     session: &BrowserSession,
 ) -> Result<(), PageError> {
-    let mut tokens = form.iter().filter(|(name, _)| name == TOKEN_FIELD);
-    let is_own = match (tokens.next(), tokens.next()) {
-        (Some((_, token)), None) => {
-            let own = session.session.form_token.as_bytes();
-            bool::from(token.as_bytes().ct_eq(own))
+    let tokens: Vec<&[u8]> = match headers {
+        None => {
+            let tokens = form.iter().filter(|(name, _)| name == TOKEN_FIELD);
+            tokens.map(|(_, token)| token.as_bytes()).collect()
         }
+        Some(headers) => {
+            let tokens = headers.get_all(TOKEN_HEADER).iter();
+            tokens.map(HeaderValue::as_bytes).collect()
+        }
+    };
+    let own = session.session.form_token.as_bytes();
+    let is_own = match tokens.as_slice() {
+        [token] => bool::from(token.ct_eq(own)),
         _ => false,
     };
     match is_own {

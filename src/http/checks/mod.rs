@@ -4,10 +4,12 @@
 //! - `browser`: names, Fetch Metadata, `Origin`
 //! - `access`: cookies and keys
 //! - `form`: bodies
+//! - `once`: requests that are to happen once
 
 mod access;
 mod browser;
 mod form;
+mod once;
 
 pub(super) use browser::{Called, name};
 
@@ -36,7 +38,7 @@ pub(super) async fn answer(
         Ok(admitted) => match call(&context, route, (&mut parts, body), admitted).await {
             Ok(call) => {
                 let renewed = call.renewed.clone();
-                let answered = (route.handler)(call).await;
+                let answered = handled(route, call).await;
                 answered.map(|response| reply::with_cookie(response, &renewed))
             }
             Err(error) => Err(error),
@@ -51,6 +53,33 @@ pub(super) async fn answer(
         Err(error) => reply::error(&context, shape, &error),
     };
     reply::finished(response, &parts)
+}
+
+/// Reports whether the sender of a request that is still being answered may go on to see its answer.
+pub(super) async fn is_still_good(call: &Call) -> bool {
+    let called = Called {
+        origin: call.origin.clone(),
+        client: call.client,
+    };
+    let known = access::known(&call.context, &called, &call.headers, RouteAccess::Read).await;
+    matches!(known, Ok(KnownCaller::Browser(_) | KnownCaller::Program(_)))
+}
+
+/// Lets the handler answer, once for each `Idempotency-Key`.
+async fn handled(route: &WebRoute, call: Call) -> Result<Response, PageError> {
+    let once = match route.body {
+        RouteBody::Json => once::wanted(&call)?,
+        _ => None,
+    };
+    let Some(once) = once else {
+        return (route.handler)(call).await;
+    };
+    if let Some(response) = once::earlier(&call, &once).await? {
+        return Ok(response);
+    }
+    let store = call.context.store.clone();
+    let answered = (route.handler)(call).await;
+    once::keep(&store, &once, answered).await
 }
 
 /// A request that may be answered, with the way in which it is known.
@@ -109,6 +138,10 @@ async fn call(
     let (form, body) = match route.body {
         RouteBody::Nothing => (Vec::new(), Bytes::new()),
         RouteBody::Form => (form::read(&parts.headers, body).await?, Bytes::new()),
+        RouteBody::Json => {
+            let body = form::bytes(body, form::FORM_BYTES_MAX).await?;
+            (form::members(&parts.headers, &body)?, body)
+        }
         RouteBody::Bytes(most) => (Vec::new(), form::bytes(body, most).await?),
         RouteBody::Letter => {
             // Base64 in JSON, or a form's escapes, take up to three bytes for one.
@@ -117,10 +150,11 @@ async fn call(
         }
     };
     let Admitted { called, caller } = admitted;
-    if route.body == RouteBody::Form
+    if route.method == RouteMethod::Post
         && let WebCaller::Browser(session) = &caller
     {
-        form::check_token(&form, session)?;
+        let in_header = (route.body != RouteBody::Form).then_some(&parts.headers);
+        form::check_token(&form, in_header, session)?;
     }
     let text = |name: &str| {
         let value = parts
@@ -137,6 +171,7 @@ async fn call(
         params,
         query,
         form,
+        shape: route.shape,
         method: parts.method.clone(),
         headers: parts.headers.clone(),
         body,

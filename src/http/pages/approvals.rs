@@ -3,7 +3,6 @@
 use crate::domain::{ApprovalKind, ApprovalState};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::http::reply;
 use crate::http::words::StateWords;
 use crate::store::{ApprovalVerdict, ApprovalView, DecisionOutcome, NewDecision, StoreError};
 use axum::response::Response;
@@ -31,6 +30,13 @@ struct OpenQuestion {
     takes_yes: bool,
     takes_change: bool,
     takes_words: bool,
+}
+
+/// A question after a decision.
+#[derive(Serialize)]
+struct DecidedRecord<'a> {
+    id: &'a str,
+    state: ApprovalState,
 }
 
 #[derive(Serialize)]
@@ -135,10 +141,11 @@ async fn decide(call: Call, verdict: ApprovalVerdict) -> Result<Response, PageEr
         decided => decided?,
     };
     match outcome {
-        DecisionOutcome::Decided(_) => {
+        DecisionOutcome::Decided(state) => {
             call.context.wake();
             call.renew().await?;
-            Ok(reply::see_other("/approvals"))
+            let id = call.param("id");
+            call.done("/approvals", &DecidedRecord { id, state })
         }
         DecisionOutcome::Already { state, by, .. } => {
             let by = if by.is_empty() {

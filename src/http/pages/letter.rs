@@ -1,7 +1,8 @@
 //! A letter: its text, its links as text, its attachments as files, and its HTML in a frame that can do nothing.
 
 use super::thread::{LetterView, letter_view};
-use crate::domain::{Email, MessageId};
+use crate::domain::mail::filed;
+use crate::domain::{Email, MessageId, RunId};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::hostile;
@@ -16,6 +17,8 @@ const LINKS_MAX: usize = 100;
 
 #[derive(Serialize)]
 struct LetterPage {
+    /// `true`: a rule has filed it, and the owner may have it answered.
+    may_answer: bool,
     letter: LetterView,
     persona: String,
     thread: String,
@@ -67,6 +70,28 @@ async fn found(call: &Call) -> Result<FoundBytes, PageError> {
     })
 }
 
+/// A letter for which a run was queued, as the command line prints it.
+#[derive(Serialize)]
+struct AnsweredFiled<'a> {
+    message: &'a MessageId,
+    run: &'a RunId,
+    outcome: &'static str,
+}
+
+/// Has a letter answered that a rule has filed.
+pub(in crate::http) async fn answer(call: Call) -> Result<Response, PageError> {
+    let store = &call.context.store;
+    let message = &store.find_message(call.param("id")).await?;
+    let run = &store.answer_message(message).await?;
+    call.context.wake();
+    let answered = AnsweredFiled {
+        message,
+        run,
+        outcome: "queued",
+    };
+    call.done(&format!("/r/{run}"), &answered)
+}
+
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let store = &call.context.store;
     let FoundBytes {
@@ -99,6 +124,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         size_bytes: file.bytes.len(),
     });
     let page = LetterPage {
+        may_answer: filed::rule_of(&message.disposition).is_some(),
         letter: letter_view(
             ThreadMessage {
                 message,

@@ -2,7 +2,7 @@
 
 use crate::domain::{Address, MEMORY_TEXT_CHARS_MAX, MemoryStatus, PersonaId};
 use crate::http::call::Call;
-use crate::http::failure::PageError;
+use crate::http::failure::{PageError, Shape};
 use crate::http::reply;
 use crate::http::words::StateWords;
 use crate::store::{ErasedMemory, MemoryAct, MemoryEntry, MemoryFilter, MemorySource, StoreError};
@@ -45,6 +45,13 @@ struct MemoryRow {
     may_reject: bool,
     may_restore: bool,
     may_forget: bool,
+}
+
+/// An entry after a change.
+#[derive(Serialize)]
+struct ChangedEntry<'a> {
+    id: &'a str,
+    status: MemoryStatus,
 }
 
 #[derive(Serialize)]
@@ -183,8 +190,13 @@ pub(in crate::http) async fn forget(call: Call) -> Result<Response, PageError> {
         .store
         .erase_memory(&ids, &call.actor()?)
         .await?;
-    call.page("memory_erased.html", &ErasedPage { erased })
-        .await
+    match call.shape {
+        Shape::Json => reply::record(&erased),
+        Shape::Page => {
+            let page = ErasedPage { erased };
+            call.page("memory_erased.html", &page).await
+        }
+    }
 }
 
 async fn change(call: &Call, act: MemoryAct) -> Result<Response, PageError> {
@@ -199,7 +211,7 @@ async fn change(call: &Call, act: MemoryAct) -> Result<Response, PageError> {
             hint: "reject one that is of no use any more".to_owned(),
         });
     }
-    changed?;
+    let changed = call.context.store.memory_dossier(&changed?).await?.entry;
     call.renew().await?;
     let mut query = Serializer::new(String::new());
     for name in ["persona", "status", "contact"] {
@@ -207,5 +219,9 @@ async fn change(call: &Call, act: MemoryAct) -> Result<Response, PageError> {
             query.append_pair(name, call.field(name));
         }
     }
-    Ok(reply::see_other(&format!("/memory?{}", query.finish())))
+    let record = ChangedEntry {
+        id: &changed.id,
+        status: changed.status,
+    };
+    call.done(&format!("/memory?{}", query.finish()), &record)
 }

@@ -3,7 +3,6 @@
 use crate::domain::DeliveryId;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::http::reply;
 use crate::http::words::{StateWords, delivery_state};
 use crate::store::{Delivery, DeliveryFilter, DeliveryState, TransportState};
 use axum::response::Response;
@@ -97,22 +96,23 @@ fn row(delivery: Delivery) -> OutboxRow {
 pub(in crate::http) async fn retry(call: Call) -> Result<Response, PageError> {
     let id = DeliveryId::new(call.param("id"));
     call.context.store.retry_delivery(&id).await?;
-    done(&call)
+    done(&call, &id).await
 }
 
 pub(in crate::http) async fn hold(call: Call) -> Result<Response, PageError> {
     let id = DeliveryId::new(call.param("id"));
     call.context.store.hold_delivery(&id).await?;
-    done(&call)
+    done(&call, &id).await
 }
 
 pub(in crate::http) async fn cancel(call: Call) -> Result<Response, PageError> {
     let id = DeliveryId::new(call.param("id"));
     call.context.store.cancel_delivery(&id).await?;
-    done(&call)
+    done(&call, &id).await
 }
 
-fn done(call: &Call) -> Result<Response, PageError> {
+async fn done(call: &Call, id: &DeliveryId) -> Result<Response, PageError> {
     call.context.wake();
-    Ok(reply::see_other("/outbox"))
+    let changed = call.context.store.delivery(id).await?.delivery;
+    call.done("/outbox", &changed)
 }

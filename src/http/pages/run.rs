@@ -1,12 +1,13 @@
 //! A run: one row for each thing that happened, with the time that it took and the money.
 
 use super::strip::StripBar;
-use crate::domain::RunId;
+use crate::domain::{RunId, RunState};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::reply;
 use crate::http::words::{StateWords, delivery_state, message_state, ms_between, run_state};
 use crate::replay::{self, CallRecord, ContextRecord, MailRecord, RunRecord, TurnRecord};
+use crate::store::Cancellation;
 use crate::text::{one_line, truncated};
 use axum::response::Response;
 use serde::Serialize;
@@ -30,6 +31,8 @@ struct RunPage<'a> {
     /// Number of calls and of those that failed.
     calls: usize,
     failed_calls: usize,
+    may_cancel: bool,
+    may_retry: bool,
 }
 
 /// A row of the timeline.
@@ -54,11 +57,41 @@ struct RunStep {
     link: Option<String>,
 }
 
+/// A run after an action, as the command line prints it.
+#[derive(Serialize)]
+struct ChangedRun<'a> {
+    run: &'a RunId,
+    outcome: &'static str,
+}
+
+/// Ends a run that has not ended.
+pub(in crate::http) async fn cancel(call: Call) -> Result<Response, PageError> {
+    let store = &call.context.store;
+    let run = &store.find_run(call.param("id")).await?;
+    let outcome = match store.request_cancel(run).await? {
+        Cancellation::Done => "cancelled",
+        Cancellation::Requested => "requested",
+    };
+    call.context.wake();
+    call.done(&format!("/r/{run}"), &ChangedRun { run, outcome })
+}
+
+/// Queues a run again.
+pub(in crate::http) async fn retry(call: Call) -> Result<Response, PageError> {
+    let store = &call.context.store;
+    let run = &store.find_run(call.param("id")).await?;
+    store.retry_run(run).await?;
+    call.context.wake();
+    let outcome = "queued";
+    call.done(&format!("/r/{run}"), &ChangedRun { run, outcome })
+}
+
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let store = &call.context.store;
     let id: RunId = store.find_run(call.param("id")).await?;
     let record = replay::load_run(store, &id).await?;
     let run = &record.run;
+    let state = RunState::parse(&run.state);
     let failed = record.calls.iter().filter(|one| !one.succeeded()).count();
     let page = RunPage {
         id: &run.id,
@@ -77,6 +110,8 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         context: record.context.as_ref(),
         calls: record.calls.len(),
         failed_calls: failed,
+        may_cancel: state.is_some_and(|state| !state.is_terminal()),
+        may_retry: state.is_some_and(RunState::may_be_retried),
         steps: steps(&record),
         run,
     };

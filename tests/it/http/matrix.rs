@@ -1,8 +1,9 @@
 //! Every route of the router's own table refuses what it must, and every `GET` leaves the database as it was.
 
 use super::site::{ENTRY, HTML_LETTER, Login, Page, Site};
-use attache::http::{ROUTES, RouteAccess, RouteMethod, WebRoute};
+use attache::http::{ROUTES, RouteAccess, RouteBody, RouteMethod, WebRoute};
 use reqwest::Method;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -40,6 +41,14 @@ async fn filled(site: &Site, route: &WebRoute) -> String {
                 .path
                 .replace("{id}", "0192f0c1-0000-7000-8000-000000000001");
         }
+        "schedule" => {
+            return route
+                .path
+                .replace("{id}", "0192f0c1-0000-7000-8000-000000000001");
+        }
+        "personas" if route.path.ends_with("/file") => {
+            return route.path.replace("{id}", "ada") + "?name=PERSONA.md";
+        }
         "personas" => return route.path.replace("{id}", "ada"),
         "api" => match route.path.split('/').nth(3).unwrap_or_default() {
             "threads" => (
@@ -53,6 +62,12 @@ async fn filled(site: &Site, route: &WebRoute) -> String {
             "messages" => ("SELECT id FROM messages WHERE message_id = $1", HTML_LETTER),
             "approvals" => ("SELECT id FROM approvals WHERE state = $1", "open"),
             "memory" => return route.path.replace("{id}", ENTRY),
+            "personas" => return route.path.replace("{id}", "ada") + "?name=PERSONA.md",
+            "deliveries" | "responsibilities" => {
+                return route
+                    .path
+                    .replace("{id}", "0192f0c1-0000-7000-8000-000000000001");
+            }
             other => panic!("`{}`: say which id stands for {other}", route.path),
         },
         other => panic!("`{}`: say which id stands for {other}", route.path),
@@ -85,6 +100,12 @@ async fn tried(
     ];
     if route.method == RouteMethod::Post {
         headers.push(("origin", origin.as_str()));
+    }
+    if route.body == RouteBody::Json {
+        headers.extend(token.map(|token| ("x-form-token", token)));
+        headers.retain(|(name, _)| !other.iter().any(|(instead, _)| instead == name));
+        headers.extend(other.iter().copied().filter(|(_, value)| !value.is_empty()));
+        return site.json(method(route), path, &headers, &json!({})).await;
     }
     headers.retain(|(name, _)| !other.iter().any(|(instead, _)| instead == name));
     headers.extend(other.iter().copied().filter(|(_, value)| !value.is_empty()));
@@ -271,14 +292,15 @@ async fn a_form_without_the_token_of_its_session_changes_nothing() {
             ("cookie", login.cookie.as_str()),
             ("origin", origin.as_str()),
         ];
-        assert_eq!(
-            site.send(Method::POST, &path, &headers, &twice)
-                .await
-                .status,
-            403
-        );
-        let json = site.send(Method::PUT, &path, &headers, &[]).await;
-        assert_eq!(json.status, 405, "{}", route.path);
+        let both = site.send(Method::POST, &path, &headers, &twice).await;
+        let status = match route.body {
+            RouteBody::Form => 403,
+            // It is no form.
+            _ => 400,
+        };
+        assert_eq!(both.status, status, "{}", route.path);
+        let put = site.send(Method::PUT, &path, &headers, &[]).await;
+        assert_eq!(put.status, 405, "{}", route.path);
     }
     assert!(forms > 0);
     assert!(site.database().await == before);

@@ -4,7 +4,7 @@ use crate::approvals::scene::{CONTACT, Scene, asks};
 use attache::http::{BoundPages, WebParts, serve};
 use attache::store::NewWebSession;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, redirect};
+use reqwest::{Client, Method, Response, redirect};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -42,6 +42,24 @@ pub struct Page {
 }
 
 impl Page {
+    async fn of(answer: Response) -> Self {
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let kind = headers.get("content-type");
+        if kind.is_some_and(|kind| kind == "text/event-stream") {
+            // It has no end.
+            return Self {
+                status,
+                headers,
+                body: String::new(),
+            };
+        }
+        Self {
+            status,
+            headers,
+            body: String::from_utf8_lossy(&answer.bytes().await.expect("a body")).into_owned(),
+        }
+    }
+
     pub fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
@@ -73,6 +91,7 @@ impl Site {
             store: engine.store.clone(),
             config: engine.config.clone(),
             intake: engine.intake(),
+            scheduler: engine.scheduler().clone(),
             wakes: Vec::new(),
         };
         let bound = BoundPages::open(listener, &parts).await.expect("a port");
@@ -149,12 +168,26 @@ impl Site {
                 .header("content-type", "application/x-www-form-urlencoded")
                 .body(body);
         }
-        let answer = request.send().await.expect("an answer");
-        Page {
-            status: answer.status().as_u16(),
-            headers: answer.headers().clone(),
-            body: String::from_utf8_lossy(&answer.bytes().await.expect("a body")).into_owned(),
+        Page::of(request.send().await.expect("an answer")).await
+    }
+
+    /// Sends JSON with these header fields.
+    pub async fn json(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Page {
+        let mut request = self
+            .client
+            .request(method, format!("{}{path}", self.origin()))
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
+        Page::of(request.send().await.expect("an answer")).await
     }
 
     /// Gets a page as the browser of a login does.

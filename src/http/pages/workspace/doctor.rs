@@ -1,16 +1,22 @@
 //! The state of the engine: what comes in, what goes out, what is short, and the checks of the records.
 
+use crate::domain::PersonaId;
 use crate::gateway::intake::free_disk_bytes;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::StateWords;
 use crate::store::audit::{Audit, AuditScope};
 use crate::store::{PersonaHalt, TransportState};
+use crate::text::{one_line, truncated};
 use axum::response::Response;
 use serde::Serialize;
 
+/// Longest reason of a halt.
+const REASON_CHARS_MAX: usize = 500;
+
 #[derive(Serialize)]
 struct DoctorPage {
+    personas: Vec<String>,
     parts: Vec<PartRow>,
     halts: Vec<PersonaHalt>,
     checks: Option<ChecksView>,
@@ -47,12 +53,50 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let page = DoctorPage {
         parts: parts(&call).await?,
         halts: call.context.store.halts().await?,
+        personas: call
+            .context
+            .config
+            .personas
+            .iter()
+            .map(|one| one.id.to_string())
+            .collect(),
         checks: match wants_checks {
             true => Some(checks(&call).await?),
             false => None,
         },
     };
     call.page("doctor.html", &page).await
+}
+
+/// Stops all runs and their mail, or one persona's, until that is lifted.
+pub(in crate::http) async fn halt(call: Call) -> Result<Response, PageError> {
+    let persona = persona(&call)?;
+    let reason = truncated(&one_line(call.field("reason")), REASON_CHARS_MAX);
+    call.context.store.halt(persona.as_ref(), &reason).await?;
+    call.done("/doctor", &call.context.store.halts().await?)
+}
+
+/// Lifts a halt.
+pub(in crate::http) async fn resume(call: Call) -> Result<Response, PageError> {
+    let persona = persona(&call)?;
+    call.context.store.lift_halt(persona.as_ref()).await?;
+    call.context.wake();
+    call.done("/doctor", &call.context.store.halts().await?)
+}
+
+/// Returns the persona of a form; `None`: every one.
+fn persona(call: &Call) -> Result<Option<PersonaId>, PageError> {
+    let typed = call.field("persona");
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    let known = PersonaId::parse(typed)
+        .ok()
+        .filter(|id| call.context.config.personas.get(id).is_some());
+    match known {
+        Some(id) => Ok(Some(id)),
+        None => Err(PageError::Missing("persona".to_owned())),
+    }
 }
 
 async fn parts(call: &Call) -> Result<Vec<PartRow>, PageError> {

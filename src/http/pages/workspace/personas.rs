@@ -1,18 +1,18 @@
-//! Personas: who lives here, with their settings and their files. Read only: files are written on the machine.
+//! Personas: who lives here, with their settings and their files. Settings are written on the machine alone.
 
 use crate::config::{Config, Persona, show_persona};
 use crate::domain::PersonaId;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
+use crate::store::files::persona_files;
 use axum::response::Response;
+use form_urlencoded::byte_serialize;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
 /// Most bytes of a file that the page shows.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Most names of a folder that are listed.
-const NAMES_MAX: usize = 500;
 
 #[derive(Serialize)]
 struct PersonasPage<'a> {
@@ -41,7 +41,8 @@ struct PersonaPage<'a> {
     line: PersonaLine<'a>,
     settings: Vec<(String, String)>,
     files: Vec<PersonaFile>,
-    folders: Vec<(&'static str, Vec<String>)>,
+    /// Files that may be edited, with the link of each.
+    editable: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -77,12 +78,19 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         name,
         text: text_of(&persona.folder.join(name)),
     };
-    let names = |folder: &'static str| (folder, names_in(&persona.folder.join(folder)));
+    let folder = persona.folder.clone();
+    let listed = tokio::task::spawn_blocking(move || persona_files::list(&folder)).await;
+    let listed = listed.map_err(|error| PageError::Internal(error.into()))?;
+    let link = |name: String| {
+        let query: String = byte_serialize(name.as_bytes()).collect();
+        let link = format!("/personas/{}/file?name={query}", persona.id);
+        (name, link)
+    };
     let page = PersonaPage {
         line: line(config, persona),
         settings: settings(persona),
         files: ["PERSONA.md", "active.md"].map(file).into(),
-        folders: ["knowledge", "responsibilities"].map(names).into(),
+        editable: listed.unwrap_or_default().into_iter().map(link).collect(),
     };
     call.page("persona.html", &page).await
 }
@@ -138,15 +146,4 @@ fn text_of(path: &Path) -> String {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) => format!("(cannot be read: {error})"),
     }
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| !name.starts_with('.'))
-        .take(NAMES_MAX)
-        .collect();
-    names.sort();
-    names
 }

@@ -1,9 +1,10 @@
 //! The schedule: what is due in the coming days, each responsibility with its state, and what its last slots became.
 
-use crate::domain::{PausedBy, Timestamp};
+use crate::domain::{PausedBy, RunId, Timestamp};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::StateWords;
+use crate::scheduler::StartError;
 use crate::scheduler::schedule_file::timing::Timing;
 use crate::store::{StoredResponsibility, StoredSlot};
 use axum::response::Response;
@@ -27,6 +28,7 @@ struct SchedulePage {
 
 #[derive(Serialize)]
 struct ScheduleRow {
+    id: String,
     name: String,
     persona: String,
     file: String,
@@ -39,6 +41,8 @@ struct ScheduleRow {
     failures: u32,
     error: Option<String>,
     thread: Option<String>,
+    may_start: bool,
+    is_paused: bool,
 }
 
 /// A day with its slots, in UTC.
@@ -77,6 +81,76 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     call.page("schedule.html", &page).await
 }
 
+/// Finds the responsibility that a path names.
+async fn named(call: &Call) -> Result<StoredResponsibility, PageError> {
+    let rows = call.context.store.responsibilities().await?;
+    let id = call.param("id");
+    rows.into_iter()
+        .find(|row| row.id.as_str() == id && row.removed_at.is_none())
+        .ok_or_else(|| PageError::Missing("responsibility".to_owned()))
+}
+
+/// A responsibility after an action.
+#[derive(Serialize)]
+struct ChangedResponsibility {
+    id: String,
+    persona: String,
+    name: String,
+    /// Run that was started.
+    run: Option<RunId>,
+    is_paused: bool,
+}
+
+async fn changed(call: &Call, run: Option<RunId>) -> Result<Response, PageError> {
+    call.context.wake();
+    let row = named(call).await?;
+    let page = match &run {
+        Some(run) => format!("/r/{run}"),
+        None => "/schedule".to_owned(),
+    };
+    let record = ChangedResponsibility {
+        id: row.id.to_string(),
+        persona: row.persona.to_string(),
+        name: row.name,
+        run,
+        is_paused: row.paused.is_some(),
+    };
+    call.done(&page, &record)
+}
+
+/// Starts a responsibility now; its schedule stays as it is.
+pub(in crate::http) async fn start(call: Call) -> Result<Response, PageError> {
+    let row = named(&call).await?;
+    match call.context.scheduler.start(&row).await {
+        Ok(run) => changed(&call, Some(run)).await,
+        Err(StartError::Store(error)) => Err(error.into()),
+        Err(error) => Err(PageError::Conflict {
+            message: format!("it cannot be started: {error}"),
+            hint: "`attache schedule validate` says what is wrong with its file".to_owned(),
+        }),
+    }
+}
+
+/// Lets a responsibility rest until it is resumed.
+pub(in crate::http) async fn pause(call: Call) -> Result<Response, PageError> {
+    let row = named(&call).await?;
+    call.context.scheduler.pause(&row.id).await?;
+    changed(&call, None).await
+}
+
+/// Lets a paused responsibility fire again, from its next slot on.
+pub(in crate::http) async fn resume(call: Call) -> Result<Response, PageError> {
+    let row = named(&call).await?;
+    let resumed = call.context.scheduler.resume(&row).await?;
+    if !resumed && named(&call).await?.paused.is_some() {
+        return Err(PageError::Conflict {
+            message: "it changed at this very moment".to_owned(),
+            hint: "try again".to_owned(),
+        });
+    }
+    changed(&call, None).await
+}
+
 fn is_on(row: &StoredResponsibility) -> bool {
     row.enabled && row.error.is_none() && row.paused.is_none() && !row.next.is_done
 }
@@ -97,6 +171,9 @@ fn row(row: &StoredResponsibility) -> ScheduleRow {
         _ => StateWords::new("on", "good"),
     };
     ScheduleRow {
+        id: row.id.to_string(),
+        may_start: row.error.is_none(),
+        is_paused: row.paused.is_some(),
         name: row.name.clone(),
         persona: row.persona.to_string(),
         file: row.file.clone(),

@@ -1,0 +1,153 @@
+//! `GET /api/v1/events`: the feed as Server-Sent Events (HTML Standard, section 9.2).
+//!
+//! An event is a kind and ids; whoever wants to know more asks for it, so that no event tells what its reader may not see.
+//! `id` is the event's number in the database: a reader that was cut off gets what it missed by `Last-Event-ID`, after a
+//! restart of the engine, too. Nothing is buffered for a slow reader: the next page is read when the last one was taken.
+
+use super::pulse::Follower;
+use super::{knows_only, lists};
+use crate::domain::{RunId, ThreadId};
+use crate::http::call::Call;
+use crate::http::checks;
+use crate::http::failure::PageError;
+use crate::http::reply;
+use crate::store::{FeedEvent, FeedFilter, FeedPage};
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use futures_util::stream;
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::time::Duration;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+
+/// Most events of one piece of the stream.
+const PIECE_MAX: u32 = 256;
+/// Time after which a silent stream says that it is there, and whether its caller still may.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Pause after a look at the database that failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A stream of events, as far as it has come.
+struct FeedStream {
+    call: Call,
+    filter: FeedFilter,
+    /// Number of the last event that was sent or passed over.
+    seen: i64,
+    follower: Follower,
+    /// Ticks when a silent stream is to say something.
+    words: Interval,
+    is_first: bool,
+    /// `true`: there may be more that was committed already.
+    has_more: bool,
+}
+
+/// Follows the feed, of everything or of one persona, thread or run.
+pub(in crate::http) async fn events(call: Call) -> Result<Response, PageError> {
+    knows_only(&call, &["persona", "thread", "run", "after"])?;
+    let store = &call.context.store;
+    let filter = FeedFilter {
+        persona: lists::persona(&call)?,
+        thread: match call.query("thread") {
+            "" => None,
+            typed => Some(ThreadId::new(typed)),
+        },
+        run: match call.query("run") {
+            "" => None,
+            typed => Some(RunId::new(typed)),
+        },
+    };
+    let header = call.headers.get("last-event-id");
+    let seen = match (header.and_then(|id| id.to_str().ok()), call.query("after")) {
+        (Some(id), _) => number(id)?,
+        (None, "") => store.feed_newest().await?,
+        (None, after) => number(after)?,
+    };
+    let Some(follower) = call.context.pulse.follow() else {
+        return Err(PageError::Busy);
+    };
+    let mut words = interval(KEEP_ALIVE);
+    words.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    words.reset();
+    let events = FeedStream {
+        call,
+        filter,
+        seen,
+        follower,
+        words,
+        is_first: true,
+        has_more: true,
+    };
+    let pieces = stream::unfold(events, |mut events| async move {
+        let piece = events.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), events))
+    });
+    Ok(reply::events(Body::from_stream(pieces)))
+}
+
+fn number(typed: &str) -> Result<i64, PageError> {
+    typed
+        .parse::<i64>()
+        .ok()
+        .filter(|number| *number >= 0)
+        .ok_or_else(|| PageError::Refused("the id of an event is a number".to_owned()))
+}
+
+impl FeedStream {
+    /// Waits for the next piece; `None`: the stream ends, and its reader may come again.
+    async fn next(&mut self) -> Option<String> {
+        if std::mem::take(&mut self.is_first) {
+            return Some("retry: 3000\n\n".to_owned());
+        }
+        loop {
+            if self.has_more {
+                match self.look().await {
+                    Ok(piece) if piece.is_empty() => {}
+                    Ok(piece) => return Some(piece),
+                    Err(error) => {
+                        tracing::debug!(%error, "a stream of events could not look at the feed");
+                        sleep(PAUSE).await;
+                    }
+                }
+                continue;
+            }
+            tokio::select! {
+                // The right to see it is looked at however much happens.
+                biased;
+                () = self.follower.closing.cancelled() => return None,
+                _ = self.words.tick() => {
+                    let is_good = checks::is_still_good(&self.call).await;
+                    return is_good.then(|| ": keep-alive\n\n".to_owned());
+                }
+                changed = self.follower.newest.changed() => match changed {
+                    Ok(()) => self.has_more = true,
+                    Err(_) => return None,
+                },
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<String, crate::store::StoreError> {
+        let store = &self.call.context.store;
+        let page = store.feed_after(self.seen, &self.filter, PIECE_MAX).await?;
+        self.has_more = page.has_more();
+        self.seen = page.through;
+        Ok(piece(&page))
+    }
+}
+
+/// Writes a page of the feed as events.
+fn piece(page: &FeedPage) -> String {
+    let mut piece = String::new();
+    if page.has_gap {
+        // What lies between is pruned, or of a database that is no more: everything is to be read anew.
+        let _infallible = write!(piece, "event: gap\ndata: {{}}\n\n");
+    }
+    for event in &page.events {
+        let _infallible = write!(piece, "id: {}\ndata: {}\n\n", event.seq, data(event));
+    }
+    piece
+}
+
+fn data(event: &FeedEvent) -> String {
+    serde_json::to_string(event).unwrap_or_default()
+}

@@ -1,0 +1,178 @@
+//! A file of a persona: read, and replaced only as it was when its reader saw it. Two editors cannot overwrite each other: one
+//! wins, the other gets the difference.
+
+use crate::config::Persona;
+use crate::domain::PersonaId;
+use crate::http::call::Call;
+use crate::http::failure::{PageError, Shape};
+use crate::http::reply;
+use crate::store::files::persona_files::{self, PersonaFileError, PersonaFileText};
+use crate::text::line_diff::{DiffLine, line_diff};
+use axum::http::StatusCode;
+use axum::response::Response;
+use form_urlencoded::byte_serialize;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct FilePage<'a> {
+    persona: &'a str,
+    persona_name: &'a str,
+    name: &'a str,
+    text: &'a str,
+    /// Digest of the file on which the text rests; empty: it is new.
+    sha256: &'a str,
+    saved: bool,
+    problem: Option<String>,
+    /// Difference between the file as it is now and the text that was not saved.
+    difference: Vec<DiffLine<'a>>,
+}
+
+fn persona(call: &Call) -> Result<&Persona, PageError> {
+    PersonaId::parse(call.param("id"))
+        .ok()
+        .and_then(|id| call.context.config.personas.get(&id))
+        .ok_or_else(|| PageError::Missing("persona".to_owned()))
+}
+
+fn page_error(error: PersonaFileError) -> PageError {
+    match error {
+        PersonaFileError::Name(_) | PersonaFileError::NotPlain | PersonaFileError::NotText => {
+            PageError::Refused(error.to_string())
+        }
+        PersonaFileError::TooLarge => PageError::TooLarge,
+        PersonaFileError::Changed(now) => PageError::Conflict {
+            message: "somebody has changed it meanwhile".to_owned(),
+            hint: format!("its sha256 is `{}` now: read it again", now.sha256),
+        },
+        PersonaFileError::Io(error) => PageError::Internal(error.into()),
+    }
+}
+
+/// Runs a look at the disk on a thread that may block.
+async fn on_disk<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, PersonaFileError> + Send + 'static,
+) -> Result<Result<T, PersonaFileError>, PageError> {
+    let looked = tokio::task::spawn_blocking(look).await;
+    looked.map_err(|error| PageError::Internal(error.into()))
+}
+
+/// Shows a file, or answers with it.
+pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
+    let persona = persona(&call)?;
+    let (folder, name) = (persona.folder.clone(), call.query("name").to_owned());
+    let read = on_disk(move || persona_files::read(&folder, &name)).await?;
+    let file = read.map_err(page_error)?;
+    if call.shape == Shape::Json {
+        return match file.sha256.as_str() {
+            "" => Err(PageError::Missing("file".to_owned())),
+            _ => reply::record(&file),
+        };
+    }
+    let saved = call.query("saved") == "yes";
+    answer(&call, &file, (saved, None)).await
+}
+
+async fn answer(
+    call: &Call,
+    file: &PersonaFileText,
+    (saved, problem): (bool, Option<String>),
+) -> Result<Response, PageError> {
+    let persona = persona(call)?;
+    let page = FilePage {
+        persona: persona.id.as_str(),
+        persona_name: &persona.name,
+        name: &file.name,
+        text: &file.text,
+        sha256: &file.sha256,
+        saved,
+        problem,
+        difference: Vec::new(),
+    };
+    call.page("persona_file.html", &page).await
+}
+
+/// Replaces a file.
+pub(in crate::http) async fn save(call: Call) -> Result<Response, PageError> {
+    let persona = persona(&call)?;
+    let by = call.actor()?;
+    let name = call.field("name").to_owned();
+    let (text, base) = (
+        call.field_whole("text").to_owned(),
+        call.field("base_sha256").to_owned(),
+    );
+    if let Some(problem) = problem(&call, persona, &name, &text) {
+        return unsaved(&call, (&name, &text, &base), problem).await;
+    }
+    let one_at_a_time = call.context.files.lock().await;
+    let (folder, new, file) = (persona.folder.clone(), text.clone(), name.clone());
+    let saved = on_disk(move || persona_files::save(&folder, &file, &new, &base)).await?;
+    drop(one_at_a_time);
+    match saved {
+        Ok(saved) => {
+            let store = &call.context.store;
+            store
+                .note_persona_file(&persona.id, &saved.name, &saved.sha256, &by)
+                .await?;
+            call.context.wake();
+            let name: String = byte_serialize(saved.name.as_bytes()).collect();
+            let page = format!("/personas/{}/file?name={name}&saved=yes", persona.id);
+            call.done(&page, &saved)
+        }
+        Err(PersonaFileError::Changed(now)) if call.shape == Shape::Page => {
+            changed(&call, &now, &text).await
+        }
+        Err(error) => Err(page_error(error)),
+    }
+}
+
+/// Returns the problem of a responsibility, with its line; every other file may say what it likes.
+fn problem(call: &Call, persona: &Persona, name: &str, text: &str) -> Option<String> {
+    if !name.starts_with("responsibilities/") {
+        return None;
+    }
+    let text = text.replace("\r\n", "\n");
+    call.context
+        .scheduler
+        .examine(persona, text.as_bytes())
+        .err()
+}
+
+/// Shows a text that was not saved, with the reason.
+async fn unsaved(
+    call: &Call,
+    (name, text, base): (&str, &str, &str),
+    problem: String,
+) -> Result<Response, PageError> {
+    if call.shape == Shape::Json {
+        return Err(PageError::Refused(problem));
+    }
+    let file = PersonaFileText {
+        name: name.to_owned(),
+        text: text.to_owned(),
+        sha256: base.to_owned(),
+    };
+    let mut response = answer(call, &file, (false, Some(problem))).await?;
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    Ok(response)
+}
+
+/// Shows a text that came too late, beside the difference to the file as it is now.
+async fn changed(call: &Call, now: &PersonaFileText, text: &str) -> Result<Response, PageError> {
+    let persona = persona(call)?;
+    let text = text.replace("\r\n", "\n");
+    let page = FilePage {
+        persona: persona.id.as_str(),
+        persona_name: &persona.name,
+        name: &now.name,
+        sha256: &now.sha256,
+        saved: false,
+        problem: Some(
+            "somebody has changed this file since you opened it; nothing was saved".to_owned(),
+        ),
+        difference: line_diff(&now.text, &text),
+        text: &text,
+    };
+    let mut response = call.page("persona_file.html", &page).await?;
+    *response.status_mut() = StatusCode::CONFLICT;
+    Ok(response)
+}
