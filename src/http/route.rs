@@ -56,9 +56,34 @@ pub struct WebRoute {
     /// Change that a call makes; `None`: nothing, as for every `GET`.
     pub changes: Option<&'static str>,
     pub body: RouteBody,
+    /// Answer of a `GET` for programs, in words; empty for pages.
+    pub(super) gives: &'static str,
+    /// Words of the query that it knows, or members of the body.
+    pub(super) words: &'static [&'static str],
     /// Shape of its errors.
     pub(super) shape: Shape,
     pub(super) handler: fn(Call) -> HandlerAnswer,
+}
+
+impl WebRoute {
+    /// Says what a `GET` for programs gives, and which words of the query it knows.
+    pub(super) const fn about(self, gives: &'static str, words: &'static [&'static str]) -> Self {
+        Self {
+            gives,
+            words,
+            ..self
+        }
+    }
+
+    /// Names the members of the body.
+    pub(super) const fn knowing(self, words: &'static [&'static str]) -> Self {
+        Self { words, ..self }
+    }
+
+    /// Reports whether a word that it does not know is an error.
+    pub(super) fn knows_its_words(&self) -> bool {
+        !self.gives.is_empty() || self.body == RouteBody::Json
+    }
 }
 
 pub(super) const fn page(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
@@ -68,6 +93,8 @@ pub(super) const fn page(path: &'static str, handler: fn(Call) -> HandlerAnswer)
         access: RouteAccess::Session,
         changes: None,
         body: RouteBody::Nothing,
+        gives: "",
+        words: &[],
         shape: Shape::Page,
         handler,
     }

@@ -3,6 +3,7 @@
 mod actions;
 mod api;
 mod approvals;
+mod description;
 mod files;
 mod hostile_letters;
 mod inbox;

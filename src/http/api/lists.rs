@@ -1,6 +1,6 @@
 //! Lists of the API.
 
-use super::{ItemList, knows_only, limit, record};
+use super::{ItemList, limit, record};
 use crate::config::show_persona;
 use crate::domain::{Address, ApprovalState, MemoryStatus, PersonaId, RunState, Timestamp};
 use crate::http::call::Call;
@@ -52,7 +52,6 @@ fn all<T: Serialize>(items: Vec<T>) -> Result<Response, PageError> {
 
 /// Conversations, the newest first.
 pub(in crate::http) async fn conversations(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &["persona", "state", "limit", "cursor"])?;
     let after = match call.query("cursor") {
         "" => None,
         typed => Some(
@@ -75,7 +74,6 @@ pub(in crate::http) async fn conversations(call: Call) -> Result<Response, PageE
 
 /// Runs, the newest first.
 pub(in crate::http) async fn runs(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &["persona", "state", "since", "limit", "cursor"])?;
     let limit = limit(&call)?;
     let offset = word(&call, "cursor", |text| text.parse::<u32>().ok())?.unwrap_or(0);
     let filter = RunFilter {
@@ -97,7 +95,6 @@ pub(in crate::http) async fn runs(call: Call) -> Result<Response, PageError> {
 
 /// Questions, open ones by their end, others the newest first.
 pub(in crate::http) async fn approvals(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &["persona", "state", "limit"])?;
     let state = word(&call, "state", ApprovalState::parse)?;
     let (persona, limit) = (persona(&call)?, limit(&call)?);
     let store = &call.context.store;
@@ -106,7 +103,6 @@ pub(in crate::http) async fn approvals(call: Call) -> Result<Response, PageError
 
 /// Mails on their way and gone, the newest first.
 pub(in crate::http) async fn deliveries(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &["persona", "state", "limit"])?;
     let filter = DeliveryFilter {
         states: word(&call, "state", DeliveryState::parse)?
             .into_iter()
@@ -119,14 +115,12 @@ pub(in crate::http) async fn deliveries(call: Call) -> Result<Response, PageErro
 
 /// Notices by their cause.
 pub(in crate::http) async fn notices(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &["limit"])?;
     let limit = limit(&call)?;
     all(call.context.store.list_notices(limit).await?)
 }
 
 /// Entries of memory, the newest first.
 pub(in crate::http) async fn memory(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &["persona", "status", "contact", "limit"])?;
     let filter = MemoryFilter {
         persona: persona(&call)?,
         status: word(&call, "status", MemoryStatus::parse)?,
@@ -139,14 +133,12 @@ pub(in crate::http) async fn memory(call: Call) -> Result<Response, PageError> {
 
 /// Slots of all responsibilities, the newest first.
 pub(in crate::http) async fn slots(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &["limit"])?;
     let limit = limit(&call)? as usize;
     all(call.context.store.responsibility_slots(None, limit).await?)
 }
 
 /// Personas with their settings.
 pub(in crate::http) async fn personas(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &[])?;
     let personas = call.context.config.personas.iter();
     all(personas.map(show_persona).collect())
 }
@@ -163,7 +155,6 @@ struct UsageSums {
 
 /// What calls used and cost.
 pub(in crate::http) async fn usage(call: Call) -> Result<Response, PageError> {
-    knows_only(&call, &["by", "days"])?;
     let store = &call.context.store;
     let by = word(&call, "by", UsageBy::parse)?.unwrap_or(UsageBy::Day);
     let days = word(&call, "days", |text| text.parse::<u64>().ok())?;

@@ -4,11 +4,13 @@
 //! A list is `{items, next}`; `next` is the `cursor` of the page behind it. Times are RFC 3339 in UTC, money is micro-dollars, ids are
 //! taken by their beginning or end. A word of the query that a route does not know is an error.
 
+mod description;
 mod events;
 mod lists;
 pub(super) mod pulse;
 mod records;
 
+pub(super) use description::description;
 pub(super) use events::events;
 pub(super) use lists::{
     approvals, conversations, deliveries, memory, notices, personas, runs, slots, usage,
@@ -32,22 +34,6 @@ struct ItemList<T: Serialize> {
     items: Vec<T>,
     /// Begin of the next page; `None`: this was the last.
     next: Option<String>,
-}
-
-/// Refuses a query with a word that the route does not know.
-fn knows_only(call: &Call, words: &[&str]) -> Result<(), PageError> {
-    match call
-        .query
-        .iter()
-        .find(|(name, _)| !words.contains(&name.as_str()))
-    {
-        None => Ok(()),
-        Some((name, _)) => Err(PageError::Refused(format!(
-            "no word `{}` of the query; there are: {}",
-            crate::text::visible(&crate::text::truncated(name, 40)),
-            words.join(", ")
-        ))),
-    }
 }
 
 /// Returns the number of items that the query wants.

@@ -79,6 +79,21 @@ async fn read_within(body: Body, most: usize, time: Duration) -> Result<Bytes, P
     }
 }
 
+/// Refuses a word of a query, or a member of a body, that the route does not know.
+pub(super) fn knows_only(sent: &[(String, String)], known: &[&str]) -> Result<(), PageError> {
+    let Some((name, _)) = sent
+        .iter()
+        .find(|(name, _)| !known.contains(&name.as_str()))
+    else {
+        return Ok(());
+    };
+    let name = crate::text::visible(&crate::text::truncated(name, 40));
+    Err(PageError::Refused(match known {
+        [] => format!("no word `{name}` here; there is none"),
+        known => format!("no word `{name}` here; there are: {}", known.join(", ")),
+    }))
+}
+
 /// Returns the media type of a body, without its parameters.
 fn kind(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;

@@ -149,6 +149,13 @@ async fn call(
             (Vec::new(), form::bytes(body, most).await?)
         }
     };
+    if route.knows_its_words() {
+        let sent = match route.body {
+            RouteBody::Json => &form,
+            _ => &query,
+        };
+        form::knows_only(sent, route.words)?;
+    }
     let Admitted { called, caller } = admitted;
     if route.method == RouteMethod::Post
         && let WebCaller::Browser(session) = &caller
