@@ -85,7 +85,7 @@ async fn paths_of_rows(store: &Store) -> Vec<(&'static str, String)> {
         ..OverviewFilter::default()
     };
     let overview = store.thread_overviews(&filter).await.expect("threads");
-    let thread = overview.threads[0].thread.id.to_string();
+    let thread = overview.threads[0].id.to_string();
     let filter = RunFilter {
         limit: 1,
         ..RunFilter::default()

@@ -29,6 +29,7 @@ mod ask;
 mod chat;
 mod serve;
 mod tail;
+mod top;
 mod threads;
 mod runs;
 mod usage;
@@ -98,6 +99,7 @@ static COMMANDS: &[&dyn Command] = &[
     &chat::Chat,
     // Inspection.
     &tail::TailCommand,
+    &top::TopCommand,
     &threads::ThreadsCommand,
     &runs::RunsCommand,
     &usage::UsageCommand,

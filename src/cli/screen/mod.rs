@@ -105,6 +105,13 @@ impl Screen {
     pub fn piece(&self, text: &str) -> Result<(), Unwritten> {
         self.raw(&printable(text))
     }
+    /// Begins at the top of an empty terminal; does nothing elsewhere.
+    pub fn clear(&self) -> Result<(), Unwritten> {
+        match self.terminal {
+            true => self.raw("\x1b[H\x1b[2J"),
+            false => Ok(()),
+        }
+    }
     /// Prints a bold heading on a terminal, a plain one elsewhere.
     pub fn heading(&self, text: impl AsRef<str>) -> Result<(), Unwritten> {
         let text = printable(text.as_ref());

@@ -3,7 +3,7 @@
 //! What it shows is the feed (`store/feed.rs`); it writes nothing. No signal between processes tells of a commit, so following
 //! looks for a newer event four times a second, which reads one page of the database.
 
-mod line;
+pub(super) mod line;
 
 use super::args::lookup::{find_run, no_such_run};
 use super::args::{instant, number, persona_of};
@@ -139,7 +139,7 @@ async fn wait(
 }
 
 /// Opens the database without writing into it, unless it has to be made or brought up to date first.
-async fn store_to_read(context: &CommandContext) -> anyhow::Result<Store> {
+pub(super) async fn store_to_read(context: &CommandContext) -> anyhow::Result<Store> {
     let workspace = context.require_workspace()?;
     if workspace.join("data/attache.db").exists() {
         match Store::open_to_read(workspace, Arc::new(SystemClock::new())).await {

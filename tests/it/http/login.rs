@@ -133,3 +133,30 @@ async fn the_login_page_leads_back_to_where_one_wanted_to_go() {
     );
     assert_eq!(page.header("referrer-policy"), "same-origin");
 }
+
+#[tokio::test]
+async fn under_tls_the_cookie_is_bound_to_its_host_and_plain_requests_get_nothing() {
+    let site = Site::under_tls().await;
+    let login = site.login().await;
+    assert!(
+        login.cookie.starts_with("__Host-attache="),
+        "{}",
+        login.cookie
+    );
+    let code = code(&site, LISTENER).await;
+    let set = site.enter(&code).await.header("set-cookie").to_owned();
+    assert!(
+        set.contains("; Secure") && set.contains("; HttpOnly"),
+        "{set}"
+    );
+    assert_eq!(site.get(&login, "/").await.status, 200);
+    let plain = reqwest::Client::builder()
+        .no_proxy()
+        .build()
+        .expect("a client");
+    let asked = plain
+        .get(format!("http://{}/login", site.address))
+        .send()
+        .await;
+    assert!(asked.is_err(), "a plain request was answered");
+}

@@ -1,10 +1,11 @@
 //! The pages of an engine, served over loopback, and a browser without a face.
 
+use crate::app::Workspace;
 use crate::approvals::scene::{CONTACT, Scene, asks};
 use attache::http::{BoundPages, WebParts, serve};
 use attache::store::NewWebSession;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, redirect};
+use reqwest::{Client, ClientBuilder, Method, Response, redirect};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -19,6 +20,7 @@ pub const HTML_LETTER: &str = "html1@x.test";
 
 /// Pages of a workspace in which one letter was answered by a question to its owner.
 pub struct Site {
+    scheme: &'static str,
     pub scene: Scene,
     pub address: SocketAddr,
     client: Client,
@@ -77,14 +79,43 @@ impl Site {
     }
 
     pub async fn with(script: &Value) -> Self {
-        let scene = Scene::with(script, |workspace| {
-            workspace.set(
-                "configs/gateway.json",
-                "/listeners",
-                json!([{ "kind": "http", "address": LISTENER }]),
-            );
+        let client = Client::builder();
+        Self::over("http", client, script, |workspace| {
+            let listener = json!([{ "kind": "http", "address": LISTENER }]);
+            workspace.set("configs/gateway.json", "/listeners", listener);
         })
-        .await;
+        .await
+    }
+
+    /// Starts the pages under TLS, with a certificate of their own that this browser trusts.
+    pub async fn under_tls() -> Self {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+        let made = made.expect("a certificate");
+        let pem = made.cert.pem();
+        let root = reqwest::Certificate::from_pem(pem.as_bytes()).expect("a certificate");
+        let client = Client::builder().tls_certs_only([root]);
+        Self::over("https", client, &asks(), |workspace| {
+            let (cert, key) = (
+                workspace.path().join("cert.pem"),
+                workspace.path().join("key.pem"),
+            );
+            std::fs::write(&cert, &pem).expect("written");
+            std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+            let files = json!({ "certificate": cert, "key": key });
+            workspace.set("configs/gateway.json", "/tls", files);
+            let listener = json!([{ "kind": "http", "address": LISTENER, "tls": "implicit" }]);
+            workspace.set("configs/gateway.json", "/listeners", listener);
+        })
+        .await
+    }
+
+    async fn over(
+        scheme: &'static str,
+        client: ClientBuilder,
+        script: &Value,
+        prepare: impl FnOnce(&Workspace),
+    ) -> Self {
+        let scene = Scene::with(script, prepare).await;
         let engine = &scene.world.app.engine;
         let listener = &engine.config.gateway.http_listeners[0];
         let parts = WebParts {
@@ -98,8 +129,9 @@ impl Site {
         let address = bound.address();
         let stop = CancellationToken::new();
         tokio::spawn(serve(bound, stop.clone()));
-        let client = Client::builder().redirect(redirect::Policy::none());
+        let client = client.redirect(redirect::Policy::none());
         Self {
+            scheme,
             scene,
             address,
             client: client.no_proxy().build().expect("a client"),
@@ -143,7 +175,7 @@ impl Site {
     }
 
     pub fn origin(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     /// Sends a request with these header fields and nothing else of a browser's.
