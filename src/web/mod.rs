@@ -3,6 +3,7 @@
 //! - `address`: addresses that are part of the public internet
 //! - `target`: a URL that may be asked
 //! - `page`: what was fetched, as text
+//! - `api_request`: a request to an interface of programs
 //! - `fetcher`: one request after another, redirects included
 //! - `search`: pages on a subject, by a service
 //!
@@ -11,13 +12,14 @@
 mod address;
 mod target;
 mod page;
+mod api_request;
 mod fetcher;
 mod search;
 
 pub use address::is_public;
+pub use api_request::{ApiRequest, form_text};
 pub use fetcher::{
-    ApiAnswer, ApiRequest, ApiStream, FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher,
-    form_text,
+    ApiAnswer, ApiStream, FetchError, FetchLimits, Lookup, SystemLookup, WebFetcher,
 };
 pub use page::WebPage;
 pub use search::{SEARCH_TIMEOUT, SearchHit, SearchService, WebSearcher, search_host};

@@ -1,7 +1,7 @@
 //! Brave Search: <https://api-dashboard.search.brave.com/app/documentation/web-search/get-started>.
 
 use super::{HITS_MAX, WrittenHit};
-use crate::web::fetcher::ApiRequest;
+use crate::web::api_request::ApiRequest;
 use secrecy::SecretString;
 use serde::Deserialize;
 

@@ -2,7 +2,7 @@
 //! answers 403.
 
 use super::WrittenHit;
-use crate::web::fetcher::ApiRequest;
+use crate::web::api_request::ApiRequest;
 use serde::Deserialize;
 
 #[derive(Deserialize)]

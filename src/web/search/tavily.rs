@@ -1,7 +1,7 @@
 //! Tavily: <https://docs.tavily.com/documentation/api-reference/endpoint/search>.
 
 use super::{HITS_MAX, WrittenHit};
-use crate::web::fetcher::ApiRequest;
+use crate::web::api_request::ApiRequest;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
