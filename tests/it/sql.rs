@@ -6,17 +6,19 @@
 mod expected;
 mod source;
 mod statistics;
+mod walks;
 
 use attache::clock::ManualClock;
 use attache::domain::Timestamp;
 use attache::store::Store;
-use expected::{HOT, OPEN_ROWS, WALKS};
+use expected::{HOT, OPEN_ROWS};
 use source::{read_statements, statements_of_the_store};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor, Row};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
+use walks::WALKS;
 
 /// A `const NAME: &str` of the store.
 struct Statement {
