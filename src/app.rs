@@ -27,6 +27,7 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::store::Store;
 use crate::tools;
+use crate::webhooks::{WebhookSender, Webhooks};
 use anyhow::Context;
 use futures_util::FutureExt;
 use std::net::SocketAddr;
@@ -53,6 +54,7 @@ pub struct Engine {
     intake: Arc<Intake>,
     outbound: Option<Arc<Outbound>>,
     engine_mail: EngineMailWorker,
+    webhooks: Webhooks,
     scheduler: Arc<Scheduler>,
     worker: Worker,
     runs_queued: Arc<Notify>,
@@ -116,6 +118,8 @@ impl Engine {
             .note_out_of_service()
             .await
             .context("noting which personas are out of service")?;
+        let webhooks = Webhooks::new(&store, &config, WebhookSender::default());
+        webhooks.open().await.context("opening the webhooks")?;
         let names = WorkspaceNames::of(&config, tools::of_config(&config).names());
         let scheduler = Arc::new(Scheduler::new(
             store.clone(),
@@ -131,6 +135,7 @@ impl Engine {
             intake,
             outbound,
             engine_mail,
+            webhooks,
             scheduler,
             worker,
             runs_queued,
@@ -203,9 +208,14 @@ impl Engine {
                 .work_once()
                 .await
                 .context("telling owners and senders")?;
+            let events = self
+                .webhooks
+                .work_once()
+                .await
+                .context("telling webhooks")?;
             drained.runs += runs;
             drained.mails += mails;
-            if letters + commands + runs + mails + written == 0 {
+            if letters + commands + runs + mails + written + events == 0 {
                 self.deps.make_vectors().await;
                 return Ok(drained);
             }
@@ -354,6 +364,7 @@ impl Engine {
             (self.engine_mail, self.mail_queued.clone(), shutdown.clone());
         work.road
             .spawn(async move { engine_mail.run(&mail_queued, stop).await });
+        work.road.spawn(self.webhooks.run(shutdown.clone()));
         let store = self.store.clone();
         work.road.spawn(store.index_older_letters(shutdown.clone()));
         work.road.spawn(self.deps.keep_vectors(shutdown.clone()));

@@ -24,5 +24,6 @@ pub mod runs;
 pub mod mcp;
 pub mod replay;
 pub mod http;
+pub mod webhooks;
 pub mod app;
 pub mod cli;

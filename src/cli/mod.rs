@@ -7,7 +7,7 @@
 //! - inspection: `tail`, `threads`, `runs`, `usage`, `replay`, `outbox`, `notices`, `mailboxes`
 //! - maintenance: `doctor`, `backup`, `export`, `gc`
 //! - permission: `approvals`, `drafts`, `memory`, `policy`, `hooks`; `tools`, `skills`; the kill switch: `halt`
-//! - for browsers and programs: `web`; for agents: `mcp`
+//! - for browsers and programs: `web`, `webhooks`; for agents: `mcp`
 //!
 //! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
 
@@ -48,6 +48,7 @@ mod hooks;
 mod tools;
 mod skills;
 mod web;
+mod webhooks;
 pub mod screen;
 mod args;
 
@@ -125,6 +126,7 @@ static COMMANDS: &[&dyn Command] = &[
     &halt::ResumeCommand,
     // For browsers and programs.
     &web::WebCommand,
+    &webhooks::WebhooksCommand,
     // For agents.
     &mcp::McpCommand,
 ];

@@ -63,6 +63,7 @@ pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls,
 pub use gateway::notices::NoticeSettings;
 pub use gateway::outbound::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, TransportSettings};
 pub use gateway::submission::Submitter;
+pub use gateway::webhooks::{Webhook, WebhookKey};
 pub use gateway::{Gateway, MailRetry, WatchedFolder};
 pub use hooks::Hook;
 pub use inference::Inference;

@@ -3,7 +3,7 @@
 
 use crate::config::file::text_file::Unreadable;
 use crate::config::file::{Problem, text_file};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -11,6 +11,14 @@ use std::path::Path;
 pub const FILE: &str = ".secrets";
 /// Maximum bytes of the file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Placeholder for a secret that a process has no access to.
+pub const STAND_IN: &str = "not-known-to-this-process";
+
+/// Reports whether a secret is only a placeholder.
+pub fn is_stand_in(secret: &SecretString) -> bool {
+    secret.expose_secret() == STAND_IN
+}
 
 /// Reads one variable of the environment. The only place that does so; tests pass another function.
 pub fn environment(name: &str) -> Option<String> {

@@ -50,6 +50,48 @@ word_enum!(
     }
 );
 
+word_enum!(
+    /// What other programs are told by a webhook.
+    WebhookEvent {
+        /// A letter was stored: it has a run, or a rule filed it.
+        LetterStored = "letter.stored",
+        /// A run has succeeded or was cancelled.
+        RunFinished = "run.finished",
+        RunFailed = "run.failed",
+        ApprovalRequested = "approval.requested",
+        /// An approval waits no more, whoever or whatever decided it.
+        ApprovalDecided = "approval.decided",
+        DeliveryFailed = "delivery.failed",
+        SlotMissed = "slot.missed",
+        NoticeOpened = "notice.opened",
+        MemoryProposed = "memory.proposed",
+    }
+);
+
+impl WebhookEvent {
+    /// Returns the event of a kind; `None`: no other program is told of it.
+    pub fn of(kind: FeedKind) -> Option<Self> {
+        Some(match kind {
+            FeedKind::LetterRun | FeedKind::LetterFiled => Self::LetterStored,
+            FeedKind::RunSucceeded | FeedKind::RunCancelled => Self::RunFinished,
+            FeedKind::RunFailed => Self::RunFailed,
+            FeedKind::ApprovalAsked => Self::ApprovalRequested,
+            FeedKind::ApprovalApproved
+            | FeedKind::ApprovalRejected
+            | FeedKind::ApprovalEdited
+            | FeedKind::ApprovalAnswered
+            | FeedKind::ApprovalExpired
+            | FeedKind::ApprovalSuperseded
+            | FeedKind::ApprovalCancelled => Self::ApprovalDecided,
+            FeedKind::DeliveryFailed => Self::DeliveryFailed,
+            FeedKind::SlotMissed => Self::SlotMissed,
+            FeedKind::NoticeOpened => Self::NoticeOpened,
+            FeedKind::MemoryProposed => Self::MemoryProposed,
+            _ => return None,
+        })
+    }
+}
+
 impl FeedKind {
     /// Returns what it is about, as the part of its spelling before the dot.
     pub fn subject(self) -> &'static str {

@@ -39,7 +39,7 @@ pub use budget::{
     ThreadBudget, day_of, end_of, month_of,
 };
 pub use digest::{hex, sha256_hex, stable_seed};
-pub use feed::FeedKind;
+pub use feed::{FeedKind, WebhookEvent};
 pub use hook::{HookDecision, HookEvent};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId,

@@ -58,6 +58,10 @@ word_enum!(
         McpToolOff = "mcp_tool_off",
         /// An MCP server hung, flooded, ended or broke the protocol.
         McpServerFailed = "mcp_server_failed",
+        /// A webhook is asked no more: its server failed for days, or wants no more events.
+        WebhookDisabled = "webhook_disabled",
+        /// Events did not reach a webhook that takes others.
+        WebhookFailed = "webhook_failed",
     }
 );
 
@@ -80,5 +84,6 @@ word_enum!(
         /// A file of the configuration.
         ConfigFile = "config_file",
         McpServer = "mcp_server",
+        Webhook = "webhook",
     }
 );

@@ -112,6 +112,13 @@ pub static KINDS: &[PrunedKind] = &[
         kept_for: Duration::ZERO,
     },
     PrunedKind {
+        name: "webhooks",
+        says: "what webhooks were told, or could not be told",
+        find: WEBHOOK_DELIVERIES,
+        prune: PRUNE_WEBHOOK_DELIVERIES,
+        kept_for: Duration::ZERO,
+    },
+    PrunedKind {
         name: "counts",
         says: "counts of automatic mails",
         find: COUNTS,
@@ -214,6 +221,11 @@ pub(super) const FEED: &str = "
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_FEED: &str = "
     DELETE FROM feed WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
+pub(super) const WEBHOOK_DELIVERIES: &str = "
+    SELECT n AS position, id AS key, octet_length(body) AS size_bytes, 1 AS row_count FROM webhook_deliveries
+    WHERE n > $1 AND state IN ('done', 'failed') AND finished_at < $2 ORDER BY n LIMIT $3";
+pub(super) const PRUNE_WEBHOOK_DELIVERIES: &str = "
+    DELETE FROM webhook_deliveries WHERE id IN (SELECT value FROM jsonb_each($1)) AND state <> 'queued' AND $2 <> ''";
 /// Counts have no number: the counts of one minute are deleted together.
 pub(super) const COUNTS: &str = "
     SELECT CAST(strftime('%s', minute) AS INTEGER) AS position, minute AS key, 8 * count(*) AS size_bytes,

@@ -21,7 +21,7 @@
 //! - `notices`: events for the owner. `approvals`: questions to the owner.
 //! - `commands`: commands of owners by mail, and what the engine writes into threads itself.
 //! - `feed`: what happens, in the order of commits, for whoever watches.
-//! - `web_access`: sessions of browsers, keys of programs.
+//! - `web_access`: sessions of browsers, keys of programs. `webhooks`: programs that are told what happens.
 //! - `views`: read models for lists, pages and exports.
 //! - `audit`, `gc`: checks of all tables, and pruning.
 //!
@@ -49,6 +49,7 @@ mod mcp_tools;
 mod schedules;
 mod feed;
 mod web_access;
+mod webhooks;
 pub mod files;
 pub mod views;
 pub mod audit;
@@ -163,6 +164,12 @@ pub use web_access::sessions::{
     LOGIN_CODE_MAX, NewWebSession, SESSION_AGE_MAX, SESSION_IDLE_MAX, WebSession,
 };
 pub use web_access::tokens::{KeyRight, NewWebToken, WebScope, WebToken};
+pub use webhooks::attempts::{WebhookNext, WebhookOutcome};
+pub use webhooks::change::WebhookDeliveryFilter;
+pub use webhooks::follow::WebhookPage;
+pub use webhooks::record::{
+    NewWebhookDelivery, WebhookDelivery, WebhookDeliveryState, WebhookStatus,
+};
 
 pub use budgets::usage::{UsageBy, UsageSum};
 pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};

@@ -80,6 +80,7 @@ mod mcp_client;
 mod dkim;
 mod bounce;
 mod notices;
+mod webhooks;
 
 // By the clock
 mod scheduler;

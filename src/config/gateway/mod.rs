@@ -3,6 +3,7 @@
 //! - `listeners`, `submission`: sockets for mail, and who may log in there; `http_listeners`: sockets of the pages
 //! - `mailboxes`: mail that is fetched; `outbound`: mail that is sent; `limits`: bounds of both
 //! - `notices`, `commands`, `sender_notes`: mail between the engine and people
+//! - `webhooks`: programs that are told what happens
 
 pub mod commands;
 pub mod limits;
@@ -13,6 +14,7 @@ pub mod outbound;
 pub mod sender_notes;
 pub mod submission;
 pub mod http_listeners;
+pub mod webhooks;
 
 use super::values::check_context::CheckContext;
 use super::values::net::{address_hint, domain, domain_hint};
@@ -33,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 use submission::{Submitter, TypedSubmitter};
+use webhooks::{TypedWebhook, Webhook};
 
 /// Incoming and outgoing mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -71,6 +74,8 @@ pub struct TypedGateway {
     /// One short mail to the sender of a letter whose run failed or takes long.
     #[serde(default)]
     sender_notes: SenderNoteSettings,
+    /// Addresses of other programs that are told what happens.
+    webhooks: Option<Vec<TypedWebhook>>,
     /// Limits; each that is left out has its default.
     limits: Option<Limits>,
 }
@@ -139,6 +144,7 @@ pub struct Gateway {
     pub notices: NoticeSettings,
     pub commands: CommandSettings,
     pub sender_notes: SenderNoteSettings,
+    pub webhooks: Vec<Webhook>,
 }
 
 /// A folder whose `*.eml` files are letters.
@@ -185,6 +191,11 @@ impl TypedGateway {
             .as_ref()
             .map_or(PASSWORD_VARIABLE, TypedOutbound::password_variable)
     }
+    /// Names of the variables with the keys of the webhooks.
+    pub fn webhook_variables(&self) -> impl Iterator<Item = &str> {
+        let webhooks = self.webhooks.iter().flatten();
+        webhooks.flat_map(TypedWebhook::variables)
+    }
     /// Names of the variables that the mailboxes read.
     pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
         self.mailboxes
@@ -225,6 +236,7 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         ctx,
     );
     let mailboxes = typed.mailboxes.as_deref().unwrap_or_default();
+    let typed_webhooks = typed.webhooks.as_deref().unwrap_or_default();
     commands::check(&file.document, &typed.commands, ctx);
     sender_notes::check(&file.document, &typed.sender_notes, ctx);
     let gateway = Gateway {
@@ -251,6 +263,7 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         notices: notices::resolve(&file.document, typed.notices.as_ref(), ctx),
         commands: typed.commands.clone(),
         sender_notes: typed.sender_notes.clone(),
+        webhooks: webhooks::resolve(&file.document, typed_webhooks, ctx),
     };
     let limits = typed.limits.clone();
     (gateway, limits.unwrap_or_default())

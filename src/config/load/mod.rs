@@ -26,7 +26,7 @@ use crate::config::own_tools::{OwnTool, OwnToolFiles};
 use crate::config::persona::{Persona, TypedPersona};
 use crate::config::personas::Personas;
 use crate::config::policy::{PolicySettings, TypedPolicy};
-use crate::config::secrets::Secrets;
+use crate::config::secrets::{STAND_IN, Secrets, is_stand_in};
 use crate::config::security::{Security, TypedSecurity};
 use crate::config::settings::Config;
 use crate::config::skills::{PinnedSkill, TypedSkills};
@@ -45,8 +45,6 @@ use std::sync::Arc;
 
 /// Variable of the secret by which several engines recognise each other's mail.
 const LOOP_KEY_VARIABLE: &str = "ATTACHE_LOOP_KEY";
-/// Placeholder for a secret that a process has no access to.
-const STAND_IN: &str = "not-known-to-this-process";
 
 /// Reads and checks `configs/*.json`, `personas/*/persona.json`, `.secrets` and the environment.
 ///
@@ -83,10 +81,6 @@ pub fn load_without_secrets(workspace: &Path, names: &NameCatalog) -> Result<Con
         }
     }
     Ok(config)
-}
-
-fn is_stand_in(secret: &SecretString) -> bool {
-    secret.expose_secret() == STAND_IN
 }
 
 /// [`load`] for a process that calls one provider of its own choice: missing secrets of other
@@ -346,6 +340,9 @@ impl TypedFiles {
         let submission = gateway
             .into_iter()
             .flat_map(TypedGateway::submission_variables);
+        let webhooks = gateway
+            .into_iter()
+            .flat_map(TypedGateway::webhook_variables);
         let search = self.web.iter().filter_map(|file| file.typed.variables());
         let own_tools = self.own_tools.iter();
         let own_tools = own_tools.flat_map(|(_, file)| file.typed.variables());
@@ -358,6 +355,7 @@ impl TypedFiles {
             .chain([password, LOOP_KEY_VARIABLE])
             .chain(mailboxes)
             .chain(submission)
+            .chain(webhooks)
             .chain(own_tools)
             .chain(self.mcp.variables())
             .chain(search)

@@ -138,6 +138,10 @@ fn further_headline(kind: NoticeKind, count: u64, (of, subject): (&str, &str)) -
     match kind {
         NoticeKind::McpToolOff => tools_off(count, subject),
         NoticeKind::McpServerFailed => format!("the MCP server {} failed", quoted(subject)),
+        NoticeKind::WebhookDisabled => format!("the webhook {} is off", quoted(subject)),
+        NoticeKind::WebhookFailed => {
+            format!("events did not reach the webhook {}", quoted(subject))
+        }
         NoticeKind::ResponsibilityBroken if is_one => {
             format!("a responsibility{of} cannot be used")
         }

@@ -98,6 +98,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     71 "0071_contact_aliases",
     72 "0072_pending_redactions",
     73 "0073_api_calls",
+    76 "0076_webhooks",
 };
 
 #[cfg(test)]

@@ -20,6 +20,15 @@ pub const HOT: &[(&str, &[&str])] = &[
     ("runs::OPEN_RUNS", &["runs_open"]),
     ("feed::FEED_AFTER", &["INTEGER PRIMARY KEY"]),
     (
+        "follow::WEBHOOK",
+        &["sqlite_autoindex_webhooks_1", "webhook_deliveries_queued"],
+    ),
+    ("attempts::DUE_DELIVERIES", &["webhook_deliveries_queued"]),
+    (
+        "attempts::NOTE_ATTEMPT",
+        &["sqlite_autoindex_webhook_deliveries_1"],
+    ),
+    (
         "feed_lines::FEED_LINES",
         &[
             "INTEGER PRIMARY KEY",

@@ -122,6 +122,23 @@ pub const WALKS: &[(&str, &str)] = &[
         "listing::MEMORY_LIST",
         "a person lists entries, the newest first, of one persona or all",
     ),
+    (
+        "change::WEBHOOK_DELIVERIES",
+        "a person asked; newest first, ends at its limit",
+    ),
+    (
+        "change::WEBHOOK_DELIVERIES_ENDING",
+        "a person typed the end of an id",
+    ),
+    (
+        "change::FORGET_BACKLOG",
+        "the last row of the feed by its number",
+    ),
+    (
+        "follow::OPEN_WEBHOOKS",
+        "once at a start; twenty webhooks at most, and some ten thousand of their rows",
+    ),
+    ("follow::WEBHOOKS", "twenty webhooks at most"),
     ("forks::FORKS", "newest first, ends at its limit"),
     (
         "open::RAISE_EPOCH",
