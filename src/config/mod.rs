@@ -57,6 +57,7 @@ pub use file::{
     write_private,
 };
 pub use gateway::http_listeners::{HttpListener, WebOrigin};
+pub use gateway::ingest::{HttpIngest, MailgunIngest, PostmarkIngest};
 pub use gateway::limits::Limits;
 pub use gateway::listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, TlsFiles};
 pub use gateway::mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};

@@ -8,6 +8,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, Method};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// A request that has passed the checks.
 pub(super) struct Call {
@@ -29,6 +30,8 @@ pub(super) struct Call {
     /// Bytes of the body, where the route reads bytes.
     pub body: Bytes,
     pub caller: WebCaller,
+    /// Room in memory for the body of a caller who is not known before it has been read.
+    pub _room: Option<OwnedSemaphorePermit>,
     pub path: String,
     /// Cookie to be set with the answer.
     pub renewed: Arc<OnceLock<String>>,

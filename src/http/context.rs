@@ -15,10 +15,13 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// Most sessions whose last use is known without the database.
 const USES_MAX: usize = 4096;
+
+/// Most letters of callers who are not known yet that are held in memory at once.
+const UNKNOWN_LETTERS_MAX: usize = 8;
 
 /// Most open questions that the head of a page counts.
 const WAITING_SHOWN_MAX: u32 = 100;
@@ -50,6 +53,8 @@ pub struct WebContext {
     pub(super) scheduler: Arc<Scheduler>,
     pub(super) templates: Environment<'static>,
     pub(super) attempts: FailedAttempts,
+    /// Room for letters of callers who are not known before their letter has been read.
+    pub(super) unknown_letters: Arc<Semaphore>,
     /// Address as configured, to which one-time codes are bound.
     pub(super) listener: String,
     /// Addresses by which browsers may call it.
@@ -90,6 +95,7 @@ impl WebContext {
             intake: parts.intake.clone(),
             scheduler: parts.scheduler.clone(),
             templates: templates::environment()?,
+            unknown_letters: Arc::new(Semaphore::new(UNKNOWN_LETTERS_MAX)),
             listener: listener.address.to_string(),
             origins,
             proxies: listener.proxies.clone(),

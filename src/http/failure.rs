@@ -33,6 +33,8 @@ pub(super) enum PageError {
     TooSlow,
     #[error("too many streams are open")]
     Busy,
+    #[error("too many letters are being handed in now")]
+    NoRoom(Duration),
     #[error("too many failed attempts")]
     TooManyAttempts(Duration),
     #[error("something went wrong here")]
@@ -49,6 +51,7 @@ impl PageError {
             Self::Conflict { .. } => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::NoRoom(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -65,6 +68,7 @@ impl PageError {
             Self::Conflict { .. } => "conflict",
             Self::TooLarge => "too_large",
             Self::TooSlow => "timeout",
+            Self::NoRoom(_) => "no_room",
             Self::TooManyAttempts(_) => "too_many_attempts",
             Self::Busy => "busy",
             Self::Internal(_) => "internal",
@@ -76,8 +80,10 @@ impl PageError {
             Self::LogIn { .. } => "`attache web login` makes a code".to_owned(),
             Self::Unauthorized => "`attache web tokens list` shows which keys are good".to_owned(),
             Self::Conflict { hint, .. } => hint.clone(),
-            Self::TooManyAttempts(wait) => format!("wait {} seconds", wait.as_secs() + 1),
             Self::Busy => "close some, or try again later".to_owned(),
+            Self::NoRoom(wait) | Self::TooManyAttempts(wait) => {
+                format!("wait {} seconds", wait.as_secs() + 1)
+            }
             Self::Internal(_) => "the log of the engine has the cause".to_owned(),
             _ => String::new(),
         }

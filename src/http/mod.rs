@@ -9,7 +9,7 @@
 //! - `context`: what handlers share; `call`: a checked request; `reply`: answers and their headers; `failure`: errors
 //! - `templates`, `assets`, `words`: pages as text; `pages`: their handlers;
 //!   `hostile`: HTML of letters
-//! - `api`: the records as JSON
+//! - `api`: the records as JSON; `ingest`: letters that other programs hand in
 //!
 //! Absent on purpose: requests to anything that a letter names, SQL, and decisions about permission: a page calls the same
 //! methods of the store as the command line.
@@ -23,6 +23,7 @@ mod connections;
 mod context;
 mod failure;
 mod hostile;
+mod ingest;
 mod listener;
 mod pages;
 mod reply;

@@ -11,6 +11,7 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Policy of our own pages: nothing inline, nothing from elsewhere, in nobody's frame.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -247,6 +248,7 @@ pub(super) fn error(context: &WebContext, shape: Shape, error: &PageError) -> Re
                 PageError::TooSlow
                     | PageError::TooManyAttempts(_)
                     | PageError::Busy
+                    | PageError::NoRoom(_)
                     | PageError::Internal(_)
             );
             let record = ApiError {
@@ -267,8 +269,38 @@ pub(super) fn error(context: &WebContext, shape: Shape, error: &PageError) -> Re
             .headers_mut()
             .insert(header::WWW_AUTHENTICATE, scheme);
     }
-    if let PageError::TooManyAttempts(wait) = error {
+    if let PageError::NoRoom(wait) | PageError::TooManyAttempts(wait) = error {
         let seconds = HeaderValue::from(wait.as_secs() + 1);
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    response
+}
+
+/// Failure of a route for programs that chooses its own status.
+pub(super) struct ApiFailure {
+    pub status: StatusCode,
+    /// Stable word for programs.
+    pub code: &'static str,
+    pub message: String,
+    pub hint: String,
+    /// Time after which the same request may succeed; `None`: it never does.
+    pub retry_after: Option<Duration>,
+}
+
+/// Answers a program with a failure.
+pub(super) fn failure(failure: &ApiFailure) -> Response {
+    let record = ApiError {
+        error: ErrorDetail {
+            code: failure.code,
+            message: failure.message.clone(),
+            hint: failure.hint.clone(),
+            retryable: failure.retry_after.is_some(),
+        },
+    };
+    let body = serde_json::to_string(&record).unwrap_or_default();
+    let mut response = answer(failure.status, "application/json", body);
+    if let Some(wait) = failure.retry_after {
+        let seconds = HeaderValue::from(wait.as_secs());
         response.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
     response

@@ -142,3 +142,13 @@ pub(super) const fn action(
         ..page(path, handler)
     }
 }
+
+/// A route for a provider of mail that proves in its request where it comes from.
+pub(super) const fn signed(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
+    WebRoute {
+        access: RouteAccess::Signed,
+        body: RouteBody::Letter,
+        shape: Shape::Json,
+        ..action(path, "stores a letter", handler)
+    }
+}

@@ -9,8 +9,11 @@ use super::pages::{
     approvals, context, files, inbox, letter, login, memory, notices, outbox, run, search, thread,
     usage,
 };
-use super::route::{RouteAccess, RouteMethod, WebRoute, action, open, page, read, write};
-use super::{api, reply};
+use super::route::{
+    RouteAccess, RouteBody, RouteMethod, WebRoute, action, open, page, read, signed, write,
+};
+use super::{api, ingest, reply};
+use crate::store::KeyRight;
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -141,74 +144,81 @@ pub static ROUTES: &[WebRoute] = &[
         ..open("/readyz", |call| Box::pin(api::ready(call)))
     }
     .about("whether letters are taken; 503 when they are not", &[]),
-    read("/api/v1/events", |call| {
-        Box::pin(api::events(call))
-    })
-    .about("what happens, as Server-Sent Events of kinds and ids; `Last-Event-ID` goes on where it was cut", &["persona", "thread", "run", "after"]),
+    read("/api/v1/events", |call| Box::pin(api::events(call))).about(
+        "what happens, as kinds and ids",
+        &["persona", "thread", "run", "after"],
+    ),
+    WebRoute {
+        access: RouteAccess::Key(KeyRight::Ingest),
+        body: RouteBody::Letter,
+        shape: Shape::Json,
+        ..action("/ingest/{persona}", "stores a letter", |call| {
+            Box::pin(ingest::by_key(call))
+        })
+    },
+    signed("/ingest/mailgun", |call| Box::pin(ingest::by_mailgun(call))),
+    // Mailgun sends raw letters only to addresses that end so.
+    signed("/ingest/mailgun/mime", |call| {
+        Box::pin(ingest::by_mailgun(call))
+    }),
+    signed("/ingest/postmark", |call| {
+        Box::pin(ingest::by_postmark(call))
+    }),
     read("/api/v1/conversations", |call| {
         Box::pin(api::conversations(call))
     })
-    .about("conversations, the newest first", &["persona", "state", "limit", "cursor"]),
-    read("/api/v1/threads/{id}", |call| {
-        Box::pin(api::thread(call))
-    })
-    .about("a thread with its messages and runs", &["limit"]),
-    read("/api/v1/runs", |call| {
-        Box::pin(api::runs(call))
-    })
-    .about("runs, the newest first", &["persona", "state", "since", "limit", "cursor"]),
-    read("/api/v1/runs/{id}", |call| {
-        Box::pin(api::run(call))
-    })
-    .about("a run and everything that happened in it", &[]),
+    .about(
+        "conversations, the newest first",
+        &["persona", "state", "limit", "cursor"],
+    ),
+    read("/api/v1/threads/{id}", |call| Box::pin(api::thread(call)))
+        .about("a thread with its messages and runs", &["limit"]),
+    read("/api/v1/runs", |call| Box::pin(api::runs(call))).about(
+        "runs, the newest first",
+        &["persona", "state", "since", "limit", "cursor"],
+    ),
+    read("/api/v1/runs/{id}", |call| Box::pin(api::run(call)))
+        .about("a run and everything that happened in it", &[]),
     read("/api/v1/runs/{id}/context", |call| {
         Box::pin(api::run_context(call))
     })
     .about("what the model saw in a run", &[]),
-    read("/api/v1/messages/{id}", |call| {
-        Box::pin(api::message(call))
-    })
-    .about("a message as runs show it", &[]),
-    read("/api/v1/approvals", |call| {
-        Box::pin(api::approvals(call))
-    })
-    .about("questions, open ones by their end, others the newest first", &["persona", "state", "limit"]),
+    read("/api/v1/messages/{id}", |call| Box::pin(api::message(call)))
+        .about("a message as runs show it", &[]),
+    read("/api/v1/approvals", |call| Box::pin(api::approvals(call))).about(
+        "questions, open ones by their end, others the newest first",
+        &["persona", "state", "limit"],
+    ),
     read("/api/v1/approvals/{id}", |call| {
         Box::pin(api::approval(call))
     })
     .about("a question", &[]),
-    read("/api/v1/deliveries", |call| {
-        Box::pin(api::deliveries(call))
-    })
-    .about("mails on their way and gone, the newest first", &["persona", "state", "limit"]),
-    read("/api/v1/notices", |call| {
-        Box::pin(api::notices(call))
-    })
-    .about("notices by their cause", &["limit"]),
-    read("/api/v1/memory", |call| {
-        Box::pin(api::memory(call))
-    })
-    .about("entries of memory, the newest first", &["persona", "status", "contact", "limit"]),
+    read("/api/v1/deliveries", |call| Box::pin(api::deliveries(call))).about(
+        "mails on their way and gone, the newest first",
+        &["persona", "state", "limit"],
+    ),
+    read("/api/v1/notices", |call| Box::pin(api::notices(call)))
+        .about("notices by their cause", &["limit"]),
+    read("/api/v1/memory", |call| Box::pin(api::memory(call))).about(
+        "entries of memory, the newest first",
+        &["persona", "status", "contact", "limit"],
+    ),
     read("/api/v1/memory/{id}", |call| {
         Box::pin(api::memory_entry(call))
     })
     .about("an entry of memory with what it rests on", &[]),
-    read("/api/v1/slots", |call| {
-        Box::pin(api::slots(call))
-    })
-    .about("slots of all responsibilities, the newest first", &["limit"]),
-    read("/api/v1/personas", |call| {
-        Box::pin(api::personas(call))
-    })
-    .about("personas with their settings", &[]),
+    read("/api/v1/slots", |call| Box::pin(api::slots(call))).about(
+        "slots of all responsibilities, the newest first",
+        &["limit"],
+    ),
+    read("/api/v1/personas", |call| Box::pin(api::personas(call)))
+        .about("personas with their settings", &[]),
     read("/api/v1/personas/{id}/file", |call| {
         Box::pin(persona_file::show(call))
     })
     .about("a persona's file with its digest", &["name"]),
-    read("/api/v1/usage", |call| {
-        Box::pin(api::usage(call))
-    })
-    .about("what calls used and cost", &["by", "days"]),
+    read("/api/v1/usage", |call| Box::pin(api::usage(call)))
+        .about("what calls used and cost", &["by", "days"]),
     WebRoute {
         shape: Shape::Json,
         ..open("/api/v1/openapi.json", |call| {
@@ -270,20 +280,23 @@ pub static ROUTES: &[WebRoute] = &[
         "/api/v1/halt",
         "stops all runs and mail, or a persona's",
         |call| Box::pin(doctor::halt(call)),
-    ).knowing(&["persona", "reason"]),
+    )
+    .knowing(&["persona", "reason"]),
     // What an owner decides, no key does.
     write(
         RouteAccess::Session,
         "/api/v1/personas/{id}/file",
         "replaces a persona's file",
         |call| Box::pin(persona_file::save(call)),
-    ).knowing(&["name", "text", "base_sha256"]),
+    )
+    .knowing(&["name", "text", "base_sha256"]),
     write(
         RouteAccess::Session,
         "/api/v1/resume",
         "lifts a halt",
         |call| Box::pin(doctor::resume(call)),
-    ).knowing(&["persona"]),
+    )
+    .knowing(&["persona"]),
     write(
         RouteAccess::Session,
         "/api/v1/messages/{id}/answer",
@@ -295,43 +308,50 @@ pub static ROUTES: &[WebRoute] = &[
         "/api/v1/approvals/{id}/approve",
         "lets the call happen, exactly as shown",
         |call| Box::pin(approvals::approve(call)),
-    ).knowing(&["sha256", "words"]),
+    )
+    .knowing(&["sha256", "words"]),
     write(
         RouteAccess::Session,
         "/api/v1/approvals/{id}/reject",
         "refuses the call",
         |call| Box::pin(approvals::reject(call)),
-    ).knowing(&["sha256", "words"]),
+    )
+    .knowing(&["sha256", "words"]),
     write(
         RouteAccess::Session,
         "/api/v1/approvals/{id}/edit",
         "refuses the call and has it proposed anew",
         |call| Box::pin(approvals::edit(call)),
-    ).knowing(&["sha256", "words"]),
+    )
+    .knowing(&["sha256", "words"]),
     write(
         RouteAccess::Session,
         "/api/v1/approvals/{id}/answer",
         "answers a persona's question",
         |call| Box::pin(approvals::answer(call)),
-    ).knowing(&["sha256", "words"]),
+    )
+    .knowing(&["sha256", "words"]),
     write(
         RouteAccess::Session,
         "/api/v1/memory/{id}/approve",
         "has an entry used",
         |call| Box::pin(memory::approve(call)),
-    ).knowing(&["for_everybody"]),
+    )
+    .knowing(&["for_everybody"]),
     write(
         RouteAccess::Session,
         "/api/v1/memory/{id}/reject",
         "takes an entry out of use",
         |call| Box::pin(memory::reject(call)),
-    ).knowing(&["words"]),
+    )
+    .knowing(&["words"]),
     write(
         RouteAccess::Session,
         "/api/v1/memory/{id}/edit",
         "says an entry anew",
         |call| Box::pin(memory::edit(call)),
-    ).knowing(&["words"]),
+    )
+    .knowing(&["words"]),
     write(
         RouteAccess::Session,
         "/api/v1/memory/{id}/restore",

@@ -7,6 +7,7 @@ mod description;
 mod files;
 mod hostile_letters;
 mod inbox;
+mod ingest;
 mod live;
 mod login;
 mod matrix;

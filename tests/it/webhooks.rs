@@ -1,7 +1,7 @@
 //! Other programs are told what happens: signed, durably, once a try, and given up in the open.
 
 mod failing;
-mod receiver;
+pub mod receiver;
 mod operator;
 
 use crate::app::{TestApp, Workspace, note};

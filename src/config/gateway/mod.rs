@@ -3,7 +3,7 @@
 //! - `listeners`, `submission`: sockets for mail, and who may log in there; `http_listeners`: sockets of the pages
 //! - `mailboxes`: mail that is fetched; `outbound`: mail that is sent; `limits`: bounds of both
 //! - `notices`, `commands`, `sender_notes`: mail between the engine and people
-//! - `webhooks`: programs that are told what happens
+//! - `webhooks`: programs that are told what happens; `ingest`: programs that hand in letters
 
 pub mod commands;
 pub mod limits;
@@ -15,6 +15,7 @@ pub mod sender_notes;
 pub mod submission;
 pub mod http_listeners;
 pub mod webhooks;
+pub mod ingest;
 
 use super::values::check_context::CheckContext;
 use super::values::net::{address_hint, domain, domain_hint};
@@ -24,6 +25,7 @@ use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
 use commands::CommandSettings;
 use http_listeners::HttpListener;
+use ingest::{HttpIngest, TypedIngest};
 use limits::Limits;
 use listeners::{SmtpListener, TlsFiles, TypedCertificate, TypedListener};
 use mailboxes::{ImapMailbox, TypedMailbox};
@@ -76,6 +78,8 @@ pub struct TypedGateway {
     sender_notes: SenderNoteSettings,
     /// Addresses of other programs that are told what happens.
     webhooks: Option<Vec<TypedWebhook>>,
+    /// Letters that other programs hand in over HTTP.
+    ingest: Option<TypedIngest>,
     /// Limits; each that is left out has its default.
     limits: Option<Limits>,
 }
@@ -145,6 +149,7 @@ pub struct Gateway {
     pub commands: CommandSettings,
     pub sender_notes: SenderNoteSettings,
     pub webhooks: Vec<Webhook>,
+    pub ingest: HttpIngest,
 }
 
 /// A folder whose `*.eml` files are letters.
@@ -195,6 +200,10 @@ impl TypedGateway {
     pub fn webhook_variables(&self) -> impl Iterator<Item = &str> {
         let webhooks = self.webhooks.iter().flatten();
         webhooks.flat_map(TypedWebhook::variables)
+    }
+    /// Names of the variables with the keys of those who hand in letters over HTTP.
+    pub fn ingest_variables(&self) -> impl Iterator<Item = &str> {
+        self.ingest.iter().flat_map(TypedIngest::variables)
     }
     /// Names of the variables that the mailboxes read.
     pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
@@ -264,6 +273,7 @@ pub fn resolve(file: &ConfigFile<TypedGateway>, ctx: &mut CheckContext<'_>) -> (
         commands: typed.commands.clone(),
         sender_notes: typed.sender_notes.clone(),
         webhooks: webhooks::resolve(&file.document, typed_webhooks, ctx),
+        ingest: ingest::resolve(&file.document, typed.ingest.as_ref(), ctx),
     };
     let limits = typed.limits.clone();
     (gateway, limits.unwrap_or_default())

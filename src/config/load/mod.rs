@@ -343,6 +343,7 @@ impl TypedFiles {
         let webhooks = gateway
             .into_iter()
             .flat_map(TypedGateway::webhook_variables);
+        let ingest = gateway.into_iter().flat_map(TypedGateway::ingest_variables);
         let search = self.web.iter().filter_map(|file| file.typed.variables());
         let own_tools = self.own_tools.iter();
         let own_tools = own_tools.flat_map(|(_, file)| file.typed.variables());
@@ -356,6 +357,7 @@ impl TypedFiles {
             .chain(mailboxes)
             .chain(submission)
             .chain(webhooks)
+            .chain(ingest)
             .chain(own_tools)
             .chain(self.mcp.variables())
             .chain(search)

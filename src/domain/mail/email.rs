@@ -9,6 +9,7 @@ use std::net::IpAddr;
 pub enum Via {
     Smtp,
     Lmtp,
+    Http,
     Imap,
     Folder,
     File,
@@ -20,6 +21,7 @@ impl Via {
         match self {
             Via::Smtp => "smtp",
             Via::Lmtp => "lmtp",
+            Via::Http => "http",
             Via::Imap => "imap",
             Via::Folder => "folder",
             Via::File => "file",

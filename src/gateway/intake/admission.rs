@@ -37,7 +37,7 @@ pub(super) fn by_identity(
     envelope: &Envelope,
     identity: &Identity,
 ) -> Result<Vec<AdmissionDecision>, Refusal> {
-    let has_queue = matches!(envelope.via, Via::Smtp | Via::Lmtp);
+    let has_queue = matches!(envelope.via, Via::Smtp | Via::Lmtp | Via::Http);
     let refusal = match identity.disowned {
         Some(DomainPolicy::Reject) => Some((Refusal::Disowned, "refuse", "dmarc_reject")),
         // Only a peer that keeps the letter meanwhile can be asked to retry; any other letter is

@@ -209,7 +209,7 @@ impl Draft<'_> {
                 .is_some_and(|found| found.id == persona.id)
         };
         let email = &self.understood.email;
-        let is_from_header = !matches!(self.envelope.via, Via::Smtp | Via::Lmtp);
+        let is_from_header = !matches!(self.envelope.via, Via::Smtp | Via::Lmtp | Via::Http);
         let header = email.to.iter().chain(&email.cc);
         let header: Vec<Address> = header
             .filter(|_| is_from_header)

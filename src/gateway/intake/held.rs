@@ -228,9 +228,10 @@ impl StoredEnvelope {
 
     /// Reads the JSON; `None`: it was not written by [`Self::of`].
     fn read(json: &str) -> Option<Envelope> {
-        const WAYS: [Via; 6] = [
+        const WAYS: [Via; 7] = [
             Via::Smtp,
             Via::Lmtp,
+            Via::Http,
             Via::Imap,
             Via::Folder,
             Via::File,

@@ -54,7 +54,7 @@ fn protocol(envelope: &Envelope) -> Option<&'static str> {
             (Via::Smtp, true, false, _) => "ESMTP",
             (Via::Smtp, true, true, false) => "ESMTPS",
             (Via::Smtp, true, true, true) => "ESMTPSA",
-            (Via::Imap | Via::Folder | Via::File | Via::Import, ..) => return None,
+            (Via::Http | Via::Imap | Via::Folder | Via::File | Via::Import, ..) => return None,
         },
     )
 }

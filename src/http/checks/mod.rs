@@ -25,6 +25,10 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use browser::SentFrom;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time after which a caller is asked to come again.
+const COME_AGAIN: Duration = Duration::from_secs(30);
 
 /// Checks a request and lets its handler answer.
 pub(super) async fn answer(
@@ -134,6 +138,14 @@ async fn call(
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
+    // Before a byte of the body: nobody has proved anything yet.
+    let room = match route.access {
+        RouteAccess::Signed => {
+            let room = context.unknown_letters.clone().try_acquire_owned();
+            Some(room.map_err(|_| PageError::NoRoom(COME_AGAIN))?)
+        }
+        _ => None,
+    };
     let query = form::pairs(parts.uri.query().unwrap_or_default());
     let (form, body) = match route.body {
         RouteBody::Nothing => (Vec::new(), Bytes::new()),
@@ -183,6 +195,7 @@ async fn call(
         headers: parts.headers.clone(),
         body,
         caller,
+        _room: room,
         path: parts.uri.path().to_owned(),
         renewed: Arc::default(),
     })

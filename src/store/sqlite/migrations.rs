@@ -99,6 +99,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     72 "0072_pending_redactions",
     73 "0073_api_calls",
     76 "0076_webhooks",
+    77 "0077_ingest_tokens",
 };
 
 #[cfg(test)]

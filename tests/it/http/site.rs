@@ -79,10 +79,15 @@ impl Site {
     }
 
     pub async fn with(script: &Value) -> Self {
+        Self::configured(script, |_| {}).await
+    }
+
+    pub async fn configured(script: &Value, prepare: impl FnOnce(&Workspace)) -> Self {
         let client = Client::builder();
         Self::over("http", client, script, |workspace| {
             let listener = json!([{ "kind": "http", "address": LISTENER }]);
             workspace.set("configs/gateway.json", "/listeners", listener);
+            prepare(workspace);
         })
         .await
     }
@@ -220,6 +225,21 @@ impl Site {
             request = request.header(*name, *value);
         }
         Page::of(request.send().await.expect("an answer")).await
+    }
+
+    /// Sends bytes as a program does.
+    pub async fn send_bytes(&self, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Page {
+        let url = format!("{}{path}", self.origin());
+        let mut request = self.client.post(url).body(body);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.send().await.expect("an answer");
+        Page {
+            status: answer.status().as_u16(),
+            headers: answer.headers().clone(),
+            body: answer.text().await.expect("a body"),
+        }
     }
 
     /// Gets a page as the browser of a login does.
