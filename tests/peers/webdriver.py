@@ -97,6 +97,10 @@ class Driver:
     def script(self, text, *args):
         return self.command("POST", "/execute/sync", {"script": text, "args": list(args)})
 
+    def later(self, text, *args):
+        """Runs a script that gives its answer to a function, its last argument."""
+        return self.command("POST", "/execute/async", {"script": text, "args": list(args)})
+
     def messages(self):
         """What the console was told since it was last asked."""
         return [one["message"] for one in self.command("POST", "/se/log", {"type": "browser"})]
