@@ -23,6 +23,8 @@ const USES_MAX: usize = 4096;
 /// Most letters of callers who are not known yet that are held in memory at once.
 const UNKNOWN_LETTERS_MAX: usize = 8;
 
+/// Most programs that wait for an answer at a time: each holds one of the connections.
+const ANSWERS_MAX: usize = 16;
 /// Most open questions that the head of a page counts.
 const WAITING_SHOWN_MAX: u32 = 100;
 
@@ -55,6 +57,8 @@ pub struct WebContext {
     pub(super) attempts: FailedAttempts,
     /// Room for letters of callers who are not known before their letter has been read.
     pub(super) unknown_letters: Arc<Semaphore>,
+    /// Places of programs that wait for an answer.
+    pub(super) answers: Arc<Semaphore>,
     /// Address as configured, to which one-time codes are bound.
     pub(super) listener: String,
     /// Addresses by which browsers may call it.
@@ -90,6 +94,7 @@ impl WebContext {
         }
         Ok(Self {
             attempts: FailedAttempts::new(parts.store.clock().clone()),
+            answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
             store: parts.store.clone(),
             config: parts.config.clone(),
             intake: parts.intake.clone(),

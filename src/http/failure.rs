@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(super) enum Shape {
     Page,
     Json,
+    /// As OpenAI's API words them.
+    OpenAi,
 }
 
 /// Reason why a request gets no answer of its handler.

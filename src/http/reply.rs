@@ -108,7 +108,50 @@ struct ErrorDetail {
     retryable: bool,
 }
 
-fn answer(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
+/// Error in the form of OpenAI's API.
+#[derive(Serialize)]
+pub(super) struct OpenAiError<'a> {
+    pub message: &'a str,
+    #[serde(rename = "type")]
+    pub kind: &'a str,
+    pub param: Option<&'a str>,
+    pub code: &'a str,
+}
+
+#[derive(Serialize)]
+struct OpenAiErrorBody<'a> {
+    error: &'a OpenAiError<'a>,
+}
+
+/// Formats an error as OpenAI's API does.
+pub(super) fn openai_error(error: &OpenAiError<'_>) -> String {
+    // Texts always have a JSON form.
+    serde_json::to_string(&OpenAiErrorBody { error }).unwrap_or_default()
+}
+
+fn openai_error_of(error: &PageError) -> String {
+    let (kind, code) = match error {
+        PageError::LogIn { .. } | PageError::Unauthorized => {
+            ("invalid_request_error", "invalid_api_key")
+        }
+        PageError::TooManyAttempts(_) => ("rate_limit_error", "rate_limit_exceeded"),
+        PageError::Internal(_) => ("server_error", "internal"),
+        _ => ("invalid_request_error", error.code()),
+    };
+    let hint = error.hint();
+    let message = match hint.is_empty() {
+        true => error.to_string(),
+        false => format!("{error}: {hint}"),
+    };
+    openai_error(&OpenAiError {
+        message: &message,
+        kind,
+        param: None,
+        code,
+    })
+}
+
+pub(super) fn answer(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let kind = HeaderValue::from_static(kind);
@@ -262,6 +305,7 @@ pub(super) fn error(context: &WebContext, shape: Shape, error: &PageError) -> Re
             let body = serde_json::to_string(&record).unwrap_or_default();
             answer(error.status(), "application/json", body)
         }
+        Shape::OpenAi => answer(error.status(), "application/json", openai_error_of(error)),
     };
     if matches!(error, PageError::Unauthorized) {
         let scheme = HeaderValue::from_static("Bearer");
@@ -325,9 +369,10 @@ fn error_page(context: &WebContext, error: &PageError) -> Response {
 
 /// Answers a request for a path that no route has.
 pub(super) fn missing_page(context: &WebContext, path: &str) -> Response {
-    let shape = match path.starts_with("/api/") {
-        true => Shape::Json,
-        false => Shape::Page,
+    let shape = match path {
+        path if path.starts_with("/api/") => Shape::Json,
+        path if path.starts_with("/v1/") => Shape::OpenAi,
+        _ => Shape::Page,
     };
     let missing = error(context, shape, &PageError::Missing("page".to_owned()));
     protected(missing)

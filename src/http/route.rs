@@ -6,6 +6,9 @@ use crate::store::KeyRight;
 use axum::response::Response;
 use futures_util::future::BoxFuture;
 
+/// Most bytes of a question in OpenAI's form, which brings its whole conversation.
+const QUESTION_BYTES_MAX: usize = 1024 * 1024;
+
 /// Answer of a handler.
 pub type HandlerAnswer = BoxFuture<'static, Result<Response, PageError>>;
 
@@ -150,5 +153,27 @@ pub(super) const fn signed(path: &'static str, handler: fn(Call) -> HandlerAnswe
         body: RouteBody::Letter,
         shape: Shape::Json,
         ..action(path, "stores a letter", handler)
+    }
+}
+
+/// A route for programs that speak OpenAI's API, whose keys may talk to a persona.
+pub(super) const fn model_read(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
+    WebRoute {
+        access: RouteAccess::Key(KeyRight::Chat),
+        shape: Shape::OpenAi,
+        ..page(path, handler)
+    }
+}
+
+/// As [`model_read`], for a question.
+pub(super) const fn model_question(
+    path: &'static str,
+    handler: fn(Call) -> HandlerAnswer,
+) -> WebRoute {
+    WebRoute {
+        method: RouteMethod::Post,
+        changes: Some("stores a message to a persona, with its run"),
+        body: RouteBody::Bytes(QUESTION_BYTES_MAX),
+        ..model_read(path, handler)
     }
 }

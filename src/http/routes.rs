@@ -10,9 +10,10 @@ use super::pages::{
     usage,
 };
 use super::route::{
-    RouteAccess, RouteBody, RouteMethod, WebRoute, action, open, page, read, signed, write,
+    RouteAccess, RouteBody, RouteMethod, WebRoute, action, model_question, model_read, open, page,
+    read, signed, write,
 };
-use super::{api, ingest, reply};
+use super::{api, ingest, openai, reply};
 use crate::store::KeyRight;
 use axum::Router;
 use axum::extract::Request;
@@ -364,6 +365,15 @@ pub static ROUTES: &[WebRoute] = &[
         "erases an entry for good",
         |call| Box::pin(memory::forget(call)),
     ),
+    model_read("/v1/models", |call| Box::pin(openai::list(call))),
+    model_read("/v1/models/{id}", |call| Box::pin(openai::show(call))),
+    model_question("/v1/chat/completions", |call| {
+        Box::pin(openai::complete(call))
+    }),
+    model_question("/v1/responses", |call| Box::pin(openai::respond(call))),
+    model_read("/v1/responses/{id}", |call| {
+        Box::pin(openai::response(call))
+    }),
 ];
 
 /// Builds the router of a listener.

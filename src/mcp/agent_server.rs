@@ -126,7 +126,7 @@ impl AgentServer {
         let thread = args.thread.map(ThreadId::new);
         if let Some(thread) = &thread
             && !rows
-                .is_asked_at(thread, asked_at.as_str())
+                .is_asked_at(thread, &asked_at.word())
                 .await
                 .map_err(unread)?
         {
@@ -279,11 +279,11 @@ impl AgentServer {
     }
 
     async fn may_read(&self, persona: &PersonaId, thread: &ThreadId) -> Result<bool, Refusal> {
-        let asked_at = AskedAt::Agent(self.settings.trust.trust()).as_str();
+        let asked_at = AskedAt::Agent(self.settings.trust.trust()).word();
         let rows = self.store.persona(persona);
         match self.settings.reads {
             AgentReads::All => Ok(true),
-            AgentReads::Asked => rows.is_asked_at(thread, asked_at).await.map_err(unread),
+            AgentReads::Asked => rows.is_asked_at(thread, &asked_at).await.map_err(unread),
         }
     }
 

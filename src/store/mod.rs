@@ -94,7 +94,7 @@ pub use mail::inbox::{INBOX_MAX, InboxItem};
 pub use mail::letters::RawLetter;
 pub use mail::messages::{Content, NewAttachment};
 pub use mail::reports::{DeliveryReport, NewReport};
-pub use mail::synthetic::NewSynthetic;
+pub use mail::synthetic::{LastQuestion, NewSynthetic};
 pub use mailboxes::cursors::{
     FailureCause, MailboxContact, MailboxCursor, MailboxFailure, MailboxHealth, MailboxOutcome,
     RefusedLetter,

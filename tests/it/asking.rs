@@ -1,6 +1,6 @@
 //! Questions at the machine: answered like a letter, mailed to nobody, in threads of their own.
 
-mod stream;
+pub mod stream;
 mod agents;
 mod chat;
 

@@ -164,10 +164,7 @@ pub async fn thread_of(
             .hint("`attache ask … --json` and `/thread` in `attache chat` show the thread of a question")
             .into());
     };
-    match rows
-        .is_asked_at(&thread, AskedAt::Terminal.as_str())
-        .await?
-    {
+    match rows.is_asked_at(&thread, &AskedAt::Terminal.word()).await? {
         true => Ok(thread),
         false => {
             let message = format!("`{typed}` is no thread of `attache ask` or `attache chat`");

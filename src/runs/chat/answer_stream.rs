@@ -27,6 +27,9 @@ pub enum StreamPiece {
         turn: u32,
         /// Number of this try, from 1.
         attempt: u32,
+        /// `true`: no tool may be called and no form is wanted, so that the text can be nothing but the answer.
+        #[serde(default)]
+        is_last: bool,
     },
     Text(String),
     /// An agent called a tool of its own: the text before it is not its answer.
@@ -67,9 +70,13 @@ impl AnswerStream {
         }
     }
 
-    /// Notes that a model is asked.
-    pub fn asked(&self, turn: u32, attempt: u32) {
-        self.write(&StreamPiece::Asked { turn, attempt });
+    /// Notes that a model is asked; for the rest see [`StreamPiece::Asked`].
+    pub fn asked(&self, turn: u32, attempt: u32, is_last: bool) {
+        self.write(&StreamPiece::Asked {
+            turn,
+            attempt,
+            is_last,
+        });
     }
 
     /// Notes what a provider's event adds to the answer.
@@ -212,9 +219,13 @@ mod tests {
         let path = path_of(folder.path(), &run);
         let mode = path.metadata().expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        stream.asked(0, 1);
+        stream.asked(0, 1, true);
         stream.see(&text("Forty\n"));
-        let asked = |attempt| StreamPiece::Asked { turn: 0, attempt };
+        let asked = |attempt| StreamPiece::Asked {
+            turn: 0,
+            attempt,
+            is_last: true,
+        };
         assert_eq!(
             reader.look(),
             [asked(1), StreamPiece::Text("Forty\n".to_owned())]
@@ -224,7 +235,7 @@ mod tests {
         assert!(!path.exists());
         // The next attempt begins before the reader looks again.
         let stream = AnswerStream::create(folder.path(), &run);
-        stream.asked(0, 2);
+        stream.asked(0, 2, true);
         assert_eq!(
             reader.look(),
             [StreamPiece::Text("seats".to_owned()), asked(2)]

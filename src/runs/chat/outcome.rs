@@ -68,6 +68,16 @@ impl AskedRun {
         self.waits_for == Some(RunWait::Halted)
     }
 
+    /// Kind of the failure that ended it, or that it waits after.
+    pub fn error_class(&self) -> Option<ErrorClass> {
+        self.error_class
+    }
+
+    /// Instant before which a run that is put back is not worked on again.
+    pub fn next_attempt_at(&self) -> Option<Timestamp> {
+        self.next_attempt_at
+    }
+
     /// Returns what an agent that asked may know of it: no answer that a rule withholds, and of an error its class.
     #[must_use]
     pub fn for_agent(self) -> Self {

@@ -73,7 +73,9 @@ pub async fn make(
     (state.is_config_kept, state.last_request) = (true, Some(body));
     let before = (state.counters.tool_calls, state.counters.tool_failures);
     crate::crash::crash_point!("R3");
-    state.stream.asked(turn_index, attempt);
+    let is_free = request.tools.is_empty() || request.tool_choice == ToolChoice::None;
+    let is_last = is_free && state.form.is_none() && state.route.loop_owner() == LoopOwner::Engine;
+    state.stream.asked(turn_index, attempt, is_last);
     let answered = call(state, &encoded, turn_index, question.until).await;
     crate::crash::crash_point!("R5", answered.is_ok());
     let answered = answered.and_then(|response| usable(state, response));

@@ -1,12 +1,12 @@
 //! Synthetic messages: prompts of schedules, of chat and of manual runs, stored with their run.
 
-use crate::domain::{MessageId, PersonaId, ThreadId, Timestamp};
+use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp};
 use crate::store::mail::messages::{Content, MessageRow, insert_message};
 use crate::store::runs::queue::{self as runs, NewRun};
 use crate::store::threads::place::Place;
 use crate::store::threads::placement::{self, place_message};
 use crate::store::{PersonaStore, Result};
-use sqlx::SqliteConnection;
+use sqlx::{Row, SqliteConnection};
 
 /// A synthetic message with its run, for schedules, chat and manual runs.
 #[derive(Debug, Clone)]
@@ -27,7 +27,33 @@ pub(in crate::store) const IS_ASKED_AT: &str = "
       AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = $1 AND m.persona_id = $2 AND m.direction <> 'outbound'
         AND coalesce(m.metadata_json ->> '$.asked_at', '') <> $3)";
 
+/// The newest question whose conversation had this digest, if nothing was asked in its thread since.
+pub(in crate::store) const QUESTION_OF_DIGEST: &str = "
+    SELECT m.thread_id, r.id AS run_id FROM messages m JOIN runs r ON r.trigger_message_id = m.id
+    WHERE m.persona_id = $1 AND m.direction = 'synthetic' AND m.metadata_json ->> '$.said_sha256' = $2
+      AND NOT EXISTS (SELECT 1 FROM messages l WHERE l.thread_id = m.thread_id AND l.seq > m.seq AND l.direction <> 'outbound')
+    ORDER BY m.seq DESC LIMIT 1";
+
+/// A question with nothing asked after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastQuestion {
+    pub thread: ThreadId,
+    pub run: RunId,
+}
+
 impl PersonaStore {
+    /// Finds the last question of a thread by the digest of what its conversation held up to it.
+    pub async fn question_of_digest(&self, said_sha256: &str) -> Result<Option<LastQuestion>> {
+        let find = sqlx::query(QUESTION_OF_DIGEST)
+            .bind(self.persona.as_str())
+            .bind(said_sha256);
+        let row = find.fetch_optional(self.store.readers()).await?;
+        Ok(row.map(|row| LastQuestion {
+            thread: ThreadId::new(row.get::<String, _>("thread_id")),
+            run: RunId::new(row.get::<String, _>("run_id")),
+        }))
+    }
+
     /// Reports whether a thread holds nothing but questions that were asked there, and their answers.
     pub async fn is_asked_at(&self, thread: &ThreadId, asked_at: &str) -> Result<bool> {
         let is_asked = sqlx::query_scalar(IS_ASKED_AT)

@@ -98,6 +98,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     71 "0071_contact_aliases",
     72 "0072_pending_redactions",
     73 "0073_api_calls",
+    74 "0074_program_chats",
     76 "0076_webhooks",
     77 "0077_ingest_tokens",
 };

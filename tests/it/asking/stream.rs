@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A model that says its pieces one by one, each when it is told to.
-struct PieceModel {
+pub struct PieceModel {
     url: String,
-    go_on: Arc<Notify>,
+    pub go_on: Arc<Notify>,
 }
 
 /// What the model does after a piece.
 #[derive(Clone, Copy, PartialEq)]
-enum Next {
+pub enum Next {
     Waits,
     BreaksOff,
     Ends,
@@ -33,7 +33,7 @@ enum Next {
 
 impl PieceModel {
     /// The n-th call is answered by the n-th list of pieces.
-    async fn start(calls: Vec<Vec<(&'static str, Next)>>) -> Self {
+    pub async fn start(calls: Vec<Vec<(&'static str, Next)>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}/v1", listener.local_addr().expect("bound"));
         let go_on = Arc::new(Notify::new());
@@ -47,7 +47,7 @@ impl PieceModel {
         Self { url, go_on }
     }
 
-    fn serve(&self, workspace: &Workspace) {
+    pub fn serve(&self, workspace: &Workspace) {
         let block =
             json!({ "compat:house": { "base_url": self.url, "api_key_variable": "HOUSE_KEY" } });
         workspace.set("configs/inference.json", "/providers", block);

@@ -51,6 +51,8 @@ async fn filled(site: &Site, route: &WebRoute) -> String {
         }
         "personas" => return route.path.replace("{id}", "ada"),
         "ingest" => return route.path.replace("{persona}", "ada"),
+        // Of responses there is none.
+        "v1" => return route.path.replace("{id}", "ada"),
         "api" => match route.path.split('/').nth(3).unwrap_or_default() {
             "threads" => (
                 "SELECT thread_id FROM messages WHERE message_id = $1",
@@ -274,10 +276,10 @@ async fn a_form_without_the_token_of_its_session_changes_nothing() {
     let (login, other) = (site.login().await, site.login().await);
     let before = site.database().await;
     let mut forms = 0;
-    for route in ROUTES
-        .iter()
-        .filter(|route| route.method == RouteMethod::Post && route.access != RouteAccess::Anyone)
-    {
+    for route in ROUTES.iter().filter(|route| {
+        matches!(route.body, RouteBody::Form | RouteBody::Json)
+            && route.access != RouteAccess::Anyone
+    }) {
         let path = filled(&site, route).await;
         // A route for programs looks at no session.
         let is_for_programs = matches!(route.access, RouteAccess::Key(_) | RouteAccess::Signed);
@@ -315,6 +317,10 @@ async fn a_form_without_the_token_of_its_session_changes_nothing() {
 async fn reading_changes_not_one_byte_and_every_page_has_its_header_fields() {
     let site = Site::with_a_question().await;
     let login = site.login().await;
+    let bearer = format!("Bearer {}", site.key(&["chat:ada"]).await);
+    let models = [("authorization", bearer.as_str())];
+    let used = site.send(Method::GET, "/v1/models", &models, &[]).await;
+    assert_eq!(used.status, 200, "the use of a key is noted once");
     let before = site.database().await;
     for route in ROUTES
         .iter()
@@ -322,8 +328,15 @@ async fn reading_changes_not_one_byte_and_every_page_has_its_header_fields() {
     {
         assert!(route.changes.is_none(), "{}", route.path);
         let path = filled(&site, route).await;
-        let page = tried(&site, route, &path, &login, &[], None).await;
-        assert_eq!(page.status, 200, "{path}: {}", page.body);
+        let is_key = matches!(route.access, RouteAccess::Key(_));
+        let key: &[(&str, &str)] = if is_key { &models } else { &[] };
+        let page = tried(&site, route, &path, &login, key, None).await;
+        let expected = if path == "/v1/responses/ada" {
+            404
+        } else {
+            200
+        };
+        assert_eq!(page.status, expected, "{path}: {}", page.body);
         let policy = page.header("content-security-policy");
         assert!(policy.contains("default-src 'none'"), "{path}: {policy}");
         assert!(
@@ -345,15 +358,10 @@ async fn reading_changes_not_one_byte_and_every_page_has_its_header_fields() {
             "same-origin",
             "{path}"
         );
-        let head = site
-            .send(
-                Method::HEAD,
-                &path,
-                &[("cookie", login.cookie.as_str())],
-                &[],
-            )
-            .await;
-        assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
+        let cookie = [("cookie", login.cookie.as_str())];
+        let known = if is_key { &models } else { &cookie };
+        let head = site.send(Method::HEAD, &path, known, &[]).await;
+        assert_eq!((head.status, head.body.as_str()), (expected, ""), "{path}");
     }
     assert!(
         site.database().await == before,

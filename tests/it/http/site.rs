@@ -3,11 +3,12 @@
 use crate::app::Workspace;
 use crate::approvals::scene::{CONTACT, Scene, asks};
 use attache::http::{BoundPages, WebParts, serve};
-use attache::store::NewWebSession;
+use attache::store::{NewWebSession, NewWebToken, WebScope};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Response, redirect};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A listener as configured: the system chooses the port.
@@ -282,6 +283,22 @@ impl Site {
             form_token: form_token(&page.body),
             cookie,
         }
+    }
+
+    /// Makes a key with these scopes; gives its secret.
+    pub async fn key(&self, scopes: &[&str]) -> String {
+        let store = &self.scene.world.app.engine.store;
+        let secret = format!("att_{}", store.clock().new_secret());
+        let scopes = scopes.iter().map(|typed| WebScope::parse(typed));
+        let new = NewWebToken {
+            name: "a test".to_owned(),
+            scopes: scopes.collect::<Result<_, _>>().expect("scopes"),
+            created_by: "uid 0".to_owned(),
+            expires_at: store.clock().now().plus(Duration::from_secs(24 * 3600)),
+            secret: secret.clone(),
+        };
+        store.add_web_token(new).await.expect("a key");
+        secret
     }
 
     /// Sends a code.

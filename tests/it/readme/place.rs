@@ -8,6 +8,7 @@ use super::page::{Piece, shows};
 use crate::outbound::server::{Script, Server};
 use crate::providers::server::{Reply, Server as Model};
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -26,6 +27,8 @@ pub struct Place {
     engine: Option<Child>,
     /// The engine's, once it serves.
     port: String,
+    /// One that was free a moment ago, for the pages.
+    pages: u16,
 }
 
 impl Drop for Place {
@@ -65,6 +68,10 @@ impl Place {
             smarthost,
             engine: None,
             port: "0".to_owned(),
+            pages: TcpListener::bind("127.0.0.1:0")
+                .and_then(|free| free.local_addr())
+                .expect("a free port")
+                .port(),
         }
     }
 
@@ -84,6 +91,7 @@ impl Place {
         let smarthost = self.smarthost.address.port();
         let stand_ins = [
             ("127.0.0.1:2525", "127.0.0.1:0".to_owned()),
+            ("127.0.0.1:8025", format!("127.0.0.1:{}", self.pages)),
             (
                 "\"host\": \"smtp.provider.example\"",
                 format!("\"host\": \"127.0.0.1\", \"port\": {smarthost}, \"tls\": \"none\""),
@@ -106,6 +114,7 @@ impl Place {
     /// Runs one command of the page and compares what it prints with what is shown.
     pub fn run(&mut self, line: &str, shown: &[String]) {
         let typed = line.replace(":2525", &format!(":{}", self.port));
+        let typed = typed.replace(":8025", &format!(":{}", self.pages));
         if let Some(folder) = line.strip_prefix("cd ") {
             self.folder.push(folder);
             return assert!(self.folder.is_dir(), "`{line}`: no such folder");
@@ -122,6 +131,10 @@ impl Place {
             "cargo run --release -- demo" => "attache demo".to_owned(),
             cargo if cargo.starts_with("cargo ") => {
                 panic!("`{cargo}`: no test knows what to do with it")
+            }
+            curl if curl.starts_with("curl ") && curl.contains("http:") && !installed("curl") => {
+                eprintln!("SKIPPED: curl is not installed; nothing is asked by HTTP");
+                return;
             }
             curl if curl.starts_with("curl ") && !installed("curl") => {
                 eprintln!("SKIPPED: curl is not installed; its letter is ingested");

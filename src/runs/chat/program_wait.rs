@@ -1,0 +1,133 @@
+//! Waiting for the run of a program's question: what can be shown of its answer while it is made, and what became of it.
+
+use super::answer_stream::StreamPiece;
+use super::outcome::AskedRun;
+use super::watch::{RunProgress, RunWatch};
+use crate::domain::{ErrorClass, PersonaId, RunId, RunState};
+use crate::store::{Store, StoreError};
+use std::path::Path;
+use std::time::Duration;
+
+/// Interval at which the feed and the pieces of the answer are looked at.
+const GLANCE: Duration = Duration::from_millis(50);
+/// Number of looks between two at what is no event.
+const LOOKS_PER_CHECK: u32 = 20;
+
+/// What is next to be shown.
+pub enum WaitStep {
+    /// The answer goes on so.
+    Text(String),
+    /// Nothing happened for a while.
+    Quiet,
+    /// The run has ended, or waits for its owner or for money.
+    Settled(Box<AskedRun>),
+    /// It is still worked on, and nobody waits longer.
+    OutOfTime,
+}
+
+/// Wait for the run of a question.
+pub struct ProgramWait {
+    store: Store,
+    run: RunId,
+    watch: RunWatch,
+    /// Working time of the clock at which waiting ends.
+    until: Duration,
+    looks: u32,
+    seen: Option<i64>,
+    is_last: bool,
+    /// Text that was shown.
+    shown: String,
+}
+
+impl ProgramWait {
+    pub fn new(
+        store: &Store,
+        workspace: &Path,
+        (persona, run): (&PersonaId, &RunId),
+        longest: Duration,
+    ) -> Self {
+        Self {
+            store: store.clone(),
+            run: run.clone(),
+            watch: RunWatch::new(store.persona(persona), workspace, run),
+            until: store.clock().monotonic() + longest,
+            looks: 0,
+            seen: None,
+            is_last: false,
+            shown: String::new(),
+        }
+    }
+
+    /// Text that was shown of the answer so far.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Waits for what is next to be shown, `quiet` at most. After [`WaitStep::Settled`] and [`WaitStep::OutOfTime`] there is nothing.
+    pub async fn next(&mut self, quiet: Duration) -> Result<WaitStep, StoreError> {
+        let clock = self.store.clock().clone();
+        let quiet_until = clock.monotonic() + quiet;
+        loop {
+            if let Some(asked) = self.settled().await? {
+                return Ok(WaitStep::Settled(Box::new(asked)));
+            }
+            let text = self.new_text().await?;
+            if !text.is_empty() {
+                self.shown.push_str(&text);
+                return Ok(WaitStep::Text(text));
+            }
+            let now = clock.monotonic();
+            if now >= self.until {
+                return Ok(WaitStep::OutOfTime);
+            }
+            if now >= quiet_until {
+                return Ok(WaitStep::Quiet);
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// Returns the run if waiting longer brings nothing by itself.
+    async fn settled(&mut self) -> Result<Option<AskedRun>, StoreError> {
+        let newest = Some(self.store.feed_newest().await?);
+        // The feed tells of every state of a run, and not of halts.
+        let is_check = self.looks % LOOKS_PER_CHECK == 0;
+        self.looks = self.looks.wrapping_add(1);
+        if !is_check && newest == self.seen {
+            return Ok(None);
+        }
+        self.seen = newest;
+        let asked = AskedRun::of(&self.store, &self.run).await?;
+        Ok((asked.is_settled() || waits_for_money(&asked)).then_some(asked))
+    }
+
+    /// Returns what the model has added to a text that can be nothing but the answer. A second attempt adds nothing to what the
+    /// first one has said.
+    async fn new_text(&mut self) -> Result<String, StoreError> {
+        let mut text = String::new();
+        for seen in self.watch.look().await? {
+            let RunProgress::Piece(piece) = seen else {
+                continue;
+            };
+            match piece {
+                StreamPiece::Asked { is_last, .. } => {
+                    // What is not shown yet is of an attempt that failed.
+                    text.clear();
+                    self.is_last = is_last && self.shown.is_empty();
+                }
+                StreamPiece::Text(more) if self.is_last => text.push_str(&more),
+                StreamPiece::Text(_) | StreamPiece::Acted => {}
+                StreamPiece::Full => self.is_last = false,
+            }
+        }
+        if self.shown.is_empty() {
+            text = text.trim_start().to_owned();
+        }
+        Ok(text)
+    }
+}
+
+/// Reports whether a run is put back until there is money for it.
+pub fn waits_for_money(asked: &AskedRun) -> bool {
+    asked.state == RunState::WaitingRetry && asked.error_class() == Some(ErrorClass::Budget)
+}

@@ -1,0 +1,152 @@
+"""Talks to a persona with OpenAI's clients, beside an engine at work. See openai_sdk.sh."""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import socket
+import sqlite3
+import subprocess
+import tempfile
+
+import openai
+
+SCRIPT = {
+    "rules": [
+        {"when": {"contains": "Zanzibar"}, "error": {"class": "bad_request", "message": "the vendor said no"}},
+        {"when": {"turn": 0, "contains": "cupboard"}, "say": "Let me look.", "call": [{"tool": "list_files", "args": {}}]},
+        {"when": {"contains": "cupboard"}, "say": "I looked: {{result}}", "usage": {"input_tokens": 30, "output_tokens": 9}},
+        {"when": {"contains": "Bravo"}, "say": "You are welcome."},
+        {"say": "Forty seats.", "usage": {"input_tokens": 20, "output_tokens": 4}},
+    ]
+}
+
+
+def run(attache, folder, *args):
+    return subprocess.run([attache, "--workspace", str(folder), *args], check=True, capture_output=True, text=True).stdout
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def workspace(folder, attache, port):
+    subprocess.run([attache, "init", str(folder), "--domain", "engine.test", "--owner", "olga@home.test"], check=True, capture_output=True)
+    (folder / "configs/inference.json").write_text(json.dumps({
+        "provider": "scripted", "model": "test",
+        "providers": {"scripted": {"script": "configs/script.json"}},
+    }))
+    (folder / "configs/script.json").write_text(json.dumps(SCRIPT))
+    gateway = json.loads((folder / "configs/gateway.json").read_text())
+    gateway["listeners"] = [{"kind": "http", "address": f"127.0.0.1:{port}"}]
+    (folder / "configs/gateway.json").write_text(json.dumps(gateway))
+    personas = json.loads(run(attache, folder, "--json", "persona", "list"))
+    if not personas:
+        run(attache, folder, "persona", "create", "ada", "--name", "Ada")
+        return "ada"
+    return personas[0]["id"]
+
+
+def asks(persona, *turns):
+    roles = ["user", "assistant"]
+    return {"model": persona, "messages": [{"role": roles[at % 2], "content": text} for at, text in enumerate(turns)]}
+
+
+def refused(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise SystemExit(f"FAILED: no {kind.__name__}")
+
+
+def converse(client, persona):
+    """Everything that a program may want; the number of runs that it caused."""
+    models = [model.id for model in client.models.list()]
+    assert models == [persona, "titles"], models
+    assert client.models.retrieve(persona).owned_by == "attache"
+
+    first = client.chat.completions.create(**asks(persona, "How many seats?"))
+    assert first.choices[0].message.content == "Forty seats.", first
+    assert (first.choices[0].finish_reason, first.usage.completion_tokens) == ("stop", 4), first
+    thread = first.attache["thread_id"]
+    second = client.chat.completions.create(**asks(persona, "How many seats?", "Forty seats.", "Bravo!"))
+    assert (second.choices[0].message.content, second.attache["thread_id"]) == ("You are welcome.", thread), second
+
+    stream = client.chat.completions.create(**asks(persona, "What is in the cupboard?"), stream=True,
+                                            stream_options={"include_usage": True})
+    chunks = list(stream)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text.startswith("I looked: ") and "Let me look" not in text, text
+    assert chunks[-1].usage.completion_tokens >= 9 and chunks[-1].choices == [], chunks[-1]
+    calls = client.get(f"/responses/{chunks[0].id}", cast_to=dict)
+    assert calls["status"] == "completed", calls
+
+    response = client.responses.create(model=persona, input="How many seats?", instructions="Be brief.")
+    assert (response.output_text, response.status) == ("Forty seats.", "completed"), response
+    more = client.responses.create(model=persona, input="Bravo!", previous_response_id=response.id)
+    assert more.output_text == "You are welcome.", more
+    assert client.responses.retrieve(more.id).output_text == more.output_text
+    with client.responses.stream(model=persona, input="How many seats?") as events:
+        kinds = [event.type for event in events]
+        final = events.get_final_response()
+    assert final.output_text == "Forty seats." and kinds[-1] == "response.completed", kinds
+
+    title = client.chat.completions.create(**asks("titles", "How many seats are in the hall, and where?"))
+    assert title.choices[0].message.content == "How many seats are in the hall, and", title
+
+    missing = refused(openai.NotFoundError, lambda: client.models.retrieve("nobody"))
+    assert (missing.code, missing.param) == ("model_not_found", "model"), missing
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    tool = refused(openai.BadRequestError, lambda: client.chat.completions.create(**asks(persona, "Hello"), tools=tools))
+    assert (tool.code, tool.param) == ("unsupported_parameter", "tools"), tool
+    # Once only: the client would try a 500 again by itself.
+    failed = refused(openai.InternalServerError, lambda: client.chat.completions.create(**asks(persona, "Zanzibar")))
+    assert failed.code == "run_failed", failed
+    in_stream = client.chat.completions.create(**asks(persona, "Zanzibar"), stream=True)
+    refused(openai.APIError, lambda: list(in_stream))
+    stranger = client.with_options(api_key="att_" + "0" * 64)
+    refused(openai.AuthenticationError, stranger.models.list)
+    return 8
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--attache", required=True)
+    parser.add_argument("--node", required=True)
+    arguments = parser.parse_args()
+    attache = arguments.attache
+    with tempfile.TemporaryDirectory() as name:
+        folder, port = pathlib.Path(name) / "house", free_port()
+        persona = workspace(folder, attache, port)
+        key = run(attache, folder, "web", "tokens", "create", "a program", "--scope", f"chat:{persona}").strip()
+        engine = subprocess.Popen([attache, "--workspace", str(folder), "--log", "error", "serve"], stdout=subprocess.PIPE)
+        try:
+            engine.stdout.readline()
+            base = f"http://127.0.0.1:{port}/v1"
+            client = openai.OpenAI(api_key=key, base_url=base)
+            expected = converse(client, persona)
+            print(f"ok: openai {openai.__version__} of Python: {expected} runs, streams, responses, errors")
+            if (pathlib.Path(arguments.node) / "node_modules/openai").is_dir() and shutil.which("node"):
+                # Modules are looked for beside the file that imports them.
+                script = pathlib.Path(name) / "openai_sdk.mjs"
+                shutil.copy(pathlib.Path(__file__).with_suffix(".mjs"), script)
+                (pathlib.Path(name) / "node_modules").symlink_to(pathlib.Path(arguments.node).resolve() / "node_modules")
+                subprocess.run(["node", str(script)], check=True, timeout=60,
+                               env={**os.environ, "BASE_URL": base, "API_KEY": key, "PERSONA": persona})
+                expected += 5
+            with sqlite3.connect(f"file:{folder}/data/attache.db?mode=ro", uri=True) as rows:
+                runs = rows.execute("SELECT count(*) FROM runs").fetchone()[0]
+                calls = rows.execute("SELECT count(*) FROM thread_tool_events").fetchone()[0]
+            assert runs == expected, f"one message is one run: {runs} and not {expected}"
+            assert calls >= 1, "the persona has called its tool"
+        finally:
+            engine.terminate()
+            engine.wait()
+
+
+if __name__ == "__main__":
+    main()
