@@ -47,7 +47,7 @@ impl Call {
     pub fn done(&self, page: &str, changed: &impl Serialize) -> Result<Response, PageError> {
         match self.shape {
             Shape::Page => Ok(see_other(page)),
-            Shape::Json => record(changed),
+            Shape::Json | Shape::OpenAi => record(changed),
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum RouteAccess {
     Key(KeyRight),
     /// A browser with a session, or a program whose key has `admin`.
     Operate,
+    /// Another agent, whose key may read or have a persona write; the handler asks which.
+    Agent,
     /// A program that proves in the request itself where it comes from; the handler checks that.
     Signed,
 }
@@ -175,5 +177,17 @@ pub(super) const fn model_question(
         changes: Some("stores a message to a persona, with its run"),
         body: RouteBody::Bytes(QUESTION_BYTES_MAX),
         ..model_read(path, handler)
+    }
+}
+
+/// A route for other agents.
+pub(super) const fn agent(path: &'static str, handler: fn(Call) -> HandlerAnswer) -> WebRoute {
+    WebRoute {
+        method: RouteMethod::Post,
+        access: RouteAccess::Agent,
+        changes: Some("may store a question to a persona, with its run"),
+        body: RouteBody::Bytes(crate::mcp::REQUEST_BYTES_MAX),
+        shape: Shape::Json,
+        ..page(path, handler)
     }
 }

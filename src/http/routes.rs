@@ -10,8 +10,8 @@ use super::pages::{
     usage,
 };
 use super::route::{
-    RouteAccess, RouteBody, RouteMethod, WebRoute, action, model_question, model_read, open, page,
-    read, signed, write,
+    RouteAccess, RouteBody, RouteMethod, WebRoute, action, agent, model_question, model_read, open,
+    page, read, signed, write,
 };
 use super::{api, ingest, openai, reply};
 use crate::store::KeyRight;
@@ -365,6 +365,7 @@ pub static ROUTES: &[WebRoute] = &[
         "erases an entry for good",
         |call| Box::pin(memory::forget(call)),
     ),
+    agent("/mcp", |call| Box::pin(api::agents(call))),
     model_read("/v1/models", |call| Box::pin(openai::list(call))),
     model_read("/v1/models/{id}", |call| Box::pin(openai::show(call))),
     model_question("/v1/chat/completions", |call| {

@@ -1,14 +1,16 @@
-//! The engine as a server for other agents: `attache mcp serve` without a run. They ask personas, and read what became of it.
+//! The engine as a server for other agents: `attache mcp serve` without a run, and `POST /mcp` of the pages. They ask personas, and
+//! read what became of it.
 //!
 //! Nothing here decides what a question may do: it is a run like any other, with the trust that the configuration gives it.
-//! Absent on purpose: approvals, changes of anything but questions of their own, and an engine: this process works on no run.
+//! Absent on purpose: approvals, changes of anything but questions of their own, and an engine: nothing here works on a run.
 
+use super::agent_access::AgentAccess;
 use super::agent_args::{
     AskArgs, ListThreadsArgs, ReadRunArgs, ReadThreadArgs, described, read_args,
 };
 use super::agent_thread::{ReadableThread, readable_thread};
 use crate::clock::Clock;
-use crate::config::{AgentReads, AgentTool, Config, McpServerSettings, Persona};
+use crate::config::{AgentReads, AgentTool, Config, Persona};
 use crate::domain::{PersonaId, RunId, ThreadId};
 use crate::runs::chat::outcome::AskedRun;
 use crate::runs::chat::question::{AskedAt, question};
@@ -43,12 +45,15 @@ const PAGES_MAX: usize = 50;
 /// Reason for the agent why it gets nothing.
 type Refusal = String;
 
-/// Server for other agents.
+/// Server for other agents, with the rights of one.
+#[derive(Clone)]
 pub struct AgentServer {
     store: Store,
     config: Arc<Config>,
-    settings: McpServerSettings,
-    waiting: Semaphore,
+    access: Arc<AgentAccess>,
+    waiting: Arc<Semaphore>,
+    /// Wakes the engine that is to answer; another process's looks by itself.
+    wake: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Answer to a question.
@@ -77,12 +82,30 @@ struct RunWithAnswer {
 }
 
 impl AgentServer {
-    pub fn new(store: Store, config: Arc<Config>, settings: McpServerSettings) -> Self {
+    pub fn new(store: Store, config: Arc<Config>, access: AgentAccess) -> Self {
         Self {
             store,
             config,
-            settings,
-            waiting: Semaphore::new(QUESTIONS_MAX),
+            access: Arc::new(access),
+            waiting: Arc::new(Semaphore::new(QUESTIONS_MAX)),
+            wake: Arc::new(|| {}),
+        }
+    }
+
+    /// Shares the places of questions with other servers of an engine, and wakes it.
+    #[must_use]
+    pub fn within(self, waiting: Arc<Semaphore>, wake: Arc<dyn Fn() + Send + Sync>) -> Self {
+        Self {
+            waiting,
+            wake,
+            ..self
+        }
+    }
+
+    fn asked_at(&self) -> AskedAt<'_> {
+        AskedAt::Agent {
+            trust: self.access.trust.trust(),
+            key: self.access.key.as_deref(),
         }
     }
 
@@ -92,7 +115,7 @@ impl AgentServer {
         context: &RequestContext<RoleServer>,
     ) -> Result<String, Refusal> {
         let args = request.arguments.unwrap_or_default();
-        let offered = &self.settings.tools;
+        let offered = &self.access.tools;
         let tool = offered.iter().find(|tool| tool.name() == request.name);
         match tool {
             Some(AgentTool::Ask) => json(&self.ask(read_args(args)?, context).await?),
@@ -111,7 +134,7 @@ impl AgentServer {
         args: AskArgs,
         context: &RequestContext<RoleServer>,
     ) -> Result<Answer, Refusal> {
-        let persona = self.persona(&args.persona)?;
+        let persona = self.persona(&self.access.asks, &args.persona)?;
         if args.text.trim().is_empty() {
             return Err("`text` is empty".to_owned());
         }
@@ -121,7 +144,7 @@ impl AgentServer {
                 args.text.len()
             ));
         }
-        let asked_at = AskedAt::Agent(self.settings.trust.trust());
+        let asked_at = self.asked_at();
         let rows = self.store.persona(&persona.id);
         let thread = args.thread.map(ThreadId::new);
         if let Some(thread) = &thread
@@ -138,14 +161,15 @@ impl AgentServer {
             return Err("no engine works here, so nobody would answer; the owner starts it with `attache serve`".to_owned());
         }
         let Ok(_permit) = self.waiting.try_acquire() else {
-            return Err(format!(
-                "{QUESTIONS_MAX} questions are waited for already; ask again when one is answered"
-            ));
+            return Err(
+                "too many questions are waited for; ask again when one is answered".to_owned(),
+            );
         };
         let clock = self.store.clock().clone();
         let new = question((persona, asked_at), clock.as_ref(), &args.text, thread);
         let run = new.run.id.clone();
         rows.ask(new).await.map_err(unread)?;
+        (self.wake)();
         tracing::info!(%run, persona = %persona.id, "another agent asks");
         self.wait(&persona.id, &run, context).await
     }
@@ -193,7 +217,7 @@ impl AgentServer {
     }
 
     async fn list_threads(&self, args: ListThreadsArgs) -> Result<ThreadPage, Refusal> {
-        let persona = self.persona(&args.persona)?;
+        let persona = self.persona(&self.access.reads_of, &args.persona)?;
         let limit = args.limit.unwrap_or(20);
         if !(1..=THREADS_MAX).contains(&limit) {
             return Err(format!("`limit` is 1 to {THREADS_MAX}"));
@@ -246,12 +270,12 @@ impl AgentServer {
             Err(StoreError::Missing { .. }) => return Err(none()),
             run => run.map_err(unread)?,
         };
-        let is_open = self.settings.personas.contains(&run.persona);
+        let is_open = self.access.reads_of.contains(&run.persona);
         if !is_open || !self.may_read(&run.persona, &run.thread).await? {
             return Err(none());
         }
         let asked = AskedRun::of(&self.store, &id).await.map_err(unread)?;
-        match self.settings.reads {
+        match self.access.reads {
             AgentReads::Asked => json(&asked.for_agent()),
             AgentReads::All => json(&RunWithAnswer {
                 run,
@@ -267,36 +291,31 @@ impl AgentServer {
             Err(StoreError::Missing { .. }) => return Err(none()),
             thread => thread.map_err(unread)?,
         };
-        let is_open = self.settings.personas.contains(&thread.persona);
+        let is_open = self.access.reads_of.contains(&thread.persona);
         if !is_open || !self.may_read(&thread.persona, &id).await? {
             return Err(none());
         }
         let rows = self.store.persona(&thread.persona);
-        let (reads, limit) = (self.settings.reads, args.limit);
+        let (reads, limit) = (self.access.reads, args.limit);
         readable_thread(&rows, &id, reads, limit)
             .await
             .map_err(unread)
     }
 
     async fn may_read(&self, persona: &PersonaId, thread: &ThreadId) -> Result<bool, Refusal> {
-        let asked_at = AskedAt::Agent(self.settings.trust.trust()).word();
+        let asked_at = self.asked_at().word();
         let rows = self.store.persona(persona);
-        match self.settings.reads {
+        match self.access.reads {
             AgentReads::All => Ok(true),
             AgentReads::Asked => rows.is_asked_at(thread, &asked_at).await.map_err(unread),
         }
     }
 
-    fn persona(&self, name: &str) -> Result<&Persona, Refusal> {
-        let id = self.settings.personas.iter().find(|id| id.as_str() == name);
+    fn persona(&self, open: &[PersonaId], name: &str) -> Result<&Persona, Refusal> {
+        let id = open.iter().find(|id| id.as_str() == name);
         let persona = id.and_then(|id| self.config.personas.get(id));
         persona.ok_or_else(|| {
-            let names: Vec<&str> = self
-                .settings
-                .personas
-                .iter()
-                .map(PersonaId::as_str)
-                .collect();
+            let names: Vec<&str> = open.iter().map(PersonaId::as_str).collect();
             format!("no such persona; there are: {}", names.join(", "))
         })
     }
@@ -312,7 +331,7 @@ impl ServerHandler for AgentServer {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.settings.tools.iter();
+        let tools = self.access.tools.iter();
         Ok(ListToolsResult::with_all_items(
             tools.map(|tool| described(*tool)).collect(),
         ))

@@ -7,21 +7,27 @@
 //! engine's epoch.
 //!
 //! - `service`: the tools of a run, for the agent that works on it
-//! - `agent_server`: the engine for other agents; `agent_args`: what these may say; `agent_thread`: a thread as they read it
+//! - `agent_server`: the engine for other agents; `agent_access`: their rights; `agent_args`: what these may say; `agent_thread`:
+//!   a thread as they read it; `agent_http`: their requests over HTTP
 //! - `bounded_input`: input with an end
 
 mod service;
 mod agent_server;
+mod agent_access;
 mod agent_thread;
 mod agent_args;
+mod agent_http;
 mod bounded_input;
+
+pub use agent_access::AgentAccess;
+pub use agent_http::{REQUEST_BYTES_MAX, answer_request};
+pub use agent_server::AgentServer;
 
 use crate::config::{Config, McpServerSettings};
 use crate::domain::RunId;
 use crate::runs::deps::{DepsError, WorkerDeps};
 use crate::runs::error::RunError;
 use crate::store::{Store, StoreError};
-use agent_server::AgentServer;
 use bounded_input::BoundedInput;
 use rmcp::ServerHandler;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
@@ -59,7 +65,7 @@ pub async fn serve_agents(
     config: Config,
     settings: McpServerSettings,
 ) -> Result<(), McpError> {
-    let server = AgentServer::new(store, Arc::new(config), settings);
+    let server = AgentServer::new(store, Arc::new(config), settings.into());
     let (input, output) = rmcp::transport::stdio();
     serve_pipes(server, (BoundedInput::new(input), output)).await
 }

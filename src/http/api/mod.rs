@@ -1,15 +1,17 @@
 //! The API, version 1: the records of `--json`, by a session or by the key of a program. What changes something is an action of a
-//! page (`routes`), with JSON in place of its form.
+//! page (`routes`), with JSON in place of its form. `agents`: questions of other agents.
 //!
 //! A list is `{items, next}`; `next` is the `cursor` of the page behind it. Times are RFC 3339 in UTC, money is micro-dollars, ids are
 //! taken by their beginning or end. A word of the query that a route does not know is an error.
 
+mod agents;
 mod description;
 mod events;
 mod lists;
 pub(super) mod pulse;
 mod records;
 
+pub(super) use agents::agents;
 pub(super) use description::description;
 pub(super) use events::events;
 pub(super) use lists::{

@@ -25,25 +25,24 @@ pub(super) async fn known(
     headers: &HeaderMap,
     access: RouteAccess,
 ) -> Result<KnownCaller, PageError> {
-    let right = match access {
-        RouteAccess::Read => Some(KeyRight::Read),
-        RouteAccess::Operate => Some(KeyRight::Admin),
-        RouteAccess::Key(right) => Some(right),
-        RouteAccess::Anyone | RouteAccess::Session | RouteAccess::Signed => None,
+    let rights = match access {
+        RouteAccess::Read => vec![KeyRight::Read],
+        RouteAccess::Operate => vec![KeyRight::Admin],
+        RouteAccess::Key(right) => vec![right],
+        RouteAccess::Agent => vec![KeyRight::Read, KeyRight::Send],
+        RouteAccess::Anyone | RouteAccess::Session | RouteAccess::Signed => Vec::new(),
     };
-    if let Some(right) = right
-        && headers.contains_key(header::AUTHORIZATION)
-    {
+    if !rights.is_empty() && headers.contains_key(header::AUTHORIZATION) {
         let Some(token) = program(context, headers).await? else {
             context.attempts.note(called.client);
             return Err(PageError::Unauthorized);
         };
-        return match token.may(right) {
+        return match rights.iter().any(|right| token.may(*right)) {
             true => Ok(KnownCaller::Program(token)),
             false => Err(PageError::Forbidden("this key has another scope")),
         };
     }
-    if matches!(access, RouteAccess::Key(_)) {
+    if matches!(access, RouteAccess::Key(_) | RouteAccess::Agent) {
         return Err(PageError::Unauthorized);
     }
     let Some(secret) = cookie(headers, &context.cookie(&called.origin)) else {

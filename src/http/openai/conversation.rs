@@ -216,8 +216,7 @@ mod tests {
             ),
         ] {
             let error = parsed(&json!({ "messages": messages }), RequestForm::Completions)
-                .err()
-                .expect("an error");
+                .expect_err("an error");
             assert_eq!((error.param.as_deref(), error.code), (Some(param), code));
         }
     }

@@ -4,7 +4,6 @@ use super::error::ClientError;
 use crate::domain::{ErrorClass, RunId, RunState, TokenUsage};
 use crate::runs::chat::outcome::AskedRun;
 use crate::runs::chat::program_message::waiting_text;
-use crate::runs::chat::program_wait::waits_for_money;
 use crate::store::{Store, StoreError};
 use axum::http::StatusCode;
 use serde::Serialize;
@@ -27,8 +26,9 @@ pub(super) struct Extension {
 /// Returns the answer of a run that is settled. Errors: it has none.
 pub(super) async fn of(store: &Store, asked: &AskedRun) -> Result<ClientAnswer, ClientError> {
     let text = match (asked.state, &asked.answer) {
-        _ if waits_for_money(asked) => return Err(out_of_money(store, asked).await?),
         _ if asked.is_halted() => return Err(halted(&asked.run)),
+        // It is settled, so it waits for money.
+        (RunState::WaitingRetry, _) => return Err(out_of_money(store, asked).await?),
         (RunState::Succeeded, answer) => answer.clone().unwrap_or_default(),
         (RunState::WaitingApproval, _) => waiting_text(&asked.run),
         _ => return Err(failed(asked)),

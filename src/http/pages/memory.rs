@@ -191,7 +191,7 @@ pub(in crate::http) async fn forget(call: Call) -> Result<Response, PageError> {
         .erase_memory(&ids, &call.actor()?)
         .await?;
     match call.shape {
-        Shape::Json => reply::record(&erased),
+        Shape::Json | Shape::OpenAi => reply::record(&erased),
         Shape::Page => {
             let page = ErasedPage { erased };
             call.page("memory_erased.html", &page).await

@@ -3,7 +3,7 @@
 use super::answer_stream::StreamPiece;
 use super::outcome::AskedRun;
 use super::watch::{RunProgress, RunWatch};
-use crate::domain::{ErrorClass, PersonaId, RunId, RunState};
+use crate::domain::{ErrorClass, PersonaId, RunId, RunState, Timestamp};
 use crate::store::{Store, StoreError};
 use std::path::Path;
 use std::time::Duration;
@@ -91,14 +91,26 @@ impl ProgramWait {
     async fn settled(&mut self) -> Result<Option<AskedRun>, StoreError> {
         let newest = Some(self.store.feed_newest().await?);
         // The feed tells of every state of a run, and not of halts.
-        let is_check = self.looks % LOOKS_PER_CHECK == 0;
+        let is_check = self.looks.is_multiple_of(LOOKS_PER_CHECK);
         self.looks = self.looks.wrapping_add(1);
         if !is_check && newest == self.seen {
             return Ok(None);
         }
         self.seen = newest;
         let asked = AskedRun::of(&self.store, &self.run).await?;
-        Ok((asked.is_settled() || waits_for_money(&asked)).then_some(asked))
+        let is_settled = asked.is_settled() || self.waits_for_money(&asked);
+        Ok(is_settled.then_some(asked))
+    }
+
+    /// Reports whether a run is put back for longer than anybody waits, because a budget is used up. One that only waits for money
+    /// which other calls have reserved goes on sooner.
+    fn waits_for_money(&self, asked: &AskedRun) -> bool {
+        let clock = self.store.clock();
+        let left = self.until.saturating_sub(clock.monotonic());
+        let is_far = |at: Timestamp| at.since(clock.now()) > left;
+        asked.state == RunState::WaitingRetry
+            && asked.error_class() == Some(ErrorClass::Budget)
+            && asked.next_attempt_at().is_some_and(is_far)
     }
 
     /// Returns what the model has added to a text that can be nothing but the answer. A second attempt adds nothing to what the
@@ -125,9 +137,4 @@ impl ProgramWait {
         }
         Ok(text)
     }
-}
-
-/// Reports whether a run is put back until there is money for it.
-pub fn waits_for_money(asked: &AskedRun) -> bool {
-    asked.state == RunState::WaitingRetry && asked.error_class() == Some(ErrorClass::Budget)
 }

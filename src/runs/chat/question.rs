@@ -20,7 +20,11 @@ pub enum AskedAt<'a> {
     /// A program speaks for the owner who made its key, of this id.
     Program(&'a str),
     /// Another agent passes on words of whomever it reads, so its text has the trust that the configuration gives it.
-    Agent(Trust),
+    Agent {
+        trust: Trust,
+        /// Id of its key; `None`: the agents of the configuration have none.
+        key: Option<&'a str>,
+    },
 }
 
 impl AskedAt<'_> {
@@ -29,7 +33,8 @@ impl AskedAt<'_> {
         match self {
             Self::Terminal => "terminal".into(),
             Self::Program(key) => format!("key:{key}").into(),
-            Self::Agent(_) => "mcp".into(),
+            Self::Agent { key: None, .. } => "mcp".into(),
+            Self::Agent { key: Some(key), .. } => format!("mcp:{key}").into(),
         }
     }
 }
@@ -46,7 +51,7 @@ pub fn question(
     let (sender, trust) = match asked_at {
         AskedAt::Terminal => (address.clone(), Trust::System),
         AskedAt::Program(_) => (address.clone(), Trust::Owner),
-        AskedAt::Agent(trust) => {
+        AskedAt::Agent { trust, .. } => {
             // By it every tool and resolver sees what that address may see, as of a correspondent.
             metadata["sender"] = AGENT_ADDRESS.into();
             (AGENT_ADDRESS.to_owned(), trust)

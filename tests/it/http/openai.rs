@@ -325,6 +325,42 @@ async fn a_failed_run_is_told_once_without_the_words_of_its_error() {
 }
 
 #[tokio::test]
+async fn a_run_without_money_is_cancelled_and_told() {
+    let door = Door::prepared(&hotel(), |workspace| {
+        let prices = json!([{ "provider": "scripted", "model": "*", "input": 0, "output": 10 }]);
+        let prices = json!({ "version": "v1", "prices": prices });
+        workspace.write_json("configs/prices.json", &prices);
+        let budget = json!({ "day_usd_max": 0.000001 });
+        workspace.set("configs/inference.json", "/budget", budget);
+    })
+    .await;
+    let refused = door.says(&["How many seats?"]).await;
+    let error = refused.json()["error"].clone();
+    assert_eq!(
+        (refused.status, &error["type"], &error["code"]),
+        (
+            429,
+            &json!("insufficient_quota"),
+            &json!("insufficient_quota")
+        ),
+        "{}",
+        refused.body
+    );
+    assert!(
+        refused
+            .header("retry-after")
+            .parse::<u64>()
+            .expect("seconds")
+            > 540
+    );
+    assert_eq!(refused.header("x-should-retry"), "false");
+    door.app().drain().await;
+    let (state, ..) = door.app().outcome(refused.header("x-attache-run")).await;
+    assert_eq!(state, "cancelled");
+    assert_eq!(door.count("requests").await, "0");
+}
+
+#[tokio::test]
 async fn only_so_many_wait_and_who_hangs_up_leaves_the_run() {
     let door = Door::start(&hotel()).await;
     let body = json!({ "model": "ada", "messages": messages(&["How many seats?"]) });

@@ -50,6 +50,14 @@ pub const HOT: &[(&str, &[&str])] = &[
     ),
     ("history::MESSAGE", &["sqlite_autoindex_messages_1"]),
     (
+        "synthetic::QUESTION_OF_DIGEST",
+        &[
+            "messages_said",
+            "runs_by_trigger_message",
+            "messages_by_thread",
+        ],
+    ),
+    (
         "history::PAST_MESSAGES",
         &[
             "messages_by_thread",
