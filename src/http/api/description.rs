@@ -216,7 +216,7 @@ fn security(access: RouteAccess) -> Vec<BTreeMap<&'static str, [String; 0]>> {
         RouteAccess::Anyone | RouteAccess::Signed => &[],
         RouteAccess::Session => &["session"],
         RouteAccess::Read | RouteAccess::Operate => &["key", "session"],
-        RouteAccess::Key(_) => &["key"],
+        RouteAccess::Key(_) | RouteAccess::Agent => &["key"],
     };
     ways.iter()
         .map(|way| BTreeMap::from([(*way, [])]))
