@@ -217,7 +217,8 @@ pub fn show(webhook: &Webhook) -> Value {
     let personas: Vec<&str> = webhook.personas.iter().map(PersonaId::as_str).collect();
     json!({
         "name": webhook.name, "url": webhook.url, "private_target": webhook.private_target,
-        "keys": webhook.keys.len(), "events": webhook.events, "personas": personas,
+        "secret": "[set]", "previous_secret": (webhook.keys.len() > 1).then_some("[set]"),
+        "events": webhook.events, "personas": personas,
     })
 }
 

@@ -184,11 +184,20 @@ fn full_workspaces() -> [Workspace; 2] {
         .with_env("A", "secret-2")
         .with_env("B", "secret-3");
     let folder = folder.with_env("OPENAI_API_KEY", "secret-4");
-    let smarthost = Workspace::new().with_env("OUT", "secret-5");
+    let webhook_key = "whsec_dGhlIGJ5dGVzIG9mIGEga2V5IG9mIGEgd2ViaG9vay4=";
+    let smarthost = Workspace::new()
+        .with_env("OUT", "secret-5")
+        .with_env("HOOK", webhook_key)
+        .with_env("MAILGUN", "secret-6")
+        .with_env("POSTMARK", "secret-7");
     smarthost.write(
         "configs/gateway.json",
         r#"{"mail_domain": "house.test", "outbound": {"kind": "smarthost", "host": "mx.test", "user": "u",
-            "password_variable": "OUT"}}"#,
+            "password_variable": "OUT"},
+            "webhooks": [{"name": "ops", "url": "https://hooks.test/a", "secret_variable": "HOOK",
+                "previous_secret_variable": "HOOK", "events": ["run.failed"], "personas": ["ada"]}],
+            "ingest": {"mailgun": {"signing_key_variable": "MAILGUN"},
+                "postmark": {"user": "p", "password_variable": "POSTMARK"}}}"#,
     );
     [folder, smarthost]
 }
@@ -230,7 +239,9 @@ fn write_abilities(folder: &Workspace) {
 #[test]
 fn whatever_can_be_typed_is_shown_under_its_name() {
     let shown = full_workspaces().map(|workspace| config::effective(&workspace.loaded()));
-    assert!(!format!("{shown:?}").contains("secret-"), "{shown:?}");
+    for secret in ["secret-", "whsec_"] {
+        assert!(!format!("{shown:?}").contains(secret), "{shown:?}");
+    }
     // Remarks for people, and what is read from a key's file.
     let remarks = [
         "/$schema",
