@@ -161,13 +161,7 @@ async fn call(
             (Vec::new(), form::bytes(body, most).await?)
         }
     };
-    if route.knows_its_words() {
-        let sent = match route.body {
-            RouteBody::Json => &form,
-            _ => &query,
-        };
-        form::knows_only(sent, route.words)?;
-    }
+    check_words(route, &form, &query)?;
     let Admitted { called, caller } = admitted;
     if route.method == RouteMethod::Post
         && let WebCaller::Browser(session) = &caller
@@ -199,4 +193,20 @@ async fn call(
         path: parts.uri.path().to_owned(),
         renewed: Arc::default(),
     })
+}
+
+/// Refuses a word of the query, or a member of the body, that the route does not know.
+fn check_words(
+    route: &WebRoute,
+    form: &[(String, String)],
+    query: &[(String, String)],
+) -> Result<(), PageError> {
+    if !route.knows_its_words() {
+        return Ok(());
+    }
+    let sent = match route.body {
+        RouteBody::Json => form,
+        _ => query,
+    };
+    form::knows_only(sent, route.words)
 }

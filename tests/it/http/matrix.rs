@@ -31,17 +31,7 @@ async fn filled(site: &Site, route: &WebRoute) -> String {
         "m" => ("SELECT id FROM messages WHERE message_id = $1", HTML_LETTER),
         "approvals" => ("SELECT id FROM approvals WHERE state = $1", "open"),
         // No mail has left: any id does where nothing may be changed.
-        "outbox" => {
-            return route
-                .path
-                .replace("{id}", "0192f0c1-0000-7000-8000-000000000001");
-        }
-        "memory" => {
-            return route
-                .path
-                .replace("{id}", "0192f0c1-0000-7000-8000-000000000001");
-        }
-        "schedule" => {
+        "outbox" | "memory" | "schedule" => {
             return route
                 .path
                 .replace("{id}", "0192f0c1-0000-7000-8000-000000000001");
