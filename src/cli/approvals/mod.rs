@@ -3,12 +3,12 @@
 mod decide;
 mod stats;
 
-use super::args::{id_arg, number, persona_of, text};
+use super::args::{id_arg, limit_arg, number, persona_of, text};
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit, Failure};
 use crate::domain::ApprovalState;
 use crate::store::{ApprovalView, Store};
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 
 pub struct ApprovalsCommand;
@@ -24,14 +24,7 @@ impl Command for ApprovalsCommand {
                         .value_name("ID")
                         .help("Only this persona's"),
                 )
-                .arg(
-                    Arg::new("limit")
-                        .long("limit")
-                        .value_name("N")
-                        .value_parser(value_parser!(u32).range(1..=10_000))
-                        .default_value("50")
-                        .help("Show so many at most"),
-                )
+                .arg(limit_arg())
         };
         clap::Command::new("approvals")
             .about("Answer what a persona asks its owner before it acts")

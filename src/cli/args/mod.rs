@@ -40,6 +40,16 @@ pub fn page_args() -> [Arg; 3] {
     ]
 }
 
+/// Argument for the most entries of a listing without pages.
+pub fn limit_arg() -> Arg {
+    Arg::new("limit")
+        .long("limit")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..=10_000))
+        .default_value("50")
+        .help("Show so many at most")
+}
+
 /// The persona given by `--persona`; one whose folder was removed still has its rows.
 ///
 /// Errors: a malformed id, and an id without folder and rows, so that a typing error does not yield

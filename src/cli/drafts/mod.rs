@@ -2,7 +2,7 @@
 
 mod editor;
 
-use super::args::{id_arg, number, persona_of, text, user};
+use super::args::{id_arg, limit_arg, number, persona_of, text, user};
 use super::screen::{self, Columns};
 use super::{Command, CommandContext, Exit, Failure};
 use crate::domain::ApprovalState;
@@ -10,7 +10,7 @@ use crate::runs::approvals::edit::{NewText, edit};
 use crate::store::{
     ApprovalVerdict, ApprovalView, DecisionOutcome, DraftRecord, NewDecision, Store,
 };
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
@@ -32,14 +32,7 @@ impl Command for DraftsCommand {
                     .action(ArgAction::SetTrue)
                     .help("Also drafts that were sent, discarded or not sent in time"),
             )
-            .arg(
-                Arg::new("limit")
-                    .long("limit")
-                    .value_name("N")
-                    .value_parser(value_parser!(u32).range(1..=10_000))
-                    .default_value("50")
-                    .help("Show so many at most"),
-            );
+            .arg(limit_arg());
         let hash = Arg::new("hash")
             .long("hash")
             .value_name("SHA256")

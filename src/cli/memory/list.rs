@@ -1,11 +1,11 @@
 //! `attache memory list`: entries, the newest first.
 
-use crate::cli::args::{number, persona_of};
+use crate::cli::args::{limit_arg, number, persona_of};
 use crate::cli::screen::Columns;
 use crate::cli::{CommandContext, Exit, Failure};
 use crate::domain::{Address, MemoryStatus};
 use crate::store::{MemoryEntry, MemoryFilter};
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches};
 
 pub fn clap() -> clap::Command {
     let states: Vec<&str> = MemoryStatus::ALL
@@ -35,14 +35,7 @@ pub fn clap() -> clap::Command {
                 .help("Entries in every state"),
         )
         .arg(contact_arg())
-        .arg(
-            Arg::new("limit")
-                .long("limit")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(1..=10_000))
-                .default_value("50")
-                .help("Show so many at most"),
-        )
+        .arg(limit_arg())
 }
 
 /// Argument for the correspondent whose entries are meant.

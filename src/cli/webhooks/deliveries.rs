@@ -1,11 +1,11 @@
 //! `attache webhooks deliveries`: what webhooks are told, were told, or could not be told.
 
-use super::super::args::number;
+use super::super::args::{limit_arg, number};
 use super::super::screen::Columns;
 use super::super::{CommandContext, Exit};
 use crate::store::{WebhookDelivery, WebhookDeliveryFilter, WebhookDeliveryState};
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Arg, ArgMatches};
 
 pub fn command() -> clap::Command {
     let states =
@@ -25,14 +25,7 @@ pub fn command() -> clap::Command {
                 .value_parser(states)
                 .help("Only those in this state"),
         )
-        .arg(
-            Arg::new("limit")
-                .long("limit")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(1..=10_000))
-                .default_value("50")
-                .help("Show so many at most"),
-        )
+        .arg(limit_arg())
 }
 
 pub async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
