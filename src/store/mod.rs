@@ -159,7 +159,7 @@ pub use views::record::StoredTurn;
 pub use views::runs::{RunFilter, RunSummary};
 pub use views::strips::{CallStrip, MailStrip, RunStrip, TurnStrip};
 pub use views::threads::{ThreadFilter, ThreadMessage, ThreadSummary};
-pub use web_access::calls::{API_CALL_KEPT, ApiCall, ApiCallState};
+pub use web_access::calls::{ApiCall, ApiCallState};
 pub use web_access::sessions::{
     LOGIN_CODE_MAX, NewWebSession, SESSION_AGE_MAX, SESSION_IDLE_MAX, WebSession,
 };

@@ -18,14 +18,7 @@ const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// States of mails that an owner may have to look at, with their words.
 const MAILS: [(&str, &[DeliveryState]); 3] = [
-    (
-        "waiting",
-        &[
-            DeliveryState::Queued,
-            DeliveryState::Sending,
-            DeliveryState::Committing,
-        ],
-    ),
+    ("waiting", &DeliveryState::UNDERWAY),
     ("held", &[DeliveryState::Held]),
     ("failed", &[DeliveryState::Failed]),
 ];

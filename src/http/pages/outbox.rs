@@ -13,14 +13,7 @@ const ROWS_MAX: u32 = 100;
 
 /// Choices of the filter, with the states of each.
 const CHOICES: &[(&str, &[DeliveryState])] = &[
-    (
-        "waiting",
-        &[
-            DeliveryState::Queued,
-            DeliveryState::Sending,
-            DeliveryState::Committing,
-        ],
-    ),
+    ("waiting", &DeliveryState::UNDERWAY),
     ("held", &[DeliveryState::Held]),
     ("failed", &[DeliveryState::Failed]),
     ("delivered", &[DeliveryState::Done]),

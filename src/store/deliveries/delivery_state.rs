@@ -68,6 +68,8 @@ impl DeliveryState {
         Self::Held,
         Self::Cancelled,
     ];
+    /// States of a mail that is on its way.
+    pub const UNDERWAY: [Self; 3] = [Self::Queued, Self::Sending, Self::Committing];
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }

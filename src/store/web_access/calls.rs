@@ -5,7 +5,7 @@ use sqlx::Row;
 use std::time::Duration;
 
 /// Time for which an answer is kept.
-pub const API_CALL_KEPT: Duration = Duration::from_secs(24 * 3600);
+const API_CALL_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// A request that is to happen once.
 #[derive(Debug, Clone)]
