@@ -242,6 +242,17 @@ pub(super) fn marked(mut response: Response, fields: &RequestFields) -> Response
     response
 }
 
+/// Returns an answer, or the refusal of a request whose members were read.
+pub(super) fn or_refused(
+    answered: Result<Response, ClientError>,
+    fields: &RequestFields,
+) -> Response {
+    match answered {
+        Ok(response) => response,
+        Err(error) => marked(error.response(), fields),
+    }
+}
+
 fn header<'a>(call: &'a Call, name: &str) -> &'a str {
     let value = call.headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default().trim()

@@ -7,7 +7,7 @@ use super::fields::RequestFields;
 use super::models::record;
 use super::outcome::{ClientAnswer, Extension};
 use super::stream::{self, EventForm, event};
-use crate::domain::{RunState, TokenUsage};
+use crate::domain::TokenUsage;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use axum::response::Response;
@@ -87,10 +87,8 @@ pub(in crate::http) async fn complete(call: Call) -> Result<Response, PageError>
         Ok(fields) => fields,
         Err(error) => return Ok(error.response()),
     };
-    match answered(&call, &fields).await {
-        Ok(response) => Ok(response),
-        Err(error) => Ok(ask::marked(error.response(), &fields)),
-    }
+    let answered = answered(&call, &fields).await;
+    Ok(ask::or_refused(answered, &fields))
 }
 
 async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, ClientError> {
@@ -105,11 +103,7 @@ async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, Clien
     let is_stream = fields.is_true("stream");
     match ask::understood(call, fields, RequestForm::Completions).await? {
         ClientQuestion::Titles(text) => {
-            let answer = ClientAnswer {
-                text,
-                usage: TokenUsage::default(),
-                state: RunState::Succeeded,
-            };
+            let answer = ClientAnswer::of_no_model(text);
             let response = match is_stream {
                 true => stream::at_once(form, &answer),
                 false => form.whole(&answer)?,
@@ -120,11 +114,10 @@ async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, Clien
             let mut asked = ask::ask(call, *question).await?;
             form.id = asked.run.to_string();
             form.extension = Some(asked.extension());
+            let headed = asked.headers(fields);
             if is_stream {
-                let headed = asked.headers(fields);
                 return Ok(headed.on(stream::response(asked, form)));
             }
-            let headed = asked.headers(fields);
             let answer = asked.answer().await;
             Ok(headed.on(match answer {
                 Ok(answer) => form.whole(&answer)?,

@@ -15,6 +15,17 @@ pub(super) struct ClientAnswer {
     pub state: RunState,
 }
 
+impl ClientAnswer {
+    /// Returns an answer for which no model was asked.
+    pub fn of_no_model(text: String) -> Self {
+        Self {
+            text,
+            usage: TokenUsage::default(),
+            state: RunState::Succeeded,
+        }
+    }
+}
+
 /// What our answers say beside what OpenAI's have.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Extension {

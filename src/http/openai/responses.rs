@@ -9,7 +9,7 @@ use super::models::record;
 use super::outcome::{ClientAnswer, Extension};
 use super::response_object::{OutputItem, ResponseError, ResponseObject, TextPart};
 use super::stream::{self, EventForm, event};
-use crate::domain::{ErrorClass, RunState, TokenUsage};
+use crate::domain::{ErrorClass, RunState};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::runs::chat::outcome::AskedRun;
@@ -23,10 +23,8 @@ pub(in crate::http) async fn respond(call: Call) -> Result<Response, PageError> 
         Ok(fields) => fields,
         Err(error) => return Ok(error.response()),
     };
-    match answered(&call, &fields).await {
-        Ok(response) => Ok(response),
-        Err(error) => Ok(ask::marked(error.response(), &fields)),
-    }
+    let answered = answered(&call, &fields).await;
+    Ok(ask::or_refused(answered, &fields))
 }
 
 async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, ClientError> {
@@ -37,11 +35,7 @@ async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, Clien
     let is_stream = fields.is_true("stream");
     match ask::understood(call, fields, RequestForm::Responses).await? {
         ClientQuestion::Titles(text) => {
-            let answer = ClientAnswer {
-                text,
-                usage: TokenUsage::default(),
-                state: RunState::Succeeded,
-            };
+            let answer = ClientAnswer::of_no_model(text);
             let object = object(call.context.store.clock().new_id());
             let response = match is_stream {
                 true => stream::at_once(ResponseForm::of(object), &answer),
