@@ -242,17 +242,22 @@ impl Engine {
         Ok(bound)
     }
 
-    /// Binds every configured listener of the pages, to be served with the others, and returns the addresses that the system
-    /// bound.
-    pub async fn bind_pages(&mut self) -> anyhow::Result<Vec<SocketAddr>> {
-        self.pages.clear();
-        let parts = WebParts {
+    /// Returns the parts that pages use.
+    pub fn web_parts(&self) -> WebParts {
+        WebParts {
             store: self.store.clone(),
             config: self.config.clone(),
             intake: self.intake(),
             scheduler: self.scheduler.clone(),
             wakes: vec![self.runs_queued.clone(), self.mail_queued.clone()],
-        };
+        }
+    }
+
+    /// Binds every configured listener of the pages, to be served with the others, and returns the addresses that the system
+    /// bound.
+    pub async fn bind_pages(&mut self) -> anyhow::Result<Vec<SocketAddr>> {
+        self.pages.clear();
+        let parts = self.web_parts();
         for listener in &self.config.gateway.http_listeners {
             let opened = BoundPages::open(listener, &parts).await;
             let opened = opened.with_context(|| format!("cannot listen on {}", listener.address));

@@ -5,7 +5,7 @@ use crate::app::{self, note};
 use crate::counters::{percentile, record};
 use crate::history::Serving;
 use attache::config::HttpListener;
-use attache::http::{BoundPages, WebParts, serve};
+use attache::http::{BoundPages, serve};
 use attache::store::{NewWebSession, OverviewFilter, RunFilter, Store};
 use reqwest::Client;
 use serde_json::json;
@@ -34,14 +34,9 @@ pub async fn pages(many: usize) {
         origins: Vec::new(),
         proxies: Vec::new(),
     };
-    let parts = WebParts {
-        store: engine.store.clone(),
-        config: engine.config.clone(),
-        intake: engine.intake(),
-        scheduler: engine.scheduler().clone(),
-        wakes: Vec::new(),
-    };
-    let bound = BoundPages::open(&listener, &parts).await.expect("a port");
+    let bound = BoundPages::open(&listener, &engine.web_parts())
+        .await
+        .expect("a port");
     let address = bound.address();
     let stop = CancellationToken::new();
     let serving = tokio::spawn(serve(bound, stop.clone()));

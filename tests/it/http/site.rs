@@ -2,7 +2,7 @@
 
 use crate::app::Workspace;
 use crate::approvals::scene::{CONTACT, Scene, asks};
-use attache::http::{BoundPages, WebParts, serve};
+use attache::http::{BoundPages, serve};
 use attache::store::{NewWebSession, NewWebToken, WebScope};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Response, redirect};
@@ -124,14 +124,9 @@ impl Site {
         let scene = Scene::with(script, prepare).await;
         let engine = &scene.world.app.engine;
         let listener = &engine.config.gateway.http_listeners[0];
-        let parts = WebParts {
-            store: engine.store.clone(),
-            config: engine.config.clone(),
-            intake: engine.intake(),
-            scheduler: engine.scheduler().clone(),
-            wakes: Vec::new(),
-        };
-        let bound = BoundPages::open(listener, &parts).await.expect("a port");
+        let bound = BoundPages::open(listener, &engine.web_parts())
+            .await
+            .expect("a port");
         let address = bound.address();
         let stop = CancellationToken::new();
         tokio::spawn(serve(bound, stop.clone()));
