@@ -4,8 +4,8 @@ use super::api::pulse::FeedPulse;
 use super::attempts::FailedAttempts;
 use super::failure::PageError;
 use super::templates;
-use crate::config::{Config, HttpListener, WebOrigin};
-use crate::domain::{ApprovalState, Network, Timestamp};
+use crate::config::{Config, HttpListener, Persona, WebOrigin};
+use crate::domain::{ApprovalState, Network, PersonaId, Timestamp};
 use crate::gateway::intake_contract::LetterIntake;
 use crate::scheduler::Scheduler;
 use crate::store::{PersonaHalt, Store, WebSession};
@@ -166,6 +166,14 @@ impl WebContext {
         if let Err(error) = self.store.note_web_session_uses(used).await {
             tracing::debug!(%error, "the use of sessions was not noted");
         }
+    }
+
+    /// Returns the persona of an id, as typed.
+    pub(super) fn persona(&self, typed: &str) -> Result<&Persona, PageError> {
+        PersonaId::parse(typed)
+            .ok()
+            .and_then(|id| self.config.personas.get(&id))
+            .ok_or_else(|| PageError::Missing("persona".to_owned()))
     }
 
     /// Wakes those who work on what an action has changed.

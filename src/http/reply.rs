@@ -294,15 +294,12 @@ pub(super) fn error(context: &WebContext, shape: Shape, error: &PageError) -> Re
                     | PageError::NoRoom(_)
                     | PageError::Internal(_)
             );
-            let record = ApiError {
-                error: ErrorDetail {
-                    code: error.code(),
-                    message: error.to_string(),
-                    hint: error.hint(),
-                    retryable: is_retryable,
-                },
-            };
-            let body = serde_json::to_string(&record).unwrap_or_default();
+            let body = error_record(ErrorDetail {
+                code: error.code(),
+                message: error.to_string(),
+                hint: error.hint(),
+                retryable: is_retryable,
+            });
             answer(error.status(), "application/json", body)
         }
         Shape::OpenAi => answer(error.status(), "application/json", openai_error_of(error)),
@@ -320,6 +317,11 @@ pub(super) fn error(context: &WebContext, shape: Shape, error: &PageError) -> Re
     response
 }
 
+fn error_record(error: ErrorDetail) -> String {
+    // Texts always have a JSON form.
+    serde_json::to_string(&ApiError { error }).unwrap_or_default()
+}
+
 /// Failure of a route for programs that chooses its own status.
 pub(super) struct ApiFailure {
     pub status: StatusCode,
@@ -333,15 +335,12 @@ pub(super) struct ApiFailure {
 
 /// Answers a program with a failure.
 pub(super) fn failure(failure: &ApiFailure) -> Response {
-    let record = ApiError {
-        error: ErrorDetail {
-            code: failure.code,
-            message: failure.message.clone(),
-            hint: failure.hint.clone(),
-            retryable: failure.retry_after.is_some(),
-        },
-    };
-    let body = serde_json::to_string(&record).unwrap_or_default();
+    let body = error_record(ErrorDetail {
+        code: failure.code,
+        message: failure.message.clone(),
+        hint: failure.hint.clone(),
+        retryable: failure.retry_after.is_some(),
+    });
     let mut response = answer(failure.status, "application/json", body);
     if let Some(wait) = failure.retry_after {
         let seconds = HeaderValue::from(wait.as_secs());

@@ -94,8 +94,8 @@ pub(super) fn knows_only(sent: &[(String, String)], known: &[&str]) -> Result<()
     }))
 }
 
-/// Returns the media type of a body, without its parameters.
-fn kind(headers: &HeaderMap) -> Option<String> {
+/// Returns the media type of a body, in lower case and without its parameters.
+pub(in crate::http) fn kind(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let kind = kind.split(';').next()?;
     Some(kind.trim().to_ascii_lowercase())

@@ -12,6 +12,7 @@ mod form;
 mod once;
 
 pub(super) use browser::{Called, name};
+pub(super) use form::kind;
 
 use super::call::{Call, WebCaller};
 use super::context::WebContext;

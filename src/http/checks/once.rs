@@ -37,12 +37,11 @@ pub(super) fn wanted(call: &Call) -> Result<Option<ApiCall>, PageError> {
         WebCaller::Program(key) => key.id.clone(),
         WebCaller::Nobody => return Ok(None),
     };
-    let what = [call.method.as_str(), call.path.as_str()];
-    let [method, path] = what.map(str::as_bytes);
+    let (method, path) = (call.method.as_str(), call.path.as_str());
     Ok(Some(ApiCall {
         caller,
         key: key.to_owned(),
-        request_sha256: sha256_hex(&[method, b" ", path, b"\n", &call.body]),
+        request_sha256: sha256_hex(&[method.as_bytes(), b" ", path.as_bytes(), b"\n", &call.body]),
     }))
 }
 

@@ -5,9 +5,9 @@ use super::outcome::{IngestSource, refused};
 use crate::domain::{Address, PersonaId};
 use crate::gateway::intake_contract::{RecipientVerdict, Refusal};
 use crate::http::call::Call;
+use crate::http::checks;
 use crate::http::failure::PageError;
 use crate::store::KeyRight;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 
 pub(in crate::http) async fn by_key(call: Call) -> Result<Response, PageError> {
@@ -30,10 +30,7 @@ pub(in crate::http) async fn by_key(call: Call) -> Result<Response, PageError> {
             false => Err(PageError::Missing("persona".to_owned())),
         };
     };
-    let kind = call.headers.get(CONTENT_TYPE);
-    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("message/rfc822") {
+    if checks::kind(&call.headers).as_deref() != Some("message/rfc822") {
         let message = "a letter is `Content-Type: message/rfc822`, with its raw bytes as the body";
         return Err(PageError::Refused(message.to_owned()));
     }

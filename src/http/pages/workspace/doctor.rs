@@ -87,15 +87,9 @@ pub(in crate::http) async fn resume(call: Call) -> Result<Response, PageError> {
 /// Returns the persona of a form; `None`: every one.
 fn persona(call: &Call) -> Result<Option<PersonaId>, PageError> {
     let typed = call.field("persona");
-    if typed.is_empty() {
-        return Ok(None);
-    }
-    let known = PersonaId::parse(typed)
-        .ok()
-        .filter(|id| call.context.config.personas.get(id).is_some());
-    match known {
-        Some(id) => Ok(Some(id)),
-        None => Err(PageError::Missing("persona".to_owned())),
+    match typed {
+        "" => Ok(None),
+        typed => Ok(Some(call.context.persona(typed)?.id.clone())),
     }
 }
 

@@ -2,7 +2,6 @@
 //! wins, the other gets the difference.
 
 use crate::config::Persona;
-use crate::domain::PersonaId;
 use crate::http::call::Call;
 use crate::http::failure::{PageError, Shape};
 use crate::http::reply;
@@ -17,10 +16,16 @@ use serde::Serialize;
 struct FilePage<'a> {
     persona: &'a str,
     persona_name: &'a str,
-    name: &'a str,
-    text: &'a str,
-    /// Digest of the file on which the text rests; empty: it is new.
-    sha256: &'a str,
+    /// The text, with the digest of the file on which it rests.
+    #[serde(flatten)]
+    file: &'a PersonaFileText,
+    #[serde(flatten)]
+    said: EditorWords<'a>,
+}
+
+/// What is said of a text in the editor.
+#[derive(Serialize, Default)]
+struct EditorWords<'a> {
     saved: bool,
     problem: Option<String>,
     /// Difference between the file as it is now and the text that was not saved.
@@ -28,10 +33,7 @@ struct FilePage<'a> {
 }
 
 fn persona(call: &Call) -> Result<&Persona, PageError> {
-    PersonaId::parse(call.param("id"))
-        .ok()
-        .and_then(|id| call.context.config.personas.get(&id))
-        .ok_or_else(|| PageError::Missing("persona".to_owned()))
+    call.context.persona(call.param("id"))
 }
 
 fn page_error(error: PersonaFileError) -> PageError {
@@ -68,25 +70,25 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
             _ => reply::record(&file),
         };
     }
-    let saved = call.query("saved") == "yes";
-    answer(&call, &file, (saved, None)).await
+    let said = EditorWords {
+        saved: call.query("saved") == "yes",
+        ..EditorWords::default()
+    };
+    answer(&call, &file, said).await
 }
 
+/// Shows a text in the editor, by what is said of it.
 async fn answer(
     call: &Call,
     file: &PersonaFileText,
-    (saved, problem): (bool, Option<String>),
+    said: EditorWords<'_>,
 ) -> Result<Response, PageError> {
     let persona = persona(call)?;
     let page = FilePage {
         persona: persona.id.as_str(),
         persona_name: &persona.name,
-        name: &file.name,
-        text: &file.text,
-        sha256: &file.sha256,
-        saved,
-        problem,
-        difference: Vec::new(),
+        file,
+        said,
     };
     call.page("persona_file.html", &page).await
 }
@@ -151,28 +153,30 @@ async fn unsaved(
         text: text.to_owned(),
         sha256: base.to_owned(),
     };
-    let mut response = answer(call, &file, (false, Some(problem))).await?;
+    let said = EditorWords {
+        problem: Some(problem),
+        ..EditorWords::default()
+    };
+    let mut response = answer(call, &file, said).await?;
     *response.status_mut() = StatusCode::BAD_REQUEST;
     Ok(response)
 }
 
 /// Shows a text that came too late, beside the difference to the file as it is now.
 async fn changed(call: &Call, now: &PersonaFileText, text: &str) -> Result<Response, PageError> {
-    let persona = persona(call)?;
-    let text = text.replace("\r\n", "\n");
-    let page = FilePage {
-        persona: persona.id.as_str(),
-        persona_name: &persona.name,
-        name: &now.name,
-        sha256: &now.sha256,
-        saved: false,
+    let late = PersonaFileText {
+        name: now.name.clone(),
+        text: text.replace("\r\n", "\n"),
+        sha256: now.sha256.clone(),
+    };
+    let said = EditorWords {
         problem: Some(
             "somebody has changed this file since you opened it; nothing was saved".to_owned(),
         ),
-        difference: line_diff(&now.text, &text),
-        text: &text,
+        difference: line_diff(&now.text, &late.text),
+        ..EditorWords::default()
     };
-    let mut response = call.page("persona_file.html", &page).await?;
+    let mut response = answer(call, &late, said).await?;
     *response.status_mut() = StatusCode::CONFLICT;
     Ok(response)
 }

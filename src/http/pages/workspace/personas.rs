@@ -1,7 +1,6 @@
 //! Personas: who lives here, with their settings and their files. Settings are written on the machine alone.
 
 use crate::config::{Config, Persona, show_persona};
-use crate::domain::PersonaId;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::store::files::persona_files;
@@ -70,10 +69,7 @@ pub(in crate::http) async fn list(call: Call) -> Result<Response, PageError> {
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let config = &call.context.config;
-    let persona = PersonaId::parse(call.param("id"))
-        .ok()
-        .and_then(|id| config.personas.get(&id))
-        .ok_or_else(|| PageError::Missing("persona".to_owned()))?;
+    let persona = call.context.persona(call.param("id"))?;
     let file = |name: &'static str| PersonaFile {
         name,
         text: text_of(&persona.folder.join(name)),
