@@ -6,7 +6,7 @@ use super::{Command, CommandContext, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
 use crate::domain::Timestamp;
-use crate::store::{AccountLine, BudgetRecord, Store, UsageBy, UsageSum};
+use crate::store::{AccountLine, BudgetRecord, Store, UsageBy, UsageSince, UsageSum};
 use crate::text::plural;
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
@@ -71,9 +71,10 @@ async fn sums(
     since: Timestamp,
     by: UsageBy,
 ) -> anyhow::Result<()> {
-    let sums = store.usage_since(since, Some(by), LINES_MAX).await?;
+    let begin = UsageSince::Instant(since);
+    let sums = store.usage_since(&begin, Some(by), LINES_MAX).await?;
     let total = store
-        .usage_since(since, None, 1)
+        .usage_since(&begin, None, 1)
         .await?
         .pop()
         .unwrap_or_default();

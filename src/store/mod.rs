@@ -171,7 +171,7 @@ pub use webhooks::record::{
     NewWebhookDelivery, WebhookDelivery, WebhookDeliveryState, WebhookStatus,
 };
 
-pub use budgets::usage::{UsageBy, UsageSum};
+pub use budgets::usage::{UsageBy, UsageSince, UsageSum};
 pub use journal::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
 pub use schedules::waiting::{CATCHING_UP_MAX, WaitingSlot, WaitingTurn, WaitingTurns};
 pub use sqlite::writer::PowerCut;

@@ -13,6 +13,7 @@ use crate::domain::RunState;
 use crate::store::FeedFilter;
 use crate::text::{one_line, shortened};
 use anyhow::Context as _;
+use chrono_tz::Tz;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
 use state::TopState;
@@ -54,15 +55,19 @@ impl Command for TopCommand {
 async fn top(context: &CommandContext, pause: Duration) -> anyhow::Result<Exit> {
     let store = super::tail::store_to_read(context).await?;
     let workspace = context.require_workspace()?;
+    // A configuration that cannot be read is no reason to show nothing.
+    let zone = context
+        .config()
+        .map_or(Tz::UTC, |config| config.inference.budgets.zone);
     if context.json() {
         context
             .screen
-            .json(&TopState::of(&store, workspace).await?)?;
+            .json(&TopState::of(&store, workspace, zone).await?)?;
         return Ok(Exit::Ok);
     }
     let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     loop {
-        let state = TopState::of(&store, workspace).await?;
+        let state = TopState::of(&store, workspace, zone).await?;
         context.screen.clear()?;
         show(context, &state)?;
         let all = FeedFilter::default();
@@ -121,9 +126,10 @@ fn show(context: &CommandContext, state: &TopState) -> anyhow::Result<()> {
         (
             "money",
             format!(
-                "${} in {} calls since midnight UTC; {} runs wait for money",
+                "${} in {} calls since midnight in {}; {} runs wait for money",
                 dollars(state.today.cost_micros),
                 state.today.calls,
+                state.today.timezone,
                 state.waiting_for_money
             ),
         ),

@@ -1,10 +1,11 @@
 //! The state of an engine at one instant.
 
-use crate::domain::{ApprovalState, RunState, Timestamp};
+use crate::domain::{ApprovalState, RunState, Timestamp, day_of};
 use crate::store::{
     DeliveryFilter, DeliveryState, RunFilter, RunSummary, Store, StoreError, TransportState,
-    UsageSum, working_engine,
+    UsageSince, UsageSum, working_engine,
 };
+use chrono_tz::Tz;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::path::Path;
@@ -13,8 +14,6 @@ use std::path::Path;
 pub const COUNTED_MAX: usize = 200;
 /// Most runs at work that are named.
 const AT_WORK_MAX: usize = 10;
-/// Milliseconds of a day.
-const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// States of mails that an owner may have to look at, with their words.
 const MAILS: [(&str, &[DeliveryState]); 3] = [
@@ -45,9 +44,11 @@ pub struct TopState {
     pub at_work: Vec<RunSummary>,
 }
 
-/// Sum of what calls cost since midnight UTC.
+/// Sum of what calls cost since midnight in the zone of the budgets.
 #[derive(Serialize)]
 pub struct TodaySum {
+    /// Name of the zone in which the day began.
+    pub timezone: &'static str,
     pub calls: i64,
     /// Known cost in micro-dollars.
     pub cost_micros: i64,
@@ -55,9 +56,9 @@ pub struct TodaySum {
 
 impl TopState {
     /// Reads the state of a workspace.
-    pub async fn of(store: &Store, workspace: &Path) -> Result<Self, StoreError> {
+    pub async fn of(store: &Store, workspace: &Path, zone: Tz) -> Result<Self, StoreError> {
         let now = store.clock().now();
-        let midnight = Timestamp::from_millis(now.as_millis() - now.as_millis().rem_euclid(DAY_MS));
+        let midnight = UsageSince::Day(day_of(now, &zone));
         let mut runs = Vec::new();
         let mut at_work = Vec::new();
         for state in RunState::ALL {
@@ -84,7 +85,7 @@ impl TopState {
         let stopped = health.filter(|health| health.state != TransportState::Well);
         let open = Some(ApprovalState::Open);
         let today: UsageSum = store
-            .usage_since(midnight, None, 1)
+            .usage_since(&midnight, None, 1)
             .await?
             .pop()
             .unwrap_or_default();
@@ -104,6 +105,7 @@ impl TopState {
             },
             questions: store.approvals(open, None, COUNTED_MAX as u32).await?.len(),
             today: TodaySum {
+                timezone: zone.name(),
                 calls: today.calls,
                 cost_micros: today.cost_micros.unwrap_or_default(),
             },

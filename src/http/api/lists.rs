@@ -6,12 +6,12 @@ use crate::domain::{Address, ApprovalState, MemoryStatus, PersonaId, RunState, T
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::pages::inbox::cursor;
+use crate::http::pages::usage::since_day;
 use crate::store::{
-    DeliveryFilter, DeliveryState, MemoryFilter, OverviewFilter, RunFilter, UsageBy, UsageSum,
+    DeliveryFilter, DeliveryState, MemoryFilter, OverviewFilter, RunFilter, UsageBy, UsageSince, UsageSum,
 };
 use axum::response::Response;
 use serde::Serialize;
-use std::time::Duration;
 
 /// Most sums of a report.
 const SUMS_MAX: usize = 1_000;
@@ -143,10 +143,11 @@ pub(in crate::http) async fn personas(call: Call) -> Result<Response, PageError>
     all(personas.map(show_persona).collect())
 }
 
-/// Sums of usage since an instant.
+/// Sums of usage of whole days.
 #[derive(Serialize)]
 struct UsageSums {
-    since: Timestamp,
+    /// First day, in the zone of the budgets.
+    since: String,
     by: &'static str,
     sums: Vec<UsageSum>,
     total: UsageSum,
@@ -158,17 +159,16 @@ pub(in crate::http) async fn usage(call: Call) -> Result<Response, PageError> {
     let store = &call.context.store;
     let by = word(&call, "by", UsageBy::parse)?.unwrap_or(UsageBy::Day);
     let days = word(&call, "days", |text| text.parse::<u64>().ok())?;
-    let days = days.unwrap_or(30).min(DAYS_MAX);
-    let since = call
-        .context
-        .now()
-        .minus(Duration::from_secs(days * 24 * 3600));
+    let days = days.unwrap_or(30).clamp(1, DAYS_MAX);
+    let zone = &call.context.config.inference.budgets.zone;
+    let since = since_day(call.context.now(), days, zone);
+    let begin = UsageSince::Day(since.clone());
     record(&UsageSums {
         since,
         by: by.as_str(),
-        sums: store.usage_since(since, Some(by), SUMS_MAX).await?,
+        sums: store.usage_since(&begin, Some(by), SUMS_MAX).await?,
         total: store
-            .usage_since(since, None, 1)
+            .usage_since(&begin, None, 1)
             .await?
             .pop()
             .unwrap_or_default(),

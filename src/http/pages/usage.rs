@@ -3,8 +3,10 @@
 use super::strip::StripBar;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::store::{AccountLine, BudgetRecord, UsageBy, UsageSum};
+use crate::domain::{Timestamp, day_of};
+use crate::store::{AccountLine, BudgetRecord, UsageBy, UsageSince, UsageSum};
 use axum::response::Response;
+use chrono_tz::Tz;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -58,16 +60,16 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         .parse::<u64>()
         .unwrap_or(DAYS)
         .clamp(1, DAYS_MAX);
-    let since = now.minus(Duration::from_secs(days * 24 * 3600));
+    let since = UsageSince::Day(since_day(now, days, &config.inference.budgets.zone));
     let mut tables = Vec::new();
     for by in [UsageBy::Day, UsageBy::Persona, UsageBy::Model] {
-        let sums = store.usage_since(since, Some(by), LINES_MAX).await?;
+        let sums = store.usage_since(&since, Some(by), LINES_MAX).await?;
         tables.push(UsageTable {
             by: by.as_str(),
             sums: lines(sums),
         });
     }
-    let total = store.usage_since(since, None, 1).await?.pop();
+    let total = store.usage_since(&since, None, 1).await?.pop();
     let accounts = store
         .account_lines((&config.inference, &config.personas), now)
         .await?;
@@ -81,6 +83,12 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         runs_waiting: store.runs_waiting_for_money().await?,
     };
     call.page("usage.html", &page).await
+}
+
+/// Returns the first of so many days: today, in the zone of the budgets, is the last.
+pub(in crate::http) fn since_day(now: Timestamp, days: u64, zone: &Tz) -> String {
+    let back = Duration::from_secs(days.saturating_sub(1) * 24 * 3600);
+    day_of(now.minus(back), zone)
 }
 
 fn lines(sums: Vec<UsageSum>) -> Vec<SumLine> {

@@ -131,6 +131,24 @@ pub(super) static CHECKS: &[AuditCheck] = &[
     },
     AuditCheck {
         group: "AU13",
+        name: "usage-sums-differ",
+        says: "the sum of a day differs from the calls in the books",
+        hint: "what the pages say of usage is wrong, budgets are not; report it",
+        holds: Holds::Always,
+        sql: "WITH books AS (SELECT day, count(*) AS lines, count(DISTINCT call) AS calls, sum(tokens) AS tokens,
+                coalesce(sum(cost_micros), 0) AS micros FROM (
+                SELECT day, run_id || turn_index || '/' || attempt AS call,
+                  input_tokens + cache_read_tokens + cache_write_tokens + output_tokens AS tokens, cost_micros FROM usage_ledger
+                UNION ALL SELECT day, id, tokens, cost_micros FROM embedding_calls WHERE state <> 'open')
+              GROUP BY day),
+            sums AS (SELECT day, sum(lines) AS lines, sum(calls) AS calls,
+                sum(input_tokens + cache_read_tokens + cache_write_tokens + output_tokens) AS tokens,
+                coalesce(sum(cost_micros), 0) AS micros FROM usage_days GROUP BY day)
+            SELECT coalesce(b.day, s.day) FROM books b FULL JOIN sums s ON s.day = b.day
+            WHERE b.lines IS NOT s.lines OR b.calls IS NOT s.calls OR b.tokens IS NOT s.tokens OR b.micros IS NOT s.micros",
+    },
+    AuditCheck {
+        group: "AU13",
         name: "run-differs-from-turns",
         says: "a run counts other tokens than its calls",
         hint: "what `attache usage` says of it is wrong; report it",

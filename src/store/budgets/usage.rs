@@ -1,4 +1,4 @@
-//! Reports from the ledger: sums by day, persona, model, provider, thread or run.
+//! Reports of usage: of whole days from their sums, of any other span from the two ledgers.
 
 use crate::domain::{PersonaId, ThreadId, Timestamp};
 use crate::store::Result;
@@ -77,14 +77,23 @@ pub struct UsageSum {
     pub estimated: i64,
 }
 
+/// Beginning of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsageSince {
+    /// A day in the zone of the budgets, `2026-11-20`: that day and all later ones.
+    Day(String),
+    Instant(Timestamp),
+}
+
 /// Of both ledgers. A call for vectors outside of runs is of no thread and no run.
 pub(in crate::store) const USAGE: &str = "
     WITH calls AS (
       SELECT run_id || turn_index || '/' || attempt AS call, run_id, day, persona_id, provider, model, state, input_tokens,
         cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
-        price_version, held_micros FROM usage_ledger WHERE created_at >= $1
+        price_version, held_micros FROM usage_ledger WHERE created_at >= $1 AND day >= $4
       UNION ALL SELECT id, run_id, day, persona_id, provider, model, state, tokens, 0, 0, 0, 0, estimated, cost_micros,
-        cost_source, price_version, held_micros FROM embedding_calls WHERE created_at >= $1 AND state <> 'open')
+        cost_source, price_version, held_micros FROM embedding_calls
+        WHERE created_at >= $1 AND day >= $4 AND state <> 'open')
     SELECT CASE $2 WHEN 'day' THEN l.day WHEN 'persona' THEN l.persona_id
         WHEN 'model' THEN l.provider || '/' || l.model WHEN 'provider' THEN l.provider
         WHEN 'thread' THEN coalesce(r.thread_id, 'none') WHEN 'run' THEN coalesce(l.run_id, 'none') ELSE 'total' END AS what,
@@ -97,6 +106,19 @@ pub(in crate::store) const USAGE: &str = "
       sum(l.cost_micros IS NULL AND l.state = 'answered') AS unknown_cost, sum(l.state = 'lost') AS lost,
       coalesce(sum(l.held_micros), 0) AS held_micros, sum(l.estimated) AS estimated
     FROM calls l LEFT JOIN runs r ON r.id = l.run_id
+    GROUP BY what
+    ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC, calls DESC, what LIMIT $3";
+/// The report of [`USAGE`] for whole days, except for threads and runs.
+pub(in crate::store) const USAGE_OF_DAYS: &str = "
+    SELECT CASE $2 WHEN 'day' THEN d.day WHEN 'persona' THEN d.persona_id WHEN 'model' THEN d.provider || '/' || d.model
+        WHEN 'provider' THEN d.provider ELSE 'total' END AS what,
+      sum(CASE $2 WHEN 'model' THEN d.lines ELSE d.calls END) AS calls,
+      sum(d.input_tokens) AS input_tokens, sum(d.cache_read_tokens) AS cache_read_tokens,
+      sum(d.cache_write_tokens) AS cache_write_tokens, sum(d.output_tokens) AS output_tokens,
+      sum(d.reasoning_tokens) AS reasoning_tokens, sum(d.cost_micros) AS cost_micros,
+      group_concat(DISTINCT nullif(d.source, 'unknown')) AS sources, sum(d.unknown_cost) AS unknown_cost,
+      sum(d.lost) AS lost, sum(d.held_micros) AS held_micros, sum(d.estimated) AS estimated
+    FROM usage_days d WHERE d.day >= $1
     GROUP BY what
     ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC, calls DESC, what LIMIT $3";
 pub(in crate::store) const THREADS_THAT_SPEND: &str = "
@@ -115,14 +137,26 @@ impl Store {
     /// sum of all.
     pub async fn usage_since(
         &self,
-        since: Timestamp,
+        since: &UsageSince,
         by: Option<UsageBy>,
         limit: usize,
     ) -> Result<Vec<UsageSum>> {
-        let rows = sqlx::query(USAGE)
-            .bind(since.to_string())
-            .bind(by.map_or("total", UsageBy::as_str));
-        let rows = rows.bind(to_i64(limit)).fetch_all(self.readers()).await?;
+        let word = by.map_or("total", UsageBy::as_str);
+        let rows = match since {
+            UsageSince::Day(day) if !matches!(by, Some(UsageBy::Thread | UsageBy::Run)) => {
+                let rows = sqlx::query(USAGE_OF_DAYS).bind(day).bind(word);
+                rows.bind(to_i64(limit)).fetch_all(self.readers()).await?
+            }
+            since => {
+                let (instant, day) = match since {
+                    UsageSince::Day(day) => (String::new(), day.as_str()),
+                    UsageSince::Instant(instant) => (instant.to_string(), ""),
+                };
+                let rows = sqlx::query(USAGE).bind(instant).bind(word);
+                let rows = rows.bind(to_i64(limit)).bind(day);
+                rows.fetch_all(self.readers()).await?
+            }
+        };
         Ok(rows.iter().map(usage_sum).collect())
     }
 
@@ -152,6 +186,12 @@ impl Store {
 
 fn usage_sum(row: &SqliteRow) -> UsageSum {
     let sources: Option<String> = row.get("sources");
+    let mut sources: Vec<String> = sources
+        .iter()
+        .flat_map(|list| list.split(','))
+        .map(str::to_owned)
+        .collect();
+    sources.sort();
     UsageSum {
         what: row.get("what"),
         calls: row.get("calls"),
@@ -161,11 +201,7 @@ fn usage_sum(row: &SqliteRow) -> UsageSum {
         output_tokens: row.get("output_tokens"),
         reasoning_tokens: row.get("reasoning_tokens"),
         cost_micros: row.get("cost_micros"),
-        sources: sources
-            .iter()
-            .flat_map(|list| list.split(','))
-            .map(str::to_owned)
-            .collect(),
+        sources,
         unknown_cost: row.get("unknown_cost"),
         lost: row.get("lost"),
         held_micros: row.get("held_micros"),

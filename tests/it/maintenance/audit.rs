@@ -29,12 +29,19 @@ const CONTROLS: &[(&str, &str)] = &[
         "reservation-without-call",
         "INSERT INTO budget_reservations SELECT id, 0, 1, '[]', '2026-11-20', 1, 1 FROM runs WHERE seq = {run}",
     ),
-    ("account-below-books", "UPDATE usage_ledger SET output_tokens = 1000000000"),
+    (
+        "account-below-books",
+        "UPDATE usage_ledger SET output_tokens = 1000000000;
+         UPDATE usage_days SET output_tokens = 1000000000 * lines",
+    ),
+    ("usage-sums-differ", "UPDATE usage_days SET cost_micros = coalesce(cost_micros, 0) + 1"),
+    ("usage-sums-differ", "DELETE FROM usage_days"),
     (
         "account-below-books",
         "INSERT INTO embedding_calls (id, persona_id, purpose, provider, model, texts, tokens, estimated, state, cost_source, accounts_json,
             day, created_at)
-         VALUES ('e1', 'ada', 'letters', 'p', 'm', 1, 1000000000, 0, 'answered', 'unknown', '[]', '2026-11-20', '2026-11-20T09:00:00.000Z')",
+         VALUES ('e1', 'ada', 'letters', 'p', 'm', 1, 1000000000, 0, 'open', 'unknown', '[]', '2026-11-20', '2026-11-20T09:00:00.000Z');
+         UPDATE embedding_calls SET state = 'answered'",
     ),
     (
         "reservations-differ",

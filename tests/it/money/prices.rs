@@ -2,7 +2,8 @@
 
 use crate::app::{TestApp, Workspace, note};
 use attache::config::{Prices, load};
-use attache::domain::{Rates, TokenUsage};
+use attache::domain::{Rates, Timestamp, TokenUsage};
+use attache::store::{UsageBy, UsageSince};
 use chrono::NaiveDate;
 use serde_json::{Value, json};
 
@@ -258,4 +259,14 @@ async fn a_call_is_priced_by_the_provider_else_the_table_else_not() {
     );
     let sums = "SELECT CAST(sum(cost_micros) AS TEXT) FROM runs WHERE $1 = $1";
     assert_eq!(app.row(sums, "").await[0].as_deref(), Some("500087"));
+    let groupings = UsageBy::ALL.iter().copied().map(Some).chain([None]);
+    for by in groupings {
+        let of_days = UsageSince::Day("2026-11-01".to_owned());
+        let of_calls = UsageSince::Instant(Timestamp::from_millis(0));
+        let store = &app.engine.store;
+        let of_days = store.usage_since(&of_days, by, 10).await.expect("sums");
+        let of_calls = store.usage_since(&of_calls, by, 10).await.expect("sums");
+        assert!(!of_days.is_empty());
+        assert_eq!(of_days, of_calls, "the sums of days by {by:?}");
+    }
 }

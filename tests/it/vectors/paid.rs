@@ -3,7 +3,7 @@
 use super::embedding_server::{EmbeddingServer, Mood};
 use super::{MODEL, column, workspace, writes};
 use crate::app::{TestApp, Workspace};
-use attache::store::UsageBy;
+use attache::store::{UsageBy, UsageSince};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -49,7 +49,7 @@ async fn an_answered_call_costs_what_the_table_says() {
         .engine
         .store
         .usage_since(
-            attache::domain::Timestamp::from_millis(0),
+            &UsageSince::Day("2026-01-01".to_owned()),
             Some(UsageBy::Model),
             10,
         )
@@ -68,7 +68,7 @@ async fn an_answered_call_costs_what_the_table_says() {
         .engine
         .store
         .usage_since(
-            attache::domain::Timestamp::from_millis(0),
+            &UsageSince::Day("2026-01-01".to_owned()),
             Some(UsageBy::Thread),
             10,
         )
