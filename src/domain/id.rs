@@ -8,6 +8,7 @@ macro_rules! id_type {
         #[$doc]
         #[derive(
             Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+            schemars::JsonSchema,
         )]
         pub struct $name(String);
 
@@ -54,7 +55,9 @@ id_type!(
 ///
 /// Invariant: 1 to 64 characters of `a-z`, `0-9`, `-`, `_`, starting with a letter or digit, so
 /// that it is a safe file name and a safe local part.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
+)]
 pub struct PersonaId(String);
 
 /// Error with the text that is not a persona id.

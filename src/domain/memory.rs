@@ -6,6 +6,7 @@ use super::id::ThreadId;
 use super::mail::email::Trust;
 use super::mail::label::Readers;
 use super::run::word_enum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -60,7 +61,7 @@ word_enum!(
 );
 
 /// Owner of an entry: a correspondent, a thread, or everybody.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "scope", content = "key", rename_all = "snake_case")]
 pub enum MemoryScope {
     /// A correspondent, by the key of a proved address.

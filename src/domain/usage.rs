@@ -1,6 +1,7 @@
 //! Usage and cost of a provider call, in tokens and integer micro-dollars.
 
 use super::run::word_enum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 word_enum!(
@@ -59,7 +60,7 @@ impl Rates {
 /// Tokens of one call, normalised: `input` excludes cached tokens, `reasoning` is part of `output`.
 ///
 /// The serde form is that of recorded answers (`run_turns.response_json`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TokenUsage {
     /// Uncached input tokens.
     pub input_tokens: u64,

@@ -5,12 +5,16 @@ use super::failure::{PageError, Shape};
 use crate::store::KeyRight;
 use axum::response::Response;
 use futures_util::future::BoxFuture;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// Most bytes of a question in OpenAI's form, which brings its whole conversation.
 const QUESTION_BYTES_MAX: usize = 1024 * 1024;
 
 /// Answer of a handler.
 pub type HandlerAnswer = BoxFuture<'static, Result<Response, PageError>>;
+
+/// Schema of an answer, made with those of its parts.
+pub type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
 
 /// Callers of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +67,8 @@ pub struct WebRoute {
     pub body: RouteBody,
     /// Answer of a `GET` for programs, in words; empty for pages.
     pub(super) gives: &'static str,
+    /// Schema of its answer for programs; `None`: it is no JSON of ours.
+    pub(super) answer: Option<AnswerSchema>,
     /// Words of the query that it knows, or members of the body.
     pub(super) words: &'static [&'static str],
     /// Shape of its errors.
@@ -76,6 +82,14 @@ impl WebRoute {
         Self {
             gives,
             words,
+            ..self
+        }
+    }
+
+    /// Names the record that a program gets.
+    pub(super) const fn gives<T: JsonSchema>(self) -> Self {
+        Self {
+            answer: Some(SchemaGenerator::subschema_for::<T>),
             ..self
         }
     }
@@ -99,6 +113,7 @@ pub(super) const fn page(path: &'static str, handler: fn(Call) -> HandlerAnswer)
         changes: None,
         body: RouteBody::Nothing,
         gives: "",
+        answer: None,
         words: &[],
         shape: Shape::Page,
         handler,

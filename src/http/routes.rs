@@ -14,10 +14,16 @@ use super::route::{
     page, read, signed, write,
 };
 use super::{api, ingest, openai, reply};
-use crate::store::KeyRight;
+use crate::replay::{ContextRecord, MessageRecord, RunRecord, ThreadDetail};
+use crate::store::files::persona_files::PersonaFileText;
+use crate::store::{
+    ApprovalView, Delivery, ErasedMemory, KeyRight, MemoryDossier, MemoryEntry, NoticeFold,
+    PersonaHalt, RunSummary, StoredSlot, ThreadOverview,
+};
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -139,12 +145,14 @@ pub static ROUTES: &[WebRoute] = &[
         shape: Shape::Json,
         ..open("/healthz", |call| Box::pin(api::health(call)))
     }
-    .about("whether the process answers", &[]),
+    .about("whether the process answers", &[])
+    .gives::<api::HealthRecord>(),
     WebRoute {
         shape: Shape::Json,
         ..open("/readyz", |call| Box::pin(api::ready(call)))
     }
-    .about("whether letters are taken; 503 when they are not", &[]),
+    .about("whether letters are taken; 503 when they are not", &[])
+    .gives::<api::ReadyRecord>(),
     read("/api/v1/events", |call| Box::pin(api::events(call))).about(
         "what happens, as kinds and ids",
         &["persona", "thread", "run", "after"],
@@ -171,55 +179,76 @@ pub static ROUTES: &[WebRoute] = &[
     .about(
         "conversations, the newest first",
         &["persona", "state", "limit", "cursor"],
-    ),
+    )
+    .gives::<api::ItemList<ThreadOverview>>(),
     read("/api/v1/threads/{id}", |call| Box::pin(api::thread(call)))
-        .about("a thread with its messages and runs", &["limit"]),
-    read("/api/v1/runs", |call| Box::pin(api::runs(call))).about(
-        "runs, the newest first",
-        &["persona", "state", "since", "limit", "cursor"],
-    ),
+        .about("a thread with its messages and runs", &["limit"])
+        .gives::<ThreadDetail<'static>>(),
+    read("/api/v1/runs", |call| Box::pin(api::runs(call)))
+        .about(
+            "runs, the newest first",
+            &["persona", "state", "since", "limit", "cursor"],
+        )
+        .gives::<api::ItemList<RunSummary>>(),
     read("/api/v1/runs/{id}", |call| Box::pin(api::run(call)))
-        .about("a run and everything that happened in it", &[]),
+        .about("a run and everything that happened in it", &[])
+        .gives::<RunRecord>(),
     read("/api/v1/runs/{id}/context", |call| {
         Box::pin(api::run_context(call))
     })
-    .about("what the model saw in a run", &[]),
+    .about("what the model saw in a run", &[])
+    .gives::<ContextRecord>(),
     read("/api/v1/messages/{id}", |call| Box::pin(api::message(call)))
-        .about("a message as runs show it", &[]),
-    read("/api/v1/approvals", |call| Box::pin(api::approvals(call))).about(
-        "questions, open ones by their end, others the newest first",
-        &["persona", "state", "limit"],
-    ),
+        .about("a message as runs show it", &[])
+        .gives::<MessageRecord>(),
+    read("/api/v1/approvals", |call| Box::pin(api::approvals(call)))
+        .about(
+            "questions, open ones by their end, others the newest first",
+            &["persona", "state", "limit"],
+        )
+        .gives::<api::ItemList<ApprovalView>>(),
     read("/api/v1/approvals/{id}", |call| {
         Box::pin(api::approval(call))
     })
-    .about("a question", &[]),
-    read("/api/v1/deliveries", |call| Box::pin(api::deliveries(call))).about(
-        "mails on their way and gone, the newest first",
-        &["persona", "state", "limit"],
-    ),
+    .about("a question", &[])
+    .gives::<ApprovalView>(),
+    read("/api/v1/deliveries", |call| Box::pin(api::deliveries(call)))
+        .about(
+            "mails on their way and gone, the newest first",
+            &["persona", "state", "limit"],
+        )
+        .gives::<api::ItemList<Delivery>>(),
     read("/api/v1/notices", |call| Box::pin(api::notices(call)))
-        .about("notices by their cause", &["limit"]),
-    read("/api/v1/memory", |call| Box::pin(api::memory(call))).about(
-        "entries of memory, the newest first",
-        &["persona", "status", "contact", "limit"],
-    ),
+        .about("notices by their cause", &["limit"])
+        .gives::<api::ItemList<NoticeFold>>(),
+    read("/api/v1/memory", |call| Box::pin(api::memory(call)))
+        .about(
+            "entries of memory, the newest first",
+            &["persona", "status", "contact", "limit"],
+        )
+        .gives::<api::ItemList<MemoryEntry>>(),
     read("/api/v1/memory/{id}", |call| {
         Box::pin(api::memory_entry(call))
     })
-    .about("an entry of memory with what it rests on", &[]),
-    read("/api/v1/slots", |call| Box::pin(api::slots(call))).about(
-        "slots of all responsibilities, the newest first",
-        &["limit"],
-    ),
+    .about("an entry of memory with what it rests on", &[])
+    .gives::<MemoryDossier>(),
+    read("/api/v1/slots", |call| Box::pin(api::slots(call)))
+        .about(
+            "slots of all responsibilities, the newest first",
+            &["limit"],
+        )
+        .gives::<api::ItemList<StoredSlot>>(),
     read("/api/v1/personas", |call| Box::pin(api::personas(call)))
-        .about("personas with their settings", &[]),
+        .about("personas with their settings", &[])
+        .gives::<api::ItemList<Map<String, Value>>>(),
     read("/api/v1/personas/{id}/file", |call| {
         Box::pin(persona_file::show(call))
     })
-    .about("a persona's file with its digest", &["name"]),
+    .about("a persona's file with its digest", &["name"])
+    .gives::<PersonaFileText>(),
     read("/api/v1/usage", |call| Box::pin(api::usage(call)))
-        .about("what calls used and cost", &["by", "days"]),
+        .about("what calls used and cost", &["by", "days"])
+        .gives::<api::UsageSums>(),
     WebRoute {
         shape: Shape::Json,
         ..open("/api/v1/openapi.json", |call| {
@@ -233,55 +262,64 @@ pub static ROUTES: &[WebRoute] = &[
         "/api/v1/runs/{id}/cancel",
         "ends a run",
         |call| Box::pin(run::cancel(call)),
-    ),
+    )
+    .gives::<run::ChangedRun<'static>>(),
     write(
         RouteAccess::Operate,
         "/api/v1/runs/{id}/retry",
         "queues a run again",
         |call| Box::pin(run::retry(call)),
-    ),
+    )
+    .gives::<run::ChangedRun<'static>>(),
     write(
         RouteAccess::Operate,
         "/api/v1/deliveries/{id}/retry",
         "has a mail tried at once",
         |call| Box::pin(outbox::retry(call)),
-    ),
+    )
+    .gives::<Delivery>(),
     write(
         RouteAccess::Operate,
         "/api/v1/deliveries/{id}/hold",
         "keeps a mail back",
         |call| Box::pin(outbox::hold(call)),
-    ),
+    )
+    .gives::<Delivery>(),
     write(
         RouteAccess::Operate,
         "/api/v1/deliveries/{id}/cancel",
         "gives a mail up",
         |call| Box::pin(outbox::cancel(call)),
-    ),
+    )
+    .gives::<Delivery>(),
     write(
         RouteAccess::Operate,
         "/api/v1/responsibilities/{id}/run",
         "starts a duty now",
         |call| Box::pin(schedule::start(call)),
-    ),
+    )
+    .gives::<schedule::ChangedResponsibility>(),
     write(
         RouteAccess::Operate,
         "/api/v1/responsibilities/{id}/pause",
         "lets a duty rest",
         |call| Box::pin(schedule::pause(call)),
-    ),
+    )
+    .gives::<schedule::ChangedResponsibility>(),
     write(
         RouteAccess::Operate,
         "/api/v1/responsibilities/{id}/resume",
         "lets a duty fire again",
         |call| Box::pin(schedule::resume(call)),
-    ),
+    )
+    .gives::<schedule::ChangedResponsibility>(),
     write(
         RouteAccess::Operate,
         "/api/v1/halt",
         "stops all runs and mail, or a persona's",
         |call| Box::pin(doctor::halt(call)),
     )
+    .gives::<Vec<PersonaHalt>>()
     .knowing(&["persona", "reason"]),
     // What an owner decides, no key does.
     write(
@@ -290,6 +328,7 @@ pub static ROUTES: &[WebRoute] = &[
         "replaces a persona's file",
         |call| Box::pin(persona_file::save(call)),
     )
+    .gives::<PersonaFileText>()
     .knowing(&["name", "text", "base_sha256"]),
     write(
         RouteAccess::Session,
@@ -297,19 +336,22 @@ pub static ROUTES: &[WebRoute] = &[
         "lifts a halt",
         |call| Box::pin(doctor::resume(call)),
     )
+    .gives::<Vec<PersonaHalt>>()
     .knowing(&["persona"]),
     write(
         RouteAccess::Session,
         "/api/v1/messages/{id}/answer",
         "has a filed letter answered",
         |call| Box::pin(letter::answer(call)),
-    ),
+    )
+    .gives::<letter::AnsweredFiled<'static>>(),
     write(
         RouteAccess::Session,
         "/api/v1/approvals/{id}/approve",
         "lets the call happen, exactly as shown",
         |call| Box::pin(approvals::approve(call)),
     )
+    .gives::<approvals::DecidedRecord<'static>>()
     .knowing(&["sha256", "words"]),
     write(
         RouteAccess::Session,
@@ -317,6 +359,7 @@ pub static ROUTES: &[WebRoute] = &[
         "refuses the call",
         |call| Box::pin(approvals::reject(call)),
     )
+    .gives::<approvals::DecidedRecord<'static>>()
     .knowing(&["sha256", "words"]),
     write(
         RouteAccess::Session,
@@ -324,6 +367,7 @@ pub static ROUTES: &[WebRoute] = &[
         "refuses the call and has it proposed anew",
         |call| Box::pin(approvals::edit(call)),
     )
+    .gives::<approvals::DecidedRecord<'static>>()
     .knowing(&["sha256", "words"]),
     write(
         RouteAccess::Session,
@@ -331,6 +375,7 @@ pub static ROUTES: &[WebRoute] = &[
         "answers a persona's question",
         |call| Box::pin(approvals::answer(call)),
     )
+    .gives::<approvals::DecidedRecord<'static>>()
     .knowing(&["sha256", "words"]),
     write(
         RouteAccess::Session,
@@ -338,6 +383,7 @@ pub static ROUTES: &[WebRoute] = &[
         "has an entry used",
         |call| Box::pin(memory::approve(call)),
     )
+    .gives::<memory::ChangedEntry<'static>>()
     .knowing(&["for_everybody"]),
     write(
         RouteAccess::Session,
@@ -345,6 +391,7 @@ pub static ROUTES: &[WebRoute] = &[
         "takes an entry out of use",
         |call| Box::pin(memory::reject(call)),
     )
+    .gives::<memory::ChangedEntry<'static>>()
     .knowing(&["words"]),
     write(
         RouteAccess::Session,
@@ -352,19 +399,22 @@ pub static ROUTES: &[WebRoute] = &[
         "says an entry anew",
         |call| Box::pin(memory::edit(call)),
     )
+    .gives::<memory::ChangedEntry<'static>>()
     .knowing(&["words"]),
     write(
         RouteAccess::Session,
         "/api/v1/memory/{id}/restore",
         "undoes the last change of an entry",
         |call| Box::pin(memory::restore(call)),
-    ),
+    )
+    .gives::<memory::ChangedEntry<'static>>(),
     write(
         RouteAccess::Session,
         "/api/v1/memory/{id}/forget",
         "erases an entry for good",
         |call| Box::pin(memory::forget(call)),
-    ),
+    )
+    .gives::<Vec<ErasedMemory>>(),
     agent("/mcp", |call| Box::pin(api::agents(call))),
     model_read("/v1/models", |call| Box::pin(openai::list(call))),
     model_read("/v1/models/{id}", |call| Box::pin(openai::show(call))),

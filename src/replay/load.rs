@@ -2,9 +2,9 @@
 
 use super::{
     AttachmentRecord, CallRecord, DeliveryRecord, ErrorRecord, MailRecord, MessageRecord,
-    OutputRecord, RecipientRecord, RunRecord, RunRow, ThreadRecord, TurnRecord, UsageRecord,
+    OutputRecord, RecipientRecord, RunRecord, RunRow, ThreadRecord, TurnRecord,
 };
-use crate::domain::{RunId, ThreadId, Timestamp, TokenUsage};
+use crate::domain::{RunId, ThreadId, Timestamp};
 use crate::store::{
     AttachmentInfo, Delivery, Result, RunSummary, Step, StepKind, Store, StoreError, StoredMessage,
     StoredOutput, StoredTurn,
@@ -125,7 +125,7 @@ fn run_record(run: &RunSummary) -> RunRow {
             class: class.to_string(),
             message: run.error_message.clone().unwrap_or_default(),
         }),
-        usage: usage(run.usage),
+        usage: run.usage.into(),
         limits: run.limits_json.as_deref().map(json),
         created_at: run.created_at.to_string(),
         started_at: text(run.started_at),
@@ -178,7 +178,7 @@ fn turn(turn: StoredTurn) -> TurnRecord {
         state: turn.state,
         provider: turn.provider,
         model: turn.model,
-        usage: usage(turn.usage),
+        usage: turn.usage.into(),
         error: turn.error_class.map(|class| ErrorRecord {
             class,
             message: turn.error_message.unwrap_or_default(),
@@ -269,17 +269,6 @@ fn delivery(delivery: &Delivery) -> DeliveryRecord {
         envelope_from: delivery.envelope_from.clone(),
         size_bytes: delivery.size_bytes,
         recipients: recipients.collect(),
-    }
-}
-
-pub(super) fn usage(usage: TokenUsage) -> UsageRecord {
-    UsageRecord {
-        input_tokens: usage.input_tokens,
-        cache_read_tokens: usage.cache_read_tokens,
-        cache_write_tokens: usage.cache_write_tokens,
-        output_tokens: usage.output_tokens,
-        reasoning_tokens: usage.reasoning_tokens,
-        cost_micros: usage.cost_micros,
     }
 }
 

@@ -30,12 +30,13 @@ pub use thread_detail::ThreadDetail;
 
 use crate::domain::TextLabel;
 use crate::domain::mail::filed;
-use crate::store::{Executor, HookCall};
+use crate::store::{Executor, HookCall, UsageRecord};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A run and everything that happened in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
     pub run: RunRow,
     /// Slot of a responsibility's run.
@@ -73,7 +74,7 @@ impl RunRecord {
 }
 
 /// An answer that fits its schema.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputRecord {
     pub value: Value,
     pub schema_sha256: String,
@@ -95,7 +96,7 @@ pub struct ThreadRecord {
 }
 
 /// Row of a run. Times are RFC 3339 in UTC.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRow {
     pub id: String,
     pub persona: String,
@@ -122,18 +123,7 @@ pub struct RunRow {
     pub finished_at: Option<String>,
 }
 
-/// Tokens, and micro-dollars when the price is known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct UsageRecord {
-    pub input_tokens: u64,
-    pub cache_read_tokens: u64,
-    pub cache_write_tokens: u64,
-    pub output_tokens: u64,
-    pub reasoning_tokens: u64,
-    pub cost_micros: Option<i64>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRecord {
     /// Name of a [`crate::domain::ErrorClass`].
     pub class: String,
@@ -141,7 +131,7 @@ pub struct ErrorRecord {
 }
 
 /// A message of a thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageRecord {
     pub id: String,
     /// `inbound`, `outbound` or `synthetic`.
@@ -185,7 +175,7 @@ impl MessageRecord {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttachmentRecord {
     pub filename: String,
     pub content_type: String,
@@ -193,7 +183,7 @@ pub struct AttachmentRecord {
 }
 
 /// Context of the first turn; the shape of `runs.context_report_json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextRecord {
     pub profile: String,
     pub budget_tokens: u64,
@@ -204,7 +194,7 @@ pub struct ContextRecord {
     pub entries: Vec<ContextEntry>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextEntry {
     pub resolver: String,
     pub source: String,
@@ -224,7 +214,7 @@ pub struct ContextEntry {
 }
 
 /// One provider call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TurnRecord {
     pub turn_index: u32,
     /// Number of the attempt of this turn, counted from 1.
@@ -277,7 +267,7 @@ impl TurnRecord {
 }
 
 /// One tool call and its result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRecord {
     /// Id, unique in the run.
     pub id: String,
@@ -333,14 +323,14 @@ impl CallRecord {
 }
 
 /// A message that the run wrote, and its delivery.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MailRecord {
     pub message: MessageRecord,
     /// Delivery; `None` when it was withheld.
     pub delivery: Option<DeliveryRecord>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryRecord {
     pub id: String,
     pub state: String,
@@ -354,7 +344,7 @@ pub struct DeliveryRecord {
     pub recipients: Vec<RecipientRecord>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecipientRecord {
     pub recipient: String,
     pub state: String,

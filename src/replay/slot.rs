@@ -4,10 +4,11 @@ use crate::domain::DeliverTo;
 use crate::domain::PlanMode;
 use crate::store::{RunOptionsInForce, SlotOfRun};
 use crate::text::plural;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Slot of a responsibility's run. Options that equal the default are absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotRecord {
     pub responsibility: String,
     pub slot_at: String,
@@ -33,7 +34,7 @@ pub struct SlotRecord {
 }
 
 /// Destination of the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Destination {
     Owners,

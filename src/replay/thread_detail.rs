@@ -2,10 +2,11 @@
 
 use super::{MessageRecord, RunRow, ThreadRecord};
 use crate::store::{StoredThreadSummary, ThreadReset, ThreadSession};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A thread with its messages and runs.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct ThreadDetail<'a> {
     id: &'a str,
     conversation: &'a str,

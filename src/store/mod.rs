@@ -156,7 +156,7 @@ pub use views::feed_lines::{FeedLine, FeedRecipient};
 pub use views::ids::ID_PIECE_CHARS_MIN;
 pub use views::overview::{LastRun, OverviewFilter, OverviewPage, ThreadOverview};
 pub use views::record::StoredTurn;
-pub use views::runs::{RunFilter, RunSummary};
+pub use views::runs::{RunFilter, RunSummary, UsageRecord};
 pub use views::strips::{CallStrip, MailStrip, RunStrip, TurnStrip};
 pub use views::threads::{ThreadFilter, ThreadMessage, ThreadSummary};
 pub use web_access::calls::{ApiCall, ApiCallState};

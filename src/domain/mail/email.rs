@@ -96,6 +96,7 @@ pub struct Letter {
     Default,
     serde::Serialize,
     serde::Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Trust {

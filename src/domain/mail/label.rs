@@ -2,11 +2,12 @@
 
 use super::address::Address;
 use super::email::Trust;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Addresses that may read a text. Owners may read everything.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Readers {
     /// Whomever the persona may write to.
@@ -57,7 +58,7 @@ impl Readers {
 }
 
 /// Label of texts that a run has read: it decides what the run may do, and to whom it may write.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "RecordedLabel")]
 pub struct TextLabel {
     /// Lowest trust of the authors; `None`: no other than the run's own sender.
@@ -68,7 +69,7 @@ pub struct TextLabel {
 }
 
 /// A label as recorded; `of_others` is of records before D-75.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct RecordedLabel {
     lowest: Option<Trust>,
     #[serde(default)]

@@ -1,6 +1,5 @@
-//! `GET /api/v1/openapi.json`: the API in the words of OpenAPI 3.1, made from the table of routes, so that it cannot drift.
-//!
-//! Absent on purpose: the members of answers. They are those of `--json`, which `docs/reference` describes.
+//! `GET /api/v1/openapi.json`: the API in the words of OpenAPI 3.1, made from the table of routes and the records' types, so
+//! that it cannot drift.
 
 use crate::http::call::Call;
 use crate::http::failure::PageError;
@@ -8,7 +7,10 @@ use crate::http::reply::record;
 use crate::http::route::{RouteAccess, RouteBody, RouteMethod, WebRoute};
 use crate::http::routes::ROUTES;
 use axum::response::Response;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// A description of an API (OpenAPI 3.1.1, section 4.8.1).
@@ -45,7 +47,7 @@ struct OpenApiParameter {
     #[serde(rename = "in")]
     place: &'static str,
     required: bool,
-    schema: OpenApiSchema,
+    schema: Schema,
 }
 
 #[derive(Serialize)]
@@ -63,27 +65,13 @@ struct OpenApiAnswer {
 
 #[derive(Serialize)]
 struct OpenApiContent {
-    schema: OpenApiSchema,
-}
-
-/// A schema (JSON Schema 2020-12), as far as this API needs one.
-#[derive(Serialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct OpenApiSchema {
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    #[serde(rename = "$ref", skip_serializing_if = "Option::is_none")]
-    reference: Option<&'static str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    properties: BTreeMap<&'static str, OpenApiSchema>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    additional_properties: Option<bool>,
+    schema: Schema,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct OpenApiComponents {
-    schemas: BTreeMap<&'static str, OpenApiSchema>,
+    schemas: Map<String, Value>,
     security_schemes: BTreeMap<&'static str, OpenApiSecurity>,
 }
 
@@ -100,24 +88,38 @@ struct OpenApiSecurity {
     description: &'static str,
 }
 
-impl OpenApiSchema {
-    fn of(kind: &'static str) -> Self {
-        Self {
-            kind: Some(kind),
-            ..Self::default()
-        }
-    }
+/// An error, as every path of the API answers it.
+#[derive(JsonSchema)]
+#[schemars(rename = "Error")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used; `http::reply` writes errors"
+)]
+struct ErrorAnswer {
+    error: ErrorDetail,
+}
 
-    fn object(members: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
-        Self {
-            properties: members.into_iter().collect(),
-            ..Self::of("object")
-        }
-    }
+#[derive(JsonSchema)]
+#[expect(
+    dead_code,
+    reason = "only its schema is used; `http::reply` writes errors"
+)]
+struct ErrorDetail {
+    /// Stable word: `not_found`, `conflict`, `invalid_request`.
+    code: String,
+    message: String,
+    /// What to do; may be empty.
+    hint: String,
+    /// `true`: the same request may succeed later.
+    retryable: bool,
 }
 
 /// Answers with the description.
 pub(in crate::http) async fn description(_call: Call) -> Result<Response, PageError> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+    });
+    let mut schemas = settings.into_generator();
     let mut paths: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for route in ROUTES.iter().filter(|route| route.knows_its_words()) {
         let method = match route.method {
@@ -125,7 +127,7 @@ pub(in crate::http) async fn description(_call: Call) -> Result<Response, PageEr
             RouteMethod::Post => "post",
         };
         let path = paths.entry(route.path).or_default();
-        path.insert(method, operation(route, method));
+        path.insert(method, operation(route, method, &mut schemas));
     }
     record(&OpenApi {
         openapi: "3.1.1",
@@ -134,11 +136,11 @@ pub(in crate::http) async fn description(_call: Call) -> Result<Response, PageEr
             version: env!("CARGO_PKG_VERSION"),
         },
         paths,
-        components: components(),
+        components: components(schemas.take_definitions(true)),
     })
 }
 
-fn operation(route: &WebRoute, method: &str) -> OpenApiOperation {
+fn operation(route: &WebRoute, method: &str, schemas: &mut SchemaGenerator) -> OpenApiOperation {
     let words = route.path.split('/').filter(|word| !word.is_empty());
     let words = words.map(|word| word.trim_matches(['{', '}']).replace('.', "_"));
     let operation_id = std::iter::once(method.to_owned())
@@ -146,14 +148,12 @@ fn operation(route: &WebRoute, method: &str) -> OpenApiOperation {
         .collect::<Vec<_>>()
         .join("_");
     let content = |kind: &'static str, schema| BTreeMap::from([(kind, OpenApiContent { schema })]);
-    let answered = match route.path {
-        "/api/v1/events" => content("text/event-stream", OpenApiSchema::of("string")),
-        _ => content("application/json", OpenApiSchema::of("object")),
+    let answered = match (route.answer, route.path) {
+        (Some(of), _) => content("application/json", of(schemas)),
+        (None, "/api/v1/events") => content("text/event-stream", text()),
+        (None, _) => content("application/json", json_schema!({ "type": "object" })),
     };
-    let refused = OpenApiSchema {
-        reference: Some("#/components/schemas/Error"),
-        ..OpenApiSchema::default()
-    };
+    let refused = schemas.subschema_for::<ErrorAnswer>();
     let answer = |description, content| OpenApiAnswer {
         description,
         content,
@@ -165,18 +165,7 @@ fn operation(route: &WebRoute, method: &str) -> OpenApiOperation {
         parameters: parameters(route),
         request_body: has_body.then(|| OpenApiBody {
             required: false,
-            content: content(
-                "application/json",
-                OpenApiSchema {
-                    additional_properties: Some(false),
-                    ..OpenApiSchema::object(
-                        route
-                            .words
-                            .iter()
-                            .map(|word| (*word, OpenApiSchema::of("string"))),
-                    )
-                },
-            ),
+            content: content("application/json", body_schema(route)),
         }),
         responses: BTreeMap::from([
             ("200", answer("the record, as `--json` prints it", answered)),
@@ -189,12 +178,27 @@ fn operation(route: &WebRoute, method: &str) -> OpenApiOperation {
     }
 }
 
+fn text() -> Schema {
+    json_schema!({ "type": "string" })
+}
+
+/// Returns the schema of a body, whose members are texts as the fields of a form are.
+fn body_schema(route: &WebRoute) -> Schema {
+    let members = route
+        .words
+        .iter()
+        .map(|word| ((*word).to_owned(), text().to_value()));
+    json_schema!({
+        "type": "object", "additionalProperties": false, "properties": members.collect::<Map<_, _>>(),
+    })
+}
+
 fn parameters(route: &WebRoute) -> Vec<OpenApiParameter> {
     let parameter = |name, place| OpenApiParameter {
         name,
         place,
         required: place == "path",
-        schema: OpenApiSchema::of("string"),
+        schema: text(),
     };
     let in_path = route.path.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
@@ -223,16 +227,9 @@ fn security(access: RouteAccess) -> Vec<BTreeMap<&'static str, [String; 0]>> {
         .collect()
 }
 
-fn components() -> OpenApiComponents {
-    let text = || OpenApiSchema::of("string");
-    let error = OpenApiSchema::object([
-        ("code", text()),
-        ("message", text()),
-        ("hint", text()),
-        ("retryable", OpenApiSchema::of("boolean")),
-    ]);
+fn components(schemas: Map<String, Value>) -> OpenApiComponents {
     OpenApiComponents {
-        schemas: BTreeMap::from([("Error", OpenApiSchema::object([("error", error)]))]),
+        schemas,
         security_schemes: BTreeMap::from([
             (
                 "key",

@@ -8,9 +8,11 @@ use crate::http::failure::PageError;
 use crate::http::pages::inbox::cursor;
 use crate::http::pages::usage::since_day;
 use crate::store::{
-    DeliveryFilter, DeliveryState, MemoryFilter, OverviewFilter, RunFilter, UsageBy, UsageSince, UsageSum,
+    DeliveryFilter, DeliveryState, MemoryFilter, OverviewFilter, RunFilter, UsageBy, UsageSince,
+    UsageSum,
 };
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most sums of a report.
@@ -144,8 +146,8 @@ pub(in crate::http) async fn personas(call: Call) -> Result<Response, PageError>
 }
 
 /// Sums of usage of whole days.
-#[derive(Serialize)]
-struct UsageSums {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct UsageSums {
     /// First day, in the zone of the budgets.
     since: String,
     by: &'static str,

@@ -15,15 +15,17 @@ pub(super) use agents::agents;
 pub(super) use description::description;
 pub(super) use events::events;
 pub(super) use lists::{
-    approvals, conversations, deliveries, memory, notices, personas, runs, slots, usage,
+    UsageSums, approvals, conversations, deliveries, memory, notices, personas, runs, slots, usage,
 };
 pub(super) use records::{
-    approval, health, memory_entry, message, ready, run, run_context, thread,
+    HealthRecord, ReadyRecord, approval, health, memory_entry, message, ready, run, run_context,
+    thread,
 };
 
 use super::call::Call;
 use super::failure::PageError;
 use super::reply::record;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Items of a list that are given where the query says nothing, and most of them.
@@ -31,8 +33,8 @@ const ITEMS: u32 = 50;
 const ITEMS_MAX: u32 = 500;
 
 /// A page of a list.
-#[derive(Serialize)]
-struct ItemList<T: Serialize> {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ItemList<T: Serialize> {
     items: Vec<T>,
     /// Begin of the next page; `None`: this was the last.
     next: Option<String>,

@@ -7,6 +7,7 @@ use crate::replay::{self, ContextRecord, ThreadDetail};
 use crate::store::TransportState;
 use axum::http::StatusCode;
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most runs of a thread that its record names.
@@ -82,8 +83,8 @@ pub(in crate::http) async fn memory_entry(call: Call) -> Result<Response, PageEr
 }
 
 /// That the engine answers.
-#[derive(Serialize)]
-struct HealthRecord {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct HealthRecord {
     ok: bool,
     version: &'static str,
 }
@@ -97,8 +98,8 @@ pub(in crate::http) async fn health(_call: Call) -> Result<Response, PageError> 
 }
 
 /// Whether letters are taken now, and what is wrong. Names nothing of the workspace.
-#[derive(Serialize)]
-struct ReadyRecord {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct ReadyRecord {
     ready: bool,
     /// `false`: the database does not answer.
     database: bool,

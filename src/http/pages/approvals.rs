@@ -6,6 +6,7 @@ use crate::http::failure::PageError;
 use crate::http::words::StateWords;
 use crate::store::{ApprovalVerdict, ApprovalView, DecisionOutcome, NewDecision, StoreError};
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most open questions, and most decided ones, that the page shows.
@@ -33,8 +34,8 @@ struct OpenQuestion {
 }
 
 /// A question after a decision.
-#[derive(Serialize)]
-struct DecidedRecord<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct DecidedRecord<'a> {
     id: &'a str,
     state: ApprovalState,
 }

@@ -10,6 +10,7 @@ use crate::http::reply;
 use crate::mime::{self, ParseLimits};
 use crate::store::{StoreError, ThreadMessage};
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most links that are listed.
@@ -71,8 +72,8 @@ async fn found(call: &Call) -> Result<FoundBytes, PageError> {
 }
 
 /// A letter for which a run was queued, as the command line prints it.
-#[derive(Serialize)]
-struct AnsweredFiled<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct AnsweredFiled<'a> {
     message: &'a MessageId,
     run: &'a RunId,
     outcome: &'static str,

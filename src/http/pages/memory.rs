@@ -9,6 +9,7 @@ use crate::store::{ErasedMemory, MemoryAct, MemoryEntry, MemoryFilter, MemorySou
 use crate::text::one_line;
 use axum::response::Response;
 use form_urlencoded::Serializer;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most entries that the page shows.
@@ -48,8 +49,8 @@ struct MemoryRow {
 }
 
 /// An entry after a change.
-#[derive(Serialize)]
-struct ChangedEntry<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct ChangedEntry<'a> {
     id: &'a str,
     status: MemoryStatus,
 }

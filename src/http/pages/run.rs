@@ -10,6 +10,7 @@ use crate::replay::{self, CallRecord, ContextRecord, MailRecord, RunRecord, Turn
 use crate::store::Cancellation;
 use crate::text::{one_line, truncated};
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -58,8 +59,8 @@ struct RunStep {
 }
 
 /// A run after an action, as the command line prints it.
-#[derive(Serialize)]
-struct ChangedRun<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct ChangedRun<'a> {
     run: &'a RunId,
     outcome: &'static str,
 }

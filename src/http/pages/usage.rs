@@ -1,9 +1,9 @@
 //! Usage: what calls cost, by day, persona and model, and what budgets still allow.
 
 use super::strip::StripBar;
+use crate::domain::{Timestamp, day_of};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::domain::{Timestamp, day_of};
 use crate::store::{AccountLine, BudgetRecord, UsageBy, UsageSince, UsageSum};
 use axum::response::Response;
 use chrono_tz::Tz;

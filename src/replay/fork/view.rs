@@ -1,7 +1,6 @@
 //! Record of a fork as it grows: the inherited part of its run, and every entry of its own. Pure.
 
 use crate::domain::{Timestamp, TokenUsage};
-use crate::replay::load::usage;
 use crate::replay::{
     CallRecord, ErrorRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, RunRow, TurnRecord,
 };
@@ -57,7 +56,7 @@ pub(super) fn begin(
             stop_reason: None,
             error: None,
             // Usage of the fork alone.
-            usage: usage(TokenUsage::default()),
+            usage: TokenUsage::default().into(),
             created_at: now.to_owned(),
             started_at: Some(now.to_owned()),
             finished_at: None,
@@ -144,7 +143,7 @@ fn started_turn(started: &TurnStarted, now: String) -> TurnRecord {
         state: "started".into(),
         provider: started.provider.clone(),
         model: started.model.clone(),
-        usage: usage(TokenUsage::default()),
+        usage: TokenUsage::default().into(),
         error: None,
         started_at: now,
         finished_at: None,
@@ -181,7 +180,7 @@ fn end_turn(
     });
     if let Some(place) = found {
         let mut turn = record.turns.remove(place);
-        (turn.state, turn.usage, turn.finished_at) = (state.into(), usage(used), Some(now));
+        (turn.state, turn.usage, turn.finished_at) = (state.into(), used.into(), Some(now));
         record.turns.push(turn);
     }
     let sum = &mut record.run.usage;

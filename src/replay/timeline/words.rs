@@ -2,7 +2,7 @@
 
 use super::page::Tone;
 use crate::domain::Timestamp;
-use crate::replay::UsageRecord;
+use crate::store::UsageRecord;
 use crate::text::one_line;
 use serde_json::Value;
 use std::time::Duration;

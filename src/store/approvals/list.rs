@@ -6,13 +6,14 @@ use crate::domain::{
 };
 use crate::store::sql::{instant, optional_timestamp, persona_id};
 use crate::store::{Result, Store, StoreError};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 /// A question, as the command line and other faces show it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ApprovalView {
     pub id: String,
     pub persona: PersonaId,

@@ -4,6 +4,7 @@ use crate::domain::{PersonaId, ThreadId, Timestamp};
 use crate::store::Result;
 use crate::store::Store;
 use crate::store::sql::{persona_id, to_i64};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -47,7 +48,7 @@ impl UsageBy {
 }
 
 /// A sum of the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct UsageSum {
     /// A day, a name or an id, by the grouping.
     pub what: String,

@@ -6,6 +6,7 @@
 use crate::domain::{ThreadId, Timestamp};
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -24,7 +25,7 @@ pub(in crate::store) const RESETS_OF_THREAD: &str = "
     SELECT reset_at FROM thread_resets WHERE thread_id = $1 ORDER BY after_seq DESC LIMIT $2";
 
 /// A boundary in a thread.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadReset {
     pub reset_at: Timestamp,
 }

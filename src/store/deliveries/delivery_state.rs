@@ -5,9 +5,10 @@
 //! queued <-> held          queued, held -> cancelled          failed, held -> queued (by hand)
 //! ```
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryState {
     Queued,
@@ -25,7 +26,7 @@ pub enum DeliveryState {
 }
 
 /// Purpose of a delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryKind {
     /// A mail of a persona.
@@ -35,7 +36,7 @@ pub enum DeliveryKind {
     Notice,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RecipientState {
     Queued,

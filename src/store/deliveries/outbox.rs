@@ -5,6 +5,7 @@ use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, Reci
 use crate::store::deliveries::queue::kind;
 use crate::store::sql::{instant, json_list, persona_id};
 use crate::store::{PersonaStore, Result, Store, StoreError};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -21,7 +22,7 @@ pub struct DeliveryFilter {
 }
 
 /// A delivery without its bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Delivery {
     pub id: DeliveryId,
     pub persona: PersonaId,
@@ -43,7 +44,7 @@ pub struct Delivery {
     pub recipients: Vec<DeliveryRecipient>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeliveryRecipient {
     pub recipient: String,
     pub state: RecipientState,

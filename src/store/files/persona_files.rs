@@ -9,6 +9,7 @@ use crate::store::{Result, Store};
 use cap_std::ambient_authority;
 use cap_std::fs::{MetadataExt, OpenOptionsExt};
 use cap_std::fs_utf8::{Dir, OpenOptions};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
@@ -25,7 +26,7 @@ const NAME_CHARS_MAX: usize = 200;
 static UNFINISHED: &str = ".saving";
 
 /// A file as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PersonaFileText {
     pub name: String,
     pub text: String,

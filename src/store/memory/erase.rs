@@ -15,6 +15,7 @@ use crate::domain::{MemoryProposal, PersonaId, RunId, Timestamp};
 use crate::store::sql::{json_list, to_json};
 use crate::store::{Result, Store, StoreError};
 use crate::text::shortened;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
@@ -77,7 +78,7 @@ const ERASED_TABLES: [&str; 7] = [
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// Outcome of an erasure.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ErasedMemory {
     /// `true`: nothing was changed; the rest says what would be.
     pub dry_run: bool,
@@ -105,7 +106,7 @@ pub struct ErasedMemory {
 }
 
 /// An entry that would go, with the beginning of its text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ErasableEntry {
     pub id: String,
     pub persona: PersonaId,
@@ -113,7 +114,7 @@ pub struct ErasableEntry {
 }
 
 /// Rows in which an erased text still stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RemainingText {
     pub table: String,
     pub column: String,

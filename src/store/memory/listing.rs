@@ -5,6 +5,7 @@ use super::record::{MemoryEntry, MemorySource, entry};
 use crate::domain::{MemoryStatus, MessageId, PersonaId, Timestamp};
 use crate::store::sql::{json_list, timestamp};
 use crate::store::{Result, Store, StoreError};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -39,7 +40,7 @@ pub struct MemoryFilter {
 }
 
 /// One change of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryEvent {
     pub act: String,
     /// `model`, `owner` or `engine`.
@@ -51,7 +52,7 @@ pub struct MemoryEvent {
 }
 
 /// An entry with what it rests on and what became of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryDossier {
     #[serde(flatten)]
     pub entry: MemoryEntry,

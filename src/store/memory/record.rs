@@ -6,13 +6,14 @@ use crate::domain::{
 };
 use crate::store::sql::{from_json, optional_timestamp, persona_id, timestamp};
 use crate::store::{Result, StoreError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use std::collections::BTreeSet;
 
 /// An entry, as a run reads it and as its owner does.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryEntry {
     pub id: String,
     pub persona: PersonaId,
@@ -55,7 +56,7 @@ pub struct MemoryEntry {
 }
 
 /// Place of a quote in the new text of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemorySource {
     pub message: MessageId,
     /// `fresh`: of the text without quoted history; `body`: of the whole text.

@@ -16,6 +16,7 @@ use crate::store::sql::{instant, to_i64};
 use crate::store::threads::place::Place;
 use crate::store::threads::placement;
 use crate::store::{Result, Store, StoreError};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -25,7 +26,7 @@ use std::time::Duration;
 const CAUSES_MAX: i64 = 50;
 
 /// A stored event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Notice {
     pub id: NoticeId,
     pub cause: String,
@@ -36,11 +37,12 @@ pub struct Notice {
     pub hint: String,
     pub emitted_at: Timestamp,
     #[serde(flatten, serialize_with = "notified_columns")]
+    #[schemars(with = "NotifiedColumns")]
     pub notified: Option<Notified>,
 }
 
 /// Subject of an event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NoticeAbout {
     pub kind: NoticeSubject,
     /// Id of a run, of a delivery, the name of a host or mailbox.
@@ -70,20 +72,21 @@ pub struct Notified {
     pub delivery: DeliveryId,
 }
 
-/// Serializes the instant and the mail of a notification; both are null while it is pending.
+/// Members of an event that say when it was notified, and by which mail; null while it is pending.
+#[derive(Serialize, JsonSchema)]
+struct NotifiedColumns {
+    notified_at: Option<Timestamp>,
+    delivery: Option<DeliveryId>,
+}
+
 fn notified_columns<S: Serializer>(
     notified: &Option<Notified>,
     to: S,
 ) -> std::result::Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct NotifiedColumns<'a> {
-        notified_at: Option<Timestamp>,
-        delivery: Option<&'a DeliveryId>,
-    }
     let notified = notified.as_ref();
     let columns = NotifiedColumns {
         notified_at: notified.map(|notified| notified.at),
-        delivery: notified.map(|notified| &notified.delivery),
+        delivery: notified.map(|notified| notified.delivery.clone()),
     };
     columns.serialize(to)
 }
@@ -125,13 +128,14 @@ pub struct NoticeMail {
 }
 
 /// Events of one cause that one mail reports, or that are still pending.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NoticeFold {
     pub cause: String,
     pub count: u64,
     pub first_at: Timestamp,
     pub last_at: Timestamp,
     #[serde(flatten, serialize_with = "notified_columns")]
+    #[schemars(with = "NotifiedColumns")]
     pub notified: Option<Notified>,
     /// State of the mail's delivery, in its spelling.
     pub delivery_state: Option<String>,

@@ -10,6 +10,7 @@ use crate::domain::{PersonaId, Timestamp};
 use crate::store::mail::audit_log::audit;
 use crate::store::sql::timestamp;
 use crate::store::{Result, Store};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -22,7 +23,7 @@ pub(in crate::store) const HALT: &str = "
 pub(in crate::store) const LIFT_HALT: &str = "DELETE FROM halts WHERE persona_id = $1";
 
 /// A halt in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PersonaHalt {
     /// `None`: every persona.
     pub persona: Option<PersonaId>,

@@ -5,12 +5,13 @@ use crate::store::journal::writer::OWN_RUN;
 use crate::store::runs::fence::{RunKey, fenced};
 use crate::store::sql::instant;
 use crate::store::{PersonaStore, Result, Store, StoreError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 /// Answer of one hook.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HookCall {
     pub event: HookEvent,
     /// Tool that it was asked about; empty for an occasion of the run.

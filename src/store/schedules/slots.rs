@@ -4,12 +4,13 @@ use crate::domain::{PersonaId, ResponsibilityId, RunId, Timestamp};
 use crate::store::schedules::responsibility::{UNREADABLE_TIME, time};
 use crate::store::sql::{persona_id, to_i64};
 use crate::store::{Result, Store};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 /// One row of a responsibility's history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StoredSlot {
     pub slot_at: Timestamp,
     pub persona: PersonaId,

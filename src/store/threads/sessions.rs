@@ -8,6 +8,7 @@ use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
 use crate::store::runs::fence::fenced;
 use crate::store::sql::timestamp;
 use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub struct SessionKey {
 }
 
 /// A session, for display.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadSession {
     pub provider: String,
     pub model: String,

@@ -7,6 +7,7 @@ use crate::domain::{MessageId, PersonaId, RunId, TextLabel, ThreadId, Timestamp,
 use crate::store::sql::{from_json, json_list, timestamp, to_json};
 use crate::store::threads::history::{PastMessage, PastMessageJson, past_message};
 use crate::store::{PersonaStore, Result, Store};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::{Row, SqliteConnection};
 
@@ -71,7 +72,7 @@ pub struct SummarySoFar {
 }
 
 /// A summary with its sources, for the owner.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct StoredThreadSummary {
     pub id: String,
     pub run: RunId,

@@ -8,6 +8,7 @@ use crate::domain::{
 };
 use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
 use crate::store::{Result, Store, StoreError};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -35,7 +36,7 @@ pub struct OverviewPage {
 }
 
 /// A thread in the list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ThreadOverview {
     pub id: ThreadId,
     pub conversation: ConversationId,
@@ -58,7 +59,7 @@ pub struct ThreadOverview {
 }
 
 /// The last run of a thread.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LastRun {
     pub id: RunId,
     pub state: RunState,

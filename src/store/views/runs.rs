@@ -9,8 +9,8 @@ use crate::domain::{
 use crate::store::budgets::usage_row::usage;
 use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
 use crate::store::{PersonaStore, Result, Store, StoreError};
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -30,7 +30,7 @@ pub struct RunFilter {
 }
 
 /// A run without its turns and steps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunSummary {
     pub id: RunId,
     pub persona: PersonaId,
@@ -57,6 +57,7 @@ pub struct RunSummary {
     pub error_message: Option<String>,
     /// Sum over its turns.
     #[serde(serialize_with = "usage_sum")]
+    #[schemars(with = "UsageRecord")]
     pub usage: TokenUsage,
     /// The bounds on tokens and money that it began with.
     #[serde(skip)]
@@ -66,19 +67,36 @@ pub struct RunSummary {
     pub finished_at: Option<Timestamp>,
 }
 
+/// Tokens, and micro-dollars when the price is known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageRecord {
+    pub input_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_write_tokens: u64,
+    pub output_tokens: u64,
+    pub reasoning_tokens: u64,
+    pub cost_micros: Option<i64>,
+}
+
+impl From<TokenUsage> for UsageRecord {
+    fn from(usage: TokenUsage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            cache_read_tokens: usage.cache_read_tokens,
+            cache_write_tokens: usage.cache_write_tokens,
+            output_tokens: usage.output_tokens,
+            reasoning_tokens: usage.reasoning_tokens,
+            cost_micros: usage.cost_micros,
+        }
+    }
+}
+
 /// Serializes the usage of a run: a cost that is unknown is `null`.
 fn usage_sum<S: Serializer>(
     usage: &TokenUsage,
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
-    let mut fields = serializer.serialize_struct("usage", 6)?;
-    fields.serialize_field("input_tokens", &usage.input_tokens)?;
-    fields.serialize_field("cache_read_tokens", &usage.cache_read_tokens)?;
-    fields.serialize_field("cache_write_tokens", &usage.cache_write_tokens)?;
-    fields.serialize_field("output_tokens", &usage.output_tokens)?;
-    fields.serialize_field("reasoning_tokens", &usage.reasoning_tokens)?;
-    fields.serialize_field("cost_micros", &usage.cost_micros)?;
-    fields.end()
+    UsageRecord::from(*usage).serialize(serializer)
 }
 
 pub(in crate::store) const RUNS_OF_THREAD: &str = "

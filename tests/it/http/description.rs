@@ -1,8 +1,9 @@
 //! The description of the API: every path of it, as the table of routes has them.
 
-use super::site::Site;
+use super::site::{Login, Site};
 use attache::http::{ROUTES, RouteAccess, RouteMethod};
 use reqwest::Method;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 #[tokio::test]
@@ -71,4 +72,114 @@ async fn words_that_a_path_does_not_know_are_refused_with_those_it_knows() {
         (&ready["ready"], &ready["database"]),
         (&true.into(), &true.into())
     );
+}
+
+/// Paths that a read may take in a workspace with one thread, run, question and entry, and the path of the table.
+async fn paths(site: &Site, login: &Login) -> Vec<(&'static str, String)> {
+    let first = async |list: &str| {
+        let items = site.get(login, list).await.json();
+        items["items"][0]["id"]
+            .as_str()
+            .unwrap_or("none")
+            .to_owned()
+    };
+    let run = first("/api/v1/runs").await;
+    let app = &site.scene.world.app;
+    let message = "SELECT trigger_message_id FROM runs WHERE id = $1";
+    let message = app.row(message, &run).await[0].clone().expect("a message");
+    let (thread, question) = (
+        first("/api/v1/conversations").await,
+        first("/api/v1/approvals").await,
+    );
+    let mut paths = vec![
+        ("/api/v1/threads/{id}", format!("/api/v1/threads/{thread}")),
+        ("/api/v1/runs/{id}", format!("/api/v1/runs/{run}")),
+        (
+            "/api/v1/runs/{id}/context",
+            format!("/api/v1/runs/{run}/context"),
+        ),
+        (
+            "/api/v1/messages/{id}",
+            format!("/api/v1/messages/{message}"),
+        ),
+        (
+            "/api/v1/approvals/{id}",
+            format!("/api/v1/approvals/{question}"),
+        ),
+        (
+            "/api/v1/personas/{id}/file",
+            "/api/v1/personas/ada/file?name=PERSONA.md".to_owned(),
+        ),
+    ];
+    let without_holes = ROUTES.iter().filter(|route| {
+        let is_read = route.method == RouteMethod::Get && route.access == RouteAccess::Read;
+        let is_record = route.path.starts_with("/api/v1/") && route.path != "/api/v1/events";
+        is_read && is_record && !route.path.contains('{')
+    });
+    paths.extend(without_holes.map(|route| (route.path, route.path.to_owned())));
+    paths
+}
+
+/// Lets a schema refuse members that it does not name, where it names some. Members that it has by cases stand in the cases, each
+/// of which knows its own only.
+fn strict(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            let names_some = members.contains_key("properties");
+            if names_some {
+                members.insert("unevaluatedProperties".to_owned(), false.into());
+            }
+            for (name, value) in members.iter_mut() {
+                let is_cases = ["oneOf", "anyOf", "allOf"].contains(&name.as_str());
+                if !(names_some && is_cases) {
+                    strict(value);
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(strict),
+        _ => {}
+    }
+}
+
+/// Returns what an answer has that its description does not let it have.
+fn problems(described: &Value, path: &str, method: &str, answer: &Value) -> Vec<String> {
+    let content = &described["paths"][path][method]["responses"]["200"]["content"];
+    let mut schema = content["application/json"]["schema"].clone();
+    assert!(
+        schema.is_object(),
+        "{method} {path} says nothing of its answer"
+    );
+    schema["components"] = described["components"].clone();
+    strict(&mut schema);
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    validator
+        .iter_errors(answer)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
+}
+
+#[tokio::test]
+async fn answers_have_the_members_that_the_description_names() {
+    let site = Site::with_a_question().await;
+    let login = site.login().await;
+    let described = site.get(&login, "/api/v1/openapi.json").await.json();
+    let mut lists_with_items = 0;
+    for (path, asked) in paths(&site, &login).await {
+        let answer = site.get(&login, &asked).await;
+        assert_eq!(answer.status, 200, "{asked}: {}", answer.body);
+        let answer = answer.json();
+        let found = problems(&described, path, "get", &answer);
+        assert!(found.is_empty(), "{path}: {found:#?}\n{answer:#}");
+        lists_with_items += usize::from(!answer["items"][0].is_null());
+        // The control: a member more, and one less.
+        if path == "/api/v1/runs" {
+            let mut wrong = answer.clone();
+            wrong["items"][0]["more"] = true.into();
+            assert_eq!(problems(&described, path, "get", &wrong).len(), 1);
+            let first = wrong["items"][0].as_object_mut().expect("a run");
+            first.remove("state");
+            assert_eq!(problems(&described, path, "get", &wrong).len(), 2);
+        }
+    }
+    assert!(lists_with_items >= 4, "{lists_with_items}");
 }

@@ -9,6 +9,7 @@ use crate::scheduler::schedule_file::timing::Timing;
 use crate::store::{StoredResponsibility, StoredSlot};
 use axum::response::Response;
 use chrono_tz::Tz;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -91,8 +92,8 @@ async fn named(call: &Call) -> Result<StoredResponsibility, PageError> {
 }
 
 /// A responsibility after an action.
-#[derive(Serialize)]
-struct ChangedResponsibility {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct ChangedResponsibility {
     id: String,
     persona: String,
     name: String,
