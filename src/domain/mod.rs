@@ -64,7 +64,9 @@ pub use memory::{
 pub use memory_lines::{MemoryAudience, VisibleMemory, visible_to};
 pub use network::{BadNetwork, Network, peer_network};
 pub use notice::{NoticeKind, NoticeSubject};
-pub use run::{ErrorClass, PdfFiles, RunState, RunWait, StopReason, Trigger, Withheld};
+pub use run::{
+    ErrorClass, PdfFiles, RunState, RunWait, StopReason, ThreadOutcome, Trigger, Withheld,
+};
 pub use schedule::{
     CatchUp, DeliverTo, OWNER_SCHEDULE_TOOLS, Overlap, PausedBy, RunOptions, RunSettings,
     SlotOptions, Temperature,

@@ -104,6 +104,32 @@ impl RunState {
 }
 
 word_enum!(
+    /// What has become of a thread, by its open runs, its newest message and that message's mail.
+    ThreadOutcome {
+        /// A run or a draft waits for the owner.
+        Waiting = "waiting",
+        /// A run is queued, at work, or will be tried again.
+        AtWork = "at_work",
+        /// Its last run failed.
+        Failed = "failed",
+        /// Its last run was cancelled.
+        Cancelled = "cancelled",
+        /// A rule filed its newest letter.
+        Filed = "filed",
+        /// Its newest mail was withheld, or cancelled before it left.
+        NotSent = "not_sent",
+        /// Its newest mail is on its way, or kept back by the owner.
+        Leaving = "leaving",
+        /// A recipient of its newest mail will not get it.
+        Undelivered = "undelivered",
+        /// Its newest message is mail that has left.
+        Answered = "answered",
+        /// Its last run ended and wrote no mail, or it never had one.
+        Quiet = "quiet",
+    }
+);
+
+word_enum!(
     /// Reason why a run stopped.
     StopReason {
         /// The model answered with text.

@@ -178,7 +178,7 @@ pub static ROUTES: &[WebRoute] = &[
     })
     .about(
         "conversations, the newest first",
-        &["persona", "state", "limit", "cursor"],
+        &["persona", "outcome", "limit", "cursor"],
     )
     .gives::<api::ItemList<ThreadOverview>>(),
     read("/api/v1/threads/{id}", |call| Box::pin(api::thread(call)))

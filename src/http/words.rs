@@ -1,7 +1,7 @@
 //! Words of the pages: states, sums, instants, sizes. Pure.
 
 use crate::domain::mail::filed;
-use crate::domain::{RunState, Timestamp};
+use crate::domain::{ThreadOutcome, Timestamp};
 use crate::store::ThreadOverview;
 use minijinja::value::Value;
 use serde::Serialize;
@@ -44,24 +44,31 @@ pub(super) fn run_state(state: &str, error_class: Option<&str>) -> StateWords {
     }
 }
 
-/// Describes what became of a thread: its last run, or the rule that filed its letter.
+/// Describes what became of a thread.
 pub(super) fn thread_state(thread: &ThreadOverview) -> StateWords {
-    let held = thread
+    let rule = thread
         .disposition
         .as_deref()
         .and_then(|disposition| disposition.split_once(':'));
-    match (&thread.run, held) {
-        (Some(run), Some(("withheld", rule))) if run.state == RunState::Succeeded => withheld(rule),
-        (_, Some(("filed", rule))) => filed_by(rule),
-        (Some(run), _) => match run.state {
-            RunState::Succeeded => StateWords::new("answered", "good"),
-            state => run_state(
-                state.as_str(),
-                run.error_class.as_ref().map(|class| class.as_str()),
-            ),
+    let run = thread.run.as_ref();
+    match thread.outcome {
+        ThreadOutcome::Waiting => StateWords::new("waits for you", "wait"),
+        ThreadOutcome::AtWork => match run.filter(|run| !run.state.is_terminal()) {
+            Some(run) => run_state(run.state.as_str(), None),
+            None => StateWords::new("working", "busy"),
         },
-        (None, _) if thread.sender.is_none() => StateWords::new("written by the engine", "quiet"),
-        (None, _) => StateWords::new("no run", "quiet"),
+        ThreadOutcome::Failed | ThreadOutcome::Cancelled => {
+            let class = run.and_then(|run| run.error_class.as_ref());
+            run_state(thread.outcome.as_str(), class.map(|class| class.as_str()))
+        }
+        ThreadOutcome::Filed => filed_by(rule.map_or("", |(_, rule)| rule)),
+        ThreadOutcome::NotSent => withheld(rule.map_or("cancelled", |(_, rule)| rule)),
+        ThreadOutcome::Leaving => StateWords::new("mail not sent yet", "busy"),
+        ThreadOutcome::Undelivered => StateWords::new("not delivered", "bad"),
+        ThreadOutcome::Answered if thread.sender.is_some() => StateWords::new("answered", "good"),
+        ThreadOutcome::Answered => StateWords::new("sent", "good"),
+        ThreadOutcome::Quiet if run.is_some() => StateWords::new("ended without mail", "quiet"),
+        ThreadOutcome::Quiet => StateWords::new("no run", "quiet"),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::{ItemList, limit, record};
 use crate::config::show_persona;
-use crate::domain::{Address, ApprovalState, MemoryStatus, PersonaId, RunState, Timestamp};
+use crate::domain::{
+    Address, ApprovalState, MemoryStatus, PersonaId, RunState, ThreadOutcome, Timestamp,
+};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::pages::inbox::cursor;
@@ -63,7 +65,9 @@ pub(in crate::http) async fn conversations(call: Call) -> Result<Response, PageE
     };
     let filter = OverviewFilter {
         persona: persona(&call)?,
-        states: word(&call, "state", RunState::parse)?.into_iter().collect(),
+        outcomes: word(&call, "outcome", ThreadOutcome::parse)?
+            .into_iter()
+            .collect(),
         after,
         limit: limit(&call)?,
     };

@@ -1,6 +1,6 @@
 //! The inbox: conversations, newest first, with what became of each.
 
-use crate::domain::{PersonaId, RunState, ThreadId, Timestamp};
+use crate::domain::{PersonaId, ThreadId, ThreadOutcome, Timestamp};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::{StateWords, thread_state};
@@ -14,16 +14,27 @@ const ROWS: u32 = 30;
 /// Most letters that a search looks at for their conversations.
 const FOUND_MAX: u32 = 60;
 
-/// Choices of the filter by state, with the states of each.
-const CHOICES: &[(&str, &str, &[RunState])] = &[
-    ("waiting", "waits for you", &[RunState::WaitingApproval]),
+/// Choices of the filter, with the outcomes of each.
+const CHOICES: &[(&str, &str, &[ThreadOutcome])] = &[
+    ("waiting", "waits for you", &[ThreadOutcome::Waiting]),
+    ("at_work", "at work", &[ThreadOutcome::AtWork]),
     (
-        "open",
-        "at work",
-        &[RunState::Queued, RunState::Running, RunState::WaitingRetry],
+        "failed",
+        "failed",
+        &[ThreadOutcome::Failed, ThreadOutcome::Undelivered],
     ),
-    ("failed", "failed", &[RunState::Failed]),
-    ("answered", "answered", &[RunState::Succeeded]),
+    ("filed", "filed, not answered", &[ThreadOutcome::Filed]),
+    (
+        "not_sent",
+        "mail not sent",
+        &[ThreadOutcome::NotSent, ThreadOutcome::Leaving],
+    ),
+    ("answered", "answered or sent", &[ThreadOutcome::Answered]),
+    (
+        "quiet",
+        "ended without mail",
+        &[ThreadOutcome::Quiet, ThreadOutcome::Cancelled],
+    ),
 ];
 
 /// A row of the page.
@@ -52,11 +63,11 @@ struct InboxPage<'a> {
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let (typed, state, text) = (call.query("persona"), call.query("state"), call.query("q"));
     let persona = PersonaId::parse(typed).ok();
-    let states = CHOICES.iter().find(|(name, ..)| *name == state);
+    let outcomes = CHOICES.iter().find(|(name, ..)| *name == state);
     let filter = OverviewFilter {
         persona: persona.clone(),
-        states: states
-            .map(|(.., states)| states.to_vec())
+        outcomes: outcomes
+            .map(|(.., outcomes)| outcomes.to_vec())
             .unwrap_or_default(),
         after: cursor(call.query("after")),
         limit: ROWS,

@@ -52,6 +52,8 @@ pub(in crate::http) struct LetterView {
     pub trust_basis: Option<String>,
     pub outcome: Option<StateWords>,
     pub remedy: Option<String>,
+    /// `true`: a rule has filed it, and the owner may have it answered.
+    pub may_answer: bool,
     pub attachments: Vec<AttachmentInfo>,
     pub runs: Vec<StripView>,
 }
@@ -104,6 +106,7 @@ pub(in crate::http) fn letter_view(found: ThreadMessage, runs: Vec<StripView>) -
     LetterView {
         outcome: message_state(&message.disposition, !runs.is_empty()),
         remedy: message.filed().map(|(_, remedy)| remedy),
+        may_answer: message.filed().is_some(),
         text: crate::text::truncated(fresh.trim(), TEXT_CHARS_MAX),
         is_cut: fresh.trim().chars().nth(TEXT_CHARS_MAX).is_some(),
         quoting: message

@@ -1,6 +1,7 @@
 //! Read models for people: lists, pages, bundles, exports.
 //!
-//! - `ids`: rows by a piece of their id. `threads`, `runs`: listings. `overview`, `strips`: threads and runs in short. `record`: a run whole.
+//! - `ids`: rows by a piece of their id. `threads`, `runs`: listings. `overview`, `strips`: threads and runs in short;
+//!   `outcome`: what has become of threads. `record`: a run whole.
 //! - `bundles`: runs as files, out and in. `export`: a persona's mail. `calls`: calls with the decisions on them.
 //! - `feed_lines`: events of the feed with what their rows say.
 //!
@@ -8,6 +9,7 @@
 
 pub(in crate::store) mod ids;
 pub(in crate::store) mod threads;
+pub(in crate::store) mod outcome;
 pub(in crate::store) mod overview;
 pub(in crate::store) mod strips;
 pub(in crate::store) mod runs;

@@ -4,7 +4,7 @@
 
 use crate::domain::{
     ConversationId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId,
-    Timestamp, Trust,
+    ThreadOutcome, Timestamp, Trust,
 };
 use crate::store::sql::{json_list, optional_timestamp, persona_id, timestamp};
 use crate::store::{Result, Store, StoreError};
@@ -20,8 +20,8 @@ const LOOKED_AT_MAX: u32 = 2_000;
 #[derive(Debug, Clone, Default)]
 pub struct OverviewFilter {
     pub persona: Option<PersonaId>,
-    /// States of the last run; empty: any, and threads without a run.
-    pub states: Vec<RunState>,
+    /// Empty: any.
+    pub outcomes: Vec<ThreadOutcome>,
     /// Only threads behind this one in the list.
     pub after: Option<(Timestamp, ThreadId)>,
     pub limit: u32,
@@ -51,6 +51,9 @@ pub struct ThreadOverview {
     pub messages: u32,
     /// Disposition of the newest message: `run`, `sent`, `filed:<rule>`, `withheld:<rule>`.
     pub disposition: Option<String>,
+    pub outcome: ThreadOutcome,
+    /// Run that wrote its newest message; `None`: that message came, or the engine wrote it.
+    pub written_by: Option<RunId>,
     pub run: Option<LastRun>,
     /// Sum over all runs whose price is known.
     pub cost_micros: i64,
@@ -69,19 +72,15 @@ pub struct LastRun {
 }
 
 pub(in crate::store) const OVERVIEW_IDS: &str = "
-    SELECT t.id, t.updated_at,
-      (SELECT r.state FROM runs r WHERE r.thread_id = t.id ORDER BY r.seq DESC LIMIT 1) AS state
-    FROM threads t WHERE (t.updated_at, t.id) < ($1, $2) ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
+    SELECT t.id, t.updated_at FROM threads t WHERE (t.updated_at, t.id) < ($1, $2) ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
 pub(in crate::store) const OVERVIEW_IDS_OF: &str = "
-    SELECT t.id, t.updated_at,
-      (SELECT r.state FROM runs r WHERE r.thread_id = t.id ORDER BY r.seq DESC LIMIT 1) AS state
-    FROM threads t WHERE t.persona_id = $4 AND (t.updated_at, t.id) < ($1, $2)
+    SELECT t.id, t.updated_at FROM threads t WHERE t.persona_id = $4 AND (t.updated_at, t.id) < ($1, $2)
     ORDER BY t.updated_at DESC, t.id DESC LIMIT $3";
 pub(in crate::store) const OVERVIEWS: &str = "
     SELECT t.id, t.conversation_id, t.persona_id, t.subject, t.created_at, t.updated_at,
       (SELECT count(*) FROM messages m WHERE m.thread_id = t.id) AS messages,
       (SELECT coalesce(sum(r.cost_micros), 0) FROM runs r WHERE r.thread_id = t.id) AS cost_micros,
-      i.sender, i.trust, n.disposition, substr(coalesce(n.fresh_text, n.text_body), 1, 240) AS beginning,
+      i.sender, i.trust, n.disposition, n.run_id AS written_by, substr(coalesce(n.fresh_text, n.text_body), 1, 240) AS beginning,
       r.id AS run_id, r.state AS run_state, r.stop_reason, r.error_class, r.next_attempt_at
     FROM threads t
     LEFT JOIN messages n ON n.seq = (SELECT m.seq FROM messages m WHERE m.thread_id = t.id ORDER BY m.seq DESC LIMIT 1)
@@ -125,14 +124,14 @@ impl Store {
         ))
     }
 
-    /// Returns a page of threads by their last activity, the newest first. With states, as many threads are looked at as a
+    /// Returns a page of threads by their last activity, the newest first. With outcomes, as many threads are looked at as a
     /// page may cost, so it may hold fewer than `limit`, and the next page goes on behind those that were looked at.
     pub async fn thread_overviews(&self, filter: &OverviewFilter) -> Result<OverviewPage> {
         let (at, id) = match &filter.after {
             Some((at, id)) => (at.to_string(), id.to_string()),
             None => ("~".to_owned(), "~".to_owned()),
         };
-        let looked_at = match filter.states.is_empty() {
+        let looked_at = match filter.outcomes.is_empty() {
             true => filter.limit.saturating_add(1),
             false => LOOKED_AT_MAX,
         };
@@ -151,16 +150,13 @@ impl Store {
                 ThreadId::new(row.get::<String, _>("id")),
             ))
         };
-        let is_wanted = |row: &&SqliteRow| {
-            let state: Option<String> = row.get("state");
-            filter.states.is_empty()
-                || state.is_some_and(|state| filter.states.iter().any(|s| s.as_str() == state))
-        };
-        let mut wanted = rows
-            .iter()
-            .filter(is_wanted)
-            .map(key)
-            .collect::<Result<Vec<_>>>()?;
+        let mut wanted = rows.iter().map(key).collect::<Result<Vec<_>>>()?;
+        if !filter.outcomes.is_empty() {
+            let ids: Vec<ThreadId> = wanted.iter().map(|(_, id)| id.clone()).collect();
+            let outcomes = self.thread_outcomes(&ids).await?;
+            let is_wanted = |outcome| filter.outcomes.contains(outcome);
+            wanted.retain(|(_, id)| outcomes.get(id).is_some_and(is_wanted));
+        }
         let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
         let is_cut = rows.len() >= usize::try_from(looked_at).unwrap_or(usize::MAX);
         let next = match wanted.len() > limit {
@@ -177,14 +173,22 @@ impl Store {
 
     /// Returns these threads as the list shows them, the newest first.
     pub async fn overviews_of(&self, ids: &[ThreadId]) -> Result<Vec<ThreadOverview>> {
+        let outcomes = self.thread_outcomes(ids).await?;
         let ids = json_list(ids.iter().map(ThreadId::as_str));
         let rows = sqlx::query(OVERVIEWS).bind(ids);
         let rows = rows.fetch_all(self.readers()).await?;
-        rows.iter().map(overview).collect()
+        let mut overviews = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let id = ThreadId::new(row.get::<String, _>("id"));
+            // A thread that came between the two reads has no run yet.
+            let outcome = outcomes.get(&id).copied();
+            overviews.push(overview(row, id, outcome.unwrap_or(ThreadOutcome::Quiet))?);
+        }
+        Ok(overviews)
     }
 }
 
-fn overview(row: &SqliteRow) -> Result<ThreadOverview> {
+fn overview(row: &SqliteRow, id: ThreadId, outcome: ThreadOutcome) -> Result<ThreadOverview> {
     let word = |column: &str| row.get::<Option<String>, _>(column);
     let run = match word("run_id") {
         None => None,
@@ -202,7 +206,7 @@ fn overview(row: &SqliteRow) -> Result<ThreadOverview> {
         }),
     };
     Ok(ThreadOverview {
-        id: ThreadId::new(row.get::<String, _>("id")),
+        id,
         conversation: ConversationId::new(row.get::<String, _>("conversation_id")),
         persona: persona_id(row)?,
         subject: row.get("subject"),
@@ -211,6 +215,8 @@ fn overview(row: &SqliteRow) -> Result<ThreadOverview> {
         beginning: word("beginning").unwrap_or_default(),
         messages: row.get("messages"),
         disposition: word("disposition"),
+        outcome,
+        written_by: word("written_by").map(RunId::new),
         run,
         cost_micros: row.get("cost_micros"),
         created_at: timestamp(row, "created_at")?,

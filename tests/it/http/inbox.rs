@@ -2,6 +2,7 @@
 
 use super::site::Site;
 use crate::approvals::scene::CONTACT;
+use attache::store::ApprovalVerdict;
 
 #[tokio::test]
 async fn a_conversation_is_listed_with_its_sender_and_its_state() {
@@ -81,4 +82,74 @@ async fn pages_follow_each_other_without_a_gap() {
         let found = (first.contains(&subject), second.contains(&subject));
         assert_eq!(found, (number >= 5, number < 5), "{subject}");
     }
+}
+
+/// The states of the filter under which a conversation is listed.
+async fn listed_under(site: &Site, subject: &str) -> Vec<&'static str> {
+    let login = site.login().await;
+    let mut states = Vec::new();
+    for state in [
+        "waiting", "at_work", "failed", "filed", "not_sent", "answered", "quiet",
+    ] {
+        let page = site.get(&login, &format!("/?state={state}")).await.body;
+        if page.contains(&format!("<bdi>{subject}</bdi>")) {
+            states.push(state);
+        }
+    }
+    states
+}
+
+#[tokio::test]
+async fn the_mark_of_a_conversation_and_the_filter_agree() {
+    let site = Site::start().await;
+    site.scene.writes(CONTACT, "l1", "").await;
+    assert_eq!(listed_under(&site, "Tuesday").await, ["waiting"]);
+    let question = site.scene.only_question().await;
+    site.scene
+        .decide(&question.id, ApprovalVerdict::Approve, "")
+        .await;
+    site.scene.world.app.drain().await;
+    assert_eq!(listed_under(&site, "Tuesday").await, ["answered"]);
+    let mut rows = site.scene.world.app.workspace.rows().await;
+    let login = site.login().await;
+    for (mail, state, words) in [
+        ("queued", "not_sent", "mail not sent yet"),
+        ("failed", "failed", "not delivered"),
+        ("cancelled", "not_sent", "not sent"),
+    ] {
+        let change = sqlx::query("UPDATE deliveries SET state = $1").bind(mail);
+        change.execute(&mut rows).await.expect("a change");
+        assert_eq!(listed_under(&site, "Tuesday").await, [state], "{mail}");
+        let page = site.get(&login, "/").await.body;
+        assert!(page.contains(words), "no {words}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_filed_letter_is_found_and_answered_from_its_thread() {
+    let site = Site::start().await;
+    let more = "Auto-Submitted: auto-replied\r\n";
+    let eml = site
+        .scene
+        .signed(CONTACT, "ada@engine.test", "auto", more, "I am away.");
+    let taken = site.scene.deliver(&eml, "ada@engine.test").await;
+    let message = taken.expect("the letter is taken").copies[0]
+        .message
+        .clone();
+    assert_eq!(listed_under(&site, "Tuesday").await, ["filed"]);
+    let login = site.login().await;
+    let sql = "SELECT thread_id FROM messages WHERE id = $1";
+    let thread = site.scene.world.app.row(sql, message.as_str()).await;
+    let thread = thread[0].clone().expect("a thread");
+    let page = site.get(&login, &format!("/t/{thread}")).await.body;
+    let form = format!("action=\"/m/{message}/answer\"");
+    assert!(page.contains(&form), "{page}");
+    let answer = site
+        .post(&login, &format!("/m/{message}/answer"), &[])
+        .await;
+    assert_eq!(answer.status, 303, "{}", answer.body);
+    assert_ne!(listed_under(&site, "Tuesday").await, ["filed"]);
+    let page = site.get(&login, &format!("/t/{thread}")).await.body;
+    assert!(!page.contains(&form), "{page}");
+    site.scene.world.app.drain().await;
 }
