@@ -113,3 +113,34 @@ async fn the_workspace_is_shown_as_it_is() {
         "{page}"
     );
 }
+
+#[tokio::test]
+async fn the_coming_week_has_each_duty_on_the_day_of_its_own_zone() {
+    let site = Site::start().await;
+    let app = &site.scene.world.app;
+    let duty = |name: &str, zone: &str, at: &str| {
+        format!("---\nname: {name}\nschedule: {at}\ntimezone: {zone}\n---\nCount the kettles.\n")
+    };
+    for (file, text) in [
+        ("tokyo", duty("Morning count", "Asia/Tokyo", "0 7 * * 1")),
+        (
+            "berlin",
+            duty("Evening count", "Europe/Berlin", "30 18 * * 1"),
+        ),
+    ] {
+        let path = format!("personas/ada/responsibilities/{file}.md");
+        app.workspace.write(&path, &text);
+    }
+    let read = app.engine.web_parts().scheduler.sync().await;
+    read.expect("the files are read");
+    let login = site.login().await;
+    let page = site.get(&login, "/schedule").await.body;
+    let (_, week) = page.split_once("class=\"week\"").expect("a week");
+    let week = week.split("</ol>").next().expect("a week");
+    let days: Vec<&str> = week.split("<h3>").skip(1).collect();
+    assert_eq!(days.len(), 1, "{week}");
+    assert!(days[0].starts_with("Monday"), "{week}");
+    let (morning, evening) = (days[0].find("07:00</time>"), days[0].find("18:30</time>"));
+    assert!(morning.is_some() && morning < evening, "{week}");
+    assert!(days[0].contains("Asia&#x2f;Tokyo"), "{week}");
+}

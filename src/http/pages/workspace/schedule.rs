@@ -8,6 +8,7 @@ use crate::scheduler::StartError;
 use crate::scheduler::schedule_file::timing::Timing;
 use crate::store::{StoredResponsibility, StoredSlot};
 use axum::response::Response;
+use chrono::NaiveDateTime;
 use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,6 +38,8 @@ struct ScheduleRow {
     timezone: String,
     outcome: StateWords,
     next_at: Option<Timestamp>,
+    /// As its own zone has it.
+    next_local: Option<String>,
     last_fired_at: Option<Timestamp>,
     last_succeeded_at: Option<Timestamp>,
     failures: u32,
@@ -46,7 +49,7 @@ struct ScheduleRow {
     is_paused: bool,
 }
 
-/// A day with its slots, in UTC.
+/// A day with its slots, each on the day that its own zone has then.
 #[derive(Serialize)]
 struct CalendarColumn {
     day: String,
@@ -56,7 +59,11 @@ struct CalendarColumn {
 #[derive(Serialize)]
 struct DueRow {
     at: Timestamp,
+    #[serde(skip)]
+    day: NaiveDateTime,
     local: String,
+    /// Empty where all zones are one.
+    zone: String,
     name: String,
     persona: String,
 }
@@ -171,6 +178,7 @@ fn row(row: &StoredResponsibility) -> ScheduleRow {
         _ if row.next.is_done => StateWords::new("done", "quiet"),
         _ => StateWords::new("on", "good"),
     };
+    let next_at = row.next.at.filter(|_| is_on(row));
     ScheduleRow {
         id: row.id.to_string(),
         may_start: row.error.is_none(),
@@ -181,7 +189,11 @@ fn row(row: &StoredResponsibility) -> ScheduleRow {
         schedule: row.schedule.clone(),
         timezone: row.timezone.clone(),
         outcome,
-        next_at: row.next.at.filter(|_| is_on(row)),
+        next_at,
+        next_local: next_at.map(|at| {
+            let local = at.to_utc().with_timezone(&zone_of(row));
+            local.format("%-d %b %Y, %H:%M").to_string()
+        }),
         last_fired_at: row.last_fired_at,
         last_succeeded_at: row.last_succeeded_at,
         failures: row.failures,
@@ -190,12 +202,16 @@ fn row(row: &StoredResponsibility) -> ScheduleRow {
     }
 }
 
+fn zone_of(row: &StoredResponsibility) -> Tz {
+    row.timezone.parse().unwrap_or(Tz::UTC)
+}
+
 /// Returns the coming days with everything that is due on them.
 fn calendar(rows: &[StoredResponsibility], now: Timestamp) -> Vec<CalendarColumn> {
     let end = now.plus(Duration::from_secs(DAYS * 24 * 3600));
     let mut due: Vec<DueRow> = Vec::new();
     for row in rows.iter().filter(|row| is_on(row)) {
-        let zone = row.timezone.parse().unwrap_or(Tz::UTC);
+        let zone = zone_of(row);
         let Ok(timing) = Timing::parse(&row.schedule, zone) else {
             continue;
         };
@@ -203,9 +219,12 @@ fn calendar(rows: &[StoredResponsibility], now: Timestamp) -> Vec<CalendarColumn
         let mut next = timing.next_after(from);
         let mut count = 0;
         while let Some(at) = next.filter(|at| *at < end && count < SLOTS_MAX) {
+            let local = at.to_utc().with_timezone(&zone).naive_local();
             due.push(DueRow {
                 at,
-                local: at.to_utc().with_timezone(&zone).format("%H:%M").to_string(),
+                local: local.format("%H:%M").to_string(),
+                day: local,
+                zone: zone.name().to_owned(),
                 name: row.name.clone(),
                 persona: row.persona.to_string(),
             });
@@ -213,10 +232,13 @@ fn calendar(rows: &[StoredResponsibility], now: Timestamp) -> Vec<CalendarColumn
             next = timing.next_after(at);
         }
     }
-    due.sort_by_key(|slot| slot.at);
+    due.sort_by_key(|slot| (slot.day, slot.at));
+    if due.iter().all(|slot| slot.zone == due[0].zone) {
+        due.iter_mut().for_each(|slot| slot.zone.clear());
+    }
     let mut days: Vec<CalendarColumn> = Vec::new();
     for slot in due {
-        let day = slot.at.to_utc().format("%A, %-d %B").to_string();
+        let day = slot.day.format("%A, %-d %B").to_string();
         match days.last_mut().filter(|column| column.day == day) {
             Some(column) => column.slots.push(slot),
             None => days.push(CalendarColumn {
