@@ -51,8 +51,10 @@
     let tag = null;
     let asking = false;
     let again = false;
+    let missed = false;
     const refresh = async () => {
-      if (busy()) return;
+      missed = busy();
+      if (missed) return;
       if (asking) { again = true; return; }
       asking = true;
       try {
@@ -88,13 +90,15 @@
       }
       if (stream && stream.readyState !== EventSource.CLOSED) return;
       stream = new EventSource(`/api/v1/events?${main.dataset.refresh}`);
+      // What happened since the page was made and before the stream began is in no event of it.
+      stream.onopen = happened;
       stream.onmessage = happened;
       stream.addEventListener("gap", happened);
     };
     document.addEventListener("visibilitychange", () => { follow(); happened(); });
     setInterval(() => {
       follow();
-      if (!stream || stream.readyState !== EventSource.OPEN) refresh();
+      if (missed || !stream || stream.readyState !== EventSource.OPEN) refresh();
     }, 15000);
     follow();
   }
