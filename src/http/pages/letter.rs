@@ -1,14 +1,14 @@
 //! A letter: its text, its links as text, its attachments as files, and its HTML in a frame that can do nothing.
 
 use super::thread::{LetterView, letter_view};
-use crate::domain::mail::filed;
 use crate::domain::{Email, MessageId, RunId};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::hostile;
 use crate::http::reply;
+use crate::http::words::{StateWords, delivery_state};
 use crate::mime::{self, ParseLimits};
-use crate::store::{StoreError, ThreadMessage};
+use crate::store::{Delivery, StoreError, ThreadMessage};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,9 +18,12 @@ const LINKS_MAX: usize = 100;
 
 #[derive(Serialize)]
 struct LetterPage {
-    /// `true`: a rule has filed it, and the owner may have it answered.
-    may_answer: bool,
     letter: LetterView,
+    /// Its way out; `None`: it came, or nothing leaves.
+    delivery: Option<Delivery>,
+    delivery_state: Option<StateWords>,
+    /// Run that wrote it.
+    run: Option<String>,
     persona: String,
     thread: String,
     /// Whole text.
@@ -52,14 +55,18 @@ struct FoundBytes {
     trace: Option<String>,
     bytes: Vec<u8>,
     email: Option<Email>,
+    delivery: Option<Delivery>,
 }
 
 async fn found(call: &Call) -> Result<FoundBytes, PageError> {
     let store = &call.context.store;
     let id: MessageId = store.find_message(call.param("id")).await?;
-    let (trace, bytes) = match store.raw_letter(&id).await {
-        Ok(letter) => (letter.trace, letter.bytes),
-        Err(StoreError::Missing { .. }) => (None, Vec::new()),
+    let (trace, bytes, delivery) = match store.raw_letter(&id).await {
+        Ok(letter) => (letter.trace, letter.bytes, None),
+        Err(StoreError::Missing { .. }) => match store.delivery_of_message(&id).await? {
+            Some(frozen) => (None, frozen.bytes, Some(frozen.delivery)),
+            None => (None, Vec::new(), None),
+        },
         Err(error) => return Err(error.into()),
     };
     let email = mime::parse(&bytes, &ParseLimits::default()).ok();
@@ -68,6 +75,7 @@ async fn found(call: &Call) -> Result<FoundBytes, PageError> {
         trace,
         bytes,
         email,
+        delivery,
     })
 }
 
@@ -100,6 +108,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         trace,
         bytes,
         email,
+        delivery,
     } = found(&call).await?;
     let (persona, thread) = store.place_of_message(&id).await?;
     let handle = store.persona(&persona);
@@ -125,7 +134,11 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         size_bytes: file.bytes.len(),
     });
     let page = LetterPage {
-        may_answer: filed::rule_of(&message.disposition).is_some(),
+        run: record.run,
+        delivery_state: delivery
+            .as_ref()
+            .map(|mail| delivery_state(mail.state.as_str(), mail.possible_duplicate)),
+        delivery,
         letter: letter_view(
             ThreadMessage {
                 message,

@@ -17,6 +17,7 @@ const CHOICES: &[(&str, &[DeliveryState])] = &[
     ("held", &[DeliveryState::Held]),
     ("failed", &[DeliveryState::Failed]),
     ("delivered", &[DeliveryState::Done]),
+    ("cancelled", &[DeliveryState::Cancelled]),
 ];
 
 #[derive(Serialize)]

@@ -1,13 +1,13 @@
 //! A run: one row for each thing that happened, with the time that it took and the money.
 
 use super::strip::StripBar;
-use crate::domain::{RunId, RunState};
+use crate::domain::{ApprovalState, RunId, RunState};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::reply;
 use crate::http::words::{StateWords, delivery_state, message_state, ms_between, run_state};
 use crate::replay::{self, CallRecord, ContextRecord, MailRecord, RunRecord, TurnRecord};
-use crate::store::Cancellation;
+use crate::store::{ApprovalView, Cancellation};
 use crate::text::{one_line, truncated};
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -32,8 +32,17 @@ struct RunPage<'a> {
     /// Number of calls and of those that failed.
     calls: usize,
     failed_calls: usize,
+    questions: Vec<RunQuestion>,
     may_cancel: bool,
     may_retry: bool,
+}
+
+/// A question that the run asked its owner.
+#[derive(Serialize)]
+struct RunQuestion {
+    #[serde(flatten)]
+    question: ApprovalView,
+    is_open: bool,
 }
 
 /// A row of the timeline.
@@ -93,7 +102,19 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let record = replay::load_run(store, &id).await?;
     let run = &record.run;
     let state = RunState::parse(&run.state);
-    let failed = record.calls.iter().filter(|one| !one.succeeded()).count();
+    let failed = record
+        .calls
+        .iter()
+        .filter(|one| one.result.is_some() && !one.succeeded())
+        .count();
+    let questions = store.questions_of_run(&id).await?;
+    let questions: Vec<RunQuestion> = questions
+        .into_iter()
+        .map(|question| RunQuestion {
+            is_open: question.state == ApprovalState::Open,
+            question,
+        })
+        .collect();
     let page = RunPage {
         id: &run.id,
         short_subject: &record.trigger.subject,
@@ -113,7 +134,8 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         failed_calls: failed,
         may_cancel: state.is_some_and(|state| !state.is_terminal()),
         may_retry: state.is_some_and(RunState::may_be_retried),
-        steps: steps(&record),
+        steps: steps(&record, &questions),
+        questions,
         run,
     };
     call.page("run.html", &page).await
@@ -149,7 +171,7 @@ async fn turn_text(
 }
 
 /// Returns everything that happened, in order: each turn with the calls that it asked for, then the mails.
-fn steps(record: &RunRecord) -> Vec<RunStep> {
+fn steps(record: &RunRecord, questions: &[RunQuestion]) -> Vec<RunStep> {
     let mut steps = Vec::new();
     for (number, turn) in record.turns.iter().enumerate() {
         steps.push(turn_step(record, turn, number + 1));
@@ -161,11 +183,11 @@ fn steps(record: &RunRecord) -> Vec<RunStep> {
                 .calls
                 .iter()
                 .filter(asked)
-                .map(|call| call_step(record, call)),
+                .map(|call| call_step(record, call, questions)),
         );
     }
     let loose = record.calls.iter().filter(|call| call.turn_index.is_none());
-    steps.extend(loose.map(|call| call_step(record, call)));
+    steps.extend(loose.map(|call| call_step(record, call, questions)));
     steps.extend(record.mails.iter().map(|mail| mail_step(record, mail)));
     if let Some(output) = &record.output {
         steps.push(RunStep {
@@ -260,12 +282,14 @@ fn turn_step(record: &RunRecord, turn: &TurnRecord, number: usize) -> RunStep {
     }
 }
 
-fn call_step(record: &RunRecord, call: &CallRecord) -> RunStep {
+fn call_step(record: &RunRecord, call: &CallRecord, questions: &[RunQuestion]) -> RunStep {
     let mut texts = vec![(
         "arguments",
         pretty(call.call.get("args").unwrap_or(&call.call)),
     )];
+    let mut asked = questions.iter().filter(|one| one.question.call == call.id);
     let state = match &call.result {
+        None if asked.any(|one| one.is_open) => StateWords::new("waits for you", "wait"),
         None => StateWords::new("no result yet", "busy"),
         Some(result) if call.succeeded() => {
             texts.push(("result", pretty(result.get("result").unwrap_or(result))));

@@ -60,6 +60,8 @@ pub(in crate::store) const APPROVALS: &str = "
     ORDER BY seq DESC LIMIT $3";
 pub(in crate::store) const OPEN_APPROVALS: &str = "
     SELECT * FROM approvals WHERE state = 'open' AND ($1 IS NULL OR persona_id = $1) ORDER BY expires_at LIMIT $2";
+pub(in crate::store) const QUESTIONS_OF_RUN: &str =
+    "SELECT * FROM approvals WHERE run_id = $1 ORDER BY seq";
 pub(in crate::store) const APPROVAL: &str = "SELECT * FROM approvals WHERE id = $1";
 pub(in crate::store) const APPROVALS_ENDING: &str = "SELECT id FROM approvals WHERE lower(substr(id, -length($1))) = lower($1) ORDER BY id DESC LIMIT $2";
 
@@ -83,6 +85,13 @@ impl Store {
                 all.fetch_all(self.readers()).await?
             }
         };
+        rows.iter().map(view).collect()
+    }
+
+    /// Returns the questions of a run, the oldest first.
+    pub async fn questions_of_run(&self, run: &RunId) -> Result<Vec<ApprovalView>> {
+        let rows = sqlx::query(QUESTIONS_OF_RUN).bind(run.as_str());
+        let rows = rows.fetch_all(self.readers()).await?;
         rows.iter().map(view).collect()
     }
 

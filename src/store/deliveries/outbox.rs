@@ -84,6 +84,13 @@ FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.run_id = $1 AND d.persona_id = $2
 ORDER BY d.seq";
 
+pub(in crate::store) const OF_MESSAGE: &str = "
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+       d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
+FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
+WHERE d.message_id = $1
+ORDER BY d.seq DESC LIMIT 1";
+
 pub(in crate::store) const RECIPIENTS: &str = "
 SELECT delivery_id, recipient, state, attempts, next_attempt_at, last_code, last_reply, bounced_at
 FROM delivery_recipients WHERE delivery_id IN (SELECT value FROM jsonb_each($1))
@@ -132,18 +139,27 @@ impl Store {
 
     /// Returns one delivery with its bytes. Errors: [`StoreError::Missing`].
     pub async fn delivery(&self, id: &DeliveryId) -> Result<FrozenDelivery> {
+        let found = self.frozen(ONE, id.as_str()).await?;
+        found.ok_or_else(|| missing(id))
+    }
+
+    /// Returns the newest delivery of a message; `None`: it is no mail that leaves.
+    pub async fn delivery_of_message(&self, id: &MessageId) -> Result<Option<FrozenDelivery>> {
+        self.frozen(OF_MESSAGE, id.as_str()).await
+    }
+
+    async fn frozen(&self, sql: &'static str, id: &str) -> Result<Option<FrozenDelivery>> {
         let mut conn = self.readers().acquire().await?;
-        let row = sqlx::query(ONE)
-            .bind(id.as_str())
-            .fetch_optional(&mut *conn)
-            .await?;
-        let row = row.ok_or_else(|| missing(id))?;
+        let row = sqlx::query(sql).bind(id).fetch_optional(&mut *conn).await?;
+        let Some(row) = row else {
+            return Ok(None);
+        };
         let mut frozen = FrozenDelivery {
             delivery: delivery(&row)?,
             bytes: row.try_get("bytes")?,
         };
         fill_recipients(&mut conn, [&mut frozen.delivery]).await?;
-        Ok(frozen)
+        Ok(Some(frozen))
     }
 
     /// Queues a failed or held delivery, or one that waits for its next attempt, for now.

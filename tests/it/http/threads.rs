@@ -75,7 +75,8 @@ async fn a_run_shows_each_step_with_what_went_in_and_what_came_out() {
         "waits for you",
         "send_email",
         "eve@new.test",
-        "no result yet",
+        "It waits for you",
+        "1 call</dd>",
     ] {
         assert!(waiting.body.contains(text), "no {text}: {}", waiting.body);
     }
@@ -86,7 +87,9 @@ async fn a_run_shows_each_step_with_what_went_in_and_what_came_out() {
     site.scene.world.app.drain().await;
     let page = site.get(&login, &format!("/r/{run}")).await;
     for text in [
-        "Eve has left",
+        "“<bdi>Eve has left</bdi>”",
+        "<strong>rejected</strong> by",
+        &format!("/approvals#q{}", question.id),
         "failed",
         "exact request",
         "exact answer",
@@ -139,4 +142,35 @@ async fn the_context_of_a_second_letter_is_compared_with_that_of_the_first() {
             .body
             .contains("Since then")
     );
+}
+
+#[tokio::test]
+async fn a_mail_of_the_persona_says_how_its_delivery_went() {
+    let site = Site::start().await;
+    let run = site.scene.writes(CONTACT, "l1", "").await;
+    let question = site.scene.only_question().await;
+    site.scene
+        .decide(&question.id, ApprovalVerdict::Approve, "")
+        .await;
+    site.scene.world.app.drain().await;
+    let login = site.login().await;
+    let sql = "SELECT d.message_id, d.id FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.run_id = $1
+        ORDER BY d.seq LIMIT 1";
+    let row = site.scene.world.app.row(sql, &run).await;
+    let (message, delivery) = (row[0].clone().expect("a mail"), row[1].clone());
+    let delivery = delivery.expect("a delivery");
+    let page = site.get(&login, &format!("/m/{message}")).await;
+    for text in [
+        "delivered",
+        "eve@new.test",
+        &format!("/outbox#d{delivery}"),
+        &format!("href=\"/r/{run}\""),
+        "As it leaves",
+    ] {
+        assert!(page.body.contains(text), "no {text}: {}", page.body);
+    }
+    let bytes = site.get(&login, &format!("/m/{message}/raw")).await;
+    assert!(bytes.body.contains("To: eve@new.test"), "{}", bytes.body);
+    let outbox = site.get(&login, "/outbox").await.body;
+    assert!(outbox.contains(&format!("id=\"d{delivery}\"")), "{outbox}");
 }
