@@ -138,6 +138,7 @@ impl DrainReport {
             cancelled: count(RunState::Cancelled),
         };
         let queued = DeliveryFilter {
+            after: None,
             states: vec![DeliveryState::Queued],
             persona: None,
             limit: MAILS_COUNTED_MAX,

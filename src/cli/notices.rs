@@ -3,7 +3,7 @@
 use super::args::number;
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit, Failure};
-use crate::store::{Notified, Store, StoreError};
+use crate::store::{ListPage, Notified, Store, StoreError};
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
 
@@ -58,7 +58,7 @@ impl Command for NoticesCommand {
 }
 
 async fn list(context: &CommandContext, store: &Store, limit: u32) -> anyhow::Result<()> {
-    let folds = store.list_notices(limit).await?;
+    let folds = store.list_notices(ListPage::first(limit)).await?;
     if context.json() {
         return context.screen.json(&folds);
     }

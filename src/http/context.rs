@@ -8,7 +8,7 @@ use crate::config::{Config, HttpListener, Persona, WebOrigin};
 use crate::domain::{ApprovalState, Network, PersonaId, Timestamp};
 use crate::gateway::intake_contract::LetterIntake;
 use crate::scheduler::Scheduler;
-use crate::store::{PersonaHalt, Store, WebSession};
+use crate::store::{ListPage, PersonaHalt, Store, WebSession};
 use minijinja::Environment;
 use minijinja::value::Serde;
 use serde::Serialize;
@@ -186,7 +186,10 @@ impl WebContext {
     /// Counts what waits for the owner, for the head of every page.
     pub(super) async fn waiting(&self) -> Result<OpenWork, PageError> {
         let open = Some(ApprovalState::Open);
-        let approvals = self.store.approvals(open, None, WAITING_SHOWN_MAX).await?;
+        let approvals = self
+            .store
+            .approvals(open, None, ListPage::first(WAITING_SHOWN_MAX))
+            .await?;
         Ok(OpenWork {
             approvals: approvals.len(),
             halts: self.store.halts().await?,

@@ -204,7 +204,7 @@ pub static ROUTES: &[WebRoute] = &[
     read("/api/v1/approvals", |call| Box::pin(api::approvals(call)))
         .about(
             "questions, open ones by their end, others the newest first",
-            &["persona", "state", "limit"],
+            &["persona", "state", "limit", "cursor"],
         )
         .gives::<api::ItemList<ApprovalView>>(),
     read("/api/v1/approvals/{id}", |call| {
@@ -215,16 +215,16 @@ pub static ROUTES: &[WebRoute] = &[
     read("/api/v1/deliveries", |call| Box::pin(api::deliveries(call)))
         .about(
             "mails on their way and gone, the newest first",
-            &["persona", "state", "limit"],
+            &["persona", "state", "limit", "cursor"],
         )
         .gives::<api::ItemList<Delivery>>(),
     read("/api/v1/notices", |call| Box::pin(api::notices(call)))
-        .about("notices by their cause", &["limit"])
+        .about("notices by their cause", &["limit", "cursor"])
         .gives::<api::ItemList<NoticeFold>>(),
     read("/api/v1/memory", |call| Box::pin(api::memory(call)))
         .about(
             "entries of memory, the newest first",
-            &["persona", "status", "contact", "limit"],
+            &["persona", "status", "contact", "limit", "cursor"],
         )
         .gives::<api::ItemList<MemoryEntry>>(),
     read("/api/v1/memory/{id}", |call| {
@@ -235,7 +235,7 @@ pub static ROUTES: &[WebRoute] = &[
     read("/api/v1/slots", |call| Box::pin(api::slots(call)))
         .about(
             "slots of all responsibilities, the newest first",
-            &["limit"],
+            &["limit", "cursor"],
         )
         .gives::<api::ItemList<StoredSlot>>(),
     read("/api/v1/personas", |call| Box::pin(api::personas(call)))

@@ -5,7 +5,7 @@
 //! no query can forget the filter. [`Store`] itself offers the engine's queries across personas:
 //! claims, sweeps, listings for the operator.
 //!
-//! - `sql`: conversions between values and columns.
+//! - `sql`: conversions between values and columns. `list_page`: a part of a list.
 //! - `sqlite`: opening, the one writer, the log, backups.
 //! - `mail`: letters and messages. `threads`: their place, and what may be written there.
 //! - `runs`: the queue of runs. `journal`: their turns, steps, mails and end.
@@ -30,6 +30,7 @@
 //! the wording of those that the store detects stands beside their statements.
 
 mod sql;
+mod list_page;
 pub mod sqlite;
 pub mod runs;
 mod journal;
@@ -86,6 +87,7 @@ pub use journal::resume::JournalSoFar;
 pub use journal::step::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use journal::writer::{JournalEntry, RunFinished};
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
+pub use list_page::ListPage;
 pub use mail::filed::FiledLetter;
 pub use mail::held::{HeldLetter, NewHeld};
 pub use mail::imports::ArchivedWay;

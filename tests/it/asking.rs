@@ -10,6 +10,7 @@ use attache::clock::Clock;
 use attache::domain::{PersonaId, RunId, ThreadId};
 use attache::runs::chat::question::{AskedAt, question};
 use attache::runs::chat::watch::{RunProgress, RunWatch};
+use attache::store::ListPage;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -169,7 +170,11 @@ async fn a_question_to_the_owner_says_where_the_answer_will_be() {
         .start()
         .await;
     let (_run, thread) = asks(&app, "Tell Eve about Tuesday.", None).await;
-    let open = app.engine.store.approvals(None, None, 10).await;
+    let open = app
+        .engine
+        .store
+        .approvals(None, None, ListPage::first(10))
+        .await;
     let open = open.expect("questions");
     assert_eq!(open.len(), 1, "{open:?}");
     let told = format!("`attache threads show {thread}` shows it");

@@ -7,7 +7,8 @@ use attache::clock::Clock;
 use attache::domain::{ApprovalState, FeedKind, PersonaId, RunId, RunState, ThreadId, Timestamp};
 use attache::runs::chat::question::{AskedAt, question};
 use attache::store::{
-    ApprovalVerdict, DeliveryState, FeedEvent, FeedFilter, FeedPage, PowerCut, Store, StoreError,
+    ApprovalVerdict, DeliveryState, FeedEvent, FeedFilter, FeedPage, ListPage, PowerCut, Store,
+    StoreError,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -167,7 +168,7 @@ async fn a_question_to_the_owner_its_decision_and_the_mail_are_told() {
     );
     let seen = store.feed_newest().await.expect("a number");
     let open = store
-        .approvals(Some(ApprovalState::Open), None, 2)
+        .approvals(Some(ApprovalState::Open), None, ListPage::first(2))
         .await
         .expect("questions");
     let decided = store.decide_approval(&open[0].id, scene::decision(ApprovalVerdict::Approve, ""));

@@ -39,7 +39,7 @@ async fn fail(app: &TestApp, count: usize, round: &str) {
 }
 
 /// A fact that the engine itself has to tell.
-fn refused_login(id: &str, since: &str) -> NewNotice {
+pub fn refused_login(id: &str, since: &str) -> NewNotice {
     NewNotice {
         id: NoticeId::new(id),
         persona: None,

@@ -7,7 +7,7 @@ use super::args::{id_arg, limit_arg, number, persona_of, text};
 use super::screen::Columns;
 use super::{Command, CommandContext, Exit, Failure};
 use crate::domain::ApprovalState;
-use crate::store::{ApprovalView, Store};
+use crate::store::{ApprovalView, ListPage, Store};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 
@@ -71,7 +71,11 @@ async fn list(
     let store = context.shared_store().await?;
     let persona = persona_of(context, &store, args).await?;
     let found = store
-        .approvals(state, persona.as_ref(), number(args, "limit"))
+        .approvals(
+            state,
+            persona.as_ref(),
+            ListPage::first(number(args, "limit")),
+        )
         .await?;
     if context.json() {
         context.screen.json(&found)?;

@@ -26,6 +26,7 @@ pub fn clap() -> clap::Command {
 pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.shared_store().await?;
     let filter = MemoryFilter {
+        after: None,
         persona: persona_of(context, &store, args).await?,
         status: None,
         contact: contact_of(args)?,

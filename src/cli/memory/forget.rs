@@ -193,6 +193,7 @@ async fn of_contact(
     args: &ArgMatches,
 ) -> anyhow::Result<Vec<String>> {
     let filter = MemoryFilter {
+        after: None,
         persona,
         status: None,
         contact: contact_of(args)?,

@@ -58,6 +58,7 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
     let store = context.shared_store().await?;
     let status = args.get_one::<String>("status");
     let filter = MemoryFilter {
+        after: None,
         persona: persona_of(context, &store, args).await?,
         status: match args.get_flag("all") {
             true => None,

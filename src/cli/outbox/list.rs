@@ -77,6 +77,7 @@ pub async fn list(
         .unwrap_or(u32::MAX);
     let deliveries = store
         .list_deliveries(&DeliveryFilter {
+            after: None,
             states,
             persona,
             limit,

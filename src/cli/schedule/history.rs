@@ -4,7 +4,7 @@ use super::{ScheduleContext, count, count_arg, name_arg, subcommand, zone_of};
 use crate::cli::screen::Columns;
 use crate::cli::{Command, CommandContext, Exit};
 use crate::scheduler::schedule_file::timing::local_text;
-use crate::store::StoredSlot;
+use crate::store::{ListPage, StoredSlot};
 use chrono_tz::Tz;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -25,16 +25,15 @@ impl Command for History {
     ) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let ctx = ScheduleContext::open(context).await?;
+            let limit = count(args, "limit");
+            let page = ListPage::first(u32::try_from(limit).unwrap_or(u32::MAX));
             let mut slots = Vec::new();
             for row in ctx.chosen(args).await? {
-                let own = ctx
-                    .store
-                    .responsibility_slots(Some(&row.id), count(args, "limit"))
-                    .await?;
+                let own = ctx.store.responsibility_slots(Some(&row.id), page).await?;
                 slots.extend(own.into_iter().map(|slot| (zone_of(&row), slot)));
             }
             slots.sort_by_key(|(_, slot)| std::cmp::Reverse(slot.slot_at));
-            slots.truncate(count(args, "limit"));
+            slots.truncate(limit);
             if context.json() {
                 context
                     .screen

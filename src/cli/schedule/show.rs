@@ -11,7 +11,7 @@ use crate::config::{dollars, spell};
 use crate::domain::PlanMode;
 use crate::domain::{Address, DeliverTo, RunId, ThreadId, Timestamp};
 use crate::scheduler::schedule_file::timing::local_text;
-use crate::store::{StoredResponsibility, StoredSlot};
+use crate::store::{ListPage, StoredResponsibility, StoredSlot};
 use chrono_tz::Tz;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -38,7 +38,7 @@ impl Command for ScheduleShow {
             let row = ctx.named(args).await?;
             let last = ctx
                 .store
-                .responsibility_slots(Some(&row.id), SLOTS_SHOWN)
+                .responsibility_slots(Some(&row.id), ListPage::first(SLOTS_SHOWN as u32))
                 .await?;
             let next = match (state(&row), timing_of(&row)) {
                 ("on", Some(timing)) => {

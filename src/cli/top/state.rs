@@ -2,8 +2,8 @@
 
 use crate::domain::{ApprovalState, RunState, Timestamp, day_of};
 use crate::store::{
-    DeliveryFilter, DeliveryState, RunFilter, RunSummary, Store, StoreError, TransportState,
-    UsageSince, UsageSum, working_engine,
+    DeliveryFilter, DeliveryState, ListPage, RunFilter, RunSummary, Store, StoreError,
+    TransportState, UsageSince, UsageSum, working_engine,
 };
 use chrono_tz::Tz;
 use serde::Serialize;
@@ -75,6 +75,7 @@ impl TopState {
         let mut mails = Vec::new();
         for (word, states) in MAILS {
             let filter = DeliveryFilter {
+                after: None,
                 states: states.to_vec(),
                 persona: None,
                 limit: COUNTED_MAX as u32,
@@ -103,7 +104,10 @@ impl TopState {
                 Some(health) => format!("no mail leaves: {}", health.reason),
                 None => "mail leaves".to_owned(),
             },
-            questions: store.approvals(open, None, COUNTED_MAX as u32).await?.len(),
+            questions: store
+                .approvals(open, None, ListPage::first(COUNTED_MAX as u32))
+                .await?
+                .len(),
             today: TodaySum {
                 timezone: zone.name(),
                 calls: today.calls,

@@ -3,15 +3,15 @@
 use super::{ItemList, limit, record};
 use crate::config::show_persona;
 use crate::domain::{
-    Address, ApprovalState, MemoryStatus, PersonaId, RunState, ThreadOutcome, Timestamp,
+    Address, ApprovalState, DeliveryId, MemoryStatus, PersonaId, RunState, ThreadOutcome, Timestamp,
 };
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::pages::inbox::cursor;
 use crate::http::pages::usage::since_day;
 use crate::store::{
-    DeliveryFilter, DeliveryState, MemoryFilter, OverviewFilter, RunFilter, UsageBy, UsageSince,
-    UsageSum,
+    DeliveryFilter, DeliveryState, ListPage, MemoryFilter, OverviewFilter, RunFilter, StoredSlot,
+    UsageBy, UsageSince, UsageSum,
 };
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -52,6 +52,27 @@ fn word<T>(
 
 fn all<T: Serialize>(items: Vec<T>) -> Result<Response, PageError> {
     record(&ItemList { items, next: None })
+}
+
+/// Returns the part of a list that the query wants, and one item more, by which its end is known.
+fn part(call: &Call) -> Result<ListPage<'_>, PageError> {
+    Ok(ListPage {
+        after: Some(call.query("cursor")).filter(|cursor| !cursor.is_empty()),
+        limit: limit(call)? + 1,
+    })
+}
+
+/// Answers with a part of a list that was read with one item more than it has.
+fn answer<T: Serialize>(
+    mut items: Vec<T>,
+    limit: u32,
+    key: impl Fn(&T) -> String,
+) -> Result<Response, PageError> {
+    let most = usize::try_from(limit.saturating_sub(1)).unwrap_or(usize::MAX);
+    let is_cut = items.len() > most;
+    items.truncate(most);
+    let next = items.last().filter(|_| is_cut).map(key);
+    record(&ItemList { items, next })
 }
 
 /// Conversations, the newest first.
@@ -102,45 +123,54 @@ pub(in crate::http) async fn runs(call: Call) -> Result<Response, PageError> {
 /// Questions, open ones by their end, others the newest first.
 pub(in crate::http) async fn approvals(call: Call) -> Result<Response, PageError> {
     let state = word(&call, "state", ApprovalState::parse)?;
-    let (persona, limit) = (persona(&call)?, limit(&call)?);
+    let (persona, part) = (persona(&call)?, part(&call)?);
     let store = &call.context.store;
-    all(store.approvals(state, persona.as_ref(), limit).await?)
+    let found = store.approvals(state, persona.as_ref(), part).await?;
+    answer(found, part.limit, |question| question.id.clone())
 }
 
 /// Mails on their way and gone, the newest first.
 pub(in crate::http) async fn deliveries(call: Call) -> Result<Response, PageError> {
+    let part = part(&call)?;
     let filter = DeliveryFilter {
         states: word(&call, "state", DeliveryState::parse)?
             .into_iter()
             .collect(),
         persona: persona(&call)?,
-        limit: limit(&call)?,
+        after: part.after.map(DeliveryId::new),
+        limit: part.limit,
     };
-    all(call.context.store.list_deliveries(&filter).await?)
+    let found = call.context.store.list_deliveries(&filter).await?;
+    answer(found, part.limit, |mail| mail.id.to_string())
 }
 
 /// Notices by their cause.
 pub(in crate::http) async fn notices(call: Call) -> Result<Response, PageError> {
-    let limit = limit(&call)?;
-    all(call.context.store.list_notices(limit).await?)
+    let part = part(&call)?;
+    let found = call.context.store.list_notices(part).await?;
+    answer(found, part.limit, |notice| notice.newest.to_string())
 }
 
 /// Entries of memory, the newest first.
 pub(in crate::http) async fn memory(call: Call) -> Result<Response, PageError> {
+    let part = part(&call)?;
     let filter = MemoryFilter {
         persona: persona(&call)?,
         status: word(&call, "status", MemoryStatus::parse)?,
         contact: word(&call, "contact", |text| Address::parse(text).ok())?
             .map(|address| address.key()),
-        limit: limit(&call)?,
+        after: part.after.map(str::to_owned),
+        limit: part.limit,
     };
-    all(call.context.store.memory_entries(&filter).await?)
+    let found = call.context.store.memory_entries(&filter).await?;
+    answer(found, part.limit, |entry| entry.id.clone())
 }
 
 /// Slots of all responsibilities, the newest first.
 pub(in crate::http) async fn slots(call: Call) -> Result<Response, PageError> {
-    let limit = limit(&call)? as usize;
-    all(call.context.store.responsibility_slots(None, limit).await?)
+    let part = part(&call)?;
+    let found = call.context.store.responsibility_slots(None, part).await?;
+    answer(found, part.limit, StoredSlot::key)
 }
 
 /// Personas with their settings.

@@ -4,7 +4,9 @@ use crate::domain::{ApprovalKind, ApprovalState};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::http::words::StateWords;
-use crate::store::{ApprovalVerdict, ApprovalView, DecisionOutcome, NewDecision, StoreError};
+use crate::store::{
+    ApprovalVerdict, ApprovalView, DecisionOutcome, ListPage, NewDecision, StoreError,
+};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,9 +53,11 @@ struct DecidedQuestion {
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let store = &call.context.store;
     let open = store
-        .approvals(Some(ApprovalState::Open), None, OPEN_MAX)
+        .approvals(Some(ApprovalState::Open), None, ListPage::first(OPEN_MAX))
         .await?;
-    let mut decided = store.approvals(None, None, OPEN_MAX + DECIDED_MAX).await?;
+    let mut decided = store
+        .approvals(None, None, ListPage::first(OPEN_MAX + DECIDED_MAX))
+        .await?;
     decided.retain(|question| question.state != ApprovalState::Open);
     let page = ApprovalsPage {
         open: open.into_iter().map(open_question).collect(),

@@ -68,6 +68,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     );
     let store = &call.context.store;
     let filter = MemoryFilter {
+        after: None,
         persona: PersonaId::parse(persona).ok(),
         status: match status {
             "all" => None,

@@ -2,7 +2,7 @@
 
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::store::{Notice, NoticeFold};
+use crate::store::{ListPage, Notice, NoticeFold};
 use axum::response::Response;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ struct NoticeRow {
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let store = &call.context.store;
     let mut rows = Vec::new();
-    for fold in store.list_notices(CAUSES_MAX).await? {
+    for fold in store.list_notices(ListPage::first(CAUSES_MAX)).await? {
         let newest_event = store.notices_of_cause(&fold.cause, EVENTS_MAX).await?.pop();
         rows.push(NoticeRow { fold, newest_event });
     }

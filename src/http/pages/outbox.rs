@@ -45,6 +45,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let (store, state) = (&call.context.store, call.query("state"));
     let states = CHOICES.iter().find(|(name, _)| *name == state);
     let filter = DeliveryFilter {
+        after: None,
         states: states
             .map(|(_, states)| states.to_vec())
             .unwrap_or_default(),

@@ -3,7 +3,7 @@
 use crate::domain::{
     ApprovalState, ErrorClass, PersonaId, RunId, RunState, RunWait, ThreadId, Timestamp, Withheld,
 };
-use crate::store::{ApprovalView, Store, StoreError, ThreadMessage};
+use crate::store::{ApprovalView, ListPage, Store, StoreError, ThreadMessage};
 use serde::Serialize;
 
 /// Most open questions of a persona among which those of the run are.
@@ -125,7 +125,9 @@ async fn questions_of(
     run: &RunId,
 ) -> Result<Vec<ApprovalView>, StoreError> {
     let open = Some(ApprovalState::Open);
-    let mut open = store.approvals(open, Some(persona), QUESTIONS_MAX).await?;
+    let mut open = store
+        .approvals(open, Some(persona), ListPage::first(QUESTIONS_MAX))
+        .await?;
     open.retain(|question| question.run == *run && question.parks);
     Ok(open)
 }

@@ -4,8 +4,9 @@ use super::record::kind_of;
 use crate::domain::{
     ApprovalKind, ApprovalState, MessageId, PersonaId, RunId, ThreadId, Timestamp,
 };
+use crate::store::list_page::known;
 use crate::store::sql::{instant, optional_timestamp, persona_id};
-use crate::store::{Result, Store, StoreError};
+use crate::store::{ListPage, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -57,9 +58,12 @@ pub struct PendingApproval {
 
 pub(in crate::store) const APPROVALS: &str = "
     SELECT * FROM approvals WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR persona_id = $2)
-    ORDER BY seq DESC LIMIT $3";
+      AND seq < $4 ORDER BY seq DESC LIMIT $3";
 pub(in crate::store) const OPEN_APPROVALS: &str = "
-    SELECT * FROM approvals WHERE state = 'open' AND ($1 IS NULL OR persona_id = $1) ORDER BY expires_at LIMIT $2";
+    SELECT * FROM approvals WHERE state = 'open' AND ($1 IS NULL OR persona_id = $1)
+      AND (expires_at, seq) > ($3, $4) ORDER BY expires_at, seq LIMIT $2";
+pub(in crate::store) const PLACE_OF_APPROVAL: &str =
+    "SELECT seq, expires_at FROM approvals WHERE id = $1";
 pub(in crate::store) const QUESTIONS_OF_RUN: &str =
     "SELECT * FROM approvals WHERE run_id = $1 ORDER BY seq";
 pub(in crate::store) const APPROVAL: &str = "SELECT * FROM approvals WHERE id = $1";
@@ -71,17 +75,24 @@ impl Store {
         &self,
         state: Option<ApprovalState>,
         persona: Option<&PersonaId>,
-        limit: u32,
+        page: ListPage<'_>,
     ) -> Result<Vec<ApprovalView>> {
         let persona = persona.map(PersonaId::as_str);
+        let place = sqlx::query(PLACE_OF_APPROVAL).bind(page.after);
+        let place = place.fetch_optional(self.readers()).await?;
+        let place = known(page.after, place)?
+            .map(|row| (row.get::<i64, _>("seq"), row.get::<String, _>("expires_at")));
         let rows = match state {
             Some(ApprovalState::Open) => {
-                let open = sqlx::query(OPEN_APPROVALS).bind(persona).bind(limit);
+                let (seq, expires_at) = place.unwrap_or_default();
+                let open = sqlx::query(OPEN_APPROVALS).bind(persona).bind(page.limit);
+                let open = open.bind(expires_at).bind(seq);
                 open.fetch_all(self.readers()).await?
             }
             state => {
                 let all = sqlx::query(APPROVALS).bind(state.map(ApprovalState::as_str));
-                let all = all.bind(persona).bind(limit);
+                let before = place.map_or(i64::MAX, |(seq, _)| seq);
+                let all = all.bind(persona).bind(page.limit).bind(before);
                 all.fetch_all(self.readers()).await?
             }
         };

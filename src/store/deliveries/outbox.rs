@@ -3,6 +3,7 @@
 use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
 use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 use crate::store::deliveries::queue::kind;
+use crate::store::list_page::known;
 use crate::store::sql::{instant, json_list, persona_id};
 use crate::store::{PersonaStore, Result, Store, StoreError};
 use schemars::JsonSchema;
@@ -17,6 +18,8 @@ pub struct DeliveryFilter {
     /// Empty: every state.
     pub states: Vec<DeliveryState>,
     pub persona: Option<PersonaId>,
+    /// Only mails older than this one.
+    pub after: Option<DeliveryId>,
     /// Most deliveries to return, the newest first.
     pub limit: u32,
 }
@@ -69,7 +72,10 @@ SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.su
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE ($1 IS NULL OR d.persona_id = $1)
   AND (json_array_length($2) = 0 OR d.state IN (SELECT value FROM jsonb_each($2)))
+  AND d.seq < $4
 ORDER BY d.seq DESC LIMIT $3";
+
+pub(in crate::store) const SEQ_OF: &str = "SELECT seq FROM deliveries WHERE id = $1";
 
 pub(in crate::store) const ONE: &str = "
 SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
@@ -126,10 +132,16 @@ impl Store {
     pub async fn list_deliveries(&self, filter: &DeliveryFilter) -> Result<Vec<Delivery>> {
         let states = json_list(filter.states.iter().map(|state| state.as_str()));
         let mut conn = self.readers().acquire().await?;
+        let after = filter.after.as_ref().map(DeliveryId::as_str);
+        let before: Option<i64> = sqlx::query_scalar(SEQ_OF)
+            .bind(after)
+            .fetch_optional(&mut *conn)
+            .await?;
         let rows = sqlx::query(LIST)
             .bind(filter.persona.as_ref().map(PersonaId::as_str))
             .bind(states)
             .bind(filter.limit)
+            .bind(known(after, before)?.unwrap_or(i64::MAX))
             .fetch_all(&mut *conn)
             .await?;
         let mut deliveries = rows.iter().map(delivery).collect::<Result<Vec<_>>>()?;

@@ -3,6 +3,7 @@
 
 use super::record::{MemoryEntry, MemorySource, entry};
 use crate::domain::{MemoryStatus, MessageId, PersonaId, Timestamp};
+use crate::store::list_page::known;
 use crate::store::sql::{json_list, timestamp};
 use crate::store::{Result, Store, StoreError};
 use schemars::JsonSchema;
@@ -13,7 +14,10 @@ use sqlx::sqlite::SqliteRow;
 pub(in crate::store) const MEMORY_LIST: &str = "
     SELECT * FROM memory WHERE ($1 IS NULL OR persona_id = $1) AND ($2 IS NULL OR status = $2)
       AND ($3 IS NULL OR (scope = 'contact' AND scope_key IN (SELECT value FROM jsonb_each($3))))
-    ORDER BY created_at DESC, number DESC LIMIT $4";
+      AND ($5 IS NULL OR (created_at, number, id) < ($5, $6, $7))
+    ORDER BY created_at DESC, number DESC, id DESC LIMIT $4";
+pub(in crate::store) const PLACE_OF_ENTRY: &str =
+    "SELECT created_at, number FROM memory WHERE id = $1";
 pub(in crate::store) const MEMORY_OF_MESSAGE: &str = "
     SELECT DISTINCT m.id FROM memory_sources s CROSS JOIN memory m ON m.id = s.memory_id
     WHERE s.message_id = $1 AND ($2 IS NULL OR m.persona_id = $2) ORDER BY m.id";
@@ -36,6 +40,8 @@ pub struct MemoryFilter {
     pub status: Option<MemoryStatus>,
     /// Key of a correspondent's address; their other addresses count, too.
     pub contact: Option<String>,
+    /// Only entries behind this one.
+    pub after: Option<String>,
     pub limit: u32,
 }
 
@@ -69,11 +75,24 @@ impl Store {
             Some(address) => Some(self.persons().await?.with_others([address.clone()].into())),
             None => None,
         };
+        let after = filter.after.as_deref();
+        let place = sqlx::query(PLACE_OF_ENTRY).bind(after);
+        let place = known(after, place.fetch_optional(self.readers()).await?)?;
+        let place = place.map(|row| {
+            (
+                row.get::<String, _>("created_at"),
+                row.get::<i64, _>("number"),
+            )
+        });
+        let (created_at, number) = place.unzip();
         let rows = sqlx::query(MEMORY_LIST)
             .bind(filter.persona.as_ref().map(PersonaId::as_str))
             .bind(filter.status.map(MemoryStatus::as_str))
             .bind(contact.map(|addresses| json_list(addresses.iter().map(String::as_str))))
-            .bind(filter.limit);
+            .bind(filter.limit)
+            .bind(created_at)
+            .bind(number)
+            .bind(after);
         let rows = rows.fetch_all(self.readers()).await?;
         rows.iter().map(entry).collect()
     }

@@ -10,12 +10,13 @@ use crate::domain::{
     DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp,
 };
 use crate::store::deliveries::queue::{self as deliveries, NewDelivery};
+use crate::store::list_page::known;
 use crate::store::mail::messages::{self, Content, MessageRow};
 use crate::store::notices::emit::{NewNotice, emit};
 use crate::store::sql::{instant, to_i64};
 use crate::store::threads::place::Place;
 use crate::store::threads::placement;
-use crate::store::{Result, Store, StoreError};
+use crate::store::{ListPage, Result, Store, StoreError};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use sqlx::sqlite::SqliteRow;
@@ -172,7 +173,8 @@ pub(in crate::store) const FOLDS: &str = "
     SELECT n.cause, n.notified_at, n.delivery_id, d.state, count(*) AS facts, min(n.emitted_at) AS first_at,
       max(n.emitted_at) AS last_at, max(n.seq) AS newest, n.id, n.summary
     FROM notices n LEFT JOIN deliveries d ON d.id = n.delivery_id
-    GROUP BY n.cause, n.delivery_id ORDER BY newest DESC LIMIT $1";
+    GROUP BY n.cause, n.delivery_id HAVING max(n.seq) < $2 ORDER BY newest DESC LIMIT $1";
+pub(in crate::store) const SEQ_OF_NOTICE: &str = "SELECT seq FROM notices WHERE id = $1";
 pub(in crate::store) const NOTICE: &str = "SELECT * FROM notices WHERE id = $1";
 pub(in crate::store) const NOTICES_OF_CAUSE: &str =
     "SELECT * FROM notices WHERE cause = $1 ORDER BY seq DESC LIMIT $2";
@@ -258,9 +260,14 @@ impl Store {
     }
 
     /// Returns events folded by mail, the newest first.
-    pub async fn list_notices(&self, limit: u32) -> Result<Vec<NoticeFold>> {
+    pub async fn list_notices(&self, page: ListPage<'_>) -> Result<Vec<NoticeFold>> {
+        let before: Option<i64> = sqlx::query_scalar(SEQ_OF_NOTICE)
+            .bind(page.after)
+            .fetch_optional(self.readers())
+            .await?;
         let rows = sqlx::query(FOLDS)
-            .bind(limit)
+            .bind(page.limit)
+            .bind(known(page.after, before)?.unwrap_or(i64::MAX))
             .fetch_all(self.readers())
             .await?;
         rows.iter().map(fold).collect()

@@ -2,8 +2,8 @@
 
 use crate::domain::{PersonaId, ResponsibilityId, RunId, Timestamp};
 use crate::store::schedules::responsibility::{UNREADABLE_TIME, time};
-use crate::store::sql::{persona_id, to_i64};
-use crate::store::{Result, Store};
+use crate::store::sql::persona_id;
+use crate::store::{ListPage, Result, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::Row;
@@ -14,6 +14,7 @@ use sqlx::sqlite::SqliteRow;
 pub struct StoredSlot {
     pub slot_at: Timestamp,
     pub persona: PersonaId,
+    pub responsibility_id: ResponsibilityId,
     /// Name of its responsibility.
     #[serde(rename = "name")]
     pub responsibility: String,
@@ -32,11 +33,19 @@ pub struct StoredSlot {
     pub run_state: Option<String>,
 }
 
+impl StoredSlot {
+    /// Returns its key in the list of all slots.
+    pub fn key(&self) -> String {
+        format!("{},{},{}", self.slot_at, self.responsibility_id, self.kind)
+    }
+}
+
 pub(in crate::store) const SLOTS: &str = "
     SELECT s.*, d.name, r.state AS run_state FROM responsibility_slots s
     JOIN responsibilities d ON d.id = s.responsibility_id LEFT JOIN runs r ON r.id = s.run_id
-    WHERE $1 IS NULL OR s.responsibility_id = $1
-    ORDER BY s.slot_at DESC, s.responsibility_id LIMIT $2";
+    WHERE ($1 IS NULL OR s.responsibility_id = $1)
+      AND ($3 IS NULL OR (s.slot_at, s.responsibility_id, s.kind) < ($3, $4, $5))
+    ORDER BY s.slot_at DESC, s.responsibility_id DESC, s.kind DESC LIMIT $2";
 
 /// Slots of one-shots that count for a file: of its path, of the same responsibility under another
 /// path, or of a file with the same name or prompt at the same instant. A missed slot does not
@@ -89,16 +98,20 @@ impl Store {
         Ok(rows.iter().map(by).collect())
     }
 
-    /// Returns the newest slots first; of one responsibility, or of all.
+    /// Returns the newest slots first; of one responsibility, or of all. The key of a slot is [`StoredSlot::key`].
     pub async fn responsibility_slots(
         &self,
         responsibility: Option<&ResponsibilityId>,
-        limit: usize,
+        page: ListPage<'_>,
     ) -> Result<Vec<StoredSlot>> {
+        let mut key = page.after.into_iter().flat_map(|key| key.split(','));
         let slots = sqlx::query(SLOTS)
             .bind(responsibility.map(ResponsibilityId::as_str))
-            .bind(to_i64(limit));
+            .bind(page.limit);
         slots
+            .bind(key.next())
+            .bind(key.next())
+            .bind(key.next())
             .fetch_all(self.readers())
             .await?
             .iter()
@@ -110,6 +123,7 @@ impl Store {
 fn stored_slot(row: &SqliteRow) -> Result<StoredSlot> {
     Ok(StoredSlot {
         persona: persona_id(row)?,
+        responsibility_id: ResponsibilityId::new(row.get::<String, _>("responsibility_id")),
         responsibility: row.get("name"),
         slot_at: time(row, "slot_at")?.ok_or(UNREADABLE_TIME)?,
         kind: row.get("kind"),

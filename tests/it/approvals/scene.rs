@@ -5,7 +5,7 @@ use crate::hijack::world::ALL;
 use crate::identity::world::{STRANGER, World};
 use attache::domain::{Address, ApprovalState, Email, Via};
 use attache::gateway::intake_contract::{Accepted, Refusal};
-use attache::store::{ApprovalVerdict, ApprovalView, DecisionOutcome, NewDecision};
+use attache::store::{ApprovalVerdict, ApprovalView, DecisionOutcome, ListPage, NewDecision};
 use serde_json::{Value, json};
 
 pub const OWNER: &str = "Olga <olga@home.test>";
@@ -86,7 +86,9 @@ impl Scene {
     /// The questions that are open.
     pub async fn open(&self) -> Vec<ApprovalView> {
         let store = &self.world.app.engine.store;
-        let open = store.approvals(Some(ApprovalState::Open), None, 100).await;
+        let open = store
+            .approvals(Some(ApprovalState::Open), None, ListPage::first(100))
+            .await;
         open.expect("questions")
     }
 

@@ -2,7 +2,8 @@
 
 use super::site::{Page, Site};
 use crate::approvals::scene::CONTACT;
-use attache::store::{ApprovalVerdict, NewWebToken, WebScope};
+use crate::notices::refused_login;
+use attache::store::{ApprovalVerdict, NewNotice, NewWebToken, WebScope};
 use reqwest::Method;
 use serde_json::Value;
 use std::process::Command;
@@ -223,4 +224,82 @@ async fn errors_name_what_is_wrong_and_reads_have_tags() {
     let page = site.get(&login, "/api/v1/runs?limit=1").await.json();
     assert_eq!(page["items"].as_array().map(Vec::len), Some(1));
     assert_eq!(page["next"], Value::Null);
+}
+
+#[tokio::test]
+async fn every_list_is_read_to_its_end_by_its_cursor() {
+    let site = Site::with_a_question().await;
+    site.scene.writes(CONTACT, "l2", "").await;
+    let (app, clock) = (&site.scene.world.app, &site.scene.world.app.workspace.clock);
+    let duty = "---\nname: Count\nschedule: 0 7 * * 1\n---\nCount the kettles.\n";
+    app.workspace
+        .write("personas/ada/responsibilities/count.md", duty);
+    let scheduler = app.engine.web_parts().scheduler;
+    scheduler.sync().await.expect("the file is read");
+    let row = app
+        .engine
+        .store
+        .responsibilities()
+        .await
+        .expect("rows")
+        .remove(0);
+    for host in ["one", "two"] {
+        let notice = NewNotice {
+            detail: host.to_owned(),
+            ..refused_login(host, host)
+        };
+        let emitted = app.engine.store.emit_notice(notice).await;
+        assert!(emitted.expect("a notice"));
+    }
+    for number in 0..3 {
+        clock.advance(Duration::from_secs(60));
+        scheduler.start(&row).await.expect("a run");
+        app.drain().await;
+        let remember = "INSERT INTO memory (id, persona_id, scope, scope_key, number, kind, text, text_sha256, status, trust,
+              readers_json, audience_json, said_by, said_at, created_at, created_by, confirmed_at)
+            SELECT $1, persona_id, scope, scope_key, $2, kind, text, text_sha256, status, trust, readers_json, audience_json,
+              said_by, said_at, created_at, created_by, confirmed_at FROM memory LIMIT 1";
+        let remember = sqlx::query(remember)
+            .bind(format!("more-{number}"))
+            .bind(number + 2);
+        let mut rows = app.workspace.rows().await;
+        remember.execute(&mut rows).await.expect("an entry");
+    }
+    let (_, secret) = key(&site, 1).await;
+    for list in [
+        "conversations?",
+        "runs?",
+        "approvals?",
+        "approvals?state=open&",
+        "deliveries?",
+        "notices?",
+        "memory?",
+        "slots?",
+    ] {
+        let whole = get(&site, &secret, &format!("/api/v1/{list}limit=500"))
+            .await
+            .json();
+        let whole = whole["items"].as_array().expect("items").clone();
+        assert!(whole.len() >= 2, "{list}: {whole:?}");
+        let (mut read, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let query: String = form_urlencoded::byte_serialize(cursor.as_bytes()).collect();
+            let path = format!("/api/v1/{list}limit=1&cursor={query}");
+            let part = get(&site, &secret, &path).await.json();
+            read.extend(part["items"].as_array().expect("items").clone());
+            match part["next"].as_str() {
+                Some(next) => next.clone_into(&mut cursor),
+                None => break,
+            }
+            assert!(read.len() <= whole.len(), "{list} goes on for ever");
+        }
+        assert_eq!(read, whole, "{list}");
+        if !list.starts_with("conversations")
+            && !list.starts_with("runs")
+            && !list.starts_with("slots")
+        {
+            let wrong = get(&site, &secret, &format!("/api/v1/{list}cursor=nothing")).await;
+            assert_eq!(wrong.status, 404, "{list}: {}", wrong.body);
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::server::Server;
 use super::{app, mailbox, numbered, watch};
 use crate::app::TestApp;
 use attache::gateway::ingress::imap::{self, MailboxError};
-use attache::store::{FailureCause, MailboxFailure};
+use attache::store::{FailureCause, ListPage, MailboxFailure};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +12,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Causes of notices, with the number of their facts.
 async fn told(app: &TestApp) -> Vec<(String, u64)> {
-    let folds = app.engine.store.list_notices(50).await.expect("read");
+    let folds = app
+        .engine
+        .store
+        .list_notices(ListPage::first(50))
+        .await
+        .expect("read");
     folds
         .into_iter()
         .map(|fold| (fold.cause, fold.count))

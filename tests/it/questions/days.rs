@@ -4,7 +4,7 @@ use super::dice::{Dice, many};
 use crate::app::{TestApp, Workspace, dated_by, proven_note};
 use crate::approvals::scene::decision;
 use attache::domain::ApprovalState;
-use attache::store::{ApprovalVerdict, ApprovalView};
+use attache::store::{ApprovalVerdict, ApprovalView, ListPage};
 use serde_json::json;
 use sqlx::Row;
 use std::collections::BTreeMap;
@@ -14,7 +14,9 @@ const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 async fn open(app: &TestApp) -> Vec<ApprovalView> {
     let store = &app.engine.store;
-    let open = store.approvals(Some(ApprovalState::Open), None, 100).await;
+    let open = store
+        .approvals(Some(ApprovalState::Open), None, ListPage::first(100))
+        .await;
     open.expect("questions")
 }
 

@@ -7,7 +7,7 @@ use attache::domain::{Address, ErrorClass, Timestamp};
 use attache::scheduler::schedule_file::WorkspaceNames;
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
 use attache::store::audit::{AuditScope, examine};
-use attache::store::{ClaimedRun, RunFailure, Store, StoredResponsibility, StoredSlot};
+use attache::store::{ClaimedRun, ListPage, RunFailure, Store, StoredResponsibility, StoredSlot};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row, SqliteConnection};
 use std::path::PathBuf;
@@ -117,7 +117,7 @@ impl World {
     /// All slots, newest first.
     pub async fn slots(&self) -> Vec<StoredSlot> {
         self.store
-            .responsibility_slots(None, 10_000)
+            .responsibility_slots(None, ListPage::first(10_000))
             .await
             .expect("slots")
     }

@@ -68,16 +68,8 @@ pub const WALKS: &[(&str, &str)] = &[
         "the newest messages of one thread, found by its index, of which it takes 200",
     ),
     (
-        "list::APPROVALS",
-        "a person asked; newest first, ends at its limit",
-    ),
-    (
         "drafts::DRAFTS",
         "a person asked; newest first, ends at its limit",
-    ),
-    (
-        "list::OPEN_APPROVALS",
-        "the index of open questions, of which a persona has twenty at most",
     ),
     (
         "list::APPROVALS_SINCE",
@@ -178,7 +170,6 @@ pub const WALKS: &[(&str, &str)] = &[
     ("runs::RUNS_ENDED", "a person asked, once per command"),
     ("runs::RUNS_SINCE", "a person asked, once per command"),
     ("notices::FOLDS", "a person asked, once per command"),
-    ("outbox::LIST", "newest first, ends at its limit"),
     ("outbox::RETRY_ALL", "a person asked, once per command"),
     (
         "run_control::FAILED_RUNS",

@@ -6,7 +6,7 @@ use crate::http::failure::PageError;
 use crate::http::words::StateWords;
 use crate::scheduler::StartError;
 use crate::scheduler::schedule_file::timing::Timing;
-use crate::store::{StoredResponsibility, StoredSlot};
+use crate::store::{ListPage, StoredResponsibility, StoredSlot};
 use axum::response::Response;
 use chrono::NaiveDateTime;
 use chrono_tz::Tz;
@@ -19,7 +19,7 @@ const DAYS: u64 = 7;
 /// Most slots of one responsibility in the calendar.
 const SLOTS_MAX: usize = 60;
 /// Most past slots that are listed.
-const PAST_MAX: usize = 60;
+const PAST_MAX: u32 = 60;
 
 #[derive(Serialize)]
 struct SchedulePage {
@@ -80,7 +80,9 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let now = call.context.now();
     let mut stored = store.responsibilities().await?;
     stored.retain(|row| row.removed_at.is_none());
-    let past = store.responsibility_slots(None, PAST_MAX).await?;
+    let past = store
+        .responsibility_slots(None, ListPage::first(PAST_MAX))
+        .await?;
     let page = SchedulePage {
         days: calendar(&stored, now),
         rows: stored.iter().map(row).collect(),
