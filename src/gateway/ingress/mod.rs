@@ -5,4 +5,5 @@ pub mod archive;
 pub mod in_flight;
 pub mod folder;
 pub mod imap;
+pub mod listen_socket;
 pub mod smtp;

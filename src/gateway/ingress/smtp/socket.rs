@@ -1,123 +1,34 @@
-//! Sockets of listeners: TCP, or a file in the workspace.
+//! A listener of mail: an open socket, with the settings of its sessions.
 
 use super::SmtpSettings;
 use crate::config::ListenAddress;
-use std::fs::{FileType, Permissions};
-use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use crate::gateway::ingress::listen_socket::{Caller, ListenSocket};
+use std::io;
+use std::net::SocketAddr;
 
 /// A listener with an open socket, and the settings of its sessions.
 pub struct BoundSocket {
-    socket: Socket,
+    socket: ListenSocket,
     pub(super) settings: SmtpSettings,
-}
-
-enum Socket {
-    Tcp(TcpListener),
-    Unix(UnixListener, SocketFile),
-}
-
-/// An accepted connection.
-pub(super) enum Caller {
-    Tcp(TcpStream, IpAddr),
-    Unix(UnixStream),
 }
 
 impl BoundSocket {
     pub async fn open(address: &ListenAddress, settings: SmtpSettings) -> io::Result<Self> {
-        let socket = match address {
-            ListenAddress::Tcp(address) => Socket::Tcp(TcpListener::bind(address).await?),
-            ListenAddress::Unix { path, mode } => {
-                let (listener, file) = bind_file(path, *mode).await?;
-                Socket::Unix(listener, file)
-            }
-        };
+        let socket = ListenSocket::open(address).await?;
         Ok(Self { socket, settings })
     }
 
     /// The address that is bound, in the configuration's syntax.
     pub fn address(&self) -> String {
-        match &self.socket {
-            Socket::Tcp(listener) => listener
-                .local_addr()
-                .map(|a| a.to_string())
-                .unwrap_or_default(),
-            Socket::Unix(_, file) => format!("unix:{}", file.path.display()),
-        }
+        self.socket.address()
     }
 
     /// The bound TCP address; `None` for a Unix socket.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
-        match &self.socket {
-            Socket::Tcp(listener) => listener.local_addr().ok(),
-            Socket::Unix(..) => None,
-        }
+        self.socket.tcp_address()
     }
 
     pub(super) async fn accept(&self) -> io::Result<Caller> {
-        match &self.socket {
-            Socket::Tcp(listener) => {
-                let (stream, peer) = listener.accept().await?;
-                Ok(Caller::Tcp(stream, peer.ip().to_canonical()))
-            }
-            Socket::Unix(listener, _) => Ok(Caller::Unix(listener.accept().await?.0)),
-        }
+        self.socket.accept().await
     }
-}
-
-/// The file of a Unix socket, removed with its listener.
-struct SocketFile {
-    path: PathBuf,
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::debug!(%error, "a socket's file was gone already");
-        }
-    }
-}
-
-/// Binds a Unix socket. Replaces the file of a socket without a listener, but no other file.
-async fn bind_file(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
-    match std::fs::symlink_metadata(path).map(|file| file.file_type()) {
-        Ok(kind) if FileType::is_socket(&kind) => match UnixStream::connect(path).await {
-            Ok(_) => {
-                return Err(io::Error::new(
-                    ErrorKind::AddrInUse,
-                    "another program listens there",
-                ));
-            }
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-            Err(error) => return Err(error),
-        },
-        Ok(_) => {
-            return Err(io::Error::new(
-                ErrorKind::AlreadyExists,
-                "this file is no socket",
-            ));
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        }
-        Err(error) => return Err(error),
-    }
-    // Under a temporary name until its mode is set, so that no program connects before; the rename
-    // replaces a stale socket.
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut file = SocketFile {
-        path: path.with_file_name(format!(".{name}.new")),
-    };
-    match std::fs::remove_file(&file.path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(&file.path)?;
-    std::fs::set_permissions(&file.path, Permissions::from_mode(mode))?;
-    std::fs::rename(&file.path, path)?;
-    file.path = path.to_owned();
-    Ok((listener, file))
 }
