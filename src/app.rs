@@ -30,7 +30,6 @@ use crate::tools;
 use crate::webhooks::{WebhookSender, Webhooks};
 use anyhow::Context;
 use futures_util::FutureExt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -255,7 +254,7 @@ impl Engine {
 
     /// Binds every configured listener of the pages, to be served with the others, and returns the addresses that the system
     /// bound.
-    pub async fn bind_pages(&mut self) -> anyhow::Result<Vec<SocketAddr>> {
+    pub async fn bind_pages(&mut self) -> anyhow::Result<Vec<String>> {
         self.pages.clear();
         let parts = self.web_parts();
         for listener in &self.config.gateway.http_listeners {

@@ -4,7 +4,7 @@
 use crate::app::{self, note};
 use crate::counters::{percentile, record};
 use crate::history::Serving;
-use attache::config::HttpListener;
+use attache::config::{HttpListener, ListenAddress};
 use attache::http::{BoundPages, serve};
 use attache::store::{NewWebSession, OverviewFilter, RunFilter, Store};
 use reqwest::Client;
@@ -29,15 +29,16 @@ pub async fn pages(many: usize) {
     let engine = crate::client::open(&workspace).await;
     let listener = HttpListener {
         position: 0,
-        address: LISTENER.parse().expect("an address"),
+        address: ListenAddress::Tcp(LISTENER.parse().expect("an address")),
         is_tls: false,
         origins: Vec::new(),
         proxies: Vec::new(),
+        is_proxied: false,
     };
     let bound = BoundPages::open(&listener, &engine.web_parts())
         .await
         .expect("a port");
-    let address = bound.address();
+    let address = bound.tcp_address().expect("a port");
     let stop = CancellationToken::new();
     let serving = tokio::spawn(serve(bound, stop.clone()));
     let cookie = session(&engine.store, address).await;

@@ -3,7 +3,7 @@
 use super::{Command, CommandContext, Exit, Failure, screen};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
-use crate::config::{Config, HttpListener, ListenAddress, SmtpListener};
+use crate::config::{Config, ListenAddress};
 use crate::gateway::ingress::smtp::{BoundSocket, TlsError};
 use crate::gateway::notices::Notices;
 use crate::store::working_engine;
@@ -13,7 +13,6 @@ use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -104,15 +103,16 @@ fn refuse_stopped(context: &CommandContext, config: &Config) -> Result<(), Failu
         .trim_start()
         .chars()
         .next();
-    let is_taken = |listener: &SmtpListener| match &listener.address {
+    let is_taken = |address: &ListenAddress| match address {
         ListenAddress::Tcp(address) => std::net::TcpListener::bind(address).is_err(),
         ListenAddress::Unix { path, .. } => std::os::unix::net::UnixStream::connect(path).is_ok(),
     };
-    let is_served =
-        |listener: &HttpListener| std::net::TcpListener::bind(listener.address).is_err();
     let gateway = &config.gateway;
-    let keeps =
-        gateway.listeners.iter().any(is_taken) || gateway.http_listeners.iter().any(is_served);
+    let mail = gateway.listeners.iter().map(|listener| &listener.address);
+    let pages = gateway.http_listeners.iter();
+    let keeps = mail
+        .chain(pages.map(|listener| &listener.address))
+        .any(is_taken);
     if !matches!(state, Some('T' | 't')) || !keeps {
         return Ok(());
     }
@@ -144,7 +144,7 @@ async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<BoundSocket>, Fail
 }
 
 /// Binds the listeners of the pages, as [`bind`] does those of mail.
-async fn bind_pages(engine: &mut Engine, take_over: bool) -> Result<Vec<SocketAddr>, Failure> {
+async fn bind_pages(engine: &mut Engine, take_over: bool) -> Result<Vec<String>, Failure> {
     let mut tries = if take_over { ADDRESS_TRIES } else { 1 };
     loop {
         tries -= 1;
@@ -183,7 +183,7 @@ fn unbound(cause: &anyhow::Error, take_over: bool) -> &'static str {
             "an engine that is stopped keeps its addresses: end its process, then start this one again"
         }
         _ => {
-            "another program has that address (`ss -ltnp` shows which); `listeners` in configs/gateway.json names ours"
+            "another program has that address (`ss -lntxp` shows which); `listeners` in configs/gateway.json names ours"
         }
     }
 }
@@ -193,7 +193,7 @@ fn announce(
     context: &CommandContext,
     engine: &Engine,
     formatted: &[String],
-    pages: &[SocketAddr],
+    pages: &[String],
 ) -> anyhow::Result<()> {
     let personas = engine.config.personas.iter().count();
     if context.json() {
@@ -279,7 +279,7 @@ struct ServeRecord<'a> {
     listening: &'a [String],
     /// Addresses of the pages.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pages: &'a [SocketAddr],
+    pages: &'a [String],
     personas: usize,
     pid: u32,
 }

@@ -190,15 +190,15 @@ fn listeners(files: &CheckedFiles<'_>) -> Vec<Problem> {
     let mail = gateway
         .listeners
         .iter()
-        .filter_map(|listener| match &listener.address {
-            ListenAddress::Tcp(address) => Some((listener.position, address)),
-            ListenAddress::Unix { .. } => None,
-        });
+        .map(|listener| (listener.position, &listener.address));
     let pages = gateway
         .http_listeners
         .iter()
         .map(|listener| (listener.position, &listener.address));
     let foreign = mail.chain(pages).filter_map(|(index, address)| {
+        let ListenAddress::Tcp(address) = address else {
+            return None;
+        };
         let error = TcpListener::bind(SocketAddr::new(address.ip(), 0)).err()?;
         (error.kind() == std::io::ErrorKind::AddrNotAvailable).then(|| {
             let message = format!("this machine has no address `{}`", address.ip());

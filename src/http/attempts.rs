@@ -1,22 +1,21 @@
-//! Failed attempts to log in or to use a key, by address; loopback is not exempt, since any program of the machine and any
+//! Failed attempts to log in or to use a key, by peer; loopback is not exempt, since any program of the machine and any
 //! page in a browser may guess there.
 
+use super::connections::WebPeer;
 use crate::clock::Clock;
-use crate::domain::peer_network;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Failed attempts of an address in a window, after which it waits until the window ends.
+/// Failed attempts of a peer in a window, after which it waits until the window ends.
 const FAILURES_MAX: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Most addresses with failures; the one with the oldest window gives way.
-const ADDRESSES_MAX: usize = 4096;
+/// Most peers with failures; the one with the oldest window gives way.
+const PEERS_MAX: usize = 4096;
 
 pub(super) struct FailedAttempts {
     clock: Arc<dyn Clock>,
-    failures: Mutex<HashMap<IpAddr, FailureWindow>>,
+    failures: Mutex<HashMap<WebPeer, FailureWindow>>,
 }
 
 struct FailureWindow {
@@ -32,29 +31,29 @@ impl FailedAttempts {
         }
     }
 
-    /// Reports how long an address has to wait; `None`: it may try.
-    pub(super) fn wait(&self, address: IpAddr) -> Option<Duration> {
+    /// Reports how long a peer has to wait; `None`: it may try.
+    pub(super) fn wait(&self, peer: WebPeer) -> Option<Duration> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let window = failures.get(&peer_network(address))?;
+        let window = failures.get(&peer.network())?;
         let age = self.clock.monotonic().saturating_sub(window.began);
         (window.failures >= FAILURES_MAX && age < WINDOW).then(|| WINDOW.saturating_sub(age))
     }
 
     /// Counts a failure.
-    pub(super) fn note(&self, address: IpAddr) {
+    pub(super) fn note(&self, peer: WebPeer) {
         let now = self.clock.monotonic();
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = peer_network(address);
-        if failures.len() >= ADDRESSES_MAX && !failures.contains_key(&address) {
+        let peer = peer.network();
+        if failures.len() >= PEERS_MAX && !failures.contains_key(&peer) {
             let oldest = failures
                 .iter()
                 .min_by_key(|(_, window)| window.began)
-                .map(|(address, _)| *address);
+                .map(|(peer, _)| *peer);
             if let Some(oldest) = oldest {
                 failures.remove(&oldest);
             }
         }
-        let window = failures.entry(address).or_insert(FailureWindow {
+        let window = failures.entry(peer).or_insert(FailureWindow {
             began: now,
             failures: 0,
         });
@@ -73,18 +72,21 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
     use crate::domain::Timestamp;
+    use std::net::IpAddr;
 
     #[test]
     fn ten_failures_in_a_minute_are_enough_and_others_are_not_concerned() {
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
         let attempts = FailedAttempts::new(clock.clone());
-        let (one, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 1]));
+        let address = |octets: [u8; 4]| WebPeer::Address(IpAddr::from(octets));
+        let (one, other) = (address([127, 0, 0, 1]), address([192, 0, 2, 1]));
         for _ in 0..FAILURES_MAX {
             assert_eq!(attempts.wait(one), None);
             attempts.note(one);
         }
         assert_eq!(attempts.wait(one), Some(WINDOW));
         assert_eq!(attempts.wait(other), None);
+        assert_eq!(attempts.wait(WebPeer::Socket), None);
         clock.advance(WINDOW);
         assert_eq!(attempts.wait(one), None);
         attempts.note(one);

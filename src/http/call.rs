@@ -1,12 +1,12 @@
 //! A request that has passed the checks, as handlers get it.
 
+use super::connections::WebPeer;
 use super::context::WebContext;
 use super::failure::{PageError, Shape};
 use crate::config::WebOrigin;
 use crate::store::{WebSession, WebToken};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method};
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -15,7 +15,7 @@ pub(super) struct Call {
     pub context: Arc<WebContext>,
     /// The name by which it called us.
     pub origin: WebOrigin,
-    pub client: IpAddr,
+    pub client: WebPeer,
     /// Name that the browser gives itself.
     pub browser: String,
     /// Values of the path's variables.

@@ -1,38 +1,68 @@
-//! Open connections of the pages, bounded in all and by address.
+//! Open connections of the pages, bounded in all and by peer.
 
+use crate::domain::peer_network;
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most connections of a listener. A browser opens six, and a tab that is seen has a stream of events.
 const CONNECTIONS_MAX: usize = 160;
-/// Most connections of one address; a proxy is bounded by all.
-const CONNECTIONS_PER_ADDRESS_MAX: usize = 80;
+/// Most connections of one peer; a proxy is bounded by all.
+const CONNECTIONS_PER_PEER_MAX: usize = 80;
+
+/// Other end of a connection, or the client for which a proxy speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum WebPeer {
+    Address(IpAddr),
+    /// Whoever may connect to a Unix socket: they cannot be told apart, and count as one.
+    Socket,
+}
+
+impl WebPeer {
+    /// Returns the peer with which failed attempts are counted: one holder of an IPv6 network has many addresses.
+    pub(super) fn network(self) -> Self {
+        match self {
+            Self::Address(address) => Self::Address(peer_network(address)),
+            Self::Socket => Self::Socket,
+        }
+    }
+}
+
+impl fmt::Display for WebPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Socket => f.write_str("unix:"),
+        }
+    }
+}
 
 #[derive(Default)]
 pub(super) struct WebConnections {
-    open: Mutex<HashMap<IpAddr, usize>>,
+    open: Mutex<HashMap<WebPeer, usize>>,
 }
 
 /// Permit of a connection; dropping it frees its place.
 pub(super) struct WebPermit {
     connections: Arc<WebConnections>,
-    address: IpAddr,
+    /// Peer whose place it is.
+    pub(super) peer: WebPeer,
 }
 
 impl WebConnections {
-    /// Takes a place for an address; `None`: there is none.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<WebPermit> {
+    /// Takes a place for a peer; `None`: there is none.
+    pub(super) fn enter(self: &Arc<Self>, peer: WebPeer, is_proxy: bool) -> Option<WebPermit> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = open.values().sum();
-        let own = open.get(&address).copied().unwrap_or(0);
-        if all >= CONNECTIONS_MAX || (!is_proxy && own >= CONNECTIONS_PER_ADDRESS_MAX) {
+        let own = open.get(&peer).copied().unwrap_or(0);
+        if all >= CONNECTIONS_MAX || (!is_proxy && own >= CONNECTIONS_PER_PEER_MAX) {
             return None;
         }
-        open.insert(address, own + 1);
+        open.insert(peer, own + 1);
         Some(WebPermit {
             connections: self.clone(),
-            address,
+            peer,
         })
     }
 }
@@ -44,10 +74,10 @@ impl Drop for WebPermit {
             .open
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match open.get_mut(&self.address) {
+        match open.get_mut(&self.peer) {
             Some(count) if *count > 1 => *count -= 1,
             _ => {
-                open.remove(&self.address);
+                open.remove(&self.peer);
             }
         }
     }
@@ -58,14 +88,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_cannot_take_every_place_and_a_proxy_can() {
+    fn one_peer_cannot_take_every_place_and_a_proxy_can() {
         let connections = Arc::new(WebConnections::default());
-        let (one, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
+        let address = |last| WebPeer::Address(IpAddr::from([127, 0, 0, last]));
+        let (one, other) = (address(1), address(2));
         let mut permits: Vec<WebPermit> = Vec::new();
         permits.extend(std::iter::from_fn(|| connections.enter(one, false)));
-        assert_eq!(permits.len(), CONNECTIONS_PER_ADDRESS_MAX);
+        assert_eq!(permits.len(), CONNECTIONS_PER_PEER_MAX);
         permits.extend(std::iter::from_fn(|| connections.enter(other, true)));
         assert_eq!(permits.len(), CONNECTIONS_MAX);
+        permits.clear();
+        permits.extend(std::iter::from_fn(|| {
+            connections.enter(WebPeer::Socket, false)
+        }));
+        assert_eq!(
+            permits.len(),
+            CONNECTIONS_PER_PEER_MAX,
+            "a socket is one peer"
+        );
         permits.clear();
         assert!(connections.enter(one, false).is_some());
         assert_eq!(connections.open.lock().unwrap().len(), 0);

@@ -2,6 +2,7 @@
 
 use super::api::pulse::FeedPulse;
 use super::attempts::FailedAttempts;
+use super::connections::WebPeer;
 use super::failure::PageError;
 use super::templates;
 use crate::config::{Config, HttpListener, Persona, WebOrigin};
@@ -64,6 +65,8 @@ pub struct WebContext {
     /// Addresses by which browsers may call it.
     origins: Vec<WebOrigin>,
     proxies: Vec<Network>,
+    /// `true`: what connects to the Unix socket is a proxy.
+    is_proxied: bool,
     pub(super) pulse: FeedPulse,
     /// Held while a file of a persona is replaced.
     pub(super) files: tokio::sync::Mutex<()>,
@@ -74,23 +77,16 @@ pub struct WebContext {
 }
 
 impl WebContext {
-    /// Builds the context of a listener that is bound to `bound`.
+    /// Builds the context of a listener; `bound`: its address, `None` for a Unix socket.
     pub(super) fn new(
         parts: &WebParts,
         listener: &HttpListener,
-        bound: SocketAddr,
+        bound: Option<SocketAddr>,
     ) -> Result<Self, minijinja::Error> {
-        let own = |host: &str| WebOrigin::new(listener.is_tls, host, Some(bound.port()));
-        let ip = bound.ip().to_canonical();
         let mut origins = listener.origins.clone();
-        if !ip.is_unspecified() {
-            origins.push(own(&match ip {
-                IpAddr::V4(ip) => ip.to_string(),
-                IpAddr::V6(ip) => format!("[{ip}]"),
-            }));
-        }
-        if ip.is_loopback() {
-            origins.push(own("localhost"));
+        match bound {
+            Some(bound) => origins.extend(own_origins(bound, listener.is_tls)),
+            None => origins.push(WebOrigin::localhost()),
         }
         Ok(Self {
             attempts: FailedAttempts::new(parts.store.clock().clone()),
@@ -104,6 +100,7 @@ impl WebContext {
             listener: listener.address.to_string(),
             origins,
             proxies: listener.proxies.clone(),
+            is_proxied: listener.is_proxied,
             pulse: FeedPulse::new(),
             files: tokio::sync::Mutex::new(()),
             uses: Mutex::new(HashMap::new()),
@@ -122,12 +119,15 @@ impl WebContext {
     }
 
     /// Reports whether a peer may connect: with proxies configured, only they may.
-    pub(super) fn lets_in(&self, peer: IpAddr) -> bool {
+    pub(super) fn lets_in(&self, peer: WebPeer) -> bool {
         self.proxies.is_empty() || self.is_proxy(peer)
     }
 
-    pub(super) fn is_proxy(&self, peer: IpAddr) -> bool {
-        self.proxies.iter().any(|network| network.contains(peer))
+    pub(super) fn is_proxy(&self, peer: WebPeer) -> bool {
+        match peer {
+            WebPeer::Address(ip) => self.proxies.iter().any(|network| network.contains(ip)),
+            WebPeer::Socket => self.is_proxied,
+        }
     }
 
     /// Name of the cookie: browsers send cookies to every port of a host, so it has the port, or the prefix that binds it to
@@ -208,4 +208,21 @@ impl WebContext {
             .and_then(|page| page.render(Serde(values)));
         rendered.map_err(|error| PageError::Internal(error.into()))
     }
+}
+
+/// Returns the origins of a bound TCP address: itself, and on loopback its name.
+fn own_origins(bound: SocketAddr, is_tls: bool) -> Vec<WebOrigin> {
+    let own = |host: &str| WebOrigin::new(is_tls, host, Some(bound.port()));
+    let ip = bound.ip().to_canonical();
+    let mut origins = Vec::new();
+    if !ip.is_unspecified() {
+        origins.push(own(&match ip {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        }));
+    }
+    if ip.is_loopback() {
+        origins.push(own("localhost"));
+    }
+    origins
 }

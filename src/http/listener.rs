@@ -1,11 +1,12 @@
 //! Sockets of the pages: connections are accepted within bounds, served as HTTP/1.1 within time limits, and ended in time.
 
 use super::checks;
-use super::connections::{WebConnections, WebPermit};
+use super::connections::{WebConnections, WebPeer, WebPermit};
 use super::context::{WebContext, WebParts};
 use super::routes;
 use super::timed_stream::TimedStream;
 use crate::config::HttpListener;
+use crate::gateway::ingress::listen_socket::{Caller, ListenSocket};
 use crate::gateway::ingress::smtp::{Certificates, TlsError};
 use axum::Router;
 use axum::body::Body;
@@ -16,11 +17,10 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -43,10 +43,10 @@ const USES_NOTED_EVERY: Duration = Duration::from_secs(300);
 
 /// A listener of the pages with an open socket.
 pub struct BoundPages {
-    socket: TcpListener,
-    address: SocketAddr,
+    socket: ListenSocket,
     context: Arc<WebContext>,
     certificates: Option<Arc<Certificates>>,
+    stall_max: Duration,
 }
 
 impl BoundPages {
@@ -60,20 +60,30 @@ impl BoundPages {
             }
             _ => None,
         };
-        let socket = TcpListener::bind(listener.address).await?;
-        let address = socket.local_addr()?;
-        let context = Arc::new(WebContext::new(parts, listener, address)?);
+        let socket = ListenSocket::open(&listener.address).await?;
+        let context = Arc::new(WebContext::new(parts, listener, socket.tcp_address())?);
         Ok(Self {
             socket,
-            address,
             context,
             certificates,
+            stall_max: STALL_MAX,
         })
     }
 
-    /// The address that is bound.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Sets another time after which a peer that takes no byte is cut off.
+    pub fn cutting_after(mut self, stall_max: Duration) -> Self {
+        self.stall_max = stall_max;
+        self
+    }
+
+    /// Returns the address that is bound, in the configuration's syntax.
+    pub fn address(&self) -> String {
+        self.socket.address()
+    }
+
+    /// Returns the bound TCP address; `None` for a Unix socket.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.socket.tcp_address()
     }
 }
 
@@ -97,16 +107,9 @@ pub async fn serve(bound: BoundPages, shutdown: CancellationToken) {
             Some(ended) = open.join_next() => report(ended),
             _ = uses.tick() => bound.context.note_uses().await,
             accepted = bound.socket.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    let peer = peer.ip().to_canonical();
-                    let is_proxy = bound.context.is_proxy(peer);
-                    if !bound.context.lets_in(peer) {
-                        tracing::info!(%peer, "a connection to pages behind a proxy came from somebody else");
-                    } else if let Some(permit) = connections.enter(peer, is_proxy) {
-                        let served = connection(stream, (peer, permit), &bound, router.clone(), shutdown.clone());
-                        open.spawn(served);
-                    } else {
-                        tracing::info!(%peer, "a connection over the limit of the pages was closed");
+                Ok(caller) => {
+                    if let Some(permit) = admit(&caller, &bound.context, &connections) {
+                        open.spawn(connection(caller, permit, &bound, router.clone(), shutdown.clone()));
                     }
                 }
                 Err(error) => {
@@ -133,25 +136,61 @@ fn report(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
+/// Gives a connection its place; `None`: it is closed.
+fn admit(
+    caller: &Caller,
+    context: &WebContext,
+    connections: &Arc<WebConnections>,
+) -> Option<WebPermit> {
+    let peer = match caller {
+        Caller::Tcp(_, address) => WebPeer::Address(*address),
+        Caller::Unix(_) => WebPeer::Socket,
+    };
+    if !context.lets_in(peer) {
+        tracing::info!(%peer, "a connection to pages behind a proxy came from somebody else");
+        return None;
+    }
+    let permit = connections.enter(peer, context.is_proxy(peer));
+    if permit.is_none() {
+        tracing::info!(%peer, "a connection over the limit of the pages was closed");
+    }
+    permit
+}
+
 /// Returns the service of one connection, which owns all that it needs.
 fn connection(
-    stream: TcpStream,
-    (peer, permit): (IpAddr, WebPermit),
+    caller: Caller,
+    permit: WebPermit,
     bound: &BoundPages,
     router: Router,
     shutdown: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static {
     let (context, certificates) = (bound.context.clone(), bound.certificates.clone());
+    let stall_max = bound.stall_max;
     async move {
+        let peer = permit.peer;
+        let stream = match caller {
+            Caller::Tcp(stream, _) => stream,
+            Caller::Unix(stream) => {
+                let stream = TimedStream::new(stream, stall_max);
+                return exchange(stream, peer, context, router, shutdown).await;
+            }
+        };
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY on a connection");
         }
         match certificates {
-            None => exchange(stream, peer, context, router, shutdown).await,
+            None => {
+                let stream = TimedStream::new(stream, stall_max);
+                exchange(stream, peer, context, router, shutdown).await;
+            }
             Some(certificates) => {
                 let handshake = certificates.acceptor().accept(stream);
                 match timeout(HANDSHAKE_MAX, handshake).await {
-                    Ok(Ok(stream)) => exchange(stream, peer, context, router, shutdown).await,
+                    Ok(Ok(stream)) => {
+                        let stream = TimedStream::new(stream, stall_max);
+                        exchange(stream, peer, context, router, shutdown).await;
+                    }
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS with a browser"),
                     Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
                 }
@@ -162,8 +201,8 @@ fn connection(
 }
 
 async fn exchange<S>(
-    stream: S,
-    peer: IpAddr,
+    stream: TimedStream<S>,
+    peer: WebPeer,
     context: Arc<WebContext>,
     router: Router,
     shutdown: CancellationToken,
@@ -174,13 +213,12 @@ async fn exchange<S>(
     let service = service_fn(move |request: Request<Incoming>| {
         answer(request, peer, context.clone(), routed.clone())
     });
-    let stream = TokioIo::new(TimedStream::new(stream, STALL_MAX));
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(stream, service);
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let served = tokio::select! {
         served = serving.as_mut() => served,
@@ -197,7 +235,7 @@ async fn exchange<S>(
 /// Answers one request: what calls us by a wrong name never reaches the router.
 async fn answer(
     mut request: Request<Incoming>,
-    peer: IpAddr,
+    peer: WebPeer,
     context: Arc<WebContext>,
     routed: TowerToHyperService<Router>,
 ) -> Result<Response<Body>, Infallible> {

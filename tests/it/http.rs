@@ -16,5 +16,6 @@ mod matrix;
 mod openai;
 mod openai_streams;
 pub mod site;
+mod socket;
 mod threads;
 mod workspace;

@@ -44,7 +44,7 @@ pub async fn run(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<
     context.screen.line(&code.url)?;
     screen::remark(&format!(
         "open it within {SECONDS} seconds; it works once. Or open {}/login and type {}",
-        origin(&listener),
+        listener.url(),
         code.code
     ));
     Ok(Exit::Ok)
@@ -62,19 +62,8 @@ pub async fn code(context: &CommandContext, listener: &HttpListener) -> anyhow::
     let typed = format!("{}-{}-{}", &code[..4], &code[4..8], &code[8..]);
     Ok(LoginCode {
         // A fragment stays in the browser: no server, proxy or log sees it.
-        url: format!("{}/login#{typed}", origin(listener)),
+        url: format!("{}/login#{typed}", listener.url()),
         code: typed,
         expires_at,
     })
-}
-
-/// Returns the address that a browser uses: the configured one, or that of the socket.
-fn origin(listener: &HttpListener) -> String {
-    match listener.origins.first() {
-        Some(origin) => origin.to_string(),
-        None => {
-            let scheme = if listener.is_tls { "https" } else { "http" };
-            format!("{scheme}://{}", listener.address)
-        }
-    }
 }

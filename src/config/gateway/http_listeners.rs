@@ -13,20 +13,39 @@ use crate::config::values::net::domain;
 use crate::domain::Network;
 use serde_json::{Value, json};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+
+/// Entry of `proxies` that stands for whoever connects to a Unix socket, as in the configuration of nginx.
+static UNIX_PROXY: &str = "unix:";
 
 /// A socket that serves the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpListener {
     /// Position in `listeners`, counted from 0.
     pub position: usize,
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// `true`: TLS from the first byte, with the listeners' certificate.
     pub is_tls: bool,
     /// Addresses by which browsers reach it through a proxy or by a name.
     pub origins: Vec<WebOrigin>,
     /// Proxies that alone may connect; empty: any peer.
     pub proxies: Vec<Network>,
+    /// `true`: what connects to this Unix socket is a proxy, which says for whom it speaks.
+    pub is_proxied: bool,
+}
+
+impl HttpListener {
+    /// Returns the address that a browser uses: the first configured one, or that of the socket.
+    pub fn url(&self) -> String {
+        match (self.origins.first(), &self.address) {
+            (Some(origin), _) => origin.to_string(),
+            (None, ListenAddress::Unix { .. }) => WebOrigin::localhost().to_string(),
+            (None, ListenAddress::Tcp(address)) => {
+                let scheme = if self.is_tls { "https" } else { "http" };
+                format!("{scheme}://{address}")
+            }
+        }
+    }
 }
 
 /// Scheme and authority of a page's address, as a browser writes them in `Origin` (RFC 6454 section 6.1).
@@ -70,6 +89,11 @@ impl WebOrigin {
         Some(Self::new(is_https, &host, port))
     }
 
+    /// Returns the origin by which a Unix socket is called, which has no address of its own.
+    pub fn localhost() -> Self {
+        Self::new(false, "localhost", None)
+    }
+
     /// Returns the origin of a host, written as in a URL, and a port.
     pub fn new(is_https: bool, host: &str, port: Option<u16>) -> Self {
         let own = if is_https { 443 } else { 80 };
@@ -107,12 +131,9 @@ pub(super) fn resolve(
         let Some(listener) = resolve_one(file, position, one, ctx) else {
             continue;
         };
-        let own = ListenAddress::Tcp(listener.address);
-        let is_taken = mail.iter().any(|other| is_same(&other.address, &own))
-            || listeners
-                .iter()
-                .any(|other| is_same(&ListenAddress::Tcp(other.address), &own));
-        if is_taken {
+        let pages = listeners.iter().map(|other| &other.address);
+        let mut others = mail.iter().map(|other| &other.address).chain(pages);
+        if others.any(|other| is_same(other, &listener.address)) {
             let message = format!("`{}` is listened on twice", one.address);
             ctx.report(file.problem_at(&child(&pointer, "address"), message));
         }
@@ -129,7 +150,7 @@ fn resolve_one(
     ctx: &mut CheckContext<'_>,
 ) -> Option<HttpListener> {
     let pointer = format!("/listeners/{position}");
-    for key in ["auth", "proxy_protocol", "mode"] {
+    for key in ["auth", "proxy_protocol"] {
         if file.has(&child(&pointer, key)) {
             let at = child(&pointer, key);
             ctx.report(file.problem_at_key(&at, "has no meaning for kind `http`"));
@@ -144,17 +165,7 @@ fn resolve_one(
             false
         }
     };
-    if typed.address.starts_with("unix:") {
-        let problem = file.problem_at(
-            &child(&pointer, "address"),
-            "the pages have no Unix sockets",
-        );
-        ctx.report(problem.hint("write an IP address and a port, such as `127.0.0.1:8025`"));
-        return None;
-    }
-    let ListenAddress::Tcp(address) = resolve_address(file, &pointer, typed, ctx)? else {
-        return None;
-    };
+    let address = resolve_address(file, &pointer, typed, ctx)?;
     let at = child(&pointer, "origins");
     let mut origins = Vec::new();
     for (index, text) in typed.origins.iter().flatten().enumerate() {
@@ -169,19 +180,45 @@ fn resolve_one(
             }
         }
     }
-    let proxies = resolve_proxies(
-        file,
-        &child(&pointer, "proxies"),
-        typed.proxies.as_ref(),
-        ctx,
-    );
+    let mut proxies = Vec::new();
+    let mut is_proxied = false;
+    match address {
+        ListenAddress::Tcp(_) => {
+            let at = child(&pointer, "proxies");
+            proxies = resolve_proxies(file, &at, typed.proxies.as_ref(), ctx);
+        }
+        ListenAddress::Unix { .. } => {
+            is_proxied = resolve_unix_proxy(file, &pointer, typed.proxies.as_deref(), ctx);
+        }
+    }
     Some(HttpListener {
         position,
         address,
         is_tls,
         origins,
         proxies,
+        is_proxied,
     })
+}
+
+/// Reports whether it is a proxy that connects to a Unix socket. There is no address to compare with: the mode of the file
+/// says who may connect.
+fn resolve_unix_proxy(
+    file: &Document,
+    pointer: &str,
+    typed: Option<&[String]>,
+    ctx: &mut CheckContext<'_>,
+) -> bool {
+    match typed {
+        None => false,
+        Some([one]) if one == UNIX_PROXY => true,
+        Some(_) => {
+            let at = child(pointer, "proxies");
+            let problem = file.problem_at(&at, "whoever connects to a Unix socket has no address");
+            ctx.report(problem.hint("write `[\"unix:\"]` if it is a proxy, and let its group connect by `mode`; or leave the key out"));
+            false
+        }
+    }
 }
 
 /// Reports a listener that would show mail in plain text on a network, or that no browser could use.
@@ -190,7 +227,17 @@ fn check(file: &Document, pointer: &str, listener: &HttpListener, ctx: &mut Chec
         let problem = file.problem_at(&child(pointer, key), message.to_owned());
         ctx.report(problem.hint(hint));
     };
-    let ip = listener.address.ip().to_canonical();
+    let ListenAddress::Tcp(address) = &listener.address else {
+        if listener.is_tls {
+            complain(
+                "tls",
+                "nothing of a Unix socket crosses a network",
+                "leave it out; the proxy in front has the certificate",
+            );
+        }
+        return;
+    };
+    let ip = address.ip().to_canonical();
     let has_https = listener.origins.iter().any(|origin| origin.is_https);
     if listener.is_tls && !file.has("/tls") {
         complain(
@@ -234,12 +281,15 @@ fn check(file: &Document, pointer: &str, listener: &HttpListener, ctx: &mut Chec
 /// JSON of the listeners for `attache config show`.
 pub fn show(listeners: &[HttpListener]) -> Vec<Value> {
     let shown = |listener: &HttpListener| {
+        let unix_proxy = listener.is_proxied.then(|| UNIX_PROXY.to_owned());
+        let proxies = listener.proxies.iter().map(Network::to_string);
         json!({
             "kind": "http",
             "address": listener.address.to_string(),
+            "mode": listener.address.formatted_mode(),
             "tls": if listener.is_tls { "implicit" } else { "none" },
             "origins": listener.origins.iter().map(WebOrigin::to_string).collect::<Vec<_>>(),
-            "proxies": listener.proxies.iter().map(Network::to_string).collect::<Vec<_>>(),
+            "proxies": proxies.chain(unix_proxy).collect::<Vec<_>>(),
         })
     };
     listeners.iter().map(shown).collect()

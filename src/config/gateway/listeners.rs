@@ -15,9 +15,11 @@ use std::path::PathBuf;
 /// Maximum bytes of a socket's path: the size of `sockaddr_un` on Linux minus the terminating NUL
 /// and the suffix of a temporary name.
 const SOCKET_PATH_BYTES_MAX: usize = 102;
-/// Default mode: for the user and the group, which the mail server in front may share; for no other
+/// Default mode of a socket for mail: for the user and the group, which the mail server in front may share; for no other
 /// user.
-const SOCKET_MODE: &str = "0660";
+const MAIL_SOCKET_MODE: &str = "0660";
+/// Default mode of a socket for pages: whoever may connect may try codes and keys.
+const PAGES_SOCKET_MODE: &str = "0600";
 
 /// A socket that accepts mail, or serves the pages.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,7 +31,7 @@ pub struct TypedListener {
     /// IP address and port, such as `127.0.0.1:2525` or `[::1]:2525`, or `unix:` and a path
     /// relative to the workspace.
     pub(super) address: String,
-    /// Permissions of a Unix socket, in octal digits. Default: 0660.
+    /// Permissions of a Unix socket, in octal digits. Default: 0660, and 0600 for kind `http`.
     mode: Option<String>,
     /// TLS mode. Default: `starttls` with a certificate, `none` on Unix sockets, without a
     /// certificate and for kind `http`.
@@ -41,9 +43,10 @@ pub struct TypedListener {
     /// header.
     proxy_protocol: Option<Vec<String>>,
     /// Kind `http`: addresses by which browsers reach the pages through a proxy or by a name, such as
-    /// `https://attache.example.org`.
+    /// `https://attache.example.org`. Without them a Unix socket answers to `http://localhost` alone.
     pub(super) origins: Option<Vec<String>>,
-    /// Kind `http`: addresses or networks of the proxies in front, which alone may connect.
+    /// Kind `http`: addresses or networks of the proxies in front, which alone may connect; on a Unix socket `unix:`, when
+    /// it is a proxy that connects.
     pub(super) proxies: Option<Vec<String>>,
 }
 
@@ -133,6 +136,16 @@ pub enum ListenAddress {
         /// Permission bits of the socket file.
         mode: u32,
     },
+}
+
+impl ListenAddress {
+    /// Returns the permissions of a socket's file, in octal digits.
+    pub(super) fn formatted_mode(&self) -> Option<String> {
+        match self {
+            ListenAddress::Tcp(_) => None,
+            ListenAddress::Unix { mode, .. } => Some(format!("{mode:04o}")),
+        }
+    }
 }
 
 impl fmt::Display for ListenAddress {
@@ -339,7 +352,11 @@ pub(super) fn resolve_address(
         );
         ctx.report(file.problem_at(&at, message));
     }
-    let digits = typed.mode.as_deref().unwrap_or(SOCKET_MODE);
+    let default = match typed.kind {
+        TypedListenerKind::Smtp | TypedListenerKind::Lmtp => MAIL_SOCKET_MODE,
+        TypedListenerKind::Http => PAGES_SOCKET_MODE,
+    };
+    let digits = typed.mode.as_deref().unwrap_or(default);
     let mode = u32::from_str_radix(digits, 8)
         .ok()
         .filter(|mode| *mode <= 0o777);
@@ -411,14 +428,10 @@ fn resolve_tls(file: &Document, typed: &TypedCertificate, ctx: &mut CheckContext
 /// JSON of the listeners for `attache config show`.
 pub fn show(listeners: &[SmtpListener]) -> Vec<Value> {
     let shown = |listener: &SmtpListener| {
-        let mode = match &listener.address {
-            ListenAddress::Tcp(_) => None,
-            ListenAddress::Unix { mode, .. } => Some(format!("{mode:04o}")),
-        };
         json!({
             "kind": listener.kind.as_str(),
             "address": listener.address.to_string(),
-            "mode": mode,
+            "mode": listener.address.formatted_mode(),
             "tls": listener.tls.as_str(),
             "auth": listener.auth,
             "proxy_protocol": listener.proxy_protocol.iter().map(Network::to_string).collect::<Vec<_>>(),

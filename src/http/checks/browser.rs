@@ -5,19 +5,19 @@
 //! program that is no browser sends neither `Origin` nor cookies that a page could make it send.
 
 use crate::config::WebOrigin;
+use crate::http::connections::WebPeer;
 use crate::http::context::WebContext;
 use crate::http::failure::PageError;
 use crate::http::reply;
 use axum::http::{HeaderMap, HeaderValue, Request, Version, header};
 use axum::response::Response;
-use std::net::IpAddr;
 
 /// The name by which a request called us, and who sent it.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct Called {
     pub origin: WebOrigin,
     /// The peer, or the client for which a trusted proxy speaks.
-    pub client: IpAddr,
+    pub client: WebPeer,
 }
 
 /// Way in which a request came to be.
@@ -33,7 +33,7 @@ pub(super) enum SentFrom {
 pub(in crate::http) fn name<B>(
     context: &WebContext,
     request: &Request<B>,
-    peer: IpAddr,
+    peer: WebPeer,
 ) -> Result<Called, Box<Response>> {
     let refused = || Box::new(reply::wrong_name());
     let headers = request.headers();
@@ -58,7 +58,7 @@ pub(in crate::http) fn name<B>(
 }
 
 /// Returns the client for which a trusted proxy speaks: the address that the proxy itself has added.
-fn client(context: &WebContext, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+fn client(context: &WebContext, headers: &HeaderMap, peer: WebPeer) -> WebPeer {
     if !context.is_proxy(peer) {
         return peer;
     }
@@ -67,7 +67,7 @@ fn client(context: &WebContext, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         .iter()
         .next_back()
         .and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
-    added.unwrap_or(peer)
+    added.map_or(peer, WebPeer::Address)
 }
 
 /// Checks which site sent a request, as browsers say it (W3C Fetch Metadata).

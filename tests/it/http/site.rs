@@ -3,7 +3,7 @@
 use crate::app::Workspace;
 use crate::approvals::scene::{CONTACT, Scene, asks};
 use attache::http::{BoundPages, serve};
-use attache::store::{NewWebSession, NewWebToken, WebScope};
+use attache::store::{NewWebSession, NewWebToken, Store, WebScope};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Response, redirect};
 use serde_json::{Value, json};
@@ -86,8 +86,7 @@ impl Site {
     pub async fn configured(script: &Value, prepare: impl FnOnce(&Workspace)) -> Self {
         let client = Client::builder();
         Self::over("http", client, script, |workspace| {
-            let listener = json!([{ "kind": "http", "address": LISTENER }]);
-            workspace.set("configs/gateway.json", "/listeners", listener);
+            listens(workspace);
             prepare(workspace);
         })
         .await
@@ -122,12 +121,17 @@ impl Site {
         prepare: impl FnOnce(&Workspace),
     ) -> Self {
         let scene = Scene::with(script, prepare).await;
-        let engine = &scene.world.app.engine;
-        let listener = &engine.config.gateway.http_listeners[0];
-        let bound = BoundPages::open(listener, &engine.web_parts())
-            .await
-            .expect("a port");
-        let address = bound.address();
+        let bound = bound(&scene).await;
+        Self::serving(scheme, client, scene, bound)
+    }
+
+    fn serving(
+        scheme: &'static str,
+        client: ClientBuilder,
+        scene: Scene,
+        bound: BoundPages,
+    ) -> Self {
+        let address = bound.tcp_address().expect("a port");
         let stop = CancellationToken::new();
         tokio::spawn(serve(bound, stop.clone()));
         let client = client.redirect(redirect::Policy::none());
@@ -282,18 +286,7 @@ impl Site {
 
     /// Makes a key with these scopes; gives its secret.
     pub async fn key(&self, scopes: &[&str]) -> String {
-        let store = &self.scene.world.app.engine.store;
-        let secret = format!("att_{}", store.clock().new_secret());
-        let scopes = scopes.iter().map(|typed| WebScope::parse(typed));
-        let new = NewWebToken {
-            name: "a test".to_owned(),
-            scopes: scopes.collect::<Result<_, _>>().expect("scopes"),
-            created_by: "uid 0".to_owned(),
-            expires_at: store.clock().now().plus(Duration::from_secs(24 * 3600)),
-            secret: secret.clone(),
-        };
-        store.add_web_token(new).await.expect("a key");
-        secret
+        key(&self.scene.world.app.engine.store, scopes).await
     }
 
     /// Sends a code.
@@ -333,6 +326,34 @@ impl Site {
         into.execute(&mut rows).await.expect("a copy");
         std::fs::read(&copy).expect("the copy").split_off(100)
     }
+}
+
+fn listens(workspace: &Workspace) {
+    let listener = json!([{ "kind": "http", "address": LISTENER }]);
+    workspace.set("configs/gateway.json", "/listeners", listener);
+}
+
+async fn bound(scene: &Scene) -> BoundPages {
+    let engine = &scene.world.app.engine;
+    let listener = &engine.config.gateway.http_listeners[0];
+    let parts = engine.web_parts();
+    let bound = BoundPages::open(listener, &parts).await;
+    bound.expect("a port")
+}
+
+/// Makes a key with these scopes; gives its secret.
+pub async fn key(store: &Store, scopes: &[&str]) -> String {
+    let secret = format!("att_{}", store.clock().new_secret());
+    let scopes = scopes.iter().map(|typed| WebScope::parse(typed));
+    let new = NewWebToken {
+        name: "a test".to_owned(),
+        scopes: scopes.collect::<Result<_, _>>().expect("scopes"),
+        created_by: "uid 0".to_owned(),
+        expires_at: store.clock().now().plus(Duration::from_secs(24 * 3600)),
+        secret: secret.clone(),
+    };
+    store.add_web_token(new).await.expect("a key");
+    secret
 }
 
 /// The cookie that an answer sets.

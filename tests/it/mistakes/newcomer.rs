@@ -71,7 +71,7 @@ fn an_address_that_cannot_be_had_says_why() {
     let said = place.run(&["serve"]);
     assert!(
         said.text
-            .contains("hint: another program has that address (`ss -ltnp` shows which)"),
+            .contains("hint: another program has that address (`ss -lntxp` shows which)"),
         "{}",
         said.text
     );
