@@ -1,69 +1,28 @@
 //! The stream of events: what is committed is told at once, nothing is missed by a reader that is cut off, and a stream ends
 //! with the right to see it.
 
-use super::site::{Login, Site};
+use super::reader::{Reader, all_events};
+use super::site::Site;
+use crate::app::Workspace;
 use crate::approvals::scene::CONTACT;
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-/// A reader of events, over a socket of its own.
-struct Reader {
-    socket: TcpStream,
-    text: String,
+/// How often a reader is cut off while letters arrive; 1000 is the long form.
+fn cuts() -> usize {
+    let typed = std::env::var("ATTACHE_STREAM_CUTS").ok();
+    typed.map_or(60, |cuts| cuts.parse().expect("a number"))
 }
 
-impl Reader {
-    async fn open(site: &Site, login: &Login, query: &str, last: Option<i64>) -> Self {
-        let mut socket = TcpStream::connect(site.address)
-            .await
-            .expect("a connection");
-        let last = last
-            .map(|last| format!("Last-Event-ID: {last}\r\n"))
-            .unwrap_or_default();
-        let request = format!(
-            "GET /api/v1/events{query} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\nSec-Fetch-Site: same-origin\r\n{last}\r\n",
-            site.address, login.cookie
-        );
-        socket.write_all(request.as_bytes()).await.expect("sent");
-        let mut reader = Self {
-            socket,
-            text: String::new(),
-        };
-        reader.until(|text| text.contains("retry: 3000")).await;
-        assert!(reader.text.starts_with("HTTP/1.1 200"), "{}", reader.text);
-        reader
-    }
-
-    /// Reads until the text is as wanted; `false`: the stream has ended before.
-    async fn until(&mut self, is_enough: impl Fn(&str) -> bool) -> bool {
-        let mut buffer = [0; 4096];
-        while !is_enough(&self.text) {
-            let read = timeout(Duration::from_secs(30), self.socket.read(&mut buffer));
-            let count = read.await.expect("a word in time").unwrap_or(0);
-            if count == 0 {
-                return false;
-            }
-            self.text
-                .push_str(&String::from_utf8_lossy(&buffer[..count]));
-        }
-        true
-    }
-
-    /// Numbers of the events that were read whole.
-    fn ids(&self) -> Vec<i64> {
-        let whole = self.text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
-        let ids = whole.lines().filter_map(|line| line.strip_prefix("id: "));
-        ids.filter_map(|id| id.trim().parse().ok()).collect()
-    }
-}
-
-async fn all_events(site: &Site) -> Vec<i64> {
-    let store = &site.scene.world.app.engine.store;
-    let page = store.feed_after(0, &Default::default(), 1000).await;
-    let page = page.expect("the feed");
-    page.events.iter().map(|event| event.seq).collect()
+/// Commits that many events at once.
+pub async fn commit_events(workspace: &Workspace, count: usize) {
+    let sql = "
+        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
+        INSERT INTO feed (kind, persona_id, at) SELECT 'run.queued', 'ada', '2026-11-02T09:00:00.000Z' FROM n";
+    let mut rows = workspace.rows().await;
+    let insert = sqlx::query(sql).bind(count as i64);
+    insert.execute(&mut rows).await.expect("events");
 }
 
 #[tokio::test]
@@ -94,41 +53,76 @@ async fn what_is_committed_is_told_at_once() {
 
 #[tokio::test]
 async fn a_reader_that_is_cut_off_at_any_byte_misses_nothing_and_sees_nothing_twice() {
-    let site = Site::start().await;
+    let site = Site::with(&json!({ "rules": [{ "say": "From seven to ten." }] })).await;
     let login = site.login().await;
-    let mut seen: Vec<i64> = Vec::new();
-    for round in 0..40 {
-        if round % 4 == 0 {
-            site.scene.writes(CONTACT, &format!("l{round}"), "").await;
+    let is_done = AtomicBool::new(false);
+    let writing = async {
+        let mut letters = 0;
+        while !is_done.load(Ordering::Relaxed) {
+            site.scene.writes(CONTACT, &format!("l{letters}"), "").await;
+            letters += 1;
         }
-        let last = seen.last().copied().unwrap_or(0);
-        let newest = *all_events(&site).await.last().expect("events");
-        if last >= newest {
-            continue;
+        letters
+    };
+    let reading = async {
+        let (mut seen, mut chance) = (Vec::new(), 0x9e37_79b9_7f4a_7c15_u64);
+        for _ in 0..cuts() {
+            let last = seen.last().copied().unwrap_or(0);
+            let mut reader = Reader::cold(&site, &login, "", Some(last)).await;
+            // xorshift: anywhere, in the head of the answer, too.
+            chance ^= chance << 13;
+            chance ^= chance >> 7;
+            chance ^= chance << 17;
+            let enough = 1 + (chance % 2000) as usize;
+            assert!(reader.until(|text| text.len() >= enough).await);
+            reader.text.truncate(enough);
+            seen.extend(reader.ids());
         }
-        let mut reader = Reader::open(&site, &login, "", Some(last)).await;
-        let enough = reader.text.len() + 1 + (round * 151) % 397;
-        let end = format!("id: {newest}\n");
-        reader
-            .until(|text| text.len() >= enough || text.contains(&end))
-            .await;
-        // An event counts when its blank line was read, as browsers do.
-        seen.extend(reader.ids());
-    }
-    let last = seen.last().copied().unwrap_or(0);
-    let mut rest = Reader::open(&site, &login, "", Some(last)).await;
+        is_done.store(true, Ordering::Relaxed);
+        seen
+    };
+    let start = Instant::now();
+    let (letters, mut seen) = tokio::join!(writing, reading);
     let all = all_events(&site).await;
-    let newest = *all.last().expect("events");
+    let (last, newest) = (seen.last().copied().unwrap_or(0), all[all.len() - 1]);
     if last < newest {
-        let end = format!("id: {newest}\ndata");
-        assert!(
-            rest.until(|text| text.contains(&end) && text.ends_with("\n\n\r\n"))
-                .await
-        );
+        let mut rest = Reader::open(&site, &login, "", Some(last)).await;
+        assert!(rest.until_event(newest).await);
         seen.extend(rest.ids());
     }
-    assert!(all.len() > 50, "{}", all.len());
+    assert!(letters > 5 && all.len() > 50, "{letters}, {}", all.len());
     assert_eq!(seen, all);
+    println!(
+        "{} cuts, {letters} letters, {} events in {:?}",
+        cuts(),
+        all.len(),
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_reader_that_was_away_for_a_minute_and_many_thousand_events_gets_them_all() {
+    let site = Site::start().await;
+    let login = site.login().await;
+    let workspace = &site.scene.world.app.workspace;
+    site.scene.writes(CONTACT, "l1", "").await;
+    let newest = all_events(&site).await.len() as i64;
+    let mut reader = Reader::open(&site, &login, "?after=0", None).await;
+    assert!(reader.until_event(newest).await);
+    let mut seen = reader.ids();
+    drop(reader);
+    workspace.clock.advance(Duration::from_secs(60));
+    for _ in 0..12 {
+        commit_events(workspace, 1000).await;
+    }
+    site.scene.writes(CONTACT, "l2", "").await;
+    let all = all_events(&site).await;
+    let mut reader = Reader::open(&site, &login, "", seen.last().copied()).await;
+    assert!(reader.until_event(all[all.len() - 1]).await);
+    assert!(!reader.text.contains("event: gap"), "nothing is missing");
+    seen.extend(reader.ids());
+    assert!(all.len() > 12_000);
+    assert!(seen == all, "{} of {} events", seen.len(), all.len());
 }
 
 #[tokio::test]

@@ -92,6 +92,13 @@ impl Site {
         .await
     }
 
+    /// Starts the pages with another time after which a reader that takes no byte is cut off.
+    pub async fn cutting_after(stall_max: Duration) -> Self {
+        let scene = Scene::with(&asks(), listens).await;
+        let bound = bound(&scene).await.cutting_after(stall_max);
+        Self::serving("http", Client::builder(), scene, bound)
+    }
+
     /// Starts the pages under TLS, with a certificate of their own that this browser trusts.
     pub async fn under_tls() -> Self {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
