@@ -4,7 +4,9 @@
 use super::checks;
 use super::context::WebContext;
 use super::failure::Shape;
-use super::pages::workspace::{configuration, doctor, persona_file, personas, schedule};
+use super::pages::workspace::{
+    configuration, doctor, persona_file, persona_file_versions, personas, schedule,
+};
 use super::pages::{
     approvals, context, files, inbox, letter, login, memory, notices, outbox, run, search, thread,
     usage,
@@ -15,6 +17,7 @@ use super::route::{
 };
 use super::{api, ingest, openai, reply};
 use crate::replay::{ContextRecord, MessageRecord, RunRecord, ThreadDetail};
+use crate::store::files::persona_file_versions::{PersonaFileHistory, PersonaFileVersionText};
 use crate::store::files::persona_files::PersonaFileText;
 use crate::store::{
     ApprovalView, Delivery, ErasedMemory, KeyRight, MemoryDossier, MemoryEntry, NoticeFold,
@@ -131,6 +134,14 @@ pub static ROUTES: &[WebRoute] = &[
     action("/personas/{id}/file", "replaces a persona's file", |call| {
         Box::pin(persona_file::save(call))
     }),
+    page("/personas/{id}/file/versions", |call| {
+        Box::pin(persona_file_versions::list(call))
+    }),
+    action(
+        "/personas/{id}/file/restore",
+        "brings an earlier version of a persona's file back",
+        |call| Box::pin(persona_file_versions::restore(call)),
+    ),
     page("/personas/{id}", |call| Box::pin(personas::show(call))),
     action("/halt", "stops all runs and mail, or a persona's", |call| {
         Box::pin(doctor::halt(call))
@@ -246,6 +257,22 @@ pub static ROUTES: &[WebRoute] = &[
     })
     .about("a persona's file with its digest", &["name"])
     .gives::<PersonaFileText>(),
+    read("/api/v1/personas/{id}/file/versions", |call| {
+        Box::pin(persona_file_versions::list(call))
+    })
+    .about(
+        "a persona's file with its earlier versions, the newest first",
+        &["name"],
+    )
+    .gives::<PersonaFileHistory>(),
+    read("/api/v1/personas/{id}/file/version", |call| {
+        Box::pin(persona_file_versions::show(call))
+    })
+    .about(
+        "an earlier version of a persona's file, the newest without a number",
+        &["name", "version"],
+    )
+    .gives::<PersonaFileVersionText>(),
     read("/api/v1/usage", |call| Box::pin(api::usage(call)))
         .about("what calls used and cost", &["by", "days"])
         .gives::<api::UsageSums>(),
@@ -330,6 +357,14 @@ pub static ROUTES: &[WebRoute] = &[
     )
     .gives::<PersonaFileText>()
     .knowing(&["name", "text", "base_sha256"]),
+    write(
+        RouteAccess::Session,
+        "/api/v1/personas/{id}/file/restore",
+        "brings an earlier version of a persona's file back",
+        |call| Box::pin(persona_file_versions::restore(call)),
+    )
+    .gives::<PersonaFileText>()
+    .knowing(&["name", "version", "base_sha256"]),
     write(
         RouteAccess::Session,
         "/api/v1/resume",

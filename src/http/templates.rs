@@ -36,6 +36,10 @@ const TEMPLATES: &[(&str, &str)] = &[
         "persona_file.html",
         include_str!("templates/persona_file.html"),
     ),
+    (
+        "persona_file_versions.html",
+        include_str!("templates/persona_file_versions.html"),
+    ),
     ("doctor.html", include_str!("templates/doctor.html")),
     ("config.html", include_str!("templates/config.html")),
     ("search.html", include_str!("templates/search.html")),

@@ -91,6 +91,13 @@ pub static KINDS: &[PrunedKind] = &[
         kept_for: Duration::ZERO,
     },
     PrunedKind {
+        name: "versions",
+        says: "earlier versions of personas' files that were replaced on a page or by `attache persona restore`",
+        find: FILE_VERSIONS,
+        prune: PRUNE_FILE_VERSIONS,
+        kept_for: Duration::ZERO,
+    },
+    PrunedKind {
         name: "notices",
         says: "notices that were told",
         find: NOTICES,
@@ -221,6 +228,11 @@ pub(super) const FEED: &str = "
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_FEED: &str = "
     DELETE FROM feed WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
+pub(super) const FILE_VERSIONS: &str = "
+    SELECT seq AS position, CAST(seq AS TEXT) AS key, bytes AS size_bytes, 1 AS row_count FROM persona_file_versions
+    WHERE seq > $1 AND replaced_at < $2 ORDER BY seq LIMIT $3";
+pub(super) const PRUNE_FILE_VERSIONS: &str = "
+    DELETE FROM persona_file_versions WHERE seq IN (SELECT CAST(value AS INTEGER) FROM jsonb_each($1)) AND $2 <> ''";
 pub(super) const WEBHOOK_DELIVERIES: &str = "
     SELECT n AS position, id AS key, octet_length(body) AS size_bytes, 1 AS row_count FROM webhook_deliveries
     WHERE n > $1 AND state IN ('done', 'failed') AND finished_at < $2 ORDER BY n LIMIT $3";

@@ -2,6 +2,7 @@
 
 mod output;
 mod persona;
+mod persona_files;
 
 use attache::cli::sample;
 use attache::cli::screen::Screen;

@@ -6,6 +6,7 @@ mod api;
 mod approvals;
 mod description;
 mod door;
+mod file_versions;
 mod files;
 mod hostile_letters;
 mod inbox;

@@ -3,9 +3,8 @@
 //! Two pages of one engine cannot both win: the caller keeps one change at a time. An editor on the machine is seen by its
 //! digest, looked at a last time just before the file is replaced.
 
-use crate::domain::{PersonaId, sha256_hex};
-use crate::store::mail::audit_log::audit;
-use crate::store::{Result, Store};
+use crate::domain::sha256_hex;
+use crate::store::StoreError;
 use cap_std::ambient_authority;
 use cap_std::fs::{MetadataExt, OpenOptionsExt};
 use cap_std::fs_utf8::{Dir, OpenOptions};
@@ -34,7 +33,7 @@ pub struct PersonaFileText {
     pub sha256: String,
 }
 
-type FileResult<T> = std::result::Result<T, PersonaFileError>;
+pub type FileResult<T> = std::result::Result<T, PersonaFileError>;
 
 /// Reason why a file is not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +53,8 @@ pub enum PersonaFileError {
     Changed(Box<PersonaFileText>),
     #[error("cannot be read or written")]
     Io(#[from] io::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Returns the names of the files that may be edited and are there, sorted.
@@ -102,29 +103,21 @@ pub fn read(folder: &Path, name: &str) -> FileResult<PersonaFileText> {
 
 /// Replaces a file whose digest is still `base_sha256` (empty: that is not there yet), on the disk before it counts as
 /// written.
-pub fn save(
+pub(super) fn save(
     folder: &Path,
     name: &str,
     new: &str,
     base_sha256: &str,
 ) -> FileResult<PersonaFileText> {
     checked(name)?;
-    if new.len() as u64 > PERSONA_FILE_BYTES_MAX {
-        return Err(PersonaFileError::TooLarge);
-    }
+    check_size(new)?;
     let dir = open(folder)?;
     let now = text(&dir, name)?;
     let same = |now: PersonaFileText| match now.sha256 == base_sha256 {
         true => Ok(now),
         false => Err(PersonaFileError::Changed(Box::new(now))),
     };
-    let before = same(now)?;
-    // A browser sends lines that end in CR LF, whatever it was given.
-    let lines = new.replace("\r\n", "\n");
-    let new = match before.text.contains("\r\n") {
-        true => lines.replace('\n', "\r\n"),
-        false => lines,
-    };
+    same(now)?;
     let unfinished = format!("{name}{UNFINISHED}");
     if let Some((parent, _)) = name.rsplit_once('/') {
         dir.create_dir_all(parent)?;
@@ -144,8 +137,24 @@ pub fn save(
     Ok(PersonaFileText {
         name: name.to_owned(),
         sha256: sha256_hex(&[new.as_bytes()]),
-        text: new,
+        text: new.to_owned(),
     })
+}
+
+/// Gives a text the ends of lines of another: a browser sends CR LF, whatever it was given.
+pub(super) fn with_ends_of(before: &str, new: &str) -> String {
+    let lines = new.replace("\r\n", "\n");
+    match before.contains("\r\n") {
+        true => lines.replace('\n', "\r\n"),
+        false => lines,
+    }
+}
+
+pub(super) fn check_size(text: &str) -> FileResult<()> {
+    match text.len() as u64 > PERSONA_FILE_BYTES_MAX {
+        true => Err(PersonaFileError::TooLarge),
+        false => Ok(()),
+    }
 }
 
 /// Checks that a name is one of those that are edited on a page: settings are not, since they say what a persona may do.
@@ -206,25 +215,4 @@ fn text(dir: &Dir, name: &str) -> FileResult<PersonaFileText> {
         text,
         sha256,
     })
-}
-
-impl Store {
-    /// Records who has replaced a file of a persona, and what it is since.
-    pub async fn note_persona_file(
-        &self,
-        persona: &PersonaId,
-        name: &str,
-        sha256: &str,
-        by: &str,
-    ) -> Result<()> {
-        let (persona, now) = (persona.clone(), self.clock().now());
-        let (file, decision) = (format!("{name} {sha256}"), format!("edit:web:{by}"));
-        self.write(move |conn| {
-            Box::pin(async move {
-                let subject = ("persona_file", file.as_str());
-                audit(conn, Some(&persona), subject, &decision, now).await
-            })
-        })
-        .await
-    }
 }

@@ -101,6 +101,7 @@ const FILES: &[(i64, &str, &str)] = files! {
     74 "0074_program_chats",
     76 "0076_webhooks",
     77 "0077_ingest_tokens",
+    79 "0079_persona_file_versions",
     80 "0080_usage_days",
 };
 

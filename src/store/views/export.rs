@@ -68,6 +68,7 @@ const TABLES: &[(&str, &str)] = &[
     ("usage_ledger", "persona_id = $1"),
     ("embedding_calls", "persona_id = $1"),
     ("vector_switches", "persona_id = $1"),
+    ("persona_file_versions", "persona_id = $1 ORDER BY seq"),
     ("audit_log", "persona_id = $1"),
 ];
 

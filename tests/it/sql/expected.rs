@@ -20,6 +20,14 @@ pub const HOT: &[(&str, &[&str])] = &[
     ("runs::OPEN_RUNS", &["runs_open"]),
     ("feed::FEED_AFTER", &["INTEGER PRIMARY KEY"]),
     (
+        "persona_file_versions::PRUNE_VERSIONS",
+        &["persona_file_versions_by_name", "INTEGER PRIMARY KEY"],
+    ),
+    (
+        "persona_file_versions::VERSIONS",
+        &["persona_file_versions_by_name"],
+    ),
+    (
         "follow::WEBHOOK",
         &["sqlite_autoindex_webhooks_1", "webhook_deliveries_queued"],
     ),

@@ -3,5 +3,6 @@
 pub(in crate::http) mod configuration;
 pub(in crate::http) mod doctor;
 pub(in crate::http) mod persona_file;
+pub(in crate::http) mod persona_file_versions;
 pub(in crate::http) mod personas;
 pub(in crate::http) mod schedule;

@@ -5,6 +5,7 @@ use crate::config::Persona;
 use crate::http::call::Call;
 use crate::http::failure::{PageError, Shape};
 use crate::http::reply;
+use crate::store::files::persona_file_versions::{FileEditor, NewFileText};
 use crate::store::files::persona_files::{self, PersonaFileError, PersonaFileText};
 use crate::text::line_diff::{DiffLine, line_diff};
 use axum::http::StatusCode;
@@ -16,6 +17,8 @@ use serde::Serialize;
 struct FilePage<'a> {
     persona: &'a str,
     persona_name: &'a str,
+    /// Its name, as a word of a query.
+    query: String,
     /// The text, with the digest of the file on which it rests.
     #[serde(flatten)]
     file: &'a PersonaFileText,
@@ -32,11 +35,11 @@ struct EditorWords<'a> {
     difference: Vec<DiffLine<'a>>,
 }
 
-fn persona(call: &Call) -> Result<&Persona, PageError> {
+pub(super) fn persona(call: &Call) -> Result<&Persona, PageError> {
     call.context.persona(call.param("id"))
 }
 
-fn page_error(error: PersonaFileError) -> PageError {
+pub(super) fn page_error(error: PersonaFileError) -> PageError {
     match error {
         PersonaFileError::Name(_) | PersonaFileError::NotPlain | PersonaFileError::NotText => {
             PageError::Refused(error.to_string())
@@ -47,7 +50,13 @@ fn page_error(error: PersonaFileError) -> PageError {
             hint: format!("its sha256 is `{}` now: read it again", now.sha256),
         },
         PersonaFileError::Io(error) => PageError::Internal(error.into()),
+        PersonaFileError::Store(error) => error.into(),
     }
+}
+
+/// Returns the name of a file as a word of a query.
+pub(super) fn query_word(name: &str) -> String {
+    byte_serialize(name.as_bytes()).collect()
 }
 
 /// Runs a look at the disk on a thread that may block.
@@ -87,6 +96,7 @@ async fn answer(
     let page = FilePage {
         persona: persona.id.as_str(),
         persona_name: &persona.name,
+        query: query_word(&file.name),
         file,
         said,
     };
@@ -95,33 +105,40 @@ async fn answer(
 
 /// Replaces a file.
 pub(in crate::http) async fn save(call: Call) -> Result<Response, PageError> {
-    let persona = persona(&call)?;
-    let by = call.actor()?;
-    let name = call.field("name").to_owned();
-    let (text, base) = (
-        call.field_whole("text").to_owned(),
-        call.field("base_sha256").to_owned(),
-    );
-    if let Some(problem) = problem(&call, persona, &name, &text) {
-        return unsaved(&call, (&name, &text, &base), problem).await;
+    let new = NewFileText {
+        name: call.field("name").to_owned(),
+        text: call.field_whole("text").to_owned(),
+        base_sha256: call.field("base_sha256").to_owned(),
+        is_exact: false,
+    };
+    replace(&call, new).await
+}
+
+/// Replaces a file by a text, or says why not.
+pub(super) async fn replace(call: &Call, new: NewFileText) -> Result<Response, PageError> {
+    let persona = persona(call)?;
+    let by = FileEditor {
+        user: call.actor()?,
+        session: call.session().map(|session| session.session.id.clone()),
+    };
+    if let Some(problem) = problem(call, persona, &new.name, &new.text) {
+        let unsaved_text = (&*new.name, &*new.text, &*new.base_sha256);
+        return unsaved(call, unsaved_text, problem).await;
     }
+    let text = new.text.clone();
     let one_at_a_time = call.context.files.lock().await;
-    let (folder, new, file) = (persona.folder.clone(), text.clone(), name.clone());
-    let saved = on_disk(move || persona_files::save(&folder, &file, &new, &base)).await?;
+    let store = call.context.store.persona(&persona.id);
+    let saved = store.replace_file(&persona.folder, new, &by).await;
     drop(one_at_a_time);
     match saved {
         Ok(saved) => {
-            let store = &call.context.store;
-            store
-                .note_persona_file(&persona.id, &saved.name, &saved.sha256, &by)
-                .await?;
             call.context.wake();
-            let name: String = byte_serialize(saved.name.as_bytes()).collect();
+            let name = query_word(&saved.name);
             let page = format!("/personas/{}/file?name={name}&saved=yes", persona.id);
             call.done(&page, &saved)
         }
         Err(PersonaFileError::Changed(now)) if call.shape == Shape::Page => {
-            changed(&call, &now, &text).await
+            changed(call, &now, &text).await
         }
         Err(error) => Err(page_error(error)),
     }

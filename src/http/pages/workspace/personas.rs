@@ -5,7 +5,6 @@ use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::store::files::persona_files;
 use axum::response::Response;
-use form_urlencoded::byte_serialize;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
@@ -78,7 +77,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let listed = tokio::task::spawn_blocking(move || persona_files::list(&folder)).await;
     let listed = listed.map_err(|error| PageError::Internal(error.into()))?;
     let link = |name: String| {
-        let query: String = byte_serialize(name.as_bytes()).collect();
+        let query = super::persona_file::query_word(&name);
         let link = format!("/personas/{}/file?name={query}", persona.id);
         (name, link)
     };

@@ -1,4 +1,8 @@
-//! `attache persona list|show|create`: the personas of this workspace.
+//! `attache persona`: the personas of this workspace, and what their files were before.
+//!
+//! - `versions`: earlier versions of their files
+
+mod versions;
 
 use super::args::in_force;
 use super::args::text;
@@ -28,11 +32,13 @@ impl Command for PersonaCommand {
                 .help("Its folder's name below `personas/`")
         };
         clap::Command::new("persona")
-            .about("List, show and create personas")
+            .about("List, show and create personas, and bring back earlier versions of their files")
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommand(clap::Command::new("list").about("List every persona"))
             .subcommand(clap::Command::new("show").about("Show one persona's settings and files").arg(id()))
+            .subcommand(versions::versions_command().arg(id()).arg(versions::file()))
+            .subcommand(versions::restore_command(id()))
             .subcommand(
                 clap::Command::new("create")
                     .about("Write a new persona's folder, to be edited by hand")
@@ -59,6 +65,8 @@ impl Command for PersonaCommand {
             match args.subcommand() {
                 Some(("list", _)) => list(context),
                 Some(("show", args)) => show(context, text(args, "id")),
+                Some(("versions", args)) => versions::list(context, args).await,
+                Some(("restore", args)) => versions::restore(context, args).await,
                 Some(("create", args)) => create(context, args),
                 _ => Ok(Exit::Usage),
             }

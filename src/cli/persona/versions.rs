@@ -1,0 +1,191 @@
+//! `attache persona versions|restore`: what a persona's files were before their owner replaced them on a page or here.
+
+use super::find;
+use crate::cli::args::{text, user};
+use crate::cli::screen::{Columns, one_line};
+use crate::cli::{CommandContext, Exit, Failure, screen};
+use crate::config::{Config, Persona};
+use crate::scheduler::examine;
+use crate::scheduler::schedule_file::WorkspaceNames;
+use crate::store::files::persona_file_versions::{
+    FileEditor, NewFileText, PersonaFileVersion, PersonaFileVersionText,
+};
+use crate::store::files::persona_files::PersonaFileError;
+use crate::text::line_diff::line_diff;
+use crate::tools;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+
+pub fn versions_command() -> clap::Command {
+    clap::Command::new("versions").about(
+        "List what was replaced in a persona's files on a page or by `restore`, the newest first",
+    )
+}
+
+pub fn restore_command(persona: Arg) -> clap::Command {
+    clap::Command::new("restore")
+        .about("Bring back an earlier version of a file; the present one is kept, too")
+        .arg(persona)
+        .arg(file().required(true))
+        .arg(
+            Arg::new("version")
+                .long("version")
+                .value_name("NUMBER")
+                .value_parser(value_parser!(i64))
+                .help("As `attache persona versions` shows it [default: the newest]"),
+        )
+        .arg(
+            Arg::new("dry-run")
+                .long("dry-run")
+                .action(ArgAction::SetTrue)
+                .help("Only show what would change"),
+        )
+}
+
+pub fn file() -> Arg {
+    Arg::new("file")
+        .value_name("FILE")
+        .help("Path below the persona's folder, such as `knowledge/prices.md`")
+}
+
+pub async fn list(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let persona = find(&config, text(args, "id"))?;
+    let store = context.shared_store().await?.persona(&persona.id);
+    let (versions, is_outside) = match text(args, "file") {
+        "" => (store.file_versions(None).await?, false),
+        name => {
+            let history = store.file_history(&persona.folder, name).await;
+            let history = history.map_err(failure)?;
+            (history.versions, history.changed_outside)
+        }
+    };
+    let columns = Columns::of(&["VERSION", "UNTIL", "BYTES", "REPLACED BY", "WAS", "FILE"]);
+    context.screen.list(
+        &versions,
+        columns.main("FILE"),
+        "no version is kept",
+        |version| {
+            vec![
+                version.version.to_string(),
+                version.replaced_at.to_string(),
+                version.bytes.to_string(),
+                one_line(&version.replaced_by),
+                was(version).to_owned(),
+                one_line(&version.name),
+            ]
+        },
+    )?;
+    if is_outside && !context.json() {
+        screen::remark("the file is not what was saved last: it was changed on the machine");
+    }
+    Ok(Exit::Ok)
+}
+
+fn was(version: &PersonaFileVersion) -> &'static str {
+    match (version.sha256.as_str(), version.changed_outside) {
+        ("", true) => "removed on the machine",
+        ("", false) => "not there",
+        (_, true) => "changed on the machine",
+        (_, false) => "saved",
+    }
+}
+
+pub async fn restore(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let persona = find(&config, text(args, "id"))?;
+    let name = text(args, "file");
+    let store = context.store_of_engine().await?.persona(&persona.id);
+    let now = store.file_history(&persona.folder, name).await;
+    let now = now.map_err(failure)?.file;
+    let number = args.get_one::<i64>("version").copied();
+    let Some(found) = store.file_version(name, number).await? else {
+        let of = number.map_or_else(String::new, |number| format!(" {number}"));
+        let message = format!("no version{of} of `{}` is kept", one_line(name));
+        let hint = format!(
+            "`attache persona versions {}` shows what there is",
+            persona.id
+        );
+        return Err(Failure::new(Exit::NoInput, message).hint(hint).into());
+    };
+    if args.get_flag("dry-run") {
+        return show_difference(context, &now.text, &found);
+    }
+    check(&config, persona, &found)?;
+    let new = NewFileText {
+        name: name.to_owned(),
+        text: found.text,
+        base_sha256: now.sha256,
+        is_exact: true,
+    };
+    let by = FileEditor {
+        user: user(),
+        session: None,
+    };
+    let saved = store.replace_file(&persona.folder, new, &by).await;
+    let saved = saved.map_err(failure)?;
+    if context.json() {
+        context.screen.json(&saved)?;
+        return Ok(Exit::Ok);
+    }
+    context.screen.line(format!(
+        "`{}` is as it was until {}",
+        one_line(&saved.name),
+        found.about.replaced_at
+    ))?;
+    screen::remark("what it replaced is kept, too; the next run reads the file");
+    Ok(Exit::Ok)
+}
+
+/// Refuses a responsibility that could not be read.
+fn check(
+    config: &Config,
+    persona: &Persona,
+    found: &PersonaFileVersionText,
+) -> Result<(), Failure> {
+    if !found.about.name.starts_with("responsibilities/") {
+        return Ok(());
+    }
+    let names = WorkspaceNames::of(config, tools::of_config(config).names());
+    match examine(persona, &names, found.text.as_bytes()) {
+        Ok(_) => Ok(()),
+        Err(problem) => Err(Failure::new(
+            Exit::BadData,
+            format!("{}: {problem}", one_line(&found.about.name)),
+        )
+        .hint("nothing was changed")),
+    }
+}
+
+fn show_difference(
+    context: &CommandContext,
+    now: &str,
+    found: &PersonaFileVersionText,
+) -> anyhow::Result<Exit> {
+    if context.json() {
+        context.screen.json(found)?;
+        return Ok(Exit::Ok);
+    }
+    for line in line_diff(now, &found.text) {
+        let mark = match line.kind {
+            "added" => "+ ",
+            "removed" => "- ",
+            "skipped" => "…",
+            _ => "  ",
+        };
+        context.screen.line(format!("{mark}{}", line.text))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn failure(error: PersonaFileError) -> anyhow::Error {
+    match error {
+        PersonaFileError::Name(_) => Failure::new(Exit::Usage, error.to_string()).into(),
+        PersonaFileError::Changed(_) => Failure::new(Exit::Failed, error.to_string())
+            .hint("nothing was changed; try again")
+            .into(),
+        PersonaFileError::Store(error) => error.into(),
+        error => Failure::new(Exit::NoInput, "the file cannot be read or replaced")
+            .because(error)
+            .into(),
+    }
+}
