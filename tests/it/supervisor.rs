@@ -4,5 +4,6 @@ pub mod agent;
 mod bounds;
 mod failures;
 mod files;
+mod owner_edits;
 mod sessions;
 mod workspace;

@@ -61,7 +61,7 @@ impl ExpectedEffects {
         path: &str,
         was: Option<&FileEntry>,
         is: Option<&FileEntry>,
-        memory_before: Option<&str>,
+        memory_before: &[&str],
     ) -> bool {
         let digest = is.and_then(FileEntry::digest);
         let is_folder = matches!(is, Some(FileEntry::Folder { .. }));
@@ -77,7 +77,7 @@ impl ExpectedEffects {
             Some((".memory", "lock" | "active.tmp")) => has_memory && is_plain,
             // The oldest versions are deleted for the newest.
             Some((".memory", _)) => {
-                let is_version = |digest| is_memory(digest) || memory_before == Some(digest);
+                let is_version = |digest| is_memory(digest) || memory_before.contains(&digest);
                 has_memory && (is.is_none() || (was.is_none() && digest.is_some_and(is_version)))
             }
             Some(("responsibilities", ".proposals.lock" | ".proposal.tmp")) => {

@@ -4,6 +4,7 @@
 //! A version is stored before its file is replaced, so that no text is lost when the engine stops in between. An edit on the
 //! machine leaves none; it is seen by its digest, when the file is not what the last replacement has written.
 
+use super::owner_edits;
 use super::persona_files::{self, FileResult, PersonaFileError, PersonaFileText};
 use crate::domain::{Timestamp, sha256_hex};
 use crate::store::mail::audit_log::audit;
@@ -126,7 +127,7 @@ impl PersonaStore {
         let kept = self.keep_version(before, sha256, by.clone()).await?;
         let (name, base) = (new.name, new.base_sha256);
         let saved = on_disk(folder, move |folder| {
-            persona_files::save(folder, &name, &text, &base)
+            save_noted(folder, (&name, &text), &base)
         });
         match saved.await {
             Ok(saved) => {
@@ -261,6 +262,27 @@ fn version(row: &SqliteRow) -> Result<PersonaFileVersion> {
         session: row.get("session_id"),
         replaced_with: row.get("replaced_with"),
     })
+}
+
+/// Replaces a file, with a note for the guard of an agent that works in the folder.
+fn save_noted(
+    folder: &Path,
+    (name, text): (&str, &str),
+    base: &str,
+) -> FileResult<PersonaFileText> {
+    let noted = owner_edits::note(folder, name, text)?;
+    match (persona_files::save(folder, name, text, base), noted) {
+        (Ok(saved), Some(_)) => Ok(saved),
+        (Ok(saved), None) => {
+            // An agent may have begun in between, with a copy of the file before.
+            owner_edits::note(folder, name, text)?;
+            Ok(saved)
+        }
+        (Err(error), noted) => {
+            noted.map_or(Ok(()), |note| note.undo(folder))?;
+            Err(error)
+        }
+    }
 }
 
 /// Works on a folder on a thread that may block.

@@ -1,12 +1,14 @@
-//! Comparison of a persona's folder with the copy from before its agent, and its restoration.
+//! Comparison of a persona's folder with the copy from before its agent and what its owner has edited since, and its
+//! restoration.
 //!
 //! Every change is noted in the copy before it is undone, so that the owner is told of it also when
 //! the engine dies in between. What stood there instead moves to `data/quarantine/`: it may be the
-//! owner's own edit, and is not lost.
+//! owner's own edit by an editor on the machine, and is not lost.
 
 use super::agent_files::ExpectedEffects;
-use super::entry::{FileEntry, is_missing, path_of, read_entry};
+use super::entry::{Entries, FileEntry, is_missing, path_of, read_entry};
 use super::guard::{FileGuard, GUARDED_BYTES_MAX, children, copy_of, write};
+use super::owner_edits::OwnerEdits;
 use crate::domain::{Timestamp, sha256_hex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -49,15 +51,17 @@ impl FileGuard {
         expected: &ExpectedEffects,
         now: Timestamp,
     ) -> io::Result<UndoneChanges> {
-        let mut work = Restoration::begin(self, expected, now)?;
+        let edits = OwnerEdits::of(&copy_of(&self.folder)?)?;
+        let entries = edits.applied_to(&self.entries, &self.folder)?;
+        let mut work = Restoration::begin(self, expected, (&entries, &edits), now)?;
         work.root()?;
         work.new_entries_of(ROOT)?;
         let folders = |entry: &FileEntry| matches!(entry, FileEntry::Folder { .. });
         // A folder comes before its content.
-        for (key, was) in self.entries.iter().filter(|(_, was)| folders(was)) {
+        for (key, was) in entries.iter().filter(|(_, was)| folders(was)) {
             work.folder(key, was)?;
         }
-        for (key, was) in self.entries.iter().filter(|(_, was)| !folders(was)) {
+        for (key, was) in entries.iter().filter(|(_, was)| !folders(was)) {
             work.other(key, was)?;
         }
         Ok(work.done())
@@ -76,7 +80,11 @@ impl FileGuard {
 struct Restoration<'a> {
     guard: &'a FileGuard,
     expected: &'a ExpectedEffects,
-    memory_before: Option<&'a str>,
+    /// What the folder is to hold.
+    entries: &'a Entries,
+    edits: &'a OwnerEdits,
+    /// Digests of the memory before a tool of ours changed it.
+    memory_before: Vec<&'a str>,
     copy: PathBuf,
     noted: BTreeSet<String>,
     found_at: Timestamp,
@@ -86,6 +94,7 @@ impl<'a> Restoration<'a> {
     fn begin(
         guard: &'a FileGuard,
         expected: &'a ExpectedEffects,
+        (entries, edits): (&'a Entries, &'a OwnerEdits),
         now: Timestamp,
     ) -> io::Result<Self> {
         let copy = copy_of(&guard.folder)?;
@@ -104,7 +113,12 @@ impl<'a> Restoration<'a> {
         Ok(Self {
             guard,
             expected,
-            memory_before: guard.entries.get("active.md").and_then(FileEntry::digest),
+            entries,
+            edits,
+            memory_before: [&guard.entries, entries]
+                .into_iter()
+                .filter_map(|entries| entries.get("active.md")?.digest())
+                .collect(),
             copy,
             noted: notes.into_iter().map(|note| note.path).collect(),
             found_at,
@@ -195,13 +209,13 @@ impl<'a> Restoration<'a> {
     /// Moves away what is new in a folder. A new folder goes whole, unless one of our tools made it.
     fn new_entries_of(&mut self, parent: &str) -> io::Result<()> {
         for (key, path) in children(&self.guard.folder, parent)? {
-            if self.guard.entries.contains_key(&key) {
+            if self.entries.contains_key(&key) {
                 continue;
             }
             let is = read_entry(&path, GUARDED_BYTES_MAX, &mut |_| Ok(()))?;
             if self
                 .expected
-                .explains(&key, None, is.as_ref(), self.memory_before)
+                .explains(&key, None, is.as_ref(), &self.memory_before)
             {
                 if let Some(FileEntry::Folder { .. }) = is {
                     self.new_entries_of(&key)?;
@@ -220,14 +234,13 @@ impl<'a> Restoration<'a> {
         if is.as_ref().is_some_and(|is| is.is_as_before(was))
             || self
                 .expected
-                .explains(key, Some(was), is.as_ref(), self.memory_before)
+                .explains(key, Some(was), is.as_ref(), &self.memory_before)
         {
             return Ok(());
         }
         self.note(key)?;
         if let FileEntry::File { sha256, .. } = was
-            && fs::read(self.guard.copied(key)?)
-                .map_or(true, |bytes| sha256_hex(&[&bytes]) != *sha256)
+            && fs::read(self.copied(key)?).map_or(true, |bytes| sha256_hex(&[&bytes]) != *sha256)
         {
             // The machine lost power before the copy was on disk: the changed file is better than
             // none.
@@ -260,10 +273,18 @@ impl<'a> Restoration<'a> {
         }
     }
 
+    /// Returns where the bytes of a file are that is to be there.
+    fn copied(&self, key: &str) -> io::Result<PathBuf> {
+        match self.edits.files.get(key) {
+            Some(edit) => Ok(edit.clone()),
+            None => self.guard.copied(key),
+        }
+    }
+
     /// Writes a file anew, so that no second name of the old one leads to it.
     fn restore_file(&self, key: &str, path: &Path, mode: u32) -> io::Result<()> {
         let unfinished = self.copy.join("restored");
-        write(&unfinished, &fs::read(self.guard.copied(key)?)?)?.sync_all()?;
+        write(&unfinished, &fs::read(self.copied(key)?)?)?.sync_all()?;
         set_mode(&unfinished, mode)?;
         match fs::rename(&unfinished, path) {
             Err(error) if error.kind() == ErrorKind::CrossesDevices => {
