@@ -50,7 +50,9 @@ impl AgentAccess {
             (AgentTool::ReadRun, true),
             (AgentTool::ReadThread, true),
         ];
-        let tools = tools.into_iter().filter(|(_, is_offered)| *is_offered);
+        let of_readers = AgentTool::OF_READERS.map(|tool| (tool, reads == AgentReads::All));
+        let tools = tools.into_iter().chain(of_readers);
+        let tools = tools.filter(|(_, is_offered)| *is_offered);
         Self {
             reads_of: match reads {
                 AgentReads::All => all().cloned().collect(),

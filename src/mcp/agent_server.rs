@@ -5,24 +5,23 @@
 //! Absent on purpose: approvals, changes of anything but questions of their own, and an engine: nothing here works on a run.
 
 use super::agent_access::AgentAccess;
-use super::agent_args::{
-    AskArgs, ListThreadsArgs, ReadRunArgs, ReadThreadArgs, described, read_args,
-};
-use super::agent_thread::{ReadableThread, readable_thread};
+use super::agent_args::{AskArgs, described, read_args};
+use super::agent_reader::{AgentReader, Refusal, json, unread};
+use super::agent_resources;
 use crate::clock::Clock;
-use crate::config::{AgentReads, AgentTool, Config, Persona};
+use crate::config::{AgentTool, Config};
 use crate::domain::{PersonaId, RunId, ThreadId};
 use crate::runs::chat::outcome::AskedRun;
-use crate::runs::chat::question::{AskedAt, question};
+use crate::runs::chat::question::question;
 use crate::runs::chat::watch::{RunProgress, RunWatch};
-use crate::store::{RunSummary, Store, StoreError, ThreadFilter, ThreadSummary, working_engine};
+use crate::store::{Store, working_engine};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
+    ListResourceTemplatesResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -37,56 +36,24 @@ const GLANCE: Duration = Duration::from_millis(100);
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// Most questions that one server waits for at a time.
 const QUESTIONS_MAX: usize = 4;
-/// Most threads of one page.
-const THREADS_MAX: u32 = 100;
-/// Most pages of the store that are read for one of an agent.
-const PAGES_MAX: usize = 50;
-
-/// Reason for the agent why it gets nothing.
-type Refusal = String;
 
 /// Server for other agents, with the rights of one.
 #[derive(Clone)]
 pub struct AgentServer {
-    store: Store,
-    config: Arc<Config>,
-    access: Arc<AgentAccess>,
+    reader: AgentReader,
     waiting: Arc<Semaphore>,
     /// Wakes the engine that is to answer; another process's looks by itself.
     wake: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// Answer to a question.
-#[derive(Serialize)]
-struct Answer {
-    #[serde(flatten)]
-    asked: AskedRun,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<&'static str>,
-}
-
-/// Page of threads.
-#[derive(Serialize)]
-struct ThreadPage {
-    threads: Vec<ThreadSummary>,
-    /// `cursor` of the next page; `None`: there is none.
-    next: Option<String>,
-}
-
-/// A run with its answer.
-#[derive(Serialize)]
-struct RunWithAnswer {
-    #[serde(flatten)]
-    run: RunSummary,
-    answer: Option<String>,
-}
-
 impl AgentServer {
     pub fn new(store: Store, config: Arc<Config>, access: AgentAccess) -> Self {
         Self {
-            store,
-            config,
-            access: Arc::new(access),
+            reader: AgentReader {
+                store,
+                config,
+                access: Arc::new(access),
+            },
             waiting: Arc::new(Semaphore::new(QUESTIONS_MAX)),
             wake: Arc::new(|| {}),
         }
@@ -102,26 +69,26 @@ impl AgentServer {
         }
     }
 
-    fn asked_at(&self) -> AskedAt<'_> {
-        AskedAt::Agent {
-            trust: self.access.trust.trust(),
-            key: self.access.key.as_deref(),
-        }
-    }
-
     async fn call(
         &self,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<String, Refusal> {
         let args = request.arguments.unwrap_or_default();
-        let offered = &self.access.tools;
+        let offered = &self.reader.access.tools;
         let tool = offered.iter().find(|tool| tool.name() == request.name);
+        let reader = &self.reader;
         match tool {
-            Some(AgentTool::Ask) => json(&self.ask(read_args(args)?, context).await?),
-            Some(AgentTool::ListThreads) => json(&self.list_threads(read_args(args)?).await?),
-            Some(AgentTool::ReadRun) => self.read_run(&read_args(args)?).await,
-            Some(AgentTool::ReadThread) => json(&self.read_thread(read_args(args)?).await?),
+            Some(AgentTool::Ask) => self.ask(read_args(args)?, context).await,
+            Some(AgentTool::ListThreads) => reader.list_threads(read_args(args)?).await,
+            Some(AgentTool::ReadRun) => reader.read_run(&read_args(args)?).await,
+            Some(AgentTool::ReadThread) => json(&reader.read_thread(&read_args(args)?).await?),
+            Some(AgentTool::SearchMail) => reader.search_mail(read_args(args)?).await,
+            Some(AgentTool::ListRuns) => reader.list_runs(read_args(args)?).await,
+            Some(AgentTool::ExplainRun) => reader.explain_run(&read_args(args)?).await,
+            Some(AgentTool::ContextOf) => reader.context_of(&read_args(args)?).await,
+            Some(AgentTool::ListSchedule) => reader.list_schedule(&read_args(args)?).await,
+            Some(AgentTool::Usage) => reader.usage(&read_args(args)?).await,
             None => {
                 let names: Vec<&str> = offered.iter().map(|tool| tool.name()).collect();
                 Err(format!("no such tool; there are: {}", names.join(", ")))
@@ -133,8 +100,13 @@ impl AgentServer {
         &self,
         args: AskArgs,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Answer, Refusal> {
-        let persona = self.persona(&self.access.asks, &args.persona)?;
+    ) -> Result<String, Refusal> {
+        let AgentReader {
+            store,
+            config,
+            access,
+        } = &self.reader;
+        let persona = self.reader.persona(&access.asks, &args.persona)?;
         if args.text.trim().is_empty() {
             return Err("`text` is empty".to_owned());
         }
@@ -144,8 +116,8 @@ impl AgentServer {
                 args.text.len()
             ));
         }
-        let asked_at = self.asked_at();
-        let rows = self.store.persona(&persona.id);
+        let asked_at = self.reader.asked_at();
+        let rows = store.persona(&persona.id);
         let thread = args.thread.map(ThreadId::new);
         if let Some(thread) = &thread
             && !rows
@@ -157,7 +129,7 @@ impl AgentServer {
                 "no such thread; an answer to `ask` names the one to go on with".to_owned(),
             );
         }
-        if working_engine(&self.config.workspace).is_none() {
+        if working_engine(&config.workspace).is_none() {
             return Err("no engine works here, so nobody would answer; the owner starts it with `attache serve`".to_owned());
         }
         let Ok(_permit) = self.waiting.try_acquire() else {
@@ -165,7 +137,7 @@ impl AgentServer {
                 "too many questions are waited for; ask again when one is answered".to_owned(),
             );
         };
-        let clock = self.store.clock().clone();
+        let clock = store.clock().clone();
         let new = question((persona, asked_at), clock.as_ref(), &args.text, thread);
         let run = new.run.id.clone();
         rows.ask(new).await.map_err(unread)?;
@@ -180,20 +152,21 @@ impl AgentServer {
         persona: &PersonaId,
         run: &RunId,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Answer, Refusal> {
-        let rows = self.store.persona(persona);
-        let mut watch = RunWatch::new(rows, &self.config.workspace, run);
-        let mut progress = Progress::of(context, self.store.clock().as_ref());
-        let clock = self.store.clock().clone();
+    ) -> Result<String, Refusal> {
+        let AgentReader { store, config, .. } = &self.reader;
+        let rows = store.persona(persona);
+        let mut watch = RunWatch::new(rows, &config.workspace, run);
+        let mut progress = Progress::of(context, store.clock().as_ref());
+        let clock = store.clock().clone();
         let until = clock.monotonic() + WAIT_MAX;
         let mut is_cancelled = false;
         loop {
-            let asked = AskedRun::of(&self.store, run).await.map_err(unread)?;
+            let asked = AskedRun::of(store, run).await.map_err(unread)?;
             for seen in watch.look().await.map_err(unread)? {
                 progress.see(&seen).await;
             }
             progress.keep_alive().await;
-            let has_engine = working_engine(&self.config.workspace).is_some();
+            let has_engine = working_engine(&config.workspace).is_some();
             if asked.is_settled() || !has_engine || clock.monotonic() >= until {
                 let note = match (asked.is_settled(), has_engine) {
                     (true, _) => None,
@@ -202,128 +175,40 @@ impl AgentServer {
                         Some("it is still worked on; `read_run` tells later what became of it")
                     }
                 };
-                let asked = asked.for_agent();
-                return Ok(Answer { asked, note });
+                return self.reader.asked_answer(asked.for_agent(), 0, note);
             }
             tokio::select! {
                 () = tokio::time::sleep(GLANCE) => {}
                 () = context.ct.cancelled(), if !is_cancelled => {
                     is_cancelled = true;
                     // One that has just ended needs no cancellation.
-                    let _ended = self.store.request_cancel(run).await;
+                    let _ended = store.request_cancel(run).await;
                 }
             }
         }
-    }
-
-    async fn list_threads(&self, args: ListThreadsArgs) -> Result<ThreadPage, Refusal> {
-        let persona = self.persona(&self.access.reads_of, &args.persona)?;
-        let limit = args.limit.unwrap_or(20);
-        if !(1..=THREADS_MAX).contains(&limit) {
-            return Err(format!("`limit` is 1 to {THREADS_MAX}"));
-        }
-        let mut offset: u32 = match args.cursor.as_deref() {
-            None => 0,
-            Some(cursor) => cursor
-                .parse()
-                .map_err(|_| "`cursor` is none of ours; leave it out to begin anew".to_owned())?,
-        };
-        let mut threads = Vec::new();
-        // Pages of threads that it may not read are passed over, so many at most that the agent need not wait long.
-        for _ in 0..PAGES_MAX {
-            let filter = ThreadFilter {
-                persona: Some(persona.id.clone()),
-                limit: THREADS_MAX,
-                offset,
-            };
-            let found = self.store.list_threads(&filter).await.map_err(unread)?;
-            let is_last = found.len() < THREADS_MAX as usize;
-            for thread in found {
-                if threads.len() == limit as usize {
-                    return Ok(ThreadPage {
-                        threads,
-                        next: Some(offset.to_string()),
-                    });
-                }
-                offset = offset.saturating_add(1);
-                if self.may_read(&persona.id, &thread.id).await? {
-                    threads.push(thread);
-                }
-            }
-            if is_last {
-                return Ok(ThreadPage {
-                    threads,
-                    next: None,
-                });
-            }
-        }
-        Ok(ThreadPage {
-            threads,
-            next: Some(offset.to_string()),
-        })
-    }
-
-    async fn read_run(&self, args: &ReadRunArgs) -> Result<String, Refusal> {
-        let none = || "no such run; an answer to `ask` names its run".to_owned();
-        let id = RunId::new(args.id.as_str());
-        let run = match self.store.run_summary(&id).await {
-            Err(StoreError::Missing { .. }) => return Err(none()),
-            run => run.map_err(unread)?,
-        };
-        let is_open = self.access.reads_of.contains(&run.persona);
-        if !is_open || !self.may_read(&run.persona, &run.thread).await? {
-            return Err(none());
-        }
-        let asked = AskedRun::of(&self.store, &id).await.map_err(unread)?;
-        match self.access.reads {
-            AgentReads::Asked => json(&asked.for_agent()),
-            AgentReads::All => json(&RunWithAnswer {
-                run,
-                answer: asked.answer,
-            }),
-        }
-    }
-
-    async fn read_thread(&self, args: ReadThreadArgs) -> Result<ReadableThread, Refusal> {
-        let none = || "no such thread; `list_threads` shows them".to_owned();
-        let id = ThreadId::new(args.id);
-        let thread = match self.store.thread_summary(&id).await {
-            Err(StoreError::Missing { .. }) => return Err(none()),
-            thread => thread.map_err(unread)?,
-        };
-        let is_open = self.access.reads_of.contains(&thread.persona);
-        if !is_open || !self.may_read(&thread.persona, &id).await? {
-            return Err(none());
-        }
-        let rows = self.store.persona(&thread.persona);
-        let (reads, limit) = (self.access.reads, args.limit);
-        readable_thread(&rows, &id, reads, limit)
-            .await
-            .map_err(unread)
-    }
-
-    async fn may_read(&self, persona: &PersonaId, thread: &ThreadId) -> Result<bool, Refusal> {
-        let asked_at = self.asked_at().word();
-        let rows = self.store.persona(persona);
-        match self.access.reads {
-            AgentReads::All => Ok(true),
-            AgentReads::Asked => rows.is_asked_at(thread, &asked_at).await.map_err(unread),
-        }
-    }
-
-    fn persona(&self, open: &[PersonaId], name: &str) -> Result<&Persona, Refusal> {
-        let id = open.iter().find(|id| id.as_str() == name);
-        let persona = id.and_then(|id| self.config.personas.get(id));
-        persona.ok_or_else(|| {
-            let names: Vec<&str> = open.iter().map(PersonaId::as_str).collect();
-            format!("no such persona; there are: {}", names.join(", "))
-        })
     }
 }
 
 impl ServerHandler for AgentServer {
     fn get_info(&self) -> ServerConfig {
-        super::server_config()
+        super::agents_server_config()
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(agent_resources::templates(&self.reader.access))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = agent_resources::read(&self.reader, &request.uri).await?;
+        Ok(read.into())
     }
 
     async fn list_tools(
@@ -331,7 +216,7 @@ impl ServerHandler for AgentServer {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.access.tools.iter();
+        let tools = self.reader.access.tools.iter();
         Ok(ListToolsResult::with_all_items(
             tools.map(|tool| described(*tool)).collect(),
         ))
@@ -390,15 +275,4 @@ impl<'c> Progress<'c> {
         // An agent that is gone hears nothing.
         let _gone = self.context.peer.notify_progress(param).await;
     }
-}
-
-/// Formats a value as commands print it under `--json`.
-fn json(value: &impl Serialize) -> Result<String, Refusal> {
-    serde_json::to_string_pretty(value).map_err(|_| "it cannot be written as JSON".to_owned())
-}
-
-/// A failure of our database is in the log only.
-fn unread(error: StoreError) -> Refusal {
-    tracing::warn!(%error, "an agent got no answer");
-    "the database of the engine cannot be used at the moment".to_owned()
 }

@@ -7,16 +7,24 @@
 //! engine's epoch.
 //!
 //! - `service`: the tools of a run, for the agent that works on it
-//! - `agent_server`: the engine for other agents; `agent_access`: their rights; `agent_args`: what these may say; `agent_thread`:
-//!   a thread as they read it; `agent_http`: their requests over HTTP
+//! - `agent_server`: the engine for other agents; `agent_access`: their rights; `agent_args`: what these may say; `agent_http`: their
+//!   requests over HTTP
+//! - `agent_reader`: what they read; `agent_thread`: a thread; `agent_reports`: reports of runs, schedule and usage; `agent_resources`:
+//!   the same by addresses
+//! - `answer_room`: answers with an end; `mail_frame`: words of mail in them
 //! - `bounded_input`: input with an end
 
 mod service;
 mod agent_server;
 mod agent_access;
+mod agent_reader;
 mod agent_thread;
+mod agent_reports;
+mod agent_resources;
 mod agent_args;
 mod agent_http;
+mod answer_room;
+mod mail_frame;
 mod bounded_input;
 
 pub use agent_access::AgentAccess;
@@ -81,10 +89,20 @@ where
     serve_pipes(toolbox, (BoundedInput::new(pipes.0), pipes.1)).await
 }
 
-/// Returns what both servers say of themselves: they have tools, and nothing else.
+/// Returns what the server of a run's tools says of itself: it has tools, and nothing else.
 fn server_config() -> ServerConfig {
+    named(ServerCapabilities::builder().enable_tools().build())
+}
+
+/// Returns what the server for other agents says of itself.
+fn agents_server_config() -> ServerConfig {
+    let capabilities = ServerCapabilities::builder().enable_tools();
+    named(capabilities.enable_resources().build())
+}
+
+fn named(capabilities: ServerCapabilities) -> ServerConfig {
     let server = Implementation::new("attache", env!("CARGO_PKG_VERSION"));
-    ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(server)
+    ServerConfig::new(capabilities).with_server_info(server)
 }
 
 async fn serve_pipes<S, R, W>(handler: S, pipes: (R, W)) -> Result<(), McpError>

@@ -4,7 +4,8 @@
 //! [`load_run`] and [`load_thread`] load it from the store; [`timeline`] makes it readable. A
 //! record is complete in itself: its JSON form reads back as an equal record.
 //!
-//! - `load`: a record from the store; `thread_detail`: a thread beside its record; `slot`: the scheduled slot of a run; `select`: a part of a record
+//! - `load`: a record from the store; `thread_detail`: a thread beside its record; `slot`: the scheduled slot of a run; `select`: a part of a record;
+//!   `seen`: what a model was told, as text
 //! - `timeline`, `html`: a record for people; `bundle`: records as a file
 //! - `diff`: two runs compared
 //! - `verify`: runs executed again over their records
@@ -14,6 +15,7 @@
 mod load;
 mod slot;
 mod thread_detail;
+mod seen;
 pub mod diff;
 pub mod bundle;
 pub mod fork;
@@ -25,6 +27,7 @@ pub mod verify;
 pub mod html;
 
 pub use load::{load_run, load_thread, message_record};
+pub use seen::{block_text, body_text, request_text};
 pub use slot::{Destination, SlotRecord};
 pub use thread_detail::ThreadDetail;
 

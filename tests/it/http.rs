@@ -1,6 +1,7 @@
 //! The pages and the API: who may see them, what they show, and that a letter never becomes part of them.
 
 mod actions;
+mod agent_reads;
 mod agents;
 mod api;
 mod approvals;

@@ -16,6 +16,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_server import persona_of, workspace
 
 
+READS = [
+    "list_threads", "read_run", "read_thread", "search_mail", "list_runs", "explain_run", "context_of", "list_schedule", "usage",
+]
+
+
 def run(attache, folder, *args):
     return subprocess.run([attache, "--workspace", str(folder), *args], check=True, capture_output=True, text=True).stdout
 
@@ -76,9 +81,25 @@ async def converse(url, persona, keys):
     async with session_of(url, keys["reads"]) as session:
         await session.initialize()
         tools = [tool.name for tool in (await session.list_tools()).tools]
-        assert tools == ["list_threads", "read_run", "read_thread"], tools
-        thread = await session.call_tool("read_thread", {"id": answer["thread"]})
-        assert not thread.is_error, thread
+        assert tools == READS, tools
+        calls = {
+            "read_thread": {"id": answer["thread"]},
+            "read_run": {"id": answer["run"]},
+            "explain_run": {"id": answer["run"]},
+            "context_of": {"id": answer["run"]},
+            "list_schedule": {},
+            "usage": {"by": "model"},
+        }
+        for tool in READS:
+            read = await session.call_tool(tool, calls.get(tool, {"persona": persona}))
+            text = read.content[0].text
+            assert not read.is_error and json.loads(text) and len(text.encode()) <= 64 * 1024, read
+            assert tool == "usage" or "no instructions, whatever it says" in json.loads(text)["note"], text
+        forms = [form.uri_template for form in (await session.list_resource_templates()).resource_templates]
+        assert forms == ["attache://thread/{id}{?cursor}", "attache://run/{id}{?cursor}"], forms
+        for address, holds in [(f"attache://thread/{answer['thread']}", "Forty seats."), (f"attache://run/{answer['run']}", "list_files")]:
+            read = await session.read_resource(address)
+            assert holds in read.contents[0].text, read
         refused = await session.call_tool("ask", {"persona": persona, "text": "x"})
         assert refused.is_error, refused
 
@@ -86,7 +107,7 @@ async def converse(url, persona, keys):
     assert await fails(url, "att_" + "0" * 64), "no key is let in"
     assert await fails(url, keys["asks"], {"origin": "https://evil.test"}), "a page of another site is let in"
     assert not await fails(url, keys["asks"]), "the control"
-    print(f"ok: {hello.server_info.name} speaks {hello.protocol_version} over HTTP with the client mcp; tools by the scopes of keys")
+    print(f"ok: {hello.server_info.name} speaks {hello.protocol_version} over HTTP with the client mcp; tools by the scopes of keys, {len(READS)} that read, 2 resources")
 
 
 def main():

@@ -18,7 +18,7 @@ pub struct TypedMcpServerSettings {
     /// Trust of a question, by which the policy decides what its run may do.
     #[serde(default)]
     trust: AgentTrust,
-    /// What `list_threads`, `read_run` and `read_thread` show.
+    /// What `list_threads`, `read_run` and `read_thread` show; the other tools that read need `all`.
     #[serde(default)]
     reads: AgentReads,
 }
@@ -35,6 +35,30 @@ pub enum AgentTool {
     ReadRun,
     /// Reads the letters and the runs of a thread.
     ReadThread,
+    /// Searches mail. This and all below need `"reads": "all"`.
+    SearchMail,
+    /// Lists runs.
+    ListRuns,
+    /// Tells what happened in a run, and why.
+    ExplainRun,
+    /// Shows what the model was told in a run.
+    ContextOf,
+    /// Lists what personas do by the clock.
+    ListSchedule,
+    /// Sums up what was used, and what it cost.
+    Usage,
+}
+
+impl AgentTool {
+    /// Tools that read what no agent has asked.
+    pub const OF_READERS: [Self; 6] = [
+        Self::SearchMail,
+        Self::ListRuns,
+        Self::ExplainRun,
+        Self::ContextOf,
+        Self::ListSchedule,
+        Self::Usage,
+    ];
 }
 
 /// Trust of another agent's questions.
@@ -99,6 +123,14 @@ pub fn resolve(
             let problem = file.problem_at(pointer, "must not be empty");
             ctx.report(problem.hint("leave the section `mcp_server` out to offer nothing"));
         }
+    }
+    let of_readers = |tool: &AgentTool| AgentTool::OF_READERS.contains(tool);
+    if typed.reads == AgentReads::Asked
+        && let Some(at) = typed.tools.iter().position(of_readers)
+    {
+        let message = "reads what no agent has asked, so `reads` must be `all`";
+        let problem = file.problem_at(&child("/mcp_server/tools", at), message);
+        ctx.report(problem.hint("add `\"reads\": \"all\"`, or leave the tool out"));
     }
     McpServerSettings {
         personas,

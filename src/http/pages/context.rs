@@ -4,7 +4,7 @@ use super::strip::StripBar;
 use crate::domain::RunId;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::replay::{ContextEntry, ContextRecord};
+use crate::replay::{ContextEntry, ContextRecord, block_text};
 use crate::store::StoredTurn;
 use crate::text::truncated;
 use axum::response::Response;
@@ -188,21 +188,6 @@ fn gone(own: Option<&ContextRecord>, earlier: Option<&ContextRecord>) -> Vec<Con
 fn link(source: &str) -> Option<String> {
     let is_id = source.len() == 36 && source.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     is_id.then(|| format!("/m/{source}"))
-}
-
-/// Returns a block as people read it: its text, or its arguments or result, laid out.
-fn block_text(block: &Value) -> String {
-    if let Some(text) = block["text"].as_str() {
-        return text.to_owned();
-    }
-    let inner = match block["content"].as_str() {
-        Some(content) => serde_json::from_str(content).unwrap_or_else(|_| block["content"].clone()),
-        None => block["args"]["object"].clone(),
-    };
-    let shown = if inner.is_null() { block } else { &inner };
-    let name = block["name"].as_str().unwrap_or_default();
-    let laid_out = serde_json::to_string_pretty(shown).unwrap_or_default();
-    format!("{name} {laid_out}").trim_start().to_owned()
 }
 
 /// Texts of the first request, in the order in which the model read them.

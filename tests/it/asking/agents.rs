@@ -242,6 +242,64 @@ async fn what_is_not_offered_is_refused_in_a_sentence() {
 }
 
 #[tokio::test]
+async fn mail_is_read_where_the_owner_opened_it_and_of_no_other_persona() {
+    let workspace = Workspace::new(&json!({ "rules": [{ "say": "Noted." }] }));
+    workspace.persona("bert", "Bert");
+    let readers = [
+        "search_mail",
+        "list_runs",
+        "explain_run",
+        "context_of",
+        "list_schedule",
+        "usage",
+    ];
+    offers(&workspace, &json!({ "tools": readers }));
+    let path = workspace.path().display().to_string();
+    let serve = ["mcp", "serve", "--workspace", &path].map(str::to_owned);
+    let (code, said) = Client::start(PROGRAM, &serve).end().await;
+    assert!(
+        code == Some(65) && said.contains("`reads` must be `all`"),
+        "{code:?}: {said}"
+    );
+    offers(&workspace, &json!({ "tools": readers, "reads": "all" }));
+    let app = workspace.start().await;
+    let run = app
+        .run_of(&proven_note("q1@guest.example", "", "When is breakfast?"))
+        .await;
+    app.drain().await;
+    let mut scene = Scene::of(app).await;
+    assert_eq!(scene.tools().await, readers);
+    let all = json!({ "persona": "ada", "query": "breakfast" });
+    let found = scene.gets("search_mail", all).await;
+    assert!(found.to_string().contains("When is breakfast?"), "{found}");
+    let why = scene.gets("explain_run", json!({ "id": run })).await;
+    assert!(why["text"].to_string().contains("Noted."), "{why}");
+    let used = scene.gets("usage", json!({})).await;
+    assert_eq!(used["sums"][0]["what"], "ada", "{used}");
+    for (tool, args, why) in [
+        (
+            "search_mail",
+            json!({ "persona": "bert" }),
+            "there are: ada",
+        ),
+        (
+            "list_schedule",
+            json!({ "persona": "bert" }),
+            "there are: ada",
+        ),
+        (
+            "usage",
+            json!({ "by": "day" }),
+            "not all personas may be read",
+        ),
+    ] {
+        let (failed, text) = scene.call(tool, args).await;
+        assert!(failed && text.contains(why), "{tool}: {text}");
+    }
+    scene.end().await.check().await;
+}
+
+#[tokio::test]
 async fn an_agent_sees_no_mail_of_others_and_sends_none() {
     let script = json!({ "rules": [
         { "when": { "contains": "Please search", "turn": 0 }, "call": [{ "tool": "search_email", "args": { "query": "breakfast" } }] },

@@ -8,22 +8,35 @@ use axum::http::Request;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const FIELDS: [(&str, &str); 3] = [
+pub const FIELDS: [(&str, &str); 3] = [
     ("content-type", "application/json"),
     ("accept", "application/json, text/event-stream"),
     ("mcp-protocol-version", "2025-06-18"),
 ];
 
-fn script() -> Value {
+/// What a key of the scope `read` may do.
+pub const READS: [&str; 9] = [
+    "list_threads",
+    "read_run",
+    "read_thread",
+    "search_mail",
+    "list_runs",
+    "explain_run",
+    "context_of",
+    "list_schedule",
+    "usage",
+];
+
+pub fn script() -> Value {
     json!({ "rules": [{ "when": { "contains": "seats" }, "say": "Forty seats." }, { "say": "Good day." }] })
 }
 
-fn request(method: &str, params: &Value) -> Value {
+pub fn request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
 /// The result of a request, or its error.
-fn result(page: &Page) -> Value {
+pub fn result(page: &Page) -> Value {
     assert_eq!(page.status, 200, "{}", page.body);
     let told = events(&page.body);
     let last = told
@@ -32,7 +45,7 @@ fn result(page: &Page) -> Value {
     last.get("result").unwrap_or(&last["error"]).clone()
 }
 
-async fn tools(door: &Door) -> Vec<String> {
+pub async fn tools(door: &Door) -> Vec<String> {
     let listed = door
         .post("/mcp", &FIELDS, &request("tools/list", &json!({})))
         .await;
@@ -44,7 +57,7 @@ async fn tools(door: &Door) -> Vec<String> {
 }
 
 /// Calls a tool: whether it failed, and its text.
-async fn calls(door: &Door, tool: &str, args: Value) -> (bool, String) {
+pub async fn calls(door: &Door, tool: &str, args: Value) -> (bool, String) {
     let params = json!({ "name": tool, "arguments": args });
     let called = door
         .post("/mcp", &FIELDS, &request("tools/call", &params))
@@ -134,10 +147,7 @@ async fn a_key_that_reads_asks_nobody_and_other_keys_do_nothing() {
         .writes(crate::approvals::scene::CONTACT, "l1", "")
         .await;
     door.secret = door.site.key(&["read"]).await;
-    assert_eq!(
-        tools(&door).await,
-        ["list_threads", "read_run", "read_thread"]
-    );
+    assert_eq!(tools(&door).await, READS);
     let (failed, read) = calls(&door, "read_run", json!({ "id": run })).await;
     assert!(!failed && read.contains("succeeded"), "{read}");
     assert!(
