@@ -144,6 +144,8 @@ word_enum!(
         LimitTokens = "limit_tokens",
         LimitCost = "limit_cost",
         LimitTime = "limit_time",
+        /// The answer was cut at the length that the program which asked gave it.
+        LimitOutput = "limit_output",
         /// Its recipients have reached their limit of mails; the model was not asked.
         RateLimited = "rate_limited",
         Failed = "failed",

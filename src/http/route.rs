@@ -7,8 +7,8 @@ use axum::response::Response;
 use futures_util::future::BoxFuture;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// Most bytes of a question in OpenAI's form, which brings its whole conversation.
-const QUESTION_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes of a question in OpenAI's form, which brings its whole conversation, without its files.
+pub(super) const QUESTION_BYTES_MAX: usize = 1024 * 1024;
 
 /// Answer of a handler.
 pub type HandlerAnswer = BoxFuture<'static, Result<Response, PageError>>;
@@ -46,6 +46,8 @@ pub enum RouteBody {
     Json,
     /// At most so many bytes, which the handler understands.
     Bytes(usize),
+    /// A question in OpenAI's form, with files as large as those of a letter.
+    Question,
     /// A letter, as large as the configuration lets letters be, and what a sender's encoding adds.
     Letter,
 }
@@ -190,7 +192,7 @@ pub(super) const fn model_question(
     WebRoute {
         method: RouteMethod::Post,
         changes: Some("stores a message to a persona, with its run"),
-        body: RouteBody::Bytes(QUESTION_BYTES_MAX),
+        body: RouteBody::Question,
         ..model_read(path, handler)
     }
 }

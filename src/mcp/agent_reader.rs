@@ -301,6 +301,20 @@ impl AnswerPage {
         has_room
     }
 
+    /// Fills the page with items from a number on, as many as there is room for, and formats it.
+    pub fn filled(
+        mut self,
+        from: u32,
+        items: impl Iterator<Item = Value>,
+    ) -> Result<String, Refusal> {
+        for (number, item) in (from..).zip(items.skip(from as usize)) {
+            if !self.add(item) {
+                return self.ended(Some(number));
+            }
+        }
+        self.ended(None)
+    }
+
     /// Formats the page. `next`: number of the first item of the next one.
     pub fn ended(self, next: Option<u32>) -> Result<String, Refusal> {
         let mut record = noted(self.note);

@@ -87,15 +87,10 @@ impl AgentReader {
                 && self.access.reads_of.contains(&row.persona)
                 && only.is_none_or(|only| row.persona == *only)
         };
-        let mut from = offset(args.cursor.as_deref())?;
-        let mut page = AnswerPage::of("schedule", self.note());
-        for row in rows.iter().filter(is_shown).skip(from as usize) {
-            if !page.add(framed_record(&schedule_line(row))) {
-                return page.ended(Some(from));
-            }
-            from += 1;
-        }
-        page.ended(None)
+        let from = offset(args.cursor.as_deref())?;
+        let shown = rows.iter().filter(is_shown);
+        let lines = shown.map(|row| framed_record(&schedule_line(row)));
+        AnswerPage::of("schedule", self.note()).filled(from, lines)
     }
 
     pub async fn usage(&self, args: &UsageArgs) -> Result<String, Refusal> {
@@ -124,16 +119,9 @@ impl AgentReader {
         let sums = self.store.usage_since(&since, Some(by), SUMS_MAX).await;
         let is_shown = |what: &str| reads_all || reads_of.iter().any(|id| id.as_str() == what);
         let sums = sums.map_err(unread)?;
-        let mut from = offset(args.cursor.as_deref())?;
-        let mut page = AnswerPage::of("sums", None);
+        let from = offset(args.cursor.as_deref())?;
         let shown = sums.iter().filter(|sum| is_shown(&sum.what));
-        for sum in shown.skip(from as usize) {
-            if !page.add(framed_record(sum)) {
-                return page.ended(Some(from));
-            }
-            from += 1;
-        }
-        page.ended(None)
+        AnswerPage::of("sums", None).filled(from, shown.map(framed_record))
     }
 }
 

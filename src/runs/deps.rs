@@ -177,17 +177,15 @@ impl RunDeps {
         })
     }
 
-    /// Returns the options of a run, as they were when its slot fired or its letter came.
+    /// Returns the options of a run, as they were when its slot fired, its letter came or its program asked.
     pub async fn options_of(&self, run: &ClaimedRun) -> Result<RunOptionsInForce, RunError> {
         match run.trigger {
-            // Whoever asked reads the answer where it is stored.
-            Trigger::Chat => Ok(RunOptionsInForce {
-                run_options: RunOptions {
-                    deliver_to: DeliverTo::Store,
-                    ..RunOptions::default()
-                },
-                ..RunOptionsInForce::default()
-            }),
+            Trigger::Chat => {
+                let mut options = self.env.options_of_run(run).await?;
+                // Whoever asked reads the answer where it is stored.
+                options.run_options.deliver_to = DeliverTo::Store;
+                Ok(options)
+            }
             Trigger::Summary => {
                 let model = self.config.inference.summary_model.clone();
                 let (provider, model) = model.map(|of| (of.provider, of.model)).unzip();

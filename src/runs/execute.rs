@@ -86,11 +86,15 @@ async fn serve(state: &mut LoopState<'_>) -> Result<(String, StopReason), RunErr
         ) {
             state.append(response, Vec::new());
         } else {
+            let is_cut = response.stop == FinishReason::MaxTokens;
             if let Some(form) = &mut state.form {
-                form.is_cut = response.stop == FinishReason::MaxTokens;
+                form.is_cut = is_cut;
                 return Ok(answered(response.text()));
             }
-            let text = match response.stop == FinishReason::MaxTokens {
+            if is_cut && state.is_bounded_by_program() {
+                return Ok((response.text(), StopReason::LimitOutput));
+            }
+            let text = match is_cut {
                 true => complete(state, response).await?,
                 false => response.text(),
             };

@@ -6,7 +6,7 @@ use super::model_call::request_size;
 use super::stubs::with_stubs;
 use crate::config::{Budget, Persona, SettingsInForce, Spending};
 use crate::context::resolvers::Subject;
-use crate::domain::Withheld;
+use crate::domain::{Trigger, Withheld};
 use crate::providers::{
     Block, FinishReason, Message, Parameter, ProviderError, Request, Response, Role, ToolChoice,
 };
@@ -210,6 +210,12 @@ impl<'a> LoopState<'a> {
             self.route = next;
             self.output_tokens_max = None;
         }
+    }
+
+    /// Reports whether the program that asks bounds the length of the answer: it wants a cut text and none that goes on.
+    pub fn is_bounded_by_program(&self) -> bool {
+        let settings = &self.run_options.run_options.settings;
+        self.run.trigger == Trigger::Chat && settings.max_output_tokens.is_some()
     }
 
     /// Raises the output limit of this route, for the rest of the run.

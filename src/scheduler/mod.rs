@@ -260,7 +260,7 @@ impl Scheduler {
                 .run_options
                 .retries
                 .map(|retries| retries.saturating_add(1)),
-            of_letter: None,
+            options: None,
         };
         let id = MessageId::new(self.clock.new_id());
         let message = NewSynthetic {
@@ -269,6 +269,7 @@ impl Scheduler {
             thread: None,
             place,
             content,
+            attachments: Vec::new(),
             run,
         };
         Ok(ScheduledPrompt {

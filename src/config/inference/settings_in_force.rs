@@ -1,7 +1,7 @@
 //! The settings in force for the calls of one run, of all that the levels set.
 //!
 //! The nearest level wins: the duty or the persona's rule for such letters, the persona, the block
-//! of the provider that is asked, `configs/inference.json`.
+//! of the provider that is asked, `configs/inference.json`. A program that asks by OpenAI's API lowers the length of answers only.
 
 use super::budgets::{Budget, DURATION_MAX, TOOL_CALLS_MAX, TURNS_MAX};
 use super::{Inference, TypedTimeouts, default_output_tokens};
@@ -51,12 +51,24 @@ impl Inference {
             (Origin::Provider, block),
         ]);
         let usual = TypedTimeouts::default();
+        // A program that asks may have less than the others say, and never more.
+        let (asked, levels_of_output) = match trigger {
+            Trigger::Chat => (options.settings.max_output_tokens, levels.without_nearest()),
+            _ => (None, levels),
+        };
+        let max_output_tokens = levels_of_output.or(
+            |of| of.max_output_tokens,
+            self.max_output_tokens,
+            default_output_tokens(),
+        );
         SettingsInForce {
-            max_output_tokens: levels.or(
-                |of| of.max_output_tokens,
-                self.max_output_tokens,
-                default_output_tokens(),
-            ),
+            max_output_tokens: match asked {
+                Some(value) if value < max_output_tokens.value => Setting {
+                    value,
+                    origin: near,
+                },
+                _ => max_output_tokens,
+            },
             temperature: levels.or(
                 |of| of.temperature.map(|number| Some(number.value())),
                 self.temperature,
@@ -76,9 +88,16 @@ impl Inference {
 }
 
 /// Levels from near to far, without the file that every engine has.
+#[derive(Clone, Copy)]
 struct Levels([(Origin, RunSettings); 3]);
 
 impl Levels {
+    fn without_nearest(self) -> Self {
+        let [(near, _), others @ ..] = self.0;
+        let [persona, provider] = others;
+        Self([(near, RunSettings::default()), persona, provider])
+    }
+
     /// Returns the value of the nearest level, else that of the file, else the default.
     fn or<T: PartialEq>(
         &self,

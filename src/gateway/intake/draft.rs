@@ -381,7 +381,7 @@ fn new_run(clock: &dyn Clock, rule: &LetterRule) -> NewRun {
         profile: rule.run_options.profile.clone(),
         budget_micros: None,
         attempts_max: None,
-        of_letter: Some(Box::new(rule.clone())),
+        options: Some(Box::new(rule.clone())),
     }
 }
 

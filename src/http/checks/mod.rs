@@ -13,15 +13,17 @@ mod once;
 
 pub(super) use browser::{Called, name};
 pub(super) use form::kind;
+pub(super) use once::wanted as wanted_once;
 
 use super::call::{Call, WebCaller};
 use super::context::WebContext;
 use super::failure::{PageError, Shape};
 use super::reply;
-use super::route::{RouteAccess, RouteBody, RouteMethod, WebRoute};
+use super::route::{QUESTION_BYTES_MAX, RouteAccess, RouteBody, RouteMethod, WebRoute};
 use access::KnownCaller;
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::response::Response;
 use browser::SentFrom;
@@ -148,20 +150,7 @@ async fn call(
         _ => None,
     };
     let query = form::pairs(parts.uri.query().unwrap_or_default());
-    let (form, body) = match route.body {
-        RouteBody::Nothing => (Vec::new(), Bytes::new()),
-        RouteBody::Form => (form::read(&parts.headers, body).await?, Bytes::new()),
-        RouteBody::Json => {
-            let body = form::bytes(body, form::FORM_BYTES_MAX).await?;
-            (form::members(&parts.headers, &body)?, body)
-        }
-        RouteBody::Bytes(most) => (Vec::new(), form::bytes(body, most).await?),
-        RouteBody::Letter => {
-            // Base64 in JSON, or a form's escapes, take up to three bytes for one.
-            let most = context.config.limits.letter_bytes_max.saturating_mul(3);
-            (Vec::new(), form::bytes(body, most).await?)
-        }
-    };
+    let (form, body) = read(context, route, (&parts.headers, body)).await?;
     check_words(route, &form, &query)?;
     let Admitted { called, caller } = admitted;
     if route.method == RouteMethod::Post
@@ -193,6 +182,34 @@ async fn call(
         _room: room,
         path: parts.uri.path().to_owned(),
         renewed: Arc::default(),
+    })
+}
+
+/// Reads the body as its route wants it: the fields of a form, or bytes.
+async fn read(
+    context: &WebContext,
+    route: &WebRoute,
+    (headers, body): (&HeaderMap, axum::body::Body),
+) -> Result<(Vec<(String, String)>, Bytes), PageError> {
+    Ok(match route.body {
+        RouteBody::Nothing => (Vec::new(), Bytes::new()),
+        RouteBody::Form => (form::read(headers, body).await?, Bytes::new()),
+        RouteBody::Json => {
+            let body = form::bytes(body, form::FORM_BYTES_MAX).await?;
+            (form::members(headers, &body)?, body)
+        }
+        RouteBody::Bytes(most) => (Vec::new(), form::bytes(body, most).await?),
+        RouteBody::Question => {
+            // Files in base64, and what the conversation says.
+            let files = context.config.limits.letter_bytes_max.saturating_mul(4) / 3;
+            let most = files.saturating_add(QUESTION_BYTES_MAX);
+            (Vec::new(), form::bytes(body, most).await?)
+        }
+        RouteBody::Letter => {
+            // Base64 in JSON, or a form's escapes, take up to three bytes for one.
+            let most = context.config.limits.letter_bytes_max.saturating_mul(3);
+            (Vec::new(), form::bytes(body, most).await?)
+        }
     })
 }
 

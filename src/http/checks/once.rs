@@ -19,7 +19,7 @@ const KEY_CHARS_MAX: usize = 200;
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Returns the request as one that is to happen once; `None`: it carries no key.
-pub(super) fn wanted(call: &Call) -> Result<Option<ApiCall>, PageError> {
+pub(in crate::http) fn wanted(call: &Call) -> Result<Option<ApiCall>, PageError> {
     let Some(key) = call.headers.get(KEY_FIELD) else {
         return Ok(None);
     };

@@ -8,10 +8,11 @@ use super::outcome::{self, Extension};
 use super::titles;
 use crate::domain::{PersonaId, RunId, RunState, ThreadId};
 use crate::http::call::Call;
+use crate::http::checks::wanted_once;
 use crate::runs::chat::program_message::ProgramMessage;
 use crate::runs::chat::program_wait::{ProgramWait, WaitStep};
 use crate::runs::chat::question::AskedAt;
-use crate::store::{KeyRight, RunSummary, Store, StoreError};
+use crate::store::{ApiCallState, KeyRight, RunSummary, Store, StoreError};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use std::time::Duration;
@@ -43,6 +44,10 @@ pub(super) struct PersonaQuestion {
 /// A question whose run is stored.
 pub(super) struct AskedQuestion {
     pub store: Store,
+    /// Seconds since 1970 at which it was asked.
+    pub created: i64,
+    /// State in which its run was found.
+    pub state: RunState,
     pub run: RunId,
     pub thread: ThreadId,
     pub wait: ProgramWait,
@@ -65,6 +70,14 @@ pub(super) async fn understood(
     let chat = header(call, "x-openwebui-chat-id");
     let model = models::model(call, fields.text("model"))?;
     let message = conversation::read(fields, form, (&key.id, chat))?;
+    let files_max = call.context.config.limits.letter_bytes_max;
+    if message.new_files_bytes() > files_max {
+        let text = format!("the files of a message have {files_max} bytes at most");
+        return Err(ClientError {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            ..ClientError::invalid(form.param(), "too_large", text)
+        });
+    }
     match model {
         Model::Titles => Ok(ClientQuestion::Titles(titles::answer(&message.new_text()))),
         Model::Persona(persona) => {
@@ -143,7 +156,8 @@ async fn is_of_key(
     Ok(rows.is_asked_at(thread, &word).await?)
 }
 
-/// Stores a question with its run. Errors: too many are waited for, the engine is halted.
+/// Stores a question with its run; one that was asked before with the same `Idempotency-Key` is found again. Errors: too many are
+/// waited for, another request had the key.
 pub(super) async fn ask(
     call: &Call,
     question: PersonaQuestion,
@@ -173,20 +187,69 @@ pub(super) async fn ask(
             "this persona is out of service",
         ));
     };
-    let thread = message.thread(store, &persona, wanted).await?;
-    let new = message.question(configured, store.clock().as_ref(), thread);
-    let run = new.run.id.clone();
-    let thread = store.persona(&persona).ask(new).await?;
-    tracing::info!(%run, %persona, key = message.key, "a program asks");
-    context.wake();
+    let run = reserved(call).await?;
+    let found = match stored(store, &run).await? {
+        Some(found) => found,
+        None => {
+            let thread = message.thread(store, &persona, wanted).await?;
+            let mut new = message.question(configured, store.clock().as_ref(), thread);
+            new.run.id = run.clone();
+            let asked = store.persona(&persona).ask(new).await;
+            tracing::info!(%run, %persona, key = message.key, "a program asks");
+            context.wake();
+            // The same request may have come twice at the same time: one of them has stored it.
+            match (stored(store, &run).await?, asked) {
+                (Some(found), _) => found,
+                (None, Err(error)) => return Err(error.into()),
+                (None, Ok(_)) => return Err(outcome::out_of_time(&run)),
+            }
+        }
+    };
     let wait = ProgramWait::new(store, &context.config.workspace, (&persona, &run), WAIT_MAX);
     Ok(AskedQuestion {
         store: store.clone(),
+        created: found.created_at.as_millis() / 1000,
+        state: found.state,
         run,
-        thread,
+        thread: found.thread,
         wait,
         _place: place,
     })
+}
+
+/// Returns the id for the run of a question: a new one, or the one that an `Idempotency-Key` has already. Errors: another request had
+/// the key.
+async fn reserved(call: &Call) -> Result<RunId, ClientError> {
+    let store = &call.context.store;
+    let new = RunId::new(store.clock().new_id());
+    let once = wanted_once(call).map_err(|_| {
+        let message = "an `Idempotency-Key` has 1 to 200 ASCII characters";
+        ClientError::invalid("Idempotency-Key", "invalid_value", message)
+    })?;
+    let Some(once) = once else {
+        return Ok(new);
+    };
+    match store.reserve_api_call(&once, new.as_str()).await? {
+        ApiCallState::New => Ok(new),
+        ApiCallState::Answered(run) => Ok(RunId::new(run)),
+        ApiCallState::Unknown | ApiCallState::Other => {
+            let message =
+                "another request had this `Idempotency-Key`: give each request one of its own";
+            Err(ClientError {
+                status: StatusCode::CONFLICT,
+                // OpenAI's clients send a request with this status again.
+                is_stored: true,
+                ..ClientError::invalid("Idempotency-Key", "idempotency_conflict", message)
+            })
+        }
+    }
+}
+
+async fn stored(store: &Store, run: &RunId) -> Result<Option<RunSummary>, StoreError> {
+    match store.run_summary(run).await {
+        Err(StoreError::Missing { .. }) => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 impl AskedQuestion {
@@ -201,12 +264,12 @@ impl AskedQuestion {
         }
     }
 
-    /// Returns what our answers say beside what OpenAI's have, before the run has begun.
+    /// Returns what our answers say beside what OpenAI's have, as the run was found.
     pub fn extension(&self) -> Extension {
         Extension {
             run_id: self.run.to_string(),
             thread_id: self.thread.to_string(),
-            state: RunState::Queued,
+            state: self.state,
         }
     }
 

@@ -72,6 +72,13 @@ impl From<TokenUsage> for CompletionUsage {
     }
 }
 
+fn finish_reason(answer: &ClientAnswer) -> &'static str {
+    match answer.is_cut {
+        true => "length",
+        false => "stop",
+    }
+}
+
 /// What all pieces of an answer have in common.
 struct CompletionForm {
     id: String,
@@ -113,6 +120,7 @@ async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, Clien
         ClientQuestion::Persona(question) => {
             let mut asked = ask::ask(call, *question).await?;
             form.id = asked.run.to_string();
+            form.created = asked.created;
             form.extension = Some(asked.extension());
             let headed = asked.headers(fields);
             if is_stream {
@@ -138,7 +146,7 @@ impl CompletionForm {
             index: 0,
             said: ChoiceText::Message(message),
             logprobs: None,
-            finish_reason: Some("stop"),
+            finish_reason: Some(finish_reason(answer)),
         };
         let usage = Some(answer.usage.into());
         Ok(record(&self.object("chat.completion", vec![choice], usage)))
@@ -200,7 +208,7 @@ impl EventForm for CompletionForm {
 
     fn end(&mut self, answer: &ClientAnswer) -> String {
         self.note(answer);
-        let mut events = self.chunk(ChoiceMessage::default(), Some("stop"));
+        let mut events = self.chunk(ChoiceMessage::default(), Some(finish_reason(answer)));
         if self.has_usage {
             let usage = Some(answer.usage.into());
             events.push_str(&event(

@@ -2,13 +2,16 @@
 
 use super::error::ClientError;
 use super::fields::RequestFields;
-use crate::runs::chat::program_message::{ProgramMessage, Speaker, SpokenTurn};
+use super::files;
+use crate::runs::chat::program_message::{ProgramMessage, Speaker, SpokenFile, SpokenTurn};
 use crate::text::{truncated, visible};
 use serde_json::Value;
 
 /// Longest new text, and longest instructions, in bytes.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 const INSTRUCTIONS_BYTES_MAX: usize = 32 * 1024;
+/// Most files of a message.
+const FILES_MAX: usize = 20;
 /// Longest id that a client gives a conversation.
 const CHAT_CHARS_MAX: usize = 200;
 
@@ -38,7 +41,16 @@ pub(super) fn read(
         RequestForm::Responses => {
             conversation.instruct(fields.text("instructions"));
             match fields.get("input") {
-                Some(Value::String(text)) => conversation.say(Speaker::User, text.clone()),
+                Some(Value::String(text)) => {
+                    let text = text.clone();
+                    conversation.say(
+                        Speaker::User,
+                        SpokenContent {
+                            text,
+                            ..SpokenContent::default()
+                        },
+                    );
+                }
                 Some(Value::Array(items)) => conversation.add_all(items, "input")?,
                 _ => return Err(missing("input")),
             }
@@ -51,12 +63,19 @@ pub(super) fn read(
         chat: truncated(chat.unwrap_or_default(), CHAT_CHARS_MAX),
         instructions: conversation.instructions.join("\n\n"),
         turns: conversation.turns,
+        output_tokens_max: fields.output_tokens_max()?,
+        output_schema: fields.output_schema()?,
     };
     let param = form.param();
     let new = message.new_text();
-    if new.trim().is_empty() {
-        let text = "the last message must be the user's, with text";
+    let files = message.new_files_count();
+    if new.trim().is_empty() && files == 0 {
+        let text = "the last message must be the user's, with text or a file";
         return Err(ClientError::invalid(param, "invalid_value", text));
+    }
+    if files > FILES_MAX {
+        let text = format!("a message has {FILES_MAX} files at most");
+        return Err(ClientError::invalid(param, "array_above_max_length", text));
     }
     if new.len() > TEXT_BYTES_MAX || message.instructions.len() > INSTRUCTIONS_BYTES_MAX {
         let text = format!(
@@ -68,7 +87,7 @@ pub(super) fn read(
 }
 
 impl RequestForm {
-    fn param(self) -> &'static str {
+    pub fn param(self) -> &'static str {
         match self {
             Self::Completions => "messages",
             Self::Responses => "input",
@@ -94,8 +113,13 @@ impl Conversation {
         }
     }
 
-    fn say(&mut self, speaker: Speaker, text: String) {
-        self.turns.push(SpokenTurn { speaker, text });
+    fn say(&mut self, speaker: Speaker, content: SpokenContent) {
+        let SpokenContent { text, files } = content;
+        self.turns.push(SpokenTurn {
+            speaker,
+            text,
+            files,
+        });
     }
 
     fn add_all(&mut self, messages: &[Value], param: &str) -> Result<(), ClientError> {
@@ -104,11 +128,16 @@ impl Conversation {
             // A response takes items of other kinds, too: those of tools are refused by their role, which they lack.
             let role = message["role"].as_str().unwrap_or_default();
             match role {
-                "system" | "developer" => self.instruct(&text_of(&message["content"], &param)?),
-                "user" => self.say(Speaker::User, text_of(&message["content"], &param)?),
+                "system" | "developer" => {
+                    self.instruct(&content_of(&message["content"], (role, &param))?.text);
+                }
+                "user" => {
+                    let content = content_of(&message["content"], (role, &param))?;
+                    self.say(Speaker::User, content);
+                }
                 "assistant" => {
-                    let text = text_of(&message["content"], &param)?;
-                    self.say(Speaker::Assistant, text);
+                    let content = content_of(&message["content"], (role, &param))?;
+                    self.say(Speaker::Assistant, content);
                 }
                 other => {
                     let other = visible(&truncated(other, 40));
@@ -123,36 +152,55 @@ impl Conversation {
     }
 }
 
-/// Reads the text of a message: a string, or parts that are text.
-fn text_of(content: &Value, param: &str) -> Result<String, ClientError> {
+/// Text and files of a message.
+#[derive(Default)]
+struct SpokenContent {
+    text: String,
+    files: Vec<SpokenFile>,
+}
+
+/// Reads the content of a message: a string, or parts that are text, and of a user's message images and files.
+fn content_of(content: &Value, (role, param): (&str, &str)) -> Result<SpokenContent, ClientError> {
+    let param = format!("{param}.content");
     let parts = match content {
-        Value::String(text) => return Ok(text.clone()),
-        Value::Null => return Ok(String::new()),
+        Value::String(text) => {
+            let text = text.clone();
+            return Ok(SpokenContent {
+                text,
+                ..SpokenContent::default()
+            });
+        }
+        Value::Null => return Ok(SpokenContent::default()),
         Value::Array(parts) => parts,
         _ => {
             let text = "`content` is a text or a list of parts";
-            return Err(ClientError::invalid(
-                &format!("{param}.content"),
-                "invalid_type",
-                text,
-            ));
+            return Err(ClientError::invalid(&param, "invalid_type", text));
         }
     };
     let mut texts = Vec::new();
-    for part in parts {
+    let mut files = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        let param = format!("{param}[{at}]");
         match (part["type"].as_str(), part["text"].as_str()) {
             (Some("text" | "input_text" | "output_text"), Some(text)) => texts.push(text),
             (Some("refusal"), _) => {}
+            (Some("image_url" | "input_image"), _) if role == "user" => {
+                files.push(files::image(part, &param)?);
+            }
+            (Some("file" | "input_file"), _) if role == "user" => {
+                files.push(files::file(part, &param)?);
+            }
             (kind, _) => {
                 let kind = visible(&truncated(kind.unwrap_or_default(), 40));
                 let text = format!(
-                    "parts of the type `{kind}` are not supported: send text, and files by mail"
+                    "parts of the type `{kind}` are not supported in a message of the role `{role}`; a user's has text, images and files"
                 );
-                return Err(ClientError::unsupported(&format!("{param}.content"), text));
+                return Err(ClientError::unsupported(&param, text));
             }
         }
     }
-    Ok(texts.join("\n"))
+    let text = texts.join("\n");
+    Ok(SpokenContent { text, files })
 }
 
 #[cfg(test)]
@@ -186,12 +234,19 @@ mod tests {
 
     #[test]
     fn what_is_no_text_of_a_user_is_refused() {
-        let image = json!([{ "type": "image_url", "image_url": { "url": "data:" } }]);
+        let image =
+            json!([{ "type": "image_url", "image_url": { "url": "https://evil.test/a.png" } }]);
+        let sound = json!([{ "type": "input_audio", "input_audio": {} }]);
         for (messages, param, code) in [
             (json!([]), "messages", "missing_required_parameter"),
             (
                 json!([{ "role": "user", "content": image }]),
-                "messages[0].content",
+                "messages[0].content[0].image_url.url",
+                "invalid_image_url",
+            ),
+            (
+                json!([{ "role": "user", "content": sound }]),
+                "messages[0].content[0]",
                 "unsupported_parameter",
             ),
             (

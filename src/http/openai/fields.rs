@@ -2,6 +2,7 @@
 //! `X-Attache-Ignored` where the persona decides.
 
 use super::error::ClientError;
+use crate::config::answer_schema;
 use crate::text::{truncated, visible};
 use axum::http::HeaderValue;
 use serde_json::{Map, Value};
@@ -42,7 +43,13 @@ const KNOWN: &[&str] = &[
     "modalities",
     "response_format",
     "text",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
 ];
+
+/// Members that bound the length of the answer; the least counts.
+const LENGTHS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
 /// Members of a request.
 pub(super) struct RequestFields(Map<String, Value>);
@@ -86,20 +93,60 @@ impl RequestFields {
         if modalities.is_some_and(|kinds| !kinds.iter().all(is_text)) {
             return Err(ClientError::unsupported("modalities", "answers are text"));
         }
+        Ok(())
+    }
+
+    /// Returns the most tokens that the answer may have; `None`: the client does not bound it.
+    pub fn output_tokens_max(&self) -> Result<Option<u32>, ClientError> {
+        let mut least = None;
+        for name in LENGTHS {
+            let Some(typed) = self.get(name) else {
+                continue;
+            };
+            let Some(tokens) = typed.as_u64().filter(|tokens| *tokens > 0) else {
+                let message = format!("`{name}` is a whole number from 1");
+                return Err(ClientError::invalid(name, "invalid_value", message));
+            };
+            let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+            least = Some(least.map_or(tokens, |other: u32| other.min(tokens)));
+        }
+        Ok(least)
+    }
+
+    /// Returns the JSON Schema that the answer must fit, on one line; `None`: any text.
+    pub fn output_schema(&self) -> Result<Option<String>, ClientError> {
+        let format = self.get("text").and_then(|text| text.get("format"));
         let forms = [
-            ("response_format", self.0.get("response_format")),
-            (
-                "text.format",
-                self.0.get("text").and_then(|text| text.get("format")),
-            ),
+            ("response_format", self.get("response_format")),
+            ("text.format", format.filter(|form| !form.is_null())),
         ];
-        for (name, form) in forms {
-            if form.is_some_and(|form| !form.is_null() && form["type"] != "text") {
-                let message = "answers are text; a form of answers is a setting of the persona (`output_schema`)";
-                return Err(ClientError::unsupported(name, message));
+        let Some((name, form)) = forms
+            .into_iter()
+            .find_map(|(name, form)| form.map(|form| (name, form)))
+        else {
+            return Ok(None);
+        };
+        match form["type"].as_str() {
+            Some("text") => Ok(None),
+            Some("json_object") => Ok(Some(r#"{"type":"object"}"#.to_owned())),
+            Some("json_schema") => {
+                // A chat completion has it one member deeper than a response.
+                let (param, schema) = match form.get("json_schema") {
+                    Some(inner) => (format!("{name}.json_schema.schema"), &inner["schema"]),
+                    None => (format!("{name}.schema"), &form["schema"]),
+                };
+                let checked = answer_schema::check(schema.to_string().as_bytes());
+                checked.map(Some).map_err(|why| {
+                    let message = format!("the schema of the answer {why}");
+                    ClientError::invalid(&param, "invalid_json_schema", message)
+                })
+            }
+            _ => {
+                let message = "an answer is `text`, `json_object` or `json_schema`";
+                let param = format!("{name}.type");
+                Err(ClientError::unsupported(&param, message))
             }
         }
-        Ok(())
     }
 
     pub fn get(&self, name: &str) -> Option<&Value> {
@@ -163,14 +210,6 @@ mod tests {
             (json!({ "logprobs": true }), "logprobs"),
             (json!({ "modalities": ["text", "audio"] }), "modalities"),
             (json!({ "tool_choice": "required" }), "tool_choice"),
-            (
-                json!({ "response_format": { "type": "json_object" } }),
-                "response_format",
-            ),
-            (
-                json!({ "text": { "format": { "type": "json_schema" } } }),
-                "text.format",
-            ),
         ] {
             let error = read(&refused).err().expect("an error");
             assert_eq!(
@@ -190,5 +229,59 @@ mod tests {
             read(&json!([])).err().expect("an error").code,
             "invalid_json"
         );
+    }
+
+    #[test]
+    fn a_length_is_the_least_that_is_named() {
+        let least = |more: Value| read(&more).expect("a request").output_tokens_max();
+        assert_eq!(least(json!({})).expect("none"), None);
+        let two =
+            json!({ "max_tokens": 90, "max_completion_tokens": 30, "max_output_tokens": null });
+        assert_eq!(least(two).expect("a number"), Some(30));
+        assert_eq!(
+            least(json!({ "max_tokens": 1u64 << 40 })).expect("a number"),
+            Some(u32::MAX)
+        );
+        for wrong in [json!(0), json!(-1), json!(1.5), json!("9")] {
+            let error = least(json!({ "max_output_tokens": wrong })).expect_err("an error");
+            assert_eq!(error.param.as_deref(), Some("max_output_tokens"));
+        }
+    }
+
+    #[test]
+    fn a_form_of_the_answer_is_a_schema() {
+        let schema = |more: Value| read(&more).expect("a request").output_schema();
+        let object = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
+        let completion = json!({ "response_format": { "type": "json_schema", "json_schema": { "name": "n", "schema": object } } });
+        let response = json!({ "text": { "format": { "type": "json_schema", "name": "n", "schema": object } } });
+        for asked in [completion, response] {
+            assert_eq!(schema(asked).expect("a schema"), Some(object.to_string()));
+        }
+        let any = json!({ "response_format": { "type": "json_object" } });
+        assert_eq!(
+            schema(any).expect("a schema").as_deref(),
+            Some(r#"{"type":"object"}"#)
+        );
+        let plain =
+            json!({ "response_format": { "type": "text" }, "text": { "verbosity": "low" } });
+        assert_eq!(schema(plain).expect("none"), None);
+        let elsewhere = json!({ "$ref": "https://evil.test/s.json" });
+        for (wrong, param) in [
+            (
+                json!({ "response_format": { "type": "grammar" } }),
+                "response_format.type",
+            ),
+            (
+                json!({ "response_format": { "type": "json_schema", "json_schema": { "name": "n" } } }),
+                "response_format.json_schema.schema",
+            ),
+            (
+                json!({ "text": { "format": { "type": "json_schema", "schema": elsewhere } } }),
+                "text.format.schema",
+            ),
+        ] {
+            let error = schema(wrong).expect_err("an error");
+            assert_eq!(error.param.as_deref(), Some(param));
+        }
     }
 }

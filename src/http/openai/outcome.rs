@@ -13,6 +13,8 @@ pub(super) struct ClientAnswer {
     pub text: String,
     pub usage: TokenUsage,
     pub state: RunState,
+    /// `true`: the text ends where the client wanted no more of it.
+    pub is_cut: bool,
 }
 
 impl ClientAnswer {
@@ -22,6 +24,7 @@ impl ClientAnswer {
             text,
             usage: TokenUsage::default(),
             state: RunState::Succeeded,
+            is_cut: false,
         }
     }
 }
@@ -48,6 +51,7 @@ pub(super) async fn of(store: &Store, asked: &AskedRun) -> Result<ClientAnswer, 
         text,
         usage: store.run_summary(&asked.run).await?.usage,
         state: asked.state,
+        is_cut: asked.is_cut,
     })
 }
 

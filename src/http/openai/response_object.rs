@@ -11,7 +11,7 @@ pub(super) struct ResponseObject {
     created_at: i64,
     status: &'static str,
     error: Option<ResponseError>,
-    incomplete_details: Option<()>,
+    incomplete_details: Option<IncompleteDetails>,
     instructions: Option<()>,
     model: String,
     output: Vec<OutputItem>,
@@ -31,6 +31,12 @@ pub(super) struct ResponseObject {
 pub(super) struct ResponseError {
     pub code: &'static str,
     pub message: String,
+}
+
+/// Reason why a text ends before its end.
+#[derive(Debug, Clone, Serialize)]
+struct IncompleteDetails {
+    reason: &'static str,
 }
 
 /// The one message of a response.
@@ -150,11 +156,17 @@ impl ResponseObject {
         if let Some(extension) = &mut self.attache {
             extension.state = answer.state;
         }
-        Self {
+        let mut answered = Self {
             output: vec![self.item(&answer.text, "completed")],
             usage: Some(answer.usage.into()),
             ..self.in_state(answer.state)
+        };
+        if answer.is_cut {
+            answered.status = "incomplete";
+            let reason = "max_output_tokens";
+            answered.incomplete_details = Some(IncompleteDetails { reason });
         }
+        answered
     }
 
     pub fn failed(self, error: ResponseError) -> Self {

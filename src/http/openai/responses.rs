@@ -30,13 +30,14 @@ pub(in crate::http) async fn respond(call: Call) -> Result<Response, PageError> 
 async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, ClientError> {
     let created = call.context.now().as_millis() / 1000;
     let previous = fields.text("previous_response_id");
-    let object =
-        |id: String| ResponseObject::new(id, created, fields.text("model")).after(previous);
+    let object = |id: String, created: i64| {
+        ResponseObject::new(id, created, fields.text("model")).after(previous)
+    };
     let is_stream = fields.is_true("stream");
     match ask::understood(call, fields, RequestForm::Responses).await? {
         ClientQuestion::Titles(text) => {
             let answer = ClientAnswer::of_no_model(text);
-            let object = object(call.context.store.clock().new_id());
+            let object = object(call.context.store.clock().new_id(), created);
             let response = match is_stream {
                 true => stream::at_once(ResponseForm::of(object), &answer),
                 false => record(&object.answered(&answer)),
@@ -46,13 +47,14 @@ async fn answered(call: &Call, fields: &RequestFields) -> Result<Response, Clien
         ClientQuestion::Persona(question) => {
             let mut asked = ask::ask(call, *question).await?;
             let headers = asked.headers(fields);
-            let object = object(asked.run.to_string()).with(asked.extension());
+            let object = object(asked.run.to_string(), asked.created);
+            let object = object.with(asked.extension());
             if is_stream {
                 let form = ResponseForm::of(object);
                 return Ok(headers.on(stream::response(asked, form)));
             }
             if fields.is_true("background") {
-                return Ok(headers.on(record(&object)));
+                return Ok(headers.on(record(&object.in_state(asked.state))));
             }
             Ok(headers.on(match asked.answer().await {
                 Ok(answer) => record(&object.answered(&answer)),
@@ -83,7 +85,7 @@ async fn stored(call: &Call) -> Result<Response, ClientError> {
         state: run.state,
     });
     let text = match run.state {
-        RunState::Succeeded => asked.answer.unwrap_or_default(),
+        RunState::Succeeded => asked.answer.clone().unwrap_or_default(),
         RunState::WaitingApproval => waiting_text(&run.id),
         RunState::Failed => {
             let class = run.error_class.map_or("failed", ErrorClass::as_str);
@@ -98,6 +100,7 @@ async fn stored(call: &Call) -> Result<Response, ClientError> {
         text,
         usage: run.usage,
         state: run.state,
+        is_cut: asked.is_cut,
     })))
 }
 
@@ -230,7 +233,11 @@ impl EventForm for ResponseForm {
         };
         events.push_str(&self.event("response.output_item.done", rest, false));
         self.object = self.object.clone().answered(answer);
-        events.push_str(&self.with_object("response.completed"));
+        let kind = match answer.is_cut {
+            true => "response.incomplete",
+            false => "response.completed",
+        };
+        events.push_str(&self.with_object(kind));
         events
     }
 

@@ -1,7 +1,8 @@
 //! What became of a question.
 
 use crate::domain::{
-    ApprovalState, ErrorClass, PersonaId, RunId, RunState, RunWait, ThreadId, Timestamp, Withheld,
+    ApprovalState, ErrorClass, PersonaId, RunId, RunState, RunWait, StopReason, ThreadId,
+    Timestamp, Withheld,
 };
 use crate::store::{ApprovalView, ListPage, Store, StoreError, ThreadMessage};
 use serde::Serialize;
@@ -35,6 +36,9 @@ pub struct AskedRun {
     /// `true`: a rule keeps the answer from an agent that asked.
     #[serde(skip)]
     is_withheld: bool,
+    /// `true`: the answer was cut at the length that was asked for.
+    #[serde(skip)]
+    pub is_cut: bool,
 }
 
 impl AskedRun {
@@ -43,6 +47,10 @@ impl AskedRun {
         let answer = match summary.state {
             RunState::Queued | RunState::Running | RunState::WaitingRetry => None,
             _ => answer_of(store, &summary.persona, &summary.thread, run).await?,
+        };
+        let output = match &answer {
+            Some(_) => store.persona(&summary.persona).output_of_run(run).await?,
+            None => None,
         };
         let questions = match summary.state {
             RunState::WaitingApproval => questions_of(store, &summary.persona, run).await?,
@@ -54,7 +62,12 @@ impl AskedRun {
             thread: summary.thread,
             state: summary.state,
             is_withheld: answer.as_ref().is_some_and(is_withheld),
-            answer: answer.map(|answer| answer.message.text_body),
+            // The value alone, which stands in the message in a fence.
+            answer: match output {
+                Some(stored) => Some(stored.output.json),
+                None => answer.map(|answer| answer.message.text_body),
+            },
+            is_cut: summary.stop_reason == Some(StopReason::LimitOutput),
             error: summary.error_message,
             error_class: summary.error_class,
             persona: summary.persona,

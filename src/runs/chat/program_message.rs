@@ -6,9 +6,12 @@
 use super::outcome::AskedRun;
 use super::question::{AskedAt, question, subject_of};
 use crate::clock::Clock;
-use crate::config::Persona;
-use crate::domain::{PersonaId, RunId, ThreadId, sha256_hex};
-use crate::store::{NewSynthetic, Store, StoreError};
+use crate::config::{LetterRule, Persona};
+use crate::domain::{
+    AttachmentId, PersonaId, RunId, RunOptions, RunSettings, ThreadId, sha256_hex,
+};
+use crate::mime::safe_filename;
+use crate::store::{NewAttachment, NewSynthetic, Store, StoreError};
 use serde::Serialize;
 
 /// Most characters of an earlier conversation that a new thread is given: its end.
@@ -29,6 +32,58 @@ pub enum Speaker {
 pub struct SpokenTurn {
     pub speaker: Speaker,
     pub text: String,
+    /// Files that go with it. Without any, the digest of a conversation is as before there were some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<SpokenFile>,
+}
+
+/// A file of a message; by its digest the message is known again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SpokenFile {
+    sha256: String,
+    #[serde(skip)]
+    name: String,
+    #[serde(skip)]
+    media_type: String,
+    #[serde(skip)]
+    bytes: Vec<u8>,
+}
+
+impl SpokenFile {
+    pub fn new(name: &str, media_type: &str, bytes: Vec<u8>) -> Self {
+        Self {
+            sha256: sha256_hex(&[&bytes]),
+            name: name.to_owned(),
+            media_type: media_type.to_owned(),
+            bytes,
+        }
+    }
+
+    fn attachment(&self, number: usize, clock: &dyn Clock) -> NewAttachment {
+        let usual = || format!("attachment-{number}.{}", extension(&self.media_type));
+        let name = Some(safe_filename(&self.name)).filter(|name| !name.is_empty());
+        NewAttachment {
+            id: AttachmentId::new(clock.new_id()),
+            filename: name.unwrap_or_else(usual),
+            declared_name: self.name.clone(),
+            content_type: self.media_type.clone(),
+            content_id: None,
+            sha256: self.sha256.clone(),
+            bytes: self.bytes.clone(),
+        }
+    }
+}
+
+fn extension(media_type: &str) -> &'static str {
+    match media_type {
+        "image/png" => "png",
+        "image/jpeg" => "jpg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        "application/pdf" => "pdf",
+        "text/plain" => "txt",
+        _ => "bin",
+    }
 }
 
 /// A conversation as a program gives it; its last turns, by the user, are new.
@@ -41,6 +96,10 @@ pub struct ProgramMessage {
     /// What the program wants of every model; empty: nothing.
     pub instructions: String,
     pub turns: Vec<SpokenTurn>,
+    /// Most tokens of the answer: less than the persona's, or without effect.
+    pub output_tokens_max: Option<u32>,
+    /// JSON Schema that the answer must fit, as runs store it.
+    pub output_schema: Option<String>,
 }
 
 impl ProgramMessage {
@@ -61,6 +120,20 @@ impl ProgramMessage {
     pub fn new_text(&self) -> String {
         let texts = self.new_turns().iter().map(|turn| turn.text.as_str());
         texts.collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn new_files(&self) -> impl Iterator<Item = &SpokenFile> {
+        self.new_turns().iter().flat_map(|turn| &turn.files)
+    }
+
+    /// Returns the number of files that are new.
+    pub fn new_files_count(&self) -> usize {
+        self.new_files().count()
+    }
+
+    /// Returns the bytes of all files that are new.
+    pub fn new_files_bytes(&self) -> usize {
+        self.new_files().map(|file| file.bytes.len()).sum()
     }
 
     /// Finds the thread in which the conversation goes on. `wanted`: a thread that the program names, of its own.
@@ -114,7 +187,27 @@ impl ProgramMessage {
             serde_json::from_str(&new.content.metadata_json).unwrap_or_default();
         metadata["said_sha256"] = self.digest(&persona.id, &self.turns).into();
         new.content.metadata_json = metadata.to_string();
+        new.run.options = self.options();
+        let files = self.new_files().enumerate();
+        new.attachments = files
+            .map(|(at, file)| file.attachment(at + 1, clock))
+            .collect();
         new
+    }
+
+    /// Returns the options that the program gives the run; `None`: it gives none.
+    fn options(&self) -> Option<Box<LetterRule>> {
+        let rule = LetterRule {
+            run_options: RunOptions {
+                settings: RunSettings {
+                    max_output_tokens: self.output_tokens_max,
+                    ..RunSettings::default()
+                },
+                ..RunOptions::of_letters()
+            },
+            output_schema: self.output_schema.clone(),
+        };
+        (rule != LetterRule::default()).then(|| Box::new(rule))
     }
 
     /// Returns the digest of a conversation up to a message of the user.
@@ -146,7 +239,10 @@ fn written_out(turns: &[SpokenTurn]) -> String {
             Speaker::User => "user",
             Speaker::Assistant => "assistant (claimed)",
         };
-        let line = format!("{name}: {}", turn.text);
+        let mut line = format!("{name}: {}", turn.text);
+        if !turn.files.is_empty() {
+            line.push_str(" (with files, which are left out)");
+        }
         let size = line.chars().count();
         if size > left {
             let skipped = size - left;
@@ -175,8 +271,11 @@ mod tests {
                 .map(|(speaker, text)| SpokenTurn {
                     speaker: *speaker,
                     text: (*text).to_owned(),
+                    files: Vec::new(),
                 })
                 .collect(),
+            output_tokens_max: None,
+            output_schema: None,
         }
     }
 

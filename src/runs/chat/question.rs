@@ -74,6 +74,7 @@ pub fn question(
         thread,
         place,
         content,
+        attachments: Vec::new(),
         run: NewRun {
             id: RunId::new(clock.new_id()),
             trigger: Trigger::Chat,
@@ -81,7 +82,7 @@ pub fn question(
             budget_micros: None,
             // Somebody waits for it.
             attempts_max: None,
-            of_letter: None,
+            options: None,
         },
     }
 }

@@ -159,7 +159,7 @@ fn usable(state: &LoopState<'_>, response: Response) -> Result<Response, Provide
             "the answer did not fit the window",
         )),
         // All output tokens went into thinking. With a tool call the run can go on.
-        FinishReason::MaxTokens if is_empty => Some((
+        FinishReason::MaxTokens if is_empty && !state.is_bounded_by_program() => Some((
             ErrorClass::OutputLimit,
             "the answer came to its length limit before its first word",
         )),

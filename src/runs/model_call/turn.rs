@@ -187,7 +187,8 @@ fn decision(
 /// Returns a higher output limit: once in a turn, within the window and the run's remaining tokens.
 /// An agent has none.
 fn longer(state: &LoopState<'_>, request: &Request, tries: &Tries) -> Option<u32> {
-    if request.agent.is_some() || tries.lengthened.is_some() {
+    let is_bounded = request.agent.is_some() || state.is_bounded_by_program();
+    if is_bounded || tries.lengthened.is_some() {
         return None;
     }
     let used = request_size::tokens(request);

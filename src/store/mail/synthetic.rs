@@ -1,7 +1,9 @@
 //! Synthetic messages: prompts of schedules, of chat and of manual runs, stored with their run.
 
 use crate::domain::{MessageId, PersonaId, RunId, ThreadId, Timestamp};
-use crate::store::mail::messages::{Content, MessageRow, insert_message};
+use crate::store::mail::messages::{
+    Content, MessageRow, NewAttachment, insert_attachment, insert_message,
+};
 use crate::store::runs::queue::{self as runs, NewRun};
 use crate::store::threads::place::Place;
 use crate::store::threads::placement::{self, place_message};
@@ -17,6 +19,7 @@ pub struct NewSynthetic {
     pub thread: Option<ThreadId>,
     pub place: Place,
     pub content: Content,
+    pub attachments: Vec<NewAttachment>,
     pub run: NewRun,
 }
 
@@ -107,6 +110,9 @@ pub(in crate::store) async fn insert_synthetic(
         joining: &[],
     };
     insert_message(conn, &row, now).await?;
+    for attachment in &new.attachments {
+        insert_attachment(conn, &new.persona, &new.id, attachment).await?;
+    }
     runs::insert(conn, &new.run, &new.persona, &thread, &new.id, now).await?;
     Ok(thread)
 }

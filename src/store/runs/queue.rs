@@ -32,16 +32,16 @@ pub struct NewRun {
     pub budget_micros: Option<i64>,
     /// Attempts that its responsibility allows it; `None`: the configured number.
     pub attempts_max: Option<u32>,
-    /// Options that a rule for letters gives it.
-    pub of_letter: Option<Box<LetterRule>>,
+    /// Options that a rule for letters gives it, or the program that asks.
+    pub options: Option<Box<LetterRule>>,
 }
 
 impl NewRun {
     /// Returns its options as its row has them: JSON and the schema.
     pub(in crate::store) fn options_columns(&self) -> (Option<String>, Option<&str>) {
-        let of_letter = self.of_letter.as_deref();
-        let json = of_letter.and_then(|of| letter_options_json(&of.run_options));
-        (json, of_letter.and_then(|of| of.output_schema.as_deref()))
+        let options = self.options.as_deref();
+        let json = options.and_then(|of| letter_options_json(&of.run_options));
+        (json, options.and_then(|of| of.output_schema.as_deref()))
     }
 }
 

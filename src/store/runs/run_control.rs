@@ -80,7 +80,7 @@ impl Store {
             profile: "thread".to_owned(),
             budget_micros: None,
             attempts_max: None,
-            of_letter: None,
+            options: None,
         };
         self.write(move |conn| {
             Box::pin(async move {

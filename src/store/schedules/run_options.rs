@@ -79,18 +79,23 @@ impl PersonaStore {
         }))
     }
 
-    /// Returns the options of a run with this trigger: those of its slot, or of the rule for its letter.
+    /// Returns the options of a run with this trigger: those of its slot, of the rule for its letter, or of the program that asked.
     pub async fn options_of_run(&self, run: &RunId, trigger: Trigger) -> Result<RunOptionsInForce> {
         match trigger {
-            Trigger::Email => self.options_of_letter(run).await,
-            Trigger::Schedule | Trigger::Manual | Trigger::Chat | Trigger::Summary => {
+            Trigger::Email => self.options_of_row(run).await,
+            Trigger::Chat => {
+                let found = self.options_of_row(run).await?;
+                let has_any = found.sha256.is_some() || found.output_schema.is_some();
+                Ok(Some(found).filter(|_| has_any).unwrap_or_default())
+            }
+            Trigger::Schedule | Trigger::Manual | Trigger::Summary => {
                 let slot = self.slot_of_run(run).await?;
                 Ok(slot.map(|slot| slot.run_options).unwrap_or_default())
             }
         }
     }
 
-    async fn options_of_letter(&self, run: &RunId) -> Result<RunOptionsInForce> {
+    async fn options_of_row(&self, run: &RunId) -> Result<RunOptionsInForce> {
         let row = sqlx::query(OPTIONS_OF_LETTER)
             .bind(run.as_str())
             .bind(self.persona.as_str());

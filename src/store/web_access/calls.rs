@@ -33,7 +33,7 @@ pub enum ApiCallState {
 
 pub(in crate::store) const FORGET_CALLS: &str = "DELETE FROM api_calls WHERE created_at < $1";
 pub(in crate::store) const BEGIN_CALL: &str = "
-    INSERT INTO api_calls (caller, key, request_sha256, created_at) VALUES ($1, $2, $3, $4)
+    INSERT INTO api_calls (caller, key, request_sha256, created_at, answer) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (caller, key) DO NOTHING";
 pub(in crate::store) const CALL_OF_KEY: &str =
     "SELECT request_sha256, answer FROM api_calls WHERE caller = $1 AND key = $2";
@@ -45,6 +45,20 @@ pub(in crate::store) const DROP_CALL: &str =
 impl Store {
     /// Begins a request, unless its key was used before, and forgets keys that are older than a day.
     pub async fn begin_api_call(&self, call: &ApiCall) -> Result<ApiCallState> {
+        self.begin_call_with(call, None).await
+    }
+
+    /// Begins a request as [`Self::begin_api_call`], with the id under which its outcome will be stored as its answer. Whoever finds
+    /// the id and nothing under it carries the request out, under that id.
+    pub async fn reserve_api_call(&self, call: &ApiCall, id: &str) -> Result<ApiCallState> {
+        self.begin_call_with(call, Some(id.to_owned())).await
+    }
+
+    async fn begin_call_with(
+        &self,
+        call: &ApiCall,
+        answer: Option<String>,
+    ) -> Result<ApiCallState> {
         let (call, now) = (call.clone(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
@@ -55,7 +69,8 @@ impl Store {
                     .bind(&call.caller)
                     .bind(&call.key)
                     .bind(&call.request_sha256)
-                    .bind(now.to_string());
+                    .bind(now.to_string())
+                    .bind(answer);
                 if begin.execute(&mut *conn).await?.rows_affected() > 0 {
                     return Ok(ApiCallState::New);
                 }

@@ -186,7 +186,11 @@ async fn instructions_of_a_program_stand_in_its_message_and_never_in_the_persona
 
 #[tokio::test]
 async fn what_a_persona_decides_is_named_and_what_it_cannot_do_is_refused() {
-    let door = Door::start(&hotel()).await;
+    let door = Door::prepared(&hotel(), |workspace| {
+        let limits = json!({ "letter_bytes_max": 100_000 });
+        workspace.set("configs/gateway.json", "/limits", limits);
+    })
+    .await;
     let asks = |more: Value| {
         let mut body = json!({ "model": "ada", "messages": messages(&["How many seats?"]) });
         let members = more.as_object().expect("members").clone();
@@ -214,7 +218,7 @@ async fn what_a_persona_decides_is_named_and_what_it_cannot_do_is_refused() {
         let refused = door.post("/v1/chat/completions", &[], &broken).await;
         assert!([400, 404].contains(&refused.status), "{}", refused.body);
     }
-    let long = asks(json!({ "x": "y".repeat(1024 * 1024) }));
+    let long = asks(json!({ "x": "y".repeat(1200 * 1024) }));
     let refused = door.post("/v1/chat/completions", &[], &long).await;
     assert_eq!(
         (refused.status, &refused.json()["error"]["code"]),
@@ -225,10 +229,7 @@ async fn what_a_persona_decides_is_named_and_what_it_cannot_do_is_refused() {
         asks(json!({ "tools": [], "temperature": 0, "max_tokens": 9, "stop": null, "user": "u" }));
     let answer = door.post("/v1/chat/completions", &[], &taken).await;
     assert_eq!(text(&answer), "Forty seats.");
-    assert_eq!(
-        answer.header("x-attache-ignored"),
-        "max_tokens, temperature"
-    );
+    assert_eq!(answer.header("x-attache-ignored"), "temperature");
 }
 
 #[tokio::test]

@@ -241,13 +241,14 @@ pub fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
             recipients_json: "{}".into(),
             ..Content::default()
         },
+        attachments: Vec::new(),
         run: NewRun {
             id: RunId::new(run),
             trigger: Trigger::Schedule,
             profile: "responsibility".into(),
             budget_micros: None,
             attempts_max: None,
-            of_letter: None,
+            options: None,
         },
     };
     let slot = at("2026-06-01T07:00:00Z");
