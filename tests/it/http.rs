@@ -16,6 +16,7 @@ mod live;
 mod login;
 mod matrix;
 mod openai;
+mod openai_clients;
 mod openai_options;
 mod openai_streams;
 mod reader;

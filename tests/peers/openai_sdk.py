@@ -1,6 +1,7 @@
 """Talks to a persona with OpenAI's clients, beside an engine at work. See openai_sdk.sh."""
 
 import argparse
+import http.server
 import json
 import os
 import pathlib
@@ -9,8 +10,11 @@ import socket
 import sqlite3
 import subprocess
 import tempfile
+import threading
+import urllib.request
 
 import openai
+import sseclient
 
 SCRIPT = {
     "rules": [
@@ -113,6 +117,93 @@ def converse(client, persona):
     return 8
 
 
+class Recorded(http.server.BaseHTTPRequestHandler):
+    """Answers with a recorded stream, in pieces that end anywhere."""
+
+    streams = {}
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = self.streams[self.path]
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.end_headers()
+        for at in range(0, len(body), 5):
+            self.wfile.write(body[at:at + 5])
+            self.wfile.flush()
+
+    def log_message(self, *_):
+        pass
+
+
+def raw_stream(base, key, path, body):
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    request = urllib.request.Request(f"{base}{path}", json.dumps(body).encode(), headers)
+    return urllib.request.urlopen(request, timeout=60)
+
+
+def read_by_openai(base):
+    client = openai.OpenAI(api_key="none", base_url=base)
+    read = {"chat": "", "finish": None, "usage": None, "kinds": [], "response": ""}
+    for chunk in client.chat.completions.create(**asks("p", "x"), stream=True):
+        if chunk.choices:
+            read["chat"] += chunk.choices[0].delta.content or ""
+            read["finish"] = chunk.choices[0].finish_reason or read["finish"]
+        read["usage"] = chunk.usage.completion_tokens if chunk.usage else read["usage"]
+    for event in client.responses.create(model="p", input="x", stream=True):
+        read["kinds"].append(event.type)
+        read["response"] += event.delta if event.type == "response.output_text.delta" else ""
+    return read
+
+
+def read_by_sseclient(base):
+    read = {"chat": "", "finish": None, "usage": None, "kinds": [], "response": ""}
+    for event in sseclient.SSEClient(raw_stream(base, "none", "/chat/completions", {})).events():
+        if event.data == "[DONE]":
+            continue
+        chunk = json.loads(event.data)
+        for choice in chunk["choices"]:
+            read["chat"] += choice["delta"].get("content") or ""
+            read["finish"] = choice["finish_reason"] or read["finish"]
+        read["usage"] = chunk["usage"]["completion_tokens"] if chunk.get("usage") else read["usage"]
+    for event in sseclient.SSEClient(raw_stream(base, "none", "/responses", {})).events():
+        told = json.loads(event.data)
+        assert told["type"] == event.event, event
+        read["kinds"].append(told["type"])
+        read["response"] += told["delta"] if event.event == "response.output_text.delta" else ""
+    return read
+
+
+def read_by_node(base, folder, node, persona):
+    script = folder / "openai_stream.mjs"
+    shutil.copy(pathlib.Path(__file__).with_name("openai_stream.mjs"), script)
+    read = subprocess.run(["node", str(script)], check=True, timeout=60, capture_output=True, text=True,
+                          env={**os.environ, "BASE_URL": base, "PERSONA": persona})
+    return json.loads(read.stdout)
+
+
+def parsers(base, key, persona, folder, node):
+    """Has the same two streams read by parsers that others wrote; the number of runs that it caused."""
+    chat = {**asks(persona, "What is in the cupboard?"), "stream": True, "stream_options": {"include_usage": True}}
+    response = {"model": persona, "input": "What is in the cupboard?", "stream": True}
+    for path, body in [("/chat/completions", chat), ("/responses", response)]:
+        Recorded.streams[f"/v1{path}"] = raw_stream(base, key, path, body).read()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorded) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        recorded = f"http://127.0.0.1:{server.server_port}/v1"
+        read = {"openai of Python": read_by_openai(recorded), "sseclient-py": read_by_sseclient(recorded)}
+        if node:
+            read["openai of Node"] = read_by_node(recorded, folder, node, persona)
+        server.shutdown()
+    first = next(iter(read.values()))
+    assert first["chat"].startswith("I looked: ") and first["response"] == first["chat"], first
+    assert (first["finish"], first["kinds"][-1]) == ("stop", "response.completed") and first["usage"] >= 9, first
+    for name, other in read.items():
+        assert other == first, f"{name} reads something else: {other}"
+    print(f"ok: the same streams by {len(read)} parsers: {', '.join(read)}")
+    return 2
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--attache", required=True)
@@ -130,7 +221,8 @@ def main():
             client = openai.OpenAI(api_key=key, base_url=base)
             expected = converse(client, persona)
             print(f"ok: openai {openai.__version__} of Python: {expected} runs, streams, responses, errors")
-            if (pathlib.Path(arguments.node) / "node_modules/openai").is_dir() and shutil.which("node"):
+            node = (pathlib.Path(arguments.node) / "node_modules/openai").is_dir() and shutil.which("node")
+            if node:
                 # Modules are looked for beside the file that imports them.
                 script = pathlib.Path(name) / "openai_sdk.mjs"
                 shutil.copy(pathlib.Path(__file__).with_suffix(".mjs"), script)
@@ -138,6 +230,7 @@ def main():
                 subprocess.run(["node", str(script)], check=True, timeout=60,
                                env={**os.environ, "BASE_URL": base, "API_KEY": key, "PERSONA": persona})
                 expected += 5
+            expected += parsers(base, key, persona, pathlib.Path(name), node)
             with sqlite3.connect(f"file:{folder}/data/attache.db?mode=ro", uri=True) as rows:
                 runs = rows.execute("SELECT count(*) FROM runs").fetchone()[0]
                 calls = rows.execute("SELECT count(*) FROM thread_tool_events").fetchone()[0]
