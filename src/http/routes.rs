@@ -8,7 +8,7 @@ use super::pages::workspace::{
     configuration, doctor, persona_file, persona_file_versions, personas, schedule,
 };
 use super::pages::{
-    approvals, context, files, inbox, letter, login, memory, notices, outbox, run, search, thread,
+    approvals, context, erasure, files, inbox, letter, login, memory, notices, outbox, run, search, thread,
     usage,
 };
 use super::route::{
@@ -123,8 +123,9 @@ pub static ROUTES: &[WebRoute] = &[
         "undoes the last change of an entry",
         |call| Box::pin(memory::restore(call)),
     ),
+    page("/memory/{id}/forget", |call| Box::pin(erasure::show(call))),
     action("/memory/{id}/forget", "erases an entry for good", |call| {
-        Box::pin(memory::forget(call))
+        Box::pin(erasure::forget(call))
     }),
     page("/schedule", |call| Box::pin(schedule::show(call))),
     page("/personas", |call| Box::pin(personas::list(call))),
@@ -447,7 +448,7 @@ pub static ROUTES: &[WebRoute] = &[
         RouteAccess::Session,
         "/api/v1/memory/{id}/forget",
         "erases an entry for good",
-        |call| Box::pin(memory::forget(call)),
+        |call| Box::pin(erasure::forget(call)),
     )
     .gives::<Vec<ErasedMemory>>(),
     agent("/mcp", |call| Box::pin(api::agents(call))),

@@ -26,8 +26,8 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("usage.html", include_str!("templates/usage.html")),
     ("memory.html", include_str!("templates/memory.html")),
     (
-        "memory_erased.html",
-        include_str!("templates/memory_erased.html"),
+        "memory_erasure.html",
+        include_str!("templates/memory_erasure.html"),
     ),
     ("schedule.html", include_str!("templates/schedule.html")),
     ("personas.html", include_str!("templates/personas.html")),

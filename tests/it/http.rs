@@ -15,6 +15,7 @@ mod ingest;
 mod live;
 mod login;
 mod matrix;
+mod memory;
 mod openai;
 mod openai_clients;
 mod openai_options;

@@ -1,11 +1,12 @@
 //! Memory: what each persona keeps about people, with what it rests on, and what its owner does with it.
 
-use crate::domain::{Address, MEMORY_TEXT_CHARS_MAX, MemoryStatus, PersonaId};
+use crate::domain::{Address, MEMORY_TEXT_CHARS_MAX, MemoryStatus, PersonaId, Timestamp};
 use crate::http::call::Call;
-use crate::http::failure::{PageError, Shape};
-use crate::http::reply;
+use crate::http::failure::PageError;
 use crate::http::words::StateWords;
-use crate::store::{ErasedMemory, MemoryAct, MemoryEntry, MemoryFilter, MemorySource, StoreError};
+use crate::store::{
+    MemoryAct, MemoryDossier, MemoryEntry, MemoryEvent, MemoryFilter, MemorySource, StoreError,
+};
 use crate::text::one_line;
 use axum::response::Response;
 use form_urlencoded::Serializer;
@@ -14,6 +15,8 @@ use serde::Serialize;
 
 /// Most entries that the page shows.
 const ENTRIES_MAX: u32 = 300;
+/// Fields that narrow the list, in the order of its query.
+pub(in crate::http) const FILTER: [&str; 3] = ["persona", "status", "contact"];
 
 #[derive(Serialize)]
 struct MemoryPage<'a> {
@@ -21,9 +24,12 @@ struct MemoryPage<'a> {
     shown: usize,
     personas: Vec<&'a str>,
     persona: &'a str,
-    statuses: Vec<String>,
+    /// States by name, in the words of the entries.
+    statuses: Vec<(&'static str, &'static str)>,
     status: &'a str,
     contact: &'a str,
+    /// The query that made the list.
+    filter: String,
     is_full: bool,
 }
 
@@ -40,7 +46,11 @@ struct MemoryRow {
     #[serde(flatten)]
     entry: MemoryEntry,
     outcome: StateWords,
+    author: EntryAuthor,
     sources: Vec<MemorySource>,
+    /// Text that it replaced; empty: none, or it is erased.
+    before: String,
+    history: Vec<ChangeLine>,
     may_approve: bool,
     may_edit: bool,
     may_reject: bool,
@@ -48,16 +58,39 @@ struct MemoryRow {
     may_forget: bool,
 }
 
+/// Writer of an entry: a persona heard it from somebody, or its owner worded it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum EntryAuthor {
+    Heard,
+    /// The owner edited what somebody said.
+    Edited,
+    Owner,
+}
+
+impl EntryAuthor {
+    pub(in crate::http) fn of(entry: &MemoryEntry) -> Self {
+        match (entry.created_by.as_str(), &entry.supersedes) {
+            ("owner", Some(_)) => Self::Edited,
+            ("owner", None) => Self::Owner,
+            _ => Self::Heard,
+        }
+    }
+}
+
+/// A change of an entry, for people.
+#[derive(Serialize)]
+struct ChangeLine {
+    words: String,
+    why: String,
+    at: Timestamp,
+}
+
 /// An entry after a change.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct ChangedEntry<'a> {
     id: &'a str,
     status: MemoryStatus,
-}
-
-#[derive(Serialize)]
-struct ErasedPage {
-    erased: ErasedMemory,
 }
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
@@ -93,8 +126,12 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let mut people: Vec<Person> = Vec::new();
     for entry in entries {
         let (about, owner) = (about(&entry), entry.persona.to_string());
-        let sources = store.memory_dossier(&entry.id).await?.sources;
-        let row = row(entry, sources);
+        let dossier = store.memory_dossier(&entry.id).await?;
+        let before = match &entry.supersedes {
+            Some(old) => store.memory_dossier(old).await?.entry.text,
+            None => String::new(),
+        };
+        let row = row(dossier, before);
         match people
             .iter_mut()
             .find(|one| one.about == about && one.persona == owner)
@@ -114,9 +151,13 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         shown,
         personas: config.personas.iter().map(|one| one.id.as_str()).collect(),
         persona,
-        statuses: MemoryStatus::ALL.iter().map(ToString::to_string).collect(),
+        statuses: MemoryStatus::ALL
+            .iter()
+            .map(|status| (status.as_str(), status_words(*status).0))
+            .collect(),
         status,
         contact,
+        filter: filter_query(|name| call.query(name)),
     };
     call.page("memory.html", &page).await
 }
@@ -130,15 +171,50 @@ fn about(entry: &MemoryEntry) -> String {
     }
 }
 
-fn row(entry: MemoryEntry, sources: Vec<MemorySource>) -> MemoryRow {
-    let (words, tone) = match entry.status {
+/// Returns the words of a state, with their tone.
+pub(in crate::http) fn status_words(status: MemoryStatus) -> (&'static str, &'static str) {
+    match status {
         MemoryStatus::Proposed => ("waits for you", "wait"),
         MemoryStatus::Active => ("in use", "good"),
         MemoryStatus::Rejected => ("rejected", "bad"),
         MemoryStatus::Superseded => ("said anew", "quiet"),
         MemoryStatus::Expired => ("expired", "quiet"),
         MemoryStatus::Forgotten => ("forgotten", "quiet"),
+    }
+}
+
+/// Describes a change: what was done, and by whom.
+fn change_line(event: MemoryEvent, author: EntryAuthor) -> ChangeLine {
+    let what = match event.act.as_str() {
+        "added" if author == EntryAuthor::Edited => "edited",
+        "added" => "written",
+        "confirmed" => "said again",
+        "superseded" => "replaced by another entry",
+        "swapped" => "changed with another entry",
+        act => act,
     };
+    let who = match event.actor.as_str() {
+        "owner" if event.who.is_empty() => "by the owner".to_owned(),
+        "owner" => format!("by the owner ({})", event.who),
+        "model" => "by the persona".to_owned(),
+        _ => "by the engine".to_owned(),
+    };
+    ChangeLine {
+        words: format!("{what} {who}"),
+        why: event.why,
+        at: event.at,
+    }
+}
+
+fn row(dossier: MemoryDossier, before: String) -> MemoryRow {
+    let MemoryDossier {
+        entry,
+        sources,
+        events,
+        ..
+    } = dossier;
+    let (words, tone) = status_words(entry.status);
+    let author = EntryAuthor::of(&entry);
     let is_kept = entry.erased_at.is_none();
     let is_open = matches!(entry.status, MemoryStatus::Proposed | MemoryStatus::Active);
     MemoryRow {
@@ -154,7 +230,13 @@ fn row(entry: MemoryEntry, sources: Vec<MemorySource>) -> MemoryRow {
         may_reject: is_kept && is_open,
         may_restore: is_kept && entry.status != MemoryStatus::Proposed,
         may_forget: is_kept,
+        author,
+        history: events
+            .into_iter()
+            .map(|event| change_line(event, author))
+            .collect(),
         sources,
+        before,
         entry,
     }
 }
@@ -184,23 +266,6 @@ pub(in crate::http) async fn restore(call: Call) -> Result<Response, PageError> 
     change(&call, MemoryAct::Restore).await
 }
 
-/// Erases an entry for good, and says where its text still stands.
-pub(in crate::http) async fn forget(call: Call) -> Result<Response, PageError> {
-    let ids = [call.param("id").to_owned()];
-    let erased = call
-        .context
-        .store
-        .erase_memory(&ids, &call.actor()?)
-        .await?;
-    match call.shape {
-        Shape::Json | Shape::OpenAi => reply::record(&erased),
-        Shape::Page => {
-            let page = ErasedPage { erased };
-            call.page("memory_erased.html", &page).await
-        }
-    }
-}
-
 async fn change(call: &Call, act: MemoryAct) -> Result<Response, PageError> {
     let changed = call
         .context
@@ -215,15 +280,19 @@ async fn change(call: &Call, act: MemoryAct) -> Result<Response, PageError> {
     }
     let changed = call.context.store.memory_dossier(&changed?).await?.entry;
     call.renew().await?;
-    let mut query = Serializer::new(String::new());
-    for name in ["persona", "status", "contact"] {
-        if !call.field(name).is_empty() {
-            query.append_pair(name, call.field(name));
-        }
-    }
     let record = ChangedEntry {
         id: &changed.id,
         status: changed.status,
     };
-    call.done(&format!("/memory?{}", query.finish()), &record)
+    let query = filter_query(|name| call.field(name));
+    call.done(&format!("/memory?{query}"), &record)
+}
+
+/// Returns the query of the list from the fields that narrow it.
+pub(in crate::http) fn filter_query<'a>(field: impl Fn(&str) -> &'a str) -> String {
+    let mut query = Serializer::new(String::new());
+    for name in FILTER.iter().filter(|name| !field(name).is_empty()) {
+        query.append_pair(name, field(name));
+    }
+    query.finish()
 }

@@ -1,7 +1,7 @@
 //! Handlers of the pages: each reads values from the store and renders one template.
 //!
 //! - `login`: one-time codes; `files`: style and script; `inbox`, `thread` (with `strip`), `run`, `context`, `letter`: from a letter to the bytes that the model saw
-//! - `approvals`, `outbox`, `memory`: what an owner decides
+//! - `approvals`, `outbox`, `memory` (with `erasure`): what an owner decides
 //! - `notices`, `usage`, `search`, `workspace`: what an owner looks at
 
 pub(super) mod files;
@@ -17,5 +17,6 @@ pub(super) mod outbox;
 pub(super) mod notices;
 pub(super) mod usage;
 pub(super) mod memory;
+pub(super) mod erasure;
 pub(super) mod search;
 pub(super) mod workspace;

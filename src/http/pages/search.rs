@@ -1,8 +1,10 @@
 //! One box for letters and memory.
 
+use super::memory::{EntryAuthor, status_words};
 use crate::domain::PersonaId;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
+use crate::http::words::StateWords;
 use crate::store::{MemoryEntry, MemoryFilter, MessageSearch};
 use axum::response::Response;
 use serde::Serialize;
@@ -16,7 +18,16 @@ const ENTRIES_SHOWN: usize = 30;
 struct SearchPage<'a> {
     text: &'a str,
     letters: Vec<FoundLetter>,
-    entries: Vec<MemoryEntry>,
+    entries: Vec<FoundEntry>,
+}
+
+/// An entry of memory with its state, in the words of the page of memory.
+#[derive(Serialize)]
+struct FoundEntry {
+    #[serde(flatten)]
+    entry: MemoryEntry,
+    outcome: StateWords,
+    author: EntryAuthor,
 }
 
 #[derive(Serialize)]
@@ -79,7 +90,7 @@ async fn found(
 }
 
 /// Finds entries that hold every word.
-async fn remembered(call: &Call, text: &str) -> Result<Vec<MemoryEntry>, PageError> {
+async fn remembered(call: &Call, text: &str) -> Result<Vec<FoundEntry>, PageError> {
     let filter = MemoryFilter {
         limit: ENTRIES_LOOKED_AT,
         ..MemoryFilter::default()
@@ -92,5 +103,13 @@ async fn remembered(call: &Call, text: &str) -> Result<Vec<MemoryEntry>, PageErr
     let mut entries = call.context.store.memory_entries(&filter).await?;
     entries.retain(holds);
     entries.truncate(ENTRIES_SHOWN);
-    Ok(entries)
+    let shown = |entry: MemoryEntry| {
+        let (words, tone) = status_words(entry.status);
+        FoundEntry {
+            outcome: StateWords::new(words, tone),
+            author: EntryAuthor::of(&entry),
+            entry,
+        }
+    };
+    Ok(entries.into_iter().map(shown).collect())
 }

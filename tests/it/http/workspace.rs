@@ -65,9 +65,9 @@ async fn memory_is_listed_by_person_and_changed_as_on_the_command_line() {
             .all(|(_, status)| *status != MemoryStatus::Active)
     );
     assert_eq!(post(&login, &active[0].0, "edit", "").await.status, 400);
-    let erased = post(&login, &active[0].0, "forget", "").await;
-    assert_eq!(erased.status, 200, "{}", erased.body);
-    assert!(erased.body.contains("erased"), "{}", erased.body);
+    let path = format!("/memory/{}/forget", active[0].0);
+    let erased = site.post(&login, &path, &[("confirmed", "yes")]).await;
+    assert_eq!(erased.status, 303, "{}", erased.body);
     let page = site.get(&login, "/memory?status=all").await.body;
     assert!(!page.contains("green tea"), "{page}");
 }
