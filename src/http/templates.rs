@@ -1,7 +1,7 @@
 //! Templates of the pages, in the binary, and the filters by which values become text.
 //!
 //! Every value is escaped. What others wrote goes through `foreign` (one line) or `visible` (a text), which write out the
-//! characters that hide or reorder others; `foreign` sets it apart from the direction of the page.
+//! characters that hide or reorder others; `foreign` sets it apart from the direction of the page, `people` a name from its address.
 
 use super::assets::ASSETS;
 use super::words;
@@ -54,6 +54,9 @@ pub(super) fn environment() -> Result<Environment<'static>, Error> {
     environment.add_filter("visible", |text: Option<String>| {
         crate::text::visible(&text.unwrap_or_default())
     });
+    environment.add_filter("people", people);
+    environment.add_filter("grouped", grouped);
+    environment.add_filter("sentence", sentence);
     environment.add_filter("when", when);
     environment.add_filter("money", words::money);
     environment.add_filter("count", |count: u64, noun: &str| {
@@ -90,6 +93,79 @@ fn foreign(text: Option<String>) -> Value {
     Value::from_safe_string(format!("<bdi>{}</bdi>", HtmlEscape(&line)))
 }
 
+/// Returns people as a letter names them, `Name <address>` or a list of these: each name and each address is set apart from the
+/// other's direction, and an address is read from the left.
+fn people(text: Option<String>) -> Value {
+    let line = crate::text::one_line(&text.unwrap_or_default());
+    let shown: Vec<String> = apart(&line).into_iter().map(person).collect();
+    Value::from_safe_string(shown.join(", "))
+}
+
+fn person(text: &str) -> String {
+    let set = |direction: &str, text: &str| {
+        let text = crate::text::visible(text);
+        format!("<bdi{direction}>{}</bdi>", HtmlEscape(&text))
+    };
+    let address = text
+        .strip_suffix('>')
+        .and_then(|text| text.rsplit_once('<'));
+    match address {
+        Some((name, address)) => {
+            let address = set(" dir=\"ltr\"", &format!("<{address}>"));
+            match name.trim() {
+                "" => address,
+                name => format!("{} {address}", set("", name)),
+            }
+        }
+        None if text.contains('@') && !text.contains(' ') => set(" dir=\"ltr\"", text),
+        None => set("", text),
+    }
+}
+
+/// Splits a list of people at the commas behind addresses: a name may have commas of its own.
+fn apart(line: &str) -> Vec<&str> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    for (at, _) in line.match_indices(", ") {
+        let one = line[from..at].trim();
+        if one.ends_with('>') || one.contains('@') && !one.contains([' ', '<', '"']) {
+            found.push(one);
+            from = at + 2;
+        }
+    }
+    found.push(line[from..].trim());
+    found
+}
+
+/// Formats a number with commas between its thousands.
+pub(super) fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if number < 0 {
+        text.insert(0, '-');
+    }
+    text
+}
+
+/// Returns words of an error as a sentence of its own.
+fn sentence(text: String) -> String {
+    let mut chars = text.trim().chars();
+    let Some(first) = chars.next() else {
+        return String::new();
+    };
+    let end = if text.trim().ends_with(['.', '!', '?']) {
+        ""
+    } else {
+        "."
+    };
+    format!("{}{}{end}", first.to_uppercase(), chars.as_str())
+}
+
 /// Returns an instant as people read it, with the exact one beside it.
 fn when(at: Option<String>) -> Value {
     let Some(at) = at.filter(|at| !at.is_empty()) else {
@@ -107,6 +183,52 @@ fn when(at: Option<String>) -> Value {
 mod tests {
     use super::*;
     use minijinja::context;
+
+    #[test]
+    fn names_and_addresses_are_set_apart_and_addresses_read_from_the_left() {
+        let shown = |text: &str| people(Some(text.to_owned())).to_string();
+        let name = "\u{5d0}\u{5d1}";
+        for (text, read) in [
+            (
+                format!("{name} <a@x.test>"),
+                format!("<bdi>{name}</bdi> <bdi dir=\"ltr\">&lt;a@x.test&gt;</bdi>"),
+            ),
+            (
+                "Lee, Ann <a@x.test>, b@x.test".to_owned(),
+                "<bdi>Lee, Ann</bdi> <bdi dir=\"ltr\">&lt;a@x.test&gt;</bdi>, <bdi dir=\"ltr\">b@x.test</bdi>".to_owned(),
+            ),
+            ("a@x.test".to_owned(), "<bdi dir=\"ltr\">a@x.test</bdi>".to_owned()),
+            ("everybody".to_owned(), "<bdi>everybody</bdi>".to_owned()),
+            (
+                "b@x.test <a@x.test>".to_owned(),
+                "<bdi>b@x.test</bdi> <bdi dir=\"ltr\">&lt;a@x.test&gt;</bdi>".to_owned(),
+            ),
+            (
+                "\u{202e}<i> <a@x.test>".to_owned(),
+                "<bdi>⟨U+202E⟩&lt;i&gt;</bdi> <bdi dir=\"ltr\">&lt;a@x.test&gt;</bdi>".to_owned(),
+            ),
+            (String::new(), "<bdi></bdi>".to_owned()),
+        ] {
+            assert_eq!(shown(&text), read, "{text}");
+        }
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let numbers = [0, 999, 1_000, 1_234_567, -1_234].map(grouped);
+        assert_eq!(numbers, ["0", "999", "1,000", "1,234,567", "-1,234"]);
+    }
+
+    #[test]
+    fn errors_are_sentences() {
+        for (text, read) in [
+            ("nothing is there", "Nothing is there."),
+            ("`x` is no state?", "`x` is no state?"),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(text.to_owned()), read);
+        }
+    }
 
     #[test]
     fn every_template_escapes_and_no_template_says_that_a_value_is_safe() {

@@ -94,7 +94,7 @@ async fn an_entry_says_who_worded_it_and_what_it_rests_on() {
     };
     let page = site.get(&login, "/memory").await.body;
     for words in [
-        "edited by the owner, from what <bdi>carol@partner.test</bdi>",
+        "edited by the owner, from what <bdi dir=\"ltr\">carol@partner.test</bdi>",
         "Before: <bdi>She likes tea.</bdi>",
         "edited by the owner (uid 0)",
     ] {
