@@ -55,7 +55,11 @@ pub struct WebContext {
     pub(super) intake: Arc<dyn LetterIntake>,
     pub(super) scheduler: Arc<Scheduler>,
     pub(super) templates: Environment<'static>,
-    pub(super) attempts: FailedAttempts,
+    /// One-time codes that were not good, and keys and signatures of programs that were not.
+    pub(super) codes_failed: FailedAttempts,
+    pub(super) keys_failed: FailedAttempts,
+    /// Paths of the pages, with variables in braces.
+    pub(super) page_paths: Vec<&'static str>,
     /// Room for letters of callers who are not known before their letter has been read.
     pub(super) unknown_letters: Arc<Semaphore>,
     /// Places of programs that wait for an answer.
@@ -82,6 +86,7 @@ impl WebContext {
         parts: &WebParts,
         listener: &HttpListener,
         bound: Option<SocketAddr>,
+        page_paths: Vec<&'static str>,
     ) -> Result<Self, minijinja::Error> {
         let mut origins = listener.origins.clone();
         match bound {
@@ -89,7 +94,9 @@ impl WebContext {
             None => origins.push(WebOrigin::localhost()),
         }
         Ok(Self {
-            attempts: FailedAttempts::new(parts.store.clock().clone()),
+            codes_failed: FailedAttempts::new(parts.store.clock().clone()),
+            keys_failed: FailedAttempts::new(parts.store.clock().clone()),
+            page_paths,
             answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
             store: parts.store.clone(),
             config: parts.config.clone(),

@@ -1,5 +1,6 @@
 //! Reasons why a request gets no answer of its handler.
 
+use super::words::size;
 use crate::store::StoreError;
 use axum::http::StatusCode;
 use std::time::Duration;
@@ -29,8 +30,12 @@ pub(super) enum PageError {
     Refused(String),
     #[error("{message}")]
     Conflict { message: String, hint: String },
-    #[error("this body is too large")]
-    TooLarge,
+    /// A body or a text of more than so many bytes.
+    #[error("this is too large: {} is the most", size(*.0 as u64))]
+    TooLarge(usize),
+    /// The methods that the path takes.
+    #[error("this address takes no such method: it takes {0}")]
+    WrongMethod(String),
     #[error("this body took too long")]
     TooSlow,
     #[error("too many streams are open")]
@@ -51,7 +56,8 @@ impl PageError {
             Self::Missing(_) => StatusCode::NOT_FOUND,
             Self::Refused(_) => StatusCode::BAD_REQUEST,
             Self::Conflict { .. } => StatusCode::CONFLICT,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::WrongMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoom(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -68,7 +74,8 @@ impl PageError {
             Self::Missing(_) => "not_found",
             Self::Refused(_) => "invalid_request",
             Self::Conflict { .. } => "conflict",
-            Self::TooLarge => "too_large",
+            Self::TooLarge(_) => "too_large",
+            Self::WrongMethod(_) => "wrong_method",
             Self::TooSlow => "timeout",
             Self::NoRoom(_) => "no_room",
             Self::TooManyAttempts(_) => "too_many_attempts",

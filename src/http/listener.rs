@@ -3,7 +3,7 @@
 use super::checks;
 use super::connections::{WebConnections, WebPeer, WebPermit};
 use super::context::{WebContext, WebParts};
-use super::routes;
+use super::routes::router;
 use super::timed_stream::TimedStream;
 use crate::config::HttpListener;
 use crate::gateway::ingress::listen_socket::{Caller, ListenSocket};
@@ -61,7 +61,12 @@ impl BoundPages {
             _ => None,
         };
         let socket = ListenSocket::open(&listener.address).await?;
-        let context = Arc::new(WebContext::new(parts, listener, socket.tcp_address())?);
+        let context = Arc::new(WebContext::new(
+            parts,
+            listener,
+            socket.tcp_address(),
+            router::page_paths(),
+        )?);
         Ok(Self {
             socket,
             context,
@@ -89,7 +94,7 @@ impl BoundPages {
 
 /// Serves until `shutdown`, then lets open requests end for a moment.
 pub async fn serve(bound: BoundPages, shutdown: CancellationToken) {
-    let router = routes::router(&bound.context);
+    let router = router::router(&bound.context);
     let connections = Arc::new(WebConnections::default());
     let mut open = JoinSet::new();
     let beating = {

@@ -6,7 +6,8 @@
 //! - `listener`: sockets, connections and their bounds (`connections`, `timed_stream`)
 //! - `routes`: the one table of paths, each a `route`, from which router and tests are made
 //! - `checks`: everything that is looked at before a handler runs, in order (`attempts`: failed ones)
-//! - `context`: what handlers share; `call`: a checked request; `reply`: answers and their headers; `failure`: errors
+//! - `context`: what handlers share; `call`: a checked request; `reply`: answers and their headers;
+//!   `failure`: errors; `refusal`: the pages and records that say so
 //! - `templates`, `assets`, `words`: pages as text; `pages`: their handlers;
 //!   `hostile`: HTML of letters
 //! - `api`: the records as JSON; `ingest`: letters that other programs hand in
@@ -28,6 +29,7 @@ mod ingest;
 mod listener;
 mod openai;
 mod pages;
+mod refusal;
 mod reply;
 mod route;
 mod routes;

@@ -1,17 +1,17 @@
-//! Answers: pages, redirects, errors, and the header fields that every answer has.
+//! Answers: pages, redirects, records, and the header fields that every answer has.
 
 use super::call::Call;
 use super::context::{OpenWork, WebContext};
 use super::failure::{PageError, Shape};
 use super::templates::{self, AssetNames};
 use crate::domain::{Timestamp, sha256_hex};
+use crate::store::WebSession;
 use axum::body::Body;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// Policy of our own pages: nothing inline, nothing from elsewhere, in nobody's frame.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -25,21 +25,36 @@ impl Call {
         values: &impl Serialize,
     ) -> Result<Response, PageError> {
         let session = self.session().map(|session| &session.session);
-        let page = PageValues {
-            values,
-            path: &self.path,
-            form_token: session.map(|session| session.form_token.as_str()),
-            asked_by: session.map(|session| session.asked_by.as_str()),
-            waiting: match session {
-                Some(_) => Some(self.context.waiting().await?),
-                None => None,
-            },
-            assets: templates::assets(),
-            now: self.context.now(),
-            version: env!("CARGO_PKG_VERSION"),
-        };
-        Ok(html(StatusCode::OK, self.context.render(template, page)?))
+        let frame = (self.path.as_str(), session);
+        session_page(&self.context, frame, template, values).await
     }
+}
+
+/// Renders a page for a session, or for nobody: `values` beside what every page shows.
+pub(super) async fn session_page(
+    context: &WebContext,
+    (path, session): (&str, Option<&WebSession>),
+    template: &str,
+    values: &impl Serialize,
+) -> Result<Response, PageError> {
+    let page = PageValues {
+        values,
+        path,
+        form_token: session.map(|session| session.form_token.as_str()),
+        asked_by: session.map(|session| session.asked_by.as_str()),
+        waiting: match session {
+            Some(_) => Some(context.waiting().await?),
+            None => None,
+        },
+        assets: templates::assets(),
+        now: context.now(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let mut response = html(StatusCode::OK, context.render(template, page)?);
+    // A browser goes back to a page that it has kept without asking whether its session is good still.
+    let kept = HeaderValue::from_static("private, no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, kept);
+    Ok(response)
 }
 
 impl Call {
@@ -72,83 +87,6 @@ struct PageValues<'a, T: Serialize> {
     assets: AssetNames,
     now: Timestamp,
     version: &'static str,
-}
-
-/// Values of the login page.
-#[derive(Serialize)]
-pub(super) struct LoginPage<'a> {
-    /// Path to go on to.
-    pub next: &'a str,
-    /// `true`: a link of another site led here.
-    pub crossed: bool,
-    pub assets: AssetNames,
-}
-
-/// Values of the page of an error.
-#[derive(Serialize)]
-struct ErrorPage {
-    status: u16,
-    message: String,
-    hint: String,
-    assets: AssetNames,
-}
-
-/// Error for programs.
-#[derive(Serialize)]
-struct ApiError {
-    error: ErrorDetail,
-}
-
-#[derive(Serialize)]
-struct ErrorDetail {
-    code: &'static str,
-    message: String,
-    hint: String,
-    /// `true`: the same request may succeed later.
-    retryable: bool,
-}
-
-/// Error in the form of OpenAI's API.
-#[derive(Serialize)]
-pub(super) struct OpenAiError<'a> {
-    pub message: &'a str,
-    #[serde(rename = "type")]
-    pub kind: &'a str,
-    pub param: Option<&'a str>,
-    pub code: &'a str,
-}
-
-#[derive(Serialize)]
-struct OpenAiErrorBody<'a> {
-    error: &'a OpenAiError<'a>,
-}
-
-/// Formats an error as OpenAI's API does.
-pub(super) fn openai_error(error: &OpenAiError<'_>) -> String {
-    // Texts always have a JSON form.
-    serde_json::to_string(&OpenAiErrorBody { error }).unwrap_or_default()
-}
-
-fn openai_error_of(error: &PageError) -> String {
-    let (kind, code) = match error {
-        PageError::LogIn { .. } | PageError::Unauthorized => {
-            ("invalid_request_error", "invalid_api_key")
-        }
-        PageError::TooManyAttempts(_) => ("rate_limit_error", "rate_limit_exceeded"),
-        PageError::Internal(_) => ("server_error", "internal"),
-        _ => ("invalid_request_error", error.code()),
-    };
-    let hint = error.hint();
-    let message = match hint.is_empty() {
-        true => error.to_string(),
-        false => format!("{error}: {hint}"),
-    };
-    openai_error(&OpenAiError {
-        message: &message,
-        kind,
-        param: None,
-        code,
-    })
 }
 
 pub(super) fn answer(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
@@ -265,128 +203,6 @@ pub(super) fn with_cookie(mut response: Response, cookie: &OnceLock<String>) -> 
     response
 }
 
-/// The login page in place of a page that needs a session.
-pub(super) fn log_in(context: &WebContext, uri: &Uri, crossed: bool) -> Response {
-    let next = uri.path_and_query().map_or("/", |path| path.as_str());
-    let values = LoginPage {
-        next,
-        crossed,
-        assets: templates::assets(),
-    };
-    match context.render("login.html", values) {
-        Ok(page) => html(StatusCode::UNAUTHORIZED, page),
-        Err(error) => error_page(context, &error),
-    }
-}
-
-pub(super) fn error(context: &WebContext, shape: Shape, error: &PageError) -> Response {
-    if let PageError::Internal(cause) = error {
-        tracing::error!(error = format!("{cause:#}"), "a page could not be made");
-    }
-    let mut response = match shape {
-        Shape::Page => error_page(context, error),
-        Shape::Json => {
-            let is_retryable = matches!(
-                error,
-                PageError::TooSlow
-                    | PageError::TooManyAttempts(_)
-                    | PageError::Busy
-                    | PageError::NoRoom(_)
-                    | PageError::Internal(_)
-            );
-            let body = error_record(ErrorDetail {
-                code: error.code(),
-                message: error.to_string(),
-                hint: error.hint(),
-                retryable: is_retryable,
-            });
-            answer(error.status(), "application/json", body)
-        }
-        Shape::OpenAi => answer(error.status(), "application/json", openai_error_of(error)),
-    };
-    if matches!(error, PageError::Unauthorized) {
-        let scheme = HeaderValue::from_static("Bearer");
-        response
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, scheme);
-    }
-    if let PageError::NoRoom(wait) | PageError::TooManyAttempts(wait) = error {
-        let seconds = HeaderValue::from(wait.as_secs() + 1);
-        response.headers_mut().insert(header::RETRY_AFTER, seconds);
-    }
-    response
-}
-
-fn error_record(error: ErrorDetail) -> String {
-    // Texts always have a JSON form.
-    serde_json::to_string(&ApiError { error }).unwrap_or_default()
-}
-
-/// Failure of a route for programs that chooses its own status.
-pub(super) struct ApiFailure {
-    pub status: StatusCode,
-    /// Stable word for programs.
-    pub code: &'static str,
-    pub message: String,
-    pub hint: String,
-    /// Time after which the same request may succeed; `None`: it never does.
-    pub retry_after: Option<Duration>,
-}
-
-/// Answers a program with a failure.
-pub(super) fn failure(failure: &ApiFailure) -> Response {
-    let body = error_record(ErrorDetail {
-        code: failure.code,
-        message: failure.message.clone(),
-        hint: failure.hint.clone(),
-        retryable: failure.retry_after.is_some(),
-    });
-    let mut response = answer(failure.status, "application/json", body);
-    if let Some(wait) = failure.retry_after {
-        let seconds = HeaderValue::from(wait.as_secs());
-        response.headers_mut().insert(header::RETRY_AFTER, seconds);
-    }
-    response
-}
-
-fn error_page(context: &WebContext, error: &PageError) -> Response {
-    let values = ErrorPage {
-        status: error.status().as_u16(),
-        message: error.to_string(),
-        hint: error.hint(),
-        assets: templates::assets(),
-    };
-    match context.render("error.html", values) {
-        Ok(page) => html(error.status(), page),
-        Err(_) => answer(
-            error.status(),
-            "text/plain; charset=utf-8",
-            error.to_string(),
-        ),
-    }
-}
-
-/// Answers a request for a path that no route has.
-pub(super) fn missing_page(context: &WebContext, path: &str) -> Response {
-    let shape = match path {
-        path if path.starts_with("/api/") => Shape::Json,
-        path if path.starts_with("/v1/") => Shape::OpenAi,
-        _ => Shape::Page,
-    };
-    let missing = error(context, shape, &PageError::Missing("page".to_owned()));
-    protected(missing)
-}
-
-/// Answers a request whose method its path does not have.
-pub(super) async fn wrong_method() -> Response {
-    let text = "this page has no such method";
-    protected(answer(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "text/plain; charset=utf-8",
-        text,
-    ))
-}
-
 /// Answers a request that calls us by a name that is not ours.
 pub(super) fn wrong_name() -> Response {
     let text = "this is not a name of these pages: `origins` of the listener in configs/gateway.json says which are\n";
@@ -423,7 +239,7 @@ fn tagged(mut response: Response, body: &[u8]) -> Response {
 }
 
 /// Adds the header fields that every answer has, where its handler has set no others.
-fn protected(mut response: Response) -> Response {
+pub(super) fn protected(mut response: Response) -> Response {
     let fields = [
         ("content-security-policy", PAGE_POLICY),
         ("x-content-type-options", "nosniff"),

@@ -16,6 +16,9 @@ pub type HandlerAnswer = BoxFuture<'static, Result<Response, PageError>>;
 /// Schema of an answer, made with those of its parts.
 pub type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
 
+/// A word of a query, with what it is and the check of its value.
+pub(super) type QueryValue = (&'static str, &'static str, fn(&str) -> bool);
+
 /// Callers of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteAccess {
@@ -73,12 +76,29 @@ pub struct WebRoute {
     pub(super) answer: Option<AnswerSchema>,
     /// Words of the query that it knows, or members of the body.
     pub(super) words: &'static [&'static str],
+    /// Values that words of the query of a page may have; any other is an error.
+    pub(super) values: &'static [QueryValue],
     /// Shape of its errors.
     pub(super) shape: Shape,
     pub(super) handler: fn(Call) -> HandlerAnswer,
 }
 
 impl WebRoute {
+    /// Reports whether it is for programs, and not a page.
+    pub fn is_for_programs(&self) -> bool {
+        self.shape != Shape::Page
+    }
+
+    /// Describes what a call changes, or else gives; empty: its standard says it.
+    pub fn described(&self) -> &'static str {
+        self.changes.unwrap_or(self.gives)
+    }
+
+    /// Returns the words of its query, or the members of its body.
+    pub fn words(&self) -> &'static [&'static str] {
+        self.words
+    }
+
     /// Says what a `GET` for programs gives, and which words of the query it knows.
     pub(super) const fn about(self, gives: &'static str, words: &'static [&'static str]) -> Self {
         Self {
@@ -101,6 +121,11 @@ impl WebRoute {
         Self { words, ..self }
     }
 
+    /// Names the values that words of the query may have.
+    pub(super) const fn checked(self, values: &'static [QueryValue]) -> Self {
+        Self { values, ..self }
+    }
+
     /// Reports whether a word that it does not know is an error.
     pub(super) fn knows_its_words(&self) -> bool {
         !self.gives.is_empty() || self.body == RouteBody::Json
@@ -117,6 +142,7 @@ pub(super) const fn page(path: &'static str, handler: fn(Call) -> HandlerAnswer)
         gives: "",
         answer: None,
         words: &[],
+        values: &[],
         shape: Shape::Page,
         handler,
     }

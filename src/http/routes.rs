@@ -1,21 +1,22 @@
 //! The table of routes: path, method, who may, what it changes. The router is made from it and from nothing else, and so is
 //! the matrix of tests that every route refuses what it must.
 
-use super::checks;
-use super::context::WebContext;
+pub(super) mod router;
+mod values;
+
 use super::failure::Shape;
 use super::pages::workspace::{
     configuration, doctor, persona_file, persona_file_versions, personas, schedule,
 };
 use super::pages::{
-    approvals, context, erasure, files, inbox, letter, login, memory, notices, outbox, run, search, thread,
-    usage,
+    approvals, context, erasure, files, inbox, letter, login, memory, notices, outbox, run, search,
+    thread, usage,
 };
 use super::route::{
-    RouteAccess, RouteBody, RouteMethod, WebRoute, action, agent, model_question, model_read, open,
-    page, read, signed, write,
+    RouteAccess, RouteBody, WebRoute, action, agent, model_question, model_read, open, page, read,
+    signed, write,
 };
-use super::{api, ingest, openai, reply};
+use super::{api, ingest, openai};
 use crate::replay::{ContextRecord, MessageRecord, RunRecord, ThreadDetail};
 use crate::store::files::persona_file_versions::{PersonaFileHistory, PersonaFileVersionText};
 use crate::store::files::persona_files::PersonaFileText;
@@ -23,12 +24,8 @@ use crate::store::{
     ApprovalView, Delivery, ErasedMemory, KeyRight, MemoryDossier, MemoryEntry, NoticeFold,
     PersonaHalt, RunSummary, StoredSlot, ThreadOverview,
 };
-use axum::Router;
-use axum::extract::Request;
-use axum::routing::{MethodFilter, MethodRouter, on};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use values::{PERSONA, is_address, is_cursor, is_entry_state, is_number};
 
 /// Every route.
 pub static ROUTES: &[WebRoute] = &[
@@ -43,8 +40,13 @@ pub static ROUTES: &[WebRoute] = &[
         Box::pin(login::log_out(call))
     }),
     open("/assets/{name}", |call| Box::pin(files::show(call))),
-    page("/", |call| Box::pin(inbox::show(call))),
-    page("/t/{id}", |call| Box::pin(thread::show(call))),
+    page("/", |call| Box::pin(inbox::show(call)))
+        .checked(&[PERSONA, ("after", "place in this list", is_cursor)]),
+    page("/t/{id}", |call| Box::pin(thread::show(call))).checked(&[(
+        "letters",
+        "number of letters",
+        is_number,
+    )]),
     page("/r/{id}", |call| Box::pin(run::show(call))),
     page("/r/{id}/context", |call| Box::pin(context::show(call))),
     page("/r/{id}/turns/{turn}/request", |call| {
@@ -107,8 +109,16 @@ pub static ROUTES: &[WebRoute] = &[
         Box::pin(outbox::cancel(call))
     }),
     page("/notices", |call| Box::pin(notices::show(call))),
-    page("/usage", |call| Box::pin(usage::show(call))),
-    page("/memory", |call| Box::pin(memory::show(call))),
+    page("/usage", |call| Box::pin(usage::show(call))).checked(&[(
+        "days",
+        "number of days",
+        is_number,
+    )]),
+    page("/memory", |call| Box::pin(memory::show(call))).checked(&[
+        PERSONA,
+        ("status", "state of an entry", is_entry_state),
+        ("contact", "whole address", is_address),
+    ]),
     action("/memory/{id}/approve", "has an entry used", |call| {
         Box::pin(memory::approve(call))
     }),
@@ -462,35 +472,3 @@ pub static ROUTES: &[WebRoute] = &[
         Box::pin(openai::response(call))
     }),
 ];
-
-/// Builds the router of a listener.
-pub(super) fn router(context: &Arc<WebContext>) -> Router {
-    let mut paths: BTreeMap<&'static str, MethodRouter> = BTreeMap::new();
-    for route in ROUTES {
-        let filter = match route.method {
-            RouteMethod::Get => MethodFilter::GET,
-            RouteMethod::Post => MethodFilter::POST,
-        };
-        let context = context.clone();
-        let handler = move |request: Request| checks::answer(context.clone(), route, request);
-        let methods = paths.remove(route.path);
-        paths.insert(
-            route.path,
-            match methods {
-                Some(methods) => methods.on(filter, handler),
-                None => on(filter, handler),
-            },
-        );
-    }
-    let mut router = Router::new();
-    for (path, methods) in paths {
-        router = router.route(path, methods);
-    }
-    let missing = context.clone();
-    router
-        .fallback(move |request: Request| {
-            let context = missing.clone();
-            async move { reply::missing_page(&context, request.uri().path()) }
-        })
-        .method_not_allowed_fallback(reply::wrong_method)
-}

@@ -158,7 +158,7 @@ async fn revoke(context: &CommandContext, args: &ArgMatches) -> anyhow::Result<E
             .hint("`attache web tokens list` shows them")
             .into());
     };
-    let revoked = store.revoke_web_token(&token.id).await?;
+    let revoked = store.revoke_web_token(&token.id, "cli").await?;
     if context.json() {
         let record = RevokedToken {
             id: &token.id,

@@ -93,7 +93,7 @@ struct OpenApiSecurity {
 #[schemars(rename = "Error")]
 #[expect(
     dead_code,
-    reason = "only its schema is used; `http::reply` writes errors"
+    reason = "only its schema is used; `http::refusal` writes errors"
 )]
 struct ErrorAnswer {
     error: ErrorDetail,
@@ -102,7 +102,7 @@ struct ErrorAnswer {
 #[derive(JsonSchema)]
 #[expect(
     dead_code,
-    reason = "only its schema is used; `http::reply` writes errors"
+    reason = "only its schema is used; `http::refusal` writes errors"
 )]
 struct ErrorDetail {
     /// Stable word: `not_found`, `conflict`, `invalid_request`.

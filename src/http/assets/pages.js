@@ -4,12 +4,16 @@
   const main = document.getElementById("main");
 
   // A one-time code in the fragment never reaches a server's log; it is typed for the user and sent.
+  // A second link, opened in the same tab, changes the fragment alone.
   const login = document.getElementById("login");
-  if (login && location.hash.length > 1) {
+  const enter = () => {
+    if (!login || location.hash.length < 2) return;
     login.elements.code.value = location.hash.slice(1);
-    history.replaceState(null, "", location.pathname);
+    history.replaceState(null, "", location.pathname + location.search);
     login.requestSubmit();
-  }
+  };
+  addEventListener("hashchange", enter);
+  enter();
 
   // Rows: j and k move, o opens, / searches.
   let at = -1;
@@ -38,12 +42,13 @@
   // While the page is seen and nothing is being written or read in it, it is asked for again when something has happened; where
   // no stream of events can be had, every few seconds.
   if (main && main.hasAttribute("data-refresh")) {
+    const typed = () => [...main.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
     const busy = () => {
       const active = document.activeElement;
       const opened = main.querySelector("details[open]:not([data-open])");
-      const typed = [...main.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
-      return document.hidden || opened || typed || (active && active.closest("input, textarea, select, iframe"));
+      return document.hidden || opened || typed() || (active && active.closest("input, textarea, select, iframe"));
     };
+    const streams = () => stream && stream.readyState === EventSource.OPEN;
     const swap = (page, selector) => {
       const [old, fresh] = [document.querySelector(selector), page.querySelector(selector)];
       if (old && fresh && old.innerHTML !== fresh.innerHTML) old.replaceChildren(...fresh.childNodes);
@@ -54,11 +59,14 @@
     let missed = false;
     const refresh = async () => {
       missed = busy();
-      if (missed) return;
+      // Without a stream the session may have ended, which is looked at while something is read, too.
+      if (missed && (document.hidden || typed() || streams())) return;
       if (asking) { again = true; return; }
       asking = true;
       try {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+        // The session has ended: its mail goes, and the login leads back here.
+        if (answer.status === 401) { location.reload(); return; }
         const now = answer.headers.get("etag");
         if (answer.ok && !(tag && now === tag)) {
           const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -98,7 +106,7 @@
     document.addEventListener("visibilitychange", () => { follow(); happened(); });
     setInterval(() => {
       follow();
-      if (missed || !stream || stream.readyState !== EventSource.OPEN) refresh();
+      if (missed || !streams()) refresh();
     }, 15000);
     follow();
   }

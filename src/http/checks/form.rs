@@ -74,7 +74,7 @@ pub(super) async fn bytes(body: Body, most: usize) -> Result<Bytes, PageError> {
 async fn read_within(body: Body, most: usize, time: Duration) -> Result<Bytes, PageError> {
     match timeout(time, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(PageError::TooLarge),
+        Ok(Err(_)) => Err(PageError::TooLarge(most)),
         Err(_) => Err(PageError::TooSlow),
     }
 }
@@ -92,6 +92,23 @@ pub(super) fn knows_only(sent: &[(String, String)], known: &[&str]) -> Result<()
         [] => format!("no word `{name}` here; there is none"),
         known => format!("no word `{name}` here; there are: {}", known.join(", ")),
     }))
+}
+
+/// Refuses a value of a query that its word cannot have.
+pub(super) fn is_as_known(
+    query: &[(String, String)],
+    (name, noun): (&str, &str),
+    is_good: &dyn Fn(&str) -> bool,
+) -> Result<(), PageError> {
+    let sent = query.iter().filter(|(word, _)| word == name);
+    let mut sent = sent.map(|(_, value)| value.trim());
+    match sent.find(|value| !value.is_empty() && !is_good(value)) {
+        None => Ok(()),
+        Some(value) => {
+            let value = crate::text::visible(&crate::text::truncated(value, 40));
+            Err(PageError::Refused(format!("`{value}` is no {noun}")))
+        }
+    }
 }
 
 /// Returns the media type of a body, in lower case and without its parameters.

@@ -5,26 +5,32 @@
 //! - `access`: cookies and keys
 //! - `form`: bodies
 //! - `once`: requests that are to happen once
+//! - `form_page`: the page of a form that was refused
 
 mod access;
 mod browser;
 mod form;
+mod form_page;
 mod once;
 
 pub(super) use browser::{Called, name};
 pub(super) use form::kind;
 pub(super) use once::wanted as wanted_once;
+pub(super) use form_page::{HOME, is_path_of, own_path};
 
 use super::call::{Call, WebCaller};
 use super::context::WebContext;
-use super::failure::{PageError, Shape};
+use super::failure::PageError;
+use super::refusal::{self, RefusedRequest};
 use super::reply;
 use super::route::{QUESTION_BYTES_MAX, RouteAccess, RouteBody, RouteMethod, WebRoute};
+use crate::store::WebSession;
 use access::KnownCaller;
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{Method, header};
 use axum::response::Response;
 use browser::SentFrom;
 use std::sync::Arc;
@@ -40,26 +46,81 @@ pub(super) async fn answer(
     request: Request,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let shape = route.shape;
+    let mut refused = RefusedRequest::default();
     let answered = match admit(&context, route, &parts).await {
-        Ok(admitted) => match call(&context, route, (&mut parts, body), admitted).await {
-            Ok(call) => {
-                let renewed = call.renewed.clone();
-                let answered = handled(route, call).await;
-                answered.map(|response| reply::with_cookie(response, &renewed))
+        Ok(admitted) => {
+            refused.session = admitted.session();
+            let read = (&mut parts, body, &mut refused.fields);
+            match call(&context, route, read, admitted).await {
+                Ok(call) => {
+                    let renewed = call.renewed.clone();
+                    let answered = handled(route, call).await;
+                    answered.map(|response| reply::with_cookie(response, &renewed))
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
-        },
+        }
+        Err(error @ (PageError::LogIn { .. } | PageError::TooManyAttempts(_)))
+            if route.body == RouteBody::Form =>
+        {
+            // What was typed is shown once more, or it would be lost.
+            let fields = form::read(&parts.headers, body).await;
+            refused.fields = fields.unwrap_or_default();
+            Err(error)
+        }
         Err(error) => Err(error),
     };
     let response = match answered {
         Ok(response) => response,
-        Err(PageError::LogIn { crossed }) if shape == Shape::Page => {
-            reply::log_in(&context, &parts.uri, crossed)
+        Err(error) => {
+            let is_form = route.body == RouteBody::Form;
+            refused.had_session = is_form || access::has_cookie(&context, &parts);
+            let request = with_way_back(&context, &parts, refused);
+            refusal::answer_refused(&context, (route.shape, is_form), &error, &request).await
         }
-        Err(error) => reply::error(&context, shape, &error),
     };
     reply::finished(response, &parts)
+}
+
+/// Answers a request that no route takes.
+pub(super) async fn unrouted(
+    context: &WebContext,
+    refusal: PageError,
+    request: Request,
+) -> Response {
+    let (parts, _body) = request.into_parts();
+    let mut refused = RefusedRequest::default();
+    // The navigation is for a browser with a session alone, and not behind a link of another site.
+    if let Some(called) = parts.extensions.get::<Called>()
+        && let Ok(SentFrom::ByOurselves) = browser::fetch_metadata(&parts.headers, true)
+        && browser::origin(&parts.headers, &called.origin, true).is_ok()
+        && let Ok(KnownCaller::Browser(browser)) =
+            access::known(context, called, &parts.headers, RouteAccess::Session).await
+    {
+        refused.session = Some(browser.session);
+    }
+    let request = with_way_back(context, &parts, refused);
+    refusal::unrouted(context, refusal, request).await
+}
+
+/// Adds the pages to which the page of an error leads.
+fn with_way_back(context: &WebContext, parts: &Parts, refused: RefusedRequest) -> RefusedRequest {
+    let back = form_page::of_request(context, parts, &refused.fields);
+    let sent_next = refused.fields.iter().find(|(name, _)| name == "next");
+    let next = match (parts.uri.path(), sent_next) {
+        ("/login", Some((_, next))) => form_page::own_path(next).to_owned(),
+        _ if parts.method == Method::POST => back.clone(),
+        _ => {
+            let path = parts.uri.path_and_query();
+            path.map_or(HOME, |path| path.as_str()).to_owned()
+        }
+    };
+    RefusedRequest {
+        path: parts.uri.path().to_owned(),
+        back,
+        next,
+        ..refused
+    }
 }
 
 /// Reports whether the sender of a request that is still being answered may go on to see its answer.
@@ -95,6 +156,15 @@ struct Admitted {
     caller: WebCaller,
 }
 
+impl Admitted {
+    fn session(&self) -> Option<WebSession> {
+        match &self.caller {
+            WebCaller::Browser(browser) => Some(browser.session.clone()),
+            WebCaller::Nobody | WebCaller::Program(_) => None,
+        }
+    }
+}
+
 async fn admit(
     context: &WebContext,
     route: &WebRoute,
@@ -105,12 +175,17 @@ async fn admit(
     let is_read = route.method == RouteMethod::Get;
     let sent = browser::fetch_metadata(&parts.headers, is_read)?;
     browser::origin(&parts.headers, &called.origin, is_read)?;
-    if let Some(wait) = context.attempts.wait(called.client) {
-        if route.access == RouteAccess::Anyone && is_read {
-            // The login page and its assets say nothing and cost nothing.
-        } else if parts.headers.contains_key("authorization") || route.path == "/login" {
-            return Err(PageError::TooManyAttempts(wait));
+    let guesses = match (route.access, is_read) {
+        // The form of the login: a good code waits, too, or it would be worth guessing.
+        (RouteAccess::Anyone, false) => context.codes_failed.wait(called.client),
+        // A password that somebody chose.
+        (RouteAccess::Signed, _) if parts.headers.contains_key("authorization") => {
+            context.keys_failed.wait(called.client)
         }
+        _ => None,
+    };
+    if let Some(wait) = guesses {
+        return Err(PageError::TooManyAttempts(wait));
     }
     let caller = match (route.access, sent) {
         (RouteAccess::Anyone, _) => WebCaller::Nobody,
@@ -132,7 +207,7 @@ async fn admit(
 async fn call(
     context: &Arc<WebContext>,
     route: &WebRoute,
-    (parts, body): (&mut Parts, axum::body::Body),
+    (parts, body, sent): (&mut Parts, axum::body::Body, &mut Vec<(String, String)>),
     admitted: Admitted,
 ) -> Result<Call, PageError> {
     let params = RawPathParams::from_request_parts(parts, &()).await;
@@ -151,6 +226,9 @@ async fn call(
     };
     let query = form::pairs(parts.uri.query().unwrap_or_default());
     let (form, body) = read(context, route, (&parts.headers, body)).await?;
+    if route.body == RouteBody::Form {
+        sent.clone_from(&form);
+    }
     check_words(route, &form, &query)?;
     let Admitted { called, caller } = admitted;
     if route.method == RouteMethod::Post
@@ -159,18 +237,11 @@ async fn call(
         let in_header = (route.body != RouteBody::Form).then_some(&parts.headers);
         form::check_token(&form, in_header, session)?;
     }
-    let text = |name: &str| {
-        let value = parts
-            .headers
-            .get(name)
-            .and_then(|value| value.to_str().ok());
-        value.unwrap_or_default().to_owned()
-    };
     Ok(Call {
         context: context.clone(),
         origin: called.origin,
         client: called.client,
-        browser: text("user-agent"),
+        browser: browser_name(parts),
         params,
         query,
         form,
@@ -213,12 +284,22 @@ async fn read(
     })
 }
 
+/// Returns the name that a browser gives itself.
+fn browser_name(parts: &Parts) -> String {
+    let name = parts.headers.get(header::USER_AGENT);
+    let name = name.and_then(|name| name.to_str().ok());
+    name.unwrap_or_default().to_owned()
+}
+
 /// Refuses a word of the query, or a member of the body, that the route does not know.
 fn check_words(
     route: &WebRoute,
     form: &[(String, String)],
     query: &[(String, String)],
 ) -> Result<(), PageError> {
+    for (name, noun, is_good) in route.values {
+        form::is_as_known(query, (name, noun), is_good)?;
+    }
     if !route.knows_its_words() {
         return Ok(());
     }

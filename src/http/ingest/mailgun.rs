@@ -38,7 +38,7 @@ pub(in crate::http) async fn by_mailgun(call: Call) -> Result<Response, PageErro
         || !is_fresh(timestamp, now)
         || token.len() > TOKEN_BYTES_MAX
     {
-        call.context.attempts.note(call.client);
+        call.context.keys_failed.note(call.client);
         return Err(PageError::Unauthorized);
     }
     let letter = bytes("body-mime");
@@ -54,7 +54,7 @@ pub(in crate::http) async fn by_mailgun(call: Call) -> Result<Response, PageErro
         .store
         .claim_ingest_token(token, letter, ends_at);
     if !is_first.await? {
-        call.context.attempts.note(call.client);
+        call.context.keys_failed.note(call.client);
         return Err(PageError::Unauthorized);
     }
     let recipients = text("recipient").split(',');

@@ -1,7 +1,8 @@
 //! Answers to those who hand in letters.
 
 use crate::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
-use crate::http::reply::{self, ApiFailure};
+use crate::http::refusal::{self, ApiFailure};
+use crate::http::reply;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -97,7 +98,7 @@ pub(super) fn unusable(source: IngestSource, message: &str) -> Response {
 }
 
 fn final_no(status: StatusCode, code: &'static str, message: String) -> Response {
-    reply::failure(&ApiFailure {
+    refusal::failure(&ApiFailure {
         status,
         code,
         message,
@@ -107,7 +108,7 @@ fn final_no(status: StatusCode, code: &'static str, message: String) -> Response
 }
 
 fn again(code: &'static str, message: String) -> Response {
-    reply::failure(&ApiFailure {
+    refusal::failure(&ApiFailure {
         status: StatusCode::SERVICE_UNAVAILABLE,
         code,
         message,

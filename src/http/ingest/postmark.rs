@@ -28,7 +28,7 @@ pub(in crate::http) async fn by_postmark(call: Call) -> Result<Response, PageErr
         return Err(PageError::Unauthorized);
     };
     if !is_known(&postmark, &call.headers) {
-        call.context.attempts.note(call.client);
+        call.context.keys_failed.note(call.client);
         return Err(PageError::Unauthorized);
     }
     let letter = serde_json::from_slice::<PostmarkLetter>(&call.body);

@@ -1,6 +1,7 @@
 //! Errors in the form of OpenAI's API, by which its clients choose their exception and whether they try again.
 
-use crate::http::reply::{self, OpenAiError};
+use crate::http::refusal::{self, OpenAiError};
+use crate::http::reply;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl ClientError {
 
     /// Returns the JSON of the error.
     pub fn body(&self) -> String {
-        reply::openai_error(&OpenAiError {
+        refusal::openai_error(&OpenAiError {
             message: &self.message,
             kind: self.kind,
             param: self.param.as_deref(),

@@ -160,7 +160,7 @@ impl Store {
         .await
     }
 
-    /// Ends a session; `false`: there is none, or it has ended before. `by` is the way: `browser`, `cli`.
+    /// Ends a session; `false`: there is none, or it has ended before. `by` is the way: `browser`, `web`, `cli`.
     pub async fn end_web_session(&self, id: &str, by: &'static str) -> Result<bool> {
         let (id, now) = (id.to_owned(), self.clock().now());
         self.write(move |conn| {

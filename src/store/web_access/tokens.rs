@@ -215,15 +215,16 @@ impl Store {
         rows.iter().map(token).collect()
     }
 
-    /// Revokes a key; `false`: there is none, or it is revoked already.
-    pub async fn revoke_web_token(&self, id: &str) -> Result<bool> {
+    /// Revokes a key; `false`: there is none, or it is revoked already. `by` is the way: `web`, `cli`.
+    pub async fn revoke_web_token(&self, id: &str, by: &'static str) -> Result<bool> {
         let (id, now) = (id.to_owned(), self.clock().now());
         self.write(move |conn| {
             Box::pin(async move {
                 let revoke = sqlx::query(REVOKE_TOKEN).bind(&id).bind(now.to_string());
                 let revoked = revoke.execute(&mut *conn).await?.rows_affected() > 0;
                 if revoked {
-                    audit(conn, None, ("web_token", &id), "revoke:cli", now).await?;
+                    let decision = format!("revoke:{by}");
+                    audit(conn, None, ("web_token", &id), &decision, now).await?;
                 }
                 Ok(revoked)
             })

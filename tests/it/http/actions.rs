@@ -105,7 +105,7 @@ async fn no_key_decides_what_its_owner_decides() {
         let headers = [("authorization", everything.as_str())];
         let body = json!({ "sha256": "x", "words": "yes" });
         let answer = site.json(Method::POST, &path, &headers, &body).await;
-        assert_eq!(answer.status, 401, "{}: {}", route.path, answer.body);
+        assert_eq!(answer.status, 403, "{}: {}", route.path, answer.body);
         tried += 1;
     }
     assert!(tried >= 20, "{tried}");

@@ -5,8 +5,12 @@ use crate::config::Persona;
 use crate::http::call::Call;
 use crate::http::failure::{PageError, Shape};
 use crate::http::reply;
+use crate::http::words::size;
+use crate::mime::file_text;
 use crate::store::files::persona_file_versions::{FileEditor, NewFileText};
-use crate::store::files::persona_files::{self, PersonaFileError, PersonaFileText};
+use crate::store::files::persona_files::{
+    self, PERSONA_FILE_BYTES_MAX, PersonaFileError, PersonaFileText,
+};
 use crate::text::line_diff::{DiffLine, line_diff};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -44,7 +48,7 @@ pub(super) fn page_error(error: PersonaFileError) -> PageError {
         PersonaFileError::Name(_) | PersonaFileError::NotPlain | PersonaFileError::NotText => {
             PageError::Refused(error.to_string())
         }
-        PersonaFileError::TooLarge => PageError::TooLarge,
+        PersonaFileError::TooLarge => PageError::TooLarge(PERSONA_FILE_BYTES_MAX as usize),
         PersonaFileError::Changed(now) => PageError::Conflict {
             message: "somebody has changed it meanwhile".to_owned(),
             hint: format!("its sha256 is `{}` now: read it again", now.sha256),
