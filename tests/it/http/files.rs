@@ -128,7 +128,7 @@ async fn a_new_file_is_made_once_and_a_broken_duty_is_not_saved() {
     )
     .await;
     assert_eq!(broken.status, 400);
-    assert!(broken.body.contains("line 3"), "{}", broken.body);
+    assert!(broken.body.contains("Line 3"), "{}", broken.body);
     assert!(broken.body.contains("schedule: never"), "the text is kept");
     let page = site.get(&login, "/personas/ada").await;
     assert!(page.body.contains("knowledge/prices.md"), "{}", page.body);
@@ -197,4 +197,64 @@ async fn a_program_of_the_owner_gets_the_digest_that_it_needs() {
         .expect("a digest")
         .to_owned();
     assert!(late.body.contains(&now), "{}", late.body);
+}
+
+#[tokio::test]
+async fn what_no_run_would_read_is_not_saved_and_its_text_is_kept() {
+    let site = Site::start().await;
+    let login = site.login().await;
+    let first = "---\nname: Week\nschedule: \"0 8 * * 1\"\n---\nPlan the week.";
+    let made = save(&site, &login, "responsibilities/week.md", first, "").await;
+    assert_eq!(made.status, 303, "{}", made.body);
+    let again = save(&site, &login, "responsibilities/week.md", first, "").await;
+    assert_eq!(again.status, 409, "its own name is no twin: {}", again.body);
+    let persona = base(&site.get(&login, FILE).await);
+    for (name, text, base, says, kept) in [
+        (
+            "responsibilities/twin.md",
+            first,
+            "",
+            "is the name of responsibilities/week.md already",
+            "Plan the week.",
+        ),
+        (
+            "knowledge/beds.md",
+            "A bed\nis\0 40 EUR.",
+            "",
+            "Line 2 has the character NUL",
+            "40 EUR.",
+        ),
+        (
+            "PERSONA.md",
+            " \r\n",
+            persona.as_str(),
+            "cannot be empty",
+            "",
+        ),
+        (
+            "knowledge/x.sh",
+            "echo",
+            "",
+            "is no file that is edited here",
+            "echo",
+        ),
+    ] {
+        let answer = save(&site, &login, name, text, base).await;
+        assert_eq!(answer.status, 400, "{name}: {}", answer.body);
+        let said = answer.body.replace("&#x2f;", "/");
+        assert!(said.contains(says), "{name}: {said}");
+        assert!(said.contains(kept), "{name}: the text is kept: {said}");
+    }
+    let large = "x".repeat(300 * 1024);
+    let answer = save(&site, &login, "knowledge/large.md", &large, "").await;
+    assert_eq!(answer.status, 400);
+    assert!(
+        answer.body.contains("a file has 256 kB at most") && answer.body.contains(&large),
+        "the text is kept"
+    );
+    let listed = site.get(&login, "/personas/ada").await.body;
+    for name in ["twin.md", "beds.md", "large.md"] {
+        assert!(!listed.contains(name), "{name}");
+    }
+    assert!(!on_disk(&site, "PERSONA.md").trim().is_empty());
 }

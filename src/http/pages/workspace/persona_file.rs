@@ -17,6 +17,9 @@ use axum::response::Response;
 use form_urlencoded::byte_serialize;
 use serde::Serialize;
 
+/// File with the text of a persona.
+const PERSONA_TEXT: &str = "PERSONA.md";
+
 #[derive(Serialize)]
 struct FilePage<'a> {
     persona: &'a str,
@@ -125,11 +128,11 @@ pub(super) async fn replace(call: &Call, new: NewFileText) -> Result<Response, P
         user: call.actor()?,
         session: call.session().map(|session| session.session.id.clone()),
     };
-    if let Some(problem) = problem(call, persona, &new.name, &new.text) {
+    if let Some(problem) = problem(call, persona, (&new.name, &new.text)).await? {
         let unsaved_text = (&*new.name, &*new.text, &*new.base_sha256);
         return unsaved(call, unsaved_text, problem).await;
     }
-    let text = new.text.clone();
+    let (name, text) = (new.name.clone(), new.text.clone());
     let one_at_a_time = call.context.files.lock().await;
     let store = call.context.store.persona(&persona.id);
     let saved = store.replace_file(&persona.folder, new, &by).await;
@@ -144,20 +147,86 @@ pub(super) async fn replace(call: &Call, new: NewFileText) -> Result<Response, P
         Err(PersonaFileError::Changed(now)) if call.shape == Shape::Page => {
             changed(call, &now, &text).await
         }
+        Err(error) if call.shape == Shape::Page && !matches!(error, PersonaFileError::Io(_)) => {
+            let base = call.field("base_sha256");
+            unsaved(call, (&name, &text, base), error.to_string()).await
+        }
         Err(error) => Err(page_error(error)),
     }
 }
 
-/// Returns the problem of a responsibility, with its line; every other file may say what it likes.
-fn problem(call: &Call, persona: &Persona, name: &str, text: &str) -> Option<String> {
-    if !name.starts_with("responsibilities/") {
-        return None;
+/// Returns the reason why a text would not do what its writer means: no run would read it, or not as a file of that name.
+async fn problem(
+    call: &Call,
+    persona: &Persona,
+    (name, text): (&str, &str),
+) -> Result<Option<String>, PageError> {
+    if text.len() as u64 > PERSONA_FILE_BYTES_MAX {
+        return Ok(Some(format!(
+            "this has {}, and a file has {} at most",
+            size(text.len() as u64),
+            size(PERSONA_FILE_BYTES_MAX)
+        )));
     }
+    if let Some(before) = text.find('\0').and_then(|at| text.get(..at)) {
+        let line = before.matches('\n').count() + 1;
+        return Ok(Some(format!(
+            "line {line} has the character NUL, with which no run reads a file: take it out"
+        )));
+    }
+    if name == PERSONA_TEXT && text.trim().is_empty() {
+        return Ok(Some(format!(
+            "{PERSONA_TEXT} says who {} is, and cannot be empty",
+            persona.name
+        )));
+    }
+    if name.starts_with("knowledge/") {
+        let read = file_text(text.as_bytes());
+        return Ok(read.err().map(|why| format!("no run would read it: {why}")));
+    }
+    match is_responsibility(name) {
+        true => problem_of_responsibility(call, persona, (name, text)).await,
+        false => Ok(None),
+    }
+}
+
+/// Returns the problem of a responsibility, with its line, or the file that has its name already.
+async fn problem_of_responsibility(
+    call: &Call,
+    persona: &Persona,
+    (file, text): (&str, &str),
+) -> Result<Option<String>, PageError> {
     let text = text.replace("\r\n", "\n");
-    call.context
-        .scheduler
-        .examine(persona, text.as_bytes())
-        .err()
+    let own = match call.context.scheduler.examine(persona, text.as_bytes()) {
+        Ok(own) => own.name,
+        Err(problem) => return Ok(Some(problem)),
+    };
+    let folder = persona.folder.clone();
+    let others = on_disk(move || {
+        let names = persona_files::list(&folder)?;
+        let own = names.into_iter().filter(|name| is_responsibility(name));
+        let read = own.filter_map(|name| persona_files::read(&folder, &name).ok());
+        Ok(read.collect::<Vec<PersonaFileText>>())
+    })
+    .await?;
+    let is_twin = |other: &&PersonaFileText| {
+        let read = call
+            .context
+            .scheduler
+            .examine(persona, other.text.as_bytes());
+        other.name != file && read.is_ok_and(|other| other.name == own)
+    };
+    let twin = others.unwrap_or_default();
+    Ok(twin.iter().find(is_twin).map(|twin| {
+        format!(
+            "`{own}` is the name of {} already: give this one another `name`",
+            twin.name
+        )
+    }))
+}
+
+fn is_responsibility(name: &str) -> bool {
+    name.starts_with("responsibilities/")
 }
 
 /// Shows a text that was not saved, with the reason.
