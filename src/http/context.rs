@@ -6,16 +6,21 @@ use super::connections::WebPeer;
 use super::failure::PageError;
 use super::templates;
 use crate::config::{Config, HttpListener, Persona, WebOrigin};
-use crate::domain::{ApprovalState, Network, PersonaId, Timestamp};
+use crate::domain::{
+    ApprovalState, DeliveryId, Network, NoticeKind, PersonaId, RunId, RunState, Timestamp,
+};
 use crate::gateway::intake_contract::LetterIntake;
 use crate::scheduler::Scheduler;
-use crate::store::{ListPage, PersonaHalt, Store, WebSession};
+use crate::store::{
+    DeliveryState, ListPage, Notice, PersonaHalt, Store, StoreError, TransportState, WebSession,
+};
 use minijinja::Environment;
 use minijinja::value::Serde;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 
 /// Most sessions whose last use is known without the database.
@@ -28,12 +33,18 @@ const UNKNOWN_LETTERS_MAX: usize = 8;
 const ANSWERS_MAX: usize = 16;
 /// Most open questions that the head of a page counts.
 const WAITING_SHOWN_MAX: u32 = 100;
+/// Most causes of notices that it looks at, their age, and the time between two looks.
+const CAUSES_COUNTED_MAX: u32 = 30;
+const CAUSES_NEW: Duration = Duration::from_secs(7 * 24 * 3600);
+const CAUSES_COUNTED_EVERY: Duration = Duration::from_secs(5);
 
 /// Work that waits for the owner.
 #[derive(Debug, Serialize)]
 pub(super) struct OpenWork {
     /// Number of open questions, up to a bound.
     approvals: usize,
+    /// Number of causes of notices that are new and not over, up to a bound.
+    notices: usize,
     halts: Vec<PersonaHalt>,
 }
 
@@ -76,6 +87,8 @@ pub struct WebContext {
     pub(super) files: tokio::sync::Mutex<()>,
     /// Last use of sessions since it was last noted, by id.
     uses: Mutex<HashMap<String, Timestamp>>,
+    /// Number of open causes of notices, with the instant at which they were counted.
+    causes: Mutex<Option<(Duration, usize)>>,
     /// Hints to those who work on what an action changes.
     wakes: Vec<Arc<Notify>>,
 }
@@ -111,6 +124,7 @@ impl WebContext {
             pulse: FeedPulse::new(),
             files: tokio::sync::Mutex::new(()),
             uses: Mutex::new(HashMap::new()),
+            causes: Mutex::new(None),
             wakes: parts.wakes.clone(),
         })
     }
@@ -199,7 +213,111 @@ impl WebContext {
             .await?;
         Ok(OpenWork {
             approvals: approvals.len(),
+            notices: self.open_causes().await?,
             halts: self.store.halts().await?,
+        })
+    }
+
+    /// Counts the causes of new notices that last, as far as the store tells. It is counted anew every few seconds.
+    async fn open_causes(&self) -> Result<usize, PageError> {
+        let now = self.store.clock().monotonic();
+        let counted = *self.causes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, count)) = counted
+            && now.saturating_sub(at) < CAUSES_COUNTED_EVERY
+        {
+            return Ok(count);
+        }
+        let since = self.now().minus(CAUSES_NEW);
+        let mut open = HashSet::new();
+        for fold in self
+            .store
+            .list_notices(ListPage::first(CAUSES_COUNTED_MAX))
+            .await?
+        {
+            if fold.last_at < since || open.contains(&fold.cause) {
+                continue;
+            }
+            let newest = self.store.notices_of_cause(&fold.cause, 1).await?.pop();
+            let over = match &newest {
+                Some(newest) => self.end_of_cause(newest).await?,
+                None => None,
+            };
+            if over.is_none() {
+                open.insert(fold.cause);
+            }
+        }
+        let counted = Some((now, open.len()));
+        *self.causes.lock().unwrap_or_else(PoisonError::into_inner) = counted;
+        Ok(open.len())
+    }
+
+    /// Says how the cause of a notice has ended; `None`: it lasts, or nothing tells.
+    pub(super) async fn end_of_cause(
+        &self,
+        event: &Notice,
+    ) -> Result<Option<&'static str>, PageError> {
+        let ended = self.look_at_cause(event).await;
+        match ended {
+            Err(StoreError::Missing { .. }) => Ok(Some("it is not there any more")),
+            ended => Ok(ended?),
+        }
+    }
+
+    async fn look_at_cause(&self, event: &Notice) -> Result<Option<&'static str>, StoreError> {
+        let (store, id) = (&self.store, event.subject.id.as_str());
+        Ok(match event.kind {
+            NoticeKind::RunFailed | NoticeKind::OutcomeUnknown => {
+                match store.run_summary(&RunId::new(id)).await?.state {
+                    RunState::Succeeded => Some("its run has succeeded since"),
+                    RunState::Cancelled => Some("its run was cancelled"),
+                    RunState::Failed => None,
+                    _ => Some("its run is tried again"),
+                }
+            }
+            NoticeKind::DeliveryFailed | NoticeKind::DeliveryDelayed | NoticeKind::DeliveryHeld => {
+                match store.delivery(&DeliveryId::new(id)).await?.delivery.state {
+                    DeliveryState::Done => Some("the mail was delivered since"),
+                    DeliveryState::Cancelled => Some("the mail was given up"),
+                    _ => None,
+                }
+            }
+            NoticeKind::TransportRefused | NoticeKind::TransportDown => {
+                let health = store.transport_health().await?;
+                let is_well = health.is_none_or(|health| health.state == TransportState::Well);
+                is_well.then_some("mail leaves again")
+            }
+            NoticeKind::MailboxRefused | NoticeKind::MailboxDown => {
+                let health = store.mailbox_health(id).await?;
+                let is_well = health.is_some_and(|health| health.last_error.is_none());
+                is_well.then_some("the mailbox is fetched again")
+            }
+            NoticeKind::ResponsibilityBroken
+            | NoticeKind::ResponsibilityPaused
+            | NoticeKind::ResponsibilityProposed => {
+                let rows = store.responsibilities().await?;
+                let row = rows.into_iter().find(|row| row.id.as_str() == id);
+                match (event.kind, row.filter(|row| row.removed_at.is_none())) {
+                    (_, None) => Some("its file is gone"),
+                    (NoticeKind::ResponsibilityBroken, Some(row)) => {
+                        row.error.is_none().then_some("its file can be used again")
+                    }
+                    (NoticeKind::ResponsibilityPaused, Some(row)) => {
+                        row.paused.is_none().then_some("it is not paused any more")
+                    }
+                    (_, Some(row)) => row.enabled.then_some("it is enabled"),
+                }
+            }
+            NoticeKind::PersonaOutOfService => {
+                let is_back =
+                    PersonaId::parse(id).is_ok_and(|id| self.config.personas.get(&id).is_some());
+                is_back.then_some("it is in service again")
+            }
+            NoticeKind::WebhookDisabled => {
+                let webhook = store.webhook(id).await?;
+                let is_on = webhook.is_some_and(|webhook| webhook.disabled_at.is_none());
+                is_on.then_some("it is asked again")
+            }
+            _ => None,
         })
     }
 

@@ -1,9 +1,12 @@
-//! Notices: what the owners were told, and what waits to be told, by its cause.
+//! Notices: what the owners were told, and what waits to be told, by its cause; each with its subject, what to do on the pages,
+//! and whether its cause is over.
 
+use crate::domain::{NoticeKind, NoticeSubject};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::store::{ListPage, Notice, NoticeFold};
+use crate::store::{ListPage, Notice, NoticeFold, StoredResponsibility};
 use axum::response::Response;
+use form_urlencoded::byte_serialize;
 use serde::Serialize;
 
 /// Most causes that the page shows, and most events of one.
@@ -21,14 +24,98 @@ struct NoticeRow {
     #[serde(flatten)]
     fold: NoticeFold,
     newest_event: Option<Notice>,
+    /// Page of the subject, with its name.
+    link: Option<(String, &'static str)>,
+    remedy: &'static str,
+    /// Words of the end of the cause; `None`: it lasts, or nothing tells.
+    over: Option<&'static str>,
 }
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let store = &call.context.store;
+    let responsibilities = store.responsibilities().await?;
     let mut rows = Vec::new();
     for fold in store.list_notices(ListPage::first(CAUSES_MAX)).await? {
         let newest_event = store.notices_of_cause(&fold.cause, EVENTS_MAX).await?.pop();
-        rows.push(NoticeRow { fold, newest_event });
+        let over = match &newest_event {
+            Some(event) => call.context.end_of_cause(event).await?,
+            None => None,
+        };
+        rows.push(NoticeRow {
+            link: newest_event
+                .as_ref()
+                .map(|event| link(event, &responsibilities)),
+            remedy: newest_event.as_ref().map_or("", |event| remedy(event.kind)),
+            over,
+            fold,
+            newest_event,
+        });
     }
     call.page("notices.html", &NoticesPage { rows }).await
+}
+
+/// Returns the page of a notice's subject.
+fn link(event: &Notice, responsibilities: &[StoredResponsibility]) -> (String, &'static str) {
+    let id = &event.subject.id;
+    let query = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    match event.subject.kind {
+        NoticeSubject::Run => (format!("/r/{id}"), "Its run"),
+        NoticeSubject::Delivery => ("/outbox".to_owned(), "The outbox"),
+        NoticeSubject::Letter => (format!("/m/{id}"), "Its letter"),
+        NoticeSubject::Correspondent => (format!("/search?q={}", query(id)), "What they wrote"),
+        NoticeSubject::Budget => ("/usage#budgets".to_owned(), "The budgets"),
+        NoticeSubject::Persona => (format!("/personas/{id}"), "The persona"),
+        NoticeSubject::Responsibility => {
+            match responsibilities.iter().find(|row| row.id.as_str() == id) {
+                Some(row) => (
+                    format!("/personas/{}/file?name={}", row.persona, query(&row.file)),
+                    "Its file",
+                ),
+                None => ("/schedule".to_owned(), "The schedule"),
+            }
+        }
+        NoticeSubject::ConfigFile | NoticeSubject::Hook | NoticeSubject::McpServer => {
+            ("/config".to_owned(), "The configuration")
+        }
+        NoticeSubject::Transport
+        | NoticeSubject::Mailbox
+        | NoticeSubject::Folder
+        | NoticeSubject::Ingress
+        | NoticeSubject::Webhook => ("/doctor".to_owned(), "How the engine is"),
+    }
+}
+
+/// Returns what its owner can do about a notice on the pages; empty: its hint is all there is.
+fn remedy(kind: NoticeKind) -> &'static str {
+    match kind {
+        NoticeKind::RunFailed => "Its run says what failed; it can be tried again there.",
+        NoticeKind::OutcomeUnknown => {
+            "Its run says what was called: look whether that has happened before you have it tried again."
+        }
+        NoticeKind::BudgetReached => {
+            "Runs wait until the next day or month, or until a higher bound in configs/inference.json is in force."
+        }
+        NoticeKind::DeliveryFailed => {
+            "The outbox says what the server answered; the mail can be sent again there."
+        }
+        NoticeKind::DeliveryDelayed => {
+            "It is tried again by itself; the outbox can have it tried now, or give it up."
+        }
+        NoticeKind::DeliveryHeld => {
+            "The recipient may have it already: send it again or cancel it in the outbox."
+        }
+        NoticeKind::TransportRefused | NoticeKind::TransportDown => {
+            "Mails wait in the outbox until the server of `outbound` takes them again."
+        }
+        NoticeKind::ResponsibilityBroken => "Its file can be mended on its page.",
+        NoticeKind::ResponsibilityPaused => "Once its runs can succeed, resume it on the schedule.",
+        NoticeKind::ResponsibilityProposed => {
+            "Read its file; with `enabled: true` it fires, and without the file it is gone."
+        }
+        NoticeKind::LetterFiled => "A letter can be answered on its page.",
+        NoticeKind::ConfigFaulty => {
+            "The configuration says what is wrong; what was read at the start stays in force."
+        }
+        _ => "",
+    }
 }

@@ -18,18 +18,15 @@ struct ConfigPage {
 }
 
 #[derive(Serialize)]
-struct ProblemLine {
-    place: String,
-    message: String,
-    hint: Option<String>,
+pub(super) struct ProblemLine {
+    pub place: String,
+    pub message: String,
+    pub hint: Option<String>,
 }
 
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let config = &call.context.config;
-    let (problems, warnings) = match config::load(&config.workspace, &preflight::name_catalog()) {
-        Err(errors) => (errors.problems, Vec::new()),
-        Ok(fresh) => preflight::examine(&fresh, call.context.now()),
-    };
+    let FileFindings { problems, warnings } = look_at_files(&call);
     let own = std::process::id().to_string();
     let page = ConfigPage {
         problems: problems.iter().map(line).collect(),
@@ -46,7 +43,28 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     call.page("config.html", &page).await
 }
 
-fn line(problem: &Problem) -> ProblemLine {
+/// Problems because of which the next start would fail, and warnings.
+pub(super) struct FileFindings {
+    pub problems: Vec<Problem>,
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads the files anew. Where they cannot be read, the warnings are those of what is in force.
+pub(super) fn look_at_files(call: &Call) -> FileFindings {
+    let (config, now) = (&call.context.config, call.context.now());
+    match config::load(&config.workspace, &preflight::name_catalog()) {
+        Err(errors) => FileFindings {
+            problems: errors.problems,
+            warnings: preflight::examine(config, now).1,
+        },
+        Ok(fresh) => {
+            let (problems, warnings) = preflight::examine(&fresh, now);
+            FileFindings { problems, warnings }
+        }
+    }
+}
+
+pub(super) fn line(problem: &Problem) -> ProblemLine {
     let mut place = problem.file.clone();
     if let (Some(line), Some(column)) = (problem.line, problem.column) {
         place.push_str(&format!(":{line}:{column}"));

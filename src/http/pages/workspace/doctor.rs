@@ -1,18 +1,22 @@
 //! The state of the engine: what comes in, what goes out, what is short, and the checks of the records.
 
+use super::configuration::{ProblemLine, line, look_at_files};
+use crate::config::Problem;
 use crate::domain::PersonaId;
 use crate::gateway::intake::free_disk_bytes;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::http::words::StateWords;
+use crate::http::words::{StateWords, size};
 use crate::store::audit::{Audit, AuditScope};
-use crate::store::{PersonaHalt, TransportState};
-use crate::text::{one_line, truncated};
+use crate::store::{AccountLine, PersonaHalt, StoredResponsibility, TransportState};
+use crate::text::{one_line, plural, truncated};
 use axum::response::Response;
 use serde::Serialize;
 
 /// Longest reason of a halt.
 const REASON_CHARS_MAX: usize = 500;
+/// Most rows of one kind of problem.
+const ROWS_MAX: usize = 20;
 
 #[derive(Serialize)]
 struct DoctorPage {
@@ -28,6 +32,30 @@ struct PartRow {
     name: String,
     detail: String,
     state: StateWords,
+    /// What to do; empty: nothing.
+    advice: String,
+    /// Page on which that is done.
+    link: Option<&'static str>,
+}
+
+impl PartRow {
+    fn new(name: impl Into<String>, detail: String, state: StateWords) -> Self {
+        Self {
+            name: name.into(),
+            detail,
+            state,
+            advice: String::new(),
+            link: None,
+        }
+    }
+
+    fn advised(self, advice: impl Into<String>, link: &'static str) -> Self {
+        Self {
+            advice: advice.into(),
+            link: Some(link),
+            ..self
+        }
+    }
 }
 
 /// Findings of the checks of the records.
@@ -94,56 +122,117 @@ fn persona(call: &Call) -> Result<Option<PersonaId>, PageError> {
 }
 
 async fn parts(call: &Call) -> Result<Vec<PartRow>, PageError> {
-    let config = &call.context.config;
-    let gateway = &config.gateway;
-    let part = |name: String, detail: String, state: StateWords| PartRow {
-        name,
-        detail,
-        state,
+    let gateway = &call.context.config.gateway;
+    let good = |name: String, words: &str| {
+        PartRow::new(name, String::new(), StateWords::new(words, "good"))
     };
     let mut parts = Vec::new();
     for listener in &gateway.listeners {
-        let name = format!(
-            "{} {}",
-            listener.kind.as_str().to_uppercase(),
-            listener.address
-        );
-        parts.push(part(
-            name,
-            String::new(),
-            StateWords::new("listens", "good"),
-        ));
+        let kind = listener.kind.as_str().to_uppercase();
+        parts.push(good(format!("{kind} {}", listener.address), "listens"));
     }
     for listener in &gateway.http_listeners {
-        let name = format!("pages {}", listener.address);
-        parts.push(part(
-            name,
-            String::new(),
-            StateWords::new("listens", "good"),
-        ));
+        parts.push(good(format!("pages {}", listener.address), "listens"));
     }
     for folder in &gateway.folders {
-        let name = format!("folder {}", folder.path.display());
-        parts.push(part(
-            name,
-            String::new(),
-            StateWords::new("watched", "good"),
-        ));
+        parts.push(good(format!("folder {}", folder.path.display()), "watched"));
     }
     for mailbox in &gateway.mailboxes {
         parts.push(mailbox_part(call, &mailbox.name).await?);
     }
     parts.push(outbound_part(call).await?);
-    if let Ok(free) = free_disk_bytes(&config.workspace.join("data")) {
-        let kept = config.limits.free_disk_bytes_min;
-        let state = match free < kept {
-            true => StateWords::new("letters are refused", "bad"),
-            false => StateWords::new("enough", "good"),
-        };
-        let detail = format!("{} free", crate::http::words::size(free));
-        parts.push(part("disk".to_owned(), detail, state));
-    }
+    parts.extend(disk_part(call));
+    parts.extend(configuration_parts(call));
+    parts.extend(responsibility_parts(call).await?);
+    parts.extend(budget_parts(call).await?);
     Ok(parts)
+}
+
+fn disk_part(call: &Call) -> Option<PartRow> {
+    let config = &call.context.config;
+    let free = free_disk_bytes(&config.workspace.join("data")).ok()?;
+    let detail = format!("{} free", size(free));
+    Some(match free < config.limits.free_disk_bytes_min {
+        false => PartRow::new("disk", detail, StateWords::new("enough", "good")),
+        true => PartRow {
+            advice: "Make room on the disk below `data`.".to_owned(),
+            ..PartRow::new(
+                "disk",
+                detail,
+                StateWords::new("letters are refused", "bad"),
+            )
+        },
+    })
+}
+
+/// Returns a row for each problem because of which the next start would fail, and one for all warnings.
+fn configuration_parts(call: &Call) -> Vec<PartRow> {
+    let found = look_at_files(call);
+    let problem = |problem: &Problem| {
+        let ProblemLine {
+            place,
+            message,
+            hint,
+        } = line(problem);
+        let state = StateWords::new("the next start fails", "bad");
+        let advice = hint.unwrap_or_else(|| format!("Mend {place}."));
+        PartRow::new("configuration", format!("{place}: {message}"), state)
+            .advised(advice, "/config")
+    };
+    let mut rows: Vec<PartRow> = found.problems.iter().take(ROWS_MAX).map(problem).collect();
+    if rows.is_empty() {
+        let state = StateWords::new("the next start reads it", "good");
+        rows.push(PartRow::new("configuration", String::new(), state));
+    }
+    if !found.warnings.is_empty() {
+        let count = plural(found.warnings.len() as u64, "warning");
+        let row = PartRow::new(
+            "configuration",
+            count,
+            StateWords::new("to be read", "wait"),
+        );
+        rows.push(row.advised("Read what they say.", "/config"));
+    }
+    rows
+}
+
+/// Returns a row for each duty whose file cannot be read.
+async fn responsibility_parts(call: &Call) -> Result<Vec<PartRow>, PageError> {
+    let rows = call.context.store.responsibilities().await?;
+    let broken = rows.into_iter().filter(|row| row.removed_at.is_none());
+    let part = |row: StoredResponsibility| {
+        let error = row.error?;
+        let state = StateWords::new("does not fire", "bad");
+        let name = format!("duty {} of {}", row.name, row.persona);
+        let advice = format!("Mend {} on the page of its persona.", row.file);
+        Some(PartRow::new(name, error, state).advised(advice, "/schedule"))
+    };
+    Ok(broken.filter_map(part).take(ROWS_MAX).collect())
+}
+
+/// Returns a row for each budget that is used up, or one that says that none is.
+async fn budget_parts(call: &Call) -> Result<Vec<PartRow>, PageError> {
+    let config = &call.context.config;
+    let lines = call
+        .context
+        .store
+        .account_lines((&config.inference, &config.personas), call.context.now())
+        .await?;
+    let spent = lines.iter().filter(|line| line.left() == Some(0));
+    let part = |line: &AccountLine| {
+        let name = format!("budget of {}", line.account.whose());
+        let detail = format!("{} {}", line.spell(line.spent + line.reserved), line.unit);
+        PartRow::new(name, detail, StateWords::new("used up", "bad")).advised(
+            "Runs wait until the next day or month, or until a higher bound is in force.",
+            "/usage",
+        )
+    };
+    let mut rows: Vec<PartRow> = spent.take(ROWS_MAX).map(part).collect();
+    if rows.is_empty() {
+        let state = StateWords::new("none is used up", "good");
+        rows.push(PartRow::new("budgets", String::new(), state));
+    }
+    Ok(rows)
 }
 
 async fn mailbox_part(call: &Call, name: &str) -> Result<PartRow, PageError> {
@@ -161,10 +250,11 @@ async fn mailbox_part(call: &Call, name: &str) -> Result<PartRow, PageError> {
             }
         }
     };
-    Ok(PartRow {
-        name: format!("mailbox {name}"),
-        detail,
-        state,
+    let is_bad = state.tone == "bad";
+    let row = PartRow::new(format!("mailbox {name}"), detail, state);
+    Ok(match is_bad {
+        true => row.advised("Check its server, user and password.", "/config"),
+        false => row,
     })
 }
 
@@ -180,10 +270,11 @@ async fn outbound_part(call: &Call) -> Result<PartRow, PageError> {
         }
         _ => (String::new(), StateWords::new("mail leaves", "good")),
     };
-    Ok(PartRow {
-        name: "outbound".to_owned(),
-        detail,
-        state,
+    let is_good = state.tone == "good";
+    let row = PartRow::new("outbound", detail, state);
+    Ok(match is_good {
+        true => row,
+        false => row.advised("Mails wait; `outbound` names the server.", "/outbox"),
     })
 }
 
