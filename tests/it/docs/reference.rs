@@ -4,6 +4,7 @@
 use super::schema;
 use crate::readme::{read, root};
 use attache::cli;
+use attache::http::{ROUTES, RouteAccess, RouteMethod};
 use attache::providers::adapters;
 use attache::tools::{RegisteredTool, ToolClass, builtin};
 use serde_json::Value;
@@ -21,6 +22,7 @@ fn generated_pages_are_what_the_program_says() {
         ("exit-codes", exit_codes()),
         ("tools", tools()),
         ("providers", providers()),
+        ("api", api()),
     ];
     for (name, generated) in pages {
         let path = format!("docs/reference/{name}.md");
@@ -37,6 +39,51 @@ fn generated_pages_are_what_the_program_says() {
             "{path} differs, first behind line {different:?}: write it with {BLESS}=1 cargo test --test it docs::"
         );
     }
+}
+
+/// The paths for programs, from the table of routes.
+fn api() -> String {
+    let mut page = format!(
+        "# The API\n\n{HOW}\n\nPaths of a listener of kind `http`. A key stands in `Authorization: Bearer att_…`; \
+         [`attache web tokens create`](commands.md) makes one. Answers are the JSON that `--json` prints, and \
+         `/api/v1/openapi.json` describes each member. A word that a path does not know is an error.\n\n\
+         | | path | | words | who |\n| --- | --- | --- | --- | --- |\n"
+    );
+    for route in ROUTES.iter().filter(|route| route.is_for_programs()) {
+        let method = match route.method {
+            RouteMethod::Get => "GET",
+            RouteMethod::Post => "POST",
+        };
+        let who = match route.access {
+            RouteAccess::Anyone => "anybody".to_owned(),
+            RouteAccess::Session => "an owner's session".to_owned(),
+            RouteAccess::Read => "`read`, or a session".to_owned(),
+            RouteAccess::Operate => "`admin`, or a session".to_owned(),
+            RouteAccess::Key(right) => format!("`{}:PERSONA`", right.as_str()),
+            RouteAccess::Agent => "`send:PERSONA` or `read`".to_owned(),
+            RouteAccess::Signed => "whoever signs or proves it".to_owned(),
+        };
+        let words: Vec<String> = route
+            .words()
+            .iter()
+            .map(|word| format!("`{word}`"))
+            .collect();
+        let about = match route.described() {
+            "" => "as OpenAI's API",
+            about => about,
+        };
+        let _written = writeln!(
+            page,
+            "| {method} | `{}` | {} | {} | {who} |",
+            route.path,
+            cell(about),
+            words.join(" ")
+        );
+    }
+    page += "\nErrors have a `code`, a `message`, a `hint` and `retryable`. [Pages in a browser](../guide/pages.md) says how keys \
+        are made and repeated requests told apart, [programs that talk to a persona](../guide/programs.md) what `/v1` and `/mcp` take, \
+        [letters over HTTP](../guide/receive-http.md) what `/ingest` takes.\n";
+    page
 }
 
 /// A text as one cell of a table.
