@@ -21,6 +21,7 @@ mod openai_clients;
 mod openai_options;
 mod openai_streams;
 mod reader;
+mod plainness;
 pub mod site;
 mod slow_readers;
 mod socket;

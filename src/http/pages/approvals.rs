@@ -19,6 +19,7 @@ const WORDS_CHARS_MAX: usize = 20_000;
 
 #[derive(Serialize)]
 struct ApprovalsPage {
+    words_max: usize,
     open: Vec<OpenQuestion>,
     decided: Vec<DecidedQuestion>,
 }
@@ -60,6 +61,7 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
         .await?;
     decided.retain(|question| question.state != ApprovalState::Open);
     let page = ApprovalsPage {
+        words_max: WORDS_CHARS_MAX,
         open: open.into_iter().map(open_question).collect(),
         decided: decided.into_iter().map(decided_question).collect(),
     };
@@ -117,6 +119,12 @@ async fn decide(call: Call, verdict: ApprovalVerdict) -> Result<Response, PageEr
             "write what the persona is to read".to_owned(),
         ));
     }
+    let chars = words.chars().count();
+    if chars > WORDS_CHARS_MAX {
+        return Err(PageError::Refused(format!(
+            "this has {chars} characters, and {WORDS_CHARS_MAX} are the most; nothing was sent"
+        )));
+    }
     let sha256 = call.field("sha256");
     if sha256.is_empty() {
         return Err(PageError::Refused(
@@ -127,7 +135,7 @@ async fn decide(call: Call, verdict: ApprovalVerdict) -> Result<Response, PageEr
         verdict,
         by: call.actor()?,
         via: "web",
-        words: crate::text::truncated(words, WORDS_CHARS_MAX),
+        words: words.to_owned(),
         evidence_json: "{}".to_owned(),
         sha256: Some(sha256.to_owned()),
     };

@@ -4,6 +4,7 @@ use super::strip::StripBar;
 use crate::domain::{Timestamp, day_of};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
+use crate::http::templates::grouped;
 use crate::store::{AccountLine, BudgetRecord, UsageBy, UsageSince, UsageSum};
 use axum::response::Response;
 use chrono_tz::Tz;
@@ -23,6 +24,8 @@ struct UsagePage<'a> {
     total: UsageSum,
     tables: Vec<UsageTable<'a>>,
     budgets: Vec<BudgetLine>,
+    /// Number of accounts without a bound and without spending, which are not listed.
+    budgets_idle: usize,
     zone: &'a str,
     runs_waiting: i64,
 }
@@ -73,12 +76,15 @@ pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let accounts = store
         .account_lines((&config.inference, &config.personas), now)
         .await?;
+    let is_listed = |line: &&AccountLine| line.bound.is_some() || line.spent + line.reserved > 0;
+    let listed: Vec<BudgetLine> = accounts.iter().filter(is_listed).map(budget).collect();
     let page = UsagePage {
         days,
         spans: [1, 7, 30, 365],
         total: total.unwrap_or_default(),
         tables,
-        budgets: accounts.iter().map(budget).collect(),
+        budgets_idle: accounts.len() - listed.len(),
+        budgets: listed,
         zone: config.inference.budgets.zone.name(),
         runs_waiting: store.runs_waiting_for_money().await?,
     };
@@ -109,7 +115,7 @@ fn budget(line: &AccountLine) -> BudgetLine {
     let bound = line.bound.map(|bound| bound.value);
     let spell = |amount: i64| match line.unit {
         "usd" => format!("${}", line.spell(amount)),
-        _ => format!("{amount} tokens"),
+        _ => format!("{} tokens", grouped(amount)),
     };
     BudgetLine {
         record: BudgetRecord::from(line),
