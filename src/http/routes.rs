@@ -6,7 +6,7 @@ mod values;
 
 use super::failure::Shape;
 use super::pages::workspace::{
-    configuration, doctor, persona_file, persona_file_versions, personas, schedule,
+    access, configuration, doctor, persona_file, persona_file_versions, personas, schedule,
 };
 use super::pages::{
     approvals, context, erasure, files, inbox, letter, login, memory, notices, outbox, run, search,
@@ -161,6 +161,17 @@ pub static ROUTES: &[WebRoute] = &[
         Box::pin(doctor::resume(call))
     }),
     page("/doctor", |call| Box::pin(doctor::show(call))),
+    page("/access", |call| Box::pin(access::show(call))),
+    action(
+        "/access/sessions/{id}/end",
+        "ends a session of a browser",
+        |call| Box::pin(access::end_session(call)),
+    ),
+    action(
+        "/access/keys/{id}/revoke",
+        "revokes a key of a program",
+        |call| Box::pin(access::revoke_key(call)),
+    ),
     page("/config", |call| Box::pin(configuration::show(call))),
     page("/search", |call| Box::pin(search::show(call))),
     WebRoute {

@@ -40,6 +40,7 @@ const TEMPLATES: &[(&str, &str)] = &[
         "persona_file_versions.html",
         include_str!("templates/persona_file_versions.html"),
     ),
+    ("access.html", include_str!("templates/access.html")),
     ("doctor.html", include_str!("templates/doctor.html")),
     ("config.html", include_str!("templates/config.html")),
     ("search.html", include_str!("templates/search.html")),

@@ -1,5 +1,6 @@
 //! The pages and the API: who may see them, what they show, and that a letter never becomes part of them.
 
+mod access;
 mod actions;
 mod agent_reads;
 mod agents;
