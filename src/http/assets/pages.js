@@ -39,10 +39,20 @@
     }
   });
 
+  const typed = () => [...main.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
+
+  // Any other page with a session is asked for when it is seen again, and left when the session has ended.
+  if (main && !main.hasAttribute("data-refresh") && document.querySelector(".logout")) {
+    document.addEventListener("visibilitychange", async () => {
+      if (document.hidden || typed()) return;
+      const answer = await fetch("/notices", { method: "HEAD" }).catch(() => null);
+      if (answer && answer.status === 401) location.reload();
+    });
+  }
+
   // While the page is seen and nothing is being written or read in it, it is asked for again when something has happened; where
   // no stream of events can be had, every few seconds.
   if (main && main.hasAttribute("data-refresh")) {
-    const typed = () => [...main.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
     const busy = () => {
       const active = document.activeElement;
       const opened = main.querySelector("details[open]:not([data-open])");

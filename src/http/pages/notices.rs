@@ -60,7 +60,7 @@ fn link(event: &Notice, responsibilities: &[StoredResponsibility]) -> (String, &
     let query = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     match event.subject.kind {
         NoticeSubject::Run => (format!("/r/{id}"), "Its run"),
-        NoticeSubject::Delivery => ("/outbox".to_owned(), "The outbox"),
+        NoticeSubject::Delivery => (format!("/outbox#d{id}"), "Its mail"),
         NoticeSubject::Letter => (format!("/m/{id}"), "Its letter"),
         NoticeSubject::Correspondent => (format!("/search?q={}", query(id)), "What they wrote"),
         NoticeSubject::Budget => ("/usage#budgets".to_owned(), "The budgets"),
