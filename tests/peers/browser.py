@@ -234,6 +234,16 @@ def log_in_by_hand(driver, engine):
     until(lambda: driver.url().endswith(f":{engine.pages}/"), "a typed code logs in")
 
 
+def log_in_behind_a_wrong_code(driver, engine):
+    """Opens a good address in the tab in which another one failed: only the fragment changes."""
+    made = engine.login()
+    driver.open(made["url"].split("#")[0] + "#000000000000")
+    until(lambda: "not good here" in driver.text("main"), "a wrong code says so")
+    check("a wrong code leaves a field", len(driver.find_all("#code")) == 1)
+    driver.open(made["url"])
+    until(lambda: driver.url().endswith(f":{engine.pages}/"), "a second address in one tab logs in")
+
+
 def three_clicks(driver, engine):
     driver.open(f"http://127.0.0.1:{engine.pages}/")
     driver.click(driver.link("Breakfast on Sunday"))
@@ -384,6 +394,7 @@ def main():
     try:
         furnish(engine)
         driver = Driver(folder / "with", free_port())
+        log_in_behind_a_wrong_code(driver, engine)
         log_in(driver, engine)
         walk(driver, engine, args.screens, axe)
         if args.only:
