@@ -15,8 +15,8 @@ mod once;
 
 pub(super) use browser::{Called, name};
 pub(super) use form::kind;
-pub(super) use once::wanted as wanted_once;
 pub(super) use form_page::{HOME, is_path_of, own_path};
+pub(super) use once::wanted as wanted_once;
 
 use super::call::{Call, WebCaller};
 use super::context::WebContext;
