@@ -17,6 +17,7 @@ use super::route::{
     signed, write,
 };
 use super::{api, ingest, openai};
+use crate::replay::rule_proposal::RuleProposal;
 use crate::replay::{ContextRecord, MessageRecord, RunRecord, ThreadDetail};
 use crate::store::files::persona_file_versions::{PersonaFileHistory, PersonaFileVersionText};
 use crate::store::files::persona_files::PersonaFileText;
@@ -62,6 +63,9 @@ pub static ROUTES: &[WebRoute] = &[
         Box::pin(letter::file(call))
     }),
     page("/approvals", |call| Box::pin(approvals::show(call))),
+    page("/approvals/{id}/rule", |call| {
+        Box::pin(approvals::rule::show(call))
+    }),
     action(
         "/approvals/{id}/approve",
         "lets the call happen, exactly as shown",
@@ -245,6 +249,11 @@ pub static ROUTES: &[WebRoute] = &[
     })
     .about("a question", &[])
     .gives::<ApprovalView>(),
+    read("/api/v1/approvals/{id}/rule", |call| {
+        Box::pin(approvals::rule::show(call))
+    })
+    .about("rules that would answer it, with their effects", &[])
+    .gives::<RuleProposal>(),
     read("/api/v1/deliveries", |call| Box::pin(api::deliveries(call)))
         .about(
             "mails on their way and gone, the newest first",

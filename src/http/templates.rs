@@ -21,6 +21,10 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("context.html", include_str!("templates/context.html")),
     ("letter.html", include_str!("templates/letter.html")),
     ("approvals.html", include_str!("templates/approvals.html")),
+    (
+        "approval_rule.html",
+        include_str!("templates/approval_rule.html"),
+    ),
     ("outbox.html", include_str!("templates/outbox.html")),
     ("notices.html", include_str!("templates/notices.html")),
     ("usage.html", include_str!("templates/usage.html")),

@@ -6,7 +6,7 @@ use crate::text::glob_matches;
 use serde_json::Value;
 
 /// Most patterns or words of one condition.
-const ALTERNATIVES_MAX: usize = 100;
+pub(super) const ALTERNATIVES_MAX: usize = 100;
 
 /// A fact and a test of its value.
 #[derive(Debug, Clone, PartialEq)]

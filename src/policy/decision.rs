@@ -40,7 +40,7 @@ impl PolicyEffect {
 }
 
 /// Decision on a call, as recorded with it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyDecision {
     pub effect: PolicyEffect,
     /// Rule that decided; `None`: the table.

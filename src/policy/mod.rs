@@ -10,11 +10,13 @@ mod condition;
 mod decision;
 mod rule;
 mod shadow;
+mod likeness;
 mod defaults;
 
 pub use condition::{RuleCondition, read_condition};
 pub use decision::{PolicyDecision, PolicyEffect};
 pub use defaults::{NEW_RECIPIENT, TableDecision, by_table};
 pub use facts::{CallFacts, FACTS, FactKind, KnownFact};
+pub use likeness::{LikeConditions, conditions_like};
 pub use rule::{PolicyCall, PolicyRule, decide, is_offered};
 pub use shadow::shadow_of;

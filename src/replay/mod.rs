@@ -10,7 +10,7 @@
 //! - `diff`: two runs compared
 //! - `verify`: runs executed again over their records
 //! - `fork`: a run continued differently; `sweep`: past runs under a changed file; `policy_preview`: recorded calls under
-//!   changed rules
+//!   changed rules; `rule_proposal`: rules that would answer a question
 
 mod load;
 mod slot;
@@ -23,6 +23,7 @@ pub mod select;
 pub mod timeline;
 pub mod sweep;
 pub mod policy_preview;
+pub mod rule_proposal;
 pub mod verify;
 pub mod html;
 

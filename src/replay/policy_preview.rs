@@ -5,6 +5,7 @@ use crate::domain::{ApprovalState, PersonaId, Timestamp};
 use crate::policy::{PolicyCall, PolicyDecision, PolicyEffect, PolicyRule, decide};
 use crate::runs::tool_calls::verdict::JudgedCall;
 use crate::store::{JudgedCallRow, Result, Store};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 const CALLS_MAX: usize = 1_000_000;
 
 /// A recorded call with its recorded decision, and the decision by the present rules.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PolicyComparison {
     pub run: String,
     pub call: String,
@@ -33,7 +34,7 @@ impl PolicyComparison {
 }
 
 /// What one rule, or the table, would have decided.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct RuleEffects {
     pub allow: u64,
     pub ask: u64,
@@ -65,11 +66,20 @@ pub async fn recorded_calls(
     store: &Store,
     since: Timestamp,
 ) -> Result<(Vec<(JudgedCallRow, JudgedCall)>, u64)> {
+    newest_calls(store, since, CALLS_MAX).await
+}
+
+/// As [`recorded_calls`], for the newest calls alone: not many more than `most`.
+pub async fn newest_calls(
+    store: &Store,
+    since: Timestamp,
+    most: usize,
+) -> Result<(Vec<(JudgedCallRow, JudgedCall)>, u64)> {
     let (mut found, mut without, mut before) = (Vec::new(), 0, i64::MAX);
     loop {
         let page = store.judged_calls(before).await?;
         let Some(last) = page.last() else { break };
-        let is_end = last.at < since || found.len() >= CALLS_MAX;
+        let is_end = last.at < since || found.len() >= most;
         before = last.position;
         for row in page.into_iter().filter(|row| row.at >= since) {
             match judged(&row.payload_json) {
@@ -94,11 +104,20 @@ pub fn judged(payload_json: &str) -> Option<JudgedCall> {
 /// Decides on recorded calls by the rules of a configuration, in their order: rules that decide a limited number of calls
 /// begin with none.
 pub fn preview(config: &Config, calls: &[(JudgedCallRow, JudgedCall)]) -> Vec<PolicyComparison> {
+    preview_with(config, None, calls)
+}
+
+/// As [`preview`], with a rule before all others.
+pub fn preview_with(
+    config: &Config,
+    first: Option<&PolicyRule>,
+    calls: &[(JudgedCallRow, JudgedCall)],
+) -> Vec<PolicyComparison> {
     let mut uses: BTreeMap<String, u64> = BTreeMap::new();
     calls
         .iter()
         .map(|(row, judged)| {
-            let rules = rules_of(config, &row.persona);
+            let rules = first.into_iter().chain(rules_of(config, &row.persona));
             let call = PolicyCall {
                 persona: &row.persona,
                 tool: &row.tool,
@@ -128,7 +147,10 @@ pub fn preview(config: &Config, calls: &[(JudgedCallRow, JudgedCall)]) -> Vec<Po
 }
 
 /// Returns the rules for a persona; one that is gone has those of `configs/policy.json`.
-fn rules_of<'c>(config: &'c Config, persona: &PersonaId) -> impl Iterator<Item = &'c PolicyRule> {
+pub(super) fn rules_of<'c>(
+    config: &'c Config,
+    persona: &PersonaId,
+) -> impl Iterator<Item = &'c PolicyRule> {
     let own = config.personas.get(persona);
     let own = own.into_iter().flat_map(|persona| &persona.rules);
     config.policy.rules.iter().chain(own)

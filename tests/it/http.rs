@@ -5,6 +5,7 @@ mod actions;
 mod agent_reads;
 mod agents;
 mod api;
+mod approval_rule;
 mod approvals;
 mod description;
 mod door;

@@ -18,8 +18,8 @@ pub(super) use lists::{
     UsageSums, approvals, conversations, deliveries, memory, notices, personas, runs, slots, usage,
 };
 pub(super) use records::{
-    HealthRecord, ReadyRecord, approval, health, memory_entry, message, ready, run, run_context,
-    thread,
+    HealthRecord, ReadyRecord, approval, health, memory_entry, message, named_approval, ready, run,
+    run_context, thread,
 };
 
 use super::call::Call;

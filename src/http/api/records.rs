@@ -4,7 +4,7 @@ use super::{limit, record};
 use crate::http::call::Call;
 use crate::http::failure::PageError;
 use crate::replay::{self, ContextRecord, ThreadDetail};
-use crate::store::TransportState;
+use crate::store::{ApprovalView, TransportState};
 use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -61,18 +61,20 @@ pub(in crate::http) async fn message(call: Call) -> Result<Response, PageError> 
 
 /// A question, by its whole id or the end of it.
 pub(in crate::http) async fn approval(call: Call) -> Result<Response, PageError> {
+    record(&named_approval(&call).await?)
+}
+
+/// Returns the question that the path names, by its whole id or the end of it.
+pub(in crate::http) async fn named_approval(call: &Call) -> Result<ApprovalView, PageError> {
     let (store, typed) = (&call.context.store, call.param("id"));
-    let found = match store.approval(typed).await {
-        Ok(found) => found,
-        Err(_) => {
-            let ids = store.approvals_ending(typed).await?;
-            let [id] = ids.as_slice() else {
-                return Err(PageError::Missing("approval".to_owned()));
-            };
-            store.approval(id).await?
-        }
+    if let Ok(found) = store.approval(typed).await {
+        return Ok(found);
+    }
+    let ids = store.approvals_ending(typed).await?;
+    let [id] = ids.as_slice() else {
+        return Err(PageError::Missing("approval".to_owned()));
     };
-    record(&found)
+    Ok(store.approval(id).await?)
 }
 
 /// An entry of memory with what it rests on.

@@ -1,5 +1,7 @@
 //! Questions to the owner: what would be done, in its exact bytes, and the owner's answer.
 
+pub(in crate::http) mod rule;
+
 use crate::domain::{ApprovalKind, ApprovalState};
 use crate::http::call::Call;
 use crate::http::failure::PageError;

@@ -107,6 +107,10 @@ async fn paths(site: &Site, login: &Login) -> Vec<(&'static str, String)> {
             format!("/api/v1/approvals/{question}"),
         ),
         (
+            "/api/v1/approvals/{id}/rule",
+            format!("/api/v1/approvals/{question}/rule"),
+        ),
+        (
             "/api/v1/personas/{id}/file",
             "/api/v1/personas/ada/file?name=PERSONA.md".to_owned(),
         ),
