@@ -1,11 +1,11 @@
-//! One box for letters and memory.
+//! One box for letters, calls of runs, memory and ids.
 
 use super::memory::{EntryAuthor, status_words};
 use crate::domain::PersonaId;
 use crate::http::call::Call;
 use crate::http::failure::PageError;
-use crate::http::words::StateWords;
-use crate::store::{MemoryEntry, MemoryFilter, MessageSearch};
+use crate::http::words::{StateWords, run_state};
+use crate::store::{MemoryEntry, MemoryFilter, MessageSearch, RunSummary, StoreError};
 use axum::response::Response;
 use serde::Serialize;
 
@@ -13,12 +13,31 @@ use serde::Serialize;
 const LETTERS_MAX: u32 = 30;
 const ENTRIES_LOOKED_AT: u32 = 2_000;
 const ENTRIES_SHOWN: usize = 30;
+/// Newest steps of runs that are looked at, and most runs that are shown.
+const STEPS_LOOKED_AT: u32 = 20_000;
+const RUNS_MAX: u32 = 30;
+/// Fewest characters of a piece of an id.
+const ID_CHARS_MIN: usize = 6;
 
 #[derive(Serialize)]
 struct SearchPage<'a> {
     text: &'a str,
     letters: Vec<FoundLetter>,
+    runs: Vec<FoundRun>,
     entries: Vec<FoundEntry>,
+    /// What has an id that begins or ends like this: its kind, and its page.
+    ids: Vec<(&'static str, String)>,
+    steps_looked_at: u32,
+}
+
+/// A run whose calls hold the words.
+#[derive(Serialize)]
+struct FoundRun {
+    #[serde(flatten)]
+    run: RunSummary,
+    /// Tool in whose arguments or result the words are.
+    tool: String,
+    outcome: StateWords,
 }
 
 /// An entry of memory with its state, in the words of the page of memory.
@@ -45,17 +64,22 @@ struct FoundLetter {
 pub(in crate::http) async fn show(call: Call) -> Result<Response, PageError> {
     let text = call.query("q");
     let mut letters = Vec::new();
-    let mut entries = Vec::new();
+    let (mut runs, mut entries, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     if !text.is_empty() {
         for persona in call.context.config.personas.iter() {
             letters.extend(found(&call, &persona.id, text).await?);
         }
+        runs = ran(&call, text).await?;
         entries = remembered(&call, text).await?;
+        ids = named(&call, text).await?;
     }
     let page = SearchPage {
         text,
         letters,
+        runs,
         entries,
+        ids,
+        steps_looked_at: STEPS_LOOKED_AT,
     };
     call.page("search.html", &page).await
 }
@@ -89,13 +113,68 @@ async fn found(
     Ok(found.into_iter().map(letter).collect())
 }
 
+fn small_words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_lowercase).collect()
+}
+
+/// Finds runs by words in what their tools were given and gave.
+async fn ran(call: &Call, text: &str) -> Result<Vec<FoundRun>, PageError> {
+    let store = &call.context.store;
+    let found = store
+        .runs_with_words(&small_words(text), (STEPS_LOOKED_AT, RUNS_MAX))
+        .await?;
+    let mut runs = Vec::new();
+    for (id, tool) in found {
+        let run = store.run_summary(&id).await?;
+        let class = run.error_class.as_ref().map(|class| class.as_str());
+        runs.push(FoundRun {
+            outcome: run_state(run.state.as_str(), class),
+            run,
+            tool,
+        });
+    }
+    Ok(runs)
+}
+
+/// Finds what has an id that begins or ends like this.
+async fn named(call: &Call, text: &str) -> Result<Vec<(&'static str, String)>, PageError> {
+    let is_id = |c: char| c.is_ascii_hexdigit() || c == '-';
+    if text.len() < ID_CHARS_MIN || !text.chars().all(is_id) {
+        return Ok(Vec::new());
+    }
+    let store = &call.context.store;
+    let found = [
+        (
+            "run",
+            store.find_run(text).await.map(|id| format!("/r/{id}")),
+        ),
+        (
+            "thread",
+            store.find_thread(text).await.map(|id| format!("/t/{id}")),
+        ),
+        (
+            "letter",
+            store.find_message(text).await.map(|id| format!("/m/{id}")),
+        ),
+    ];
+    let mut pages = Vec::new();
+    for (kind, page) in found {
+        match page {
+            Ok(page) => pages.push((kind, page)),
+            Err(StoreError::Missing { .. } | StoreError::Ambiguous { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(pages)
+}
+
 /// Finds entries that hold every word.
 async fn remembered(call: &Call, text: &str) -> Result<Vec<FoundEntry>, PageError> {
     let filter = MemoryFilter {
         limit: ENTRIES_LOOKED_AT,
         ..MemoryFilter::default()
     };
-    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let words = small_words(text);
     let holds = |entry: &MemoryEntry| {
         let text = entry.text.to_lowercase();
         words.iter().all(|word| text.contains(word))

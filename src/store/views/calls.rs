@@ -1,7 +1,7 @@
-//! Recorded calls of tools with the decisions on them, for the policy's preview.
+//! Recorded calls of tools: with the decisions on them, for the policy's preview, and by words in them.
 
 use crate::domain::{ApprovalState, PersonaId, RunId, Timestamp};
-use crate::store::sql::{instant, persona_id};
+use crate::store::sql::{instant, json_list, persona_id};
 use crate::store::{Result, Store};
 use sqlx::Row;
 
@@ -31,7 +31,34 @@ pub(in crate::store) const JUDGED_CALLS: &str = "
         AS approval
     FROM thread_tool_events e WHERE e.rowid < $1 AND e.event_type = 'tool_call' ORDER BY e.rowid DESC LIMIT $2";
 
+/// Of the newest steps, those that hold every word; by position, which is the order in which they were recorded.
+pub(in crate::store) const RUNS_WITH_WORDS: &str = "
+    SELECT e.run_id, e.tool_name, max(e.position) AS position FROM (
+      SELECT rowid AS position, run_id, tool_name, lower(payload_json) AS payload FROM thread_tool_events
+      ORDER BY rowid DESC LIMIT $2) e
+    WHERE NOT EXISTS (SELECT 1 FROM jsonb_each($1) w WHERE instr(e.payload, w.value) = 0)
+    GROUP BY e.run_id, e.tool_name ORDER BY position DESC LIMIT $3";
+
 impl Store {
+    /// Returns runs with the names of their tools whose arguments or results hold every one of these words in small letters,
+    /// the newest first; among the newest `looked_at` steps.
+    pub async fn runs_with_words(
+        &self,
+        words: &[String],
+        (looked_at, limit): (u32, u32),
+    ) -> Result<Vec<(RunId, String)>> {
+        let rows = sqlx::query(RUNS_WITH_WORDS)
+            .bind(json_list(words.iter().map(String::as_str)))
+            .bind(looked_at)
+            .bind(limit);
+        let rows = rows.fetch_all(self.readers()).await?;
+        let found = rows.iter().map(|row| {
+            let run = RunId::new(row.get::<String, _>("run_id"));
+            (run, row.get("tool_name"))
+        });
+        Ok(found.collect())
+    }
+
     /// Returns the calls of tools before a position (`i64::MAX`: all), the newest first; a page of two thousand.
     pub async fn judged_calls(&self, before: i64) -> Result<Vec<JudgedCallRow>> {
         let page = sqlx::query(JUDGED_CALLS).bind(before).bind(PAGE);

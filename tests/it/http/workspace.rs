@@ -86,7 +86,7 @@ async fn the_workspace_is_shown_as_it_is() {
         ("/config", "Nothing is wrong in the files"),
         ("/search?q=tuesday", "<bdi>Tuesday</bdi>"),
         ("/search?q=zebra", "Nothing has these words"),
-        ("/search", "Letters and memory"),
+        ("/search", "Letters, calls of runs, memory"),
         ("/notices", "Notices"),
     ] {
         let page = site.get(&login, path).await;
@@ -143,4 +143,34 @@ async fn the_coming_week_has_each_duty_on_the_day_of_its_own_zone() {
     let (morning, evening) = (days[0].find("07:00</time>"), days[0].find("18:30</time>"));
     assert!(morning.is_some() && morning < evening, "{week}");
     assert!(days[0].contains("Asia&#x2f;Tokyo"), "{week}");
+}
+
+#[tokio::test]
+async fn one_box_finds_letters_calls_memory_and_ids() {
+    let site = Site::with_a_question().await;
+    let login = site.login().await;
+    let run = &site.scene.open().await.remove(0).run.to_string();
+    let thread = "SELECT thread_id FROM runs WHERE id = $1";
+    let thread = site.scene.world.app.row(thread, run).await;
+    let thread = thread[0].clone().expect("a thread");
+    let calls = format!("href=\"/r/{run}\">send_email</a>");
+    for (typed, finds) in [
+        // Words of the arguments of a call, which no letter has.
+        ("EVE@new.test", calls.as_str()),
+        ("meet plan", calls.as_str()),
+        ("tea", "She likes tea."),
+        (run, &format!("href=\"&#x2f;r&#x2f;{run}\"")),
+        (&thread, &format!("href=\"&#x2f;t&#x2f;{thread}\"")),
+    ] {
+        let query: String = form_urlencoded::byte_serialize(typed.as_bytes()).collect();
+        let page = site.get(&login, &format!("/search?q={query}")).await;
+        assert_eq!(page.status, 200, "{typed}: {}", page.body);
+        assert!(
+            page.body.contains(finds),
+            "{typed}: no {finds}: {}",
+            page.body
+        );
+    }
+    let none = site.get(&login, "/search?q=meet+zebra").await.body;
+    assert!(none.contains("Nothing has these words"), "{none}");
 }

@@ -147,6 +147,10 @@ pub const WALKS: &[(&str, &str)] = &[
     ("threads::LATEST_THREADS", "newest first, ends at its limit"),
     ("usage::USAGE", "a person asked, once per command"),
     (
+        "calls::RUNS_WITH_WORDS",
+        "a person searched; the newest steps, ends at its limit",
+    ),
+    (
         "usage::THREADS_THAT_SPEND",
         "a person asked, once per command",
     ),
